@@ -1,0 +1,127 @@
+use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
+
+use crate::{Action, Session, Time, Transport};
+
+/// A piece of a newline-delimited stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// A line, without its line feed.
+    Complete(&'a [u8]),
+    /// The beginning of a line that is longer than the bound; the rest of it was left out.
+    TooLong(&'a [u8]),
+}
+
+/// Cuts a stream of bytes, in chunks of any size, into lines (specification 2026-07-28, "stdio").
+///
+/// It holds at most one line of at most `limit` bytes. A line that stands whole in a chunk is not copied.
+#[derive(Clone, Debug)]
+pub struct LineDecoder {
+    limit: usize,
+    partial: Vec<u8>,
+    /// The line under way is longer than the bound already.
+    skipping: bool,
+}
+
+impl LineDecoder {
+    /// A decoder for lines of at most `limit` bytes.
+    pub const fn new(limit: usize) -> Self {
+        Self { limit, partial: Vec::new(), skipping: false }
+    }
+
+    /// Takes a chunk, and calls `each` with every line that ends in it.
+    pub fn feed(&mut self, mut chunk: &[u8], mut each: impl FnMut(Line<'_>)) {
+        while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
+            let (head, tail) = chunk.split_at(end);
+            chunk = tail.get(1..).unwrap_or_default();
+            if self.partial.is_empty() && !self.skipping && head.len() <= self.limit {
+                each(Line::Complete(head));
+                continue;
+            }
+            self.keep(head);
+            self.end_line(&mut each);
+        }
+        self.keep(chunk);
+    }
+
+    /// The stream ended: calls `each` with what came after the last line feed, if anything did.
+    pub fn finish(&mut self, mut each: impl FnMut(Line<'_>)) {
+        if !self.partial.is_empty() {
+            self.end_line(&mut each);
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = self.limit.saturating_sub(self.partial.len());
+        self.skipping |= bytes.len() > room;
+        self.partial.extend_from_slice(bytes.get(..bytes.len().min(room)).unwrap_or_default());
+    }
+
+    fn end_line(&mut self, each: &mut impl FnMut(Line<'_>)) {
+        let line = core::mem::take(&mut self.partial);
+        each(if core::mem::take(&mut self.skipping) { Line::TooLong(&line) } else { Line::Complete(&line) });
+        // A long line's room is not kept for the short ones that follow.
+        if line.capacity() <= 64 << 10 {
+            self.partial = line;
+            self.partial.clear();
+        }
+    }
+}
+
+/// A [`Session`] over a newline-delimited stream: stdio, a pipe, a socket.
+///
+/// It is used as the session that it wraps; bytes go in by [`handle_bytes`](Self::handle_bytes), and what
+/// [`Action::Send`] holds is written as [`Outgoing::line`](crate::Outgoing::line).
+#[derive(Clone, Debug)]
+pub struct LineSession {
+    session: Session,
+    decoder: LineDecoder,
+}
+
+impl LineSession {
+    /// Wraps a session.
+    pub fn new(session: Session) -> Self {
+        // One byte more than a message may have, so that the session sees what it has to refuse.
+        let limit = session.options().limits.message.bytes.saturating_add(1);
+        Self { session, decoder: LineDecoder::new(limit) }
+    }
+
+    /// Takes what the transport's output gave, in chunks of any size.
+    pub fn handle_bytes(&mut self, now: Time, chunk: &[u8]) {
+        let session = &mut self.session;
+        self.decoder.feed(chunk, |line| match line {
+            Line::Complete(line) | Line::TooLong(line) => session.handle_message(now, line),
+        });
+    }
+
+    /// Takes what happened to the transport.
+    pub fn handle_transport(&mut self, now: Time, event: Transport<'_>) {
+        if matches!(event, Transport::Closed { .. }) {
+            let session = &mut self.session;
+            self.decoder.finish(|line| match line {
+                Line::Complete(line) | Line::TooLong(line) => session.handle_message(now, line),
+            });
+        }
+        self.decoder = LineDecoder::new(self.decoder.limit);
+        self.session.handle_transport(now, event);
+    }
+
+    /// The next thing to do, if there is any.
+    pub fn poll(&mut self) -> Option<Action> {
+        self.session.poll()
+    }
+}
+
+impl Deref for LineSession {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl DerefMut for LineSession {
+    fn deref_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+}

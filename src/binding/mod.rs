@@ -1,0 +1,5 @@
+//! One transport each: how bytes become messages.
+
+mod lines;
+
+pub use lines::{Line, LineDecoder, LineSession};

@@ -1,0 +1,318 @@
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use serde_json::value::RawValue;
+
+use crate::jsonrpc::{as_string, elements, for_each_member};
+use crate::protocol::Family;
+
+/// What an item's member has to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    String,
+    Object,
+    Array,
+    Number,
+}
+
+impl Shape {
+    fn fits(self, value: &RawValue) -> bool {
+        match value.get().as_bytes().first() {
+            Some(b'"') => self == Self::String,
+            Some(b'{') => self == Self::Object,
+            Some(b'[') => self == Self::Array,
+            Some(b'-' | b'0'..=b'9') => self == Self::Number,
+            Some(_) | None => false,
+        }
+    }
+}
+
+/// What the schemas say of a member; nothing of one that they do not name.
+fn shape(family: Family, name: &str) -> Option<Shape> {
+    Some(match (family, name) {
+        (_, "name" | "title" | "description") => Shape::String,
+        (_, "icons") => Shape::Array,
+        (_, "_meta") => Shape::Object,
+        (Family::Tools, "inputSchema" | "outputSchema" | "annotations" | "execution") => Shape::Object,
+        (Family::Prompts, "arguments") => Shape::Array,
+        (Family::Resources, "uri") | (Family::ResourceTemplates, "uriTemplate") => Shape::String,
+        (Family::Resources | Family::ResourceTemplates, "mimeType") => Shape::String,
+        (Family::Resources | Family::ResourceTemplates, "annotations") => Shape::Object,
+        (Family::Resources, "size") => Shape::Number,
+        _ => return None,
+    })
+}
+
+/// What an item is worth, judged by its members' names and shapes.
+pub(super) enum Judgement<'a> {
+    /// It can be used; `flaw` is the first member that was passed over.
+    Kept { key: &'a RawValue, flaw: Option<Cow<'static, str>> },
+    /// It cannot.
+    LeftOut { why: &'static str },
+}
+
+pub(super) fn judge(family: Family, text: &str) -> Judgement<'_> {
+    let (mut key, mut schema, mut flaw) = (None, None, None);
+    let is_object = for_each_member(text, |name, value| {
+        let fits = shape(family, name).is_none_or(|shape| shape.fits(value));
+        if name == family.key() {
+            key = fits.then_some(value);
+        } else if family == Family::Tools && name == "inputSchema" {
+            schema = Some(value);
+        } else if !fits && flaw.is_none() {
+            flaw = Some(Cow::Owned(alloc::format!("`{name}` has the wrong type")));
+        }
+    });
+    let Some(key) = key else {
+        let why = match family {
+            _ if !is_object => "it is no object",
+            Family::Tools | Family::Prompts => "it has no `name`",
+            Family::Resources => "it has no `uri`",
+            Family::ResourceTemplates => "it has no `uriTemplate`",
+        };
+        return Judgement::LeftOut { why };
+    };
+    if family == Family::Tools {
+        match schema {
+            Some(schema) if Shape::Object.fits(schema) => {}
+            None => flaw = Some(Cow::Borrowed("`inputSchema` is missing")),
+            Some(schema) if schema.get() == "null" => flaw = Some(Cow::Borrowed("`inputSchema` is null")),
+            Some(_) => return Judgement::LeftOut { why: "its `inputSchema` is no object" },
+        }
+    }
+    Judgement::Kept { key, flaw }
+}
+
+/// The members of an item that the schemas name, each where it has the right shape.
+struct Members<'a> {
+    strings: [(&'static str, Option<Cow<'a, str>>); 4],
+    values: [(&'static str, Option<&'a RawValue>); 6],
+}
+
+impl<'a> Members<'a> {
+    fn read(family: Family, text: &'a str) -> Self {
+        let mut members = Self {
+            strings: [("name", None), ("title", None), ("description", None), ("mimeType", None)],
+            values: [
+                ("inputSchema", None),
+                ("outputSchema", None),
+                ("annotations", None),
+                ("arguments", None),
+                ("size", None),
+                ("_meta", None),
+            ],
+        };
+        for_each_member(text, |name, value| {
+            if !shape(family, name).is_some_and(|shape| shape.fits(value)) {
+                return;
+            }
+            if let Some((_, slot)) = members.strings.iter_mut().find(|(wanted, _)| *wanted == name) {
+                *slot = as_string(value);
+            }
+            if let Some((_, slot)) = members.values.iter_mut().find(|(wanted, _)| *wanted == name) {
+                *slot = Some(value);
+            }
+        });
+        members
+    }
+}
+
+/// The raw text of an item as a raw value. The text was one when it was taken.
+fn raw(text: &str) -> &RawValue {
+    serde_json::from_str(text).unwrap_or(RawValue::NULL)
+}
+
+/// A tool (specification 2026-07-28, "Tools"): a view of what the server wrote.
+///
+/// Members of a wrong type are passed over; the raw item has them.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Tool<'a> {
+    /// Its name, unique among the server's tools.
+    pub name: &'a str,
+    /// Its name, for people.
+    pub title: Option<Cow<'a, str>>,
+    /// What it does, for the model.
+    pub description: Option<Cow<'a, str>>,
+    /// The JSON Schema of its arguments, byte for byte; `{"type":"object"}` where the server gave none.
+    pub input_schema: &'a RawValue,
+    /// The JSON Schema of its structured result, byte for byte.
+    pub output_schema: Option<&'a RawValue>,
+    /// What the server says of its behaviour. Not to be trusted, unless the server is.
+    pub hints: ToolHints,
+    /// Its `_meta`.
+    pub meta: Option<&'a RawValue>,
+    /// The whole item, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+/// What a server says of a tool's behaviour (`ToolAnnotations` in the schemas).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolHints {
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// It may destroy.
+    pub destructive: Option<bool>,
+    /// To call it twice is to call it once.
+    pub idempotent: Option<bool>,
+    /// It reaches beyond the server.
+    pub open_world: Option<bool>,
+}
+
+impl ToolHints {
+    fn read(annotations: &RawValue) -> Self {
+        let mut hints = Self::default();
+        for_each_member(annotations.get(), |name, value| {
+            let slot = match name {
+                "readOnlyHint" => &mut hints.read_only,
+                "destructiveHint" => &mut hints.destructive,
+                "idempotentHint" => &mut hints.idempotent,
+                "openWorldHint" => &mut hints.open_world,
+                _ => return,
+            };
+            *slot = value.get().parse().ok();
+        });
+        hints
+    }
+}
+
+const ANY_OBJECT: &str = r#"{"type":"object"}"#;
+
+impl<'a> Tool<'a> {
+    pub(super) fn read(name: &'a str, text: &'a str) -> Self {
+        let Members {
+            strings: [_, (_, title), (_, description), _],
+            values: [(_, input), (_, output_schema), (_, annotations), _, _, (_, meta)],
+        } = Members::read(Family::Tools, text);
+        Self {
+            name,
+            title,
+            description,
+            input_schema: input.unwrap_or_else(|| raw(ANY_OBJECT)),
+            output_schema,
+            hints: annotations.map(ToolHints::read).unwrap_or_default(),
+            meta,
+            raw: raw(text),
+        }
+    }
+}
+
+/// A prompt (specification 2026-07-28, "Prompts"): a view of what the server wrote.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Prompt<'a> {
+    /// Its name, unique among the server's prompts.
+    pub name: &'a str,
+    /// Its name, for people.
+    pub title: Option<Cow<'a, str>>,
+    /// What it is for.
+    pub description: Option<Cow<'a, str>>,
+    /// What can be filled in; arguments without a name are passed over.
+    pub arguments: Vec<PromptArgument<'a>>,
+    /// The whole item, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+/// What can be filled into a prompt.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PromptArgument<'a> {
+    /// Its name.
+    pub name: Cow<'a, str>,
+    /// What it is for.
+    pub description: Option<Cow<'a, str>>,
+    /// Whether it has to be given.
+    pub required: bool,
+}
+
+impl<'a> PromptArgument<'a> {
+    fn read(raw: &'a RawValue) -> Option<Self> {
+        let (mut name, mut description, mut required) = (None, None, false);
+        for_each_member(raw.get(), |member, value| match member {
+            "name" => name = as_string(value),
+            "description" => description = as_string(value),
+            "required" => required = value.get() == "true",
+            _ => {}
+        });
+        name.map(|name| Self { name, description, required })
+    }
+}
+
+impl<'a> Prompt<'a> {
+    pub(super) fn read(name: &'a str, text: &'a str) -> Self {
+        let Members { strings: [_, (_, title), (_, description), _], values: [_, _, _, (_, arguments), _, _] } =
+            Members::read(Family::Prompts, text);
+        let arguments = arguments.and_then(|raw| elements(raw.get(), usize::MAX)).map(|elements| elements.kept);
+        Self {
+            name,
+            title,
+            description,
+            arguments: arguments.into_iter().flatten().filter_map(PromptArgument::read).collect(),
+            raw: raw(text),
+        }
+    }
+}
+
+/// A resource (specification 2026-07-28, "Resources"): a view of what the server wrote.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Resource<'a> {
+    /// Its URI, unique among the server's resources.
+    pub uri: &'a str,
+    /// Its name.
+    pub name: Option<Cow<'a, str>>,
+    /// Its name, for people.
+    pub title: Option<Cow<'a, str>>,
+    /// What it is.
+    pub description: Option<Cow<'a, str>>,
+    /// The type of its content.
+    pub mime_type: Option<Cow<'a, str>>,
+    /// Its size in bytes, where the server gives a whole number.
+    pub size: Option<u64>,
+    /// The whole item, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+impl<'a> Resource<'a> {
+    pub(super) fn read(uri: &'a str, text: &'a str) -> Self {
+        let Members {
+            strings: [(_, name), (_, title), (_, description), (_, mime_type)],
+            values: [_, _, _, _, (_, size), _],
+        } = Members::read(Family::Resources, text);
+        Self {
+            uri,
+            name,
+            title,
+            description,
+            mime_type,
+            size: size.and_then(|raw| raw.get().parse().ok()),
+            raw: raw(text),
+        }
+    }
+}
+
+/// A resource template (specification 2026-07-28, "Resources"): a view of what the server wrote.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ResourceTemplate<'a> {
+    /// Its URI template (RFC 6570), unique among the server's templates.
+    pub uri_template: &'a str,
+    /// Its name.
+    pub name: Option<Cow<'a, str>>,
+    /// Its name, for people.
+    pub title: Option<Cow<'a, str>>,
+    /// What it is.
+    pub description: Option<Cow<'a, str>>,
+    /// The type of the content of all resources that match.
+    pub mime_type: Option<Cow<'a, str>>,
+    /// The whole item, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+impl<'a> ResourceTemplate<'a> {
+    pub(super) fn read(uri_template: &'a str, text: &'a str) -> Self {
+        let Members { strings: [(_, name), (_, title), (_, description), (_, mime_type)], .. } =
+            Members::read(Family::ResourceTemplates, text);
+        Self { uri_template, name, title, description, mime_type, raw: raw(text) }
+    }
+}

@@ -1,0 +1,82 @@
+//! What a server offers: the four families, their items, how they differ from one walk to the next.
+//!
+//! Items stay the JSON that the server wrote, byte for byte, a page in one piece; what is typed is a view.
+
+mod fingerprint;
+mod item;
+mod list;
+
+pub use fingerprint::Fingerprint;
+pub use item::{Prompt, PromptArgument, Resource, ResourceTemplate, Tool, ToolHints};
+pub(crate) use list::{Bounds, Builder};
+pub use list::{Difference, List};
+
+use alloc::sync::Arc;
+
+use crate::protocol::{Family, PerFamily};
+
+/// What a server offers, as it was last listed.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    lists: PerFamilyLists,
+}
+
+type PerFamilyLists = PerFamily<Option<Arc<List>>>;
+
+impl Catalog {
+    /// One family's items, in the server's order; empty where nothing was listed.
+    pub fn list(&self, family: Family) -> &List {
+        self.lists.get(family).as_deref().unwrap_or(List::EMPTY)
+    }
+
+    /// The tools, in the server's order.
+    pub fn tools(&self) -> impl Iterator<Item = Tool<'_>> {
+        self.list(Family::Tools).iter().map(|(key, raw)| Tool::read(key, raw))
+    }
+
+    /// The tool of this name.
+    pub fn tool(&self, name: &str) -> Option<Tool<'_>> {
+        self.list(Family::Tools).find(name).map(|(key, raw)| Tool::read(key, raw))
+    }
+
+    /// The prompts, in the server's order.
+    pub fn prompts(&self) -> impl Iterator<Item = Prompt<'_>> {
+        self.list(Family::Prompts).iter().map(|(key, raw)| Prompt::read(key, raw))
+    }
+
+    /// The prompt of this name.
+    pub fn prompt(&self, name: &str) -> Option<Prompt<'_>> {
+        self.list(Family::Prompts).find(name).map(|(key, raw)| Prompt::read(key, raw))
+    }
+
+    /// The resources, in the server's order.
+    pub fn resources(&self) -> impl Iterator<Item = Resource<'_>> {
+        self.list(Family::Resources).iter().map(|(key, raw)| Resource::read(key, raw))
+    }
+
+    /// The resource of this URI.
+    pub fn resource(&self, uri: &str) -> Option<Resource<'_>> {
+        self.list(Family::Resources).find(uri).map(|(key, raw)| Resource::read(key, raw))
+    }
+
+    /// The resource templates, in the server's order.
+    pub fn resource_templates(&self) -> impl Iterator<Item = ResourceTemplate<'_>> {
+        self.list(Family::ResourceTemplates).iter().map(|(key, raw)| ResourceTemplate::read(key, raw))
+    }
+
+    /// The resource template of this URI template.
+    pub fn resource_template(&self, uri_template: &str) -> Option<ResourceTemplate<'_>> {
+        self.list(Family::ResourceTemplates).find(uri_template).map(|(key, raw)| ResourceTemplate::read(key, raw))
+    }
+
+    /// The whole catalogue's fingerprint: the same for the same items, whatever their order.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::combine(Family::ALL.map(|family| self.list(family).fingerprint()))
+    }
+
+    pub(crate) fn replace(&mut self, family: Family, list: List) -> Difference {
+        let difference = Difference::between(self.list(family), &list);
+        *self.lists.get_mut(family) = Some(Arc::new(list));
+        difference
+    }
+}

@@ -1,0 +1,149 @@
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use super::{ErrorObject, PeerId};
+
+/// Writes one JSON object, member by member, in the order of the calls.
+#[derive(Debug)]
+pub struct Object<'a> {
+    out: &'a mut Vec<u8>,
+    empty: bool,
+}
+
+impl<'a> Object<'a> {
+    /// Opens an object.
+    pub fn begin(out: &'a mut Vec<u8>) -> Self {
+        out.push(b'{');
+        Self { out, empty: true }
+    }
+
+    /// Writes a member's name, and gives the buffer for its value, which must be one JSON value.
+    pub fn value(&mut self, name: &str) -> &mut Vec<u8> {
+        if !self.empty {
+            self.out.push(b',');
+        }
+        self.empty = false;
+        string(self.out, name);
+        self.out.push(b':');
+        self.out
+    }
+
+    /// A member that is a string.
+    pub fn string(&mut self, name: &str, value: &str) -> &mut Self {
+        string(self.value(name), value);
+        self
+    }
+
+    /// A member that is JSON already.
+    pub fn raw(&mut self, name: &str, json: &str) -> &mut Self {
+        self.value(name).extend_from_slice(json.as_bytes());
+        self
+    }
+
+    /// A member that is an integer.
+    pub fn integer(&mut self, name: &str, value: i128) -> &mut Self {
+        integer(self.value(name), value);
+        self
+    }
+
+    /// A member that is an object.
+    pub fn object(&mut self, name: &str, members: impl FnOnce(&mut Object<'_>)) -> &mut Self {
+        let mut object = Object::begin(self.value(name));
+        members(&mut object);
+        object.end();
+        self
+    }
+
+    /// Closes the object.
+    pub fn end(self) {
+        self.out.push(b'}');
+    }
+}
+
+/// Writes a request; `params` writes the value of its parameters, where it has any.
+pub fn request(out: &mut Vec<u8>, id: u64, method: &str, params: Option<impl FnOnce(&mut Vec<u8>)>) {
+    envelope(out, |object| {
+        object.integer("id", id.into());
+        object.string("method", method);
+        if let Some(params) = params {
+            params(object.value("params"));
+        }
+    });
+}
+
+/// Writes a notification; `params` writes the value of its parameters, where it has any.
+pub fn notification(out: &mut Vec<u8>, method: &str, params: Option<impl FnOnce(&mut Vec<u8>)>) {
+    envelope(out, |object| {
+        object.string("method", method);
+        if let Some(params) = params {
+            params(object.value("params"));
+        }
+    });
+}
+
+/// Writes the answer to a request of the peer's; `json` is the result.
+pub fn result(out: &mut Vec<u8>, id: &PeerId, json: &str) {
+    envelope(out, |object| {
+        object.raw("id", id.get()).raw("result", json);
+    });
+}
+
+/// Writes the refusal of a request of the peer's.
+pub fn error(out: &mut Vec<u8>, id: &PeerId, error: &ErrorObject) {
+    envelope(out, |object| {
+        object.raw("id", id.get()).object("error", |object| {
+            object.integer("code", error.code.into()).string("message", &error.message);
+            if let Some(data) = &error.data {
+                object.raw("data", data.get());
+            }
+        });
+    });
+}
+
+fn envelope(out: &mut Vec<u8>, members: impl FnOnce(&mut Object<'_>)) {
+    let mut object = Object::begin(out);
+    object.string("jsonrpc", "2.0");
+    members(&mut object);
+    object.end();
+}
+
+fn integer(out: &mut Vec<u8>, value: i128) {
+    // Writing into memory cannot fail.
+    let _ = write!(Text(out), "{value}");
+}
+
+/// Writes a JSON string (RFC 8259, section 7).
+pub fn string(out: &mut Vec<u8>, value: &str) {
+    out.push(b'"');
+    let mut rest = value;
+    while let Some(at) = rest.find(|c: char| matches!(c, '"' | '\\' | '\0'..='\x1f')) {
+        let (plain, tail) = rest.split_at(at);
+        out.extend_from_slice(plain.as_bytes());
+        let mut chars = tail.chars();
+        match chars.next() {
+            Some(c @ ('"' | '\\')) => {
+                out.push(b'\\');
+                out.push(c as u8);
+            }
+            Some('\n') => out.extend_from_slice(b"\\n"),
+            Some('\r') => out.extend_from_slice(b"\\r"),
+            Some('\t') => out.extend_from_slice(b"\\t"),
+            Some(c) => {
+                let _ = write!(Text(out), "\\u{:04x}", u32::from(c));
+            }
+            None => {}
+        }
+        rest = chars.as_str();
+    }
+    out.extend_from_slice(rest.as_bytes());
+    out.push(b'"');
+}
+
+struct Text<'a>(&'a mut Vec<u8>);
+
+impl Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}

@@ -1,0 +1,44 @@
+use alloc::borrow::{Cow, ToOwned};
+use alloc::boxed::Box;
+use serde_json::value::RawValue;
+
+use super::{as_string, for_each_member};
+
+/// The error of a JSON-RPC response, in the peer's own words.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message} ({code})")]
+#[non_exhaustive]
+pub struct ErrorObject {
+    /// What kind of error; 0 where the peer gave no number.
+    pub code: i64,
+    /// A sentence for people.
+    pub message: Box<str>,
+    /// Whatever else the peer said, as raw JSON.
+    pub data: Option<Box<RawValue>>,
+}
+
+impl ErrorObject {
+    /// An error without data.
+    pub fn new(code: i64, message: impl Into<Box<str>>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// Reads an `error` member. It never fails: a string or another value in the object's place becomes the message.
+    pub(super) fn read(raw: &RawValue) -> Self {
+        let (mut code, mut message, mut data) = (0, raw, None);
+        for_each_member(raw.get(), |name, value| match name {
+            "code" => code = number(value.get()),
+            "message" => message = value,
+            "data" => data = Some(value.to_owned()),
+            _ => {}
+        });
+        let message = as_string(message).unwrap_or(Cow::Borrowed(message.get()));
+        Self { code, message: message.into(), data }
+    }
+}
+
+fn number(text: &str) -> i64 {
+    let text = text.trim_matches('"');
+    let integer = text.split_once('.').map_or(text, |(integer, _)| integer);
+    integer.parse().unwrap_or(0)
+}

@@ -1,0 +1,54 @@
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::String;
+use serde_json::value::RawValue;
+
+/// The id of a response, read against the integers that this side sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseId {
+    /// The integer, written as one.
+    Exact(u64),
+    /// The integer, written as a string or with a fraction of zero: `"7"`, `7.0`.
+    Loose(u64),
+    /// `null`, or no id at all.
+    Absent,
+    /// Any other value, which this side cannot have sent.
+    Foreign,
+}
+
+impl ResponseId {
+    pub(super) fn read(raw: Option<&RawValue>) -> Self {
+        let Some(text) = raw.map(RawValue::get) else {
+            return Self::Absent;
+        };
+        if let Ok(id) = text.parse() {
+            return Self::Exact(id);
+        }
+        if text == "null" {
+            return Self::Absent;
+        }
+        let integer = match serde_json::from_str::<String>(text) {
+            Ok(string) => string.parse().ok(),
+            Err(_) => text
+                .split_once('.')
+                .filter(|(_, fraction)| fraction.bytes().all(|digit| digit == b'0'))
+                .and_then(|(integer, _)| integer.parse().ok()),
+        };
+        integer.map_or(Self::Foreign, Self::Loose)
+    }
+}
+
+/// The id of a request that the peer sent: a string or a number, kept as it was written, to be echoed.
+#[derive(Clone, Debug)]
+pub struct PeerId(Box<RawValue>);
+
+impl PeerId {
+    /// The id as it was written.
+    pub fn get(&self) -> &str {
+        self.0.get()
+    }
+
+    pub(crate) fn new(raw: &RawValue) -> Self {
+        Self(raw.to_owned())
+    }
+}

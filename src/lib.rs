@@ -1,0 +1,26 @@
+#![doc = include_str!("../README.md")]
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+#[macro_use]
+extern crate std;
+
+pub mod binding;
+pub mod catalog;
+pub mod jsonrpc;
+pub mod machine;
+pub mod protocol;
+mod session;
+mod time;
+
+pub use binding::LineSession;
+pub use catalog::Catalog;
+pub use machine::QuirkKind;
+pub use protocol::{ClientCapabilities, Era, Family, Implementation, ProtocolVersion};
+pub use session::{
+    Action, AskId, Cause, EraVerdict, Eras, Event, Failure, FailureKind, FamilyReport, FamilyStatus, Limits,
+    ListErrors, LogLevel, Misuse, Next, Open, OpenFailure, Options, Outcome, Outgoing, Quirk, Reconnect, Request,
+    RequestId, Server, Session, Shut, Stats, Timeouts, Tolerance, TraceContext, Transport,
+};
+pub use time::Time;

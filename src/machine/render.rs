@@ -1,0 +1,182 @@
+//! Renders every table into the Markdown that rustdoc includes, and proves what the compiler cannot.
+
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt::{Debug, Write};
+use std::path::Path;
+
+use super::{Row, Verdict, discovery, handshake, ladder, link, refresh};
+
+struct Table<'a, S, I, E: 'static> {
+    states: &'a [S],
+    inputs: &'a [I],
+    step: fn(S, I) -> Row<S, E>,
+}
+
+impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E> {
+    fn markdown(&self) -> String {
+        let mut out = String::from("```text\n");
+        out.push_str(&self.diagram());
+        out.push_str("```\n\n");
+        write!(out, "| input |").unwrap();
+        for state in self.states {
+            write!(out, " {state:?} |").unwrap();
+        }
+        writeln!(out, "\n|{}", " --- |".repeat(self.states.len() + 1)).unwrap();
+        for input in self.inputs {
+            write!(out, "| {input:?} |").unwrap();
+            for state in self.states {
+                write!(out, " {} |", self.cell(*state, *input)).unwrap();
+            }
+            out.push('\n');
+        }
+        out
+    }
+
+    fn cell(&self, state: S, input: I) -> String {
+        let row = (self.step)(state, input);
+        let mut parts = Vec::new();
+        match row.verdict {
+            Verdict::Ignore => return "–".into(),
+            Verdict::Misuse => return "*misuse*".into(),
+            Verdict::Quirk(kind) => parts.push(format!("`{kind}`")),
+            Verdict::Advance => {}
+        }
+        parts.extend(row.effects.iter().map(|effect| format!("{effect:?}")));
+        if row.next != state {
+            parts.push(format!("→ **{:?}**", row.next));
+        }
+        if parts.is_empty() { "stays".into() } else { parts.join(", ") }
+    }
+
+    fn diagram(&self) -> String {
+        let mut out = String::from("stateDiagram-v2\n");
+        writeln!(out, "    [*] --> {:?}", self.states[0]).unwrap();
+        for state in self.states {
+            for target in self.states {
+                let inputs: Vec<_> = self
+                    .inputs
+                    .iter()
+                    .filter(|input| state != target && (self.step)(*state, **input).next == *target)
+                    .map(|input| format!("{input:?}"))
+                    .collect();
+                if !inputs.is_empty() {
+                    writeln!(out, "    {state:?} --> {target:?}: {}", inputs.join(", ")).unwrap();
+                }
+            }
+        }
+        out
+    }
+
+    fn check(&self, name: &str, absorbing: &[S]) {
+        let mut reached = BTreeSet::from([self.states[0]]);
+        let mut frontier = vec![self.states[0]];
+        while let Some(state) = frontier.pop() {
+            for input in self.inputs {
+                let next = (self.step)(state, *input).next;
+                if reached.insert(next) {
+                    frontier.push(next);
+                }
+            }
+        }
+        assert_eq!(reached.len(), self.states.len(), "{name}: a state that nothing leads to");
+        for (state, input) in self.states.iter().flat_map(|s| self.inputs.iter().map(move |i| (*s, *i))) {
+            let row = (self.step)(state, input);
+            match row.verdict {
+                Verdict::Ignore | Verdict::Misuse => {
+                    assert!(
+                        row.next == state && row.effects.is_empty(),
+                        "{name}: {state:?} × {input:?} does something"
+                    );
+                }
+                Verdict::Advance | Verdict::Quirk(_) => {}
+            }
+            if absorbing.contains(&state) {
+                assert_eq!(row.next, state, "{name}: {state:?} is left by {input:?}");
+            }
+        }
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/machine/{name}.md"));
+        let rendered = self.markdown();
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&file, &rendered).unwrap();
+        }
+        let written = std::fs::read_to_string(&file).unwrap_or_default();
+        assert_eq!(written, rendered, "{} is not what the table says; BLESS=1 rewrites it", file.display());
+    }
+
+    /// The states that a row with the effect leads to.
+    fn after(&self, effect: impl Fn(E) -> bool) -> BTreeSet<S> {
+        let rows = self.states.iter().flat_map(|s| self.inputs.iter().map(|i| (self.step)(*s, *i)));
+        rows.filter(|row| row.effects.iter().any(|e| effect(*e))).map(|row| row.next).collect()
+    }
+
+    /// Every state that arms a timer decides what its firing means.
+    fn timer(&self, name: &str, arms: impl Fn(E) -> bool, timer: I) {
+        let armed = self.after(arms);
+        assert!(!armed.is_empty(), "{name}: nothing arms the timer");
+        for state in armed {
+            let verdict = (self.step)(state, timer).verdict;
+            assert_ne!(verdict, Verdict::Ignore, "{name}: {state:?} arms a timer that means nothing there");
+        }
+    }
+}
+
+#[test]
+fn link_table() {
+    let table = Table { states: link::State::ALL, inputs: link::Input::ALL, step: link::step };
+    table.check("link", &[link::State::Closed]);
+    table.timer("link", |e| matches!(e, link::Effect::Backoff | link::Effect::Park), link::Input::Timer);
+}
+
+#[test]
+fn ladder_table() {
+    let table = Table { states: ladder::State::ALL, inputs: ladder::Input::ALL, step: ladder::step };
+    table.check("ladder", &[ladder::State::Gone]);
+    table.timer("ladder", |e| e == ladder::Effect::Arm, ladder::Input::Timer);
+}
+
+#[test]
+fn handshake_table() {
+    use handshake::State;
+    let table = Table { states: State::ALL, inputs: handshake::Input::ALL, step: handshake::step };
+    table.check("handshake", &[State::Legacy, State::Modern, State::Reopening, State::Failed]);
+    table.timer("handshake", |e| e == handshake::Effect::ArmProbe, handshake::Input::ProbeTimeout);
+    let done = [State::Idle, State::Legacy, State::Modern, State::Reopening, State::Failed];
+    for state in State::ALL.iter().filter(|state| !done.contains(state)) {
+        let verdict = handshake::step(*state, handshake::Input::Deadline).verdict;
+        assert_eq!(verdict, Verdict::Advance, "{state:?} has no deadline");
+    }
+}
+
+#[test]
+fn discovery_table() {
+    use discovery::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: discovery::step };
+    table.check("discovery", &[]);
+    for state in table.after(|effect| matches!(effect, Effect::Ask | Effect::AskNext)) {
+        for answer in [Input::More, Input::Last, Input::ErrorFatal, Input::MethodNotFound] {
+            assert_ne!(
+                discovery::step(state, answer).verdict,
+                Verdict::Ignore,
+                "{state:?} leaves {answer:?} unanswered"
+            );
+        }
+    }
+}
+
+#[test]
+fn refresh_table() {
+    use refresh::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: refresh::step };
+    table.check("refresh", &[]);
+    table.timer("refresh", |effect| matches!(effect, Effect::Arm | Effect::ArmRetry), Input::Timer);
+}
+
+#[test]
+fn quirk_names_are_the_serialised_ones() {
+    for kind in super::QuirkKind::ALL {
+        assert_eq!(serde_json::to_string(kind).unwrap(), format!("\"{kind}\"").to_string());
+    }
+}

@@ -1,0 +1,98 @@
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use serde_json::value::RawValue;
+
+use crate::jsonrpc::{for_each_member, member};
+
+/// A capability that a server can declare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Capability {
+    /// `tools/*`
+    Tools,
+    /// `prompts/*`
+    Prompts,
+    /// `resources/*`
+    Resources,
+    /// `logging/setLevel`
+    Logging,
+    /// `completion/complete`
+    Completions,
+}
+
+impl Capability {
+    /// The capability's name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Logging => "logging",
+            Self::Completions => "completions",
+        }
+    }
+
+    /// The capability without which a server does not have the method; none where every server has it, or
+    /// where the method is not MCP's.
+    pub fn needed_for(method: &str) -> Option<Self> {
+        match method.split_once('/')? {
+            ("tools", _) => Some(Self::Tools),
+            ("prompts", _) => Some(Self::Prompts),
+            ("resources", _) => Some(Self::Resources),
+            ("logging", _) => Some(Self::Logging),
+            ("completion", _) => Some(Self::Completions),
+            _ => None,
+        }
+    }
+}
+
+/// What a server says that it can do: raw JSON, with typed questions.
+#[derive(Clone, Debug)]
+pub struct ServerCapabilities(Box<RawValue>);
+
+impl ServerCapabilities {
+    /// The capabilities that a result holds, where they are an object.
+    pub(crate) fn read(raw: &RawValue) -> Option<Self> {
+        raw.get().starts_with('{').then(|| Self(raw.to_owned()))
+    }
+
+    /// The capabilities as the server wrote them.
+    pub fn raw(&self) -> &RawValue {
+        &self.0
+    }
+
+    /// Whether the server declares the capability. `null` and `false` in the object's place declare nothing;
+    /// any other value declares it, without options where it is no object.
+    pub fn has(&self, capability: Capability) -> bool {
+        member(self.0.get(), capability.as_str()).is_some_and(declares)
+    }
+
+    /// Whether the server says that it tells of changes to the capability's lists.
+    pub fn list_changed(&self, capability: Capability) -> bool {
+        self.option(capability, "listChanged")
+    }
+
+    /// Whether the server lets single resources be subscribed to.
+    pub fn subscribe(&self) -> bool {
+        self.option(Capability::Resources, "subscribe")
+    }
+
+    /// Calls `each` with the name and the value of every capability that is no object.
+    pub(crate) fn odd_shapes(&self, mut each: impl FnMut(&str, &str)) {
+        for_each_member(self.0.get(), |name, value| {
+            if !value.get().starts_with('{') {
+                each(name, value.get());
+            }
+        });
+    }
+
+    fn option(&self, capability: Capability, name: &str) -> bool {
+        member(self.0.get(), capability.as_str())
+            .and_then(|value| member(value.get(), name))
+            .is_some_and(|value| value.get() == "true")
+    }
+}
+
+fn declares(value: &RawValue) -> bool {
+    !matches!(value.get(), "null" | "false")
+}

@@ -1,0 +1,14 @@
+//! Error codes of JSON-RPC and of MCP (specification 2026-07-28, "Error Codes").
+
+/// The method does not exist.
+pub const METHOD_NOT_FOUND: i64 = -32601;
+/// The parameters are wrong.
+pub const INVALID_PARAMS: i64 = -32602;
+/// The peer failed inside.
+pub const INTERNAL_ERROR: i64 = -32603;
+/// HTTP headers and body do not agree.
+pub const HEADER_MISMATCH: i64 = -32020;
+/// The request needs a capability that the client did not declare.
+pub const MISSING_REQUIRED_CLIENT_CAPABILITY: i64 = -32021;
+/// The server does not speak the request's protocol version.
+pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;

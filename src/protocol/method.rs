@@ -1,0 +1,40 @@
+//! The names of the methods, as they are written on the wire.
+
+/// Opens a session in the legacy era.
+pub const INITIALIZE: &str = "initialize";
+/// Tells the server that the client saw its answer to `initialize`.
+pub const INITIALIZED: &str = "notifications/initialized";
+/// Asks for versions and capabilities, in the modern era.
+pub const DISCOVER: &str = "server/discover";
+/// Asks whether the peer is there, in the legacy era.
+pub const PING: &str = "ping";
+/// Lists tools.
+pub const TOOLS_LIST: &str = "tools/list";
+/// Calls a tool.
+pub const TOOLS_CALL: &str = "tools/call";
+/// Lists prompts.
+pub const PROMPTS_LIST: &str = "prompts/list";
+/// Gets a prompt.
+pub const PROMPTS_GET: &str = "prompts/get";
+/// Lists resources.
+pub const RESOURCES_LIST: &str = "resources/list";
+/// Lists resource templates.
+pub const RESOURCE_TEMPLATES_LIST: &str = "resources/templates/list";
+/// Reads a resource.
+pub const RESOURCES_READ: &str = "resources/read";
+/// Sets the level of `notifications/message`, in the legacy era.
+pub const SET_LEVEL: &str = "logging/setLevel";
+/// Tells that a request's answer is not wanted any more.
+pub const CANCELLED: &str = "notifications/cancelled";
+/// Tells that the list of tools is another now.
+pub const TOOLS_LIST_CHANGED: &str = "notifications/tools/list_changed";
+/// Tells that the list of prompts is another now.
+pub const PROMPTS_LIST_CHANGED: &str = "notifications/prompts/list_changed";
+/// Tells that the list of resources (and of templates) is another now.
+pub const RESOURCES_LIST_CHANGED: &str = "notifications/resources/list_changed";
+/// What a legacy server asks: the roots that the client offers.
+pub const ROOTS_LIST: &str = "roots/list";
+/// What a legacy server asks: a completion by the client's model.
+pub const SAMPLING: &str = "sampling/createMessage";
+/// What a legacy server asks: input from the user.
+pub const ELICITATION: &str = "elicitation/create";

@@ -1,0 +1,75 @@
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+use super::Event;
+use crate::protocol::ProtocolVersion;
+
+/// What the embedder is to do next.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Action {
+    /// Open the transport: start the process. Then report [`Transport::Opened`](crate::Transport::Opened) or
+    /// [`Transport::OpenFailed`](crate::Transport::OpenFailed).
+    Open(Open),
+    /// Send a message.
+    Send(Outgoing),
+    /// Shut the transport, and report [`Transport::Closed`](crate::Transport::Closed) when it is gone.
+    Shut(Shut),
+    /// Something to know.
+    Event(Event),
+}
+
+/// A transport to open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Open {
+    /// Counts the transports of a session, from 1. What belongs to an older one must not be reported any more.
+    pub epoch: u32,
+}
+
+/// How a transport is to be shut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shut {
+    /// Close the input of the process, and let it end.
+    CloseInput,
+    /// Terminate it (`SIGTERM`).
+    Terminate,
+    /// Kill it (`SIGKILL`).
+    Kill,
+}
+
+/// A message to send.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    pub(super) line: Vec<u8>,
+    pub(super) method: Option<Cow<'static, str>>,
+    pub(super) id: Option<u64>,
+    pub(super) version: Option<ProtocolVersion>,
+}
+
+impl Outgoing {
+    /// The message: one JSON object without a line break in it.
+    pub fn bytes(&self) -> &[u8] {
+        self.line.strip_suffix(b"\n").unwrap_or(&self.line)
+    }
+
+    /// The message with a line feed at its end, as stdio wants it.
+    pub fn line(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// The method of a request or a notification; none for an answer.
+    pub fn method(&self) -> Option<&str> {
+        self.method.as_deref()
+    }
+
+    /// The id of a request.
+    pub const fn id(&self) -> Option<u64> {
+        self.id
+    }
+
+    /// The protocol version that was agreed on, or is offered.
+    pub const fn version(&self) -> Option<ProtocolVersion> {
+        self.version
+    }
+}

@@ -1,0 +1,372 @@
+use alloc::borrow::{Cow, ToOwned};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use serde_json::value::RawValue;
+
+use super::requests::{Match, Purpose};
+use super::{Eras, Event, Held, Outcome, Server, Session};
+use crate::jsonrpc::{
+    self, Body, Decoded, Deviations, ErrorObject, Message, Noise, ResponseId, as_string, elements, member,
+};
+use crate::machine::handshake::{Input, State};
+use crate::machine::{QuirkKind, link};
+use crate::protocol::{Era, Family, ProtocolVersion, error_code, method};
+
+/// How much of a server's words is kept, in characters.
+const EXCERPT: usize = 200;
+
+/// Bytes of notifications that wait for the session to be ready.
+const HELD_BYTES: usize = 1 << 20;
+
+/// Versions that are looked at in a server's list of them.
+const VERSIONS: usize = 64;
+
+/// The beginning of a text, short enough to be kept.
+pub(super) fn excerpt(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(EXCERPT) {
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or(""))),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// The notification that says that a family's list changed.
+pub(super) const fn list_changed_method(family: Family) -> &'static str {
+    match family {
+        Family::Tools => method::TOOLS_LIST_CHANGED,
+        Family::Prompts => method::PROMPTS_LIST_CHANGED,
+        Family::Resources | Family::ResourceTemplates => method::RESOURCES_LIST_CHANGED,
+    }
+}
+
+impl Session {
+    pub(super) fn receive(&mut self, bytes: &[u8]) {
+        if !matches!(self.link, link::State::Connecting | link::State::Ready) {
+            return;
+        }
+        match jsonrpc::decode(bytes, self.options.limits.message) {
+            Ok(Decoded::Blank) => {}
+            Ok(Decoded::One(message)) => self.message(message),
+            Ok(Decoded::Batch(messages)) => {
+                if self.version().is_some_and(|version| version != ProtocolVersion::V2025_03_26) {
+                    let detail = format!("{} messages in one array, which only 2025-03-26 allows", messages.len());
+                    self.quirk(QuirkKind::Batch, None, None, detail);
+                }
+                for message in messages {
+                    match message {
+                        Ok(message) => self.message(message),
+                        Err(noise) => self.noise(&noise, bytes),
+                    }
+                }
+            }
+            Err(noise) => self.noise(&noise, bytes),
+        }
+    }
+
+    fn noise(&mut self, noise: &Noise, bytes: &[u8]) {
+        let start = bytes.get(..bytes.len().min(EXCERPT.saturating_mul(4))).unwrap_or(bytes);
+        let text = String::from_utf8_lossy(start);
+        let detail = format!("{noise}: {}", excerpt(text.trim()));
+        self.quirk(QuirkKind::Noise, None, None, detail);
+    }
+
+    fn message(&mut self, message: Message<'_>) {
+        // What ended the connection in mid-batch ended the rest of the batch, too.
+        if !matches!(self.link, link::State::Connecting | link::State::Ready) {
+            return;
+        }
+        let Message { body, deviations } = message;
+        match body {
+            Body::Request { id, method, params } => {
+                self.deviations(deviations, &method);
+                if self.out.len() >= self.options.limits.output {
+                    self.stats.left_out = self.stats.left_out.saturating_add(1);
+                } else {
+                    self.asked(id, method, params);
+                }
+            }
+            Body::Notification { method, params } => {
+                self.deviations(deviations, &method);
+                self.notification(&method, params);
+            }
+            Body::Result { id, result } => self.response(id, deviations, Ok(result)),
+            Body::Error { id, error } => self.response(id, deviations, Err(error)),
+        }
+    }
+
+    fn deviations(&mut self, deviations: Deviations, method: &str) {
+        let method = excerpt(method);
+        let found = [
+            (deviations.version, QuirkKind::JsonrpcVersion, "`jsonrpc` is not \"2.0\""),
+            (deviations.error_null, QuirkKind::ErrorNull, "a null member beside the answer"),
+            (deviations.result_and_error, QuirkKind::ResultAndError, "a result and an error; the error counts"),
+            (deviations.id_null, QuirkKind::IdNull, "a notification with `id: null`"),
+        ];
+        for (_, kind, detail) in found.into_iter().filter(|(found, _, _)| *found) {
+            self.quirk(kind, None, Some(&method), detail);
+        }
+    }
+
+    fn notification(&mut self, method: &str, params: Option<&RawValue>) {
+        let families: &[Family] = match method {
+            method::CANCELLED => return self.ask_cancelled(params),
+            method::TOOLS_LIST_CHANGED => &[Family::Tools],
+            method::PROMPTS_LIST_CHANGED => &[Family::Prompts],
+            method::RESOURCES_LIST_CHANGED => &[Family::Resources, Family::ResourceTemplates],
+            _ => &[],
+        };
+        if self.handshake.is_over() && !families.is_empty() {
+            for family in families {
+                self.list_changed(*family);
+            }
+        } else if self.is_ready() {
+            self.tell(method, params);
+        } else {
+            self.hold(method, params);
+        }
+    }
+
+    fn tell(&mut self, method: &str, params: Option<&RawValue>) {
+        if self.out.len() >= self.options.limits.output {
+            self.stats.left_out = self.stats.left_out.saturating_add(1);
+            return;
+        }
+        self.event(Event::Notification { method: method.into(), params: params.map(ToOwned::to_owned) });
+    }
+
+    fn hold(&mut self, method: &str, params: Option<&RawValue>) {
+        let size = method.len().saturating_add(params.map_or(0, |params| params.get().len()));
+        let held = self.held_bytes.saturating_add(size);
+        if self.held.len() >= self.options.limits.held || held > HELD_BYTES {
+            self.stats.left_out = self.stats.left_out.saturating_add(1);
+            return;
+        }
+        self.held_bytes = held;
+        self.held.push_back(Held { method: method.into(), params: params.map(ToOwned::to_owned) });
+    }
+
+    /// The session is ready: what waited for that is handled now, in order.
+    pub(super) fn release_held(&mut self) {
+        self.held_bytes = 0;
+        for Held { method, params } in core::mem::take(&mut self.held) {
+            self.notification(&method, params.as_deref());
+        }
+    }
+
+    fn response(&mut self, id: ResponseId, deviations: Deviations, answer: Result<&RawValue, ErrorObject>) {
+        let (id, quirk) = match self.requests.match_response(id, answer.is_err()) {
+            Match::Id(id) => (id, None),
+            Match::Loose(id) => (id, Some((QuirkKind::IdType, "the id came back in another type"))),
+            Match::Only(id) => {
+                (id, Some((QuirkKind::IdNull, "an error without an id of ours; the only request was meant")))
+            }
+            Match::Late => {
+                self.stats.late_answers = self.stats.late_answers.saturating_add(1);
+                return;
+            }
+            Match::NoId => {
+                let words = answer.err().map(|error| format!("an error without an id of ours: {error}"));
+                return self.quirk(QuirkKind::IdNull, None, None, excerpt(&words.unwrap_or_default()));
+            }
+            Match::Unknown => {
+                return self.quirk(QuirkKind::UnknownId, None, None, "an answer to no open request; ignored");
+            }
+        };
+        let Some(open) = self.requests.remove(id) else { return };
+        let method: Cow<'static, str> = match &open.purpose {
+            Purpose::Probe => Cow::Borrowed(method::DISCOVER),
+            Purpose::Initialize => Cow::Borrowed(method::INITIALIZE),
+            Purpose::List(family) => Cow::Borrowed(family.list_method()),
+            Purpose::SetLevel => Cow::Borrowed(method::SET_LEVEL),
+            Purpose::Call(request) => request.method.clone(),
+        };
+        self.deviations(deviations, &method);
+        if let Some((kind, detail)) = quirk {
+            self.quirk(kind, None, Some(&method), detail);
+        }
+        match open.purpose {
+            Purpose::Probe => self.probe_answered(id, answer),
+            Purpose::Initialize => self.initialize_answered(id, answer),
+            Purpose::List(family) => match answer {
+                Ok(result) => self.listed(family, result),
+                Err(error) => self.list_failed(family, &error, true),
+            },
+            Purpose::SetLevel => {
+                if let Err(error) = answer {
+                    let detail =
+                        format!("declared, yet answered with {}; the level is not set", excerpt(&format!("{error}")));
+                    let kind = if error.code == error_code::METHOD_NOT_FOUND {
+                        QuirkKind::MethodNotFound
+                    } else {
+                        QuirkKind::MethodNotFoundText
+                    };
+                    self.quirk(kind, None, Some(&method), detail);
+                }
+            }
+            Purpose::Call(_) => {
+                self.proven = true;
+                let outcome = match answer {
+                    Ok(result) => self.outcome(result),
+                    Err(error) => Outcome::Error(error),
+                };
+                self.finish(id, outcome);
+            }
+        }
+    }
+
+    fn outcome(&self, result: &RawValue) -> Outcome {
+        if self.handshake.state != State::Modern {
+            return Outcome::Result(result.to_owned());
+        }
+        let kind = member(result.get(), "resultType").map(|kind| (as_string(kind), kind));
+        match kind {
+            None => Outcome::Result(result.to_owned()),
+            Some((Some(kind), _)) if kind == "complete" => Outcome::Result(result.to_owned()),
+            Some((Some(kind), _)) if kind == "input_required" => Outcome::InputRequired(result.to_owned()),
+            Some((_, raw)) => Outcome::Invalid(format!("a result of the unknown type {}", excerpt(raw.get())).into()),
+        }
+    }
+
+    fn probe_answered(&mut self, id: u64, answer: Result<&RawValue, ErrorObject>) {
+        let input = match answer {
+            Ok(result) => self.classify_discovered(result),
+            Err(error) => self.classify_probe_error(&error),
+        };
+        let late = self.handshake.request != Some(id);
+        let input = match (late, input) {
+            (false, input) => input,
+            (true, Input::ModernFound) => Input::LateModern,
+            (true, _) => Input::LateOther,
+        };
+        self.handshake_step(input);
+    }
+
+    fn classify_discovered(&mut self, result: &RawValue) -> Input {
+        let Some(versions) = member(result.get(), "supportedVersions") else {
+            self.handshake.words = Some("the result has no `supportedVersions`".into());
+            return Input::NotModern;
+        };
+        let common = self.common(versions);
+        if let Some(version) = common.modern {
+            self.handshake.candidate = Some(Box::new(Server::read(version, result)));
+            return Input::ModernFound;
+        }
+        self.named(common, versions)
+    }
+
+    fn classify_probe_error(&mut self, error: &ErrorObject) -> Input {
+        self.handshake.words = Some(excerpt(&format!("{error}")).into());
+        match error.code {
+            error_code::UNSUPPORTED_PROTOCOL_VERSION => {
+                let versions = error.data.as_ref().and_then(|data| member(data.get(), "supported"));
+                let Some(versions) = versions else { return Input::NothingCommon };
+                let common = self.common(versions);
+                if common.modern.is_some() {
+                    self.handshake.named = common.modern;
+                    return Input::VersionOffered;
+                }
+                self.named(common, versions)
+            }
+            error_code::HEADER_MISMATCH | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY => Input::ModernError,
+            _ => Input::NotModern,
+        }
+    }
+
+    fn named(&mut self, common: Common, versions: &RawValue) -> Input {
+        let words = format!("it speaks {}", excerpt(versions.get()));
+        self.handshake.words = Some(words.into());
+        self.handshake.named = common.legacy;
+        if common.legacy.is_some() { Input::LegacyFound } else { Input::NothingCommon }
+    }
+
+    /// The versions in a server's list that this side speaks, too: the newest of each era.
+    fn common(&self, versions: &RawValue) -> Common {
+        let mut common = Common::default();
+        for version in elements(versions.get(), VERSIONS).into_iter().flat_map(|elements| elements.kept) {
+            let Some(Ok(version)) = as_string(version).map(|version| version.parse::<ProtocolVersion>()) else {
+                continue;
+            };
+            match version.era() {
+                Era::Legacy => common.legacy = common.legacy.max(Some(version)),
+                Era::Modern => match self.options.eras {
+                    Eras::ModernOnly(only) if only != version => {}
+                    Eras::ModernOnly(_) | Eras::Auto | Eras::LegacyFirst | Eras::LegacyOnly => {
+                        common.modern = common.modern.max(Some(version));
+                    }
+                },
+            }
+        }
+        common
+    }
+
+    fn initialize_answered(&mut self, id: u64, answer: Result<&RawValue, ErrorObject>) {
+        if self.handshake.request != Some(id) {
+            return;
+        }
+        let input = match answer {
+            Ok(result) => self.classify_initialized(result),
+            Err(error) => self.classify_initialize_error(&error),
+        };
+        self.handshake_step(input);
+    }
+
+    fn classify_initialized(&mut self, result: &RawValue) -> Input {
+        let Some(version) = member(result.get(), "protocolVersion").and_then(as_string) else {
+            self.handshake.words = Some(format!("no `protocolVersion` in {}", excerpt(result.get())).into());
+            return Input::Malformed;
+        };
+        self.handshake.words = Some(format!("it answered with version {}", excerpt(&version)).into());
+        let version = match version.parse::<ProtocolVersion>() {
+            Ok(version) if version.era() == Era::Modern => return Input::RefusedByModern,
+            Ok(version) => version,
+            Err(_) => {
+                let below = |known: &ProtocolVersion| known.era() == Era::Legacy && known.as_str() < &*version;
+                let nearest = ProtocolVersion::ALL.into_iter().rev().find(below);
+                let Some(nearest) = nearest.filter(|_| self.options.tolerance.nearest_version) else {
+                    return Input::VersionUnknown;
+                };
+                let detail = format!("answered with {}; taken for {nearest}", excerpt(&version));
+                self.quirk(QuirkKind::VersionUnknown, None, Some(method::INITIALIZE), detail);
+                nearest
+            }
+        };
+        self.handshake.candidate = Some(Box::new(Server::read(version, result)));
+        Input::Accepted
+    }
+
+    fn classify_initialize_error(&mut self, error: &ErrorObject) -> Input {
+        self.handshake.words = Some(excerpt(&format!("{error}")).into());
+        let versions = error.data.as_ref().and_then(|data| member(data.get(), "supported"));
+        let common = versions.map(|versions| self.common(versions)).unwrap_or_default();
+        if let Some(named) = common.legacy.filter(|named| !self.handshake.was_tried(*named)) {
+            self.handshake.named = Some(named);
+            return Input::VersionRefused;
+        }
+        if common.modern.is_some() || error.code == error_code::UNSUPPORTED_PROTOCOL_VERSION {
+            return Input::RefusedByModern;
+        }
+        let message = error.message.to_ascii_lowercase();
+        let older = self.handshake.older().is_some();
+        let bare = self.handshake.bare || self.options.capabilities.is_empty();
+        let invalid = error.code == error_code::INVALID_PARAMS;
+        let names_capability = ["capabilit", "elicitation", "sampling", "roots", "extensions", "experimental"]
+            .iter()
+            .any(|word| message.contains(word));
+        if message.contains("version") && older {
+            Input::VersionRefused
+        } else if !bare && (names_capability || invalid) {
+            Input::CapabilitiesRefused
+        } else if invalid && older {
+            Input::VersionRefused
+        } else {
+            Input::Refused
+        }
+    }
+}
+
+/// The versions that both sides speak.
+#[derive(Clone, Copy, Debug, Default)]
+struct Common {
+    legacy: Option<ProtocolVersion>,
+    modern: Option<ProtocolVersion>,
+}

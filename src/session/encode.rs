@@ -1,0 +1,191 @@
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use serde_json::value::RawValue;
+
+use super::action::Outgoing;
+use super::requests::{Purpose, Request, TraceContext};
+use super::{Options, Session};
+use crate::jsonrpc::{self, Object, for_each_member};
+use crate::protocol::{Era, ProtocolVersion, method};
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
+/// What the `_meta` of a request has to say.
+struct Meta<'a> {
+    options: &'a Options,
+    /// The version, where it is one whose requests carry it.
+    modern: Option<ProtocolVersion>,
+    trace: Option<&'a TraceContext>,
+}
+
+impl Meta<'_> {
+    fn is_empty(&self) -> bool {
+        self.modern.is_none() && self.trace.is_none_or(|trace| trace.members().next().is_none())
+    }
+
+    fn owns(&self, name: &str) -> bool {
+        let modern = match name {
+            VERSION | CLIENT_INFO | CLIENT_CAPABILITIES => self.modern.is_some(),
+            LOG_LEVEL => self.modern.is_some() && self.options.log_level.is_some(),
+            _ => false,
+        };
+        modern || self.trace.is_some_and(|trace| trace.members().any(|(member, _)| member == name))
+    }
+
+    /// Writes `_meta`, beside what the embedder gave of it.
+    fn write(&self, params: &mut Object<'_>, given: Option<&RawValue>) {
+        if self.is_empty() && given.is_none() {
+            return;
+        }
+        params.object("_meta", |meta| {
+            if let Some(given) = given {
+                for_each_member(given.get(), |name, value| {
+                    if !self.owns(name) {
+                        meta.raw(name, value.get());
+                    }
+                });
+            }
+            for (name, value) in self.trace.iter().flat_map(|trace| trace.members()) {
+                meta.string(name, value);
+            }
+            if let Some(version) = self.modern {
+                meta.string(VERSION, version.as_str());
+                meta.object(CLIENT_INFO, |info| self.options.client.write(info));
+                meta.object(CLIENT_CAPABILITIES, |object| self.options.capabilities.write(object));
+                if let Some(level) = self.options.log_level {
+                    meta.string(LOG_LEVEL, level.as_str());
+                }
+            }
+        });
+    }
+}
+
+impl Session {
+    /// Writes a request that is open.
+    pub(super) fn encode_request(&self, id: u64, purpose: &Purpose) -> Outgoing {
+        let version = match purpose {
+            Purpose::Probe | Purpose::Initialize => self.handshake.offered,
+            Purpose::List(_) | Purpose::SetLevel | Purpose::Call(_) => self.version(),
+        };
+        let modern = version.filter(|version| version.era() == Era::Modern);
+        let meta = Meta { options: &self.options, modern, trace: None };
+        let mut line = Vec::new();
+        let method = match purpose {
+            Purpose::Probe => {
+                object_request(&mut line, id, method::DISCOVER, |params| meta.write(params, None));
+                Cow::Borrowed(method::DISCOVER)
+            }
+            Purpose::Initialize => {
+                object_request(&mut line, id, method::INITIALIZE, |params| self.write_initialize(params));
+                Cow::Borrowed(method::INITIALIZE)
+            }
+            Purpose::List(family) => {
+                let cursor = self.families.get(*family).walk.as_ref().and_then(|walk| walk.cursor.as_deref());
+                if cursor.is_none() && meta.is_empty() {
+                    jsonrpc::request(&mut line, id, family.list_method(), None::<fn(&mut Vec<u8>)>);
+                } else {
+                    object_request(&mut line, id, family.list_method(), |params| {
+                        if let Some(cursor) = cursor {
+                            params.raw("cursor", cursor.get());
+                        }
+                        meta.write(params, None);
+                    });
+                }
+                Cow::Borrowed(family.list_method())
+            }
+            Purpose::SetLevel => {
+                let level = self.options.log_level.map_or("info", |level| level.as_str());
+                object_request(&mut line, id, method::SET_LEVEL, |params| {
+                    params.string("level", level);
+                });
+                Cow::Borrowed(method::SET_LEVEL)
+            }
+            Purpose::Call(request) => {
+                let meta = Meta { trace: request.trace.as_deref(), ..meta };
+                encode_call(&mut line, id, request, &meta);
+                request.method.clone()
+            }
+        };
+        finish(line, Some(method), Some(id), version)
+    }
+
+    fn write_initialize(&self, params: &mut Object<'_>) {
+        let version = self.handshake.offered.unwrap_or(ProtocolVersion::NEWEST_LEGACY);
+        params.string("protocolVersion", version.as_str());
+        params.object("capabilities", |object| {
+            if !self.handshake.bare {
+                self.options.capabilities.write(object);
+            }
+        });
+        params.object("clientInfo", |info| self.options.client.write(info));
+    }
+
+    pub(super) fn encode_notification(
+        &self,
+        method: impl Into<Cow<'static, str>>,
+        params: Option<impl FnOnce(&mut Vec<u8>)>,
+    ) -> Outgoing {
+        let (mut line, method) = (Vec::new(), method.into());
+        jsonrpc::notification(&mut line, &method, params);
+        finish(line, Some(method), None, self.version())
+    }
+
+    pub(super) fn encode_answer(&self, write: impl FnOnce(&mut Vec<u8>)) -> Outgoing {
+        let mut line = Vec::new();
+        write(&mut line);
+        finish(line, None, None, self.version())
+    }
+}
+
+fn object_request(line: &mut Vec<u8>, id: u64, method: &str, members: impl FnOnce(&mut Object<'_>)) {
+    jsonrpc::request(
+        line,
+        id,
+        method,
+        Some(|out: &mut Vec<u8>| {
+            let mut params = Object::begin(out);
+            members(&mut params);
+            params.end();
+        }),
+    );
+}
+
+fn encode_call(line: &mut Vec<u8>, id: u64, request: &Request, meta: &Meta<'_>) {
+    let given = request.params.as_deref();
+    line.reserve(given.map_or(0, |params| params.get().len()).saturating_add(256));
+    if !meta.is_empty() {
+        object_request(line, id, &request.method, |params| {
+            let mut given_meta = None;
+            if let Some(given) = given {
+                for_each_member(given.get(), |name, value| {
+                    if name == "_meta" {
+                        given_meta = Some(value);
+                    } else {
+                        params.raw(name, value.get());
+                    }
+                });
+            }
+            meta.write(params, given_meta);
+        });
+    } else {
+        let raw = given.map(|params| |out: &mut Vec<u8>| out.extend_from_slice(params.get().as_bytes()));
+        jsonrpc::request(line, id, &request.method, raw);
+    }
+}
+
+fn finish(
+    mut line: Vec<u8>,
+    method: Option<Cow<'static, str>>,
+    id: Option<u64>,
+    version: Option<ProtocolVersion>,
+) -> Outgoing {
+    // Strings have no raw line breaks in JSON, so what there is stands between the embedder's tokens.
+    for byte in line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
+        *byte = b' ';
+    }
+    line.push(b'\n');
+    Outgoing { line, method, id, version }
+}

@@ -1,0 +1,241 @@
+use alloc::boxed::Box;
+use core::fmt;
+use serde_json::value::RawValue;
+
+use crate::Time;
+use crate::catalog::Difference;
+use crate::jsonrpc::ErrorObject;
+use crate::machine::QuirkKind;
+use crate::protocol::Family;
+
+/// Something to know.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// Handshake and discovery are done: see [`Session::server`](crate::Session::server) and
+    /// [`Session::catalog`](crate::Session::catalog). It comes again after each reconnect.
+    Ready,
+    /// A family's list is another than before.
+    CatalogChanged {
+        /// The family.
+        family: Family,
+        /// In what it differs.
+        difference: Difference,
+    },
+    /// A request ended. Each that was accepted ends once.
+    Finished {
+        /// The request.
+        request: RequestId,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// The server asks what the client declared to offer: answer with [`Session::answer`](crate::Session::answer).
+    Asked {
+        /// The question.
+        ask: AskId,
+        /// `elicitation/create` or `sampling/createMessage`.
+        method: Box<str>,
+        /// What it asks, raw.
+        params: Option<Box<RawValue>>,
+    },
+    /// A question needs no answer any more: the server took it back, it was declined for want of time, or the
+    /// connection is gone.
+    AskEnded {
+        /// The question.
+        ask: AskId,
+    },
+    /// The server tells something that the engine has no use for: progress, a log message, a changed resource,
+    /// or what this crate does not know.
+    Notification {
+        /// What it tells.
+        method: Box<str>,
+        /// The parameters, raw.
+        params: Option<Box<RawValue>>,
+    },
+    /// The server deviated from its protocol, and was tolerated.
+    Quirk(Quirk),
+    /// The connection is of no use any more.
+    Down {
+        /// Why.
+        failure: Failure,
+        /// What follows.
+        next: Next,
+    },
+    /// The end. Nothing follows.
+    Closed {
+        /// Why.
+        cause: Cause,
+    },
+}
+
+/// A request of the embedder's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub(super) u64);
+
+/// A question of the server's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AskId(pub(super) u64);
+
+/// How a request ended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The server's result, byte for byte.
+    Result(Box<RawValue>),
+    /// The server's error.
+    Error(ErrorObject),
+    /// The server needs more input before it can go on (specification 2026-07-28, "Multi Round-Trip Requests").
+    /// The result is the server's, byte for byte.
+    InputRequired(Box<RawValue>),
+    /// The server's answer makes no sense.
+    Invalid(Box<str>),
+    /// The server lacks the capability that the method needs; nothing was sent.
+    NotAdvertised,
+    /// There was no answer in time.
+    TimedOut,
+    /// The embedder cancelled it.
+    Cancelled,
+    /// The session ended before it was sent.
+    NotSent,
+    /// It was sent, and the connection broke before an answer: it may have run.
+    Unknown,
+}
+
+/// A deviation of the server's that was tolerated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Quirk {
+    /// What kind.
+    pub kind: QuirkKind,
+    /// The family that it concerns.
+    pub family: Option<Family>,
+    /// The method that it concerns. A kind is recorded once for each method.
+    pub method: Option<Box<str>>,
+    /// What the server did, for people.
+    pub detail: Box<str>,
+}
+
+/// Why a connection is of no use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct Failure {
+    /// What kind.
+    pub kind: FailureKind,
+    /// Which server, which method, what was expected, what came: for people.
+    pub message: Box<str>,
+}
+
+/// The kinds of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// The command cannot be started.
+    Spawn,
+    /// Nobody answers there.
+    Connect,
+    /// The handshake did not end in time.
+    HandshakeTimeout,
+    /// The server refused the handshake, or speaks only an era that the options exclude.
+    HandshakeRejected,
+    /// Both sides named versions, and there is none in common.
+    UnsupportedVersion,
+    /// The server's answer makes no sense.
+    Protocol,
+    /// A list failed.
+    ListFailed,
+    /// The server went away.
+    Closed,
+}
+
+impl FailureKind {
+    /// The kind's stable name, in kebab case.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Spawn => "spawn",
+            Self::Connect => "connect",
+            Self::HandshakeTimeout => "handshake-timeout",
+            Self::HandshakeRejected => "handshake-rejected",
+            Self::UnsupportedVersion => "unsupported-version",
+            Self::Protocol => "protocol",
+            Self::ListFailed => "list-failed",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+impl fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What follows when a connection is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Next {
+    /// The transport is opened again at this time; or some time after the one in use is shut, where there is none.
+    Reopen {
+        /// When.
+        at: Option<Time>,
+    },
+    /// The session is parked: it tries again at this time, or when [`Session::open`](crate::Session::open) says so.
+    Parked {
+        /// When.
+        until: Time,
+    },
+    /// The session ends.
+    Close,
+}
+
+/// Why a session ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The embedder closed it.
+    Requested,
+    /// It failed.
+    Failed(Failure),
+}
+
+/// What [`Session`](crate::Session) refuses to do. Nothing changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Misuse {
+    /// The session is open already.
+    #[error("the session is open already")]
+    AlreadyOpen,
+    /// The session is closed, or closing.
+    #[error("the session is closed")]
+    Closed,
+    /// The server lacks the capability that the method needs.
+    #[error("{server} does not declare `{capability}`, which `{method}` needs")]
+    NotAdvertised {
+        /// The server's name in [`Options`](crate::Options).
+        server: Box<str>,
+        /// The method.
+        method: Box<str>,
+        /// The capability.
+        capability: &'static str,
+    },
+    /// The engine itself makes this request or sends this notification.
+    #[error("`{method}` is the engine's own to send")]
+    Reserved {
+        /// The method.
+        method: Box<str>,
+    },
+    /// The parameters are no JSON object.
+    #[error("the parameters must be a JSON object")]
+    ParamsNotObject,
+    /// Too many requests wait.
+    #[error("{limit} requests wait already")]
+    TooManyRequests {
+        /// The bound.
+        limit: usize,
+    },
+    /// There is no such request, or it ended.
+    #[error("no such request is open")]
+    UnknownRequest,
+    /// There is no such question, or it ended.
+    #[error("no such question is open")]
+    UnknownAsk,
+}

@@ -1,0 +1,260 @@
+use alloc::boxed::Box;
+use alloc::format;
+use core::time::Duration;
+
+use super::timers::Timer;
+use super::{
+    Action, Cause, Event, Failure, FailureKind, Misuse, Next, Open, OpenFailure, Outcome, Session, Shut, Transport,
+};
+use crate::Time;
+use crate::machine::handshake::Input as HandshakeInput;
+use crate::machine::{QuirkKind, Verdict, ladder, link};
+
+impl Session {
+    pub(super) fn command(&mut self, input: link::Input, misuse: Misuse) -> Result<(), Misuse> {
+        if link::step(self.link, input).verdict == Verdict::Misuse {
+            self.check_open()?;
+            return Err(misuse);
+        }
+        if input == link::Input::Close {
+            self.failure = None;
+            self.end_connection();
+            self.end_requests();
+        }
+        self.link_step(input);
+        Ok(())
+    }
+
+    pub(super) fn link_step(&mut self, input: link::Input) {
+        let row = link::step(self.link, input);
+        self.link = row.next;
+        for effect in row.effects {
+            match effect {
+                link::Effect::Open => self.open_transport(),
+                link::Effect::Handshake => self.start_handshake(),
+                link::Effect::Announce => self.announce(),
+                link::Effect::Shut => {
+                    self.ladder = ladder::State::Up;
+                    self.ladder_step(ladder::Input::Shut);
+                }
+                link::Effect::Backoff => {
+                    let at = self.reopen_at();
+                    self.timers.set(Timer::Reopen, Some(at));
+                }
+                link::Effect::Park => {
+                    let park = self.options.reconnect.unwrap_or_default().park;
+                    self.timers.set(Timer::Reopen, Some(self.now + park));
+                }
+                link::Effect::Finish => {
+                    self.timers.clear();
+                    self.end_requests();
+                    let cause = self.failure.take().map_or(Cause::Requested, Cause::Failed);
+                    self.event(Event::Closed { cause });
+                }
+            }
+        }
+    }
+
+    pub(super) fn ladder_step(&mut self, input: ladder::Input) {
+        let row = ladder::step(self.ladder, input);
+        self.ladder = row.next;
+        if let Verdict::Quirk(kind) = row.verdict {
+            let detail = format!("still there {:?} after its input was closed", self.options.timeouts.grace);
+            self.quirk(kind, None, None, detail);
+        }
+        for effect in row.effects {
+            match effect {
+                ladder::Effect::CloseInput => self.out.push_back(Action::Shut(Shut::CloseInput)),
+                ladder::Effect::Terminate => self.out.push_back(Action::Shut(Shut::Terminate)),
+                ladder::Effect::Kill => self.out.push_back(Action::Shut(Shut::Kill)),
+                ladder::Effect::Arm => self.timers.set(Timer::Grace, Some(self.now + self.options.timeouts.grace)),
+                ladder::Effect::Done => {
+                    self.timers.set(Timer::Grace, None);
+                    self.link_step(link::Input::Gone);
+                }
+            }
+        }
+    }
+
+    pub(super) fn transport(&mut self, event: Transport<'_>) {
+        match event {
+            Transport::Opened => {
+                self.timers.set(Timer::Open, None);
+                self.link_step(link::Input::Opened);
+            }
+            Transport::OpenFailed { how, why } => {
+                let kind = match how {
+                    OpenFailure::Spawn => FailureKind::Spawn,
+                    OpenFailure::Connect => FailureKind::Connect,
+                };
+                let message = match how {
+                    OpenFailure::Spawn => format!("{} cannot be started: {why}", self.options.server),
+                    OpenFailure::Connect => format!("{} cannot be reached: {why}", self.options.server),
+                };
+                self.gone(kind, message.into(), why);
+            }
+            Transport::Closed { why } => {
+                let message = format!("{} closed the connection {}: {why}", self.options.server, self.occasion());
+                self.gone(FailureKind::Closed, message.into(), why);
+            }
+            Transport::SignOfLife => self.sign_of_life(),
+        }
+    }
+
+    /// The transport is gone, or never was.
+    fn gone(&mut self, kind: FailureKind, message: Box<str>, why: &str) {
+        match self.link {
+            link::State::Opening => self.lose(kind, message, true),
+            link::State::Connecting if kind == FailureKind::Closed => {
+                self.drop_output();
+                self.handshake.words = Some(why.into());
+                if self.handshake.is_over() {
+                    self.lose(kind, message, true);
+                } else {
+                    self.handshake_step(HandshakeInput::TransportClosed);
+                }
+            }
+            link::State::Ready if kind == FailureKind::Closed => self.lose(kind, message, true),
+            link::State::Draining | link::State::Closing => {
+                self.drop_output();
+                self.ladder_step(ladder::Input::Exited);
+            }
+            link::State::Connecting
+            | link::State::Ready
+            | link::State::Idle
+            | link::State::Waiting
+            | link::State::Parked
+            | link::State::Closed => {}
+        }
+    }
+
+    fn occasion(&self) -> &'static str {
+        match self.link {
+            link::State::Connecting if self.handshake.is_over() => "during discovery",
+            link::State::Connecting => "during the handshake",
+            link::State::Ready
+            | link::State::Idle
+            | link::State::Opening
+            | link::State::Draining
+            | link::State::Waiting
+            | link::State::Parked
+            | link::State::Closing
+            | link::State::Closed => "while it was in use",
+        }
+    }
+
+    /// The connection is of no use any more; `gone` tells whether its transport is.
+    pub(super) fn lose(&mut self, kind: FailureKind, message: Box<str>, gone: bool) {
+        let failure = Failure { kind, message };
+        let proven = self.proven
+            || self
+                .ready_since
+                .zip(self.options.reconnect)
+                .is_some_and(|(since, reconnect)| self.now.since(since) >= reconnect.proven_after);
+        self.losses = if proven { 1 } else { self.losses.saturating_add(1) };
+        let input = match self.options.reconnect {
+            None if gone => link::Input::LostForGood,
+            None => link::Input::Failed,
+            Some(_) if !gone && !self.was_ready => link::Input::Failed,
+            Some(_) if !gone => link::Input::Unresponsive,
+            Some(_) if kind == FailureKind::Spawn => link::Input::Exhausted,
+            Some(reconnect) if self.losses > reconnect.budget => link::Input::Exhausted,
+            Some(_) => link::Input::Lost,
+        };
+        if gone {
+            self.drop_output();
+        }
+        self.end_connection();
+        self.failure = Some(failure.clone());
+        // The table decides, so what it did tells what follows; the embedder hears of it before its effects.
+        let at = self.out.len();
+        self.link_step(input);
+        let next = match self.link {
+            link::State::Waiting | link::State::Draining => Next::Reopen { at: self.timers.get(Timer::Reopen) },
+            link::State::Parked => Next::Parked { until: self.timers.get(Timer::Reopen).unwrap_or(self.now) },
+            link::State::Closing
+            | link::State::Closed
+            | link::State::Idle
+            | link::State::Opening
+            | link::State::Connecting
+            | link::State::Ready => Next::Close,
+        };
+        self.out.insert(at.min(self.out.len()), Action::Event(Event::Down { failure, next }));
+    }
+
+    pub(super) fn open_timed_out(&mut self) {
+        let message = format!("{} did not open within {:?}", self.options.server, self.options.timeouts.open);
+        self.lose(FailureKind::HandshakeTimeout, message.into(), false);
+    }
+
+    fn open_transport(&mut self) {
+        self.timers.clear();
+        self.epoch = self.epoch.saturating_add(1);
+        self.handshake.opened_at = self.now;
+        self.timers.set(Timer::Open, Some(self.now + self.options.timeouts.open));
+        self.out.push_back(Action::Open(Open { epoch: self.epoch }));
+    }
+
+    fn announce(&mut self) {
+        self.failure = None;
+        self.was_ready = true;
+        self.proven = false;
+        self.ready_since = Some(self.now);
+        self.event(Event::Ready);
+        self.release_held();
+    }
+
+    /// Takes back what the embedder was to do with a transport that is gone.
+    fn drop_output(&mut self) {
+        self.out.retain(|action| !matches!(action, Action::Send(_) | Action::Shut(_) | Action::Open(_)));
+    }
+
+    /// Ends what belongs to a connection: nothing of it touches the next one.
+    fn end_connection(&mut self) {
+        self.out.retain(|action| !matches!(action, Action::Send(_)));
+        self.timers.clear();
+        self.ready_since = None;
+        self.held.clear();
+        self.held_bytes = 0;
+        self.drop_asks();
+        for lost in self.requests.end_connection() {
+            self.requests.remove(lost);
+            self.finish(lost, Outcome::Unknown);
+        }
+    }
+
+    fn end_requests(&mut self) {
+        for id in self.requests.calls() {
+            self.requests.remove(id);
+            self.finish(id, Outcome::NotSent);
+        }
+    }
+
+    fn reopen_at(&mut self) -> Time {
+        let reconnect = self.options.reconnect.unwrap_or_default();
+        let doublings = self.losses.saturating_sub(1).min(20);
+        let wait =
+            reconnect.initial.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX)).min(reconnect.max);
+        // Between half the wait and all of it, so that many sessions do not come back at once.
+        let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+        let jittered = micros.saturating_sub(self.rng.u64(0..=micros / 2));
+        self.now + Duration::from_micros(jittered)
+    }
+
+    /// The handshake asks for a new transport, for `initialize` without a probe.
+    pub(super) fn reopen_without_probe(&mut self) {
+        self.skip_probe = true;
+        self.end_connection();
+        self.link_step(link::Input::Reopen);
+    }
+
+    /// The quirk of a handshake that had to be opened again, once it worked.
+    pub(super) fn probe_closed_quirk(&mut self) {
+        self.quirk(
+            QuirkKind::ProbeClosed,
+            None,
+            Some(crate::protocol::method::DISCOVER),
+            "the connection closed on a handshake that began with `server/discover`; opened again without it",
+        );
+    }
+}

@@ -1,0 +1,465 @@
+//! One session with one server: messages and time go in, actions come out.
+
+mod action;
+mod ask;
+mod classify;
+mod discovery;
+mod encode;
+mod event;
+mod handshake;
+mod link;
+mod options;
+mod refresh;
+mod requests;
+mod server;
+mod timers;
+mod walk;
+
+pub use action::{Action, Open, Outgoing, Shut};
+pub use event::{AskId, Cause, Event, Failure, FailureKind, Misuse, Next, Outcome, Quirk, RequestId};
+pub use options::{EraVerdict, Eras, Limits, ListErrors, LogLevel, Options, Reconnect, Timeouts, Tolerance};
+pub use requests::{Request, TraceContext};
+pub use server::Server;
+pub use walk::{FamilyReport, FamilyStatus};
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use serde_json::value::RawValue;
+
+use self::ask::Ask;
+use self::handshake::Handshake;
+use self::requests::{Purpose, Requests};
+use self::timers::{Timer, Timers};
+use self::walk::Slot;
+use crate::Time;
+use crate::catalog::Catalog;
+use crate::jsonrpc::{ErrorObject, Object};
+use crate::machine::{QuirkKind, ladder, link as link_machine};
+use crate::protocol::{Capability, Family, PerFamily, ProtocolVersion, method};
+
+/// What the embedder reports of the transport.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Transport<'a> {
+    /// It is open.
+    Opened,
+    /// It did not open.
+    OpenFailed {
+        /// In which way.
+        how: OpenFailure,
+        /// What the system said.
+        why: &'a str,
+    },
+    /// It is closed, whoever closed it: the server's output ended, a write failed, the process exited.
+    Closed {
+        /// What the system said, an exit status say.
+        why: &'a str,
+    },
+    /// It is not open yet, or not answering yet, but something goes on: a package is installed, the process
+    /// writes to its standard error.
+    SignOfLife,
+}
+
+/// In which way a transport did not open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenFailure {
+    /// The command cannot be started, which trying again does not mend.
+    Spawn,
+    /// Nobody answers there, for now.
+    Connect,
+}
+
+/// How much of what came was of no use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Answers to requests that had timed out or were cancelled.
+    pub late_answers: u64,
+    /// Notifications and requests that were left out, since too much waited already.
+    pub left_out: u64,
+}
+
+/// A session with one server, through as many connections as it takes.
+///
+/// It does nothing by itself: the embedder carries out what [`poll`](Self::poll) says, and reports what happens
+/// through the `handle_*` methods, each with the time it is. Those never fail, whatever comes. What the embedder
+/// asks for returns a [`Misuse`] where it cannot be, and then nothing changed.
+#[derive(Clone, Debug)]
+pub struct Session {
+    options: Arc<Options>,
+    now: Time,
+    rng: fastrand::Rng,
+    link: link_machine::State,
+    ladder: ladder::State,
+    handshake: Handshake,
+    families: PerFamily<Slot>,
+    catalog: Catalog,
+    server: Option<Box<Server>>,
+    requests: Requests,
+    asks: BTreeMap<u64, Ask>,
+    last_ask: u64,
+    held: VecDeque<Held>,
+    held_bytes: usize,
+    quirks: Vec<Quirk>,
+    timers: Timers,
+    out: VecDeque<Action>,
+    epoch: u32,
+    losses: u32,
+    verdict: Option<EraVerdict>,
+    skip_probe: bool,
+    was_ready: bool,
+    ready_since: Option<Time>,
+    proven: bool,
+    failure: Option<Failure>,
+    stats: Stats,
+}
+
+/// A notification that waits for the session to be ready.
+#[derive(Clone, Debug)]
+struct Held {
+    method: Box<str>,
+    params: Option<Box<RawValue>>,
+}
+
+impl Session {
+    /// A session that is not open yet.
+    pub fn new(options: impl Into<Arc<Options>>) -> Self {
+        let options = options.into();
+        Self {
+            now: Time::ZERO,
+            rng: fastrand::Rng::with_seed(options.seed),
+            link: link_machine::State::Idle,
+            ladder: ladder::State::Up,
+            handshake: Handshake::default(),
+            families: PerFamily::default(),
+            catalog: Catalog::default(),
+            server: None,
+            requests: Requests::default(),
+            asks: BTreeMap::new(),
+            last_ask: 0,
+            held: VecDeque::new(),
+            held_bytes: 0,
+            quirks: Vec::new(),
+            timers: Timers::default(),
+            out: VecDeque::new(),
+            epoch: 0,
+            losses: 0,
+            verdict: options.verdict,
+            skip_probe: false,
+            was_ready: false,
+            ready_since: None,
+            proven: false,
+            failure: None,
+            stats: Stats::default(),
+            options,
+        }
+    }
+
+    /// Asks for the connection: the first one, or another one at once while the session waits or is parked.
+    ///
+    /// # Errors
+    /// [`Misuse::AlreadyOpen`], [`Misuse::Closed`].
+    pub fn open(&mut self, now: Time) -> Result<(), Misuse> {
+        self.advance(now);
+        self.command(link_machine::Input::Open, Misuse::AlreadyOpen)
+    }
+
+    /// Asks for the end: requests end at once, then the transport is shut, step by step.
+    ///
+    /// # Errors
+    /// [`Misuse::Closed`].
+    pub fn close(&mut self, now: Time) -> Result<(), Misuse> {
+        self.advance(now);
+        self.command(link_machine::Input::Close, Misuse::Closed)
+    }
+
+    /// Makes a request, as soon as the session is ready.
+    ///
+    /// # Errors
+    /// [`Misuse::Closed`], [`Misuse::NotAdvertised`], [`Misuse::Reserved`], [`Misuse::ParamsNotObject`],
+    /// [`Misuse::TooManyRequests`].
+    pub fn request(&mut self, now: Time, request: Request) -> Result<RequestId, Misuse> {
+        self.check_open()?;
+        if matches!(&*request.method, method::INITIALIZE | method::DISCOVER) {
+            return Err(Misuse::Reserved { method: (&*request.method).into() });
+        }
+        if request.params.as_ref().is_some_and(|params| !params.get().starts_with('{')) {
+            return Err(Misuse::ParamsNotObject);
+        }
+        if self.is_ready()
+            && let Some(capability) = self.missing_capability(&request.method)
+        {
+            return Err(Misuse::NotAdvertised {
+                server: self.options.server.clone(),
+                method: (&*request.method).into(),
+                capability: capability.as_str(),
+            });
+        }
+        if self.requests.queued_calls() >= self.options.limits.queued {
+            return Err(Misuse::TooManyRequests { limit: self.options.limits.queued });
+        }
+        self.advance(now);
+        let deadline = self.now + request.timeout.unwrap_or(self.options.timeouts.request);
+        let id = self.requests.insert(Purpose::Call(request), Some(deadline));
+        self.pump();
+        Ok(RequestId(id))
+    }
+
+    /// Gives up a request; it ends [`Outcome::Cancelled`].
+    ///
+    /// # Errors
+    /// [`Misuse::UnknownRequest`].
+    pub fn cancel(&mut self, now: Time, request: RequestId) -> Result<(), Misuse> {
+        if !self.requests.get(request.0).is_some_and(|open| matches!(open.purpose, Purpose::Call(_))) {
+            return Err(Misuse::UnknownRequest);
+        }
+        self.advance(now);
+        self.give_up(request.0, Outcome::Cancelled, "the client cancelled the request");
+        self.pump();
+        Ok(())
+    }
+
+    /// Sends a notification, where there is a connection that is ready.
+    ///
+    /// # Errors
+    /// [`Misuse::Closed`] where there is none, [`Misuse::ParamsNotObject`], [`Misuse::Reserved`] for what the
+    /// engine sends itself, [`Misuse::TooManyRequests`] where too much waits to be polled.
+    pub fn notify(
+        &mut self,
+        now: Time,
+        method: impl Into<Cow<'static, str>>,
+        params: Option<&RawValue>,
+    ) -> Result<(), Misuse> {
+        let method = method.into();
+        if matches!(&*method, method::INITIALIZED | method::CANCELLED) {
+            return Err(Misuse::Reserved { method: (&*method).into() });
+        }
+        if params.is_some_and(|params| !params.get().starts_with('{')) {
+            return Err(Misuse::ParamsNotObject);
+        }
+        if !self.is_ready() {
+            return Err(Misuse::Closed);
+        }
+        if self.out.len() >= self.options.limits.output {
+            return Err(Misuse::TooManyRequests { limit: self.options.limits.output });
+        }
+        self.advance(now);
+        let write = params.map(|params| |out: &mut Vec<u8>| out.extend_from_slice(params.get().as_bytes()));
+        let message = self.encode_notification(method, write);
+        self.out.push_back(Action::Send(message));
+        Ok(())
+    }
+
+    /// Takes what the server sent: one message, or a batch.
+    pub fn handle_message(&mut self, now: Time, bytes: &[u8]) {
+        self.advance(now);
+        self.receive(bytes);
+        self.pump();
+    }
+
+    /// Takes what happened to the transport.
+    pub fn handle_transport(&mut self, now: Time, event: Transport<'_>) {
+        self.advance(now);
+        self.transport(event);
+        self.pump();
+    }
+
+    /// Takes that time went by. A call too many, or too early, does nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.advance(now);
+        while let Some(timer) = self.timers.take_due(self.now) {
+            self.fire(timer);
+        }
+        while let Some(id) = self.requests.expired(self.now) {
+            self.expire(id);
+        }
+        self.expire_asks();
+        self.pump();
+    }
+
+    /// The next thing to do, if there is any. It only takes it from a queue.
+    pub fn poll(&mut self) -> Option<Action> {
+        let action = self.out.pop_front()?;
+        if let Action::Send(Outgoing { id: Some(id), .. }) = action {
+            self.requests.handed(id);
+        }
+        Some(action)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is wanted next: at once while there is something to poll,
+    /// never where it is `None`.
+    pub fn deadline(&self) -> Option<Time> {
+        if !self.out.is_empty() {
+            return Some(self.now);
+        }
+        let asks = self.asks.values().map(|ask| ask.deadline).min();
+        [self.timers.next(), self.requests.next_deadline(), asks].into_iter().flatten().min()
+    }
+
+    /// Whether handshake and discovery are done, and the connection is there.
+    pub fn is_ready(&self) -> bool {
+        self.link == link_machine::State::Ready
+    }
+
+    /// Whether the session came to its end.
+    pub fn is_closed(&self) -> bool {
+        self.link == link_machine::State::Closed
+    }
+
+    /// What the server said of itself, as soon as the handshake is done; on reconnects, what it said last.
+    pub fn server(&self) -> Option<&Server> {
+        self.server.as_deref()
+    }
+
+    /// What the server offers, as it was last listed.
+    pub const fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// What became of a family.
+    pub fn family(&self, family: Family) -> FamilyReport {
+        let slot = self.families.get(family);
+        FamilyReport { status: slot.status, pages: slot.pages, stale: slot.stale }
+    }
+
+    /// The server's deviations so far, in the order in which they were seen.
+    pub fn quirks(&self) -> &[Quirk] {
+        &self.quirks
+    }
+
+    /// Which era the server turned out to have, to be saved and given back in
+    /// [`Options::verdict`]; `None` until a handshake was done.
+    pub const fn verdict(&self) -> Option<EraVerdict> {
+        self.verdict
+    }
+
+    /// How much of what came was of no use.
+    pub const fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// How the session was set up.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Time never runs backwards in here, whatever the embedder's clock does.
+    fn advance(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+
+    fn version(&self) -> Option<ProtocolVersion> {
+        self.server.as_ref().map(|server| server.version)
+    }
+
+    fn check_open(&self) -> Result<(), Misuse> {
+        match self.link {
+            link_machine::State::Closing | link_machine::State::Closed => Err(Misuse::Closed),
+            link_machine::State::Idle
+            | link_machine::State::Opening
+            | link_machine::State::Connecting
+            | link_machine::State::Ready
+            | link_machine::State::Draining
+            | link_machine::State::Waiting
+            | link_machine::State::Parked => Ok(()),
+        }
+    }
+
+    /// The capability that the method needs, where the server said what it can do and lacks it.
+    fn missing_capability(&self, method: &str) -> Option<Capability> {
+        let capability = Capability::needed_for(method)?;
+        let missing = self.server.as_ref()?.has(capability) == Some(false);
+        // A family that was listed all the same is there, whatever the server declares.
+        let listed = Family::ALL.into_iter().any(|family| {
+            family.capability() == capability && self.families.get(family).status == FamilyStatus::Listed
+        });
+        (missing && !listed).then_some(capability)
+    }
+
+    fn event(&mut self, event: Event) {
+        self.out.push_back(Action::Event(event));
+    }
+
+    /// Records a deviation, once for its kind and method.
+    fn quirk(&mut self, kind: QuirkKind, family: Option<Family>, method: Option<&str>, detail: impl Into<Box<str>>) {
+        let known = self.quirks.iter().any(|quirk| quirk.kind == kind && quirk.method.as_deref() == method);
+        if known || self.quirks.len() >= self.options.limits.quirks {
+            return;
+        }
+        let quirk = Quirk { kind, family, method: method.map(Box::from), detail: detail.into() };
+        self.quirks.push(quirk.clone());
+        self.event(Event::Quirk(quirk));
+    }
+
+    /// Writes as many of the requests that wait as may be sent now.
+    fn pump(&mut self) {
+        let connected = matches!(self.link, link_machine::State::Connecting | link_machine::State::Ready);
+        while connected && let Some(id) = self.requests.next(self.options.limits.in_flight, self.is_ready()) {
+            let Some(open) = self.requests.get(id) else { continue };
+            if let Purpose::Call(request) = &open.purpose
+                && self.missing_capability(&request.method).is_some()
+            {
+                self.requests.remove(id);
+                self.finish(id, Outcome::NotAdvertised);
+                continue;
+            }
+            let message = self.encode_request(id, &open.purpose);
+            self.out.push_back(Action::Send(message));
+        }
+    }
+
+    fn finish(&mut self, id: u64, outcome: Outcome) {
+        self.event(Event::Finished { request: RequestId(id), outcome });
+    }
+
+    /// Stops waiting for an answer, and tells the server where it may be at work on it.
+    fn give_up(&mut self, id: u64, outcome: Outcome, reason: &str) {
+        let unsent = |action: &Action| !matches!(action, Action::Send(message) if message.id == Some(id));
+        let before = self.out.len();
+        self.out.retain(unsent);
+        let retracted = self.out.len() < before;
+        let Some(open) = self.requests.abandon(id) else { return };
+        if open.phase == requests::Phase::Handed && !retracted {
+            let message = self.encode_notification(
+                method::CANCELLED,
+                Some(|out: &mut Vec<u8>| {
+                    let mut params = Object::begin(out);
+                    params.integer("requestId", id.into()).string("reason", reason);
+                    params.end();
+                }),
+            );
+            self.out.push_back(Action::Send(message));
+        }
+        match open.purpose {
+            Purpose::Call(_) => self.finish(id, outcome),
+            Purpose::Probe | Purpose::Initialize | Purpose::List(_) | Purpose::SetLevel => {}
+        }
+    }
+
+    fn expire(&mut self, id: u64) {
+        let family = match self.requests.get(id).map(|open| &open.purpose) {
+            Some(Purpose::List(family)) => Some(*family),
+            Some(Purpose::Probe | Purpose::Initialize | Purpose::SetLevel | Purpose::Call(_)) | None => None,
+        };
+        self.give_up(id, Outcome::TimedOut, "no answer in time");
+        if let Some(family) = family {
+            let why = format!("no answer within {:?}", self.options.timeouts.request);
+            self.list_failed(family, &ErrorObject::new(0, why), false);
+        }
+    }
+
+    fn fire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Open => self.open_timed_out(),
+            Timer::Probe => self.handshake_step(crate::machine::handshake::Input::ProbeTimeout),
+            Timer::Handshake => self.handshake_step(crate::machine::handshake::Input::Deadline),
+            Timer::Reopen => self.link_step(link_machine::Input::Timer),
+            Timer::Grace => self.ladder_step(ladder::Input::Timer),
+            Timer::Refresh(family) => self.refresh_step(family, crate::machine::refresh::Input::Timer),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+use alloc::boxed::Box;
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+
+use crate::jsonrpc;
+use crate::protocol::{ClientCapabilities, Era, Implementation, ProtocolVersion};
+
+/// How a session behaves. [`Options::new`] has the defaults.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// The server's name in messages for people.
+    pub server: Box<str>,
+    /// Who the client says it is.
+    pub client: Implementation,
+    /// What the client offers to the server.
+    pub capabilities: ClientCapabilities,
+    /// Which eras are tried, in which order.
+    pub eras: Eras,
+    /// What [`Session::verdict`](crate::Session::verdict) said of this server before.
+    pub verdict: Option<EraVerdict>,
+    /// The least severity of the log messages that the server is to send; unset, it is not told.
+    pub log_level: Option<LogLevel>,
+    /// What of a server's mistakes is tolerated.
+    pub tolerance: Tolerance,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// How much is kept.
+    pub limits: Limits,
+    /// How a lost connection is opened again; `None` for never.
+    pub reconnect: Option<Reconnect>,
+    /// Seeds the jitter of reconnects: the same seed and the same inputs give the same outputs.
+    pub seed: u64,
+}
+
+impl Options {
+    /// The defaults, for a client of this name and version.
+    pub fn new(name: impl Into<Box<str>>, version: impl Into<Box<str>>) -> Self {
+        Self {
+            server: "the server".into(),
+            client: Implementation::new(name, version),
+            capabilities: ClientCapabilities::default(),
+            eras: Eras::Auto,
+            verdict: None,
+            log_level: None,
+            tolerance: Tolerance::default(),
+            timeouts: Timeouts::default(),
+            limits: Limits::default(),
+            reconnect: Some(Reconnect::default()),
+            seed: 0,
+        }
+    }
+}
+
+/// Which eras are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Eras {
+    /// `server/discover` first, then `initialize` (specification 2026-07-28, "stdio", Backward Compatibility).
+    #[default]
+    Auto,
+    /// `initialize` first, then `server/discover`.
+    LegacyFirst,
+    /// `initialize` only.
+    LegacyOnly,
+    /// Only the modern era, and only this version of it.
+    ModernOnly(ProtocolVersion),
+}
+
+/// Which era a server turned out to have: worth saving, since it spares the probe.
+///
+/// "Clients MAY persist it across restarts of the same server configuration, re-probing if the cached
+/// assumption later fails" (specification 2026-07-28, "Versioning and Compatibility").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct EraVerdict {
+    /// The version to offer.
+    pub version: ProtocolVersion,
+    /// The server closes the connection when it is probed.
+    pub probe_closes: bool,
+}
+
+impl EraVerdict {
+    /// A server that is best offered this version.
+    pub const fn new(version: ProtocolVersion) -> Self {
+        Self { version, probe_closes: false }
+    }
+
+    /// The server's era.
+    pub const fn era(self) -> Era {
+        self.version.era()
+    }
+}
+
+/// The severity of a log message (RFC 5424).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// Detail for debugging.
+    Debug,
+    /// What goes on.
+    Info,
+    /// Normal, yet worth noting.
+    Notice,
+    /// Something may be wrong.
+    Warning,
+    /// Something is wrong.
+    Error,
+    /// A part failed.
+    Critical,
+    /// Act at once.
+    Alert,
+    /// Nothing works.
+    Emergency,
+}
+
+impl LogLevel {
+    /// The level as it is written on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+}
+
+/// What of a server's mistakes is tolerated, where there is a choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tolerance {
+    /// What an error in the answer to a list costs; -32601 to any list but that of tools is always tolerated.
+    pub list_errors: ListErrors,
+    /// Tolerate -32601 to `tools/list` of a server that declares tools.
+    pub tools_absent: bool,
+    /// Take another error with a text such as "method not found" for -32601.
+    pub absent_by_text: bool,
+    /// Ask for families that the server did not declare.
+    pub ask_anyway: bool,
+    /// Honour `list_changed` of a family that the server did not declare.
+    pub undeclared_list_changed: bool,
+    /// Take a version that this crate does not know for the nearest legacy one below it.
+    pub nearest_version: bool,
+}
+
+/// What an error in the answer to a list costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListErrors {
+    /// The session fails.
+    #[default]
+    Fail,
+    /// The family fails, and keeps what came before; the session goes on.
+    Degrade,
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Timeouts {
+    /// From the wish to open the transport until it is open; signs of life extend it.
+    pub open: Duration,
+    /// From the probe to its answer; signs of life extend it to three times that. 5 s.
+    pub probe: Duration,
+    /// From the open transport to the end of the handshake; signs of life extend it. 60 s.
+    pub handshake: Duration,
+    /// How far signs of life can extend `open` and `handshake`. 10 min.
+    pub handshake_max: Duration,
+    /// From the wish for a request to its end, time in the queue included, where the request does not say. 60 s.
+    pub request: Duration,
+    /// From a question of the server's to the embedder's answer; then the engine declines. 10 min.
+    pub ask: Duration,
+    /// Between the steps of the shutdown: input closed, terminated, killed. 2 s.
+    pub grace: Duration,
+    /// From a `list_changed` to the walk that follows it, in which others are gathered. 300 ms.
+    pub debounce: Duration,
+    /// Between two walks of one family. 1 s.
+    pub refresh_interval: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            open: Duration::from_secs(60),
+            probe: Duration::from_secs(5),
+            handshake: Duration::from_secs(60),
+            handshake_max: Duration::from_secs(600),
+            request: Duration::from_secs(60),
+            ask: Duration::from_secs(600),
+            grace: Duration::from_secs(2),
+            debounce: Duration::from_millis(300),
+            refresh_interval: Duration::from_secs(1),
+        }
+    }
+}
+
+/// How much is kept. No server makes a session grow beyond these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Of one message.
+    pub message: jsonrpc::Limits,
+    /// Pages in a list; 1,000.
+    pub pages: usize,
+    /// Items in a list; 100,000.
+    pub items: usize,
+    /// Bytes in a list; 64 MiB.
+    pub list_bytes: usize,
+    /// Requests that wait for the server at the same time, those of discovery included; 64.
+    pub in_flight: usize,
+    /// Requests that wait to be sent; 1,024.
+    pub queued: usize,
+    /// Questions of the server's that wait for the embedder; 64.
+    pub asks: usize,
+    /// Notifications that wait for the session to be ready; 256, and 1 MiB.
+    pub held: usize,
+    /// Actions that wait to be polled; beyond them notifications and requests of the server's are left out. 4,096.
+    pub output: usize,
+    /// Quirks that are recorded; 256.
+    pub quirks: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message: jsonrpc::Limits::default(),
+            pages: 1000,
+            items: 100_000,
+            list_bytes: 64 << 20,
+            in_flight: 64,
+            queued: 1024,
+            asks: 64,
+            held: 256,
+            output: 4096,
+            quirks: 256,
+        }
+    }
+}
+
+/// How a lost connection is opened again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reconnect {
+    /// The first wait, about; each further one is twice as long. 500 ms.
+    pub initial: Duration,
+    /// The longest wait. 60 s.
+    pub max: Duration,
+    /// How many losses in a row of connections that proved nothing, until the session parks. 5.
+    pub budget: u32,
+    /// How long a connection must have been ready to be proven; one that answered a request is, too. 180 s.
+    pub proven_after: Duration,
+    /// Between the tries of a parked session. 10 min.
+    pub park: Duration,
+}
+
+impl Default for Reconnect {
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_millis(500),
+            max: Duration::from_secs(60),
+            budget: 5,
+            proven_after: Duration::from_secs(180),
+            park: Duration::from_secs(600),
+        }
+    }
+}

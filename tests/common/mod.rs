@@ -1,0 +1,298 @@
+//! A session in virtual time, with a transport that does as it is told and a server that is a closure.
+
+#![allow(dead_code, unreachable_pub, reason = "each test crate uses its own part")]
+
+use std::time::Duration;
+
+use mcp_proto::{
+    Action, Cause, Event, Failure, FailureKind, Family, FamilyStatus, Options, Outcome, QuirkKind, RequestId, Session,
+    Shut, Time, Transport,
+};
+use serde_json::{Value, json};
+
+/// A session and all that came out of it.
+pub struct Host {
+    pub session: Session,
+    pub now: Time,
+    /// What was sent and not looked at yet.
+    pub sent: Vec<Value>,
+    /// Every message that was ever sent, with the version that it was sent under.
+    pub transcript: Vec<(Option<String>, Value)>,
+    pub events: Vec<Event>,
+    pub shuts: Vec<Shut>,
+    /// How often the transport was asked for.
+    pub opens: u32,
+}
+
+impl Host {
+    pub fn new(options: Options) -> Self {
+        Self {
+            session: Session::new(options),
+            now: Time::ZERO,
+            sent: Vec::new(),
+            transcript: Vec::new(),
+            events: Vec::new(),
+            shuts: Vec::new(),
+            opens: 0,
+        }
+    }
+
+    /// A session that was asked to open, over a transport that opened.
+    pub fn open(options: Options) -> Self {
+        let mut host = Self::new(options);
+        host.session.open(host.now).unwrap();
+        host.collect();
+        host.transport(Transport::Opened);
+        host
+    }
+
+    /// A session that went through handshake and discovery with `server`.
+    pub fn connect(options: Options, server: &mut Server) -> Self {
+        let mut host = Self::open(options);
+        host.serve(server);
+        host
+    }
+
+    /// Takes everything that the session wants done.
+    pub fn collect(&mut self) {
+        while let Some(action) = self.session.poll() {
+            match action {
+                Action::Open(_) => self.opens += 1,
+                Action::Send(message) => {
+                    assert!(!message.bytes().contains(&b'\n'), "a line break in a message");
+                    let value: Value = serde_json::from_slice(message.bytes()).unwrap();
+                    assert_eq!(message.method(), value["method"].as_str());
+                    assert_eq!(message.id().is_some(), value.get("id").is_some() && value.get("method").is_some());
+                    self.transcript.push((message.version().map(|version| version.to_string()), value.clone()));
+                    self.sent.push(value);
+                }
+                Action::Shut(how) => self.shuts.push(how),
+                Action::Event(event) => self.events.push(event),
+                other => panic!("an action that no test knows: {other:?}"),
+            }
+        }
+    }
+
+    pub fn transport(&mut self, event: Transport<'_>) {
+        self.session.handle_transport(self.now, event);
+        self.collect();
+    }
+
+    pub fn close_transport(&mut self) {
+        self.transport(Transport::Closed { why: "end of file" });
+    }
+
+    pub fn receive(&mut self, message: Value) {
+        self.receive_text(&message.to_string());
+    }
+
+    pub fn receive_text(&mut self, text: &str) {
+        self.receive_bytes(text.as_bytes());
+    }
+
+    pub fn receive_bytes(&mut self, bytes: &[u8]) {
+        self.session.handle_message(self.now, bytes);
+        self.collect();
+    }
+
+    /// Lets time go by, stopping at each deadline on the way.
+    pub fn wait(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while let Some(deadline) = self.session.deadline().filter(|deadline| *deadline <= end) {
+            self.now = self.now.max(deadline);
+            self.session.handle_timeout(self.now);
+            self.collect();
+        }
+        self.now = end;
+        self.session.handle_timeout(self.now);
+        self.collect();
+    }
+
+    /// The messages that were sent since the last look.
+    pub fn take_sent(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.sent)
+    }
+
+    /// The one message that was sent since the last look.
+    pub fn take_one(&mut self) -> Value {
+        let mut sent = self.take_sent();
+        assert_eq!(sent.len(), 1, "{sent:#?}");
+        sent.remove(0)
+    }
+
+    /// The methods that were sent since the last look.
+    pub fn take_methods(&mut self) -> Vec<String> {
+        self.take_sent().iter().map(|message| message["method"].as_str().unwrap_or("(answer)").into()).collect()
+    }
+
+    /// Every method that was ever sent.
+    pub fn methods(&self) -> Vec<&str> {
+        self.transcript.iter().map(|(_, message)| message["method"].as_str().unwrap_or("(answer)")).collect()
+    }
+
+    /// Answers what was sent, and what that leads to, until nothing is left to answer.
+    pub fn serve(&mut self, server: &mut Server) {
+        for _ in 0..100_000 {
+            let sent = self.take_sent();
+            if sent.is_empty() {
+                return;
+            }
+            for message in sent {
+                for answer in server.answer(&message) {
+                    self.receive(answer);
+                }
+            }
+        }
+        panic!("server and session do not come to rest");
+    }
+
+    pub fn result_of(&self, request: RequestId) -> &Outcome {
+        let mut outcomes = self.events.iter().filter_map(|event| match event {
+            Event::Finished { request: ended, outcome } if *ended == request => Some(outcome),
+            _ => None,
+        });
+        let outcome = outcomes.next().expect("the request ended");
+        assert!(outcomes.next().is_none(), "a request ends once");
+        outcome
+    }
+
+    pub fn failure(&self) -> Option<&Failure> {
+        self.events.iter().find_map(|event| match event {
+            Event::Down { failure, .. } => Some(failure),
+            _ => None,
+        })
+    }
+
+    pub fn failure_kind(&self) -> Option<FailureKind> {
+        self.failure().map(|failure| failure.kind)
+    }
+
+    pub fn cause(&self) -> Option<&Cause> {
+        self.events.iter().find_map(|event| match event {
+            Event::Closed { cause } => Some(cause),
+            _ => None,
+        })
+    }
+
+    /// The kinds of quirk, in order.
+    pub fn quirks(&self) -> Vec<QuirkKind> {
+        self.session.quirks().iter().map(|quirk| quirk.kind).collect()
+    }
+
+    /// The methods of the quirks of this kind.
+    pub fn quirk_methods(&self, kind: QuirkKind) -> Vec<&str> {
+        let of_kind = self.session.quirks().iter().filter(|quirk| quirk.kind == kind);
+        of_kind.map(|quirk| quirk.method.as_deref().unwrap_or("")).collect()
+    }
+
+    pub fn status(&self, family: Family) -> FamilyStatus {
+        self.session.family(family).status
+    }
+
+    pub fn count(&self, family: Family) -> usize {
+        self.session.catalog().list(family).len()
+    }
+
+    pub fn keys(&self, family: Family) -> Vec<&str> {
+        self.session.catalog().list(family).iter().map(|(key, _)| key).collect()
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.session.is_ready()
+    }
+}
+
+type Handler = Box<dyn FnMut(&Value) -> Result<Value, Value>>;
+
+/// A server that answers by method; what it has no answer to, it refuses with -32601.
+pub struct Server {
+    handlers: Vec<(String, Handler)>,
+    /// What it was asked, in order.
+    pub asked: Vec<Value>,
+}
+
+impl Server {
+    pub fn new() -> Self {
+        Self { handlers: Vec::new(), asked: Vec::new() }
+    }
+
+    /// A server of the legacy era, which answers `initialize` with the offered version.
+    pub fn legacy(capabilities: Value) -> Self {
+        Self::new().on("initialize", move |params| {
+            Ok(json!({
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": capabilities,
+                "serverInfo": {"name": "test", "version": "1"}
+            }))
+        })
+    }
+
+    /// A server of the modern era.
+    pub fn modern(capabilities: Value) -> Self {
+        Self::new().on("server/discover", move |_| {
+            Ok(json!({
+                "resultType": "complete",
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": capabilities,
+                "ttlMs": 0,
+                "cacheScope": "public",
+                "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "test", "version": "1"}}
+            }))
+        })
+    }
+
+    /// Answers a method: `params` in, the result or the error object out.
+    pub fn on(mut self, method: &str, handler: impl FnMut(&Value) -> Result<Value, Value> + 'static) -> Self {
+        self.handlers.insert(0, (method.into(), Box::new(handler)));
+        self
+    }
+
+    /// Answers a method with this result, always.
+    pub fn result(self, method: &str, result: Value) -> Self {
+        self.on(method, move |_| Ok(result.clone()))
+    }
+
+    /// Refuses a method with this code, always.
+    pub fn error(self, method: &str, code: i64, message: &str) -> Self {
+        let error = json!({"code": code, "message": message});
+        self.on(method, move |_| Err(error.clone()))
+    }
+
+    pub fn answer(&mut self, message: &Value) -> Vec<Value> {
+        let Some(method) = message["method"].as_str() else { return vec![] };
+        self.asked.push(message.clone());
+        let Some(id) = message.get("id") else { return vec![] };
+        let handler = self.handlers.iter_mut().find(|(known, _)| known == method);
+        let answer = match handler {
+            Some((_, handler)) => handler(&message["params"]),
+            None => Err(json!({"code": -32601, "message": "Method not found"})),
+        };
+        vec![match answer {
+            Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+            Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+        }]
+    }
+
+    pub fn was_asked(&self, method: &str) -> usize {
+        self.asked.iter().filter(|message| message["method"] == method).count()
+    }
+}
+
+/// Options that never reopen, with legacy only where the probe is of no interest.
+pub fn options() -> Options {
+    let mut options = Options::new("test-host", "1.0.0");
+    options.reconnect = None;
+    options
+}
+
+pub fn legacy() -> Options {
+    let mut options = options();
+    options.eras = mcp_proto::Eras::LegacyOnly;
+    options
+}
+
+/// A list of tools with these names.
+pub fn tools(names: &[&str]) -> Value {
+    let tool = |name: &&str| json!({"name": name, "inputSchema": {"type": "object"}});
+    json!({"tools": names.iter().map(tool).collect::<Vec<_>>()})
+}
