@@ -59,6 +59,8 @@ alphabet! {
         ErrorKept,
         /// An error that costs the whole list.
         ErrorLost,
+        /// An error that costs nothing: the list of an earlier walk stays.
+        ErrorStale,
         /// The list is another now.
         ListChanged,
         /// The list is another now, of a family that was not declared, which is not honoured.
@@ -105,6 +107,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::ErrorFatal
             | Input::ErrorKept
             | Input::ErrorLost
+            | Input::ErrorStale
             | Input::ListChanged => R::ignore(state),
         },
         State::NotAdvertised => match input {
@@ -123,7 +126,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Refused
             | Input::ErrorFatal
             | Input::ErrorKept
-            | Input::ErrorLost => R::ignore(state),
+            | Input::ErrorLost
+            | Input::ErrorStale => R::ignore(state),
         },
         State::Walking => walking(
             state,
@@ -168,7 +172,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
                 changed: R::advance(state, &[Refresh]),
             },
         ),
-        State::Listed | State::Absent | State::Partial | State::Failed => match input {
+        State::Listed | State::Partial | State::Failed => match input {
             Input::ListChanged => R::advance(state, &[Refresh]),
             Input::ListChangedUndeclared => R::quirk(QuirkKind::UndeclaredListChanged, state, &[]),
             Input::Advertised
@@ -184,7 +188,28 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Refused
             | Input::ErrorFatal
             | Input::ErrorKept
-            | Input::ErrorLost => R::ignore(state),
+            | Input::ErrorLost
+            | Input::ErrorStale => R::ignore(state),
+        },
+        // The method does not exist, so there is nothing to ask again.
+        State::Absent => match input {
+            Input::ListChangedUndeclared => R::quirk(QuirkKind::UndeclaredListChanged, state, &[]),
+            Input::Advertised
+            | Input::NotAdvertised
+            | Input::More
+            | Input::Last
+            | Input::LoopDone
+            | Input::LoopCut
+            | Input::Limit
+            | Input::CursorRejected
+            | Input::MethodNotFound
+            | Input::MethodNotFoundText
+            | Input::Refused
+            | Input::ErrorFatal
+            | Input::ErrorKept
+            | Input::ErrorLost
+            | Input::ErrorStale
+            | Input::ListChanged => R::ignore(state),
         },
     }
 }
@@ -216,6 +241,7 @@ const fn walking(state: State, input: Input, ends: Ends) -> R {
         Input::ErrorFatal => ends.fatal,
         Input::ErrorKept => ends.kept,
         Input::ErrorLost => ends.lost,
+        Input::ErrorStale => R::advance(State::Listed, &[Effect::Drop, Effect::Refresh]),
         Input::ListChanged => ends.changed,
         Input::ListChangedUndeclared => R::quirk(QuirkKind::UndeclaredListChanged, state, &[]),
         Input::Advertised | Input::NotAdvertised => R::ignore(state),

@@ -28,9 +28,11 @@ alphabet! {
         /// A page came, and names the next.
         More,
         /// The last page came.
-        Done,
-        /// A page came that names a cursor seen before.
-        Looped,
+        Last,
+        /// A page came that names a cursor seen before, and brought nothing new.
+        LoopDone,
+        /// A page came that names a cursor seen before, and brought something new.
+        LoopCut,
         /// A page came that exceeds a bound.
         Limit,
         /// A cursor was refused, the first time.
@@ -51,8 +53,10 @@ pub enum Effect {
     Ask,
     /// Ask for the next page.
     AskNext,
-    /// Take what came as the family's list.
+    /// Take what came as the family's whole list.
     Commit,
+    /// Take what came as a part of the family's list.
+    CommitPart,
     /// Leave the walk, and keep the last good list.
     Drop,
 }
@@ -61,14 +65,15 @@ type R = Row<State, Effect>;
 
 /// Decides.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Arm, Ask, Commit};
+    use Effect::{Arm, Ask, Commit, CommitPart};
     match state {
         State::Idle => match input {
             Input::ListChanged => R::advance(State::Due, &[Arm]),
             Input::Timer
             | Input::More
-            | Input::Done
-            | Input::Looped
+            | Input::Last
+            | Input::LoopDone
+            | Input::LoopCut
             | Input::Limit
             | Input::CursorRejected
             | Input::Failed => R::ignore(state),
@@ -77,26 +82,29 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Timer => R::advance(State::Walking, &[Ask]),
             Input::ListChanged
             | Input::More
-            | Input::Done
-            | Input::Looped
+            | Input::Last
+            | Input::LoopDone
+            | Input::LoopCut
             | Input::Limit
             | Input::CursorRejected
             | Input::Failed => R::ignore(state),
         },
-        State::Walking => walking(state, input, State::WalkingStale, State::Idle, &[Commit]),
-        State::WalkingStale => walking(state, input, State::WalkingStale, State::Due, &[Commit, Arm]),
+        State::Walking => walking(state, input, State::Idle, &[Commit], &[CommitPart]),
+        State::WalkingStale => walking(state, input, State::Due, &[Commit, Arm], &[CommitPart, Arm]),
     }
 }
 
-const fn walking(state: State, input: Input, changed: State, done: State, commit: &'static [Effect]) -> R {
+/// The two kinds of walk differ in what follows their end.
+const fn walking(state: State, input: Input, end: State, whole: &'static [Effect], part: &'static [Effect]) -> R {
     match input {
         Input::More => R::advance(state, &[Effect::AskNext]),
-        Input::Done => R::advance(done, commit),
-        Input::Looped => R::quirk(QuirkKind::CursorLoop, done, commit),
-        Input::Limit => R::quirk(QuirkKind::ListLimit, done, commit),
+        Input::Last => R::advance(end, whole),
+        Input::LoopDone => R::quirk(QuirkKind::CursorLoop, end, whole),
+        Input::LoopCut => R::quirk(QuirkKind::CursorLoop, end, part),
+        Input::Limit => R::quirk(QuirkKind::ListLimit, end, part),
         Input::CursorRejected => R::quirk(QuirkKind::CursorRejected, state, &[Effect::Ask]),
         Input::Failed => R::advance(State::Due, &[Effect::Drop, Effect::ArmRetry]),
-        Input::ListChanged => R::advance(changed, &[]),
+        Input::ListChanged => R::advance(State::WalkingStale, &[]),
         Input::Timer => R::ignore(state),
     }
 }

@@ -79,7 +79,7 @@ impl Session {
         match body {
             Body::Request { id, method, params } => {
                 self.deviations(deviations, &method);
-                if self.out.len() >= self.options.limits.output {
+                if self.is_full() {
                     self.stats.left_out = self.stats.left_out.saturating_add(1);
                 } else {
                     self.asked(id, method, params);
@@ -127,7 +127,7 @@ impl Session {
     }
 
     fn tell(&mut self, method: &str, params: Option<&RawValue>) {
-        if self.out.len() >= self.options.limits.output {
+        if self.is_full() {
             self.stats.left_out = self.stats.left_out.saturating_add(1);
             return;
         }
@@ -279,7 +279,7 @@ impl Session {
         if common.legacy.is_some() { Input::LegacyFound } else { Input::NothingCommon }
     }
 
-    /// The versions in a server's list that this side speaks, too: the newest of each era.
+    /// The versions in a server's list that this side speaks, too, and has not tried: the newest of each era.
     fn common(&self, versions: &RawValue) -> Common {
         let mut common = Common::default();
         for version in elements(versions.get(), VERSIONS).into_iter().flat_map(|elements| elements.kept) {
@@ -287,6 +287,7 @@ impl Session {
                 continue;
             };
             match version.era() {
+                Era::Legacy if self.handshake.was_tried(version) => {}
                 Era::Legacy => common.legacy = common.legacy.max(Some(version)),
                 Era::Modern => match self.options.eras {
                     Eras::ModernOnly(only) if only != version => {}
@@ -338,8 +339,8 @@ impl Session {
         self.handshake.words = Some(excerpt(&format!("{error}")).into());
         let versions = error.data.as_ref().and_then(|data| member(data.get(), "supported"));
         let common = versions.map(|versions| self.common(versions)).unwrap_or_default();
-        if let Some(named) = common.legacy.filter(|named| !self.handshake.was_tried(*named)) {
-            self.handshake.named = Some(named);
+        if common.legacy.is_some() {
+            self.handshake.named = common.legacy;
             return Input::VersionRefused;
         }
         if common.modern.is_some() || error.code == error_code::UNSUPPORTED_PROTOCOL_VERSION {

@@ -172,8 +172,9 @@ impl Session {
         } else {
             let input = match page {
                 Page::More => refresh::Input::More,
-                Page::Last => refresh::Input::Done,
-                Page::LoopDone | Page::LoopCut => refresh::Input::Looped,
+                Page::Last => refresh::Input::Last,
+                Page::LoopDone => refresh::Input::LoopDone,
+                Page::LoopCut => refresh::Input::LoopCut,
                 Page::Limit => refresh::Input::Limit,
             };
             self.refresh_step(family, input);
@@ -184,6 +185,7 @@ impl Session {
     pub(super) fn list_failed(&mut self, family: Family, error: &ErrorObject, coded: bool) {
         let tolerance = self.options.tolerance;
         let undeclared = self.undeclared(family);
+        let listed_before = !self.catalog.list(family).is_empty();
         let slot = self.families.get_mut(family);
         slot.words = Some(Box::from(super::classify::excerpt(&format!("{error}"))));
         let Some(walk) = &mut slot.walk else { return };
@@ -206,6 +208,8 @@ impl Session {
             Input::MethodNotFoundText
         } else if tolerance.list_errors == ListErrors::Fail && !self.was_ready {
             Input::ErrorFatal
+        } else if listed_before {
+            Input::ErrorStale
         } else if kept {
             Input::ErrorKept
         } else {

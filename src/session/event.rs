@@ -68,6 +68,24 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Bytes of what the server sent unasked.
+    pub(super) fn payload(&self) -> usize {
+        match self {
+            Self::Asked { params, .. } | Self::Notification { params, .. } => {
+                params.as_ref().map_or(0, |params| params.get().len())
+            }
+            Self::Ready
+            | Self::CatalogChanged { .. }
+            | Self::Finished { .. }
+            | Self::AskEnded { .. }
+            | Self::Quirk(_)
+            | Self::Down { .. }
+            | Self::Closed { .. } => 0,
+        }
+    }
+}
+
 /// A request of the embedder's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub(super) u64);
@@ -207,6 +225,9 @@ pub enum Misuse {
     /// The session is closed, or closing.
     #[error("the session is closed")]
     Closed,
+    /// There is no connection that is ready.
+    #[error("the session is not ready")]
+    NotReady,
     /// The server lacks the capability that the method needs.
     #[error("{server} does not declare `{capability}`, which `{method}` needs")]
     NotAdvertised {

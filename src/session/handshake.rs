@@ -115,14 +115,16 @@ impl Session {
                 self.send_discover(version);
             }
             Effect::SendDiscoverNamed => {
-                self.send_discover(self.handshake.named.unwrap_or(ProtocolVersion::NEWEST_MODERN));
+                let named = self.handshake.named.take();
+                self.send_discover(named.unwrap_or(ProtocolVersion::NEWEST_MODERN));
             }
             Effect::SendInitialize => {
                 let saved = self.verdict.filter(|verdict| verdict.era() == Era::Legacy);
                 self.send_initialize(saved.map_or(ProtocolVersion::NEWEST_LEGACY, |verdict| verdict.version));
             }
             Effect::SendInitializeNamed => {
-                self.send_initialize(self.handshake.named.unwrap_or(ProtocolVersion::NEWEST_LEGACY));
+                let named = self.handshake.named.take();
+                self.send_initialize(named.unwrap_or(ProtocolVersion::NEWEST_LEGACY));
             }
             Effect::SendInitializeOlder => {
                 let next = self.handshake.named.take().or(self.handshake.older());

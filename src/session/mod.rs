@@ -32,7 +32,7 @@ use serde_json::value::RawValue;
 
 use self::ask::Ask;
 use self::handshake::Handshake;
-use self::requests::{Purpose, Requests};
+use self::requests::{Phase, Purpose, Requests};
 use self::timers::{Timer, Timers};
 use self::walk::Slot;
 use crate::Time;
@@ -107,6 +107,8 @@ pub struct Session {
     quirks: Vec<Quirk>,
     timers: Timers,
     out: VecDeque<Action>,
+    /// Bytes of what the server sent unasked, in `out`.
+    out_bytes: usize,
     epoch: u32,
     losses: u32,
     verdict: Option<EraVerdict>,
@@ -146,6 +148,7 @@ impl Session {
             quirks: Vec::new(),
             timers: Timers::default(),
             out: VecDeque::new(),
+            out_bytes: 0,
             epoch: 0,
             losses: 0,
             verdict: options.verdict,
@@ -226,7 +229,7 @@ impl Session {
     /// Sends a notification, where there is a connection that is ready.
     ///
     /// # Errors
-    /// [`Misuse::Closed`] where there is none, [`Misuse::ParamsNotObject`], [`Misuse::Reserved`] for what the
+    /// [`Misuse::Closed`], [`Misuse::NotReady`], [`Misuse::ParamsNotObject`], [`Misuse::Reserved`] for what the
     /// engine sends itself, [`Misuse::TooManyRequests`] where too much waits to be polled.
     pub fn notify(
         &mut self,
@@ -241,10 +244,11 @@ impl Session {
         if params.is_some_and(|params| !params.get().starts_with('{')) {
             return Err(Misuse::ParamsNotObject);
         }
+        self.check_open()?;
         if !self.is_ready() {
-            return Err(Misuse::Closed);
+            return Err(Misuse::NotReady);
         }
-        if self.out.len() >= self.options.limits.output {
+        if self.is_full() {
             return Err(Misuse::TooManyRequests { limit: self.options.limits.output });
         }
         self.advance(now);
@@ -284,8 +288,14 @@ impl Session {
     /// The next thing to do, if there is any. It only takes it from a queue.
     pub fn poll(&mut self) -> Option<Action> {
         let action = self.out.pop_front()?;
-        if let Action::Send(Outgoing { id: Some(id), .. }) = action {
-            self.requests.handed(id);
+        match &action {
+            Action::Send(message) => {
+                if let Some(id) = message.id {
+                    self.requests.handed(id);
+                }
+            }
+            Action::Event(event) => self.out_bytes = self.out_bytes.saturating_sub(event.payload()),
+            Action::Open(_) | Action::Shut(_) => {}
         }
         Some(action)
     }
@@ -380,7 +390,14 @@ impl Session {
         (missing && !listed).then_some(capability)
     }
 
+    /// Whether so much waits to be polled that what the server sends unasked is left out.
+    fn is_full(&self) -> bool {
+        let limits = &self.options.limits;
+        self.out.len() >= limits.output || self.out_bytes >= limits.output_bytes
+    }
+
     fn event(&mut self, event: Event) {
+        self.out_bytes = self.out_bytes.saturating_add(event.payload());
         self.out.push_back(Action::Event(event));
     }
 
@@ -418,12 +435,11 @@ impl Session {
 
     /// Stops waiting for an answer, and tells the server where it may be at work on it.
     fn give_up(&mut self, id: u64, outcome: Outcome, reason: &str) {
-        let unsent = |action: &Action| !matches!(action, Action::Send(message) if message.id == Some(id));
-        let before = self.out.len();
-        self.out.retain(unsent);
-        let retracted = self.out.len() < before;
-        let Some(open) = self.requests.abandon(id) else { return };
-        if open.phase == requests::Phase::Handed && !retracted {
+        self.out.retain(|action| !matches!(action, Action::Send(message) if message.id == Some(id)));
+        let handed = self.requests.get(id).is_some_and(|open| open.phase == Phase::Handed);
+        let open = if handed { self.requests.abandon(id) } else { self.requests.remove(id) };
+        let Some(open) = open else { return };
+        if handed {
             let message = self.encode_notification(
                 method::CANCELLED,
                 Some(|out: &mut Vec<u8>| {

@@ -219,6 +219,8 @@ pub struct Limits {
     pub held: usize,
     /// Actions that wait to be polled; beyond them notifications and requests of the server's are left out. 4,096.
     pub output: usize,
+    /// Bytes in notifications and requests of the server's that wait to be polled; as above. 64 MiB.
+    pub output_bytes: usize,
     /// Quirks that are recorded; 256.
     pub quirks: usize,
 }
@@ -235,6 +237,7 @@ impl Default for Limits {
             asks: 64,
             held: 256,
             output: 4096,
+            output_bytes: 64 << 20,
             quirks: 256,
         }
     }

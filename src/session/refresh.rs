@@ -1,7 +1,7 @@
 use core::time::Duration;
 
 use super::timers::Timer;
-use super::{Event, Session};
+use super::{Event, FamilyStatus, Session};
 use crate::machine::{Verdict, refresh};
 use crate::protocol::Family;
 
@@ -36,13 +36,18 @@ impl Session {
                 }
                 refresh::Effect::Ask => self.ask_first_page(family),
                 refresh::Effect::AskNext => self.ask_page(family),
-                refresh::Effect::Commit => {
-                    self.families.get_mut(family).failures = 0;
-                    self.commit(family);
-                }
+                refresh::Effect::Commit => self.refreshed(family, FamilyStatus::Listed),
+                refresh::Effect::CommitPart => self.refreshed(family, FamilyStatus::Partial),
                 refresh::Effect::Drop => self.families.get_mut(family).walk = None,
             }
         }
+    }
+
+    fn refreshed(&mut self, family: Family, status: FamilyStatus) {
+        let slot = self.families.get_mut(family);
+        slot.failures = 0;
+        slot.status = status;
+        self.commit(family);
     }
 
     /// Takes a family's walk as its list, and tells where it differs from the one before.
