@@ -2,7 +2,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::{as_string, elements, for_each_member};
+use crate::jsonrpc::{Json, Scan};
 use crate::protocol::Family;
 
 /// What an item's member has to be.
@@ -15,13 +15,13 @@ enum Shape {
 }
 
 impl Shape {
-    fn fits(self, value: &RawValue) -> bool {
-        match value.get().as_bytes().first() {
-            Some(b'"') => self == Self::String,
-            Some(b'{') => self == Self::Object,
-            Some(b'[') => self == Self::Array,
-            Some(b'-' | b'0'..=b'9') => self == Self::Number,
-            Some(_) | None => false,
+    fn fits(self, value: Json<'_>) -> bool {
+        match value.first() {
+            b'"' => self == Self::String,
+            b'{' => self == Self::Object,
+            b'[' => self == Self::Array,
+            b'-' | b'0'..=b'9' => self == Self::Number,
+            _ => false,
         }
     }
 }
@@ -45,14 +45,15 @@ fn shape(family: Family, name: &str) -> Option<Shape> {
 /// What an item is worth, judged by its members' names and shapes.
 pub(super) enum Judgement<'a> {
     /// It can be used; `flaw` is the first member that was passed over.
-    Kept { key: &'a RawValue, flaw: Option<Cow<'static, str>> },
+    Kept { key: Json<'a>, flaw: Option<Cow<'static, str>> },
     /// It cannot.
     LeftOut { why: &'static str },
 }
 
-pub(super) fn judge(family: Family, text: &str) -> Judgement<'_> {
+/// Takes the next item of a page, and judges it.
+pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>) -> Option<(Json<'a>, Judgement<'a>)> {
     let (mut key, mut schema, mut flaw) = (None, None, None);
-    let is_object = for_each_member(text, |name, value| {
+    let item = page.members(|name, value| {
         let fits = shape(family, name).is_none_or(|shape| shape.fits(value));
         if name == family.key() {
             key = fits.then_some(value);
@@ -61,31 +62,34 @@ pub(super) fn judge(family: Family, text: &str) -> Judgement<'_> {
         } else if !fits && flaw.is_none() {
             flaw = Some(Cow::Owned(alloc::format!("`{name}` has the wrong type")));
         }
-    });
-    let Some(key) = key else {
-        let why = match family {
-            _ if !is_object => "it is no object",
-            Family::Tools | Family::Prompts => "it has no `name`",
-            Family::Resources => "it has no `uri`",
-            Family::ResourceTemplates => "it has no `uriTemplate`",
-        };
-        return Judgement::LeftOut { why };
-    };
-    if family == Family::Tools {
-        match schema {
-            Some(schema) if Shape::Object.fits(schema) => {}
-            None => flaw = Some(Cow::Borrowed("`inputSchema` is missing")),
-            Some(schema) if schema.get() == "null" => flaw = Some(Cow::Borrowed("`inputSchema` is null")),
-            Some(_) => return Judgement::LeftOut { why: "its `inputSchema` is no object" },
+    })?;
+    let judgement = match (key, schema) {
+        (None, _) => Judgement::LeftOut {
+            why: match family {
+                _ if !item.is_object() => "it is no object",
+                Family::Tools | Family::Prompts => "it has no `name`",
+                Family::Resources => "it has no `uri`",
+                Family::ResourceTemplates => "it has no `uriTemplate`",
+            },
+        },
+        (Some(_), Some(schema)) if !schema.is_object() && !schema.is_null() => {
+            Judgement::LeftOut { why: "its `inputSchema` is no object" }
         }
-    }
-    Judgement::Kept { key, flaw }
+        (Some(key), Some(schema)) if schema.is_null() => {
+            Judgement::Kept { key, flaw: Some(Cow::Borrowed("`inputSchema` is null")) }
+        }
+        (Some(key), None) if family == Family::Tools => {
+            Judgement::Kept { key, flaw: Some(Cow::Borrowed("`inputSchema` is missing")) }
+        }
+        (Some(key), _) => Judgement::Kept { key, flaw },
+    };
+    Some((item, judgement))
 }
 
 /// The members of an item that the schemas name, each where it has the right shape.
 struct Members<'a> {
     strings: [(&'static str, Option<Cow<'a, str>>); 4],
-    values: [(&'static str, Option<&'a RawValue>); 6],
+    values: [(&'static str, Option<Json<'a>>); 6],
 }
 
 impl<'a> Members<'a> {
@@ -101,12 +105,12 @@ impl<'a> Members<'a> {
                 ("_meta", None),
             ],
         };
-        for_each_member(text, |name, value| {
+        Json::trusted(text).members(|name, value| {
             if !shape(family, name).is_some_and(|shape| shape.fits(value)) {
                 return;
             }
             if let Some((_, slot)) = members.strings.iter_mut().find(|(wanted, _)| *wanted == name) {
-                *slot = as_string(value);
+                *slot = value.as_string();
             }
             if let Some((_, slot)) = members.values.iter_mut().find(|(wanted, _)| *wanted == name) {
                 *slot = Some(value);
@@ -114,11 +118,6 @@ impl<'a> Members<'a> {
         });
         members
     }
-}
-
-/// The raw text of an item as a raw value. The text was one when it was taken.
-fn raw(text: &str) -> &RawValue {
-    serde_json::from_str(text).unwrap_or(RawValue::NULL)
 }
 
 /// A tool (specification 2026-07-28, "Tools"): a view of what the server wrote.
@@ -160,9 +159,9 @@ pub struct ToolHints {
 }
 
 impl ToolHints {
-    fn read(annotations: &RawValue) -> Self {
+    fn read(annotations: Json<'_>) -> Self {
         let mut hints = Self::default();
-        for_each_member(annotations.get(), |name, value| {
+        annotations.members(|name, value| {
             let slot = match name {
                 "readOnlyHint" => &mut hints.read_only,
                 "destructiveHint" => &mut hints.destructive,
@@ -170,7 +169,7 @@ impl ToolHints {
                 "openWorldHint" => &mut hints.open_world,
                 _ => return,
             };
-            *slot = value.get().parse().ok();
+            *slot = value.text().parse().ok();
         });
         hints
     }
@@ -188,11 +187,11 @@ impl<'a> Tool<'a> {
             name,
             title,
             description,
-            input_schema: input.unwrap_or_else(|| raw(ANY_OBJECT)),
-            output_schema,
+            input_schema: input.unwrap_or(Json::trusted(ANY_OBJECT)).raw(),
+            output_schema: output_schema.map(Json::raw),
             hints: annotations.map(ToolHints::read).unwrap_or_default(),
-            meta,
-            raw: raw(text),
+            meta: meta.map(Json::raw),
+            raw: Json::trusted(text).raw(),
         }
     }
 }
@@ -226,12 +225,12 @@ pub struct PromptArgument<'a> {
 }
 
 impl<'a> PromptArgument<'a> {
-    fn read(raw: &'a RawValue) -> Option<Self> {
+    fn read(argument: Json<'a>) -> Option<Self> {
         let (mut name, mut description, mut required) = (None, None, false);
-        for_each_member(raw.get(), |member, value| match member {
-            "name" => name = as_string(value),
-            "description" => description = as_string(value),
-            "required" => required = value.get() == "true",
+        argument.members(|member, value| match member {
+            "name" => name = value.as_string(),
+            "description" => description = value.as_string(),
+            "required" => required = value.text() == "true",
             _ => {}
         });
         name.map(|name| Self { name, description, required })
@@ -242,13 +241,13 @@ impl<'a> Prompt<'a> {
     pub(super) fn read(name: &'a str, text: &'a str) -> Self {
         let Members { strings: [_, (_, title), (_, description), _], values: [_, _, _, (_, arguments), _, _] } =
             Members::read(Family::Prompts, text);
-        let arguments = arguments.and_then(|raw| elements(raw.get(), usize::MAX)).map(|elements| elements.kept);
+        let arguments = arguments.and_then(|raw| raw.elements(usize::MAX)).map(|elements| elements.kept);
         Self {
             name,
             title,
             description,
             arguments: arguments.into_iter().flatten().filter_map(PromptArgument::read).collect(),
-            raw: raw(text),
+            raw: Json::trusted(text).raw(),
         }
     }
 }
@@ -285,8 +284,8 @@ impl<'a> Resource<'a> {
             title,
             description,
             mime_type,
-            size: size.and_then(|raw| raw.get().parse().ok()),
-            raw: raw(text),
+            size: size.and_then(|raw| raw.text().parse().ok()),
+            raw: Json::trusted(text).raw(),
         }
     }
 }
@@ -313,6 +312,6 @@ impl<'a> ResourceTemplate<'a> {
     pub(super) fn read(uri_template: &'a str, text: &'a str) -> Self {
         let Members { strings: [(_, name), (_, title), (_, description), (_, mime_type)], .. } =
             Members::read(Family::ResourceTemplates, text);
-        Self { uri_template, name, title, description, mime_type, raw: raw(text) }
+        Self { uri_template, name, title, description, mime_type, raw: Json::trusted(text).raw() }
     }
 }

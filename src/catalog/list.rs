@@ -3,11 +3,10 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
-use serde_json::value::RawValue;
 
 use super::Fingerprint;
 use super::item::{Judgement, judge};
-use crate::jsonrpc::{Elements, as_string, elements};
+use crate::jsonrpc::Json;
 use crate::protocol::Family;
 
 /// Where an item and its key stand.
@@ -176,10 +175,12 @@ pub(crate) struct Builder {
 
 impl Builder {
     /// Takes a page, which is the array of items as the server wrote it; `None` where it is no array.
-    pub(crate) fn page(&mut self, family: Family, items: &RawValue, bounds: Bounds) -> Option<PageReport> {
-        let text = items.get();
-        let Elements { kept, more } = elements(text, bounds.items)?;
-        let mut report = PageReport { over: more, ..PageReport::default() };
+    pub(crate) fn page(&mut self, family: Family, items: Json<'_>, bounds: Bounds) -> Option<PageReport> {
+        let text = items.text();
+        let mut report = PageReport::default();
+        if items.first() != b'[' {
+            return None;
+        }
         self.bytes = self.bytes.saturating_add(text.len());
         let (Ok(page), Ok(_)) = (u32::try_from(self.list.pages.len()), u32::try_from(text.len())) else {
             report.over = true;
@@ -189,24 +190,29 @@ impl Builder {
             report.over = true;
             return Some(report);
         }
-        let mut fresh = Vec::with_capacity(kept.len());
-        for element in kept {
-            match judge(family, element.get()) {
+        let mut fresh = Vec::new();
+        let mut seen = 0_usize;
+        report.over = items.each_element(|scan| {
+            seen = seen.saturating_add(1);
+            if seen > bounds.items {
+                return false;
+            }
+            let Some((item, judgement)) = judge(family, scan) else { return false };
+            match judgement {
                 Judgement::Kept { key, flaw } => {
                     if let Some(flaw) = flaw
                         && report.invalid.is_none()
                     {
-                        report.invalid = Some(describe(as_string(key).as_deref(), &flaw));
+                        report.invalid = Some(describe(key.as_string().as_deref(), &flaw));
                     }
-                    if let Some(entry) = self.entry(page, text, element, key) {
-                        fresh.push(entry);
-                    }
+                    fresh.extend(self.entry(page, text, item, key));
                 }
                 Judgement::LeftOut { why } => {
                     report.invalid.get_or_insert_with(|| describe(None, why));
                 }
             }
-        }
+            true
+        })?;
         self.list.pages.push(text.into());
         self.merge(fresh, bounds, &mut report);
         Some(report)
@@ -230,9 +236,9 @@ impl Builder {
         self.list.is_empty()
     }
 
-    fn entry(&mut self, page: u32, text: &str, element: &RawValue, key: &RawValue) -> Option<Entry> {
-        let (unescaped, key_start, key_len) = match as_string(key)? {
-            Cow::Borrowed(inner) => (false, offset(element.get(), inner)?, inner.len()),
+    fn entry(&mut self, page: u32, text: &str, element: Json<'_>, key: Json<'_>) -> Option<Entry> {
+        let (unescaped, key_start, key_len) = match key.as_string()? {
+            Cow::Borrowed(inner) => (false, offset(element.text(), inner)?, inner.len()),
             Cow::Owned(decoded) => {
                 let start = self.list.keys.len();
                 self.list.keys.push_str(&decoded);
@@ -241,12 +247,12 @@ impl Builder {
         };
         Some(Entry {
             page,
-            start: u32::try_from(offset(text, element.get())?).ok()?,
-            len: u32::try_from(element.get().len()).ok()?,
+            start: u32::try_from(offset(text, element.text())?).ok()?,
+            len: u32::try_from(element.text().len()).ok()?,
             key_start: u32::try_from(key_start).ok()?,
             key_len: u32::try_from(key_len).ok()?,
             unescaped,
-            fingerprint: Fingerprint::of(element.get().as_bytes()),
+            fingerprint: Fingerprint::of(element.text().as_bytes()),
         })
     }
 

@@ -4,7 +4,8 @@ use core::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{ErrorObject, PeerId, ResponseId, as_string, elements};
+use super::json::too_deep;
+use super::{ErrorObject, Json, PeerId, ResponseId};
 
 /// How much of a message is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,17 +146,19 @@ pub fn decode(bytes: &[u8], limits: Limits) -> Result<Decoded<'_>, Noise> {
         Some(_) if serde_json::from_str::<IgnoredAny>(text).is_ok() => return Err(Noise::NotAMessage),
         Some(_) => return Err(Noise::NotJson),
     }
-    if too_deep(text.as_bytes(), limits.depth) {
+    if too_deep(text, limits.depth) {
         return Err(Noise::TooDeep { limit: limits.depth });
     }
     if text.starts_with('{') {
         let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|_| Noise::NotJson)?;
         return envelope.message().map(Decoded::One);
     }
-    let elements = elements(text, limits.batch).ok_or(Noise::NotJson)?;
+    // The whole array is parsed once, so that half of it is never taken for a batch.
+    let whole: &RawValue = serde_json::from_str(text).map_err(|_| Noise::NotJson)?;
+    let elements = Json::from(whole).elements(limits.batch).ok_or(Noise::NotJson)?;
     let mut messages = Vec::with_capacity(elements.kept.len());
     for element in elements.kept {
-        messages.push(match serde_json::from_str::<Envelope<'_>>(element.get()) {
+        messages.push(match serde_json::from_str::<Envelope<'_>>(element.text()) {
             Ok(envelope) => envelope.message(),
             Err(_) => Err(Noise::NotAMessage),
         });
@@ -164,32 +167,6 @@ pub fn decode(bytes: &[u8], limits: Limits) -> Result<Decoded<'_>, Noise> {
         messages.push(Err(Noise::BatchTooLong { limit: limits.batch }));
     }
     Ok(Decoded::Batch(messages))
-}
-
-/// Whether brackets outside strings nest deeper than `limit`. Where there are too few brackets for that,
-/// which one quick count tells, nothing is looked at twice.
-fn too_deep(text: &[u8], limit: usize) -> bool {
-    let opening = |byte: &u8| matches!(byte, b'[' | b'{');
-    if text.iter().filter(|byte| opening(byte)).count() <= limit {
-        return false;
-    }
-    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
-    for byte in text {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            b'[' | b'{' if !quoted => {
-                depth = depth.saturating_add(1);
-                if depth > limit {
-                    return true;
-                }
-            }
-            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    false
 }
 
 #[derive(Default)]
@@ -278,7 +255,7 @@ impl<'a> Envelope<'a> {
             Deviations { version: self.jsonrpc.is_none_or(|raw| raw.get() != "\"2.0\""), ..Deviations::default() };
         let body = match self.method {
             Some(method) => {
-                let method = as_string(method).ok_or(Noise::NotAMessage)?;
+                let method = Json::from(method).as_string().ok_or(Noise::NotAMessage)?;
                 let params = self.params.filter(|raw| !is_null(raw));
                 match self.id.map(|raw| (raw, raw.get().as_bytes().first())) {
                     None => Body::Notification { method, params },

@@ -1,8 +1,8 @@
-use alloc::borrow::{Cow, ToOwned};
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use serde_json::value::RawValue;
 
-use super::{as_string, for_each_member};
+use super::Json;
 
 /// The error of a JSON-RPC response, in the peer's own words.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -25,14 +25,15 @@ impl ErrorObject {
 
     /// Reads an `error` member. It never fails: a string or another value in the object's place becomes the message.
     pub(super) fn read(raw: &RawValue) -> Self {
+        let raw = Json::from(raw);
         let (mut code, mut message, mut data) = (0, raw, None);
-        for_each_member(raw.get(), |name, value| match name {
-            "code" => code = number(value.get()),
+        raw.members(|name, value| match name {
+            "code" => code = number(value.text()),
             "message" => message = value,
-            "data" => data = Some(value.to_owned()),
+            "data" => data = Some(value.to_raw()),
             _ => {}
         });
-        let message = as_string(message).unwrap_or(Cow::Borrowed(message.get()));
+        let message = message.as_string().unwrap_or(Cow::Borrowed(message.text()));
         Self { code, message: message.into(), data }
     }
 }

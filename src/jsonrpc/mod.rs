@@ -7,10 +7,10 @@ mod decode;
 mod encode;
 mod error;
 mod id;
-mod members;
+mod json;
 
 pub use decode::{Body, Decoded, Deviations, Limits, Message, Noise, decode};
 pub use encode::{Object, error, notification, request, result, string};
 pub use error::ErrorObject;
 pub use id::{PeerId, ResponseId};
-pub use members::{Elements, as_string, elements, for_each_member, member};
+pub(crate) use json::{Json, Scan};

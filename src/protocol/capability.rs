@@ -1,8 +1,7 @@
-use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::{for_each_member, member};
+use crate::jsonrpc::Json;
 
 /// A capability that a server can declare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,8 +51,8 @@ pub struct ServerCapabilities(Box<RawValue>);
 
 impl ServerCapabilities {
     /// The capabilities that a result holds, where they are an object.
-    pub(crate) fn read(raw: &RawValue) -> Option<Self> {
-        raw.get().starts_with('{').then(|| Self(raw.to_owned()))
+    pub(crate) fn read(json: Json<'_>) -> Option<Self> {
+        json.is_object().then(|| Self(json.to_raw()))
     }
 
     /// The capabilities as the server wrote them.
@@ -64,7 +63,7 @@ impl ServerCapabilities {
     /// Whether the server declares the capability. `null` and `false` in the object's place declare nothing;
     /// any other value declares it, without options where it is no object.
     pub fn has(&self, capability: Capability) -> bool {
-        member(self.0.get(), capability.as_str()).is_some_and(declares)
+        self.json().member(capability.as_str()).is_some_and(declares)
     }
 
     /// Whether the server says that it tells of changes to the capability's lists.
@@ -79,20 +78,25 @@ impl ServerCapabilities {
 
     /// Calls `each` with the name and the value of every capability that is no object.
     pub(crate) fn odd_shapes(&self, mut each: impl FnMut(&str, &str)) {
-        for_each_member(self.0.get(), |name, value| {
-            if !value.get().starts_with('{') {
-                each(name, value.get());
+        self.json().members(|name, value| {
+            if !value.is_object() {
+                each(name, value.text());
             }
         });
     }
 
     fn option(&self, capability: Capability, name: &str) -> bool {
-        member(self.0.get(), capability.as_str())
-            .and_then(|value| member(value.get(), name))
-            .is_some_and(|value| value.get() == "true")
+        self.json()
+            .member(capability.as_str())
+            .and_then(|value| value.member(name))
+            .is_some_and(|value| value.text() == "true")
+    }
+
+    fn json(&self) -> Json<'_> {
+        Json::from(&*self.0)
     }
 }
 
-fn declares(value: &RawValue) -> bool {
-    !matches!(value.get(), "null" | "false")
+fn declares(value: Json<'_>) -> bool {
+    !matches!(value.text(), "null" | "false")
 }

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{Action, AskId, Event, Misuse, Session};
 use crate::Time;
-use crate::jsonrpc::{self, ErrorObject, PeerId, as_string, member};
+use crate::jsonrpc::{self, ErrorObject, Json, PeerId};
 use crate::machine::{QuirkKind, handshake};
 use crate::protocol::{error_code, method};
 
@@ -87,7 +87,7 @@ impl Session {
                 return Answer::Result(result);
             }
             method::ELICITATION if offers.elicitation || offers.elicitation_url => {
-                let mode = params.and_then(|params| member(params.get(), "mode")).and_then(as_string);
+                let mode = params.and_then(|params| Json::from(params).member("mode")).and_then(Json::as_string);
                 let known = match mode.as_deref() {
                     None | Some("form") => offers.elicitation,
                     Some("url") => offers.elicitation_url,
@@ -114,8 +114,8 @@ impl Session {
 
     /// The server takes a request of its own back. It wants no answer then.
     pub(super) fn ask_cancelled(&mut self, params: Option<&RawValue>) {
-        let Some(cancelled) = params.and_then(|params| member(params.get(), "requestId")) else { return };
-        let ask = self.asks.iter().find(|(_, ask)| ask.id.get() == cancelled.get()).map(|(ask, _)| *ask);
+        let Some(cancelled) = params.and_then(|params| Json::from(params).member("requestId")) else { return };
+        let ask = self.asks.iter().find(|(_, ask)| ask.id.get() == cancelled.text()).map(|(ask, _)| *ask);
         if let Some(ask) = ask {
             self.asks.remove(&ask);
             self.event(Event::AskEnded { ask: AskId(ask) });

@@ -6,9 +6,7 @@ use serde_json::value::RawValue;
 
 use super::requests::{Match, Purpose};
 use super::{Eras, Event, Held, Outcome, Server, Session};
-use crate::jsonrpc::{
-    self, Body, Decoded, Deviations, ErrorObject, Message, Noise, ResponseId, as_string, elements, member,
-};
+use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId};
 use crate::machine::handshake::{Input, State};
 use crate::machine::{QuirkKind, link};
 use crate::protocol::{Era, Family, ProtocolVersion, error_code, method};
@@ -218,12 +216,12 @@ impl Session {
         if self.handshake.state != State::Modern {
             return Outcome::Result(result.to_owned());
         }
-        let kind = member(result.get(), "resultType").map(|kind| (as_string(kind), kind));
+        let kind = Json::from(result).member("resultType").map(|kind| (kind.as_string(), kind));
         match kind {
             None => Outcome::Result(result.to_owned()),
             Some((Some(kind), _)) if kind == "complete" => Outcome::Result(result.to_owned()),
             Some((Some(kind), _)) if kind == "input_required" => Outcome::InputRequired(result.to_owned()),
-            Some((_, raw)) => Outcome::Invalid(format!("a result of the unknown type {}", excerpt(raw.get())).into()),
+            Some((_, raw)) => Outcome::Invalid(format!("a result of the unknown type {}", excerpt(raw.text())).into()),
         }
     }
 
@@ -242,7 +240,7 @@ impl Session {
     }
 
     fn classify_discovered(&mut self, result: &RawValue) -> Input {
-        let Some(versions) = member(result.get(), "supportedVersions") else {
+        let Some(versions) = Json::from(result).member("supportedVersions") else {
             self.handshake.words = Some("the result has no `supportedVersions`".into());
             return Input::NotModern;
         };
@@ -258,7 +256,7 @@ impl Session {
         self.handshake.words = Some(excerpt(&format!("{error}")).into());
         match error.code {
             error_code::UNSUPPORTED_PROTOCOL_VERSION => {
-                let versions = error.data.as_ref().and_then(|data| member(data.get(), "supported"));
+                let versions = error.data.as_deref().and_then(|data| Json::from(data).member("supported"));
                 let Some(versions) = versions else { return Input::NothingCommon };
                 let common = self.common(versions);
                 if common.modern.is_some() {
@@ -272,18 +270,18 @@ impl Session {
         }
     }
 
-    fn named(&mut self, common: Common, versions: &RawValue) -> Input {
-        let words = format!("it speaks {}", excerpt(versions.get()));
+    fn named(&mut self, common: Common, versions: Json<'_>) -> Input {
+        let words = format!("it speaks {}", excerpt(versions.text()));
         self.handshake.words = Some(words.into());
         self.handshake.named = common.legacy;
         if common.legacy.is_some() { Input::LegacyFound } else { Input::NothingCommon }
     }
 
     /// The versions in a server's list that this side speaks, too, and has not tried: the newest of each era.
-    fn common(&self, versions: &RawValue) -> Common {
+    fn common(&self, versions: Json<'_>) -> Common {
         let mut common = Common::default();
-        for version in elements(versions.get(), VERSIONS).into_iter().flat_map(|elements| elements.kept) {
-            let Some(Ok(version)) = as_string(version).map(|version| version.parse::<ProtocolVersion>()) else {
+        for version in versions.elements(VERSIONS).into_iter().flat_map(|elements| elements.kept) {
+            let Some(Ok(version)) = version.as_string().map(|version| version.parse::<ProtocolVersion>()) else {
                 continue;
             };
             match version.era() {
@@ -312,7 +310,7 @@ impl Session {
     }
 
     fn classify_initialized(&mut self, result: &RawValue) -> Input {
-        let Some(version) = member(result.get(), "protocolVersion").and_then(as_string) else {
+        let Some(version) = Json::from(result).member("protocolVersion").and_then(Json::as_string) else {
             self.handshake.words = Some(format!("no `protocolVersion` in {}", excerpt(result.get())).into());
             return Input::Malformed;
         };
@@ -337,7 +335,7 @@ impl Session {
 
     fn classify_initialize_error(&mut self, error: &ErrorObject) -> Input {
         self.handshake.words = Some(excerpt(&format!("{error}")).into());
-        let versions = error.data.as_ref().and_then(|data| member(data.get(), "supported"));
+        let versions = error.data.as_deref().and_then(|data| Json::from(data).member("supported"));
         let common = versions.map(|versions| self.common(versions)).unwrap_or_default();
         if common.legacy.is_some() {
             self.handshake.named = common.legacy;

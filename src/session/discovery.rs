@@ -1,4 +1,3 @@
-use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -8,7 +7,7 @@ use super::requests::Purpose;
 use super::walk::{FamilyStatus, Walk};
 use super::{FailureKind, ListErrors, Session};
 use crate::catalog::{Bounds, Fingerprint};
-use crate::jsonrpc::{ErrorObject, as_string, for_each_member};
+use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::discovery::{Effect, Input, State, step};
 use crate::machine::{QuirkKind, Verdict, link, refresh};
 use crate::protocol::{Era, Family, error_code};
@@ -104,9 +103,9 @@ impl Session {
     /// Takes the answer to a list.
     pub(super) fn listed(&mut self, family: Family, result: &RawValue) {
         let (mut items, mut next, mut kind) = (None, None, None);
-        for_each_member(result.get(), |name, value| match name {
+        Json::from(result).members(|name, value| match name {
             "nextCursor" => next = Some(value),
-            "resultType" => kind = as_string(value),
+            "resultType" => kind = value.as_string(),
             _ if name == family.member() => items = Some(value),
             _ => {}
         });
@@ -116,26 +115,25 @@ impl Session {
         }
         let limits = self.options.limits;
         let bounds = Bounds { pages: limits.pages, items: limits.items, bytes: limits.list_bytes };
-        let present = items.filter(|items| items.get() != "null");
+        let present = items.filter(|items| !items.is_null());
         if present.is_none() {
             let detail = format!("the result has no `{}`; taken as an empty list", family.member());
             self.quirk(QuirkKind::ListShape, Some(family), Some(family.list_method()), detail);
         }
-        let next = next.filter(|next| next.get() != "null");
-        let cursor = next.filter(|next| next.get().starts_with('"'));
+        let next = next.filter(|next| !next.is_null());
+        let cursor = next.filter(|next| next.first() == b'"');
         if let (Some(next), None) = (next, cursor) {
             let detail =
-                format!("`nextCursor` is {}, not a string; taken as the end", super::classify::excerpt(next.get()));
+                format!("`nextCursor` is {}, not a string; taken as the end", super::classify::excerpt(next.text()));
             self.quirk(QuirkKind::ListShape, Some(family), Some(family.list_method()), detail);
         }
-        let empty: &RawValue = serde_json::from_str("[]").unwrap_or(RawValue::NULL);
         let Some(walk) = &mut self.families.get_mut(family).walk else { return };
-        let Some(report) = walk.items.page(family, present.unwrap_or(empty), bounds) else {
+        let Some(report) = walk.items.page(family, present.unwrap_or(Json::EMPTY_ARRAY), bounds) else {
             let why = format!("`{}` is no array", family.member());
             return self.list_failed(family, &ErrorObject::new(0, why), false);
         };
-        let repeated = cursor.is_some_and(|cursor| !walk.seen.insert(Fingerprint::of(cursor.get().as_bytes())));
-        walk.cursor = cursor.map(ToOwned::to_owned);
+        let repeated = cursor.is_some_and(|cursor| !walk.seen.insert(Fingerprint::of(cursor.text().as_bytes())));
+        walk.cursor = cursor.map(|cursor| cursor.text().into());
         let page = match (cursor, repeated) {
             _ if report.over => Page::Limit,
             (Some(_), false) if walk.items.pages() >= bounds.pages => Page::Limit,

@@ -1,11 +1,10 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
-use serde_json::value::RawValue;
 
 use super::action::Outgoing;
 use super::requests::{Purpose, Request, TraceContext};
 use super::{Options, Session};
-use crate::jsonrpc::{self, Object, for_each_member};
+use crate::jsonrpc::{self, Json, Object};
 use crate::protocol::{Era, ProtocolVersion, method};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -36,15 +35,15 @@ impl Meta<'_> {
     }
 
     /// Writes `_meta`, beside what the embedder gave of it.
-    fn write(&self, params: &mut Object<'_>, given: Option<&RawValue>) {
+    fn write(&self, params: &mut Object<'_>, given: Option<Json<'_>>) {
         if self.is_empty() && given.is_none() {
             return;
         }
         params.object("_meta", |meta| {
             if let Some(given) = given {
-                for_each_member(given.get(), |name, value| {
+                given.members(|name, value| {
                     if !self.owns(name) {
-                        meta.raw(name, value.get());
+                        meta.raw(name, value.text());
                     }
                 });
             }
@@ -89,7 +88,7 @@ impl Session {
                 } else {
                     object_request(&mut line, id, family.list_method(), |params| {
                         if let Some(cursor) = cursor {
-                            params.raw("cursor", cursor.get());
+                            params.raw("cursor", cursor);
                         }
                         meta.write(params, None);
                     });
@@ -160,11 +159,11 @@ fn encode_call(line: &mut Vec<u8>, id: u64, request: &Request, meta: &Meta<'_>) 
         object_request(line, id, &request.method, |params| {
             let mut given_meta = None;
             if let Some(given) = given {
-                for_each_member(given.get(), |name, value| {
+                Json::from(given).members(|name, value| {
                     if name == "_meta" {
                         given_meta = Some(value);
                     } else {
-                        params.raw(name, value.get());
+                        params.raw(name, value.text());
                     }
                 });
             }

@@ -2,7 +2,7 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::{as_string, member};
+use crate::jsonrpc::Json;
 use crate::protocol::{Capability, Era, Family, ProtocolVersion, ServerCapabilities};
 
 /// What a server said of itself, in its answer to `initialize` or to `server/discover`.
@@ -40,20 +40,18 @@ impl Server {
 
     /// Reads the answer to `initialize` or `server/discover`.
     pub(super) fn read(version: ProtocolVersion, raw: &RawValue) -> Self {
-        let text = raw.get();
+        let json = Json::from(raw);
         let info = match version.era() {
-            Era::Legacy => member(text, "serverInfo"),
-            Era::Modern => {
-                member(text, "_meta").and_then(|meta| member(meta.get(), "io.modelcontextprotocol/serverInfo"))
-            }
+            Era::Legacy => json.member("serverInfo"),
+            Era::Modern => json.member("_meta").and_then(|meta| meta.member("io.modelcontextprotocol/serverInfo")),
         };
-        let string = |of: Option<&RawValue>| of.and_then(as_string).map(Box::from);
+        let string = |of: Option<Json<'_>>| of.and_then(Json::as_string).map(Box::from);
         Self {
             version,
-            name: string(info.and_then(|info| member(info.get(), "name"))),
-            server_version: string(info.and_then(|info| member(info.get(), "version"))),
-            capabilities: member(text, "capabilities").and_then(ServerCapabilities::read),
-            instructions: string(member(text, "instructions")),
+            name: string(info.and_then(|info| info.member("name"))),
+            server_version: string(info.and_then(|info| info.member("version"))),
+            capabilities: json.member("capabilities").and_then(ServerCapabilities::read),
+            instructions: string(json.member("instructions")),
             raw: raw.to_owned(),
         }
     }

@@ -1,6 +1,5 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use serde_json::value::RawValue;
 
 use crate::Time;
 use crate::catalog::{Builder, Fingerprint};
@@ -94,8 +93,8 @@ pub struct FamilyReport {
 /// A list under way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Walk {
-    /// The page that was asked for; none for the first.
-    pub(super) cursor: Option<Box<RawValue>>,
+    /// The page that is asked for, as the server wrote it; none for the first.
+    pub(super) cursor: Option<Box<str>>,
     /// The cursors that came before, by their fingerprints.
     pub(super) seen: BTreeSet<Fingerprint>,
     pub(super) items: Builder,
