@@ -259,27 +259,28 @@ impl Builder {
     /// Adds a page's items, without those whose key is there already.
     fn merge(&mut self, fresh: Vec<Entry>, bounds: Bounds, report: &mut PageReport) {
         let list = &mut self.list;
-        let known = list.by_key.len();
         let mut order: Vec<usize> = (0..fresh.len()).collect();
         order.sort_by_key(|index| (fresh.get(*index).map(|entry| list.item(entry).0), *index));
-        let mut taken = alloc::vec![false; fresh.len()];
+        let mut known = alloc::vec![false; fresh.len()];
         let mut last = None;
-        for index in &order {
-            let Some(entry) = fresh.get(*index) else { continue };
+        for index in order {
+            let Some(entry) = fresh.get(index) else { continue };
             let key = list.item(entry).0;
-            if last == Some(key) || list.entry(key).is_some() {
-                report.duplicate.get_or_insert_with(|| key.into());
-            } else if let Some(taken) = taken.get_mut(*index) {
-                *taken = true;
+            if let Some(known) = known.get_mut(index) {
+                *known = last == Some(key) || list.entry(key).is_some();
             }
             last = Some(key);
         }
-        for (entry, _) in fresh.into_iter().zip(taken).filter(|(_, taken)| *taken) {
-            if list.entries.len() >= bounds.items {
+        for (entry, known) in fresh.into_iter().zip(known) {
+            if known {
+                report.duplicate.get_or_insert_with(|| list.item(&entry).0.into());
+                continue;
+            }
+            let Some(index) = u32::try_from(list.entries.len()).ok().filter(|index| (*index as usize) < bounds.items)
+            else {
                 report.over = true;
                 break;
-            }
-            let Ok(index) = u32::try_from(list.entries.len()) else { break };
+            };
             list.entries.push(entry);
             list.by_key.push(index);
             report.added = report.added.saturating_add(1);
@@ -290,7 +291,6 @@ impl Builder {
             by_key.sort_by(|a, b| list.key_at(*a).cmp(list.key_at(*b)));
             list.by_key = by_key;
         }
-        debug_assert!(list.by_key.len() >= known);
     }
 }
 

@@ -193,12 +193,7 @@ impl Session {
                 if let Err(error) = answer {
                     let detail =
                         format!("declared, yet answered with {}; the level is not set", excerpt(&format!("{error}")));
-                    let kind = if error.code == error_code::METHOD_NOT_FOUND {
-                        QuirkKind::MethodNotFound
-                    } else {
-                        QuirkKind::MethodNotFoundText
-                    };
-                    self.quirk(kind, None, Some(&method), detail);
+                    self.quirk(QuirkKind::MethodNotFound, None, Some(&method), detail);
                 }
             }
             Purpose::Call(_) => {
