@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use common::{Host, Server, options};
 use mcp_proto::{FailureKind, Family, FamilyStatus, ListErrors, Options, QuirkKind};
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
 
 /// How a server declares a capability.
@@ -148,7 +149,7 @@ fn walk(plan: &Plan, family: Family) -> Option<Found> {
                 }
                 let absent = *code == -32601 && (family != Family::Tools || plan.tools_absent);
                 if declared == Some(false) || absent {
-                    if declared != Some(false) {
+                    if declared == Some(true) {
                         found.quirks.insert(QuirkKind::MethodNotFound);
                     }
                     found.status = FamilyStatus::Absent;
@@ -265,7 +266,11 @@ fn session_options(plan: &Plan) -> Options {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 3000,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct("proptest-regressions/model.txt"))),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn discovery_ends_as_the_model_says(plan in plan()) {

@@ -56,11 +56,13 @@ pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>) -> Option<(Json<'a>
     let item = page.members(|name, value| {
         let fits = shape(family, name).is_none_or(|shape| shape.fits(value));
         if name == family.key() {
-            key = fits.then_some(value);
+            key = (fits && value.as_string().is_some()).then_some(value);
         } else if family == Family::Tools && name == "inputSchema" {
             schema = Some(value);
         } else if !fits && flaw.is_none() {
             flaw = Some(Cow::Owned(alloc::format!("`{name}` has the wrong type")));
+        } else if family == Family::Tools && name == "annotations" && flaw.is_none() {
+            flaw = odd_annotation(value);
         }
     })?;
     let judgement = match (key, schema) {
@@ -84,6 +86,23 @@ pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>) -> Option<(Json<'a>
         (Some(key), _) => Judgement::Kept { key, flaw },
     };
     Some((item, judgement))
+}
+
+fn odd_annotation(annotations: Json<'_>) -> Option<Cow<'static, str>> {
+    let mut odd = None;
+    annotations.members(|name, value| {
+        let fits = match name {
+            "title" => Shape::String.fits(value),
+            "readOnlyHint" | "destructiveHint" | "idempotentHint" | "openWorldHint" => {
+                matches!(value.text(), "true" | "false")
+            }
+            _ => true,
+        };
+        if !fits {
+            odd = Some(Cow::Owned(alloc::format!("`annotations.{name}` has the wrong type")));
+        }
+    });
+    odd
 }
 
 /// The members of an item that the schemas name, each where it has the right shape.

@@ -148,7 +148,6 @@ impl Difference {
 /// How long a list may get.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    pub(crate) pages: usize,
     pub(crate) items: usize,
     pub(crate) bytes: usize,
 }
@@ -186,7 +185,7 @@ impl Builder {
             report.over = true;
             return Some(report);
         };
-        if self.list.pages.len() >= bounds.pages || self.bytes > bounds.bytes {
+        if self.bytes > bounds.bytes {
             report.over = true;
             return Some(report);
         }

@@ -17,6 +17,8 @@ alphabet! {
         WalkingStale,
         /// Its pages are coming once more, after `list_changed` in the first walk.
         Following,
+        /// As following, and `list_changed` came again.
+        FollowingStale,
         /// All of it is known.
         Listed,
         /// It was declared, yet the server has no such method.
@@ -51,7 +53,7 @@ alphabet! {
         MethodNotFound,
         /// The method does not exist, by the text of another error, which is tolerated.
         MethodNotFoundText,
-        /// An error, of a family that was not declared.
+        /// An error that shows no fault: the family was not declared, or nothing is known of what was.
         Refused,
         /// An error that ends the session.
         ErrorFatal,
@@ -169,7 +171,22 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
                 fatal: R::advance(State::Listed, &[Drop, Refresh]),
                 kept: R::advance(State::Listed, &[Drop, Refresh]),
                 lost: R::advance(State::Listed, &[Drop, Refresh]),
-                changed: R::advance(state, &[Refresh]),
+                changed: R::advance(State::FollowingStale, &[]),
+            },
+        ),
+        // No third walk, or a server that changes its list all the time would never be ready: that is the refresh's.
+        State::FollowingStale => walking(
+            state,
+            input,
+            Ends {
+                listed: R::advance(State::Listed, &[Commit, Refresh]),
+                looped: R::quirk(QuirkKind::CursorLoop, State::Listed, &[Commit, Refresh]),
+                cut: R::quirk(QuirkKind::CursorLoop, State::Partial, &[Commit, Refresh]),
+                limited: R::quirk(QuirkKind::ListLimit, State::Partial, &[Commit, Refresh]),
+                fatal: R::advance(State::Listed, &[Drop, Refresh]),
+                kept: R::advance(State::Listed, &[Drop, Refresh]),
+                lost: R::advance(State::Listed, &[Drop, Refresh]),
+                changed: R::ignore(state),
             },
         ),
         State::Listed | State::Partial | State::Failed => match input {
@@ -214,7 +231,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     }
 }
 
-/// In what the three kinds of walk differ.
+/// In what the kinds of walk differ.
 #[derive(Clone, Copy)]
 struct Ends {
     listed: R,

@@ -45,7 +45,7 @@ impl Session {
         slot.discovery = row.next;
         let status = match row.next {
             State::NotAdvertised => Some(FamilyStatus::NotAdvertised),
-            State::Listed | State::Following => Some(FamilyStatus::Listed),
+            State::Listed | State::Following | State::FollowingStale => Some(FamilyStatus::Listed),
             State::Absent => Some(FamilyStatus::Absent),
             State::Partial => Some(FamilyStatus::Partial),
             State::Failed => Some(FamilyStatus::Failed),
@@ -85,7 +85,7 @@ impl Session {
     fn settled(&self) -> bool {
         self.families.iter().all(|(_, slot)| match slot.discovery {
             State::Listed | State::NotAdvertised | State::Absent | State::Partial | State::Failed => true,
-            State::Unasked | State::Walking | State::WalkingStale | State::Following => false,
+            State::Unasked | State::Walking | State::WalkingStale | State::Following | State::FollowingStale => false,
         })
     }
 
@@ -114,7 +114,7 @@ impl Session {
             return self.list_failed(family, &ErrorObject::new(0, why), false);
         }
         let limits = self.options.limits;
-        let bounds = Bounds { pages: limits.pages, items: limits.items, bytes: limits.list_bytes };
+        let bounds = Bounds { items: limits.items, bytes: limits.list_bytes };
         let present = items.filter(|items| !items.is_null());
         if present.is_none() {
             let detail = format!("the result has no `{}`; taken as an empty list", family.member());
@@ -136,7 +136,7 @@ impl Session {
         walk.cursor = cursor.map(|cursor| cursor.text().into());
         let page = match (cursor, repeated) {
             _ if report.over => Page::Limit,
-            (Some(_), false) if walk.items.pages() >= bounds.pages => Page::Limit,
+            (Some(_), false) if walk.items.pages() >= limits.pages => Page::Limit,
             (None, _) => Page::Last,
             (Some(_), false) => Page::More,
             (Some(_), true) if report.added == 0 => Page::LoopDone,
@@ -182,7 +182,7 @@ impl Session {
     /// Takes a list's failure; `coded` tells whether the server answered with an error of its own.
     pub(super) fn list_failed(&mut self, family: Family, error: &ErrorObject, coded: bool) {
         let tolerance = self.options.tolerance;
-        let undeclared = self.undeclared(family);
+        let declared = self.server.as_ref().and_then(|server| server.declares(family));
         let listed_before = !self.catalog.list(family).is_empty();
         let slot = self.families.get_mut(family);
         slot.words = Some(Box::from(super::classify::excerpt(&format!("{error}"))));
@@ -196,13 +196,19 @@ impl Session {
             return self.refresh_step(family, input);
         }
         let absent_tolerated = family != Family::Tools || tolerance.tools_absent;
+        let not_found = coded && error.code == error_code::METHOD_NOT_FOUND;
+        let says_so = coded && tolerance.absent_by_text && says_not_found(&error.message);
+        let faultless = match declared {
+            Some(declared) => !declared,
+            None => (not_found || says_so) && absent_tolerated,
+        };
         let input = if restart {
             Input::CursorRejected
-        } else if undeclared {
+        } else if faultless {
             Input::Refused
-        } else if coded && error.code == error_code::METHOD_NOT_FOUND && absent_tolerated {
+        } else if not_found && absent_tolerated {
             Input::MethodNotFound
-        } else if coded && tolerance.absent_by_text && absent_tolerated && says_not_found(&error.message) {
+        } else if says_so && absent_tolerated {
             Input::MethodNotFoundText
         } else if tolerance.list_errors == ListErrors::Fail && !self.was_ready {
             Input::ErrorFatal
@@ -243,15 +249,24 @@ impl Session {
         } else if kind == QuirkKind::CursorRejected {
             format!("the server refused its own cursor ({words}); began again")
         } else {
-            format!("declared, yet answered with {words}")
+            let (server, capability) = (&self.options.server, family.capability().as_str());
+            format!("{server} declares `{capability}`, yet answered `{method}` with {words}")
         };
         self.quirk(kind, Some(family), Some(method), detail);
     }
 }
 
 fn says_not_found(message: &str) -> bool {
-    let message = message.to_ascii_lowercase();
-    ["method not found", "unknown method", "not implemented", "unsupported method", "no such method"]
-        .iter()
-        .any(|text| message.contains(text))
+    let message = message.to_ascii_lowercase().replace(['_', '-'], " ");
+    [
+        "method not found",
+        "unknown method",
+        "unrecognized method",
+        "unsupported method",
+        "method not supported",
+        "no such method",
+        "not implemented",
+    ]
+    .iter()
+    .any(|text| message.contains(text))
 }

@@ -212,7 +212,7 @@ impl Session {
     /// Ends what belongs to a connection: nothing of it touches the next one.
     fn end_connection(&mut self) {
         self.out.retain(|action| !matches!(action, Action::Send(_)));
-        self.timers.clear();
+        self.timers.clear_but(Timer::Grace);
         self.ready_since = None;
         self.held.clear();
         self.held_bytes = 0;

@@ -68,4 +68,10 @@ impl Timers {
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
+
+    pub(super) fn clear_but(&mut self, kept: Timer) {
+        let at = self.get(kept);
+        self.clear();
+        self.set(kept, at);
+    }
 }
