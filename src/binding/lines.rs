@@ -46,7 +46,7 @@ impl LineDecoder {
 
     /// The stream ended: calls `each` with what came after the last line feed, if anything did.
     pub fn finish(&mut self, mut each: impl FnMut(Line<'_>)) {
-        if !self.partial.is_empty() {
+        if !self.partial.is_empty() || self.skipping {
             self.end_line(&mut each);
         }
     }
@@ -105,13 +105,16 @@ impl LineSession {
 
     /// Takes what happened to the transport.
     pub fn handle_transport(&mut self, now: Time, event: Transport<'_>) {
-        if matches!(event, Transport::Closed { .. }) {
-            let session = &mut self.session;
-            self.decoder.finish(|line| match line {
-                Line::Complete(line) | Line::TooLong(line) => session.handle_message(now, line),
-            });
+        match event {
+            Transport::Closed { .. } => {
+                let session = &mut self.session;
+                self.decoder.finish(|line| match line {
+                    Line::Complete(line) | Line::TooLong(line) => session.handle_message(now, line),
+                });
+            }
+            Transport::Opened => self.decoder = LineDecoder::new(self.decoder.limit),
+            Transport::OpenFailed { .. } | Transport::SignOfLife => {}
         }
-        self.decoder = LineDecoder::new(self.decoder.limit);
         self.session.handle_transport(now, event);
     }
 

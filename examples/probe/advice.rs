@@ -1,0 +1,81 @@
+//! What to do about a failure, and where the specification says what a server should have done.
+
+use mcp_proto::{Era, Family, QuirkKind};
+
+/// What the user can do, by the kind of failure.
+pub(crate) fn remedy(kind: &str) -> &'static str {
+    match kind {
+        "spawn" => "Is the command installed, spelt right, executable and on the PATH? Try it in a shell.",
+        "handshake-timeout" => {
+            "The process runs, and says nothing. Does it speak MCP over stdio at all? Some servers need an argument \
+             for that (`stdio`, `mcp`, `serve`), some wait for a login or a download; its standard error may tell."
+        }
+        "handshake-rejected" => {
+            "The server refused to open a session. With --era, try the default, `auto`; or else its own words say \
+             what it wants, credentials in its environment for instance."
+        }
+        "unsupported-version" => "Try a newer or an older version of the server, or another --era.",
+        "protocol" => {
+            "The server's answer is no MCP. Is this command an MCP server, and does anything else write to its \
+             standard output?"
+        }
+        "list-failed" => {
+            "The server declares the family and cannot list it. Its own words are above; often it lacks a setting \
+             or credentials. It should not declare what it does not have."
+        }
+        "closed" => {
+            "The process ended on its own. Its standard error and exit status say why: a missing argument, a missing \
+             environment variable, a crash."
+        }
+        "timeout" => "Is the server merely slow? --timeout SECONDS gives it more time.",
+        _ => "Run it again with --diagram to see the exchange.",
+    }
+}
+
+/// Where the specification says what the server should have done.
+pub(crate) fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String {
+    let modern = era == Some(Era::Modern);
+    let revision = if modern { "2026-07-28" } else { "2025-11-25" };
+    let page = match family {
+        Some(Family::Tools) => "Tools",
+        Some(Family::Prompts) => "Prompts",
+        Some(Family::Resources | Family::ResourceTemplates) => "Resources",
+        None => "Logging",
+    };
+    let by_era = |legacy, in_modern| format!("specification {revision}, {}", if modern { in_modern } else { legacy });
+    match kind {
+        QuirkKind::UndeclaredFamily | QuirkKind::UndeclaredListChanged | QuirkKind::MethodNotFound => {
+            format!("specification {revision}, {page}, Capabilities")
+        }
+        QuirkKind::MethodNotFoundText => by_era("Overview, Error Responses", "Overview, Error Codes"),
+        QuirkKind::CapabilityShape | QuirkKind::CapabilitiesRefused => {
+            by_era("Lifecycle, Capability Negotiation", "Discovery, DiscoverResult")
+        }
+        QuirkKind::InvalidItem => format!("specification {revision}, {page}, Data Types"),
+        QuirkKind::DuplicateItem if family == Some(Family::Tools) => by_era("Tools, Tool Names", "Tools, Tool Names"),
+        QuirkKind::DuplicateItem => format!("specification {revision}, {page}, Data Types"),
+        QuirkKind::ListShape => by_era("Pagination, Response Format", "Pagination, Response Format"),
+        QuirkKind::CursorLoop | QuirkKind::CursorRejected => {
+            by_era("Pagination, Implementation Guidelines", "Pagination, Implementation Guidelines")
+        }
+        QuirkKind::ListLimit => "a bound of this client's own; the specification has none".into(),
+        QuirkKind::IdType
+        | QuirkKind::IdNull
+        | QuirkKind::ErrorNull
+        | QuirkKind::ResultAndError
+        | QuirkKind::UnknownId => by_era("Overview, Responses", "Overview, Responses"),
+        QuirkKind::JsonrpcVersion => by_era("Overview, Messages", "Overview, Messages"),
+        QuirkKind::Batch => "specification 2025-06-18, Key Changes".into(),
+        QuirkKind::Noise => by_era("Transports, stdio", "stdio"),
+        QuirkKind::ServerRequest => "specification 2026-07-28, stdio, Receiving Messages".into(),
+        QuirkKind::ProbeClosed | QuirkKind::ProbeSilent | QuirkKind::ProbeLate => {
+            "specification 2026-07-28, stdio, Backward Compatibility".into()
+        }
+        QuirkKind::VersionUnknown | QuirkKind::VersionRefused => {
+            "specification 2025-11-25, Lifecycle, Version Negotiation".into()
+        }
+        QuirkKind::InitializeShape => by_era("Lifecycle, Initialization", "Discovery, DiscoverResult"),
+        QuirkKind::NoExit => by_era("Lifecycle, Shutdown", "stdio, Shutdown"),
+        _ => format!("specification {revision}"),
+    }
+}

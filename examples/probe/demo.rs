@@ -1,0 +1,448 @@
+//! The server that `probe` starts when it is given none: a small garden, over stdio, in both eras
+//! of the protocol. It is written against the specification alone and shares no code with the
+//! library, so that the two check each other.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, BufRead, Write},
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Map, Value, json};
+
+#[path = "demo_content.rs"]
+mod content;
+
+/// The one version that is spoken with per-request metadata.
+const MODERN: &str = "2026-07-28";
+/// What `initialize` can agree on; the newest, which also answers an unknown version, apart.
+const LEGACY: [&str; 3] = ["2024-11-05", "2025-03-26", "2025-06-18"];
+const NEWEST_LEGACY: &str = "2025-11-25";
+
+const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
+
+const PAGE: usize = 3;
+const FRESH_MS: u64 = 60_000;
+const LONGEST_SLEEP_MS: u64 = 60_000;
+const PROGRESS_STEPS: u64 = 4;
+
+type Object = Map<String, Value>;
+
+/// Serves standard input until it ends.
+pub(crate) fn serve() -> io::Result<()> {
+    let mut server = Server::default();
+    let mut input = io::stdin().lock();
+    let mut line = Vec::new();
+    while input.read_until(b'\n', &mut line)? > 0 {
+        if !line.trim_ascii().is_empty()
+            && let Some(answer) = server.receive(&line)
+        {
+            send(&answer)?;
+        }
+        line.clear();
+    }
+    // Dropping the server ends the sleepers: their callers have gone.
+    Ok(())
+}
+
+/// Writes one line, under one lock: sleepers write too.
+fn send(message: &Value) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    let mut output = io::stdout().lock();
+    output.write_all(&line)?;
+    output.flush()
+}
+
+fn notify(method: &str, params: &Value) -> io::Result<()> {
+    send(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
+}
+
+#[derive(Clone, Copy)]
+enum Era {
+    Legacy,
+    Modern,
+}
+
+struct Request<'a> {
+    id: &'a Value,
+    era: Era,
+    method: &'a str,
+    params: &'a Object,
+}
+
+/// The error member of a response.
+struct Refusal(Value);
+
+impl Refusal {
+    fn new(code: i64, message: impl Into<String>) -> Self {
+        Self(json!({"code": code, "message": message.into()}))
+    }
+
+    fn with_data(code: i64, message: &str, data: &Value) -> Self {
+        Self(json!({"code": code, "message": message, "data": data}))
+    }
+
+    fn params(message: impl Into<String>) -> Self {
+        Self::new(-32602, message)
+    }
+
+    /// Without an id where the request's own could not be read.
+    fn answer(self, id: Option<&Value>) -> Value {
+        let Self(error) = self;
+        match id {
+            Some(id) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+            None => json!({"jsonrpc": "2.0", "error": error}),
+        }
+    }
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self::new(-32603, error.to_string())
+    }
+}
+
+/// The result, or nothing yet: a sleeper answers for itself, a subscription stays open.
+type Outcome = Result<Option<Value>, Refusal>;
+
+/// A request that outlives its turn, until it is cancelled.
+enum Open {
+    Listening {
+        id: Value,
+        tools: bool,
+    },
+    /// Dropping `_stop` wakes the thread, which then ends without a word.
+    Sleeping {
+        thread: JoinHandle<()>,
+        _stop: Sender<()>,
+    },
+}
+
+#[derive(Default)]
+struct Server {
+    /// What `initialize` agreed on. Modern requests neither need nor see it.
+    legacy: Option<&'static str>,
+    /// Whether the tool of this name is there. A list that a call changes is for demonstration: the
+    /// modern era asks real servers not to.
+    surprise: bool,
+    /// By the request's id as JSON text, which keeps `1` and `"1"` apart.
+    open: BTreeMap<String, Open>,
+}
+
+impl Server {
+    fn receive(&mut self, line: &[u8]) -> Option<Value> {
+        match serde_json::from_slice(line) {
+            // The only version with batches. A sleeper in one still answers alone, when it wakes.
+            Ok(Value::Array(batch)) if self.legacy == Some("2025-03-26") && !batch.is_empty() => {
+                let answers: Vec<_> = batch.iter().filter_map(|one| self.message(one)).collect();
+                (!answers.is_empty()).then(|| answers.into())
+            }
+            Ok(message) => self.message(&message),
+            Err(error) => Some(Refusal::new(-32700, error.to_string()).answer(None)),
+        }
+    }
+
+    fn message(&mut self, message: &Value) -> Option<Value> {
+        let given = message.get("id");
+        let id = given.filter(|id| is_id(id));
+        let member = |key| message.get(key).and_then(Value::as_str);
+        let (Some(method), Some("2.0")) = (member("method"), member("jsonrpc")) else {
+            // This server asks nothing, so a response answers nothing.
+            let response = message.get("result").or(message.get("error")).is_some();
+            return (!response).then(|| Refusal::new(-32600, "Not a JSON-RPC message").answer(id));
+        };
+        let none = Object::new();
+        let params = message.get("params").map_or(Some(&none), Value::as_object);
+        if given.is_none() {
+            self.notification(method, params.unwrap_or(&none));
+            return None;
+        }
+        let Some(id) = id else {
+            return Some(Refusal::new(-32600, "An id must be a string or an integer").answer(None));
+        };
+        let outcome = params.ok_or_else(|| Refusal::params("`params` must be an object")).and_then(|params| {
+            let era = self.era(method, params)?;
+            let request = Request { id, era, method, params };
+            Ok(self.request(&request)?.map(|result| success(&request, result)))
+        });
+        outcome.unwrap_or_else(|refusal| Some(refusal.answer(Some(id))))
+    }
+
+    /// Anything but a cancellation needs no reaction, `notifications/initialized` included.
+    fn notification(&mut self, method: &str, params: &Object) {
+        if method == "notifications/cancelled"
+            && let Some(id) = params.get("requestId")
+        {
+            self.open.remove(&id.to_string());
+        }
+    }
+
+    /// Each request tells its own era; only one without the modern metadata needs a session.
+    fn era(&self, method: &str, params: &Object) -> Result<Era, Refusal> {
+        let meta = |key| params.get("_meta").and_then(|meta| meta.get(key));
+        let (version, capabilities) = (meta(VERSION_KEY), meta(CAPABILITIES_KEY));
+        let bare = version.is_none() && capabilities.is_none();
+        if method == "initialize" || bare && (self.legacy.is_some() || method == "ping") {
+            return Ok(Era::Legacy);
+        }
+        if bare {
+            let message = format!("Send `initialize` first, or `{VERSION_KEY}` and `{CAPABILITIES_KEY}` in `_meta`");
+            return Err(Refusal::params(message));
+        }
+        let version = version
+            .and_then(Value::as_str)
+            .ok_or_else(|| Refusal::params(format!("`_meta` needs `{VERSION_KEY}`, a string")))?;
+        if version != MODERN {
+            // Legacy versions are left out: they can't be spoken with per-request metadata.
+            return Err(Refusal::with_data(
+                -32022,
+                "Unsupported protocol version",
+                &json!({"supported": [MODERN], "requested": version}),
+            ));
+        }
+        if !capabilities.is_some_and(Value::is_object) {
+            return Err(Refusal::params(format!("`_meta` needs `{CAPABILITIES_KEY}`, an object")));
+        }
+        Ok(Era::Modern)
+    }
+
+    fn request(&mut self, request: &Request) -> Outcome {
+        let params = request.params;
+        let result = match (request.era, request.method) {
+            (Era::Legacy, "initialize") => self.initialize(params)?,
+            (Era::Legacy, "ping") => json!({}),
+            // The resources never change, so a subscription is only checked.
+            (Era::Legacy, "resources/subscribe" | "resources/unsubscribe") => {
+                find(request, string(params, "uri")?).map(|_| json!({}))?
+            }
+            (Era::Modern, "server/discover") => json!({
+                "supportedVersions": [MODERN],
+                "capabilities": content::capabilities(),
+                "instructions": content::INSTRUCTIONS,
+            }),
+            (Era::Modern, "subscriptions/listen") => return self.listen(request),
+            (_, "tools/list") => page("tools", content::tools(self.surprise), params)?,
+            (_, "tools/call") => return self.call(request),
+            (_, "prompts/list") => page("prompts", content::prompts(), params)?,
+            (_, "prompts/get") => get_prompt(params)?,
+            (_, "resources/list") => page("resources", content::resources(), params)?,
+            (_, "resources/templates/list") => page("resourceTemplates", content::templates(), params)?,
+            (_, "resources/read") => {
+                let uri = string(params, "uri")?;
+                let (mime_type, text) = find(request, uri)?;
+                json!({"contents": [{"uri": uri, "mimeType": mime_type, "text": text}]})
+            }
+            (_, method) => return Err(Refusal::new(-32601, format!("Method not found: {method}"))),
+        };
+        Ok(Some(result))
+    }
+
+    fn initialize(&mut self, params: &Object) -> Result<Value, Refusal> {
+        let asked = string(params, "protocolVersion")?;
+        object(params, "capabilities")?;
+        object(params, "clientInfo")?;
+        let agreed = LEGACY.into_iter().find(|version| *version == asked).unwrap_or(NEWEST_LEGACY);
+        self.legacy = Some(agreed);
+        Ok(json!({
+            "protocolVersion": agreed,
+            "capabilities": content::capabilities(),
+            "serverInfo": content::server_info(),
+            "instructions": content::INSTRUCTIONS,
+        }))
+    }
+
+    fn listen(&mut self, request: &Request) -> Outcome {
+        let asked = object(request.params, "notifications")?;
+        let mut honoured: Object = ["toolsListChanged", "promptsListChanged", "resourcesListChanged"]
+            .into_iter()
+            .filter(|kind| asked.get(*kind) == Some(&Value::Bool(true)))
+            .map(|kind| (kind.into(), true.into()))
+            .collect();
+        let uris = asked.get("resourceSubscriptions").and_then(Value::as_array);
+        let known: Vec<_> = uris
+            .into_iter()
+            .flatten()
+            .filter(|uri| uri.as_str().is_some_and(|uri| content::read(uri).is_some()))
+            .cloned()
+            .collect();
+        if !known.is_empty() {
+            honoured.insert("resourceSubscriptions".into(), known.into());
+        }
+        let tools = honoured.contains_key("toolsListChanged");
+        notify(
+            "notifications/subscriptions/acknowledged",
+            &json!({"_meta": {SUBSCRIPTION_KEY: request.id}, "notifications": honoured}),
+        )?;
+        let listening = Open::Listening { id: request.id.clone(), tools };
+        self.open.insert(request.id.to_string(), listening);
+        Ok(None)
+    }
+
+    fn call(&mut self, request: &Request) -> Outcome {
+        let name = string(request.params, "name")?;
+        let arguments = arguments(request.params)?;
+        let tool = named(content::tools(self.surprise), name)
+            .ok_or_else(|| Refusal::params(format!("Unknown tool: {name}")))?;
+        let properties = tool.pointer("/inputSchema/properties");
+        let stray = arguments.keys().find(|key| properties.is_none_or(|properties| properties.get(key).is_none()));
+        // What is wrong with the arguments goes into the result, where a model sees it.
+        let result = match (stray, name) {
+            (Some(key), _) => Err(format!("There is no argument `{key}`.")),
+            (None, "sleep") => match content::argument(&arguments, "ms", Value::as_u64) {
+                Ok(ms) => return self.sleep(request, ms.min(LONGEST_SLEEP_MS)),
+                Err(message) => Err(message),
+            },
+            (None, "toggle_tool") => {
+                self.surprise = !self.surprise;
+                self.tools_changed()?;
+                Ok(content::text(if self.surprise { "A surprise is out." } else { "It hid again." }))
+            }
+            (None, _) => content::call(name, &arguments),
+        };
+        let failed = |message| json!({"content": [{"type": "text", "text": message}], "isError": true});
+        Ok(Some(result.unwrap_or_else(failed)))
+    }
+
+    /// Sleeps on a thread, so that other requests are answered meanwhile.
+    fn sleep(&mut self, request: &Request, ms: u64) -> Outcome {
+        let meta = request.params.get("_meta");
+        let token = meta.and_then(|meta| meta.get("progressToken")).filter(|token| is_id(token)).cloned();
+        let answer = success(request, content::text(&format!("Slept for {ms} ms.")));
+        let (stop, stopped) = mpsc::channel();
+        let start = Instant::now();
+        let thread = thread::Builder::new().spawn(move || {
+            for step in 1..=PROGRESS_STEPS {
+                let due = ms.saturating_mul(step).div_ceil(PROGRESS_STEPS);
+                let rest = Duration::from_millis(due).saturating_sub(start.elapsed());
+                match stopped.recv_timeout(rest) {
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+                }
+                // Nobody to tell of an error here: the main loop sees for itself that the client is gone.
+                if let Some(token) = &token {
+                    let params = json!({"progressToken": token, "progress": step, "total": PROGRESS_STEPS});
+                    let _ = notify("notifications/progress", &params);
+                }
+            }
+            let _ = send(&answer);
+        })?;
+        self.open.retain(|_, open| match open {
+            Open::Sleeping { thread, .. } => !thread.is_finished(),
+            Open::Listening { .. } => true,
+        });
+        self.open.insert(request.id.to_string(), Open::Sleeping { thread, _stop: stop });
+        Ok(None)
+    }
+
+    /// A legacy session hears of every change, a modern client only on a stream it opened for it.
+    fn tools_changed(&self) -> io::Result<()> {
+        let method = "notifications/tools/list_changed";
+        if self.legacy.is_some() {
+            notify(method, &json!({}))?;
+        }
+        for open in self.open.values() {
+            if let Open::Listening { id, tools: true } = open {
+                notify(method, &json!({"_meta": {SUBSCRIPTION_KEY: id}}))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The response around a result. The modern era wants more in it, and tells of what may be cached
+/// (lists, resources, the discovery itself) for how long.
+fn success(request: &Request, mut result: Value) -> Value {
+    if let (Era::Modern, Some(result)) = (request.era, result.as_object_mut()) {
+        result.insert("resultType".into(), "complete".into());
+        let meta = json!({"io.modelcontextprotocol/serverInfo": content::server_info()});
+        result.insert("_meta".into(), meta);
+        if !matches!(request.method, "tools/call" | "prompts/get") {
+            result.insert("ttlMs".into(), FRESH_MS.into());
+            result.insert("cacheScope".into(), "public".into());
+        }
+    }
+    json!({"jsonrpc": "2.0", "id": request.id, "result": result})
+}
+
+/// One page of a list. A cursor is compared with those that can be, never parsed.
+fn page(family: &str, items: Vec<Value>, params: &Object) -> Result<Value, Refusal> {
+    let cursor = |at: usize| format!("{family}@{at}");
+    let end = items.len();
+    let start = match params.get("cursor") {
+        None => 0,
+        // The end is included: the list may have shrunk since the cursor was given.
+        Some(given) => (PAGE..=end)
+            .step_by(PAGE)
+            .find(|at| given.as_str() == Some(&cursor(*at)))
+            .ok_or_else(|| Refusal::params("Invalid cursor"))?,
+    };
+    let next = start.saturating_add(PAGE);
+    let mut result = Object::new();
+    result.insert(family.into(), items.into_iter().skip(start).take(PAGE).collect());
+    if next < end {
+        result.insert("nextCursor".into(), cursor(next).into());
+    }
+    Ok(result.into())
+}
+
+/// The prompt's definition says which arguments it needs.
+fn get_prompt(params: &Object) -> Result<Value, Refusal> {
+    let name = string(params, "name")?;
+    let arguments = arguments(params)?;
+    let prompt = named(content::prompts(), name).ok_or_else(|| Refusal::params(format!("Unknown prompt: {name}")))?;
+    if let Some((key, _)) = arguments.iter().find(|(_, value)| !value.is_string()) {
+        return Err(Refusal::params(format!("The argument `{key}` must be a string")));
+    }
+    let defined = prompt.get("arguments").and_then(Value::as_array);
+    for argument in defined.into_iter().flatten() {
+        let key = argument.get("name").and_then(Value::as_str).unwrap_or_default();
+        if argument.get("required") == Some(&Value::Bool(true)) && !arguments.contains_key(key) {
+            return Err(Refusal::params(format!("The argument `{key}` is missing")));
+        }
+    }
+    let text = content::prompt(name, |key| arguments.get(key).and_then(Value::as_str));
+    Ok(json!({
+        "description": prompt.get("description"),
+        "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
+    }))
+}
+
+/// A resource's media type and text. The eras differ in the code for one that isn't there.
+fn find(request: &Request, uri: &str) -> Result<(&'static str, String), Refusal> {
+    let code = match request.era {
+        Era::Legacy => -32002,
+        Era::Modern => -32602,
+    };
+    content::read(uri).ok_or_else(|| Refusal::with_data(code, "Resource not found", &json!({"uri": uri})))
+}
+
+/// What an id and a progress token can be.
+fn is_id(value: &Value) -> bool {
+    value.is_string() || value.is_i64() || value.is_u64()
+}
+
+fn string<'a>(params: &'a Object, key: &str) -> Result<&'a str, Refusal> {
+    let value = params.get(key).and_then(Value::as_str);
+    value.ok_or_else(|| Refusal::params(format!("`params` needs `{key}`, a string")))
+}
+
+fn object<'a>(params: &'a Object, key: &str) -> Result<&'a Object, Refusal> {
+    let value = params.get(key).and_then(Value::as_object);
+    value.ok_or_else(|| Refusal::params(format!("`params` needs `{key}`, an object")))
+}
+
+fn arguments(params: &Object) -> Result<Object, Refusal> {
+    match params.get("arguments") {
+        None => Ok(Object::new()),
+        Some(_) => object(params, "arguments").cloned(),
+    }
+}
+
+fn named(items: Vec<Value>, name: &str) -> Option<Value> {
+    items.into_iter().find(|item| item.get("name").and_then(Value::as_str) == Some(name))
+}

@@ -1,0 +1,300 @@
+//! What the demo server offers: the definitions that its lists show, and the texts behind them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Number, Value, json};
+
+pub(crate) const INSTRUCTIONS: &str = "A make-believe garden for trying out an MCP client: \
+    nothing here grows, and nothing here breaks.";
+
+pub(crate) fn server_info() -> Value {
+    json!({"name": "demo-garden", "title": "Demo garden", "version": env!("CARGO_PKG_VERSION")})
+}
+
+pub(crate) fn capabilities() -> Value {
+    json!({
+        "tools": {"listChanged": true},
+        "prompts": {"listChanged": true},
+        "resources": {"listChanged": true, "subscribe": true},
+    })
+}
+
+/// Media type, URI, name, title, text.
+const RESOURCES: [(&str, &str, &str, &str, &str); 7] = [
+    (
+        "text/markdown",
+        "garden://welcome",
+        "welcome",
+        "Welcome",
+        "# The demo garden\n\nThe gate is never locked. Mind the hedgehog.\n",
+    ),
+    (
+        "text/markdown",
+        "garden://beds/herbs",
+        "herbs",
+        "The herb bed",
+        "# Herbs\n\n- thyme, by the path\n- lemon balm, everywhere\n- basil, when the snails agree\n",
+    ),
+    (
+        "text/markdown",
+        "garden://beds/roses",
+        "roses",
+        "The rose bed",
+        "# Roses\n\nThree old bushes. The yellow one was here before the house.\n",
+    ),
+    (
+        "text/markdown",
+        "garden://beds/pumpkins",
+        "pumpkins",
+        "The pumpkin bed",
+        "# Pumpkins\n\nOne vine, two pumpkins, and a plan to reach the compost heap.\n",
+    ),
+    (
+        "application/json",
+        "garden://rain",
+        "rain",
+        "Rain this week",
+        r#"{"unit": "mm", "days": [0, 4, 11, 2, 0, 0, 7]}"#,
+    ),
+    (
+        "text/csv",
+        "garden://visitors",
+        "visitors",
+        "Visitors counted",
+        "visitor,count\nbumblebee,14\nblackbird,2\nhedgehog,1\n",
+    ),
+    (
+        "text/plain",
+        "garden://shed",
+        "shed",
+        "What is in the shed",
+        "A spade, a rake, nine flowerpots, and the good chair.\n",
+    ),
+];
+
+const MONTHS: [(&str, &str); 12] = [
+    ("january", "Read seed catalogues by the stove."),
+    ("february", "Prune the roses before they wake."),
+    ("march", "Sow peas. Cover them from the pigeons."),
+    ("april", "Plant potatoes, and watch the night frost."),
+    ("may", "Set the pumpkins out after the ice saints."),
+    ("june", "Pick strawberries early, before the blackbird."),
+    ("july", "Water at dusk. Sit in the good chair."),
+    ("august", "Cut the lavender, leave some to the bees."),
+    ("september", "Harvest onions and hang them in the shed."),
+    ("october", "Carry the pumpkins in, one at a time."),
+    ("november", "Rake the leaves into a heap for the hedgehog."),
+    ("december", "Feed the birds. The garden sleeps."),
+];
+
+/// A resource's media type and text, listed or made from a template.
+pub(crate) fn read(uri: &str) -> Option<(&'static str, String)> {
+    if let Some(month) = uri.strip_prefix("garden://months/") {
+        let (_, task) = MONTHS.into_iter().find(|(name, _)| *name == month)?;
+        return Some(("text/plain", task.into()));
+    }
+    let (mime_type, .., text) = RESOURCES.into_iter().find(|(_, own, ..)| *own == uri)?;
+    Some((mime_type, text.into()))
+}
+
+pub(crate) fn resources() -> Vec<Value> {
+    RESOURCES
+        .into_iter()
+        .map(|(mime_type, uri, name, title, text)| {
+            let size = text.len();
+            json!({"uri": uri, "name": name, "title": title, "mimeType": mime_type, "size": size})
+        })
+        .collect()
+}
+
+pub(crate) fn templates() -> Vec<Value> {
+    vec![
+        json!({
+            "uriTemplate": "garden://beds/{bed}",
+            "name": "bed",
+            "title": "A bed",
+            "description": "What grows in a bed: herbs, roses or pumpkins.",
+            "mimeType": "text/markdown",
+        }),
+        json!({
+            "uriTemplate": "garden://months/{month}",
+            "name": "month",
+            "title": "A month's work",
+            "description": "What to do in a month, named in English and in lower case.",
+            "mimeType": "text/plain",
+        }),
+    ]
+}
+
+pub(crate) fn prompts() -> Vec<Value> {
+    vec![
+        json!({
+            "name": "haiku",
+            "title": "Garden haiku",
+            "description": "Asks for a haiku about something in the garden.",
+            "arguments": [prompt_argument("subject", "What the haiku is about.", true)],
+        }),
+        json!({
+            "name": "plant_doctor",
+            "title": "Plant doctor",
+            "description": "Asks what ails a plant.",
+            "arguments": [
+                prompt_argument("plant", "The plant.", true),
+                prompt_argument("symptom", "What looks wrong.", true),
+            ],
+        }),
+        json!({
+            "name": "week_plan",
+            "title": "Plan for the week",
+            "description": "Asks for seven small tasks.",
+            "arguments": [prompt_argument("season", "The season, if not the present one.", false)],
+        }),
+    ]
+}
+
+fn prompt_argument(name: &str, description: &str, required: bool) -> Value {
+    json!({"name": name, "description": description, "required": required})
+}
+
+/// The text of a prompt that `prompts` lists, its arguments checked before.
+pub(crate) fn prompt<'a>(name: &str, argument: impl Fn(&str) -> Option<&'a str>) -> String {
+    let given = |key| argument(key).unwrap_or_default();
+    match name {
+        "haiku" => format!("Write a haiku about {}.", given("subject")),
+        "plant_doctor" => format!(
+            "My {} looks poorly: {}. What could it be, and what should I try first?",
+            given("plant"),
+            given("symptom"),
+        ),
+        _ => {
+            let season = argument("season").unwrap_or("this season");
+            format!("Plan a week of garden work for {season}: one small task a day.")
+        }
+    }
+}
+
+pub(crate) fn tools(surprise: bool) -> Vec<Value> {
+    let nothing = json!({"type": "object", "additionalProperties": false});
+    let mut tools = vec![
+        json!({
+            "name": "echo",
+            "title": "Echo",
+            "description": "Gives the text back.",
+            "inputSchema": {
+                "type": "object",
+                "properties": {"text": {"type": "string"}},
+                "required": ["text"],
+                "additionalProperties": false,
+            },
+            "annotations": {"readOnlyHint": true},
+        }),
+        json!({
+            "name": "add",
+            "title": "Add",
+            "description": "Adds two numbers.",
+            "inputSchema": {
+                "type": "object",
+                "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+                "required": ["a", "b"],
+                "additionalProperties": false,
+            },
+            "outputSchema": {
+                "type": "object",
+                "properties": {"sum": {"type": "number"}},
+                "required": ["sum"],
+            },
+            "annotations": {"readOnlyHint": true},
+        }),
+        json!({
+            "name": "sleep",
+            "title": "Sleep",
+            "description": "Answers after a while, and tells of its progress if asked to.",
+            "inputSchema": {
+                "type": "object",
+                "properties": {
+                    "ms": {
+                        "type": "integer",
+                        "minimum": 0,
+                        "description": "Milliseconds. More than 60000 counts as 60000.",
+                    },
+                },
+                "required": ["ms"],
+                "additionalProperties": false,
+            },
+            "annotations": {"readOnlyHint": true},
+        }),
+        json!({
+            "name": "fail",
+            "title": "Fail",
+            "description": "Fails, always.",
+            "inputSchema": nothing,
+        }),
+        json!({
+            "name": "toggle_tool",
+            "title": "Toggle a tool",
+            "description": "Adds the tool `surprise`, or takes it away again.",
+            "inputSchema": nothing,
+            "annotations": {"destructiveHint": false, "idempotentHint": false},
+        }),
+        json!({
+            "name": "server_time",
+            "title": "Server time",
+            "description": "Tells the time on the server.",
+            "inputSchema": nothing,
+            "annotations": {"readOnlyHint": true},
+        }),
+    ];
+    if surprise {
+        tools.push(json!({
+            "name": "surprise",
+            "title": "Surprise",
+            "description": "Only there after `toggle_tool`.",
+            "inputSchema": nothing,
+            "annotations": {"readOnlyHint": true},
+        }));
+    }
+    tools
+}
+
+/// A tool that needs nothing from the server: its result, or what to tell the model.
+pub(crate) fn call(name: &str, arguments: &Map<String, Value>) -> Result<Value, String> {
+    match name {
+        "echo" => argument(arguments, "text", Value::as_str).map(text),
+        "add" => add(arguments),
+        "server_time" => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            Ok(text(&format!("{} seconds since 1970, in UTC.", now.as_secs())))
+        }
+        "surprise" => Ok(text("A hedgehog, under the lavender.")),
+        // `fail` is the one left.
+        _ => Err("The frost got it: nothing was harvested.".into()),
+    }
+}
+
+fn add(arguments: &Map<String, Value>) -> Result<Value, String> {
+    let a = argument(arguments, "a", Value::as_number)?;
+    let b = argument(arguments, "b", Value::as_number)?;
+    // Whole numbers stay whole: 2 and 3 make 5, not 5.0.
+    let whole = a.as_i64().zip(b.as_i64()).and_then(|(a, b)| a.checked_add(b));
+    let sum = whole
+        .map(Number::from)
+        .or_else(|| Number::from_f64(a.as_f64()? + b.as_f64()?))
+        .ok_or("The sum is too large.")?;
+    let sum = json!({"sum": sum});
+    let text = sum.to_string();
+    Ok(json!({"content": [{"type": "text", "text": text}], "structuredContent": sum}))
+}
+
+pub(crate) fn text(text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}]})
+}
+
+/// A tool's argument, or what to tell the model.
+pub(crate) fn argument<'a, T>(
+    arguments: &'a Map<String, Value>,
+    key: &str,
+    read: impl FnOnce(&'a Value) -> Option<T>,
+) -> Result<T, String> {
+    let value = arguments.get(key).ok_or_else(|| format!("The argument `{key}` is missing."))?;
+    read(value).ok_or_else(|| format!("The argument `{key}` is of the wrong type."))
+}

@@ -1,0 +1,328 @@
+//! The report for people.
+
+use std::fmt::Write;
+
+use mcp_proto::protocol::PerFamily;
+use mcp_proto::{Era, Family, Session};
+use serde_json::value::RawValue;
+
+use crate::advice;
+use crate::raw::{self, Members};
+use crate::record::{CallRecord, FailureReport, Record};
+use crate::report::{FamilyReport, Report};
+use crate::text::{cut, one_line, pad, safe, width, wrap};
+
+/// Items of a family that are shown.
+const ITEMS: usize = 100;
+/// Lines of a call's result that are shown.
+const RESULT_LINES: usize = 20;
+/// Lines of the server's instructions that are shown.
+const INSTRUCTION_LINES: usize = 6;
+/// The widest column of names.
+const NAMES: usize = 36;
+
+pub(crate) fn render(report: &Report<'_>, session: &Session, record: &Record, colours: bool) -> String {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(100);
+    let mut page = Page { out: String::new(), columns: columns.clamp(40, 200), colours };
+    page.head(report, session);
+    if let Some(failure) = &report.failure {
+        page.failure(failure, session);
+    }
+    if report.server.is_some() {
+        page.families(report, session);
+    }
+    page.quirks(report, session);
+    page.calls(report);
+    page.events(record);
+    page.out
+}
+
+struct Page {
+    out: String,
+    columns: usize,
+    colours: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Style {
+    Bold,
+    Dim,
+    Red,
+    Green,
+    Yellow,
+}
+
+impl Page {
+    fn style(&self, style: Style, text: &str) -> String {
+        let code = match style {
+            Style::Bold => "1",
+            Style::Dim => "2",
+            Style::Red => "31",
+            Style::Green => "32",
+            Style::Yellow => "33",
+        };
+        if self.colours { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.into() }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    /// A heading, after a blank line.
+    fn heading(&mut self, title: &str, rest: &str) {
+        let title = self.style(Style::Bold, title);
+        let space = if rest.is_empty() { "" } else { "  " };
+        self.line(&format!("\n{title}{space}{rest}"));
+    }
+
+    /// A text in lines of the page's width, all of them indented.
+    fn block(&mut self, indent: usize, text: &str, limit: usize, style: Option<Style>) {
+        let lines = wrap(&safe(text), self.columns.saturating_sub(indent));
+        let more = lines.len().saturating_sub(limit);
+        let margin = " ".repeat(indent);
+        for line in lines.iter().take(limit) {
+            let line = style.map_or_else(|| line.clone(), |style| self.style(style, line));
+            self.line(format!("{margin}{line}").trim_end());
+        }
+        if more > 0 {
+            let note = self.style(Style::Dim, &format!("… {more} more lines; --json has them"));
+            self.line(&format!("{margin}{note}"));
+        }
+    }
+
+    fn head(&mut self, report: &Report<'_>, session: &Session) {
+        let asked = one_line(&session.options().server);
+        let Some(server) = &report.server else {
+            let title = self.style(Style::Bold, &asked);
+            return self.line(&title);
+        };
+        let name = server.name.map_or_else(|| "a server without a name".into(), one_line);
+        let version = server.version.map(one_line).unwrap_or_default();
+        let title = self.style(Style::Bold, &format!("{name} {version}"));
+        let asked = self.style(Style::Dim, &format!("({asked})"));
+        self.line(&format!("{} {asked}", title.trim_end()));
+        let era = match report.era {
+            Some(Era::Modern) => "modern era, metadata on every request",
+            Some(Era::Legacy) | None => "legacy era, opened by `initialize`",
+        };
+        self.line(&format!("protocol      {} ({era})", report.protocol_version.unwrap_or_default()));
+        let mut label = "capabilities  ";
+        for line in wrap(&capabilities(report.capabilities), self.columns.saturating_sub(label.len())) {
+            self.line(&format!("{label}{line}"));
+            label = "              ";
+        }
+        let ms = |ms: Option<u64>| ms.map_or_else(|| "not done".into(), |ms| format!("{ms} ms"));
+        let (handshake, discovery) = (ms(report.timings.handshake_ms), ms(report.timings.discovery_ms));
+        self.line(&format!("timings       handshake {handshake}, discovery {discovery}"));
+        if let Some(instructions) = report.instructions {
+            self.line("instructions");
+            self.block(2, instructions.trim(), INSTRUCTION_LINES, None);
+        }
+    }
+
+    fn failure(&mut self, failure: &FailureReport, session: &Session) {
+        let title = self.style(Style::Red, &format!("Failed: {}", failure.kind));
+        self.line(&format!("\n{title}"));
+        self.block(2, &failure.message, usize::MAX, None);
+        let mut remedy = advice::remedy(&failure.kind).to_owned();
+        if failure.kind == "handshake-rejected" && session.options().eras == mcp_proto::Eras::Auto {
+            "The server refused to open a session. Its own words say what it wants, credentials in its environment \
+             for instance."
+                .clone_into(&mut remedy);
+        }
+        self.block(2, &format!("What to do: {remedy}"), usize::MAX, Some(Style::Yellow));
+    }
+
+    fn families(&mut self, report: &Report<'_>, session: &Session) {
+        let catalog = session.catalog();
+        let mut items: PerFamily<Vec<(String, Option<String>)>> = PerFamily::default();
+        *items.get_mut(Family::Tools) = catalog
+            .tools()
+            .take(ITEMS)
+            .map(|tool| (tool.name.into(), tool.description.or(tool.title).map(Into::into)))
+            .collect();
+        *items.get_mut(Family::Prompts) = catalog
+            .prompts()
+            .take(ITEMS)
+            .map(|prompt| (prompt.name.into(), prompt.description.or(prompt.title).map(Into::into)))
+            .collect();
+        *items.get_mut(Family::Resources) = catalog
+            .resources()
+            .take(ITEMS)
+            .map(|resource| {
+                let what = resource.description.or(resource.title).or(resource.name);
+                (resource.uri.into(), what.map(Into::into))
+            })
+            .collect();
+        *items.get_mut(Family::ResourceTemplates) = catalog
+            .resource_templates()
+            .take(ITEMS)
+            .map(|template| {
+                let what = template.description.or(template.title).or(template.name);
+                (template.uri_template.into(), what.map(Into::into))
+            })
+            .collect();
+        for ((family, report), (_, items)) in report.families.iter().zip(items.iter()) {
+            self.heading(title(family), &self.status(report));
+            self.items(items, report.items);
+        }
+    }
+
+    fn status(&self, family: FamilyReport) -> String {
+        let FamilyReport { items, pages, .. } = family;
+        let pages = if pages == 1 { String::new() } else { format!(", in {pages} pages") };
+        match family.status {
+            "listed" if items == 0 => self.style(Style::Dim, "listed, and there are none"),
+            "listed" => self.style(Style::Green, &format!("{items}{pages}")),
+            "not-advertised" => self.style(Style::Dim, "not advertised, so not asked for"),
+            "absent" => self.style(Style::Yellow, "advertised, yet the server has no such method"),
+            "partial" => self.style(Style::Yellow, &format!("{items} and maybe more{pages}: the list broke off")),
+            "failed" => self.style(Style::Red, "the list failed"),
+            "unasked" => self.style(Style::Dim, "the run ended before"),
+            other => other.into(),
+        }
+    }
+
+    fn items(&mut self, items: &[(String, Option<String>)], total: usize) {
+        let names: Vec<String> = items.iter().map(|(name, _)| one_line(name)).collect();
+        let column = names.iter().map(|name| width(name)).max().unwrap_or(0).min(NAMES);
+        for (name, (_, what)) in names.iter().zip(items) {
+            let what = what.as_deref().map(one_line).unwrap_or_default();
+            let name = pad(name, column);
+            let room = self.columns.saturating_sub(width(&name)).saturating_sub(4);
+            let what = if room < 10 { String::new() } else { cut(&what, room) };
+            let what = self.style(Style::Dim, &what);
+            self.line(format!("  {}  {what}", cut(&name, self.columns.saturating_sub(2))).trim_end());
+        }
+        let more = total.saturating_sub(items.len());
+        if more > 0 {
+            self.line(&format!("  … and {more} more; --json has them all"));
+        }
+    }
+
+    fn quirks(&mut self, report: &Report<'_>, session: &Session) {
+        if report.quirks.is_empty() {
+            if report.outcome == "ready" {
+                let nothing = self.style(Style::Green, "nothing that was noticed");
+                self.heading("What the server gets wrong", &nothing);
+            }
+            return;
+        }
+        let count = self.style(Style::Yellow, &report.quirks.len().to_string());
+        self.heading("What the server gets wrong", &count);
+        for quirk in session.quirks() {
+            let kind = self.style(Style::Yellow, quirk.kind.as_str());
+            let method = quirk.method.as_deref().map(one_line).unwrap_or_default();
+            self.line(format!("  {kind}  {method}").trim_end());
+            self.block(4, &one_line(&quirk.detail), usize::MAX, None);
+            let citation = advice::citation(quirk.kind, quirk.family, report.era);
+            self.block(4, &format!("see {citation}"), usize::MAX, Some(Style::Dim));
+        }
+    }
+
+    fn calls(&mut self, report: &Report<'_>) {
+        if report.calls.is_empty() {
+            return;
+        }
+        self.heading("Calls", "");
+        for call in report.calls {
+            let style = match call.outcome {
+                "result" => Style::Green,
+                "tool-error" | "input-required" => Style::Yellow,
+                _ => Style::Red,
+            };
+            let outcome = self.style(style, outcome(call));
+            let took = call.took.map(|took| format!(" ({} ms)", took.as_millis())).unwrap_or_default();
+            self.line(&format!("  {}: {outcome}{took}", one_line(&call.target)));
+            if let Some(result) = &call.result {
+                self.block(4, &content(result), RESULT_LINES, None);
+            }
+            if let Some(error) = &call.error {
+                let data = error.data.as_ref().map(|data| format!(" {}", data.get())).unwrap_or_default();
+                self.block(4, &format!("{} ({}){data}", error.message, error.code), RESULT_LINES, None);
+            }
+        }
+    }
+
+    /// What the server said unasked.
+    fn events(&mut self, record: &Record) {
+        let plain = ["ready", "down", "closed"];
+        let told: Vec<_> = record.events().iter().filter(|event| !plain.contains(&event.kind)).collect();
+        if told.is_empty() {
+            return;
+        }
+        self.heading("What happened meanwhile", "");
+        for event in told.iter().take(RESULT_LINES) {
+            let line = format!("{:>7} ms  {}  {}", event.at_ms, event.kind, one_line(event.detail.get()));
+            self.line(&cut(&line, self.columns));
+        }
+        let more = told.len().saturating_sub(RESULT_LINES);
+        if more > 0 {
+            let _ = writeln!(self.out, "  … and {more} more; --json has them");
+        }
+    }
+}
+
+const fn title(family: Family) -> &'static str {
+    match family {
+        Family::Tools => "Tools",
+        Family::Prompts => "Prompts",
+        Family::Resources => "Resources",
+        Family::ResourceTemplates => "Resource templates",
+    }
+}
+
+fn outcome(call: &CallRecord) -> &'static str {
+    match call.outcome {
+        "result" => "result",
+        "tool-error" => "the tool failed",
+        "error" => "the server refused it",
+        "not-advertised" => "not sent: the server has no tools",
+        "timeout" => "no answer in time",
+        "cancelled" => "cancelled",
+        "not-sent" => "not sent: the run ended before",
+        "unknown" => "no answer: the connection broke, and it may have run",
+        "input-required" => "the tool wants input, which was declined",
+        other => other,
+    }
+}
+
+/// The capabilities by name, each with the options that it has.
+fn capabilities(capabilities: Option<&RawValue>) -> String {
+    let Some(capabilities) = capabilities else { return "the server did not say".into() };
+    let members = Members::of(capabilities);
+    let shown: Vec<String> = members
+        .iter()
+        .filter(|(_, value)| !matches!(value.get(), "null" | "false"))
+        .map(|(name, value)| {
+            let options = Members::of(value);
+            let options: Vec<&str> =
+                options.iter().filter(|(_, on)| on.get() != "false").map(|(name, _)| name).collect();
+            let options = if options.is_empty() { String::new() } else { format!(" ({})", options.join(", ")) };
+            one_line(&format!("{name}{options}"))
+        })
+        .collect();
+    if shown.is_empty() { "none".into() } else { shown.join(", ") }
+}
+
+/// What a tool's result says, as text.
+fn content(result: &RawValue) -> String {
+    let members = Members::of(result);
+    let mut parts = Vec::new();
+    for block in members.get("content").map(raw::elements).unwrap_or_default() {
+        let block = Members::of(block);
+        let kind = block.string("type").unwrap_or_default();
+        parts.push(match block.string("text") {
+            Some(text) if kind == "text" => text,
+            Some(_) | None => {
+                let about = block.string("mimeType").or_else(|| block.string("uri")).unwrap_or_default();
+                format!("[{}]", format!("{kind} {about}").trim())
+            }
+        });
+    }
+    if parts.is_empty() {
+        return members.get("structuredContent").unwrap_or(result).get().into();
+    }
+    parts.join("\n")
+}

@@ -1,0 +1,41 @@
+//! What a long run waits for, on standard error.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Before this nobody wonders; and how often something new is said.
+const PACE: Duration = Duration::from_secs(1);
+/// How often the same is said again.
+const AGAIN: Duration = Duration::from_secs(5);
+
+pub(crate) struct Progress {
+    start: Instant,
+    /// When there is something to say next; never where nobody watches.
+    next: Option<Instant>,
+    said: Option<(Instant, String)>,
+}
+
+impl Progress {
+    pub(crate) fn new(start: Instant) -> Self {
+        let watched = std::io::stderr().is_terminal();
+        Self { start, next: start.checked_add(PACE).filter(|_| watched), said: None }
+    }
+
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
+    pub(crate) fn tell(&mut self, waiting: impl FnOnce() -> String) {
+        let now = Instant::now();
+        if self.next.is_none_or(|next| next > now) {
+            return;
+        }
+        self.next = now.checked_add(PACE);
+        let waiting = waiting();
+        if self.said.as_ref().is_none_or(|(at, said)| *said != waiting || at.elapsed() >= AGAIN) {
+            let seconds = self.start.elapsed().as_secs();
+            let _ = writeln!(std::io::stderr(), "probe: {seconds} s, waiting for {waiting}");
+            self.said = Some((now, waiting));
+        }
+    }
+}

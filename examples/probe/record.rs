@@ -1,0 +1,123 @@
+//! What a run noted, beside what the session itself knows.
+
+use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::{Failure, Outcome, Time};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::raw::{self, Members};
+
+/// How many events are kept, and how many bytes of them, whatever a server says.
+const EVENTS: usize = 10_000;
+const EVENT_BYTES: usize = 64 << 20;
+
+#[derive(Default)]
+pub(crate) struct Record {
+    pub(crate) ready: bool,
+    pub(crate) failure: Option<FailureReport>,
+    pub(crate) calls: Vec<CallRecord>,
+    pub(crate) connects: u32,
+    /// When the transport was opened for the first time, the handshake done, the session ready.
+    pub(crate) opened: Option<Time>,
+    pub(crate) introduced: Option<Time>,
+    pub(crate) discovered: Option<Time>,
+    events: Vec<EventRecord>,
+    event_bytes: usize,
+    pub(crate) events_left_out: u64,
+}
+
+#[derive(Clone, Serialize)]
+pub(crate) struct FailureReport {
+    pub(crate) kind: String,
+    pub(crate) message: String,
+}
+
+impl From<&Failure> for FailureReport {
+    fn from(failure: &Failure) -> Self {
+        Self { kind: failure.kind.as_str().into(), message: (&*failure.message).into() }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EventRecord {
+    pub(crate) at_ms: u64,
+    pub(crate) kind: &'static str,
+    pub(crate) detail: Box<RawValue>,
+}
+
+/// A call and how it ended.
+#[derive(Serialize)]
+pub(crate) struct CallRecord {
+    pub(crate) method: &'static str,
+    pub(crate) target: String,
+    pub(crate) outcome: &'static str,
+    pub(crate) result: Option<Box<RawValue>>,
+    pub(crate) error: Option<ErrorReport>,
+    #[serde(skip)]
+    pub(crate) took: Option<std::time::Duration>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ErrorReport {
+    pub(crate) code: i64,
+    pub(crate) message: String,
+    pub(crate) data: Option<Box<RawValue>>,
+}
+
+impl From<ErrorObject> for ErrorReport {
+    fn from(error: ErrorObject) -> Self {
+        Self { code: error.code, message: (&*error.message).into(), data: error.data }
+    }
+}
+
+impl CallRecord {
+    /// A call that had no answer.
+    pub(crate) fn without_answer(target: &str, outcome: &'static str) -> Self {
+        Self { method: "tools/call", target: target.into(), outcome, result: None, error: None, took: None }
+    }
+
+    pub(crate) fn ended(target: &str, outcome: Outcome) -> Self {
+        let bare = |word| Self::without_answer(target, word);
+        match outcome {
+            Outcome::Result(result) => {
+                let failed = Members::of(&result).get("isError").is_some_and(|value| value.get() == "true");
+                let word = if failed { "tool-error" } else { "result" };
+                Self { result: Some(result), ..bare(word) }
+            }
+            Outcome::Error(error) => Self { error: Some(error.into()), ..bare("error") },
+            Outcome::Invalid(why) => {
+                let error = ErrorReport { code: 0, message: why.into(), data: None };
+                Self { error: Some(error), ..bare("error") }
+            }
+            Outcome::InputRequired(result) => Self { result: Some(result), ..bare("input-required") },
+            Outcome::NotAdvertised => bare("not-advertised"),
+            Outcome::TimedOut => bare("timeout"),
+            Outcome::Cancelled => bare("cancelled"),
+            Outcome::NotSent => bare("not-sent"),
+            Outcome::Unknown => bare("unknown"),
+            _ => bare("unknown"),
+        }
+    }
+
+    pub(crate) fn is_good(&self) -> bool {
+        matches!(self.outcome, "result" | "tool-error")
+    }
+}
+
+impl Record {
+    pub(crate) fn event(&mut self, at: Time, kind: &'static str, detail: &impl Serialize) {
+        let detail = raw::of(detail);
+        let bytes = self.event_bytes.saturating_add(detail.get().len());
+        if self.events.len() >= EVENTS || bytes > EVENT_BYTES {
+            self.events_left_out = self.events_left_out.saturating_add(1);
+            return;
+        }
+        self.event_bytes = bytes;
+        self.events.push(EventRecord { at_ms: at.as_millis(), kind, detail });
+    }
+
+    pub(crate) fn events(&self) -> &[EventRecord] {
+        &self.events
+    }
+}

@@ -1,0 +1,102 @@
+//! A server's standard error, passed on to probe's own.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::process::ChildStderr;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::child::Piece;
+use crate::text;
+
+/// Chunks that wait to be passed on.
+const QUEUE: usize = 256;
+/// How long whoever reads probe's standard error may pause before some of it is left out.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How often it is told that the server writes.
+const LIFE: Duration = Duration::from_millis(100);
+/// How much of the end is kept, for messages.
+const TAIL: usize = 2048;
+const LAST_WORDS: usize = 300;
+
+pub(crate) struct Relay {
+    tail: Arc<Mutex<VecDeque<u8>>>,
+    done: Receiver<()>,
+}
+
+impl Relay {
+    pub(crate) fn start(from: ChildStderr, life: SyncSender<Piece>) -> io::Result<Self> {
+        let tail = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = Arc::clone(&tail);
+        let (chunks, waiting) = sync_channel::<Vec<u8>>(QUEUE);
+        let (end, done) = sync_channel(1);
+        thread::Builder::new().name("errors in".into()).spawn(move || read(from, &chunks, &life, &kept))?;
+        thread::Builder::new().name("errors out".into()).spawn(move || {
+            let mut to = io::stderr();
+            // Where nobody listens any more, the server may talk on all the same.
+            waiting.into_iter().for_each(|chunk| drop(to.write_all(&chunk)));
+            let _ = end.send(());
+        })?;
+        Ok(Self { tail, done })
+    }
+
+    /// Waits a moment for what is under way, and gives the server's last words.
+    pub(crate) fn finish(self) -> String {
+        let _ = self.done.recv_timeout(Duration::from_millis(500));
+        let Ok(tail) = self.tail.lock() else { return String::new() };
+        let tail: Vec<u8> = tail.iter().copied().collect();
+        let tail = String::from_utf8_lossy(&tail);
+        let lines: Vec<&str> = tail.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let last = lines.iter().rev().take(3).rev().copied().collect::<Vec<_>>().join(" / ");
+        let surplus = last.chars().count().saturating_sub(LAST_WORDS);
+        text::one_line(&last.chars().skip(surplus).collect::<String>())
+    }
+}
+
+fn read(mut from: impl Read, chunks: &SyncSender<Vec<u8>>, life: &SyncSender<Piece>, tail: &Mutex<VecDeque<u8>>) {
+    let mut buffer = vec![0; 8 << 10];
+    let mut told: Option<Instant> = None;
+    let mut left_out = 0_usize;
+    loop {
+        let chunk = match from.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(len) => buffer.get(..len).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        };
+        if told.is_none_or(|at| at.elapsed() >= LIFE) {
+            told = Some(Instant::now());
+            // A full queue tells that the server is alive as well as this would.
+            let _ = life.try_send(Piece::Life);
+        }
+        if let Ok(mut tail) = tail.lock() {
+            tail.extend(chunk.iter().skip(chunk.len().saturating_sub(TAIL)));
+            let surplus = tail.len().saturating_sub(TAIL);
+            tail.drain(..surplus);
+        }
+        if left_out > 0 {
+            let note = format!("\n[probe: {left_out} bytes of the server's standard error are left out here]\n");
+            if offer(chunks, note.into_bytes(), Duration::ZERO) {
+                left_out = 0;
+            }
+        }
+        let patience = if left_out == 0 { PATIENCE } else { Duration::ZERO };
+        if left_out > 0 || !offer(chunks, chunk.to_vec(), patience) {
+            left_out = left_out.saturating_add(chunk.len());
+        }
+    }
+}
+
+fn offer(chunks: &SyncSender<Vec<u8>>, mut chunk: Vec<u8>, patience: Duration) -> bool {
+    let start = Instant::now();
+    loop {
+        match chunks.try_send(chunk) {
+            Ok(()) => return true,
+            Err(TrySendError::Full(back)) if start.elapsed() < patience => chunk = back,
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => return false,
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,168 @@
+//! The report for programs. Names and order of its members are a contract.
+
+use mcp_proto::catalog::Tool;
+use mcp_proto::{Era, Family, Quirk, Session, Time};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::raw::Members;
+use crate::record::{CallRecord, EventRecord, FailureReport, Record};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report<'a> {
+    pub(crate) outcome: &'static str,
+    pub(crate) failure: Option<FailureReport>,
+    pub(crate) era: Option<Era>,
+    pub(crate) protocol_version: Option<&'static str>,
+    pub(crate) server: Option<ServerReport<'a>>,
+    pub(crate) capabilities: Option<&'a RawValue>,
+    pub(crate) instructions: Option<&'a str>,
+    pub(crate) families: Families,
+    tools: Vec<ToolReport<'a>>,
+    prompts: Vec<&'a RawValue>,
+    resources: Vec<&'a RawValue>,
+    resource_templates: Vec<&'a RawValue>,
+    pub(crate) calls: &'a [CallRecord],
+    pub(crate) quirks: Vec<QuirkReport<'a>>,
+    events: &'a [EventRecord],
+    connects: u32,
+    pub(crate) timings: Timings,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ServerReport<'a> {
+    pub(crate) name: Option<&'a str>,
+    pub(crate) version: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Families {
+    pub(crate) tools: FamilyReport,
+    pub(crate) prompts: FamilyReport,
+    pub(crate) resources: FamilyReport,
+    pub(crate) resource_templates: FamilyReport,
+}
+
+#[derive(Clone, Copy, Serialize)]
+pub(crate) struct FamilyReport {
+    pub(crate) status: &'static str,
+    pub(crate) items: usize,
+    pub(crate) pages: usize,
+}
+
+#[derive(Serialize)]
+pub(crate) struct QuirkReport<'a> {
+    pub(crate) kind: &'static str,
+    pub(crate) family: Option<Family>,
+    pub(crate) method: Option<&'a str>,
+    pub(crate) detail: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Timings {
+    pub(crate) handshake_ms: Option<u64>,
+    pub(crate) discovery_ms: Option<u64>,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(session: &'a Session, record: &'a Record) -> Self {
+        let server = session.server();
+        let ready = record.ready && record.failure.is_none();
+        let ended = || FailureReport { kind: "closed".into(), message: "the session ended before it was ready".into() };
+        let failure = record.failure.clone().or_else(|| (!ready).then(ended));
+        let family = |family| {
+            let report = session.family(family);
+            let items = session.catalog().list(family).len();
+            FamilyReport { status: report.status.as_str(), items, pages: report.pages }
+        };
+        let catalog = session.catalog();
+        Self {
+            outcome: if ready { "ready" } else { "failed" },
+            failure,
+            era: server.map(|server| server.era()),
+            protocol_version: server.map(|server| server.version.as_str()),
+            server: server
+                .map(|server| ServerReport { name: server.name.as_deref(), version: server.server_version.as_deref() }),
+            capabilities: server.and_then(|server| server.capabilities.as_ref()).map(|given| given.raw()),
+            instructions: server.and_then(|server| server.instructions.as_deref()),
+            families: Families {
+                tools: family(Family::Tools),
+                prompts: family(Family::Prompts),
+                resources: family(Family::Resources),
+                resource_templates: family(Family::ResourceTemplates),
+            },
+            tools: catalog.tools().map(|tool| ToolReport::new(&session.options().server, tool)).collect(),
+            prompts: catalog.prompts().map(|prompt| prompt.raw).collect(),
+            resources: catalog.resources().map(|resource| resource.raw).collect(),
+            resource_templates: catalog.resource_templates().map(|template| template.raw).collect(),
+            calls: &record.calls,
+            quirks: session.quirks().iter().map(QuirkReport::from).collect(),
+            events: record.events(),
+            connects: record.connects,
+            timings: Timings {
+                handshake_ms: between(record.opened, record.introduced),
+                discovery_ms: between(record.introduced, record.discovered),
+            },
+        }
+    }
+
+    /// Whether the session became ready and every call was answered with a result.
+    pub(crate) fn is_good(&self) -> bool {
+        self.outcome == "ready" && self.calls.iter().all(CallRecord::is_good)
+    }
+}
+
+impl Families {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Family, FamilyReport)> {
+        Family::ALL.into_iter().zip([self.tools, self.prompts, self.resources, self.resource_templates])
+    }
+}
+
+impl<'a> From<&'a Quirk> for QuirkReport<'a> {
+    fn from(quirk: &'a Quirk) -> Self {
+        Self { kind: quirk.kind.as_str(), family: quirk.family, method: quirk.method.as_deref(), detail: &quirk.detail }
+    }
+}
+
+fn between(start: Option<Time>, end: Option<Time>) -> Option<u64> {
+    start.zip(end).map(|(start, end)| Time::from_epoch(end.since(start)).as_millis())
+}
+
+/// A tool as the server wrote it, with the name that a model would see.
+struct ToolReport<'a> {
+    tool: Tool<'a>,
+    exposed_name: String,
+}
+
+impl<'a> ToolReport<'a> {
+    fn new(server: &str, tool: Tool<'a>) -> Self {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let exposed_name = format!("mcp_{server}_{}", tool.name).chars().map(plain).collect();
+        Self { tool, exposed_name }
+    }
+}
+
+impl Serialize for ToolReport<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { tool, exposed_name } = self;
+        let members = Members::of(tool.raw);
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("name", tool.name)?;
+        map.serialize_entry("exposedName", exposed_name)?;
+        for (name, value) in members.iter() {
+            match name {
+                "name" | "exposedName" => {}
+                "inputSchema" => map.serialize_entry(name, tool.input_schema)?,
+                _ => map.serialize_entry(name, value)?,
+            }
+        }
+        if members.get("inputSchema").is_none() {
+            map.serialize_entry("inputSchema", tool.input_schema)?;
+        }
+        map.end()
+    }
+}

@@ -1,0 +1,115 @@
+//! Text for a terminal, whoever wrote it.
+
+use std::fmt::Write;
+
+/// A text in which nothing moves the cursor, changes colours or turns the direction of writing. Line breaks stay.
+pub(crate) fn safe(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.replace("\r\n", "\n").chars() {
+        match c {
+            '\n' => out.push(c),
+            '\t' => out.push_str("    "),
+            _ if is_unsafe(c) => drop(write!(out, "{}", c.escape_unicode())),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// As `safe`, on one line.
+pub(crate) fn one_line(text: &str) -> String {
+    safe(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            // Marks and embeddings of direction, invisible characters, separators of lines, tags.
+            '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// How many columns a text takes, about.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().map(columns).sum()
+}
+
+const fn columns(c: char) -> usize {
+    match c {
+        '\u{300}'..='\u{36f}'
+        | '\u{1ab0}'..='\u{1aff}'
+        | '\u{200c}'..='\u{200d}'
+        | '\u{20d0}'..='\u{20ff}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{fe20}'..='\u{fe2f}' => 0,
+        '\u{1100}'..='\u{115f}'
+        | '\u{2e80}'..='\u{303e}'
+        | '\u{3041}'..='\u{a4cf}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe6f}'
+        | '\u{ff00}'..='\u{ff60}'
+        | '\u{ffe0}'..='\u{ffe6}'
+        | '\u{1f300}'..='\u{1f64f}'
+        | '\u{1f680}'..='\u{1f6ff}'
+        | '\u{1f900}'..='\u{1f9ff}'
+        | '\u{20000}'..='\u{3fffd}' => 2,
+        _ => 1,
+    }
+}
+
+/// The text, cut to so many columns.
+pub(crate) fn cut(text: &str, limit: usize) -> String {
+    if width(text) <= limit {
+        return text.into();
+    }
+    let mut used = 1_usize;
+    let mut out = String::new();
+    for c in text.chars() {
+        used = used.saturating_add(columns(c));
+        if used > limit {
+            break;
+        }
+        out.push(c);
+    }
+    out.push('…');
+    out
+}
+
+/// The text, filled up with spaces to so many columns.
+pub(crate) fn pad(text: &str, columns: usize) -> String {
+    let missing = columns.saturating_sub(width(text));
+    format!("{text}{}", " ".repeat(missing))
+}
+
+/// The text in lines of so many columns, broken at spaces where there are any.
+pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.split('\n') {
+        let words = line.trim_start_matches(' ');
+        let mut current: String = line.chars().take_while(|c| *c == ' ').take(limit / 2).collect();
+        let mut used = current.len();
+        for (index, word) in words.split(' ').enumerate() {
+            let wide = width(word);
+            if index > 0 {
+                if used.saturating_add(1).saturating_add(wide) <= limit {
+                    current.push(' ');
+                    used = used.saturating_add(1);
+                } else {
+                    lines.push(std::mem::take(&mut current));
+                    used = 0;
+                }
+            }
+            for c in word.chars() {
+                if used.saturating_add(columns(c)) > limit {
+                    lines.push(std::mem::take(&mut current));
+                    used = 0;
+                }
+                current.push(c);
+                used = used.saturating_add(columns(c));
+            }
+        }
+        lines.push(current);
+    }
+    lines
+}

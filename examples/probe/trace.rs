@@ -1,0 +1,233 @@
+//! What went over the wire: which answers are waited for, and the exchange as a diagram shows it.
+
+use std::collections::BTreeMap;
+
+use mcp_proto::Outgoing;
+use mcp_proto::binding::{Line, LineDecoder};
+use mcp_proto::jsonrpc::{self, Body, Decoded, ResponseId};
+use serde_json::value::RawValue;
+
+use crate::raw::{self, Members};
+
+/// Steps that a diagram has room for.
+const STEPS: usize = 2000;
+/// Characters of what a message says.
+const EXCERPT: usize = 60;
+
+/// Who speaks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Client,
+    Server,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Request,
+    Answer,
+    Notification,
+}
+
+pub(crate) enum Step {
+    Message {
+        from: Side,
+        kind: Kind,
+        text: String,
+    },
+    /// So many lines in a row that are no message.
+    Noise(usize),
+    Note(String),
+    /// So many steps that there was no room for.
+    LeftOut(usize),
+}
+
+pub(crate) struct Trace {
+    decoder: LineDecoder,
+    limits: jsonrpc::Limits,
+    /// Requests of the client's without an answer, by id.
+    waiting: BTreeMap<u64, String>,
+    steps: Option<Vec<Step>>,
+}
+
+impl Trace {
+    pub(crate) fn new(limits: jsonrpc::Limits, diagram: bool) -> Self {
+        let decoder = LineDecoder::new(limits.bytes);
+        Self { decoder, limits, waiting: BTreeMap::new(), steps: diagram.then(Vec::new) }
+    }
+
+    /// The exchange, where it was to be kept.
+    pub(crate) fn steps(&self) -> Option<&[Step]> {
+        self.steps.as_deref()
+    }
+
+    /// The answers that are waited for; nothing where there are none.
+    pub(crate) fn waiting(&self) -> Option<String> {
+        let listed: Vec<String> = self.waiting.iter().take(3).map(|(id, what)| format!("`{what}` (id {id})")).collect();
+        let more = self.waiting.len().saturating_sub(listed.len());
+        match listed.as_slice() {
+            [] => None,
+            [one] => Some(format!("the answer to {one}")),
+            several if more == 0 => Some(format!("the answers to {}", several.join(", "))),
+            several => Some(format!("the answers to {} and {more} more", several.join(", "))),
+        }
+    }
+
+    pub(crate) fn note(&mut self, text: impl Into<String>) {
+        self.push(Step::Note(text.into()));
+    }
+
+    /// There is a new connection, or none any more.
+    pub(crate) fn reset(&mut self) {
+        self.decoder = LineDecoder::new(self.limits.bytes);
+        self.waiting.clear();
+    }
+
+    pub(crate) fn sent(&mut self, message: &Outgoing) {
+        let raw: &RawValue = serde_json::from_slice(message.bytes()).unwrap_or(RawValue::NULL);
+        let members = Members::of(raw);
+        let what = message.method().map(|method| describe(method, members.get("params")));
+        let (kind, text) = match (message.id(), what) {
+            (Some(id), Some(what)) => {
+                let text = format!("{what} (id {id})");
+                self.waiting.insert(id, what);
+                (Kind::Request, text)
+            }
+            (None, Some(what)) => {
+                if message.method() == Some("notifications/cancelled") {
+                    let id = members.get("params").and_then(|params| Members::of(params).get("requestId"));
+                    id.and_then(|id| id.get().parse().ok()).map(|id: u64| self.waiting.remove(&id));
+                }
+                (Kind::Notification, what)
+            }
+            (_, None) => {
+                let id = members.get("id").map_or("null", RawValue::get);
+                (Kind::Answer, answer(id, members.get("result").is_some(), members.get("error")))
+            }
+        };
+        self.push(Step::Message { from: Side::Client, kind, text });
+    }
+
+    pub(crate) fn received(&mut self, bytes: &[u8]) {
+        let mut decoder = std::mem::replace(&mut self.decoder, LineDecoder::new(0));
+        decoder.feed(bytes, |line| match line {
+            Line::Complete(line) => self.line(line),
+            Line::TooLong(_) => self.noise(),
+        });
+        self.decoder = decoder;
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        match jsonrpc::decode(line, self.limits) {
+            Ok(Decoded::Blank) => {}
+            Ok(Decoded::One(message)) => self.message(message.body),
+            Ok(Decoded::Batch(messages)) => {
+                for message in messages {
+                    match message {
+                        Ok(message) => self.message(message.body),
+                        Err(_) => self.noise(),
+                    }
+                }
+            }
+            Err(_) => self.noise(),
+        }
+    }
+
+    fn message(&mut self, body: Body<'_>) {
+        let (kind, text) = match body {
+            Body::Request { id, method, params } => {
+                (Kind::Request, format!("{} (id {})", describe(&method, params), id.get()))
+            }
+            Body::Notification { method, params } => (Kind::Notification, describe(&method, params)),
+            Body::Result { id, result } => {
+                let what = self.answered(id).filter(|_| self.steps.is_some());
+                let count = what.as_deref().and_then(|what| contents(what, result)).unwrap_or_default();
+                (Kind::Answer, format!("{}{count}", answer(&shown(id), true, None)))
+            }
+            Body::Error { id, error } => {
+                self.answered(id);
+                let text = format!("error {} (id {}): {}", error.code, shown(id), excerpt(&error.message));
+                (Kind::Answer, text)
+            }
+        };
+        self.push(Step::Message { from: Side::Server, kind, text });
+    }
+
+    fn answered(&mut self, id: ResponseId) -> Option<String> {
+        match id {
+            ResponseId::Exact(id) | ResponseId::Loose(id) => self.waiting.remove(&id),
+            ResponseId::Absent | ResponseId::Foreign => None,
+        }
+    }
+
+    fn noise(&mut self) {
+        if let Some(Step::Noise(lines)) = self.steps.as_mut().and_then(|steps| steps.last_mut()) {
+            *lines = lines.saturating_add(1);
+        } else {
+            self.push(Step::Noise(1));
+        }
+    }
+
+    fn push(&mut self, step: Step) {
+        let Some(steps) = &mut self.steps else { return };
+        let full = steps.len() >= STEPS;
+        match steps.last_mut() {
+            Some(Step::LeftOut(count)) => *count = count.saturating_add(1),
+            _ if full => steps.push(Step::LeftOut(1)),
+            _ => steps.push(step),
+        }
+    }
+}
+
+/// A method, with what it is about.
+fn describe(method: &str, params: Option<&RawValue>) -> String {
+    let subject = match method {
+        "tools/call" | "prompts/get" => "name",
+        "resources/read" | "notifications/resources/updated" => "uri",
+        "initialize" => "protocolVersion",
+        "notifications/message" => "level",
+        _ => return excerpt(method),
+    };
+    let subject = params.and_then(|params| Members::of(params).string(subject));
+    excerpt(&subject.map_or_else(|| method.into(), |subject| format!("{method} {subject}")))
+}
+
+/// What an answer brought, in a few words.
+fn contents(what: &str, result: &RawValue) -> Option<String> {
+    let members = Members::of(result);
+    let list = match what {
+        "tools/list" => "tools",
+        "prompts/list" => "prompts",
+        "resources/list" => "resources",
+        "resources/templates/list" => "resourceTemplates",
+        _ if what.starts_with("initialize") => return Some(format!(": {}", members.string("protocolVersion")?)),
+        _ if members.get("isError").is_some_and(|value| value.get() == "true") => return Some(": isError".into()),
+        _ => return None,
+    };
+    let count = raw::elements(members.get(list)?).len();
+    let more = members.get("nextCursor").is_some_and(|cursor| cursor.get() != "null");
+    Some(format!(": {count} of {list}{}", if more { ", more to come" } else { "" }))
+}
+
+fn answer(id: &str, is_result: bool, error: Option<&RawValue>) -> String {
+    match error {
+        Some(error) if !is_result => {
+            let error = Members::of(error);
+            let code = error.get("code").map_or("", RawValue::get);
+            format!("error {code} (id {}): {}", excerpt(id), excerpt(&error.string("message").unwrap_or_default()))
+        }
+        Some(_) | None => format!("result (id {})", excerpt(id)),
+    }
+}
+
+fn shown(id: ResponseId) -> String {
+    match id {
+        ResponseId::Exact(id) => id.to_string(),
+        ResponseId::Loose(id) => format!("{id}, of another type"),
+        ResponseId::Absent => "none".into(),
+        ResponseId::Foreign => "unknown".into(),
+    }
+}
+
+fn excerpt(text: &str) -> String {
+    crate::text::cut(&crate::text::one_line(text), EXCERPT)
+}
