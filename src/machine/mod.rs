@@ -7,6 +7,7 @@
 
 pub mod discovery;
 pub mod handshake;
+pub mod keepalive;
 pub mod ladder;
 pub mod link;
 pub mod refresh;

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt::{Debug, Write};
 use std::path::Path;
 
-use super::{Row, Verdict, discovery, handshake, ladder, link, refresh};
+use super::{Row, Verdict, discovery, handshake, keepalive, ladder, link, refresh};
 
 struct Table<'a, S, I, E: 'static> {
     states: &'a [S],
@@ -172,6 +172,18 @@ fn refresh_table() {
     let table = Table { states: State::ALL, inputs: Input::ALL, step: refresh::step };
     table.check("refresh", &[]);
     table.timer("refresh", |effect| matches!(effect, Effect::Arm | Effect::ArmRetry), Input::Timer);
+}
+
+#[test]
+fn keepalive_table() {
+    use keepalive::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: keepalive::step };
+    table.check("keepalive", &[]);
+    table.timer("keepalive", |effect| effect == Effect::Rest, Input::Quiet);
+    table.timer("keepalive", |effect| effect == Effect::Await, Input::Missed);
+    for state in State::ALL {
+        assert_eq!(keepalive::step(*state, Input::Stop).next, State::Off, "{state:?} outlives its connection");
+    }
 }
 
 #[test]

@@ -120,6 +120,10 @@ kinds! {
     CapabilitiesRefused = "capabilities-refused",
     /// The answer to `initialize` lacks a member, or has one of a wrong type.
     InitializeShape = "initialize-shape",
+    /// The server has no `ping`.
+    PingUnsupported = "ping-unsupported",
+    /// The server answers requests, but no `ping`.
+    PingSilent = "ping-silent",
     /// The server does not exit when its input closes.
     NoExit = "no-exit",
 }

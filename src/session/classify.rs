@@ -42,6 +42,7 @@ impl Session {
         if !matches!(self.link, link::State::Connecting | link::State::Ready) {
             return;
         }
+        self.liveness.heard = self.now;
         match jsonrpc::decode(bytes, self.options.limits.message) {
             Ok(Decoded::Blank) => {}
             Ok(Decoded::One(message)) => self.message(message),
@@ -176,6 +177,7 @@ impl Session {
             Purpose::Initialize => Cow::Borrowed(method::INITIALIZE),
             Purpose::List(family) => Cow::Borrowed(family.list_method()),
             Purpose::SetLevel => Cow::Borrowed(method::SET_LEVEL),
+            Purpose::Keepalive(method) => Cow::Borrowed(*method),
             Purpose::Call(request) => request.method.clone(),
         };
         self.deviations(deviations, &method);
@@ -196,6 +198,7 @@ impl Session {
                     self.quirk(QuirkKind::MethodNotFound, None, Some(&method), detail);
                 }
             }
+            Purpose::Keepalive(_) => self.probe_returned(answer.err().as_ref()),
             Purpose::Call(_) => {
                 self.proven = true;
                 let outcome = match answer {

@@ -67,7 +67,7 @@ impl Session {
     pub(super) fn encode_request(&self, id: u64, purpose: &Purpose) -> Outgoing {
         let version = match purpose {
             Purpose::Probe | Purpose::Initialize => self.handshake.offered,
-            Purpose::List(_) | Purpose::SetLevel | Purpose::Call(_) => self.version(),
+            Purpose::List(_) | Purpose::SetLevel | Purpose::Keepalive(_) | Purpose::Call(_) => self.version(),
         };
         let modern = version.filter(|version| version.era() == Era::Modern);
         let meta = Meta { options: &self.options, modern, trace: None };
@@ -101,6 +101,14 @@ impl Session {
                     params.string("level", level);
                 });
                 Cow::Borrowed(method::SET_LEVEL)
+            }
+            Purpose::Keepalive(method) => {
+                if meta.is_empty() {
+                    jsonrpc::request(&mut line, id, method, None::<fn(&mut Vec<u8>)>);
+                } else {
+                    object_request(&mut line, id, method, |params| meta.write(params, None));
+                }
+                Cow::Borrowed(*method)
             }
             Purpose::Call(request) => {
                 let meta = Meta { trace: request.trace.as_deref(), ..meta };

@@ -146,11 +146,8 @@ impl Session {
     /// The connection is of no use any more; `gone` tells whether its transport is.
     pub(super) fn lose(&mut self, kind: FailureKind, message: Box<str>, gone: bool) {
         let failure = Failure { kind, message };
-        let proven = self.proven
-            || self
-                .ready_since
-                .zip(self.options.reconnect)
-                .is_some_and(|(since, reconnect)| self.now.since(since) >= reconnect.proven_after);
+        let interval = self.options.keepalive.unwrap_or_default().interval;
+        let proven = self.proven || self.ready_since.is_some_and(|since| self.now.since(since) >= interval);
         self.losses = if proven { 1 } else { self.losses.saturating_add(1) };
         let input = match self.options.reconnect {
             None if gone => link::Input::LostForGood,
@@ -201,6 +198,7 @@ impl Session {
         self.proven = false;
         self.ready_since = Some(self.now);
         self.event(Event::Ready);
+        self.start_keepalive();
         self.release_held();
     }
 
@@ -212,6 +210,7 @@ impl Session {
     /// Ends what belongs to a connection: nothing of it touches the next one.
     fn end_connection(&mut self) {
         self.out.retain(|action| !matches!(action, Action::Send(_)));
+        self.stop_keepalive();
         self.timers.clear_but(Timer::Grace);
         self.ready_since = None;
         self.held.clear();

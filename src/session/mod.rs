@@ -7,6 +7,7 @@ mod discovery;
 mod encode;
 mod event;
 mod handshake;
+mod keepalive;
 mod link;
 mod options;
 mod refresh;
@@ -17,7 +18,9 @@ mod walk;
 
 pub use action::{Action, Open, Outgoing, Shut};
 pub use event::{AskId, Cause, Event, Failure, FailureKind, Misuse, Next, Outcome, Quirk, RequestId};
-pub use options::{EraVerdict, Eras, Limits, ListErrors, LogLevel, Options, Reconnect, Timeouts, Tolerance};
+pub use options::{
+    EraVerdict, Eras, Keepalive, Limits, ListErrors, LogLevel, Options, Probe, Reconnect, Timeouts, Tolerance,
+};
 pub use requests::{Request, TraceContext};
 pub use server::Server;
 pub use walk::{FamilyReport, FamilyStatus};
@@ -32,6 +35,7 @@ use serde_json::value::RawValue;
 
 use self::ask::Ask;
 use self::handshake::Handshake;
+use self::keepalive::Liveness;
 use self::requests::{Phase, Purpose, Requests};
 use self::timers::{Timer, Timers};
 use self::walk::Slot;
@@ -96,6 +100,7 @@ pub struct Session {
     link: link_machine::State,
     ladder: ladder::State,
     handshake: Handshake,
+    liveness: Liveness,
     families: PerFamily<Slot>,
     catalog: Catalog,
     server: Option<Box<Server>>,
@@ -137,6 +142,7 @@ impl Session {
             link: link_machine::State::Idle,
             ladder: ladder::State::Up,
             handshake: Handshake::default(),
+            liveness: Liveness::default(),
             families: PerFamily::default(),
             catalog: Catalog::default(),
             server: None,
@@ -452,14 +458,17 @@ impl Session {
         }
         match open.purpose {
             Purpose::Call(_) => self.finish(id, outcome),
-            Purpose::Probe | Purpose::Initialize | Purpose::List(_) | Purpose::SetLevel => {}
+            Purpose::Probe | Purpose::Initialize | Purpose::List(_) | Purpose::SetLevel | Purpose::Keepalive(_) => {}
         }
     }
 
     fn expire(&mut self, id: u64) {
         let family = match self.requests.get(id).map(|open| &open.purpose) {
             Some(Purpose::List(family)) => Some(*family),
-            Some(Purpose::Probe | Purpose::Initialize | Purpose::SetLevel | Purpose::Call(_)) | None => None,
+            Some(
+                Purpose::Probe | Purpose::Initialize | Purpose::SetLevel | Purpose::Keepalive(_) | Purpose::Call(_),
+            )
+            | None => None,
         };
         self.give_up(id, Outcome::TimedOut, "no answer in time");
         if let Some(family) = family {
@@ -474,6 +483,7 @@ impl Session {
             Timer::Probe => self.handshake_step(crate::machine::handshake::Input::ProbeTimeout),
             Timer::Handshake => self.handshake_step(crate::machine::handshake::Input::Deadline),
             Timer::Reopen => self.link_step(link_machine::Input::Timer),
+            Timer::Keepalive => self.keepalive_fired(),
             Timer::Grace => self.ladder_step(ladder::Input::Timer),
             Timer::Refresh(family) => self.refresh_step(family, crate::machine::refresh::Input::Timer),
         }

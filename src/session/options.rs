@@ -27,6 +27,8 @@ pub struct Options {
     pub timeouts: Timeouts,
     /// How much is kept.
     pub limits: Limits,
+    /// How a peer that went silent is found; `None` for not at all.
+    pub keepalive: Option<Keepalive>,
     /// How a lost connection is opened again; `None` for never.
     pub reconnect: Option<Reconnect>,
     /// Seeds the jitter of reconnects: the same seed and the same inputs give the same outputs.
@@ -46,6 +48,7 @@ impl Options {
             tolerance: Tolerance::default(),
             timeouts: Timeouts::default(),
             limits: Limits::default(),
+            keepalive: Some(Keepalive::default()),
             reconnect: Some(Reconnect::default()),
             seed: 0,
         }
@@ -243,6 +246,46 @@ impl Default for Limits {
     }
 }
 
+/// How a peer that went silent is found.
+///
+/// Nothing is asked while a request is in flight, or while anything was heard within the interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Keepalive {
+    /// Between the last that was heard and the next probe. 60 s.
+    pub interval: Duration,
+    /// From a probe to its answer. 30 s.
+    pub timeout: Duration,
+    /// How many probes in a row must be left unanswered for the peer to be taken for dead. 2.
+    pub threshold: u32,
+    /// What is asked first of a legacy server; what it does not know, it is not asked again.
+    pub probe: Probe,
+    /// Whether a modern server is asked, by `server/discover`; otherwise it is left in peace. `false`.
+    pub discover: bool,
+}
+
+impl Default for Keepalive {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(60),
+            timeout: Duration::from_secs(30),
+            threshold: 2,
+            probe: Probe::Ping,
+            discover: false,
+        }
+    }
+}
+
+/// What a legacy server is asked first by the keepalive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Probe {
+    /// `ping`; where it is not known, the cheapest list that worked; where there is none, nothing.
+    #[default]
+    Ping,
+    /// `tools/list` of a server that has tools, as some hosts do; `ping` of the others.
+    ToolsList,
+}
+
 /// How a lost connection is opened again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -251,10 +294,9 @@ pub struct Reconnect {
     pub initial: Duration,
     /// The longest wait. 60 s.
     pub max: Duration,
-    /// How many losses in a row of connections that proved nothing, until the session parks. 5.
+    /// How many losses in a row of connections that proved nothing, until the session parks. A connection is
+    /// proven once it outlived a keepalive interval, or answered a request. 5.
     pub budget: u32,
-    /// How long a connection must have been ready to be proven; one that answered a request is, too. 180 s.
-    pub proven_after: Duration,
     /// Between the tries of a parked session. 10 min.
     pub park: Duration,
 }
@@ -265,7 +307,6 @@ impl Default for Reconnect {
             initial: Duration::from_millis(500),
             max: Duration::from_secs(60),
             budget: 5,
-            proven_after: Duration::from_secs(180),
             park: Duration::from_secs(600),
         }
     }

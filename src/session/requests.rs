@@ -81,6 +81,8 @@ pub(super) enum Purpose {
     Initialize,
     List(Family),
     SetLevel,
+    /// A request of this method, whose answer shows that the peer is there.
+    Keepalive(&'static str),
     Call(Request),
 }
 
@@ -142,7 +144,7 @@ impl Requests {
         let id = self.last_id;
         match purpose {
             Purpose::Call(_) => self.call_queue.push_back(id),
-            Purpose::Probe | Purpose::Initialize | Purpose::List(_) | Purpose::SetLevel => {
+            Purpose::Probe | Purpose::Initialize | Purpose::List(_) | Purpose::SetLevel | Purpose::Keepalive(_) => {
                 self.engine_queue.push_back(id);
             }
         }
@@ -192,6 +194,11 @@ impl Requests {
         for id in engine.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.abandon(id);
         }
+    }
+
+    /// Whether nothing waits for the server.
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight == 0
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
@@ -265,7 +272,10 @@ impl Requests {
                     open.phase = Phase::Queued;
                     waiting.push_back(*id);
                 }
-                (Purpose::Probe | Purpose::Initialize | Purpose::List(_) | Purpose::SetLevel, _) => gone.push(*id),
+                (
+                    Purpose::Probe | Purpose::Initialize | Purpose::List(_) | Purpose::SetLevel | Purpose::Keepalive(_),
+                    _,
+                ) => gone.push(*id),
             }
         }
         for id in gone {

@@ -12,6 +12,8 @@ pub(super) enum Timer {
     Handshake,
     /// The wait before the transport is opened again.
     Reopen,
+    /// The next keepalive probe, or its answer.
+    Keepalive,
     /// The grace time of the shutdown.
     Grace,
     /// The wait before a family is walked again.
@@ -24,6 +26,7 @@ impl Timer {
         Self::Probe,
         Self::Handshake,
         Self::Reopen,
+        Self::Keepalive,
         Self::Grace,
         Self::Refresh(Family::Tools),
         Self::Refresh(Family::Prompts),
@@ -36,7 +39,7 @@ impl Timer {
 pub(super) struct Timers([Option<Time>; Self::COUNT]);
 
 impl Timers {
-    const COUNT: usize = 9;
+    const COUNT: usize = 10;
 
     pub(super) fn set(&mut self, timer: Timer, at: Option<Time>) {
         for (slot, which) in self.0.iter_mut().zip(Timer::ALL) {
