@@ -227,10 +227,6 @@ impl Builder {
         self.list
     }
 
-    pub(crate) fn pages(&self) -> usize {
-        self.list.pages.len()
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -23,12 +23,18 @@ alphabet! {
     Input {
         /// The list is another now.
         ListChanged,
+        /// The embedder wants the list anew.
+        Wanted,
         /// The wait is over.
         Timer,
         /// A page came, and names the next.
         More,
-        /// The last page came.
+        /// The last page came, and the list is another than before.
         Last,
+        /// The last page came, and the list is the one before.
+        Same,
+        /// As same, for the third time in a row or more.
+        SameAgain,
         /// A page came that names a cursor seen before, and brought nothing new.
         LoopDone,
         /// A page came that names a cursor seen before, and brought something new.
@@ -57,6 +63,10 @@ pub enum Effect {
     Commit,
     /// Take what came as a part of the family's list.
     CommitPart,
+    /// Wait longer between walks, since they bring nothing.
+    Slow,
+    /// Wait no longer than usual.
+    Steady,
     /// Leave the walk, and keep the last good list.
     Drop,
 }
@@ -65,13 +75,16 @@ type R = Row<State, Effect>;
 
 /// Decides.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Arm, Ask, Commit, CommitPart};
+    use Effect::{Arm, Ask, Commit, CommitPart, Slow, Steady};
     match state {
         State::Idle => match input {
             Input::ListChanged => R::advance(State::Due, &[Arm]),
+            Input::Wanted => R::advance(State::Walking, &[Ask]),
             Input::Timer
             | Input::More
             | Input::Last
+            | Input::Same
+            | Input::SameAgain
             | Input::LoopDone
             | Input::LoopCut
             | Input::Limit
@@ -79,32 +92,65 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Failed => R::ignore(state),
         },
         State::Due => match input {
-            Input::Timer => R::advance(State::Walking, &[Ask]),
+            Input::Timer | Input::Wanted => R::advance(State::Walking, &[Ask]),
             Input::ListChanged
             | Input::More
             | Input::Last
+            | Input::Same
+            | Input::SameAgain
             | Input::LoopDone
             | Input::LoopCut
             | Input::Limit
             | Input::CursorRejected
             | Input::Failed => R::ignore(state),
         },
-        State::Walking => walking(state, input, State::Idle, &[Commit], &[CommitPart]),
-        State::WalkingStale => walking(state, input, State::Due, &[Commit, Arm], &[CommitPart, Arm]),
+        State::Walking => walking(
+            state,
+            input,
+            Ends {
+                next: State::Idle,
+                changed: &[Commit, Steady],
+                same: &[Commit],
+                same_again: &[Commit, Slow],
+                part: &[CommitPart, Steady],
+            },
+        ),
+        State::WalkingStale => walking(
+            state,
+            input,
+            Ends {
+                next: State::Due,
+                changed: &[Commit, Steady, Arm],
+                same: &[Commit, Arm],
+                same_again: &[Commit, Slow, Arm],
+                part: &[CommitPart, Steady, Arm],
+            },
+        ),
     }
 }
 
-/// The two kinds of walk differ in what follows their end.
-const fn walking(state: State, input: Input, end: State, whole: &'static [Effect], part: &'static [Effect]) -> R {
+/// What follows the end of a walk, after which the list is asked again or not.
+#[derive(Clone, Copy)]
+struct Ends {
+    next: State,
+    changed: &'static [Effect],
+    same: &'static [Effect],
+    same_again: &'static [Effect],
+    part: &'static [Effect],
+}
+
+const fn walking(state: State, input: Input, ends: Ends) -> R {
     match input {
         Input::More => R::advance(state, &[Effect::AskNext]),
-        Input::Last => R::advance(end, whole),
-        Input::LoopDone => R::quirk(QuirkKind::CursorLoop, end, whole),
-        Input::LoopCut => R::quirk(QuirkKind::CursorLoop, end, part),
-        Input::Limit => R::quirk(QuirkKind::ListLimit, end, part),
+        Input::Last => R::advance(ends.next, ends.changed),
+        Input::Same => R::advance(ends.next, ends.same),
+        Input::SameAgain => R::quirk(QuirkKind::ListChangedLoop, ends.next, ends.same_again),
+        Input::LoopDone => R::quirk(QuirkKind::CursorLoop, ends.next, ends.changed),
+        Input::LoopCut => R::quirk(QuirkKind::CursorLoop, ends.next, ends.part),
+        Input::Limit => R::quirk(QuirkKind::ListLimit, ends.next, ends.part),
         Input::CursorRejected => R::quirk(QuirkKind::CursorRejected, state, &[Effect::Ask]),
         Input::Failed => R::advance(State::Due, &[Effect::Drop, Effect::ArmRetry]),
-        Input::ListChanged => R::advance(State::WalkingStale, &[]),
+        Input::ListChanged | Input::Wanted => R::advance(State::WalkingStale, &[]),
         Input::Timer => R::ignore(state),
     }
 }

@@ -124,6 +124,8 @@ kinds! {
     PingUnsupported = "ping-unsupported",
     /// The server answers requests, but no `ping`.
     PingSilent = "ping-silent",
+    /// Each walk of a list makes the server say that it changed, and it did not.
+    ListChangedLoop = "list-changed-loop",
     /// The server does not exit when its input closes.
     NoExit = "no-exit",
 }

@@ -1,6 +1,7 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use core::time::Duration;
 use serde_json::value::RawValue;
 
 use super::requests::Purpose;
@@ -83,10 +84,7 @@ impl Session {
     }
 
     fn settled(&self) -> bool {
-        self.families.iter().all(|(_, slot)| match slot.discovery {
-            State::Listed | State::NotAdvertised | State::Absent | State::Partial | State::Failed => true,
-            State::Unasked | State::Walking | State::WalkingStale | State::Following | State::FollowingStale => false,
-        })
+        self.families.iter().all(|(_, slot)| slot.is_settled())
     }
 
     pub(super) fn ask_first_page(&mut self, family: Family) {
@@ -102,10 +100,11 @@ impl Session {
 
     /// Takes the answer to a list.
     pub(super) fn listed(&mut self, family: Family, result: &RawValue) {
-        let (mut items, mut next, mut kind) = (None, None, None);
+        let (mut items, mut next, mut kind, mut ttl) = (None, None, None, None);
         Json::from(result).members(|name, value| match name {
             "nextCursor" => next = Some(value),
             "resultType" => kind = value.as_string(),
+            "ttlMs" => ttl = value.text().parse::<i64>().ok(),
             _ if name == family.member() => items = Some(value),
             _ => {}
         });
@@ -132,11 +131,15 @@ impl Session {
             let why = format!("`{}` is no array", family.member());
             return self.list_failed(family, &ErrorObject::new(0, why), false);
         };
+        walk.pages = walk.pages.saturating_add(1);
+        // The list is as fresh as its oldest page; a negative time is none.
+        let ttl = ttl.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0)));
+        walk.ttl = if walk.pages == 1 { ttl } else { walk.ttl.zip(ttl).map(|(sooner, ttl)| sooner.min(ttl)) };
         let repeated = cursor.is_some_and(|cursor| !walk.seen.insert(Fingerprint::of(cursor.text().as_bytes())));
         walk.cursor = cursor.map(|cursor| cursor.text().into());
         let page = match (cursor, repeated) {
             _ if report.over => Page::Limit,
-            (Some(_), false) if walk.items.pages() >= limits.pages => Page::Limit,
+            (Some(_), false) if walk.pages >= limits.pages => Page::Limit,
             (None, _) => Page::Last,
             (Some(_), false) => Page::More,
             (Some(_), true) if report.added == 0 => Page::LoopDone,
@@ -170,7 +173,7 @@ impl Session {
         } else {
             let input = match page {
                 Page::More => refresh::Input::More,
-                Page::Last => refresh::Input::Last,
+                Page::Last => self.last_page(family),
                 Page::LoopDone => refresh::Input::LoopDone,
                 Page::LoopCut => refresh::Input::LoopCut,
                 Page::Limit => refresh::Input::Limit,
@@ -246,6 +249,8 @@ impl Session {
             "a cursor came twice; the walk ended there".into()
         } else if kind == QuirkKind::ListLimit {
             "longer than the bounds; the rest is left out".into()
+        } else if kind == QuirkKind::ListChangedLoop {
+            "walks that `list_changed` asked for found the same list, again and again; walked less often".into()
         } else if kind == QuirkKind::CursorRejected {
             format!("the server refused its own cursor ({words}); began again")
         } else {

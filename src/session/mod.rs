@@ -339,7 +339,7 @@ impl Session {
     /// What became of a family.
     pub fn family(&self, family: Family) -> FamilyReport {
         let slot = self.families.get(family);
-        FamilyReport { status: slot.status, pages: slot.pages, stale: slot.stale }
+        FamilyReport { status: slot.status, pages: slot.pages, stale: slot.stale, fresh_until: slot.fresh_until }
     }
 
     /// The server's deviations so far, in the order in which they were seen.

@@ -1,12 +1,17 @@
 use core::time::Duration;
 
 use super::timers::Timer;
-use super::{Event, FamilyStatus, Session};
+use super::walk::Walk;
+use super::{Event, FamilyStatus, Misuse, Session};
+use crate::Time;
 use crate::machine::{Verdict, refresh};
 use crate::protocol::Family;
 
-/// The longest wait between tries of a refresh that fails.
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// The longest wait between walks that fail, or bring nothing.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// How many walks in a row without a difference make a loop.
+const LOOP: u32 = 3;
 
 impl Session {
     pub(super) fn refresh_step(&mut self, family: Family, input: refresh::Input) {
@@ -23,7 +28,9 @@ impl Session {
                     let slot = self.families.get_mut(family);
                     slot.stale = true;
                     let gathered = self.now + timeouts.debounce;
-                    let spaced = slot.last_walk.map(|last| last + timeouts.refresh_interval);
+                    let factor = 1_u32.checked_shl(slot.slow).unwrap_or(u32::MAX);
+                    let interval = timeouts.refresh_interval.saturating_mul(factor).min(LONGEST_WAIT);
+                    let spaced = slot.last_walk.map(|last| last + interval);
                     self.timers.set(Timer::Refresh(family), Some(gathered.max(spaced.unwrap_or(gathered))));
                 }
                 refresh::Effect::ArmRetry => {
@@ -31,15 +38,66 @@ impl Session {
                     slot.stale = true;
                     let factor = 1_u32.checked_shl(slot.failures.min(16)).unwrap_or(u32::MAX);
                     slot.failures = slot.failures.saturating_add(1);
-                    let wait = self.options.timeouts.refresh_interval.saturating_mul(factor).min(LONGEST_RETRY);
+                    let wait = self.options.timeouts.refresh_interval.saturating_mul(factor).min(LONGEST_WAIT);
                     self.timers.set(Timer::Refresh(family), Some(self.now + wait));
                 }
-                refresh::Effect::Ask => self.ask_first_page(family),
+                refresh::Effect::Ask => {
+                    self.timers.set(Timer::Refresh(family), None);
+                    self.ask_first_page(family);
+                }
                 refresh::Effect::AskNext => self.ask_page(family),
                 refresh::Effect::Commit => self.refreshed(family, FamilyStatus::Listed),
                 refresh::Effect::CommitPart => self.refreshed(family, FamilyStatus::Partial),
+                refresh::Effect::Slow => {
+                    let slot = self.families.get_mut(family);
+                    slot.slow = slot.slow.saturating_add(1).min(16);
+                }
+                refresh::Effect::Steady => {
+                    let slot = self.families.get_mut(family);
+                    (slot.slow, slot.unchanged) = (0, 0);
+                }
                 refresh::Effect::Drop => self.families.get_mut(family).walk = None,
             }
+        }
+    }
+
+    /// Asks for a family's list anew, whatever is known of its freshness.
+    ///
+    /// # Errors
+    /// [`Misuse::Closed`], [`Misuse::NotReady`], [`Misuse::NotAdvertised`] where the server does not have the family.
+    pub fn refresh(&mut self, now: Time, family: Family) -> Result<(), Misuse> {
+        self.check_open()?;
+        if !self.is_ready() {
+            return Err(Misuse::NotReady);
+        }
+        if matches!(self.families.get(family).status, FamilyStatus::NotAdvertised | FamilyStatus::Absent) {
+            return Err(Misuse::NotAdvertised {
+                server: self.options.server.clone(),
+                method: family.list_method().into(),
+                capability: family.capability().as_str(),
+            });
+        }
+        self.advance(now);
+        if self.families.get(family).is_settled() {
+            self.refresh_step(family, refresh::Input::Wanted);
+        }
+        self.pump();
+        Ok(())
+    }
+
+    /// The last page of a refresh came: is the list another than before?
+    pub(super) fn last_page(&mut self, family: Family) -> refresh::Input {
+        let before = self.catalog.list(family).fingerprint();
+        let slot = self.families.get_mut(family);
+        let Some(walk) = &mut slot.walk else { return refresh::Input::Last };
+        let list = core::mem::take(&mut walk.items).finish();
+        let same = list.fingerprint() == before;
+        walk.done = Some(list);
+        slot.unchanged = if same { slot.unchanged.saturating_add(1) } else { 0 };
+        match slot.unchanged {
+            0 => refresh::Input::Last,
+            1..LOOP => refresh::Input::Same,
+            _ => refresh::Input::SameAgain,
         }
     }
 
@@ -54,10 +112,12 @@ impl Session {
     pub(super) fn commit(&mut self, family: Family) {
         let slot = self.families.get_mut(family);
         let Some(walk) = slot.walk.take() else { return };
-        slot.pages = walk.items.pages();
+        slot.pages = walk.pages;
+        slot.fresh_until = walk.ttl.map(|ttl| self.now + ttl);
         slot.stale = false;
         slot.last_walk = Some(self.now);
-        let difference = self.catalog.replace(family, walk.items.finish());
+        let Walk { items, done, .. } = *walk;
+        let difference = self.catalog.replace(family, done.unwrap_or_else(|| items.finish()));
         if self.was_ready && !difference.is_empty() {
             self.event(Event::CatalogChanged { family, difference });
         }

@@ -1,8 +1,9 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
+use core::time::Duration;
 
 use crate::Time;
-use crate::catalog::{Builder, Fingerprint};
+use crate::catalog::{Builder, Fingerprint, List};
 use crate::machine::{discovery, refresh};
 
 /// What a session knows of one family.
@@ -15,6 +16,11 @@ pub(super) struct Slot {
     pub(super) pages: usize,
     pub(super) stale: bool,
     pub(super) failures: u32,
+    /// Walks in a row that found the list as it was.
+    pub(super) unchanged: u32,
+    /// How often the interval between walks is doubled.
+    pub(super) slow: u32,
+    pub(super) fresh_until: Option<Time>,
     pub(super) last_walk: Option<Time>,
     /// The server's last words on the family's list.
     pub(super) words: Option<Box<str>>,
@@ -30,6 +36,9 @@ impl Default for Slot {
             pages: 0,
             stale: false,
             failures: 0,
+            unchanged: 0,
+            slow: 0,
+            fresh_until: None,
             last_walk: None,
             words: None,
         }
@@ -43,6 +52,24 @@ impl Slot {
         self.refresh = refresh::State::Idle;
         self.walk = None;
         self.failures = 0;
+        self.unchanged = 0;
+        self.slow = 0;
+    }
+
+    /// Whether the discovery of this connection is done with the family.
+    pub(super) fn is_settled(&self) -> bool {
+        match self.discovery {
+            discovery::State::Listed
+            | discovery::State::NotAdvertised
+            | discovery::State::Absent
+            | discovery::State::Partial
+            | discovery::State::Failed => true,
+            discovery::State::Unasked
+            | discovery::State::Walking
+            | discovery::State::WalkingStale
+            | discovery::State::Following
+            | discovery::State::FollowingStale => false,
+        }
     }
 }
 
@@ -88,6 +115,9 @@ pub struct FamilyReport {
     pub pages: usize,
     /// The list is known to have changed, and was not had again yet.
     pub stale: bool,
+    /// Until when the server calls the list fresh (specification 2026-07-28, "Caching"); `None` where it did not
+    /// say, which is not the same as a time that is over. It is for whoever reads the list: the engine polls nothing.
+    pub fresh_until: Option<Time>,
 }
 
 /// A list under way.
@@ -98,6 +128,11 @@ pub(super) struct Walk {
     /// The cursors that came before, by their fingerprints.
     pub(super) seen: BTreeSet<Fingerprint>,
     pub(super) items: Builder,
+    pub(super) pages: usize,
+    /// The least that its pages say of their freshness.
+    pub(super) ttl: Option<Duration>,
+    /// The whole list, once the last page of a refresh came.
+    pub(super) done: Option<List>,
     /// A cursor was refused, and the walk began again.
     pub(super) restarted: bool,
 }
