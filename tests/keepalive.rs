@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Host, Server, legacy, options, tools};
+use common::{Host, Server, tools};
 use mcp_proto::{
     Eras, Event, FailureKind, Keepalive, Next, Options, Probe, QuirkKind, Reconnect, Request, Shut, Transport,
 };
@@ -12,6 +12,18 @@ use serde_json::{Value, json};
 
 const INTERVAL: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+fn options() -> Options {
+    let mut options = common::options();
+    options.keepalive = Some(Keepalive::default());
+    options
+}
+
+fn legacy() -> Options {
+    let mut options = options();
+    options.eras = Eras::LegacyOnly;
+    options
+}
 
 fn listing() -> Server {
     Server::legacy(json!({"tools": {}, "prompts": {}}))
@@ -197,7 +209,6 @@ fn a_modern_server_is_left_in_peace_unless_asked_for() {
     assert!(host.take_sent().is_empty() && host.is_ready());
 
     let mut asking = options();
-    asking.eras = Eras::Auto;
     let mut keepalive = Keepalive::default();
     keepalive.discover = true;
     asking.keepalive = Some(keepalive);

@@ -278,10 +278,11 @@ impl Server {
     }
 }
 
-/// Options that never reopen, with legacy only where the probe is of no interest.
+/// Options that never reopen and ask nothing by themselves.
 pub fn options() -> Options {
     let mut options = Options::new("test-host", "1.0.0");
     options.reconnect = None;
+    options.keepalive = None;
     options
 }
 
