@@ -21,6 +21,6 @@ pub use protocol::{ClientCapabilities, Era, Family, Implementation, ProtocolVers
 pub use session::{
     Action, AskId, Cause, EraVerdict, Eras, Event, Failure, FailureKind, FamilyReport, FamilyStatus, Keepalive, Limits,
     ListErrors, LogLevel, Misuse, Next, Open, OpenFailure, Options, Outcome, Outgoing, Probe, Quirk, Reconnect,
-    Request, RequestId, Server, Session, Shut, Stats, Timeouts, Tolerance, TraceContext, Transport,
+    Reference, Request, RequestId, Server, Session, Shut, Stats, Timeouts, Tolerance, TraceContext, Transport,
 };
 pub use time::Time;

@@ -22,6 +22,10 @@ pub const RESOURCES_LIST: &str = "resources/list";
 pub const RESOURCE_TEMPLATES_LIST: &str = "resources/templates/list";
 /// Reads a resource.
 pub const RESOURCES_READ: &str = "resources/read";
+/// Completes what was typed of an argument.
+pub const COMPLETE: &str = "completion/complete";
+/// Tells how far a request got.
+pub const PROGRESS: &str = "notifications/progress";
 /// Sets the level of `notifications/message`, in the legacy era.
 pub const SET_LEVEL: &str = "logging/setLevel";
 /// Tells that a request's answer is not wanted any more.

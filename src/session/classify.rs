@@ -5,7 +5,7 @@ use alloc::string::String;
 use serde_json::value::RawValue;
 
 use super::requests::{Match, Purpose};
-use super::{Eras, Event, Held, Outcome, Server, Session};
+use super::{Eras, Event, Held, Outcome, RequestId, Server, Session};
 use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId};
 use crate::machine::handshake::{Input, State};
 use crate::machine::{QuirkKind, link};
@@ -109,6 +109,7 @@ impl Session {
     fn notification(&mut self, method: &str, params: Option<&RawValue>) {
         let families: &[Family] = match method {
             method::CANCELLED => return self.ask_cancelled(params),
+            method::PROGRESS if self.progressed(params) => return,
             method::TOOLS_LIST_CHANGED => &[Family::Tools],
             method::PROMPTS_LIST_CHANGED => &[Family::Prompts],
             method::RESOURCES_LIST_CHANGED => &[Family::Resources, Family::ResourceTemplates],
@@ -123,6 +124,21 @@ impl Session {
         } else {
             self.hold(method, params);
         }
+    }
+
+    /// Whether progress was told of a request that asked for it.
+    fn progressed(&mut self, params: Option<&RawValue>) -> bool {
+        let Some(params) = params else { return false };
+        let Some(token) = Json::from(params).member("progressToken") else { return false };
+        let Ok(token) = token.text().trim_matches('"').parse() else { return false };
+        let interval = self.options.timeouts.progress_interval;
+        let Some(due) = self.requests.progress(token, self.now, interval) else { return false };
+        if due && !self.is_full() {
+            self.event(Event::Progress { request: RequestId(token), params: params.to_owned() });
+        } else {
+            self.stats.left_out = self.stats.left_out.saturating_add(1);
+        }
+        true
     }
 
     fn tell(&mut self, method: &str, params: Option<&RawValue>) {
@@ -178,7 +194,7 @@ impl Session {
             Purpose::List(family) => Cow::Borrowed(family.list_method()),
             Purpose::SetLevel => Cow::Borrowed(method::SET_LEVEL),
             Purpose::Keepalive(method) => Cow::Borrowed(*method),
-            Purpose::Call(request) => request.method.clone(),
+            Purpose::Call(call) => call.request.method.clone(),
         };
         self.deviations(deviations, &method);
         if let Some((kind, detail)) = quirk {

@@ -2,7 +2,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use super::action::Outgoing;
-use super::requests::{Purpose, Request, TraceContext};
+use super::requests::{Call, Purpose, Request, TraceContext};
 use super::{Options, Session};
 use crate::jsonrpc::{self, Json, Object};
 use crate::protocol::{Era, ProtocolVersion, method};
@@ -10,6 +10,7 @@ use crate::protocol::{Era, ProtocolVersion, method};
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const PROGRESS_TOKEN: &str = "progressToken";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// What the `_meta` of a request has to say.
@@ -18,16 +19,21 @@ struct Meta<'a> {
     /// The version, where it is one whose requests carry it.
     modern: Option<ProtocolVersion>,
     trace: Option<&'a TraceContext>,
+    /// The token by which the server tells of progress, where it is to.
+    progress: Option<u64>,
 }
 
 impl Meta<'_> {
     fn is_empty(&self) -> bool {
-        self.modern.is_none() && self.trace.is_none_or(|trace| trace.members().next().is_none())
+        self.modern.is_none()
+            && self.progress.is_none()
+            && self.trace.is_none_or(|trace| trace.members().next().is_none())
     }
 
     fn owns(&self, name: &str) -> bool {
         let modern = match name {
             VERSION | CLIENT_INFO | CLIENT_CAPABILITIES => self.modern.is_some(),
+            PROGRESS_TOKEN => self.progress.is_some(),
             LOG_LEVEL => self.modern.is_some() && self.options.log_level.is_some(),
             _ => false,
         };
@@ -50,6 +56,9 @@ impl Meta<'_> {
             for (name, value) in self.trace.iter().flat_map(|trace| trace.members()) {
                 meta.string(name, value);
             }
+            if let Some(token) = self.progress {
+                meta.integer(PROGRESS_TOKEN, token.into());
+            }
             if let Some(version) = self.modern {
                 meta.string(VERSION, version.as_str());
                 meta.object(CLIENT_INFO, |info| self.options.client.write(info));
@@ -70,7 +79,7 @@ impl Session {
             Purpose::List(_) | Purpose::SetLevel | Purpose::Keepalive(_) | Purpose::Call(_) => self.version(),
         };
         let modern = version.filter(|version| version.era() == Era::Modern);
-        let meta = Meta { options: &self.options, modern, trace: None };
+        let meta = Meta { options: &self.options, modern, trace: None, progress: None };
         let mut line = Vec::new();
         let method = match purpose {
             Purpose::Probe => {
@@ -110,8 +119,9 @@ impl Session {
                 }
                 Cow::Borrowed(*method)
             }
-            Purpose::Call(request) => {
-                let meta = Meta { trace: request.trace.as_deref(), ..meta };
+            Purpose::Call(Call { request, .. }) => {
+                let progress = request.progress.then_some(id);
+                let meta = Meta { trace: request.trace.as_deref(), progress, ..meta };
                 encode_call(&mut line, id, request, &meta);
                 request.method.clone()
             }

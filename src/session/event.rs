@@ -44,8 +44,15 @@ pub enum Event {
         /// The question.
         ask: AskId,
     },
-    /// The server tells something that the engine has no use for: progress, a log message, a changed resource,
-    /// or what this crate does not know.
+    /// A request that was made with [`Request::progress`](crate::Request::progress) got further.
+    Progress {
+        /// The request.
+        request: RequestId,
+        /// How far it got, and of how much, and what is being done: the parameters of the notification, raw.
+        params: Box<RawValue>,
+    },
+    /// The server tells something that the engine has no use for: a log message, a changed resource, or what this
+    /// crate does not know.
     Notification {
         /// What it tells.
         method: Box<str>,
@@ -75,6 +82,7 @@ impl Event {
             Self::Asked { params, .. } | Self::Notification { params, .. } => {
                 params.as_ref().map_or(0, |params| params.get().len())
             }
+            Self::Progress { params, .. } => params.get().len(),
             Self::Ready
             | Self::CatalogChanged { .. }
             | Self::Finished { .. }

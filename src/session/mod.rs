@@ -21,7 +21,7 @@ pub use event::{AskId, Cause, Event, Failure, FailureKind, Misuse, Next, Outcome
 pub use options::{
     EraVerdict, Eras, Keepalive, Limits, ListErrors, LogLevel, Options, Probe, Reconnect, Timeouts, Tolerance,
 };
-pub use requests::{Request, TraceContext};
+pub use requests::{Reference, Request, TraceContext};
 pub use server::Server;
 pub use walk::{FamilyReport, FamilyStatus};
 
@@ -36,7 +36,7 @@ use serde_json::value::RawValue;
 use self::ask::Ask;
 use self::handshake::Handshake;
 use self::keepalive::Liveness;
-use self::requests::{Phase, Purpose, Requests};
+use self::requests::{Call, Phase, Purpose, Requests};
 use self::timers::{Timer, Timers};
 use self::walk::Slot;
 use crate::Time;
@@ -212,8 +212,10 @@ impl Session {
             return Err(Misuse::TooManyRequests { limit: self.options.limits.queued });
         }
         self.advance(now);
-        let deadline = self.now + request.timeout.unwrap_or(self.options.timeouts.request);
-        let id = self.requests.insert(Purpose::Call(request), Some(deadline));
+        let timeout = request.timeout.unwrap_or(self.options.timeouts.request);
+        let latest = self.now + request.max_timeout.unwrap_or(self.options.timeouts.request_max).max(timeout);
+        let call = Call { request, timeout, latest, told: None };
+        let id = self.requests.insert(Purpose::Call(call), Some(self.now + timeout));
         self.pump();
         Ok(RequestId(id))
     }
@@ -421,10 +423,11 @@ impl Session {
     /// Writes as many of the requests that wait as may be sent now.
     fn pump(&mut self) {
         let connected = matches!(self.link, link_machine::State::Connecting | link_machine::State::Ready);
-        while connected && let Some(id) = self.requests.next(self.options.limits.in_flight, self.is_ready()) {
+        let (limit, parallel) = (self.options.limits.in_flight, self.options.parallel_tool_calls);
+        while connected && let Some(id) = self.requests.next(limit, self.is_ready(), parallel) {
             let Some(open) = self.requests.get(id) else { continue };
-            if let Purpose::Call(request) = &open.purpose
-                && self.missing_capability(&request.method).is_some()
+            if let Purpose::Call(call) = &open.purpose
+                && self.missing_capability(&call.request.method).is_some()
             {
                 self.requests.remove(id);
                 self.finish(id, Outcome::NotAdvertised);

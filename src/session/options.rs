@@ -27,6 +27,8 @@ pub struct Options {
     pub timeouts: Timeouts,
     /// How much is kept.
     pub limits: Limits,
+    /// Whether tools may be called while others are; otherwise they are called one after the other.
+    pub parallel_tool_calls: bool,
     /// How a peer that went silent is found; `None` for not at all.
     pub keepalive: Option<Keepalive>,
     /// How a lost connection is opened again; `None` for never.
@@ -48,6 +50,7 @@ impl Options {
             tolerance: Tolerance::default(),
             timeouts: Timeouts::default(),
             limits: Limits::default(),
+            parallel_tool_calls: true,
             keepalive: Some(Keepalive::default()),
             reconnect: Some(Reconnect::default()),
             seed: 0,
@@ -174,6 +177,10 @@ pub struct Timeouts {
     pub handshake_max: Duration,
     /// From the wish for a request to its end, time in the queue included, where the request does not say. 60 s.
     pub request: Duration,
+    /// How far progress can extend that, where the request does not say. 10 min.
+    pub request_max: Duration,
+    /// Between two events that tell of the progress of one request; what comes in between is passed over. 100 ms.
+    pub progress_interval: Duration,
     /// From a question of the server's to the embedder's answer; then the engine declines. 10 min.
     pub ask: Duration,
     /// Between the steps of the shutdown: input closed, terminated, killed. 2 s.
@@ -192,6 +199,8 @@ impl Default for Timeouts {
             handshake: Duration::from_secs(60),
             handshake_max: Duration::from_secs(600),
             request: Duration::from_secs(60),
+            request_max: Duration::from_secs(600),
+            progress_interval: Duration::from_millis(100),
             ask: Duration::from_secs(600),
             grace: Duration::from_secs(2),
             debounce: Duration::from_millis(300),

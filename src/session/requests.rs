@@ -1,14 +1,15 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::Time;
-use crate::jsonrpc::ResponseId;
-use crate::protocol::Family;
+use crate::jsonrpc::{Object, ResponseId};
+use crate::protocol::{Family, method};
 
 /// A request to make: a method, parameters, and how long it may take.
 #[derive(Clone, Debug)]
@@ -16,13 +17,86 @@ pub struct Request {
     pub(super) method: Cow<'static, str>,
     pub(super) params: Option<Box<RawValue>>,
     pub(super) timeout: Option<Duration>,
+    pub(super) max_timeout: Option<Duration>,
+    pub(super) progress: bool,
     pub(super) trace: Option<Box<TraceContext>>,
 }
 
+/// What a completion is for (specification 2026-07-28, "Completion").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference<'a> {
+    /// An argument of the prompt of this name.
+    Prompt(&'a str),
+    /// A variable of the resource template of this URI template.
+    Resource(&'a str),
+}
+
+/// Parameters that are an object with these members.
+fn object(members: impl FnOnce(&mut Object<'_>)) -> Option<Box<RawValue>> {
+    let mut json = Vec::new();
+    let mut object = Object::begin(&mut json);
+    members(&mut object);
+    object.end();
+    String::from_utf8(json).ok().and_then(|json| RawValue::from_string(json).ok())
+}
+
 impl Request {
+    /// `tools/call` of the tool of this name, its own, with these arguments: a JSON object.
+    pub fn call_tool(name: &str, arguments: Option<&RawValue>) -> Self {
+        let params = object(|params| {
+            params.string("name", name);
+            if let Some(arguments) = arguments {
+                params.raw("arguments", arguments.get());
+            }
+        });
+        Self { params, ..Self::new(method::TOOLS_CALL) }
+    }
+
+    /// `prompts/get` of the prompt of this name, with these arguments by their names.
+    pub fn get_prompt<'a>(name: &str, arguments: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut arguments = arguments.into_iter().peekable();
+        let params = object(|params| {
+            params.string("name", name);
+            if arguments.peek().is_some() {
+                params.object("arguments", |object| {
+                    for (name, value) in arguments {
+                        object.string(name, value);
+                    }
+                });
+            }
+        });
+        Self { params, ..Self::new(method::PROMPTS_GET) }
+    }
+
+    /// `resources/read` of the resource of this URI.
+    pub fn read_resource(uri: &str) -> Self {
+        let params = object(|params| {
+            params.string("uri", uri);
+        });
+        Self { params, ..Self::new(method::RESOURCES_READ) }
+    }
+
+    /// `completion/complete` of what was typed of an argument.
+    pub fn complete(reference: Reference<'_>, argument: &str, typed: &str) -> Self {
+        let params = object(|params| {
+            params.object("ref", |object| match reference {
+                Reference::Prompt(name) => {
+                    object.string("type", "ref/prompt").string("name", name);
+                }
+                Reference::Resource(uri) => {
+                    object.string("type", "ref/resource").string("uri", uri);
+                }
+            });
+            params.object("argument", |object| {
+                object.string("name", argument).string("value", typed);
+            });
+        });
+        Self { params, ..Self::new(method::COMPLETE) }
+    }
+
     /// A request of this method, without parameters.
     pub fn new(method: impl Into<Cow<'static, str>>) -> Self {
-        Self { method: method.into(), params: None, timeout: None, trace: None }
+        Self { method: method.into(), params: None, timeout: None, max_timeout: None, progress: false, trace: None }
     }
 
     /// The parameters, raw: a JSON object. What it says beyond `_meta` reaches the server as it is.
@@ -44,6 +118,21 @@ impl Request {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// How long it may take at most, however much progress the server tells of.
+    #[must_use]
+    pub fn max_timeout(mut self, max: Duration) -> Self {
+        self.max_timeout = Some(max);
+        self
+    }
+
+    /// Asks the server to tell of its progress: as [`Event::Progress`](crate::Event::Progress), and each time the
+    /// request may take its timeout once more (specification 2026-07-28, "Progress").
+    #[must_use]
+    pub fn progress(mut self) -> Self {
+        self.progress = true;
         self
     }
 
@@ -83,7 +172,25 @@ pub(super) enum Purpose {
     SetLevel,
     /// A request of this method, whose answer shows that the peer is there.
     Keepalive(&'static str),
-    Call(Request),
+    Call(Call),
+}
+
+/// A request of the embedder's.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) request: Request,
+    /// Each sign of progress gives it this much time more,
+    pub(super) timeout: Duration,
+    /// but not beyond this.
+    pub(super) latest: Time,
+    /// When progress was told of last.
+    pub(super) told: Option<Time>,
+}
+
+impl Call {
+    fn is_tool_call(&self) -> bool {
+        self.request.method == method::TOOLS_CALL
+    }
 }
 
 /// How far a request got.
@@ -209,19 +316,51 @@ impl Requests {
         self.deadlines.first().filter(|(time, _)| *time <= now).map(|(_, id)| *id)
     }
 
-    /// The next request to write, where the bound and the state of the session allow one.
-    pub(super) fn next(&mut self, limit: usize, calls: bool) -> Option<u64> {
+    /// The next request to write, where the bound and the state of the session allow one. Without `parallel`, a
+    /// tool is not called while another is; what waits behind it goes first then.
+    pub(super) fn next(&mut self, limit: usize, calls: bool, parallel: bool) -> Option<u64> {
         if self.in_flight >= limit {
             return None;
         }
         let id = match self.engine_queue.pop_front() {
             Some(id) => id,
-            None if calls => self.call_queue.pop_front()?,
+            None if calls && (parallel || !self.is_calling_tool()) => self.call_queue.pop_front()?,
+            None if calls => {
+                let at = self.call_queue.iter().position(|id| !self.is_tool_call(*id))?;
+                self.call_queue.remove(at)?
+            }
             None => return None,
         };
         self.open.get_mut(&id)?.phase = Phase::Written;
         self.in_flight = self.in_flight.saturating_add(1);
         Some(id)
+    }
+
+    fn is_tool_call(&self, id: u64) -> bool {
+        self.open.get(&id).is_some_and(|open| matches!(&open.purpose, Purpose::Call(call) if call.is_tool_call()))
+    }
+
+    fn is_calling_tool(&self) -> bool {
+        self.open.iter().any(|(id, open)| open.phase != Phase::Queued && self.is_tool_call(*id))
+    }
+
+    /// The request that this token belongs to made progress: it may take longer. Tells whether it is time to say so.
+    pub(super) fn progress(&mut self, token: u64, now: Time, interval: Duration) -> Option<bool> {
+        let open = self.open.get_mut(&token).filter(|open| open.phase == Phase::Handed)?;
+        let Purpose::Call(call) = &mut open.purpose else { return None };
+        if !call.request.progress {
+            return None;
+        }
+        let deadline = (now + call.timeout).min(call.latest);
+        if let Some(before) = open.deadline.replace(deadline) {
+            self.deadlines.remove(&(before, token));
+        }
+        self.deadlines.insert((deadline, token));
+        let due = call.told.is_none_or(|told| now.since(told) >= interval);
+        if due {
+            call.told = Some(now);
+        }
+        Some(due)
     }
 
     pub(super) fn handed(&mut self, id: u64) {
