@@ -170,6 +170,9 @@ pub(crate) struct PageReport {
 pub(crate) struct Builder {
     list: List,
     bytes: usize,
+    /// Indices of entries, sorted by key: runs whose lengths at least halve from one to the next, so that there are
+    /// few to look into, and each index is merged few times.
+    runs: Vec<Vec<u32>>,
 }
 
 impl Builder {
@@ -219,6 +222,10 @@ impl Builder {
 
     /// The list that came of the pages.
     pub(crate) fn finish(mut self) -> List {
+        for run in self.runs.into_iter().rev() {
+            let by_key = core::mem::take(&mut self.list.by_key);
+            self.list.by_key = merged(&self.list, run, by_key);
+        }
         self.list.entries.shrink_to_fit();
         self.list.by_key.shrink_to_fit();
         self.list.fingerprint = Fingerprint::gather(
@@ -258,14 +265,16 @@ impl Builder {
         order.sort_by_key(|index| (fresh.get(*index).map(|entry| list.item(entry).0), *index));
         let mut known = alloc::vec![false; fresh.len()];
         let mut last = None;
-        for index in order {
-            let Some(entry) = fresh.get(index) else { continue };
+        for index in &order {
+            let Some(entry) = fresh.get(*index) else { continue };
             let key = list.item(entry).0;
-            if let Some(known) = known.get_mut(index) {
-                *known = last == Some(key) || list.entry(key).is_some();
+            if let Some(known) = known.get_mut(*index) {
+                let before = |run: &Vec<u32>| run.binary_search_by(|index| list.key_at(*index).cmp(key)).is_ok();
+                *known = last == Some(key) || self.runs.iter().any(before);
             }
             last = Some(key);
         }
+        let mut run = Vec::with_capacity(fresh.len());
         for (entry, known) in fresh.into_iter().zip(known) {
             if known {
                 report.duplicate.get_or_insert_with(|| list.item(&entry).0.into());
@@ -277,16 +286,22 @@ impl Builder {
                 break;
             };
             list.entries.push(entry);
-            list.by_key.push(index);
-            report.added = report.added.saturating_add(1);
+            run.push(index);
         }
-        if report.added > 0 {
-            // Both parts are sorted or nearly so, which is what a merge sort is quick at.
-            let mut by_key = core::mem::take(&mut list.by_key);
-            by_key.sort_by(|a, b| list.key_at(*a).cmp(list.key_at(*b)));
-            list.by_key = by_key;
+        report.added = run.len();
+        run.sort_by(|a, b| list.key_at(*a).cmp(list.key_at(*b)));
+        while let Some(longer) = self.runs.pop_if(|last| last.len() < run.len().saturating_mul(2)) {
+            run = merged(list, longer, run);
         }
+        self.runs.push(run);
     }
+}
+
+/// Two sorted runs as one, which is what a merge sort is quick at.
+fn merged(list: &List, mut left: Vec<u32>, right: Vec<u32>) -> Vec<u32> {
+    left.extend(right);
+    left.sort_by(|a, b| list.key_at(*a).cmp(list.key_at(*b)));
+    left
 }
 
 fn describe(key: Option<&str>, flaw: &str) -> Box<str> {

@@ -7,6 +7,9 @@ use serde_json::value::RawValue;
 use super::json::too_deep;
 use super::{ErrorObject, Json, PeerId, ResponseId};
 
+/// Bytes in the id of a request of the peer's, which has to be kept until it is answered.
+const ID_BYTES: usize = 1024;
+
 /// How much of a message is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -263,7 +266,7 @@ impl<'a> Envelope<'a> {
                         deviations.id_null = true;
                         Body::Notification { method, params }
                     }
-                    Some((id, Some(b'"' | b'-' | b'0'..=b'9'))) => {
+                    Some((id, Some(b'"' | b'-' | b'0'..=b'9'))) if id.get().len() <= ID_BYTES => {
                         Body::Request { id: PeerId::new(id), method, params }
                     }
                     Some(_) => return Err(Noise::NotAMessage),

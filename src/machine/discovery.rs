@@ -72,6 +72,7 @@ alphabet! {
 
 /// What follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Effect {
     /// Ask for the first page.
     Ask,

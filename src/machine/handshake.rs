@@ -17,10 +17,14 @@ alphabet! {
         Pinned,
         /// As pinned, again with a version that the server named.
         Repinned,
+        /// `server/discover` was sent after a refused `initialize`.
+        ProbingLast,
         /// `initialize` was sent, and only the legacy era will do.
         Initializing,
         /// `initialize` was sent first; `server/discover` may follow.
         InitializingFirst,
+        /// `initialize` was sent on a new transport, since the one before closed on a probe.
+        InitializingAgain,
         /// `initialize` was sent after an answer to the probe.
         InitializingAfterProbe,
         /// `initialize` was sent after a probe that was not answered.
@@ -49,6 +53,8 @@ alphabet! {
         StartLegacyFirst,
         /// The transport is open, and only the legacy era will do.
         StartLegacy,
+        /// The transport is open, and the server closes when it is probed.
+        StartAgain,
         /// The probe's answer names a modern version that both sides speak.
         ModernFound,
         /// The probe's answer names only legacy versions, one that both sides speak among them.
@@ -90,6 +96,7 @@ alphabet! {
 
 /// What follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Effect {
     /// Send `server/discover`.
     SendDiscover,
@@ -123,6 +130,7 @@ pub enum Effect {
 
 /// Why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Failure {
     /// The server did not answer in time.
     Timeout,
@@ -152,6 +160,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::StartModern => R::advance(State::Pinned, &[SendDiscover]),
             Input::StartLegacyFirst => R::advance(State::InitializingFirst, &[SendInitialize]),
             Input::StartLegacy => R::advance(State::Initializing, &[SendInitialize]),
+            Input::StartAgain => R::advance(State::InitializingAgain, &[SendInitialize]),
             Input::ModernFound
             | Input::LegacyFound
             | Input::VersionOffered
@@ -185,6 +194,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::StartModern
             | Input::StartLegacyFirst
             | Input::StartLegacy
+            | Input::StartAgain
             | Input::LateModern
             | Input::LateOther
             | Input::Accepted
@@ -208,6 +218,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::StartModern
             | Input::StartLegacyFirst
             | Input::StartLegacy
+            | Input::StartAgain
             | Input::ProbeTimeout
             | Input::LateModern
             | Input::LateOther
@@ -219,14 +230,20 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Refused
             | Input::Malformed => R::ignore(state),
         },
-        State::Pinned => pinned(state, input, R::advance(State::Repinned, &[SendDiscoverNamed])),
-        State::Repinned => pinned(state, input, R::advance(State::Failed, &[Fail(Failure::UnsupportedVersion)])),
+        State::Pinned => pinned(state, input, R::advance(State::Repinned, &[SendDiscoverNamed]), EXCLUDED),
+        State::Repinned => pinned(state, input, UNSUPPORTED, EXCLUDED),
+        State::ProbingLast => pinned(
+            state,
+            input,
+            R::advance(State::Repinned, &[SendDiscoverNamed]),
+            R::advance(State::Initializing, &[SendInitializeNamed]),
+        ),
         State::Initializing => initializing(
             state,
             input,
             Exits {
                 refused: REJECTED,
-                refused_by_modern: R::advance(State::Failed, &[Fail(Failure::EraExcluded)]),
+                refused_by_modern: EXCLUDED,
                 closed: R::advance(State::Failed, &[Fail(Failure::Closed)]),
                 late_modern: R::ignore(state),
                 late_other: R::ignore(state),
@@ -236,8 +253,19 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             state,
             input,
             Exits {
-                refused: R::advance(State::Pinned, &[SendDiscover]),
-                refused_by_modern: R::advance(State::Pinned, &[SendDiscover]),
+                refused: R::advance(State::ProbingLast, &[SendDiscover]),
+                refused_by_modern: R::advance(State::ProbingLast, &[SendDiscover]),
+                closed: R::advance(State::Failed, &[Fail(Failure::Closed)]),
+                late_modern: R::ignore(state),
+                late_other: R::ignore(state),
+            },
+        ),
+        State::InitializingAgain => initializing(
+            state,
+            input,
+            Exits {
+                refused: REJECTED,
+                refused_by_modern: R::advance(State::ProbingLast, &[SendDiscover]),
                 closed: R::advance(State::Failed, &[Fail(Failure::Closed)]),
                 late_modern: R::ignore(state),
                 late_other: R::ignore(state),
@@ -248,7 +276,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             input,
             Exits {
                 refused: REJECTED,
-                refused_by_modern: R::advance(State::Pinned, &[SendDiscover]),
+                refused_by_modern: R::advance(State::ProbingLast, &[SendDiscover]),
                 closed: R::advance(State::Reopening, &[Reopen]),
                 late_modern: R::ignore(state),
                 late_other: R::ignore(state),
@@ -259,7 +287,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             input,
             Exits {
                 refused: REJECTED,
-                refused_by_modern: R::advance(State::Pinned, &[SendDiscover]),
+                refused_by_modern: R::advance(State::ProbingLast, &[SendDiscover]),
                 closed: R::advance(State::Reopening, &[Reopen]),
                 late_modern: R::quirk(QuirkKind::ProbeLate, State::InitializingBacked, &[KeepEvidence]),
                 late_other: R::quirk(QuirkKind::ProbeLate, State::InitializingAfterProbe, &[]),
@@ -279,6 +307,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::StartModern
             | Input::StartLegacyFirst
             | Input::StartLegacy
+            | Input::StartAgain
             | Input::ModernFound
             | Input::LegacyFound
             | Input::VersionOffered
@@ -294,6 +323,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::StartModern
             | Input::StartLegacyFirst
             | Input::StartLegacy
+            | Input::StartAgain
             | Input::ModernFound
             | Input::LegacyFound
             | Input::VersionOffered
@@ -317,14 +347,16 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
 }
 
 const REJECTED: R = R::advance(State::Failed, &[Effect::Fail(Failure::Rejected)]);
+const EXCLUDED: R = R::advance(State::Failed, &[Effect::Fail(Failure::EraExcluded)]);
+const UNSUPPORTED: R = R::advance(State::Failed, &[Effect::Fail(Failure::UnsupportedVersion)]);
 
-/// Where only the modern era will do; the two such states differ in what a named version leads to.
-const fn pinned(state: State, input: Input, offered: R) -> R {
+/// Where `initialize` does not follow by itself; such states differ in what a named version leads to.
+const fn pinned(state: State, input: Input, offered: R, legacy: R) -> R {
     match input {
         Input::ModernFound => R::advance(State::Modern, &[Effect::Adopt]),
         Input::VersionOffered => offered,
-        Input::LegacyFound => R::advance(State::Failed, &[Effect::Fail(Failure::EraExcluded)]),
-        Input::NothingCommon => R::advance(State::Failed, &[Effect::Fail(Failure::UnsupportedVersion)]),
+        Input::LegacyFound => legacy,
+        Input::NothingCommon => UNSUPPORTED,
         Input::ModernError | Input::NotModern => REJECTED,
         Input::Deadline => R::advance(State::Failed, &[Effect::Fail(Failure::Timeout)]),
         Input::TransportClosed => R::advance(State::Failed, &[Effect::Fail(Failure::Closed)]),
@@ -332,6 +364,7 @@ const fn pinned(state: State, input: Input, offered: R) -> R {
         | Input::StartModern
         | Input::StartLegacyFirst
         | Input::StartLegacy
+        | Input::StartAgain
         | Input::ProbeTimeout
         | Input::LateModern
         | Input::LateOther
@@ -372,6 +405,7 @@ const fn initializing(state: State, input: Input, exits: Exits) -> R {
         | Input::StartModern
         | Input::StartLegacyFirst
         | Input::StartLegacy
+        | Input::StartAgain
         | Input::ModernFound
         | Input::LegacyFound
         | Input::VersionOffered

@@ -62,6 +62,7 @@ alphabet! {
 
 /// What follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Effect {
     /// Wait for the interval.
     Rest,

@@ -34,6 +34,7 @@ alphabet! {
 
 /// What follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Effect {
     /// Ask the embedder to close the transport's input.
     CloseInput,

@@ -17,6 +17,8 @@ alphabet! {
         Ready,
         /// An unusable transport is being shut, to be opened again.
         Draining,
+        /// An unusable transport is being shut, after which nothing is opened for now.
+        Retiring,
         /// Waiting to open the transport again.
         Waiting,
         /// Given up for now: tried again at long intervals, or when told.
@@ -41,8 +43,10 @@ alphabet! {
         Established,
         /// Handshake or discovery failed for a reason that trying again does not mend.
         Failed,
-        /// The peer does not answer on a transport that is open.
+        /// The peer does not answer on a transport that is open; another try is due.
         Unresponsive,
+        /// As unresponsive, and the tries are used up.
+        Hopeless,
         /// The transport closed, or did not open; another try is due.
         Lost,
         /// As lost, and the tries are used up.
@@ -60,6 +64,7 @@ alphabet! {
 
 /// What follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Effect {
     /// Ask the embedder to open the transport.
     Open,
@@ -77,10 +82,11 @@ pub enum Effect {
     Finish,
 }
 
+type R = Row<State, Effect>;
+
 /// Decides.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Announce, Backoff, Finish, Handshake, Open, Park, Shut};
-    type R = Row<State, Effect>;
     match state {
         State::Idle => match input {
             Input::Open => R::advance(State::Opening, &[Open]),
@@ -90,6 +96,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Established
             | Input::Failed
             | Input::Unresponsive
+            | Input::Hopeless
             | Input::Lost
             | Input::Exhausted
             | Input::LostForGood
@@ -103,6 +110,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::LostForGood => R::advance(State::Closed, &[Finish]),
             Input::Failed | Input::Close => R::advance(State::Closing, &[Shut]),
             Input::Unresponsive => R::advance(State::Draining, &[Shut]),
+            Input::Hopeless => R::advance(State::Retiring, &[Shut]),
             Input::Open => R::misuse(state),
             Input::Reopen | Input::Established | Input::Timer | Input::Gone => R::ignore(state),
         },
@@ -111,6 +119,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Reopen => R::advance(State::Opening, &[Open]),
             Input::Failed | Input::Close => R::advance(State::Closing, &[Shut]),
             Input::Unresponsive => R::advance(State::Draining, &[Shut]),
+            Input::Hopeless => R::advance(State::Retiring, &[Shut]),
             Input::Lost => R::advance(State::Waiting, &[Backoff]),
             Input::Exhausted => R::advance(State::Parked, &[Park]),
             Input::LostForGood => R::advance(State::Closed, &[Finish]),
@@ -122,24 +131,13 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Exhausted => R::advance(State::Parked, &[Park]),
             Input::LostForGood => R::advance(State::Closed, &[Finish]),
             Input::Unresponsive => R::advance(State::Draining, &[Shut]),
+            Input::Hopeless => R::advance(State::Retiring, &[Shut]),
             Input::Failed | Input::Close => R::advance(State::Closing, &[Shut]),
             Input::Open => R::misuse(state),
             Input::Opened | Input::Reopen | Input::Established | Input::Timer | Input::Gone => R::ignore(state),
         },
-        State::Draining => match input {
-            Input::Gone => R::advance(State::Waiting, &[Backoff]),
-            Input::Close => R::advance(State::Closing, &[]),
-            Input::Open => R::misuse(state),
-            Input::Opened
-            | Input::Reopen
-            | Input::Established
-            | Input::Failed
-            | Input::Unresponsive
-            | Input::Lost
-            | Input::Exhausted
-            | Input::LostForGood
-            | Input::Timer => R::ignore(state),
-        },
+        State::Draining => shutting(state, input, R::advance(State::Waiting, &[Backoff])),
+        State::Retiring => shutting(state, input, R::advance(State::Parked, &[Park])),
         State::Waiting | State::Parked => match input {
             Input::Timer | Input::Open => R::advance(State::Opening, &[Open]),
             Input::Close => R::advance(State::Closed, &[Finish]),
@@ -148,6 +146,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Established
             | Input::Failed
             | Input::Unresponsive
+            | Input::Hopeless
             | Input::Lost
             | Input::Exhausted
             | Input::LostForGood
@@ -161,6 +160,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Established
             | Input::Failed
             | Input::Unresponsive
+            | Input::Hopeless
             | Input::Lost
             | Input::Exhausted
             | Input::LostForGood
@@ -173,11 +173,31 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Established
             | Input::Failed
             | Input::Unresponsive
+            | Input::Hopeless
             | Input::Lost
             | Input::Exhausted
             | Input::LostForGood
             | Input::Timer
             | Input::Gone => R::ignore(state),
         },
+    }
+}
+
+/// While a transport is shut that is to be followed by another one.
+const fn shutting(state: State, input: Input, gone: R) -> R {
+    match input {
+        Input::Gone => gone,
+        Input::Close => R::advance(State::Closing, &[]),
+        Input::Open => R::misuse(state),
+        Input::Opened
+        | Input::Reopen
+        | Input::Established
+        | Input::Failed
+        | Input::Unresponsive
+        | Input::Hopeless
+        | Input::Lost
+        | Input::Exhausted
+        | Input::LostForGood
+        | Input::Timer => R::ignore(state),
     }
 }

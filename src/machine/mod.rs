@@ -23,6 +23,7 @@ macro_rules! alphabet {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $value:ident),* $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
         pub enum $name { $($(#[$doc])* $value),* }
 
         impl $name {

@@ -50,6 +50,7 @@ alphabet! {
 
 /// What follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Effect {
     /// Wait for more changes, and for the least interval between walks.
     Arm,

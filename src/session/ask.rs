@@ -7,7 +7,7 @@ use super::{Action, AskId, Event, Misuse, Session};
 use crate::Time;
 use crate::jsonrpc::{self, ErrorObject, Json, PeerId};
 use crate::machine::{QuirkKind, handshake};
-use crate::protocol::{error_code, method};
+use crate::protocol::{ClientCapabilities, error_code, method};
 
 /// A question of the server's that waits for the embedder.
 #[derive(Clone, Debug)]
@@ -78,7 +78,9 @@ impl Session {
     }
 
     fn consider(&self, method: &str, params: Option<&RawValue>) -> Answer {
-        let offers = &self.options.capabilities;
+        // Where the server refused the client's capabilities, it was told of none.
+        let none = ClientCapabilities::default();
+        let offers = if self.handshake.bare { &none } else { &self.options.capabilities };
         let asked = match method {
             method::PING => return Answer::Result(b"{}".to_vec()),
             method::ROOTS_LIST if offers.roots.is_some() => {

@@ -5,7 +5,7 @@ use alloc::string::String;
 use serde_json::value::RawValue;
 
 use super::requests::{Match, Purpose};
-use super::{Eras, Event, Held, Outcome, RequestId, Server, Session};
+use super::{Event, Held, Outcome, RequestId, Server, Session};
 use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId};
 use crate::machine::handshake::{Input, State};
 use crate::machine::{QuirkKind, link};
@@ -47,7 +47,7 @@ impl Session {
             Ok(Decoded::Blank) => {}
             Ok(Decoded::One(message)) => self.message(message),
             Ok(Decoded::Batch(messages)) => {
-                if self.version().is_some_and(|version| version != ProtocolVersion::V2025_03_26) {
+                if self.version() != Some(ProtocolVersion::V2025_03_26) {
                     let detail = format!("{} messages in one array, which only 2025-03-26 allows", messages.len());
                     self.quirk(QuirkKind::Batch, None, None, detail);
                 }
@@ -94,7 +94,6 @@ impl Session {
     }
 
     fn deviations(&mut self, deviations: Deviations, method: &str) {
-        let method = excerpt(method);
         let found = [
             (deviations.version, QuirkKind::JsonrpcVersion, "`jsonrpc` is not \"2.0\""),
             (deviations.error_null, QuirkKind::ErrorNull, "a null member beside the answer"),
@@ -102,7 +101,7 @@ impl Session {
             (deviations.id_null, QuirkKind::IdNull, "a notification with `id: null`"),
         ];
         for (_, kind, detail) in found.into_iter().filter(|(found, _, _)| *found) {
-            self.quirk(kind, None, Some(&method), detail);
+            self.quirk(kind, None, Some(method), detail);
         }
     }
 
@@ -240,22 +239,27 @@ impl Session {
     }
 
     fn probe_answered(&mut self, id: u64, answer: Result<&RawValue, ErrorObject>) {
+        let late = self.handshake.request != Some(id);
+        let named = self.handshake.named;
         let input = match answer {
             Ok(result) => self.classify_discovered(result),
             Err(error) => self.classify_probe_error(&error),
         };
-        let late = self.handshake.request != Some(id);
-        let input = match (late, input) {
+        if late {
+            // What a late answer names is not what the `initialize` under way was told.
+            self.handshake.named = named;
+        }
+        self.handshake_step(match (late, input) {
             (false, input) => input,
             (true, Input::ModernFound) => Input::LateModern,
             (true, _) => Input::LateOther,
-        };
-        self.handshake_step(input);
+        });
     }
 
     fn classify_discovered(&mut self, result: &RawValue) -> Input {
-        let Some(versions) = Json::from(result).member("supportedVersions") else {
-            self.handshake.words = Some("the result has no `supportedVersions`".into());
+        let versions = Json::from(result).member("supportedVersions").filter(|versions| versions.first() == b'[');
+        let Some(versions) = versions else {
+            self.handshake.words = Some("the result has no list of `supportedVersions`".into());
             return Input::NotModern;
         };
         let common = self.common(versions);
@@ -301,12 +305,8 @@ impl Session {
             match version.era() {
                 Era::Legacy if self.handshake.was_tried(version) => {}
                 Era::Legacy => common.legacy = common.legacy.max(Some(version)),
-                Era::Modern => match self.options.eras {
-                    Eras::ModernOnly(only) if only != version => {}
-                    Eras::ModernOnly(_) | Eras::Auto | Eras::LegacyFirst | Eras::LegacyOnly => {
-                        common.modern = common.modern.max(Some(version));
-                    }
-                },
+                Era::Modern if self.options.eras.pinned().is_some_and(|pinned| pinned != version) => {}
+                Era::Modern => common.modern = common.modern.max(Some(version)),
             }
         }
         common

@@ -87,6 +87,17 @@ impl Session {
         self.families.iter().all(|(_, slot)| slot.is_settled())
     }
 
+    /// Discovery takes too long: the lists that are not done have failed.
+    pub(super) fn discovery_timed_out(&mut self) {
+        let why = format!("the list was not done within {:?}", self.options.timeouts.discovery);
+        for family in Family::ALL {
+            if !self.families.get(family).is_settled() {
+                self.requests.abandon_list(family);
+                self.list_failed(family, &ErrorObject::new(0, &*why), false);
+            }
+        }
+    }
+
     pub(super) fn ask_first_page(&mut self, family: Family) {
         let restarted = self.families.get(family).walk.as_ref().is_some_and(|walk| walk.restarted);
         self.families.get_mut(family).walk = Some(Box::new(Walk { restarted, ..Walk::default() }));

@@ -79,8 +79,8 @@ impl Event {
     /// Bytes of what the server sent unasked.
     pub(super) fn payload(&self) -> usize {
         match self {
-            Self::Asked { params, .. } | Self::Notification { params, .. } => {
-                params.as_ref().map_or(0, |params| params.get().len())
+            Self::Asked { method, params, .. } | Self::Notification { method, params } => {
+                method.len().saturating_add(params.as_ref().map_or(0, |params| params.get().len()))
             }
             Self::Progress { params, .. } => params.get().len(),
             Self::Ready
@@ -216,6 +216,7 @@ pub enum Next {
 
 /// Why a session ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cause {
     /// The embedder closed it.
     Requested,

@@ -10,6 +10,9 @@ use crate::machine::handshake::{Effect, Failure, Input, State, step};
 use crate::machine::{QuirkKind, Verdict, link};
 use crate::protocol::{Era, ProtocolVersion, method};
 
+/// How many times the probe's timeout a server has that is known to be slow, or modern.
+const SLOW_PROBE: u32 = 3;
+
 /// What a handshake knows beside its state.
 #[derive(Clone, Debug)]
 pub(super) struct Handshake {
@@ -86,7 +89,7 @@ impl Session {
         let input = match self.options.eras {
             Eras::ModernOnly(_) => Input::StartModern,
             Eras::LegacyOnly => Input::StartLegacy,
-            Eras::Auto | Eras::LegacyFirst if self.skip_probe => Input::StartLegacy,
+            Eras::Auto | Eras::LegacyFirst if self.skip_probe => Input::StartAgain,
             Eras::LegacyFirst => Input::StartLegacyFirst,
             Eras::Auto if legacy => Input::StartLegacyFirst,
             Eras::Auto => Input::StartProbe,
@@ -95,6 +98,12 @@ impl Session {
     }
 
     pub(super) fn handshake_step(&mut self, input: Input) {
+        if input == Input::ProbeTimeout
+            && let Some(deadline) = self.timers.get(Timer::Handshake)
+        {
+            // Where time jumped, both are over; what follows the probe is to have its time.
+            self.timers.set(Timer::Handshake, Some(deadline.max(self.now + self.options.timeouts.probe)));
+        }
         let row = step(self.handshake.state, input);
         self.handshake.state = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
@@ -108,11 +117,8 @@ impl Session {
     fn handshake_effect(&mut self, effect: Effect) {
         match effect {
             Effect::SendDiscover => {
-                let version = match self.options.eras {
-                    Eras::ModernOnly(version) => version,
-                    Eras::Auto | Eras::LegacyFirst | Eras::LegacyOnly => ProtocolVersion::NEWEST_MODERN,
-                };
-                self.send_discover(version);
+                let pinned = self.options.eras.pinned();
+                self.send_discover(pinned.unwrap_or(ProtocolVersion::NEWEST_MODERN));
             }
             Effect::SendDiscoverNamed => {
                 let named = self.handshake.named.take();
@@ -141,7 +147,10 @@ impl Session {
             }
             Effect::ArmProbe => {
                 self.handshake.probed_at = self.now;
-                self.timers.set(Timer::Probe, Some(self.now + self.options.timeouts.probe));
+                // One that was modern before is waited for longer: silence is more likely a slow start.
+                let modern = self.verdict.is_some_and(|verdict| verdict.era() == Era::Modern);
+                let wait = self.options.timeouts.probe.saturating_mul(if modern { SLOW_PROBE } else { 1 });
+                self.timers.set(Timer::Probe, Some(self.now + wait));
             }
             Effect::DisarmProbe => self.timers.set(Timer::Probe, None),
             Effect::KeepEvidence => self.handshake.evidence = self.handshake.candidate.take(),
@@ -174,6 +183,7 @@ impl Session {
         let Some(server) = server else { return };
         self.timers.set(Timer::Handshake, None);
         self.timers.set(Timer::Probe, None);
+        self.skip_probe &= server.era() == Era::Legacy;
         let offered = self.handshake.offered.filter(|offered| offered.era() == server.era());
         self.verdict = Some(EraVerdict { version: offered.unwrap_or(server.version), probe_closes: self.skip_probe });
         if self.skip_probe {
@@ -184,6 +194,7 @@ impl Session {
         self.server = Some(server);
         // A request that is still open here was overtaken: a probe by `initialize`, or the other way round.
         self.requests.abandon_engine();
+        self.timers.set(Timer::Discovery, Some(self.now + self.options.timeouts.discovery));
         if era == Era::Modern {
             self.established();
         }
@@ -234,6 +245,8 @@ impl Session {
     }
 
     fn handshake_failed(&mut self, failure: Failure) {
+        // A close that had another reason must not keep the probe away for good.
+        self.skip_probe = self.verdict.is_some_and(|verdict| verdict.probe_closes);
         let server = &self.options.server;
         let words = self.handshake.words.as_deref().unwrap_or("it did not say why");
         let offered = self.handshake.offered.map_or("no version", ProtocolVersion::as_str);
@@ -274,7 +287,7 @@ impl Session {
         let bounds = [
             (Timer::Open, timeouts.open, latest),
             (Timer::Handshake, timeouts.handshake, latest),
-            (Timer::Probe, timeouts.probe, self.handshake.probed_at + timeouts.probe.saturating_mul(3)),
+            (Timer::Probe, timeouts.probe, self.handshake.probed_at + timeouts.probe.saturating_mul(SLOW_PROBE)),
         ];
         for (timer, wait, latest) in bounds {
             if let Some(at) = self.timers.get(timer) {

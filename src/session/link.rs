@@ -7,15 +7,16 @@ use super::{
     Action, Cause, Event, Failure, FailureKind, Misuse, Next, Open, OpenFailure, Outcome, Session, Shut, Transport,
 };
 use crate::Time;
-use crate::machine::handshake::Input as HandshakeInput;
+use crate::machine::handshake::{Input as HandshakeInput, State as HandshakeState};
 use crate::machine::{QuirkKind, Verdict, ladder, link};
 
 impl Session {
-    pub(super) fn command(&mut self, input: link::Input, misuse: Misuse) -> Result<(), Misuse> {
+    pub(super) fn command(&mut self, now: Time, input: link::Input, misuse: Misuse) -> Result<(), Misuse> {
         if link::step(self.link, input).verdict == Verdict::Misuse {
             self.check_open()?;
             return Err(misuse);
         }
+        self.advance(now);
         if input == link::Input::Close {
             self.failure = None;
             self.end_connection();
@@ -58,7 +59,10 @@ impl Session {
     pub(super) fn ladder_step(&mut self, input: ladder::Input) {
         let row = ladder::step(self.ladder, input);
         self.ladder = row.next;
-        if let Verdict::Quirk(kind) = row.verdict {
+        // A transport that never opened had no input to mind.
+        if let Verdict::Quirk(kind) = row.verdict
+            && self.handshake.state != HandshakeState::Idle
+        {
             let detail = format!("still there {:?} after its input was closed", self.options.timeouts.grace);
             self.quirk(kind, None, None, detail);
         }
@@ -115,7 +119,7 @@ impl Session {
                 }
             }
             link::State::Ready if kind == FailureKind::Closed => self.lose(kind, message, true),
-            link::State::Draining | link::State::Closing => {
+            link::State::Draining | link::State::Retiring | link::State::Closing => {
                 self.drop_output();
                 self.ladder_step(ladder::Input::Exited);
             }
@@ -136,6 +140,7 @@ impl Session {
             | link::State::Idle
             | link::State::Opening
             | link::State::Draining
+            | link::State::Retiring
             | link::State::Waiting
             | link::State::Parked
             | link::State::Closing
@@ -147,16 +152,18 @@ impl Session {
     pub(super) fn lose(&mut self, kind: FailureKind, message: Box<str>, gone: bool) {
         let failure = Failure { kind, message };
         let interval = self.options.keepalive.unwrap_or_default().interval;
-        let proven = self.proven || self.ready_since.is_some_and(|since| self.now.since(since) >= interval);
+        let outlived = self.ready_since.is_some_and(|since| self.now.since(since) >= interval);
+        let proven = core::mem::take(&mut self.proven) || outlived;
         self.losses = if proven { 1 } else { self.losses.saturating_add(1) };
-        let input = match self.options.reconnect {
-            None if gone => link::Input::LostForGood,
-            None => link::Input::Failed,
-            Some(_) if !gone && !self.was_ready => link::Input::Failed,
-            Some(_) if !gone => link::Input::Unresponsive,
-            Some(_) if kind == FailureKind::Spawn => link::Input::Exhausted,
-            Some(reconnect) if self.losses > reconnect.budget => link::Input::Exhausted,
-            Some(_) => link::Input::Lost,
+        let exhausted = self.options.reconnect.is_some_and(|reconnect| self.losses > reconnect.budget);
+        let input = match (self.options.reconnect, gone) {
+            (None, true) => link::Input::LostForGood,
+            (None, false) => link::Input::Failed,
+            (Some(_), false) if !self.was_ready => link::Input::Failed,
+            (Some(_), false) if exhausted => link::Input::Hopeless,
+            (Some(_), false) => link::Input::Unresponsive,
+            (Some(_), true) if exhausted || kind == FailureKind::Spawn => link::Input::Exhausted,
+            (Some(_), true) => link::Input::Lost,
         };
         if gone {
             self.drop_output();
@@ -168,6 +175,7 @@ impl Session {
         self.link_step(input);
         let next = match self.link {
             link::State::Waiting | link::State::Draining => Next::Reopen { at: self.timers.get(Timer::Reopen) },
+            link::State::Retiring => Next::Parked { until: self.now + self.options.reconnect.unwrap_or_default().park },
             link::State::Parked => Next::Parked { until: self.timers.get(Timer::Reopen).unwrap_or(self.now) },
             link::State::Closing
             | link::State::Closed
@@ -186,6 +194,7 @@ impl Session {
 
     fn open_transport(&mut self) {
         self.timers.clear();
+        self.handshake = super::handshake::Handshake::default();
         self.epoch = self.epoch.saturating_add(1);
         self.handshake.opened_at = self.now;
         self.timers.set(Timer::Open, Some(self.now + self.options.timeouts.open));
@@ -193,6 +202,7 @@ impl Session {
     }
 
     fn announce(&mut self) {
+        self.timers.set(Timer::Discovery, None);
         self.failure = None;
         self.was_ready = true;
         self.proven = false;

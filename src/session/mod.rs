@@ -70,6 +70,7 @@ pub enum Transport<'a> {
 
 /// In which way a transport did not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OpenFailure {
     /// The command cannot be started, which trying again does not mend.
     Spawn,
@@ -158,7 +159,7 @@ impl Session {
             epoch: 0,
             losses: 0,
             verdict: options.verdict,
-            skip_probe: false,
+            skip_probe: options.verdict.is_some_and(|verdict| verdict.probe_closes),
             was_ready: false,
             ready_since: None,
             proven: false,
@@ -173,8 +174,7 @@ impl Session {
     /// # Errors
     /// [`Misuse::AlreadyOpen`], [`Misuse::Closed`].
     pub fn open(&mut self, now: Time) -> Result<(), Misuse> {
-        self.advance(now);
-        self.command(link_machine::Input::Open, Misuse::AlreadyOpen)
+        self.command(now, link_machine::Input::Open, Misuse::AlreadyOpen)
     }
 
     /// Asks for the end: requests end at once, then the transport is shut, step by step.
@@ -182,8 +182,7 @@ impl Session {
     /// # Errors
     /// [`Misuse::Closed`].
     pub fn close(&mut self, now: Time) -> Result<(), Misuse> {
-        self.advance(now);
-        self.command(link_machine::Input::Close, Misuse::Closed)
+        self.command(now, link_machine::Input::Close, Misuse::Closed)
     }
 
     /// Makes a request, as soon as the session is ready.
@@ -283,10 +282,13 @@ impl Session {
     /// Takes that time went by. A call too many, or too early, does nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         self.advance(now);
-        while let Some(timer) = self.timers.take_due(self.now) {
-            self.fire(timer);
+        // Each once: where time is at its end, whatever is armed anew is due at once.
+        for timer in Timer::ALL {
+            if self.timers.take_due(timer, self.now) {
+                self.fire(timer);
+            }
         }
-        while let Some(id) = self.requests.expired(self.now) {
+        for id in self.requests.expired(self.now) {
             self.expire(id);
         }
         self.expire_asks();
@@ -294,6 +296,7 @@ impl Session {
     }
 
     /// The next thing to do, if there is any. It only takes it from a queue.
+    #[must_use = "what it says has to be done"]
     pub fn poll(&mut self) -> Option<Action> {
         let action = self.out.pop_front()?;
         match &action {
@@ -323,9 +326,9 @@ impl Session {
         self.link == link_machine::State::Ready
     }
 
-    /// Whether the session came to its end.
+    /// Whether the session came to its end, and all of it was polled.
     pub fn is_closed(&self) -> bool {
-        self.link == link_machine::State::Closed
+        self.link == link_machine::State::Closed && self.out.is_empty()
     }
 
     /// What the server said of itself, as soon as the handshake is done; on reconnects, what it said last.
@@ -342,6 +345,11 @@ impl Session {
     pub fn family(&self, family: Family) -> FamilyReport {
         let slot = self.families.get(family);
         FamilyReport { status: slot.status, pages: slot.pages, stale: slot.stale, fresh_until: slot.fresh_until }
+    }
+
+    /// What went wrong with a family's list last, in the server's words where it had any.
+    pub fn list_error(&self, family: Family) -> Option<&str> {
+        self.families.get(family).words.as_deref()
     }
 
     /// The server's deviations so far, in the order in which they were seen.
@@ -382,6 +390,7 @@ impl Session {
             | link_machine::State::Connecting
             | link_machine::State::Ready
             | link_machine::State::Draining
+            | link_machine::State::Retiring
             | link_machine::State::Waiting
             | link_machine::State::Parked => Ok(()),
         }
@@ -393,7 +402,8 @@ impl Session {
         let missing = self.server.as_ref()?.has(capability) == Some(false);
         // A family that was listed all the same is there, whatever the server declares.
         let listed = Family::ALL.into_iter().any(|family| {
-            family.capability() == capability && self.families.get(family).status == FamilyStatus::Listed
+            let status = self.families.get(family).status;
+            family.capability() == capability && matches!(status, FamilyStatus::Listed | FamilyStatus::Partial)
         });
         (missing && !listed).then_some(capability)
     }
@@ -411,11 +421,12 @@ impl Session {
 
     /// Records a deviation, once for its kind and method.
     fn quirk(&mut self, kind: QuirkKind, family: Option<Family>, method: Option<&str>, detail: impl Into<Box<str>>) {
-        let known = self.quirks.iter().any(|quirk| quirk.kind == kind && quirk.method.as_deref() == method);
+        let (detail, method) = (detail.into(), method.map(classify::excerpt));
+        let known = self.quirks.iter().any(|quirk| quirk.kind == kind && quirk.method.as_deref() == method.as_deref());
         if known || self.quirks.len() >= self.options.limits.quirks {
             return;
         }
-        let quirk = Quirk { kind, family, method: method.map(Box::from), detail: detail.into() };
+        let quirk = Quirk { kind, family, method: method.map(Box::from), detail: classify::excerpt(&detail).into() };
         self.quirks.push(quirk.clone());
         self.event(Event::Quirk(quirk));
     }
@@ -485,6 +496,7 @@ impl Session {
             Timer::Open => self.open_timed_out(),
             Timer::Probe => self.handshake_step(crate::machine::handshake::Input::ProbeTimeout),
             Timer::Handshake => self.handshake_step(crate::machine::handshake::Input::Deadline),
+            Timer::Discovery => self.discovery_timed_out(),
             Timer::Reopen => self.link_step(link_machine::Input::Timer),
             Timer::Keepalive => self.keepalive_fired(),
             Timer::Grace => self.ladder_step(ladder::Input::Timer),

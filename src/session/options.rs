@@ -60,6 +60,7 @@ impl Options {
 
 /// Which eras are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Eras {
     /// `server/discover` first, then `initialize` (specification 2026-07-28, "stdio", Backward Compatibility).
     #[default]
@@ -68,11 +69,23 @@ pub enum Eras {
     LegacyFirst,
     /// `initialize` only.
     LegacyOnly,
-    /// Only the modern era, and only this version of it.
+    /// Only the modern era, and only this version of it; the newest, where this is none of it.
     ModernOnly(ProtocolVersion),
 }
 
-/// Which era a server turned out to have: worth saving, since it spares the probe.
+impl Eras {
+    /// The only version that will do, where there is one.
+    pub(super) fn pinned(self) -> Option<ProtocolVersion> {
+        match self {
+            Self::ModernOnly(version) if version.era() == Era::Modern => Some(version),
+            Self::ModernOnly(_) => Some(ProtocolVersion::NEWEST_MODERN),
+            Self::Auto | Self::LegacyFirst | Self::LegacyOnly => None,
+        }
+    }
+}
+
+/// Which era a server turned out to have: worth saving, since it spares a legacy server the probe, and a modern one
+/// that starts slowly being taken for legacy.
 ///
 /// "Clients MAY persist it across restarts of the same server configuration, re-probing if the cached
 /// assumption later fails" (specification 2026-07-28, "Versioning and Compatibility").
@@ -155,6 +168,7 @@ pub struct Tolerance {
 
 /// What an error in the answer to a list costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ListErrors {
     /// The session fails.
     #[default]
@@ -175,6 +189,8 @@ pub struct Timeouts {
     pub handshake: Duration,
     /// How far signs of life can extend `open` and `handshake`. 10 min.
     pub handshake_max: Duration,
+    /// From the end of the handshake to the end of discovery; lists that are not done by then have failed. 5 min.
+    pub discovery: Duration,
     /// From the wish for a request to its end, time in the queue included, where the request does not say. 60 s.
     pub request: Duration,
     /// How far progress can extend that, where the request does not say. 10 min.
@@ -198,6 +214,7 @@ impl Default for Timeouts {
             probe: Duration::from_secs(5),
             handshake: Duration::from_secs(60),
             handshake_max: Duration::from_secs(600),
+            discovery: Duration::from_secs(300),
             request: Duration::from_secs(60),
             request_max: Duration::from_secs(600),
             progress_interval: Duration::from_millis(100),

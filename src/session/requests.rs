@@ -295,6 +295,14 @@ impl Requests {
         Some(open)
     }
 
+    /// Gives up the list of a family that is open.
+    pub(super) fn abandon_list(&mut self, family: Family) {
+        let is_it = |open: &Open| matches!(open.purpose, Purpose::List(listed) if listed == family);
+        if let Some(id) = self.open.iter().find(|(_, open)| is_it(open)).map(|(id, _)| *id) {
+            self.abandon(id);
+        }
+    }
+
     /// Gives up the engine's own requests that are open.
     pub(super) fn abandon_engine(&mut self) {
         let engine = self.open.iter().filter(|(_, open)| !matches!(open.purpose, Purpose::Call(_)));
@@ -312,8 +320,9 @@ impl Requests {
         self.deadlines.first().map(|(time, _)| *time)
     }
 
-    pub(super) fn expired(&self, now: Time) -> Option<u64> {
-        self.deadlines.first().filter(|(time, _)| *time <= now).map(|(_, id)| *id)
+    /// The requests whose time is over, in the order in which it ended.
+    pub(super) fn expired(&self, now: Time) -> Vec<u64> {
+        self.deadlines.iter().take_while(|(time, _)| *time <= now).map(|(_, id)| *id).collect()
     }
 
     /// The next request to write, where the bound and the state of the session allow one. Without `parallel`, a
@@ -375,13 +384,13 @@ impl Requests {
             ResponseId::Loose(id) => (id, Match::Loose),
             ResponseId::Absent | ResponseId::Foreign => return self.without_id(is_error),
         };
-        if self.open.get(&id).is_some_and(|open| open.phase != Phase::Queued) {
+        if self.open.get(&id).is_some_and(|open| open.phase == Phase::Handed) {
             return matched(id);
         }
         if self.abandoned.remove(&id) {
             return Match::Late;
         }
-        if id < self.first_id || id > self.last_id {
+        if id < self.first_id.max(1) || id > self.last_id {
             return self.without_id(is_error);
         }
         Match::Unknown
@@ -391,7 +400,7 @@ impl Requests {
         if !is_error {
             return Match::Unknown;
         }
-        let mut sent = self.open.iter().filter(|(_, open)| open.phase != Phase::Queued);
+        let mut sent = self.open.iter().filter(|(_, open)| open.phase == Phase::Handed);
         match (sent.next(), sent.next()) {
             (Some((id, _)), None) => Match::Only(*id),
             (Some(_), Some(_)) | (None, _) => Match::NoId,

@@ -10,6 +10,8 @@ pub(super) enum Timer {
     Probe,
     /// The handshake does not end.
     Handshake,
+    /// The discovery does not end.
+    Discovery,
     /// The wait before the transport is opened again.
     Reopen,
     /// The next keepalive probe, or its answer.
@@ -21,10 +23,11 @@ pub(super) enum Timer {
 }
 
 impl Timer {
-    const ALL: [Self; Timers::COUNT] = [
+    pub(super) const ALL: [Self; Timers::COUNT] = [
         Self::Open,
         Self::Probe,
         Self::Handshake,
+        Self::Discovery,
         Self::Reopen,
         Self::Keepalive,
         Self::Grace,
@@ -39,7 +42,7 @@ impl Timer {
 pub(super) struct Timers([Option<Time>; Self::COUNT]);
 
 impl Timers {
-    const COUNT: usize = 10;
+    const COUNT: usize = 11;
 
     pub(super) fn set(&mut self, timer: Timer, at: Option<Time>) {
         for (slot, which) in self.0.iter_mut().zip(Timer::ALL) {
@@ -57,15 +60,13 @@ impl Timers {
         self.0.iter().flatten().min().copied()
     }
 
-    /// Takes a timer that is due.
-    pub(super) fn take_due(&mut self, now: Time) -> Option<Timer> {
-        for (slot, which) in self.0.iter_mut().zip(Timer::ALL) {
-            if slot.is_some_and(|at| at <= now) {
-                *slot = None;
-                return Some(which);
-            }
+    /// Takes a timer, if it is due.
+    pub(super) fn take_due(&mut self, timer: Timer, now: Time) -> bool {
+        let due = self.get(timer).is_some_and(|at| at <= now);
+        if due {
+            self.set(timer, None);
         }
-        None
+        due
     }
 
     pub(super) fn clear(&mut self) {
