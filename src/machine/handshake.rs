@@ -29,8 +29,10 @@ alphabet! {
         InitializingAfterProbe,
         /// `initialize` was sent after a probe that was not answered.
         InitializingBlind,
-        /// As blind, and then the probe's answer came: the server is modern.
+        /// As blind, and then the probe's answer came: the server is modern, and said what it is.
         InitializingBacked,
+        /// As blind, and then the probe was refused as only modern servers refuse.
+        InitializingWarned,
         /// Done: a session opened by `initialize`.
         Legacy,
         /// Done: metadata on every request.
@@ -71,6 +73,8 @@ alphabet! {
         ProbeTimeout,
         /// The probe's answer comes after all, and is a modern server's.
         LateModern,
+        /// The probe's answer comes after all, and is an error that only modern servers give.
+        LateModernError,
         /// The probe's answer comes after all, and is no modern server's.
         LateOther,
         /// `initialize` was answered with a version that both sides speak.
@@ -169,6 +173,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::NotModern
             | Input::ProbeTimeout
             | Input::LateModern
+            | Input::LateModernError
             | Input::LateOther
             | Input::Accepted
             | Input::VersionUnknown
@@ -196,6 +201,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::StartLegacy
             | Input::StartAgain
             | Input::LateModern
+            | Input::LateModernError
             | Input::LateOther
             | Input::Accepted
             | Input::VersionUnknown
@@ -221,6 +227,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::StartAgain
             | Input::ProbeTimeout
             | Input::LateModern
+            | Input::LateModernError
             | Input::LateOther
             | Input::Accepted
             | Input::VersionUnknown
@@ -246,6 +253,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
                 refused_by_modern: EXCLUDED,
                 closed: R::advance(State::Failed, &[Fail(Failure::Closed)]),
                 late_modern: R::ignore(state),
+                late_modern_error: R::ignore(state),
                 late_other: R::ignore(state),
             },
         ),
@@ -257,6 +265,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
                 refused_by_modern: R::advance(State::ProbingLast, &[SendDiscover]),
                 closed: R::advance(State::Failed, &[Fail(Failure::Closed)]),
                 late_modern: R::ignore(state),
+                late_modern_error: R::ignore(state),
                 late_other: R::ignore(state),
             },
         ),
@@ -268,6 +277,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
                 refused_by_modern: R::advance(State::ProbingLast, &[SendDiscover]),
                 closed: R::advance(State::Failed, &[Fail(Failure::Closed)]),
                 late_modern: R::ignore(state),
+                late_modern_error: R::ignore(state),
                 late_other: R::ignore(state),
             },
         ),
@@ -279,6 +289,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
                 refused_by_modern: R::advance(State::ProbingLast, &[SendDiscover]),
                 closed: R::advance(State::Reopening, &[Reopen]),
                 late_modern: R::ignore(state),
+                late_modern_error: R::ignore(state),
                 late_other: R::ignore(state),
             },
         ),
@@ -290,7 +301,20 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
                 refused_by_modern: R::advance(State::ProbingLast, &[SendDiscover]),
                 closed: R::advance(State::Reopening, &[Reopen]),
                 late_modern: R::quirk(QuirkKind::ProbeLate, State::InitializingBacked, &[KeepEvidence]),
+                late_modern_error: R::quirk(QuirkKind::ProbeLate, State::InitializingWarned, &[]),
                 late_other: R::quirk(QuirkKind::ProbeLate, State::InitializingAfterProbe, &[]),
+            },
+        ),
+        State::InitializingWarned => initializing(
+            state,
+            input,
+            Exits {
+                refused: R::advance(State::ProbingLast, &[SendDiscover]),
+                refused_by_modern: R::advance(State::ProbingLast, &[SendDiscover]),
+                closed: R::advance(State::Reopening, &[Reopen]),
+                late_modern: R::ignore(state),
+                late_modern_error: R::ignore(state),
+                late_other: R::ignore(state),
             },
         ),
         State::InitializingBacked => match input {
@@ -316,6 +340,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::NotModern
             | Input::ProbeTimeout
             | Input::LateModern
+            | Input::LateModernError
             | Input::LateOther => R::ignore(state),
         },
         State::Legacy | State::Modern | State::Reopening | State::Failed => match input {
@@ -332,6 +357,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::NotModern
             | Input::ProbeTimeout
             | Input::LateModern
+            | Input::LateModernError
             | Input::LateOther
             | Input::Accepted
             | Input::VersionUnknown
@@ -367,6 +393,7 @@ const fn pinned(state: State, input: Input, offered: R, legacy: R) -> R {
         | Input::StartAgain
         | Input::ProbeTimeout
         | Input::LateModern
+        | Input::LateModernError
         | Input::LateOther
         | Input::Accepted
         | Input::VersionUnknown
@@ -385,6 +412,7 @@ struct Exits {
     refused_by_modern: R,
     closed: R,
     late_modern: R,
+    late_modern_error: R,
     late_other: R,
 }
 
@@ -400,6 +428,7 @@ const fn initializing(state: State, input: Input, exits: Exits) -> R {
         Input::RefusedByModern => exits.refused_by_modern,
         Input::TransportClosed => exits.closed,
         Input::LateModern => exits.late_modern,
+        Input::LateModernError => exits.late_modern_error,
         Input::LateOther => exits.late_other,
         Input::StartProbe
         | Input::StartModern

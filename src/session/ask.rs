@@ -55,7 +55,7 @@ impl Session {
     /// Takes a request of the server's. In the legacy era each is answered, and at once where the embedder has
     /// nothing to say to it.
     pub(super) fn asked(&mut self, id: PeerId, method: Cow<'_, str>, params: Option<&RawValue>) {
-        if self.handshake.state == handshake::State::Modern {
+        if self.handshake.state == handshake::State::Modern || self.options.eras.pinned().is_some() {
             let detail = format!("a request (id {}), of which revision 2026-07-28 has none", id.get());
             self.quirk(QuirkKind::ServerRequest, None, Some(&method), detail);
             return;

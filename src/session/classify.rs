@@ -252,6 +252,7 @@ impl Session {
         self.handshake_step(match (late, input) {
             (false, input) => input,
             (true, Input::ModernFound) => Input::LateModern,
+            (true, Input::VersionOffered | Input::ModernError) => Input::LateModernError,
             (true, _) => Input::LateOther,
         });
     }
@@ -365,9 +366,10 @@ impl Session {
         let names_capability = ["capabilit", "elicitation", "sampling", "roots", "extensions", "experimental"]
             .iter()
             .any(|word| message.contains(word));
-        if message.contains("version") && older {
+        let names_version = message.contains("version");
+        if names_version && older {
             Input::VersionRefused
-        } else if !bare && (names_capability || invalid) {
+        } else if !bare && (names_capability || (invalid && !names_version)) {
             Input::CapabilitiesRefused
         } else if invalid && older {
             Input::VersionRefused

@@ -6,6 +6,7 @@ use super::requests::Purpose;
 use super::timers::Timer;
 use super::{EraVerdict, Eras, FailureKind, Server, Session};
 use crate::Time;
+use crate::jsonrpc::Json;
 use crate::machine::handshake::{Effect, Failure, Input, State, step};
 use crate::machine::{QuirkKind, Verdict, link};
 use crate::protocol::{Era, ProtocolVersion, method};
@@ -89,7 +90,7 @@ impl Session {
         let input = match self.options.eras {
             Eras::ModernOnly(_) => Input::StartModern,
             Eras::LegacyOnly => Input::StartLegacy,
-            Eras::Auto | Eras::LegacyFirst if self.skip_probe => Input::StartAgain,
+            Eras::Auto | Eras::LegacyFirst if self.reopened => Input::StartAgain,
             Eras::LegacyFirst => Input::StartLegacyFirst,
             Eras::Auto if legacy => Input::StartLegacyFirst,
             Eras::Auto => Input::StartProbe,
@@ -183,10 +184,13 @@ impl Session {
         let Some(server) = server else { return };
         self.timers.set(Timer::Handshake, None);
         self.timers.set(Timer::Probe, None);
-        self.skip_probe &= server.era() == Era::Legacy;
+        let reopened = core::mem::take(&mut self.reopened) && server.era() == Era::Legacy;
+        // One that was known to close on the probe was not probed, so it is known still.
+        let unprobed = self.verdict.is_some_and(|verdict| verdict.probe_closes) && server.era() == Era::Legacy;
         let offered = self.handshake.offered.filter(|offered| offered.era() == server.era());
-        self.verdict = Some(EraVerdict { version: offered.unwrap_or(server.version), probe_closes: self.skip_probe });
-        if self.skip_probe {
+        self.verdict =
+            Some(EraVerdict { version: offered.unwrap_or(server.version), probe_closes: reopened || unprobed });
+        if reopened {
             self.probe_closed_quirk();
         }
         self.shape_quirks(&server);
@@ -212,9 +216,15 @@ impl Session {
         if server.capabilities.is_none() {
             let detail = "the answer has no `capabilities`; every family is asked";
             self.quirk(QuirkKind::InitializeShape, None, Some(method), detail);
-        } else if server.era() == Era::Legacy && server.name.is_none() {
-            let detail = "the answer has no `serverInfo` with a name";
+        }
+        let answer = Json::from(&*server.raw);
+        let odd_instructions = server.instructions.is_none() && answer.member("instructions").is_some();
+        let nameless = server.era() == Era::Legacy && (server.name.is_none() || server.server_version.is_none());
+        if nameless {
+            let detail = "the answer has no `serverInfo` with a name and a version";
             self.quirk(QuirkKind::InitializeShape, None, Some(method), detail);
+        } else if odd_instructions {
+            self.quirk(QuirkKind::InitializeShape, None, Some(method), "`instructions` is no string");
         }
         let mut odd = String::new();
         if let Some(capabilities) = &server.capabilities {
@@ -245,8 +255,6 @@ impl Session {
     }
 
     fn handshake_failed(&mut self, failure: Failure) {
-        // A close that had another reason must not keep the probe away for good.
-        self.skip_probe = self.verdict.is_some_and(|verdict| verdict.probe_closes);
         let server = &self.options.server;
         let words = self.handshake.words.as_deref().unwrap_or("it did not say why");
         let offered = self.handshake.offered.map_or("no version", ProtocolVersion::as_str);
@@ -264,11 +272,13 @@ impl Session {
             }
             Failure::EraExcluded => (
                 FailureKind::HandshakeRejected,
-                format!("{server} speaks only an era that the options exclude (offered {offered}): {words}"),
+                format!("{server} speaks only an era that the options exclude (`{asked}` offered {offered}): {words}"),
             ),
             Failure::UnsupportedVersion => (
                 FailureKind::UnsupportedVersion,
-                format!("{server} and this client have no protocol version in common (offered {offered}): {words}"),
+                format!(
+                    "{server} and this client have no protocol version in common (`{asked}` offered {offered}): {words}"
+                ),
             ),
             Failure::Protocol => {
                 (FailureKind::Protocol, format!("{server} answered `{asked}` with what makes no sense: {words}"))

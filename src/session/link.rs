@@ -151,6 +151,7 @@ impl Session {
     /// The connection is of no use any more; `gone` tells whether its transport is.
     pub(super) fn lose(&mut self, kind: FailureKind, message: Box<str>, gone: bool) {
         let failure = Failure { kind, message };
+        self.reopened = false;
         let interval = self.options.keepalive.unwrap_or_default().interval;
         let outlived = self.ready_since.is_some_and(|since| self.now.since(since) >= interval);
         let proven = core::mem::take(&mut self.proven) || outlived;
@@ -252,7 +253,7 @@ impl Session {
 
     /// The handshake asks for a new transport, for `initialize` without a probe.
     pub(super) fn reopen_without_probe(&mut self) {
-        self.skip_probe = true;
+        self.reopened = true;
         self.end_connection();
         self.link_step(link::Input::Reopen);
     }

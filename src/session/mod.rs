@@ -118,7 +118,8 @@ pub struct Session {
     epoch: u32,
     losses: u32,
     verdict: Option<EraVerdict>,
-    skip_probe: bool,
+    /// The handshake under way follows one that closed on the probe.
+    reopened: bool,
     was_ready: bool,
     ready_since: Option<Time>,
     proven: bool,
@@ -159,7 +160,7 @@ impl Session {
             epoch: 0,
             losses: 0,
             verdict: options.verdict,
-            skip_probe: options.verdict.is_some_and(|verdict| verdict.probe_closes),
+            reopened: false,
             was_ready: false,
             ready_since: None,
             proven: false,

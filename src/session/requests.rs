@@ -235,8 +235,10 @@ const ABANDONED: usize = 1024;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
     last_id: u64,
-    /// The first id of this connection.
+    /// The first id of this connection, beside those carried over.
     first_id: u64,
+    /// The ids of requests that an earlier connection left unsent.
+    carried: BTreeSet<u64>,
     open: BTreeMap<u64, Open>,
     deadlines: BTreeSet<(Time, u64)>,
     engine_queue: VecDeque<u64>,
@@ -390,7 +392,8 @@ impl Requests {
         if self.abandoned.remove(&id) {
             return Match::Late;
         }
-        if id < self.first_id.max(1) || id > self.last_id {
+        let of_this_connection = id >= self.first_id.max(1) && id <= self.last_id || self.carried.contains(&id);
+        if !of_this_connection {
             return self.without_id(is_error);
         }
         Match::Unknown
@@ -432,6 +435,7 @@ impl Requests {
             }
         }
         self.engine_queue.clear();
+        self.carried = waiting.iter().copied().collect();
         self.call_queue = waiting;
         self.in_flight = lost.len();
         self.abandoned.clear();
