@@ -1,0 +1,247 @@
+//! What went wrong once.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Host, Server, legacy, options};
+use mcp_proto::{
+    Eras, Event, Misuse, Next, OpenFailure, Options, Outcome, ProtocolVersion, QuirkKind, Reconnect, Request, Time,
+    Transport,
+};
+use serde_json::{Value, json};
+
+fn reconnecting() -> Options {
+    let mut options = options();
+    options.reconnect = Some(Reconnect::default());
+    options
+}
+
+fn parked(host: &Host) -> bool {
+    host.events.iter().any(|event| matches!(event, Event::Down { next: Next::Parked { .. }, .. }))
+}
+
+fn answer(host: &mut Host, result: Value) {
+    let id = host.take_one()["id"].clone();
+    host.receive(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+}
+
+fn refuse(host: &mut Host, error: Value) {
+    let id = host.take_one()["id"].clone();
+    host.receive(json!({"jsonrpc": "2.0", "id": id, "error": error}));
+}
+
+fn modern_alone() -> Value {
+    json!({"code": -32022, "message": "Unsupported protocol version", "data": {"supported": ["2026-07-28"]}})
+}
+
+/// Saturated deadlines are always due, and so is whatever firing them arms.
+#[test]
+fn the_end_of_time_comes_once_a_call() {
+    let mut host = Host::connect(reconnecting(), &mut Server::modern(json!({})));
+    host.close_transport();
+    for _ in 0..10 {
+        host.session.handle_timeout(Time::from_micros(u64::MAX));
+        host.collect();
+    }
+    assert!(host.opens < 20);
+}
+
+#[test]
+fn timeouts_of_nothing_fire_once_a_call() {
+    let mut options = reconnecting();
+    (options.timeouts.open, options.timeouts.grace) = (Duration::ZERO, Duration::ZERO);
+    options.reconnect.as_mut().unwrap().initial = Duration::ZERO;
+    let mut host = Host::connect(options, &mut Server::modern(json!({})));
+    host.close_transport();
+    host.session.handle_timeout(host.now);
+    host.collect();
+    assert_eq!(host.opens, 2);
+}
+
+#[test]
+fn what_one_connection_proved_does_not_feed_the_budget_for_ever() {
+    let mut host = Host::connect(reconnecting(), &mut Server::modern(json!({})));
+    host.session.request(host.now, Request::new("x/y")).unwrap();
+    host.collect();
+    answer(&mut host, json!({}));
+    host.close_transport();
+    for _ in 0..10 {
+        host.wait(Duration::from_secs(60));
+        host.transport(Transport::OpenFailed { how: OpenFailure::Connect, why: "refused" });
+    }
+    assert!(parked(&host));
+}
+
+#[test]
+fn handshakes_that_are_never_answered_use_up_the_budget() {
+    let mut host = Host::connect(reconnecting(), &mut Server::modern(json!({})));
+    host.close_transport();
+    for _ in 0..10 {
+        host.wait(Duration::from_secs(60));
+        host.transport(Transport::Opened);
+        host.wait(Duration::from_secs(100));
+        host.close_transport();
+    }
+    assert!(parked(&host), "{} transports were opened", host.opens);
+}
+
+#[test]
+fn a_modern_server_that_crashed_on_a_probe_once_is_found_again() {
+    let mut host = Host::open(options());
+    host.take_sent();
+    host.close_transport();
+    host.transport(Transport::Opened);
+    refuse(&mut host, modern_alone());
+    assert_eq!(host.take_methods(), ["server/discover"]);
+}
+
+#[test]
+fn a_refusal_changes_no_clock() {
+    let mut host = Host::open(options());
+    host.take_sent();
+    assert_eq!(host.session.open(Time::from_millis(6000)), Err(Misuse::AlreadyOpen));
+    host.session.handle_timeout(Time::ZERO);
+    host.collect();
+    assert!(host.take_sent().is_empty());
+}
+
+#[test]
+fn a_list_that_a_guard_cut_is_there_all_the_same() {
+    let mut options = legacy();
+    options.tolerance.ask_anyway = true;
+    options.limits.pages = 1;
+    let mut list = common::tools(&["a"]);
+    list["nextCursor"] = json!("more");
+    let mut host = Host::connect(options, &mut Server::legacy(json!({})).result("tools/list", list));
+    assert!(host.session.request(host.now, Request::call_tool("a", None)).is_ok());
+}
+
+#[test]
+fn what_the_server_refused_to_be_told_of_is_not_offered() {
+    let mut options = legacy();
+    options.capabilities.elicitation = true;
+    let mut host = Host::open(options);
+    refuse(&mut host, json!({"code": -32602, "message": "unknown capability elicitation"}));
+    answer(&mut host, json!({"protocolVersion": "2025-11-25", "capabilities": {}}));
+    host.take_sent();
+    host.receive(json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {}}));
+    assert_eq!(host.take_one()["error"]["code"], -32601);
+}
+
+#[test]
+fn a_transport_that_never_opened_has_no_exit_to_miss() {
+    let mut host = Host::new(options());
+    host.session.open(host.now).unwrap();
+    host.wait(Duration::from_secs(120));
+    assert!(host.session.is_closed() && host.quirks().is_empty());
+}
+
+#[test]
+fn a_server_that_refused_initialize_and_then_names_a_version_is_offered_it() {
+    let mut options = options();
+    options.eras = Eras::LegacyFirst;
+    let mut host = Host::open(options);
+    refuse(&mut host, json!({"code": -32000, "message": "bad request"}));
+    answer(&mut host, json!({"supportedVersions": ["2025-06-18"], "capabilities": {}}));
+    let initialize = host.take_one();
+    assert_eq!(initialize["params"]["protocolVersion"], "2025-06-18");
+}
+
+#[test]
+fn a_probe_answered_without_a_list_of_versions_is_no_modern_server() {
+    for versions in [json!(null), json!("2026-07-28"), json!({})] {
+        let mut host = Host::open(options());
+        answer(&mut host, json!({"supportedVersions": versions}));
+        assert_eq!(host.take_methods(), ["initialize"]);
+    }
+}
+
+#[test]
+fn waking_up_leaves_initialize_its_time() {
+    let mut host = Host::open(options());
+    host.session.handle_timeout(Time::from_millis(3_600_000));
+    host.collect();
+    assert_eq!(host.failure(), None);
+    assert_eq!(host.take_methods(), ["server/discover", "initialize"]);
+}
+
+#[test]
+fn a_batch_before_any_version_is_known_is_one_too_many() {
+    let mut host = Host::open(options());
+    let id = host.take_one()["id"].clone();
+    let result = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
+    host.receive(json!([{"jsonrpc": "2.0", "id": id, "result": result}]));
+    assert!(host.is_ready());
+    assert_eq!(host.quirks(), [QuirkKind::Batch]);
+}
+
+#[test]
+fn quirks_keep_an_excerpt_of_what_they_quote() {
+    let mut host = Host::connect(options(), &mut Server::modern(json!({})));
+    let long = "m".repeat(1 << 20);
+    for index in 0..20 {
+        host.receive(json!({"jsonrpc": "2.0", "id": 1, "method": format!("{index}{long}")}));
+    }
+    let kept: usize =
+        host.session.quirks().iter().map(|q| q.detail.len() + q.method.as_ref().map_or(0, |m| m.len())).sum();
+    assert!(kept < 20_000, "{kept} bytes");
+}
+
+#[test]
+fn what_waits_to_be_polled_is_bounded_by_bytes_too() {
+    let mut options = options();
+    options.limits.output_bytes = 1 << 20;
+    let mut host = Host::connect(options, &mut Server::modern(json!({})));
+    let told = json!({"jsonrpc": "2.0", "method": "m".repeat(1 << 20)}).to_string();
+    for _ in 0..64 {
+        host.session.handle_message(host.now, told.as_bytes());
+    }
+    assert!(host.session.stats().left_out >= 62);
+}
+
+#[test]
+fn an_error_for_everybody_ends_no_request_that_was_not_polled() {
+    let mut host = Host::connect(options(), &mut Server::modern(json!({})));
+    let request = host.session.request(host.now, Request::new("x/y")).unwrap();
+    host.session
+        .handle_message(host.now, br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}"#);
+    host.collect();
+    answer(&mut host, json!({}));
+    assert!(matches!(host.result_of(request), Outcome::Result(_)));
+}
+
+#[test]
+fn the_end_is_not_over_before_it_was_polled() {
+    let mut host = Host::connect(options(), &mut Server::modern(json!({})));
+    host.session.request(host.now, Request::new("x/y")).unwrap();
+    host.session.handle_transport(host.now, Transport::Closed { why: "crash" });
+    assert!(!host.session.is_closed());
+    host.collect();
+    assert!(host.session.is_closed());
+    assert!(matches!(host.events.last(), Some(Event::Closed { .. })));
+}
+
+#[test]
+fn only_the_modern_era_is_asked_for_in_a_version_of_it() {
+    let mut options = options();
+    options.eras = Eras::ModernOnly(ProtocolVersion::V2025_06_18);
+    let discover = Host::open(options).take_one();
+    assert_eq!(discover["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+}
+
+#[test]
+fn pages_that_take_for_ever_do_not_keep_a_session_from_its_end() {
+    let mut page = 0;
+    let mut host = Host::open(options());
+    answer(&mut host, json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}));
+    while host.failure().is_none() && page < 100 {
+        page += 1;
+        host.wait(Duration::from_secs(59));
+        if !host.sent.is_empty() && host.failure().is_none() {
+            answer(&mut host, json!({"tools": [], "nextCursor": page.to_string()}));
+        }
+    }
+    assert_eq!(host.failure_kind(), Some(mcp_proto::FailureKind::ListFailed));
+    assert!(page <= 6, "{page} minutes");
+}
