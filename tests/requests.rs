@@ -1,5 +1,17 @@
 //! Requests in both directions, the end of a session, and its return.
 
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::match_wildcard_for_single_variants,
+    clippy::needless_pass_by_value,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a helper may fail as a test may"
+)]
+
 mod common;
 
 use std::time::Duration;
@@ -11,7 +23,6 @@ use mcp_proto::{
     Action, AskId, Cause, Event, FailureKind, Misuse, Next, OpenFailure, Options, Outcome, QuirkKind, Reconnect,
     Request, RequestId, Session, Shut, Time, Transport,
 };
-use proptest::prelude::*;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -880,7 +891,7 @@ fn parked() -> Host {
 #[test]
 fn a_parked_session_tries_again_after_a_long_time() {
     let mut host = parked();
-    let Next::Parked { until } = downs(&host).last().unwrap().1 else { unreachable!() };
+    let Next::Parked { until } = downs(&host).last().unwrap().1 else { panic!("it is not parked") };
     assert_eq!(until - host.now, millis(600_000));
     let opens = host.opens;
     host.wait(millis(599_999));
@@ -1255,199 +1266,4 @@ fn a_modern_session_leaves_the_requests_of_its_server_alone() {
     }
     assert!(host.take_sent().is_empty() && asked(&host).is_empty());
     assert_eq!(host.quirk_methods(QuirkKind::ServerRequest), ["ping", "elicitation/create", "acme/ask"]);
-}
-
-// Whatever happens.
-
-#[derive(Clone, Debug)]
-enum Op {
-    Open,
-    Close,
-    Request(&'static str, u64),
-    Cancel(usize),
-    Opened,
-    OpenFailed(OpenFailure),
-    TransportClosed,
-    SignOfLife,
-    Wait(u64),
-    Answer(usize, u8),
-    Ask(u8),
-    AnswerAsk(usize),
-    Noise,
-    Poll(usize),
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    let method = prop_oneof![Just("tools/call"), Just("prompts/get"), Just("acme/do")];
-    prop_oneof![
-        1 => Just(Op::Open),
-        1 => Just(Op::Close),
-        6 => (method, 1_u64..100_000).prop_map(|(method, timeout)| Op::Request(method, timeout)),
-        2 => any::<usize>().prop_map(Op::Cancel),
-        4 => Just(Op::Opened),
-        1 => prop_oneof![Just(OpenFailure::Spawn), Just(OpenFailure::Connect)].prop_map(Op::OpenFailed),
-        2 => Just(Op::TransportClosed),
-        1 => Just(Op::SignOfLife),
-        3 => prop_oneof![0_u64..1000, 0_u64..1_000_000].prop_map(Op::Wait),
-        10 => (any::<usize>(), 0_u8..8).prop_map(|(which, how)| Op::Answer(which, how)),
-        2 => (0_u8..6).prop_map(Op::Ask),
-        1 => any::<usize>().prop_map(Op::AnswerAsk),
-        1 => Just(Op::Noise),
-        5 => (0_usize..20).prop_map(Op::Poll),
-    ]
-}
-
-/// A session under an embedder that makes mistakes and a server that does as it pleases.
-struct Chaos {
-    session: Session,
-    now: Time,
-    unanswered: Vec<Value>,
-    accepted: Vec<RequestId>,
-    actions: Vec<Action>,
-}
-
-impl Chaos {
-    fn poll(&mut self, most: usize) {
-        for _ in 0..most {
-            let Some(action) = self.session.poll() else { return };
-            if let Action::Send(message) = &action
-                && message.id().is_some()
-            {
-                self.unanswered.push(serde_json::from_slice(message.bytes()).unwrap());
-            }
-            self.actions.push(action);
-        }
-    }
-
-    /// What was refused must have changed nothing.
-    fn attempt<T>(&mut self, attempt: impl FnOnce(&mut Session, Time) -> Result<T, Misuse>) -> Option<T> {
-        self.session.handle_timeout(self.now);
-        let before = format!("{:?}", self.session);
-        let result = attempt(&mut self.session, self.now);
-        if result.is_err() {
-            assert_eq!(format!("{:?}", self.session), before);
-        }
-        result.ok()
-    }
-
-    fn asks(&self) -> Vec<AskId> {
-        let ask = |action: &Action| match action {
-            Action::Event(Event::Asked { ask, .. }) => Some(*ask),
-            _ => None,
-        };
-        self.actions.iter().filter_map(ask).collect()
-    }
-
-    fn answer(&mut self, which: usize, how: u8) {
-        if self.unanswered.is_empty() {
-            return;
-        }
-        let request = self.unanswered.remove(which % self.unanswered.len());
-        let mut server = server();
-        let mut answer = match how {
-            0..=4 => server.answer(&request).remove(0),
-            5 => json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32603, "message": "broken"}}),
-            6 => json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32603, "message": "broken"}}),
-            _ => json!({"jsonrpc": "2.0", "id": request["id"], "result": {}}),
-        };
-        if how == 4 {
-            answer["id"] = json!(answer["id"].to_string());
-        }
-        self.session.handle_message(self.now, answer.to_string().as_bytes());
-    }
-
-    fn run(&mut self, op: &Op) {
-        let now = self.now;
-        match op {
-            Op::Open => drop(self.attempt(|session, now| session.open(now))),
-            Op::Close => drop(self.attempt(|session, now| session.close(now))),
-            Op::Request(method, timeout) => {
-                let request = Request::new(*method).timeout(millis(*timeout));
-                let accepted = self.attempt(|session, now| session.request(now, request));
-                self.accepted.extend(accepted);
-            }
-            Op::Cancel(which) if !self.accepted.is_empty() => {
-                let request = self.accepted[which % self.accepted.len()];
-                self.attempt(|session, now| session.cancel(now, request));
-            }
-            Op::Opened => self.session.handle_transport(now, Transport::Opened),
-            Op::OpenFailed(how) => self.session.handle_transport(now, Transport::OpenFailed { how: *how, why: "x" }),
-            Op::TransportClosed => self.session.handle_transport(now, Transport::Closed { why: "x" }),
-            Op::SignOfLife => self.session.handle_transport(now, Transport::SignOfLife),
-            Op::Wait(duration) => {
-                self.now = now + millis(*duration);
-                self.session.handle_timeout(self.now);
-            }
-            Op::Answer(which, how) => self.answer(*which, *how),
-            Op::Ask(id) => {
-                let ask = json!({"jsonrpc": "2.0", "id": id, "method": "sampling/createMessage"});
-                self.session.handle_message(now, ask.to_string().as_bytes());
-            }
-            Op::AnswerAsk(which) => {
-                let asks = self.asks();
-                if !asks.is_empty() {
-                    self.attempt(|session, now| session.answer(now, asks[which % asks.len()], Ok(&raw("{}"))));
-                }
-            }
-            Op::Noise => self.session.handle_message(now, b"noise"),
-            Op::Poll(most) => self.poll(*most),
-            Op::Cancel(_) => {}
-        }
-    }
-
-    fn after(options: Options, ops: &[Op]) -> Self {
-        let session = Session::new(options);
-        let mut chaos = Self { session, now: Time::ZERO, unanswered: vec![], accepted: vec![], actions: vec![] };
-        for op in ops {
-            chaos.run(op);
-        }
-        let _ = chaos.session.close(chaos.now);
-        chaos.poll(usize::MAX);
-        for _ in 0..4 {
-            chaos.now = chaos.now + millis(2000);
-            chaos.session.handle_timeout(chaos.now);
-            chaos.poll(usize::MAX);
-        }
-        chaos
-    }
-}
-
-fn chaotic(reconnect: bool, seed: u64) -> Options {
-    let mut options = if reconnect { reconnecting() } else { options() };
-    options.capabilities.sampling = true;
-    options.limits.in_flight = 3;
-    options.limits.queued = 6;
-    options.limits.asks = 3;
-    options.seed = seed;
-    options
-}
-
-proptest! {
-    #[test]
-    fn every_accepted_request_ends_once_and_closed_is_last(
-        ops in proptest::collection::vec(op(), 0..120),
-        reconnect: bool,
-        seed: u64,
-    ) {
-        let chaos = Chaos::after(chaotic(reconnect, seed), &ops);
-        for request in &chaos.accepted {
-            let ends = chaos.actions.iter().filter(|action| {
-                matches!(action, Action::Event(Event::Finished { request: ended, .. }) if ended == request)
-            });
-            prop_assert_eq!(ends.count(), 1);
-        }
-        let finished = chaos.actions.iter().filter(|action| matches!(action, Action::Event(Event::Finished { .. })));
-        prop_assert_eq!(finished.count(), chaos.accepted.len());
-        let closed = chaos.actions.iter().filter(|action| matches!(action, Action::Event(Event::Closed { .. })));
-        prop_assert_eq!(closed.count(), 1);
-        let last = matches!(chaos.actions.last(), Some(Action::Event(Event::Closed { .. })));
-        prop_assert!(last);
-        prop_assert_eq!(chaos.session.deadline(), None);
-    }
-
-    #[test]
-    fn the_same_inputs_give_the_same_outputs(ops in proptest::collection::vec(op(), 0..120), seed: u64) {
-        let [first, second] = [(); 2].map(|()| Chaos::after(chaotic(true, seed), &ops));
-        prop_assert_eq!(format!("{:?}", first.actions), format!("{:?}", second.actions));
-    }
 }

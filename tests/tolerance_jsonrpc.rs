@@ -1,5 +1,16 @@
 //! The contract's section "JSON-RPC", row by row.
 
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::match_wildcard_for_single_variants,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a helper may fail as a test may"
+)]
+
 mod common;
 
 use std::time::Duration;
@@ -71,11 +82,13 @@ fn assert_quirks(host: &Host, kind: QuirkKind, methods: &[&str]) {
 }
 
 fn notifications(host: &Host) -> Vec<&str> {
-    let method = |event| match event {
-        &Event::Notification { ref method, .. } => Some(&**method),
-        _ => None,
-    };
-    host.events.iter().filter_map(method).collect()
+    let mut methods = Vec::new();
+    for event in &host.events {
+        if let Event::Notification { method, .. } = event {
+            methods.push(&**method);
+        }
+    }
+    methods
 }
 
 /// python-sdk #192
