@@ -19,8 +19,9 @@ pub use catalog::Catalog;
 pub use machine::QuirkKind;
 pub use protocol::{ClientCapabilities, Era, Family, Implementation, ProtocolVersion};
 pub use session::{
-    Action, AskId, Cause, EraVerdict, Eras, Event, Failure, FailureKind, FamilyReport, FamilyStatus, Keepalive, Limits,
-    ListErrors, LogLevel, Misuse, Next, Open, OpenFailure, Options, Outcome, Outgoing, Probe, Quirk, Reconnect,
-    Reference, Request, RequestId, Server, Session, Shut, Stats, Timeouts, Tolerance, TraceContext, Transport,
+    Action, AskId, Cause, EraVerdict, Eras, Event, Failure, FailureKind, FamilyReport, FamilyStatus, InputRequest,
+    Keepalive, Limits, ListErrors, LogLevel, Misuse, Next, Open, OpenFailure, Options, Outcome, Outgoing, Probe, Quirk,
+    Reconnect, Reference, Request, RequestId, Server, Session, Shut, Stats, Timeouts, Tolerance, TraceContext,
+    Transport,
 };
 pub use time::Time;

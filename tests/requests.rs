@@ -419,7 +419,7 @@ fn modern_results_are_told_apart_by_their_type() {
     for (result, name) in [
         (json!({"resultType": "complete"}), "Result"),
         (json!({"content": []}), "Result"),
-        (json!({"resultType": "input_required", "inputRequests": {}}), "InputRequired"),
+        (json!({"resultType": "input_required", "inputRequests": {}}), "Invalid"),
         (json!({"resultType": "acme"}), "Invalid"),
         (json!({"resultType": 5}), "Invalid"),
         (json!({"resultType": null}), "Invalid"),

@@ -11,6 +11,7 @@ pub mod keepalive;
 pub mod ladder;
 pub mod link;
 pub mod refresh;
+pub mod request;
 mod row;
 
 pub use row::{QuirkKind, Row, Verdict};

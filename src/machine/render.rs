@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt::{Debug, Write};
 use std::path::Path;
 
-use super::{Row, Verdict, discovery, handshake, keepalive, ladder, link, refresh};
+use super::{Row, Verdict, discovery, handshake, keepalive, ladder, link, refresh, request};
 
 struct Table<'a, S, I, E: 'static> {
     states: &'a [S],
@@ -183,6 +183,23 @@ fn keepalive_table() {
     table.timer("keepalive", |effect| effect == Effect::Await, Input::Missed);
     for state in State::ALL {
         assert_eq!(keepalive::step(*state, Input::Stop).next, State::Off, "{state:?} outlives its connection");
+    }
+}
+
+#[test]
+fn request_table() {
+    use request::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: request::step };
+    table.check("request", &[State::Ended]);
+    let again = table.after(|effect| matches!(effect, Effect::Requeue | Effect::RequeueAnew));
+    assert!(again.iter().all(|state| matches!(state, State::Queued)), "what waits again is in the queue");
+    for state in State::ALL {
+        for input in Input::ALL {
+            let row = request::step(*state, *input);
+            let ends = row.effects.iter().filter(|effect| format!("{effect:?}").starts_with("End")).count();
+            let over = row.next == State::Ended && *state != State::Ended;
+            assert_eq!(ends, usize::from(over), "{state:?} × {input:?} ends once or not at all");
+        }
     }
 }
 

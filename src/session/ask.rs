@@ -19,13 +19,13 @@ pub(super) struct Ask {
 
 /// What an embedder can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+pub(super) enum Asked {
     Elicitation,
     Sampling,
 }
 
 /// What the engine makes of a request of the server's.
-enum Answer {
+pub(super) enum Consideration {
     Result(Vec<u8>),
     Refuse(ErrorObject),
     Ask(Asked),
@@ -44,6 +44,7 @@ impl Session {
             return Err(Misuse::UnknownAsk);
         };
         self.advance(now);
+        self.asks_ended();
         let message = self.encode_answer(|out| match answer {
             Ok(result) => jsonrpc::result(out, &ask.id, result.get()),
             Err(error) => jsonrpc::error(out, &ask.id, &error),
@@ -61,32 +62,33 @@ impl Session {
             return;
         }
         let message = match self.consider(&method, params) {
-            Answer::Ask(asked) => {
+            Consideration::Ask(asked) => {
                 self.last_ask = self.last_ask.saturating_add(1);
                 let deadline = self.now + self.options.timeouts.ask;
                 self.asks.insert(self.last_ask, Ask { id, method: asked, deadline });
+                self.requests.pause(true, self.now);
                 let ask = AskId(self.last_ask);
                 let (method, params) = (method.into(), params.map(ToOwned::to_owned));
                 return self.event(Event::Asked { ask, method, params });
             }
-            Answer::Result(result) => self.encode_answer(|out| {
+            Consideration::Result(result) => self.encode_answer(|out| {
                 jsonrpc::result(out, &id, core::str::from_utf8(&result).unwrap_or("{}"));
             }),
-            Answer::Refuse(error) => self.encode_answer(|out| jsonrpc::error(out, &id, &error)),
+            Consideration::Refuse(error) => self.encode_answer(|out| jsonrpc::error(out, &id, &error)),
         };
         self.out.push_back(Action::Send(message));
     }
 
-    fn consider(&self, method: &str, params: Option<&RawValue>) -> Answer {
+    pub(super) fn consider(&self, method: &str, params: Option<&RawValue>) -> Consideration {
         // Where the server refused the client's capabilities, it was told of none.
         let none = ClientCapabilities::default();
         let offers = if self.handshake.bare { &none } else { &self.options.capabilities };
         let asked = match method {
-            method::PING => return Answer::Result(b"{}".to_vec()),
+            method::PING => return Consideration::Result(b"{}".to_vec()),
             method::ROOTS_LIST if offers.roots.is_some() => {
                 let mut result = Vec::new();
                 offers.write_roots(&mut result);
-                return Answer::Result(result);
+                return Consideration::Result(result);
             }
             method::ELICITATION if offers.elicitation || offers.elicitation_url => {
                 let mode = params.and_then(|params| Json::from(params).member("mode")).and_then(Json::as_string);
@@ -98,20 +100,23 @@ impl Session {
                 if !known {
                     let why =
                         format!("the client does not offer elicitation in mode {}", mode.unwrap_or("form".into()));
-                    return Answer::Refuse(ErrorObject::new(error_code::INVALID_PARAMS, why));
+                    return Consideration::Refuse(ErrorObject::new(error_code::INVALID_PARAMS, why));
                 }
                 Asked::Elicitation
             }
             method::SAMPLING if offers.sampling => Asked::Sampling,
             _ => {
                 let why = format!("the client does not offer {method}");
-                return Answer::Refuse(ErrorObject::new(error_code::METHOD_NOT_FOUND, why));
+                return Consideration::Refuse(ErrorObject::new(error_code::METHOD_NOT_FOUND, why));
             }
         };
         if self.asks.len() >= self.options.limits.asks {
-            return Answer::Refuse(ErrorObject::new(error_code::INTERNAL_ERROR, "too many questions wait already"));
+            return Consideration::Refuse(ErrorObject::new(
+                error_code::INTERNAL_ERROR,
+                "too many questions wait already",
+            ));
         }
-        Answer::Ask(asked)
+        Consideration::Ask(asked)
     }
 
     /// The server takes a request of its own back. It wants no answer then.
@@ -120,6 +125,7 @@ impl Session {
         let ask = self.asks.iter().find(|(_, ask)| ask.id.get() == cancelled.text()).map(|(ask, _)| *ask);
         if let Some(ask) = ask {
             self.asks.remove(&ask);
+            self.asks_ended();
             self.event(Event::AskEnded { ask: AskId(ask) });
         }
     }
@@ -138,6 +144,12 @@ impl Session {
             self.out.push_back(Action::Send(message));
             self.event(Event::AskEnded { ask: AskId(ask) });
         }
+        self.asks_ended();
+    }
+
+    /// The time that the user takes is no request's: it goes on once nobody is asked any more.
+    fn asks_ended(&mut self) {
+        self.requests.pause(!self.asks.is_empty(), self.now);
     }
 
     /// Nobody waits for the answers any more.
@@ -145,5 +157,6 @@ impl Session {
         for ask in core::mem::take(&mut self.asks).into_keys() {
             self.event(Event::AskEnded { ask: AskId(ask) });
         }
+        self.asks_ended();
     }
 }

@@ -4,10 +4,10 @@ use alloc::format;
 use alloc::string::String;
 use serde_json::value::RawValue;
 
-use super::requests::{Match, Purpose};
-use super::{Event, Held, Outcome, RequestId, Server, Session};
+use super::ledger::{Match, Purpose};
+use super::{Event, Held, Server, Session};
 use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId};
-use crate::machine::handshake::{Input, State};
+use crate::machine::handshake::Input;
 use crate::machine::{QuirkKind, link};
 use crate::protocol::{Era, Family, ProtocolVersion, error_code, method};
 
@@ -131,9 +131,9 @@ impl Session {
         let Some(token) = Json::from(params).member("progressToken") else { return false };
         let Ok(token) = token.text().trim_matches('"').parse() else { return false };
         let interval = self.options.timeouts.progress_interval;
-        let Some(due) = self.requests.progress(token, self.now, interval) else { return false };
+        let Some((request, due)) = self.requests.progress(token, self.now, interval) else { return false };
         if due && !self.is_full() {
-            self.event(Event::Progress { request: RequestId(token), params: params.to_owned() });
+            self.event(Event::Progress { request, params: params.to_owned() });
         } else {
             self.stats.left_out = self.stats.left_out.saturating_add(1);
         }
@@ -186,7 +186,7 @@ impl Session {
                 return self.quirk(QuirkKind::UnknownId, None, None, "an answer to no open request; ignored");
             }
         };
-        let Some(open) = self.requests.remove(id) else { return };
+        let Some(open) = self.requests.get(id) else { return };
         let method: Cow<'static, str> = match &open.purpose {
             Purpose::Probe => Cow::Borrowed(method::DISCOVER),
             Purpose::Initialize => Cow::Borrowed(method::INITIALIZE),
@@ -199,6 +199,12 @@ impl Session {
         if let Some((kind, detail)) = quirk {
             self.quirk(kind, None, Some(&method), detail);
         }
+        let Some(open) = self.requests.get(id) else { return };
+        if matches!(open.purpose, Purpose::Call(_)) {
+            self.proven = true;
+            return self.call_answered(id, answer);
+        }
+        let Some(open) = self.requests.remove(id) else { return };
         match open.purpose {
             Purpose::Probe => self.probe_answered(id, answer),
             Purpose::Initialize => self.initialize_answered(id, answer),
@@ -208,33 +214,12 @@ impl Session {
             },
             Purpose::SetLevel => {
                 if let Err(error) = answer {
-                    let detail =
-                        format!("declared, yet answered with {}; the level is not set", excerpt(&format!("{error}")));
+                    let detail = format!("declared, yet answered with {error}; the level is not set");
                     self.quirk(QuirkKind::MethodNotFound, None, Some(&method), detail);
                 }
             }
             Purpose::Keepalive(_) => self.probe_returned(answer.err().as_ref()),
-            Purpose::Call(_) => {
-                self.proven = true;
-                let outcome = match answer {
-                    Ok(result) => self.outcome(result),
-                    Err(error) => Outcome::Error(error),
-                };
-                self.finish(id, outcome);
-            }
-        }
-    }
-
-    fn outcome(&self, result: &RawValue) -> Outcome {
-        if self.handshake.state != State::Modern {
-            return Outcome::Result(result.to_owned());
-        }
-        let kind = Json::from(result).member("resultType").map(|kind| (kind.as_string(), kind));
-        match kind {
-            None => Outcome::Result(result.to_owned()),
-            Some((Some(kind), _)) if kind == "complete" => Outcome::Result(result.to_owned()),
-            Some((Some(kind), _)) if kind == "input_required" => Outcome::InputRequired(result.to_owned()),
-            Some((_, raw)) => Outcome::Invalid(format!("a result of the unknown type {}", excerpt(raw.text())).into()),
+            Purpose::Call(_) => {}
         }
     }
 

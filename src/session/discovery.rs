@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::time::Duration;
 use serde_json::value::RawValue;
 
-use super::requests::Purpose;
+use super::ledger::Purpose;
 use super::walk::{FamilyStatus, Walk};
 use super::{FailureKind, ListErrors, Session};
 use crate::catalog::{Bounds, Fingerprint};

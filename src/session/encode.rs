@@ -2,7 +2,8 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use super::action::Outgoing;
-use super::requests::{Call, Purpose, Request, TraceContext};
+use super::ledger::{Call, Purpose};
+use super::requests::TraceContext;
 use super::{Options, Session};
 use crate::jsonrpc::{self, Json, Object};
 use crate::protocol::{Era, ProtocolVersion, method};
@@ -119,11 +120,11 @@ impl Session {
                 }
                 Cow::Borrowed(*method)
             }
-            Purpose::Call(Call { request, .. }) => {
-                let progress = request.progress.then_some(id);
-                let meta = Meta { trace: request.trace.as_deref(), progress, ..meta };
-                encode_call(&mut line, id, request, &meta);
-                request.method.clone()
+            Purpose::Call(call) => {
+                let progress = call.request.progress.then_some(id);
+                let meta = Meta { trace: call.request.trace.as_deref(), progress, ..meta };
+                encode_call(&mut line, id, call, &meta);
+                call.request.method.clone()
             }
         };
         finish(line, Some(method), Some(id), version)
@@ -170,7 +171,8 @@ fn object_request(line: &mut Vec<u8>, id: u64, method: &str, members: impl FnOnc
     );
 }
 
-fn encode_call(line: &mut Vec<u8>, id: u64, request: &Request, meta: &Meta<'_>) {
+fn encode_call(line: &mut Vec<u8>, id: u64, call: &Call, meta: &Meta<'_>) {
+    let Call { request, input, .. } = call;
     let given = request.params.as_deref();
     line.reserve(given.map_or(0, |params| params.get().len()).saturating_add(256));
     if !meta.is_empty() {
@@ -180,10 +182,16 @@ fn encode_call(line: &mut Vec<u8>, id: u64, request: &Request, meta: &Meta<'_>) 
                 Json::from(given).members(|name, value| {
                     if name == "_meta" {
                         given_meta = Some(value);
-                    } else {
+                    } else if input.is_none() || !matches!(name, "inputResponses" | "requestState") {
                         params.raw(name, value.text());
                     }
                 });
+            }
+            if let Some(responses) = input.as_ref().and_then(|input| input.responses.as_deref()) {
+                params.raw("inputResponses", responses);
+            }
+            if let Some(state) = input.as_ref().and_then(|input| input.state.as_deref()) {
+                params.raw("requestState", state);
             }
             meta.write(params, given_meta);
         });

@@ -1,4 +1,5 @@
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 use serde_json::value::RawValue;
 
@@ -28,6 +29,15 @@ pub enum Event {
         request: RequestId,
         /// How it ended.
         outcome: Outcome,
+    },
+    /// The server needs input before it goes on with a request (specification 2026-07-28, "Multi Round-Trip
+    /// Requests"): give it with [`Session::provide`](crate::Session::provide), or not, with
+    /// [`Session::decline`](crate::Session::decline).
+    InputRequired {
+        /// The request.
+        request: RequestId,
+        /// What the server wants to know; what the engine itself answers is not among it.
+        inputs: Vec<InputRequest>,
     },
     /// The server asks what the client declared to offer: answer with [`Session::answer`](crate::Session::answer).
     Asked {
@@ -84,6 +94,7 @@ impl Event {
             }
             Self::Progress { params, .. } => params.get().len(),
             Self::Ready
+            | Self::InputRequired { .. }
             | Self::CatalogChanged { .. }
             | Self::Finished { .. }
             | Self::AskEnded { .. }
@@ -98,6 +109,18 @@ impl Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub(super) u64);
 
+/// Something that a server wants to know before it goes on with a request.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InputRequest {
+    /// The server's key for it.
+    pub key: Box<str>,
+    /// `elicitation/create` or `sampling/createMessage`.
+    pub method: Box<str>,
+    /// What it asks, raw.
+    pub params: Option<Box<RawValue>>,
+}
+
 /// A question of the server's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AskId(pub(super) u64);
@@ -110,8 +133,7 @@ pub enum Outcome {
     Result(Box<RawValue>),
     /// The server's error.
     Error(ErrorObject),
-    /// The server needs more input before it can go on (specification 2026-07-28, "Multi Round-Trip Requests").
-    /// The result is the server's, byte for byte.
+    /// The server needs input before it can go on, and got none. The result is the server's, byte for byte.
     InputRequired(Box<RawValue>),
     /// The server's answer makes no sense.
     Invalid(Box<str>),

@@ -2,7 +2,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 
-use super::requests::Purpose;
+use super::ledger::Purpose;
 use super::timers::Timer;
 use super::{EraVerdict, Eras, FailureKind, Server, Session};
 use crate::Time;

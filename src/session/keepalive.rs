@@ -1,6 +1,6 @@
 use alloc::format;
 
-use super::requests::Purpose;
+use super::ledger::Purpose;
 use super::timers::Timer;
 use super::{FailureKind, FamilyStatus, Probe, Session};
 use crate::Time;

@@ -3,9 +3,7 @@ use alloc::format;
 use core::time::Duration;
 
 use super::timers::Timer;
-use super::{
-    Action, Cause, Event, Failure, FailureKind, Misuse, Next, Open, OpenFailure, Outcome, Session, Shut, Transport,
-};
+use super::{Action, Cause, Event, Failure, FailureKind, Misuse, Next, Open, OpenFailure, Session, Shut, Transport};
 use crate::Time;
 use crate::machine::handshake::{Input as HandshakeInput, State as HandshakeState};
 use crate::machine::{QuirkKind, Verdict, ladder, link};
@@ -19,8 +17,8 @@ impl Session {
         self.advance(now);
         if input == link::Input::Close {
             self.failure = None;
+            self.end_calls();
             self.end_connection();
-            self.end_requests();
         }
         self.link_step(input);
         Ok(())
@@ -48,7 +46,7 @@ impl Session {
                 }
                 link::Effect::Finish => {
                     self.timers.clear();
-                    self.end_requests();
+                    self.end_calls();
                     let cause = self.failure.take().map_or(Cause::Requested, Cause::Failed);
                     self.event(Event::Closed { cause });
                 }
@@ -227,17 +225,8 @@ impl Session {
         self.held.clear();
         self.held_bytes = 0;
         self.drop_asks();
-        for lost in self.requests.end_connection() {
-            self.requests.remove(lost);
-            self.finish(lost, Outcome::Unknown);
-        }
-    }
-
-    fn end_requests(&mut self) {
-        for id in self.requests.calls() {
-            self.requests.remove(id);
-            self.finish(id, Outcome::NotSent);
-        }
+        self.lose_calls();
+        self.requests.end_connection();
     }
 
     fn reopen_at(&mut self) -> Time {

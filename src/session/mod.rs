@@ -2,12 +2,14 @@
 
 mod action;
 mod ask;
+mod calls;
 mod classify;
 mod discovery;
 mod encode;
 mod event;
 mod handshake;
 mod keepalive;
+mod ledger;
 mod link;
 mod options;
 mod refresh;
@@ -17,7 +19,7 @@ mod timers;
 mod walk;
 
 pub use action::{Action, Open, Outgoing, Shut};
-pub use event::{AskId, Cause, Event, Failure, FailureKind, Misuse, Next, Outcome, Quirk, RequestId};
+pub use event::{AskId, Cause, Event, Failure, FailureKind, InputRequest, Misuse, Next, Outcome, Quirk, RequestId};
 pub use options::{
     EraVerdict, Eras, Keepalive, Limits, ListErrors, LogLevel, Options, Probe, Reconnect, Timeouts, Tolerance,
 };
@@ -36,13 +38,13 @@ use serde_json::value::RawValue;
 use self::ask::Ask;
 use self::handshake::Handshake;
 use self::keepalive::Liveness;
-use self::requests::{Call, Phase, Purpose, Requests};
+use self::ledger::{Purpose, Requests};
 use self::timers::{Timer, Timers};
 use self::walk::Slot;
 use crate::Time;
 use crate::catalog::Catalog;
 use crate::jsonrpc::{ErrorObject, Object};
-use crate::machine::{QuirkKind, ladder, link as link_machine};
+use crate::machine::{QuirkKind, ladder, link as link_machine, request};
 use crate::protocol::{Capability, Family, PerFamily, ProtocolVersion, method};
 
 /// What the embedder reports of the transport.
@@ -214,10 +216,9 @@ impl Session {
         self.advance(now);
         let timeout = request.timeout.unwrap_or(self.options.timeouts.request);
         let latest = self.now + request.max_timeout.unwrap_or(self.options.timeouts.request_max).max(timeout);
-        let call = Call { request, timeout, latest, told: None };
-        let id = self.requests.insert(Purpose::Call(call), Some(self.now + timeout));
+        let id = self.requests.insert_call(request, timeout, latest, self.now + timeout);
         self.pump();
-        Ok(RequestId(id))
+        Ok(id)
     }
 
     /// Gives up a request; it ends [`Outcome::Cancelled`].
@@ -225,11 +226,9 @@ impl Session {
     /// # Errors
     /// [`Misuse::UnknownRequest`].
     pub fn cancel(&mut self, now: Time, request: RequestId) -> Result<(), Misuse> {
-        if !self.requests.get(request.0).is_some_and(|open| matches!(open.purpose, Purpose::Call(_))) {
-            return Err(Misuse::UnknownRequest);
-        }
+        let Some(id) = self.requests.wire_id(request) else { return Err(Misuse::UnknownRequest) };
         self.advance(now);
-        self.give_up(request.0, Outcome::Cancelled, "the client cancelled the request");
+        self.call_step(id, request::Input::Cancelled);
         self.pump();
         Ok(())
     }
@@ -303,7 +302,7 @@ impl Session {
         match &action {
             Action::Send(message) => {
                 if let Some(id) = message.id {
-                    self.requests.handed(id);
+                    self.requests.set_phase(id, request::State::Sent);
                 }
             }
             Action::Event(event) => self.out_bytes = self.out_bytes.saturating_sub(event.payload()),
@@ -441,51 +440,44 @@ impl Session {
             if let Purpose::Call(call) = &open.purpose
                 && self.missing_capability(&call.request.method).is_some()
             {
-                self.requests.remove(id);
-                self.finish(id, Outcome::NotAdvertised);
+                self.call_step(id, request::Input::NotAdvertised);
                 continue;
             }
             let message = self.encode_request(id, &open.purpose);
+            self.requests.set_phase(id, request::State::Written);
             self.out.push_back(Action::Send(message));
         }
     }
 
-    fn finish(&mut self, id: u64, outcome: Outcome) {
-        self.event(Event::Finished { request: RequestId(id), outcome });
-    }
-
-    /// Stops waiting for an answer, and tells the server where it may be at work on it.
-    fn give_up(&mut self, id: u64, outcome: Outcome, reason: &str) {
+    /// Takes a message back that the embedder did not take yet.
+    fn retract(&mut self, id: u64) {
         self.out.retain(|action| !matches!(action, Action::Send(message) if message.id == Some(id)));
-        let handed = self.requests.get(id).is_some_and(|open| open.phase == Phase::Handed);
-        let open = if handed { self.requests.abandon(id) } else { self.requests.remove(id) };
-        let Some(open) = open else { return };
-        if handed {
-            let message = self.encode_notification(
-                method::CANCELLED,
-                Some(|out: &mut Vec<u8>| {
-                    let mut params = Object::begin(out);
-                    params.integer("requestId", id.into()).string("reason", reason);
-                    params.end();
-                }),
-            );
-            self.out.push_back(Action::Send(message));
-        }
-        match open.purpose {
-            Purpose::Call(_) => self.finish(id, outcome),
-            Purpose::Probe | Purpose::Initialize | Purpose::List(_) | Purpose::SetLevel | Purpose::Keepalive(_) => {}
-        }
+    }
+
+    /// Tells the server that an answer is not wanted any more.
+    fn send_cancelled(&mut self, id: u64, reason: &str) {
+        let message = self.encode_notification(
+            method::CANCELLED,
+            Some(|out: &mut Vec<u8>| {
+                let mut params = Object::begin(out);
+                params.integer("requestId", id.into()).string("reason", reason);
+                params.end();
+            }),
+        );
+        self.out.push_back(Action::Send(message));
     }
 
     fn expire(&mut self, id: u64) {
-        let family = match self.requests.get(id).map(|open| &open.purpose) {
-            Some(Purpose::List(family)) => Some(*family),
-            Some(
-                Purpose::Probe | Purpose::Initialize | Purpose::SetLevel | Purpose::Keepalive(_) | Purpose::Call(_),
-            )
-            | None => None,
+        let Some(open) = self.requests.get(id) else { return };
+        let family = match open.purpose {
+            Purpose::Call(_) => return self.call_step(id, request::Input::TimedOut),
+            Purpose::List(family) => Some(family),
+            Purpose::Probe | Purpose::Initialize | Purpose::SetLevel | Purpose::Keepalive(_) => None,
         };
-        self.give_up(id, Outcome::TimedOut, "no answer in time");
+        self.retract(id);
+        if self.requests.abandon(id).is_some_and(|open| open.phase == request::State::Sent) {
+            self.send_cancelled(id, "no answer in time");
+        }
         if let Some(family) = family {
             let why = format!("no answer within {:?}", self.options.timeouts.request);
             self.list_failed(family, &ErrorObject::new(0, why), false);

@@ -244,6 +244,8 @@ pub struct Limits {
     pub queued: usize,
     /// Questions of the server's that wait for the embedder; 64.
     pub asks: usize,
+    /// How often a server may want input for one request; 10.
+    pub input_rounds: u32,
     /// Notifications that wait for the session to be ready; 256, and 1 MiB.
     pub held: usize,
     /// Actions that wait to be polled; beyond them notifications and requests of the server's are left out. 4,096.
@@ -264,6 +266,7 @@ impl Default for Limits {
             in_flight: 64,
             queued: 1024,
             asks: 64,
+            input_rounds: 10,
             held: 256,
             output: 4096,
             output_bytes: 64 << 20,

@@ -1,0 +1,170 @@
+#![doc = "What becomes of one request: nothing that may have run is sent again, and each ends once."]
+#![doc = ""]
+#![doc = include_str!("request.md")]
+
+use super::{Row, alphabet};
+
+alphabet! {
+    /// How far a request got.
+    State {
+        /// It waits to be sent.
+        Queued,
+        /// It was written, and the embedder did not take it yet.
+        Written,
+        /// The embedder took it: it may have reached the server.
+        Sent,
+        /// The server wants input before it goes on; nothing of it runs.
+        Waiting,
+        /// It is over.
+        Ended,
+    }
+}
+
+alphabet! {
+    /// What happens to a request.
+    Input {
+        /// It is its turn.
+        Write,
+        /// The embedder takes it.
+        Hand,
+        /// The server answered.
+        Answered,
+        /// The server's answer makes no sense, or asks for input that there is none of.
+        Invalid,
+        /// The server wants input of the embedder's.
+        InputRequired,
+        /// The server wants to be asked again, with input that the engine has, or with none.
+        RetryRequired,
+        /// The embedder gives the input.
+        InputGiven,
+        /// The embedder gives none, or not in time.
+        InputDeclined,
+        /// The embedder gives the request up.
+        Cancelled,
+        /// There was no answer in time.
+        TimedOut,
+        /// The server lacks the capability that it needs.
+        NotAdvertised,
+        /// The connection is lost.
+        Lost,
+        /// The connection is lost, and the request may run twice.
+        LostReplayable,
+        /// The session ends.
+        Closed,
+    }
+}
+
+/// What follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It waits again, in its old place.
+    Requeue,
+    /// It waits again, under a new id.
+    RequeueAnew,
+    /// Ask the embedder for input.
+    AskInput,
+    /// Take it back, before the embedder takes it.
+    Retract,
+    /// Tell the server that its answer is not wanted any more.
+    Cancel,
+    /// It ends with the server's answer.
+    EndAnswered,
+    /// It ends, since the answer makes no sense.
+    EndInvalid,
+    /// It ends with what the server wants to know.
+    EndInputRequired,
+    /// It ends, given up.
+    EndCancelled,
+    /// It ends for want of time.
+    EndTimedOut,
+    /// It ends without being sent, since the server cannot do it.
+    EndNotAdvertised,
+    /// It ends without being sent.
+    EndNotSent,
+    /// It ends, and nobody knows whether it ran.
+    EndUnknown,
+}
+
+/// Decides.
+pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+    use Effect::{
+        AskInput, Cancel, EndAnswered, EndCancelled, EndInputRequired, EndInvalid, EndNotAdvertised, EndNotSent,
+        EndTimedOut, EndUnknown, Requeue, RequeueAnew, Retract,
+    };
+    type R = Row<State, Effect>;
+    match state {
+        State::Queued => match input {
+            Input::Write => R::advance(State::Written, &[]),
+            Input::NotAdvertised => R::advance(State::Ended, &[EndNotAdvertised]),
+            Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),
+            Input::TimedOut => R::advance(State::Ended, &[EndTimedOut]),
+            Input::Closed => R::advance(State::Ended, &[EndNotSent]),
+            Input::Lost | Input::LostReplayable => R::advance(state, &[Requeue]),
+            Input::Hand
+            | Input::Answered
+            | Input::Invalid
+            | Input::InputRequired
+            | Input::RetryRequired
+            | Input::InputGiven
+            | Input::InputDeclined => R::ignore(state),
+        },
+        State::Written => match input {
+            Input::Hand => R::advance(State::Sent, &[]),
+            Input::Cancelled => R::advance(State::Ended, &[Retract, EndCancelled]),
+            Input::TimedOut => R::advance(State::Ended, &[Retract, EndTimedOut]),
+            Input::Closed => R::advance(State::Ended, &[Retract, EndNotSent]),
+            Input::Lost | Input::LostReplayable => R::advance(State::Queued, &[Retract, Requeue]),
+            Input::Write
+            | Input::NotAdvertised
+            | Input::Answered
+            | Input::Invalid
+            | Input::InputRequired
+            | Input::RetryRequired
+            | Input::InputGiven
+            | Input::InputDeclined => R::ignore(state),
+        },
+        State::Sent => match input {
+            Input::Answered => R::advance(State::Ended, &[EndAnswered]),
+            Input::Invalid => R::advance(State::Ended, &[EndInvalid]),
+            Input::InputRequired => R::advance(State::Waiting, &[AskInput]),
+            Input::RetryRequired => R::advance(State::Queued, &[RequeueAnew]),
+            Input::Cancelled => R::advance(State::Ended, &[Cancel, EndCancelled]),
+            Input::TimedOut => R::advance(State::Ended, &[Cancel, EndTimedOut]),
+            Input::Lost | Input::Closed => R::advance(State::Ended, &[EndUnknown]),
+            Input::LostReplayable => R::advance(State::Queued, &[RequeueAnew]),
+            Input::Write | Input::Hand | Input::NotAdvertised | Input::InputGiven | Input::InputDeclined => {
+                R::ignore(state)
+            }
+        },
+        State::Waiting => match input {
+            Input::InputGiven => R::advance(State::Queued, &[RequeueAnew]),
+            Input::InputDeclined | Input::TimedOut | Input::Closed => R::advance(State::Ended, &[EndInputRequired]),
+            Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),
+            // What the server wants to know does not depend on the connection: its state travels with the retry.
+            Input::Lost | Input::LostReplayable => R::advance(state, &[]),
+            Input::Write
+            | Input::Hand
+            | Input::Answered
+            | Input::Invalid
+            | Input::InputRequired
+            | Input::RetryRequired
+            | Input::NotAdvertised => R::ignore(state),
+        },
+        State::Ended => match input {
+            Input::Write
+            | Input::Hand
+            | Input::Answered
+            | Input::Invalid
+            | Input::InputRequired
+            | Input::RetryRequired
+            | Input::InputGiven
+            | Input::InputDeclined
+            | Input::Cancelled
+            | Input::TimedOut
+            | Input::NotAdvertised
+            | Input::Lost
+            | Input::LostReplayable
+            | Input::Closed => R::ignore(state),
+        },
+    }
+}

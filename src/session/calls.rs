@@ -1,0 +1,267 @@
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde_json::value::RawValue;
+
+use super::ask::Consideration;
+use super::ledger::{Call, Input as Rounds, Purpose};
+use super::{Event, InputRequest, Misuse, Outcome, RequestId, Session};
+use crate::Time;
+use crate::jsonrpc::{ErrorObject, Json, Object};
+use crate::machine::request::{Effect, Input, State, step};
+use crate::protocol::method;
+
+/// How often a request that may have run is sent again.
+const REPLAYS: u32 = 2;
+
+/// The server's answer to a request, as it is judged.
+enum Answer {
+    Complete(Outcome),
+    Invalid(Box<str>),
+    /// It wants input: the rounds so far, and what the embedder is to be asked.
+    Input(Box<Rounds>, Vec<InputRequest>),
+}
+
+impl Session {
+    /// Gives a request the input that the server wants before it goes on: for each of its keys the result that the
+    /// key's method has. What is left out, the server may ask for again.
+    ///
+    /// # Errors
+    /// [`Misuse::UnknownRequest`] where the request waits for no input, [`Misuse::ParamsNotObject`] where a result is
+    /// no object.
+    pub fn provide<'a>(
+        &mut self,
+        now: Time,
+        request: RequestId,
+        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
+    ) -> Result<(), Misuse> {
+        let id = self.waiting(request)?;
+        let given: Vec<_> = responses.into_iter().collect();
+        if given.iter().any(|(_, response)| !response.get().starts_with('{')) {
+            return Err(Misuse::ParamsNotObject);
+        }
+        self.advance(now);
+        if let Some(Call { input: Some(rounds), .. }) = self.requests.call_mut(id) {
+            let known = core::mem::take(&mut rounds.known);
+            let known = known.iter().map(|(key, response)| (&**key, &**response));
+            rounds.responses = Some(responses_of(known.chain(given.iter().map(|(key, raw)| (*key, raw.get())))));
+            let deadline = self.now + rounds.left;
+            self.requests.set_deadline(id, Some(deadline));
+        }
+        self.call_step(id, Input::InputGiven);
+        self.pump();
+        Ok(())
+    }
+
+    /// Gives no input; the request ends [`Outcome::InputRequired`].
+    ///
+    /// # Errors
+    /// [`Misuse::UnknownRequest`] where the request waits for no input.
+    pub fn decline(&mut self, now: Time, request: RequestId) -> Result<(), Misuse> {
+        let id = self.waiting(request)?;
+        self.advance(now);
+        self.call_step(id, Input::InputDeclined);
+        self.pump();
+        Ok(())
+    }
+
+    fn waiting(&self, request: RequestId) -> Result<u64, Misuse> {
+        let id = self.requests.wire_id(request).ok_or(Misuse::UnknownRequest)?;
+        let waits = self.requests.get(id).is_some_and(|open| open.phase == State::Waiting);
+        if waits { Ok(id) } else { Err(Misuse::UnknownRequest) }
+    }
+
+    /// A request of the embedder's was answered.
+    pub(super) fn call_answered(&mut self, id: u64, answer: Result<&RawValue, ErrorObject>) {
+        let answer = match answer {
+            Ok(result) => self.judge(id, result),
+            Err(error) => Answer::Complete(Outcome::Error(error)),
+        };
+        match answer {
+            Answer::Complete(outcome) => self.call_step_to(id, Input::Answered, Some(outcome)),
+            Answer::Invalid(why) => self.call_step_to(id, Input::Invalid, Some(Outcome::Invalid(why))),
+            Answer::Input(mut rounds, inputs) => {
+                let Some(call) = self.requests.call_mut(id) else { return };
+                let handle = call.handle;
+                if inputs.is_empty() {
+                    let known = rounds.known.iter().map(|(key, response)| (&**key, &**response));
+                    rounds.responses = (!rounds.known.is_empty()).then(|| responses_of(known));
+                    call.input = Some(rounds);
+                    return self.call_step(id, Input::RetryRequired);
+                }
+                call.input = Some(rounds);
+                self.call_step(id, Input::InputRequired);
+                self.event(Event::InputRequired { request: handle, inputs });
+            }
+        }
+    }
+
+    fn judge(&self, id: u64, result: &RawValue) -> Answer {
+        if self.server.as_ref().is_none_or(|server| server.era() == crate::protocol::Era::Legacy) {
+            return Answer::Complete(Outcome::Result(result.to_owned()));
+        }
+        let Some(kind) = Json::from(result).member("resultType") else {
+            return Answer::Complete(Outcome::Result(result.to_owned()));
+        };
+        match kind.as_string().as_deref() {
+            Some("complete") => Answer::Complete(Outcome::Result(result.to_owned())),
+            Some("input_required") => self.judge_input(id, result),
+            _ => Answer::Invalid(
+                format!("a result of the unknown type {}", super::classify::excerpt(kind.text())).into(),
+            ),
+        }
+    }
+
+    fn judge_input(&self, id: u64, result: &RawValue) -> Answer {
+        let before = self.requests.get(id).and_then(|open| match &open.purpose {
+            Purpose::Call(call) => call.input.as_ref().map(|input| input.rounds),
+            Purpose::Probe | Purpose::Initialize | Purpose::List(_) | Purpose::SetLevel | Purpose::Keepalive(_) => None,
+        });
+        let rounds = before.unwrap_or(0).saturating_add(1);
+        if rounds > self.options.limits.input_rounds {
+            return Answer::Invalid(
+                format!("the server asked for input more than {} times", rounds.saturating_sub(1)).into(),
+            );
+        }
+        let json = Json::from(result);
+        let wanted = json.member("inputRequests").filter(|wanted| wanted.is_object());
+        let state = json.member("requestState").filter(|state| !state.is_null());
+        let (mut known, mut inputs, mut refused) = (Vec::new(), Vec::new(), None);
+        wanted.unwrap_or(Json::EMPTY_ARRAY).members(|key, wanted| {
+            let method = wanted.member("method").and_then(Json::as_string).unwrap_or_default();
+            let params = wanted.member("params").map(Json::raw);
+            match self.consider(&method, params) {
+                Consideration::Result(result) => {
+                    known.push((key.into(), String::from_utf8(result).unwrap_or_default().into()));
+                }
+                Consideration::Ask(_) => {
+                    inputs.push(InputRequest {
+                        key: key.into(),
+                        method: (&*method).into(),
+                        params: params.map(ToOwned::to_owned),
+                    });
+                }
+                Consideration::Refuse(error) => refused = Some(error),
+            }
+        });
+        if let Some(error) = refused {
+            return Answer::Invalid(format!("the server wants input that it cannot have: {}", error.message).into());
+        }
+        if known.is_empty() && inputs.is_empty() && state.is_none() {
+            return Answer::Invalid("the server wants input, and does not say which".into());
+        }
+        if inputs.len() > self.options.limits.asks {
+            return Answer::Invalid(format!("the server wants {} inputs at once", inputs.len()).into());
+        }
+        let left = self.requests.time_left(id, self.now);
+        let state = state.map(|state| state.text().into());
+        Answer::Input(
+            Box::new(Rounds { rounds, result: result.to_owned(), state, known, responses: None, left }),
+            inputs,
+        )
+    }
+
+    pub(super) fn call_step(&mut self, id: u64, input: Input) {
+        self.call_step_to(id, input, None);
+    }
+
+    fn call_step_to(&mut self, mut id: u64, input: Input, mut outcome: Option<Outcome>) {
+        let Some(open) = self.requests.get(id) else { return };
+        let row = step(open.phase, input);
+        if row.next != State::Ended {
+            self.requests.set_phase(id, row.next);
+        }
+        for effect in row.effects {
+            let outcome = match effect {
+                Effect::Requeue => {
+                    self.requests.requeue(id);
+                    continue;
+                }
+                Effect::RequeueAnew => {
+                    id = self.requests.rename(id);
+                    self.requests.requeue(id);
+                    continue;
+                }
+                Effect::AskInput => {
+                    let deadline = self.now + self.options.timeouts.ask;
+                    self.requests.set_deadline(id, Some(deadline));
+                    continue;
+                }
+                Effect::Retract => {
+                    self.retract(id);
+                    continue;
+                }
+                Effect::Cancel => {
+                    let why =
+                        if input == Input::TimedOut { "no answer in time" } else { "the client cancelled the request" };
+                    self.send_cancelled(id, why);
+                    self.requests.expect_late(id);
+                    continue;
+                }
+                Effect::EndAnswered | Effect::EndInvalid => outcome.take().unwrap_or(Outcome::Unknown),
+                Effect::EndInputRequired => match self.requests.call_mut(id).and_then(|call| call.input.take()) {
+                    Some(rounds) => Outcome::InputRequired(rounds.result),
+                    None => Outcome::Unknown,
+                },
+                Effect::EndCancelled => Outcome::Cancelled,
+                Effect::EndTimedOut => Outcome::TimedOut,
+                Effect::EndNotAdvertised => Outcome::NotAdvertised,
+                // What waits to run a second time may have run a first time.
+                Effect::EndNotSent if self.requests.call_mut(id).is_some_and(|call| call.replays > 0) => {
+                    Outcome::Unknown
+                }
+                Effect::EndNotSent => Outcome::NotSent,
+                Effect::EndUnknown => Outcome::Unknown,
+            };
+            let ended = self.requests.remove(id);
+            if let Some(Purpose::Call(call)) = ended.map(|open| open.purpose) {
+                self.event(Event::Finished { request: call.handle, outcome });
+            }
+        }
+    }
+
+    /// The connection is lost: what may run twice waits again, what was not sent waits still, the rest ends.
+    pub(super) fn lose_calls(&mut self) {
+        for id in self.requests.calls() {
+            let replayable = self.is_replayable(id);
+            if replayable && let Some(call) = self.requests.call_mut(id) {
+                call.replays = call.replays.saturating_add(1);
+            }
+            self.call_step(id, if replayable { Input::LostReplayable } else { Input::Lost });
+        }
+    }
+
+    /// The session ends, and every request with it.
+    pub(super) fn end_calls(&mut self) {
+        for id in self.requests.calls() {
+            self.call_step(id, Input::Closed);
+        }
+    }
+
+    fn is_replayable(&self, id: u64) -> bool {
+        let Some(open) = self.requests.get(id).filter(|open| open.phase == State::Sent) else { return false };
+        let Purpose::Call(call) = &open.purpose else { return false };
+        if self.options.reconnect.is_none() || call.replays >= REPLAYS {
+            return false;
+        }
+        call.request.replay.unwrap_or_else(|| {
+            let params = call.request.params.as_deref().filter(|_| call.request.method == method::TOOLS_CALL);
+            let name = params.and_then(|params| Json::from(params).member("name")).and_then(Json::as_string);
+            let hints = name.and_then(|name| self.catalog.tool(&name)).map(|tool| tool.hints).unwrap_or_default();
+            hints.read_only == Some(true) || hints.idempotent == Some(true)
+        })
+    }
+}
+
+/// The value of `inputResponses`.
+fn responses_of<'a>(responses: impl Iterator<Item = (&'a str, &'a str)>) -> Box<str> {
+    let mut json = Vec::new();
+    let mut object = Object::begin(&mut json);
+    for (key, response) in responses {
+        object.raw(key, response);
+    }
+    object.end();
+    String::from_utf8(json).unwrap_or_default().into()
+}
