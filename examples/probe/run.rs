@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::args::{Call, DEMO_SERVER, Settings, Target};
 use crate::child::{Heard, Server};
 use crate::progress::Progress;
-use crate::raw::{self, Members};
+use crate::raw;
 use crate::record::{CallRecord, FailureReport, Record};
 use crate::trace::Trace;
 
@@ -76,12 +76,6 @@ struct Run<'a> {
     calling: Option<(RequestId, Time)>,
     /// Since when the session is being closed.
     closing: Option<Instant>,
-}
-
-#[derive(Serialize)]
-struct CallParams<'a> {
-    name: &'a str,
-    arguments: &'a RawValue,
 }
 
 #[derive(Serialize)]
@@ -262,6 +256,16 @@ impl Run<'_> {
                 // Where the question ended meanwhile, nobody waits for this.
                 let _ = self.session.answer(now, ask, Ok(&decline));
             }
+            // A modern server's questions: the same answer, for each of its keys.
+            Event::InputRequired { request, inputs } => {
+                let decline = raw::of(&json!({"action": "decline"}));
+                for input in &inputs {
+                    let (key, method, params) = (Some(&*input.key), &*input.method, input.params.as_deref());
+                    self.record.event(now, "asked", &AskedDetail { key, method, params });
+                }
+                // Where the call ended meanwhile, nobody waits for this.
+                let _ = self.session.provide(now, request, inputs.iter().map(|input| (&*input.key, &*decline)));
+            }
             Event::Notification { method, params } => match &*method {
                 "notifications/message" => self.record.event(now, "log", &params),
                 "notifications/progress" => self.record.event(now, "progress", &params),
@@ -308,9 +312,8 @@ impl Run<'_> {
     fn call(&mut self, now: Time, call: &Call) -> Result<RequestId, Misuse> {
         let none = raw::of(&json!({}));
         let arguments = call.arguments.as_deref().unwrap_or(&none);
-        let params = raw::of(&CallParams { name: &call.name, arguments });
         // The run's own bound, which the user set, ends it.
-        let request = Request::new("tools/call").params(params).timeout(Duration::MAX);
+        let request = Request::call_tool(&call.name, Some(arguments)).timeout(Duration::MAX);
         self.session.request(now, request)
     }
 
@@ -318,9 +321,6 @@ impl Run<'_> {
         let Some((_, since)) = self.calling.take_if(|(calling, _)| *calling == request) else { return };
         let Some(call) = self.settings.calls.get(self.record.calls.len()) else { return };
         let now = self.now();
-        if let mcp_proto::Outcome::InputRequired(result) = &outcome {
-            self.input_required(now, result);
-        }
         // Only the end of the run's time cancels a call.
         let late = matches!(outcome, mcp_proto::Outcome::Cancelled);
         let outcome = if late { mcp_proto::Outcome::TimedOut } else { outcome };
@@ -328,17 +328,6 @@ impl Run<'_> {
         self.record.calls.push(CallRecord { took, ..CallRecord::ended(&call.name, outcome) });
         if self.closing.is_none() && self.session.is_ready() {
             self.next_call();
-        }
-    }
-
-    /// The modern era's questions stand in a result.
-    fn input_required(&mut self, now: Time, result: &RawValue) {
-        let Some(requests) = Members::of(result).get("inputRequests") else { return };
-        for (key, request) in Members::of(requests).iter() {
-            let request = Members::of(request);
-            let method = request.string("method").unwrap_or_default();
-            let params = request.get("params");
-            self.record.event(now, "asked", &AskedDetail { key: Some(key), method: &method, params });
         }
     }
 
