@@ -379,6 +379,17 @@ fn a_probe_that_is_answered_after_initialize_was_changes_nothing() {
     host.take_sent();
     reply(&mut host, &probe, discovered(&[MODERN]));
     assert_eq!((era(&host), host.take_sent().len()), (Some(Era::Legacy), 0));
+    assert_eq!(host.session.stats().late_answers, 1);
+}
+
+#[test]
+fn a_probe_that_is_never_answered_is_not_in_flight_for_ever() {
+    let (mut host, _, initialize) = blind();
+    reply(&mut host, &initialize, initialized_with("2025-11-25"));
+    let request = host.session.request(host.now, Request::new("acme/do")).unwrap();
+    host.collect();
+    host.receive(json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "broken"}}));
+    assert!(matches!(host.result_of(request), Outcome::Error(error) if &*error.message == "broken"));
 }
 
 #[test]

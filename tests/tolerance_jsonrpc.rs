@@ -283,22 +283,33 @@ fn unknown_id_a_second_answer_to_initialize_is_ignored() {
     assert_quirks(&host, QuirkKind::UnknownId, &[""]);
 }
 
-/// A request that was kept over a reconnect is of the new connection, whenever its id was given.
-#[test]
-fn unknown_id_a_second_answer_to_a_request_that_was_kept_is_ignored() {
+/// A session that can be opened again.
+fn reconnecting() -> Host {
     let mut options = legacy();
     options.reconnect = Some(mcp_proto::Reconnect::default());
-    let mut host = ready_with(options);
-    let kept = host.session.request(host.now, Request::new("tools/call")).unwrap();
+    ready_with(options)
+}
+
+/// The connection is lost, and another one gets as far as to be ready.
+fn reconnect(host: &mut Host) {
     host.session.handle_transport(host.now, mcp_proto::Transport::Closed { why: "crash" });
     host.collect();
     host.wait(Duration::from_secs(1));
+    host.take_sent();
     host.transport(mcp_proto::Transport::Opened);
-    for _ in 0..2 {
+    while !host.is_ready() {
         for answer in host.take_sent().iter().flat_map(|message| server().answer(message)).collect::<Vec<_>>() {
             host.receive(answer);
         }
     }
+}
+
+/// A request that was kept over a reconnect is of the new connection, whenever its id was given.
+#[test]
+fn unknown_id_a_second_answer_to_a_request_that_was_kept_is_ignored() {
+    let mut host = reconnecting();
+    let kept = host.session.request(host.now, Request::new("tools/call")).unwrap();
+    reconnect(&mut host);
     let id = host.take_one()["id"].clone();
     host.receive(result(&id));
     assert!(is_ok(&host, kept));
@@ -306,6 +317,21 @@ fn unknown_id_a_second_answer_to_a_request_that_was_kept_is_ignored() {
     host.receive(error(&id));
     assert!(is_open(&host, open));
     assert_quirks(&host, QuirkKind::UnknownId, &[""]);
+}
+
+#[test]
+fn id_null_an_id_of_an_older_connection_is_none_of_this_one() {
+    let mut host = reconnecting();
+    let (cancelled, old) = ask(&mut host, "tools/call");
+    host.session.cancel(host.now, cancelled).unwrap();
+    host.collect();
+    reconnect(&mut host);
+    host.take_sent();
+    let (open, _) = ask(&mut host, "tools/call");
+    host.receive(error(&old));
+    assert!(is_broken(&host, open));
+    assert_eq!(host.session.stats().late_answers, 0);
+    assert_quirks(&host, QuirkKind::IdNull, &["tools/call"]);
 }
 
 #[test]

@@ -22,6 +22,11 @@ pub struct Limits {
     pub batch: usize,
 }
 
+impl Limits {
+    /// What may stand around a message of the greatest length: a byte order mark, a carriage return, some spaces.
+    pub(crate) const SLACK: usize = 16;
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self { bytes: 64 << 20, depth: 128, batch: 10_000 }
@@ -138,11 +143,15 @@ pub enum Decoded<'a> {
 /// A byte order mark and white space around the message are passed over. Of members that stand twice in an
 /// object the last counts.
 pub fn decode(bytes: &[u8], limits: Limits) -> Result<Decoded<'_>, Noise> {
-    if bytes.len() > limits.bytes {
-        return Err(Noise::TooLong { len: bytes.len(), limit: limits.bytes });
+    let too_long = |len| Err(Noise::TooLong { len, limit: limits.bytes });
+    if bytes.len() > limits.bytes.saturating_add(Limits::SLACK) {
+        return too_long(bytes.len());
     }
     let text = core::str::from_utf8(bytes).map_err(|_| Noise::NotUtf8)?;
     let text = text.trim_start_matches('\u{feff}').trim_matches([' ', '\t', '\r', '\n']);
+    if text.len() > limits.bytes {
+        return too_long(text.len());
+    }
     match text.as_bytes().first() {
         None => return Ok(Decoded::Blank),
         Some(b'{' | b'[') => {}
