@@ -1,5 +1,17 @@
 //! How lists are kept true: after `list_changed`, by age, on demand.
 
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::match_wildcard_for_single_variants,
+    clippy::needless_pass_by_value,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a helper may fail as a test may"
+)]
+
 mod common;
 
 use std::cell::RefCell;
@@ -112,7 +124,7 @@ fn walks_are_a_second_apart() {
 fn list_changed_loop_is_walked_less_and_less_until_a_walk_differs() {
     let mut server = Changing::new(&["a"]);
     let mut host = server.connect();
-    let mut spin = |host: &mut Host, server: &mut Changing, seconds: u32| {
+    let spin = |host: &mut Host, server: &mut Changing, seconds: u32| {
         let before = server.walks();
         for _ in 0..seconds * 20 {
             host.wait(Duration::from_millis(50));

@@ -5,6 +5,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::match_wildcard_for_single_variants,
+    clippy::needless_pass_by_value,
     clippy::panic,
     clippy::unwrap_used,
     clippy::wildcard_enum_match_arm,
