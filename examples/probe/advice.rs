@@ -76,6 +76,10 @@ pub(crate) fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>
         }
         QuirkKind::InitializeShape => by_era("Lifecycle, Initialization", "Discovery, DiscoverResult"),
         QuirkKind::NoExit => by_era("Lifecycle, Shutdown", "stdio, Shutdown"),
+        QuirkKind::PingUnsupported | QuirkKind::PingSilent => {
+            "specification 2025-11-25, Ping, Behavior Requirements".into()
+        }
+        QuirkKind::ListChangedLoop => format!("specification {revision}, {page}, List Changed Notification"),
         _ => format!("specification {revision}"),
     }
 }

@@ -24,7 +24,7 @@ impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E>
         for state in self.states {
             write!(out, " {state:?} |").unwrap();
         }
-        writeln!(out, "\n|{}", " --- |".repeat(self.states.len() + 1)).unwrap();
+        writeln!(out, "\n|{}", " --- |".repeat(self.states.len().saturating_add(1))).unwrap();
         for input in self.inputs {
             write!(out, "| {input:?} |").unwrap();
             for state in self.states {
