@@ -55,7 +55,14 @@ impl LineDecoder {
     fn keep(&mut self, bytes: &[u8]) {
         let room = self.limit.saturating_sub(self.partial.len());
         self.skipping |= bytes.len() > room;
-        self.partial.extend_from_slice(bytes.get(..bytes.len().min(room)).unwrap_or_default());
+        let bytes = bytes.get(..bytes.len().min(room)).unwrap_or_default();
+        let needed = self.partial.len().saturating_add(bytes.len());
+        if needed > self.partial.capacity() {
+            // Twice as much each time, but never beyond the bound.
+            let grown = self.partial.capacity().saturating_mul(2).min(self.limit).max(needed);
+            self.partial.reserve_exact(grown.saturating_sub(self.partial.len()));
+        }
+        self.partial.extend_from_slice(bytes);
     }
 
     fn end_line(&mut self, each: &mut impl FnMut(Line<'_>)) {

@@ -1,0 +1,258 @@
+//! Bad input: each ends in a typed outcome, within the bounds of `Options`, and in memory in proportion to it.
+
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::match_wildcard_for_single_variants,
+    clippy::needless_pass_by_value,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a helper may fail as a test may"
+)]
+
+mod common;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use common::{Host, Server, legacy, options};
+use mcp_proto::{
+    FailureKind, Family, FamilyStatus, LineSession, Outcome, QuirkKind, Request, Session, Time, Transport,
+};
+use peak_alloc::PeakAlloc;
+use serde_json::json;
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const MIB: usize = 1 << 20;
+
+/// The memory is the process's, so no two tests run side by side.
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How much memory `run` took at its highest, beyond what was there before.
+fn peak(run: impl FnOnce()) -> usize {
+    let before = MEMORY.current_usage();
+    MEMORY.reset_peak_usage();
+    run();
+    MEMORY.peak_usage().saturating_sub(before)
+}
+
+fn ready() -> Host {
+    let host = Host::connect(legacy(), &mut Server::legacy(json!({})));
+    assert!(host.is_ready());
+    host
+}
+
+/// A session that waits for a list of tools, and the beginning of the answer.
+fn listing() -> (Host, String) {
+    let mut host = Host::open(legacy());
+    let id = host.take_one()["id"].clone();
+    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s"}});
+    host.receive(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    let id = host.take_sent()[1]["id"].clone();
+    (host, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":["#))
+}
+
+#[test]
+fn a_mebibyte_of_noise() {
+    let _alone = alone();
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed as u8
+    })
+    .take(MIB)
+    .collect();
+    let memory = peak(|| {
+        let mut session = LineSession::new(Session::new(legacy()));
+        session.open(Time::ZERO).unwrap();
+        session.handle_transport(Time::ZERO, Transport::Opened);
+        for chunk in noise.chunks(4096) {
+            session.handle_bytes(Time::ZERO, chunk);
+        }
+        while session.poll().is_some() {}
+        assert_eq!(session.quirks().iter().filter(|quirk| quirk.kind == QuirkKind::Noise).count(), 1);
+        session.handle_timeout(Time::from_millis(60_000));
+        while session.poll().is_some() {}
+        assert!(session.deadline().is_some(), "the shutdown is under way");
+    });
+    assert!(memory < MIB / 4, "{memory} bytes");
+}
+
+#[test]
+fn a_line_of_a_hundred_mebibytes() {
+    let _alone = alone();
+    let chunk = vec![b'x'; MIB];
+    let memory = peak(|| {
+        let mut options = legacy();
+        options.limits.message.bytes = 4 * MIB;
+        let mut session = LineSession::new(Session::new(options));
+        session.open(Time::ZERO).unwrap();
+        session.handle_transport(Time::ZERO, Transport::Opened);
+        for _ in 0..100 {
+            session.handle_bytes(Time::ZERO, &chunk);
+        }
+        session.handle_bytes(Time::ZERO, b"\n");
+        assert_eq!(session.quirks().iter().map(|quirk| quirk.kind).collect::<Vec<_>>(), [QuirkKind::Noise]);
+    });
+    assert!(memory <= 10 * MIB, "{} MiB", memory / MIB);
+}
+
+#[test]
+fn ten_thousand_levels_of_brackets() {
+    let _alone = alone();
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let mut host = ready();
+    let call = host.session.request(host.now, Request::new("x/y").timeout(Duration::from_secs(5))).unwrap();
+    host.collect();
+    let id = host.take_sent().pop().unwrap()["id"].clone();
+    for text in [
+        deep.clone(),
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{deep}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{deep}}}"#),
+        "[".repeat(10_000),
+        "{\"a\":".repeat(10_000),
+    ] {
+        host.receive_text(&text);
+    }
+    assert_eq!(host.quirks(), [QuirkKind::Noise]);
+    host.wait(Duration::from_secs(5));
+    assert!(matches!(host.result_of(call), Outcome::TimedOut), "the request it would have answered times out");
+}
+
+#[test]
+fn a_cursor_without_end() {
+    let _alone = alone();
+    let memory = peak(|| {
+        let mut page = 0_u64;
+        let mut server = Server::modern(json!({"tools": {}})).on("tools/list", move |_| {
+            page += 1;
+            Ok(json!({"tools": [{"name": format!("t{page}"), "inputSchema": {}}], "nextCursor": page.to_string()}))
+        });
+        let mut host = Host::connect(options(), &mut server);
+        host.transcript.clear();
+        assert_eq!((host.status(Family::Tools), host.count(Family::Tools)), (FamilyStatus::Partial, 1000));
+        assert_eq!(host.quirks(), [QuirkKind::ListLimit]);
+    });
+    assert!(memory < 8 * MIB, "{} KiB, the test's own books included", memory / 1024);
+}
+
+#[test]
+fn a_million_notifications_before_the_answer() {
+    let _alone = alone();
+    let told =
+        json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x".repeat(100)}}).to_string();
+    let memory = peak(|| {
+        let mut host = Host::open(legacy());
+        for _ in 0..1_000_000 {
+            host.session.handle_message(host.now, told.as_bytes());
+        }
+        host.collect();
+        host.serve(&mut Server::legacy(json!({})));
+        assert!(host.is_ready());
+        assert_eq!(host.session.stats().left_out, 1_000_000 - 256);
+        assert_eq!(host.events.len(), 1 + 256);
+    });
+    assert!(memory < MIB, "{} KiB", memory / 1024);
+}
+
+#[test]
+fn notifications_for_ever_and_no_answer() {
+    let _alone = alone();
+    let told = json!({"jsonrpc": "2.0", "method": "notifications/message"}).to_string();
+    let mut host = Host::open(legacy());
+    for _ in 0..1000 {
+        host.wait(Duration::from_millis(100));
+        host.receive_text(&told);
+    }
+    assert_eq!(host.failure_kind(), Some(FailureKind::HandshakeTimeout));
+}
+
+#[test]
+fn an_answer_of_sixty_mebibytes() {
+    let _alone = alone();
+    let mut host = ready();
+    let call = host.session.request(host.now, Request::new("x/y")).unwrap();
+    host.collect();
+    let id = host.take_sent().pop().unwrap()["id"].clone();
+    let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"text":"{}"}}}}"#, "y".repeat(60 * MIB));
+    let memory = peak(|| host.receive_text(&answer));
+    assert!(matches!(host.result_of(call), Outcome::Result(result) if result.get().len() > 60 * MIB));
+    assert!(memory < 61 * MIB, "{} MiB: the result is copied once", memory / MIB);
+}
+
+#[test]
+fn a_batch_of_millions() {
+    let _alone = alone();
+    let batch = format!("[{}1]", "1,".repeat(16 * MIB));
+    let mut host = ready();
+    let memory = peak(|| host.receive_text(&batch));
+    assert_eq!(host.quirks(), [QuirkKind::Batch, QuirkKind::Noise]);
+    assert!(memory < 4 * MIB, "{} KiB", memory / 1024);
+}
+
+#[test]
+fn a_page_of_millions() {
+    let _alone = alone();
+    let (mut host, beginning) = listing();
+    let page = format!("{beginning}{}{{}}]}}}}", "{},".repeat(2_000_000));
+    let memory = peak(|| host.receive_text(&page));
+    assert_eq!((host.status(Family::Tools), host.count(Family::Tools)), (FamilyStatus::Partial, 0));
+    assert_eq!(host.quirks(), [QuirkKind::InitializeShape, QuirkKind::InvalidItem, QuirkKind::ListLimit]);
+    assert!(memory < page.len() + MIB, "{} KiB for {} KiB", memory / 1024, page.len() / 1024);
+}
+
+#[test]
+fn a_page_of_more_bytes_than_a_list_may_have() {
+    let _alone = alone();
+    let (mut host, beginning) = listing();
+    let tool = format!(r#"{{"name":"a","inputSchema":{{}},"description":"{}"}}"#, "d".repeat(60 * MIB));
+    let page = format!(r#"{beginning}{tool}],"nextCursor":"2"}}}}"#);
+    host.receive_text(&page);
+    let id = host.take_one()["id"].clone();
+    host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{tool}],"nextCursor":"3"}}}}"#));
+    assert_eq!((host.status(Family::Tools), host.count(Family::Tools)), (FamilyStatus::Partial, 1));
+    assert!(host.take_sent().is_empty());
+}
+
+#[test]
+fn a_million_pings_that_nobody_polls_the_answers_of() {
+    let _alone = alone();
+    let ping = json!({"jsonrpc": "2.0", "id": "x".repeat(500), "method": "ping"}).to_string();
+    let memory = peak(|| {
+        let mut host = ready();
+        for _ in 0..1_000_000 {
+            host.session.handle_message(host.now, ping.as_bytes());
+        }
+        assert_eq!(host.session.stats().left_out, 1_000_000 - 4096);
+        host.collect();
+    });
+    assert!(memory < 16 * MIB, "{} KiB", memory / 1024);
+}
+
+#[test]
+fn a_million_list_changed() {
+    let _alone = alone();
+    let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}).to_string();
+    let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", common::tools(&["a"]));
+    let mut host = Host::connect(legacy(), &mut server);
+    let memory = peak(|| {
+        for _ in 0..1_000_000 {
+            host.session.handle_message(host.now, changed.as_bytes());
+        }
+        host.collect();
+    });
+    assert!(host.take_sent().is_empty());
+    host.wait(Duration::from_secs(2));
+    assert_eq!(host.take_sent().len(), 1);
+    assert!(memory < 64 * 1024, "{memory} bytes");
+}
