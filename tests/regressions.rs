@@ -257,3 +257,88 @@ fn pages_that_take_for_ever_do_not_keep_a_session_from_its_end() {
     assert_eq!(host.failure_kind(), Some(mcp_proto::FailureKind::ListFailed));
     assert!(page <= 6, "{page} minutes");
 }
+
+#[test]
+fn a_discovery_that_takes_too_long_fails_once() {
+    let mut page = 0;
+    let mut host = Host::open(legacy());
+    answer(&mut host, json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "prompts": {}}}));
+    while host.failure().is_none() && page < 100 {
+        for sent in host.take_sent() {
+            page += 1;
+            let (id, list) = (&sent["id"], json!({"tools": [], "prompts": [], "nextCursor": page.to_string()}));
+            host.receive(json!({"jsonrpc": "2.0", "id": id, "result": list}));
+        }
+        host.wait(Duration::from_secs(50));
+    }
+    let downs = host.events.iter().filter(|event| matches!(event, Event::Down { .. })).count();
+    assert_eq!(downs, 1);
+}
+
+#[test]
+fn answers_that_nobody_polls_are_bounded_by_bytes_too() {
+    let mut options = legacy();
+    options.limits.output_bytes = 10_000;
+    let mut host = Host::connect(options, &mut Server::legacy(json!({})));
+    let asked = json!({"jsonrpc": "2.0", "id": 1, "method": "m".repeat(1 << 20)}).to_string();
+    for _ in 0..300 {
+        host.session.handle_message(host.now, asked.as_bytes());
+    }
+    assert!(host.session.stats().left_out > 200);
+    host.collect();
+    let answer = host.take_sent().pop().unwrap().to_string();
+    assert!(answer.len() < 1000, "{} bytes", answer.len());
+    host.receive_text(&asked);
+    assert_eq!(host.take_sent().len(), 1, "there is room again");
+}
+
+#[test]
+fn requests_that_nobody_polls_the_ends_of_are_refused() {
+    let mut host = Host::new(legacy());
+    let mut refused = None;
+    for _ in 0..10_000 {
+        match host.session.request(host.now, Request::new("x/y")) {
+            Ok(request) => host.session.cancel(host.now, request).unwrap(),
+            Err(misuse) => refused = Some(misuse),
+        }
+    }
+    assert_eq!(refused, Some(Misuse::TooManyRequests { limit: 4096 }));
+}
+
+#[test]
+fn ids_with_signs_or_zeros_are_not_ours() {
+    let mut host = Host::connect(legacy(), &mut Server::legacy(json!({})));
+    let request = host.session.request(host.now, Request::new("x/y")).unwrap();
+    host.collect();
+    let id = host.take_sent().pop().unwrap()["id"].clone();
+    for odd in [format!("+{id}"), format!("00{id}"), format!(" {id}")] {
+        host.receive(json!({"jsonrpc": "2.0", "id": odd, "result": {}}));
+    }
+    assert!(host.quirks().contains(&QuirkKind::UnknownId));
+    host.receive(json!({"jsonrpc": "2.0", "id": id, "result": {}}));
+    assert!(matches!(host.result_of(request), Outcome::Result(_)));
+}
+
+/// A lone surrogate is no text, yet JSON.
+#[test]
+fn parameters_reach_the_server_whatever_their_names() {
+    let mut host = Host::connect(options(), &mut Server::modern(json!({})));
+    let params = serde_json::value::RawValue::from_string(r#"{"a":1,"\ud800":2}"#.into()).unwrap();
+    host.session.request(host.now, Request::new("x/y").params(params)).unwrap();
+    let Some(mcp_proto::Action::Send(message)) = host.session.poll() else { panic!("no message") };
+    let text = std::str::from_utf8(message.bytes()).unwrap();
+    assert!(text.contains(r#""a":1,"\ud800":2,"_meta":{"#), "{text}");
+}
+
+#[test]
+fn a_keepalive_interval_of_nothing_lets_time_go_by() {
+    let mut options = legacy();
+    let mut keepalive = mcp_proto::Keepalive::default();
+    keepalive.interval = Duration::ZERO;
+    options.keepalive = Some(keepalive);
+    let mut host = Host::connect(options, &mut Server::legacy(json!({})));
+    host.session.request(host.now, Request::new("x/y").timeout(Duration::from_millis(50))).unwrap();
+    host.collect();
+    host.wait(Duration::from_millis(100));
+    assert!(host.now >= Time::from_millis(100));
+}

@@ -40,6 +40,17 @@ impl<'a> Object<'a> {
         self
     }
 
+    /// A member that is JSON already, its name, a string, included.
+    pub(crate) fn member(&mut self, name: &str, json: &str) {
+        if !self.empty {
+            self.out.push(b',');
+        }
+        self.empty = false;
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.push(b':');
+        self.out.extend_from_slice(json.as_bytes());
+    }
+
     /// A member that is an integer.
     pub fn integer(&mut self, name: &str, value: i128) -> &mut Self {
         integer(self.value(name), value);

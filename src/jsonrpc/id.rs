@@ -21,21 +21,27 @@ impl ResponseId {
         let Some(text) = raw.map(RawValue::get) else {
             return Self::Absent;
         };
-        if let Ok(id) = text.parse() {
+        if let Some(id) = integer(text) {
             return Self::Exact(id);
         }
         if text == "null" {
             return Self::Absent;
         }
-        let integer = match serde_json::from_str::<String>(text) {
-            Ok(string) => string.parse().ok(),
+        let loose = match serde_json::from_str::<String>(text) {
+            Ok(string) => integer(&string),
             Err(_) => text
                 .split_once('.')
                 .filter(|(_, fraction)| fraction.bytes().all(|digit| digit == b'0'))
-                .and_then(|(integer, _)| integer.parse().ok()),
+                .and_then(|(whole, _)| integer(whole)),
         };
-        integer.map_or(Self::Foreign, Self::Loose)
+        loose.map_or(Self::Foreign, Self::Loose)
     }
+}
+
+/// The integer that is written so, without a sign or zeros before it.
+fn integer(text: &str) -> Option<u64> {
+    let plain = text == "0" || text.starts_with(|first: char| matches!(first, '1'..='9'));
+    text.parse().ok().filter(|_| plain)
 }
 
 /// The id of a request that the peer sent: a string or a number, kept as it was written, to be echoed.

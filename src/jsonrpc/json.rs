@@ -64,6 +64,11 @@ impl<'a> Json<'a> {
         Scan { text: self.0, at: 0 }.members(each);
     }
 
+    /// As `members`, with the names as they were written, those that are no text among them.
+    pub(crate) fn raw_members(self, each: impl FnMut(Json<'a>, Json<'a>)) {
+        Scan { text: self.0, at: 0 }.raw_members(each);
+    }
+
     /// The member of this name, where this is an object that has it.
     pub(crate) fn member(self, name: &str) -> Option<Json<'a>> {
         let mut found = None;
@@ -149,6 +154,14 @@ impl<'a> Scan<'a> {
 
     /// Takes the next value. Where it is an object, `each` is called with every member of it on the way.
     pub(crate) fn members(&mut self, mut each: impl FnMut(&str, Json<'a>)) -> Option<Json<'a>> {
+        self.raw_members(|name, value| {
+            if let Some(name) = name.as_string() {
+                each(&name, value);
+            }
+        })
+    }
+
+    fn raw_members(&mut self, mut each: impl FnMut(Json<'a>, Json<'a>)) -> Option<Json<'a>> {
         if !self.has_value() || self.peek() != Some(b'{') {
             return self.value();
         }
@@ -156,9 +169,7 @@ impl<'a> Scan<'a> {
         self.step(1);
         while self.has_value() {
             let (Some(name), Some(value)) = (self.value(), self.value()) else { break };
-            if let Some(name) = name.as_string() {
-                each(&name, value);
-            }
+            each(name, value);
         }
         self.step(1);
         self.text.get(start..self.at).map(Json)

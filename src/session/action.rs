@@ -19,6 +19,17 @@ pub enum Action {
     Event(Event),
 }
 
+impl Action {
+    /// Bytes that wait since the server sent something unasked: the thing itself, or the answer to it.
+    pub(super) fn unasked_bytes(&self) -> usize {
+        match self {
+            Self::Event(event) => event.payload(),
+            Self::Send(Outgoing { method: None, line, .. }) => line.len(),
+            Self::Send(_) | Self::Open(_) | Self::Shut(_) => 0,
+        }
+    }
+}
+
 /// A transport to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -3,6 +3,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
+use super::classify::excerpt;
 use super::{Action, AskId, Event, Misuse, Session};
 use crate::Time;
 use crate::jsonrpc::{self, ErrorObject, Json, PeerId};
@@ -49,7 +50,7 @@ impl Session {
             Ok(result) => jsonrpc::result(out, &ask.id, result.get()),
             Err(error) => jsonrpc::error(out, &ask.id, &error),
         });
-        self.out.push_back(Action::Send(message));
+        self.push(Action::Send(message));
         Ok(())
     }
 
@@ -76,7 +77,7 @@ impl Session {
             }),
             Consideration::Refuse(error) => self.encode_answer(|out| jsonrpc::error(out, &id, &error)),
         };
-        self.out.push_back(Action::Send(message));
+        self.push(Action::Send(message));
     }
 
     pub(super) fn consider(&self, method: &str, params: Option<&RawValue>) -> Consideration {
@@ -98,15 +99,17 @@ impl Session {
                     Some(_) => false,
                 };
                 if !known {
-                    let why =
-                        format!("the client does not offer elicitation in mode {}", mode.unwrap_or("form".into()));
+                    let why = format!(
+                        "the client does not offer elicitation in mode {}",
+                        mode.as_deref().map_or("form".into(), excerpt)
+                    );
                     return Consideration::Refuse(ErrorObject::new(error_code::INVALID_PARAMS, why));
                 }
                 Asked::Elicitation
             }
             method::SAMPLING if offers.sampling => Asked::Sampling,
             _ => {
-                let why = format!("the client does not offer {method}");
+                let why = format!("the client does not offer {}", excerpt(method));
                 return Consideration::Refuse(ErrorObject::new(error_code::METHOD_NOT_FOUND, why));
             }
         };
@@ -141,7 +144,7 @@ impl Session {
                     jsonrpc::error(out, &pending.id, &ErrorObject::new(-1, "User rejected sampling request"))
                 }
             });
-            self.out.push_back(Action::Send(message));
+            self.push(Action::Send(message));
             self.event(Event::AskEnded { ask: AskId(ask) });
         }
         self.asks_ended();

@@ -91,7 +91,8 @@ impl Session {
     pub(super) fn discovery_timed_out(&mut self) {
         let why = format!("the list was not done within {:?}", self.options.timeouts.discovery);
         for family in Family::ALL {
-            if !self.families.get(family).is_settled() {
+            // The first that ends the session ends it for all.
+            if self.link == link::State::Connecting && !self.families.get(family).is_settled() {
                 self.requests.abandon_list(family);
                 self.list_failed(family, &ErrorObject::new(0, &*why), false);
             }

@@ -179,12 +179,10 @@ fn encode_call(line: &mut Vec<u8>, id: u64, call: &Call, meta: &Meta<'_>) {
         object_request(line, id, &request.method, |params| {
             let mut given_meta = None;
             if let Some(given) = given {
-                Json::from(given).members(|name, value| {
-                    if name == "_meta" {
-                        given_meta = Some(value);
-                    } else if input.is_none() || !matches!(name, "inputResponses" | "requestState") {
-                        params.raw(name, value.text());
-                    }
+                Json::from(given).raw_members(|name, value| match name.as_string().as_deref() {
+                    Some("_meta") => given_meta = Some(value),
+                    Some("inputResponses" | "requestState") if input.is_some() => {}
+                    _ => params.member(name.text(), value.text()),
                 });
             }
             if let Some(responses) = input.as_ref().and_then(|input| input.responses.as_deref()) {

@@ -1,4 +1,5 @@
 use alloc::format;
+use core::time::Duration;
 
 use super::ledger::Purpose;
 use super::timers::Timer;
@@ -8,6 +9,9 @@ use crate::jsonrpc::ErrorObject;
 use crate::machine::keepalive::{Effect, Input, State, step};
 use crate::machine::{QuirkKind, Verdict};
 use crate::protocol::{Era, Family, error_code, method};
+
+/// The shortest interval between probes.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// What a keepalive knows beside its state.
 #[derive(Clone, Debug)]
@@ -61,7 +65,8 @@ impl Session {
         for effect in row.effects {
             match effect {
                 Effect::Rest => {
-                    let interval = self.options.keepalive.unwrap_or_default().interval;
+                    // An interval of nothing would be over for ever.
+                    let interval = self.options.keepalive.unwrap_or_default().interval.max(SHORTEST);
                     let due = (self.liveness.heard + interval).max(self.now);
                     let due = if due == self.now { self.now + interval } else { due };
                     self.timers.set(Timer::Keepalive, Some(due));

@@ -213,12 +213,12 @@ impl Session {
 
     /// Takes back what the embedder was to do with a transport that is gone.
     fn drop_output(&mut self) {
-        self.out.retain(|action| !matches!(action, Action::Send(_) | Action::Shut(_) | Action::Open(_)));
+        self.take_back(|action| matches!(action, Action::Send(_) | Action::Shut(_) | Action::Open(_)));
     }
 
     /// Ends what belongs to a connection: nothing of it touches the next one.
     fn end_connection(&mut self) {
-        self.out.retain(|action| !matches!(action, Action::Send(_)));
+        self.take_back(|action| matches!(action, Action::Send(_)));
         self.stop_keepalive();
         self.timers.clear_but(Timer::Grace);
         self.ready_since = None;

@@ -115,7 +115,7 @@ pub struct Session {
     quirks: Vec<Quirk>,
     timers: Timers,
     out: VecDeque<Action>,
-    /// Bytes of what the server sent unasked, in `out`.
+    /// Bytes of what the server sent unasked, and of the answers to it, in `out`.
     out_bytes: usize,
     epoch: u32,
     losses: u32,
@@ -210,8 +210,12 @@ impl Session {
                 capability: capability.as_str(),
             });
         }
-        if self.requests.queued_calls() >= self.options.limits.queued {
-            return Err(Misuse::TooManyRequests { limit: self.options.limits.queued });
+        let limits = &self.options.limits;
+        if self.requests.queued_calls() >= limits.queued {
+            return Err(Misuse::TooManyRequests { limit: limits.queued });
+        }
+        if self.out.len() >= limits.output {
+            return Err(Misuse::TooManyRequests { limit: limits.output });
         }
         self.advance(now);
         let timeout = request.timeout.unwrap_or(self.options.timeouts.request);
@@ -299,14 +303,9 @@ impl Session {
     #[must_use = "what it says has to be done"]
     pub fn poll(&mut self) -> Option<Action> {
         let action = self.out.pop_front()?;
-        match &action {
-            Action::Send(message) => {
-                if let Some(id) = message.id {
-                    self.requests.set_phase(id, request::State::Sent);
-                }
-            }
-            Action::Event(event) => self.out_bytes = self.out_bytes.saturating_sub(event.payload()),
-            Action::Open(_) | Action::Shut(_) => {}
+        self.out_bytes = self.out_bytes.saturating_sub(action.unasked_bytes());
+        if let Action::Send(Outgoing { id: Some(id), .. }) = &action {
+            self.requests.set_phase(*id, request::State::Sent);
         }
         Some(action)
     }
@@ -414,9 +413,19 @@ impl Session {
         self.out.len() >= limits.output || self.out_bytes >= limits.output_bytes
     }
 
+    fn push(&mut self, action: Action) {
+        self.out_bytes = self.out_bytes.saturating_add(action.unasked_bytes());
+        self.out.push_back(action);
+    }
+
     fn event(&mut self, event: Event) {
-        self.out_bytes = self.out_bytes.saturating_add(event.payload());
-        self.out.push_back(Action::Event(event));
+        self.push(Action::Event(event));
+    }
+
+    /// Takes actions back that the embedder did not take yet.
+    fn take_back(&mut self, unwanted: impl Fn(&Action) -> bool) {
+        self.out.retain(|action| !unwanted(action));
+        self.out_bytes = self.out.iter().map(Action::unasked_bytes).sum();
     }
 
     /// Records a deviation, once for its kind and method.
@@ -451,7 +460,7 @@ impl Session {
 
     /// Takes a message back that the embedder did not take yet.
     fn retract(&mut self, id: u64) {
-        self.out.retain(|action| !matches!(action, Action::Send(message) if message.id == Some(id)));
+        self.take_back(|action| matches!(action, Action::Send(message) if message.id == Some(id)));
     }
 
     /// Tells the server that an answer is not wanted any more.
