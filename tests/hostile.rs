@@ -256,3 +256,131 @@ fn a_million_list_changed() {
     assert_eq!(host.take_sent().len(), 1);
     assert!(memory < 64 * 1024, "{memory} bytes");
 }
+
+#[test]
+fn an_answer_to_initialize_that_is_nested_too_deep() {
+    let _alone = alone();
+    let mut host = Host::open(legacy());
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"protocolVersion":"2025-11-25","x":{deep}}}}}"#));
+    host.wait(host.session.options().timeouts.handshake);
+    assert_eq!(host.failure_kind(), Some(FailureKind::HandshakeTimeout));
+}
+
+#[test]
+fn a_page_of_millions_of_tools() {
+    let _alone = alone();
+    let (mut host, beginning) = listing();
+    let tools: Vec<String> = (0..2_000_000).map(|at| format!(r#"{{"name":"{at}"}}"#)).collect();
+    let page = format!("{beginning}{}]}}}}", tools.join(","));
+    drop(tools);
+    let items = host.session.options().limits.items;
+    let memory = peak(|| host.receive_text(&page));
+    assert_eq!((host.status(Family::Tools), host.count(Family::Tools)), (FamilyStatus::Partial, items));
+    assert!(memory < page.len() + items * 256, "{} KiB for {} KiB", memory / 1024, page.len() / 1024);
+}
+
+#[test]
+fn a_cursor_without_end_over_full_pages() {
+    let _alone = alone();
+    let mut page = 0_u64;
+    let mut server = Server::modern(json!({"tools": {}})).on("tools/list", move |_| {
+        page += 1;
+        let tools: Vec<_> = (0..500).map(|at| json!({"name": format!("{page} {at}"), "inputSchema": {}})).collect();
+        Ok(json!({"tools": tools, "nextCursor": page.to_string()}))
+    });
+    let host = Host::connect(options(), &mut server);
+    assert_eq!((host.status(Family::Tools), host.count(Family::Tools)), (FamilyStatus::Partial, 100_000));
+    assert_eq!(host.quirks(), [QuirkKind::ListLimit]);
+}
+
+/// What waits to be polled has a bound in bytes, too, whatever part of a request they are in.
+#[test]
+fn requests_of_a_mebibyte_that_nobody_polls_the_answers_of() {
+    let long = "x".repeat(MIB);
+    for request in [
+        json!({"jsonrpc": "2.0", "id": long, "method": "ping"}),
+        json!({"jsonrpc": "2.0", "id": 1, "method": long}),
+        json!({"jsonrpc": "2.0", "id": long, "method": "elicitation/create", "params": {}}),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"mode": long}}),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": long}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": long}}),
+        json!({"jsonrpc": "2.0", "method": long}),
+    ] {
+        let _alone = alone();
+        let request = request.to_string();
+        let mut options = legacy();
+        options.capabilities.elicitation = true;
+        let mut host = Host::connect(options, &mut Server::legacy(json!({})));
+        let bound = host.session.options().limits.output_bytes;
+        let memory = peak(|| {
+            for _ in 0..200 {
+                host.session.handle_message(host.now, request.as_bytes());
+            }
+        });
+        let what = request.get(..60).unwrap();
+        assert!(memory < 2 * bound, "{} MiB for {} MiB of {what}", memory / MIB, bound / MIB);
+    }
+}
+
+#[test]
+fn a_million_questions() {
+    let _alone = alone();
+    let ask =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": "?"}}).to_string();
+    let mut options = legacy();
+    options.capabilities.elicitation = true;
+    let mut host = Host::connect(options, &mut Server::legacy(json!({})));
+    let memory = peak(|| {
+        for _ in 0..1_000_000 {
+            host.session.handle_message(host.now, ask.as_bytes());
+            while host.session.poll().is_some() {}
+        }
+    });
+    assert!(memory < MIB, "{} KiB", memory / 1024);
+    host.wait(host.session.options().timeouts.ask);
+    assert_eq!(host.take_sent().iter().filter(|answer| answer["result"]["action"] == "decline").count(), 64);
+}
+
+/// The engine answers for roots itself, so a small request for them makes a long answer.
+#[test]
+fn a_million_inputs_for_one_call() {
+    let _alone = alone();
+    let mut options = options();
+    options.capabilities.roots = Some(vec![mcp_proto::protocol::Root { uri: "file:///work".into(), name: None }]);
+    let mut host = Host::connect(options, &mut Server::modern(json!({})));
+    let call = host.session.request(host.now, Request::new("x/y")).unwrap();
+    host.collect();
+    let id = host.take_sent().pop().unwrap()["id"].clone();
+    let inputs: Vec<String> = (0..1_000_000).map(|at| format!(r#""{at}":{{"method":"roots/list"}}"#)).collect();
+    let answer = format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"input_required","inputRequests":{{{}}}}}}}"#,
+        inputs.join(",")
+    );
+    drop(inputs);
+    let memory = peak(|| host.session.handle_message(host.now, answer.as_bytes()));
+    assert!(memory < 3 * answer.len(), "{} MiB for {} MiB", memory / MIB, answer.len() / MIB);
+    host.collect();
+    host.wait(Duration::from_secs(600));
+    host.result_of(call);
+}
+
+#[test]
+fn list_changed_for_ever() {
+    let _alone = alone();
+    let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}).to_string();
+    let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", common::tools(&["a"]));
+    let mut host = Host::connect(legacy(), &mut server);
+    let memory = peak(|| {
+        for _ in 0..100_000 {
+            host.session.handle_message(host.now, changed.as_bytes());
+            host.wait(Duration::from_millis(10));
+            host.serve(&mut server);
+            host.transcript.clear();
+            server.asked.retain(|message| message["method"] == "tools/list");
+        }
+    });
+    let asked = server.was_asked("tools/list");
+    assert!((10..100).contains(&asked), "{asked} walks in 1,000 s that found nothing new");
+    assert!(memory < MIB, "{} KiB", memory / 1024);
+}

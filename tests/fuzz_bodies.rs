@@ -1,0 +1,121 @@
+//! The fuzz targets' bodies over the committed corpus, and over inputs from a fixed seed.
+
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::match_wildcard_for_single_variants,
+    clippy::needless_pass_by_value,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a helper may fail as a test may"
+)]
+
+#[path = "../fuzz/bodies.rs"]
+mod bodies;
+
+use std::path::PathBuf;
+
+type Body = fn(&[u8]) -> u64;
+
+/// Runs a body twice: what comes out is the same.
+fn twice(body: Body, input: &[u8]) {
+    assert_eq!(body(input), body(input), "the same input, another output");
+}
+
+fn over_the_corpus(target: &str, body: Body) {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let mut seeds: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    seeds.sort();
+    assert!(seeds.len() >= 24, "{} seeds", seeds.len());
+    let failed = seeds.iter().filter(|seed| {
+        let input = std::fs::read(seed).unwrap();
+        std::panic::catch_unwind(|| twice(body, &input)).is_err()
+    });
+    let failed: Vec<_> = failed.collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+}
+
+fn over_random_inputs(body: Body, mut input: impl FnMut(&mut fastrand::Rng) -> Vec<u8>) {
+    let mut rng = fastrand::Rng::with_seed(7);
+    for _ in 0..3_000 {
+        let input = input(&mut rng);
+        if let Err(panic) = std::panic::catch_unwind(|| twice(body, &input)) {
+            eprintln!("the input: {}", input.escape_ascii());
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn messages_of_the_corpus() {
+    over_the_corpus("message", bodies::message);
+}
+
+#[test]
+fn sessions_of_the_corpus() {
+    over_the_corpus("session", bodies::session);
+}
+
+/// Pieces of messages, put together at random.
+#[test]
+fn random_messages() {
+    let pieces = [
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "\"",
+        "\\",
+        "\n",
+        "null",
+        "1",
+        "7",
+        "1.0",
+        "-32601",
+        "\"2.0\"",
+        "\"id\":",
+        "\"jsonrpc\":\"2.0\",",
+        "\"method\":\"ping\"",
+        "\"result\":",
+        "\"error\":",
+        "\"tools\":",
+        "\"nextCursor\":",
+        "\"name\":",
+        "\"method\":\"notifications/tools/list_changed\"",
+        "\u{feff}",
+        "é",
+        "\u{0}",
+    ];
+    over_random_inputs(bodies::message, |rng| {
+        let mut input = Vec::new();
+        for _ in 0..rng.usize(..24) {
+            input.extend_from_slice(rng.choice(pieces).unwrap_or("").as_bytes());
+        }
+        if rng.bool() {
+            let end = input.len().saturating_sub(1);
+            input.splice(end.., [rng.u8(..)]);
+        }
+        input
+    });
+}
+
+/// Operations with their choices, the likelier ones at the front.
+#[test]
+fn random_sessions() {
+    over_random_inputs(bodies::session, |rng| {
+        let mut input: Vec<u8> = (0..10).map(|_| rng.u8(b'0'..b'p')).collect();
+        input.extend_from_slice(b"ab");
+        for _ in 0..rng.usize(..60) {
+            if rng.bool() {
+                input.extend_from_slice(b"e00");
+            } else {
+                input.extend([rng.u8(b'a'..=b'z'), rng.u8(b'0'..b'8'), rng.u8(b'0'..b'@')]);
+            }
+        }
+        input
+    });
+}
