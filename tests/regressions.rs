@@ -342,3 +342,17 @@ fn a_keepalive_interval_of_nothing_lets_time_go_by() {
     host.wait(Duration::from_millis(100));
     assert!(host.now >= Time::from_millis(100));
 }
+
+#[test]
+fn an_embedder_that_never_polls_lets_nothing_pile_up() {
+    let mut host = Host::connect(reconnecting(), &mut Server::modern(json!({})));
+    host.close_transport();
+    for hour in 1..1000 {
+        host.session.handle_timeout(Time::from_millis(hour * 3_600_000));
+    }
+    let mut waiting = 0;
+    while host.session.poll().is_some() {
+        waiting += 1;
+    }
+    assert!(waiting < 10, "{waiting} actions wait");
+}

@@ -167,6 +167,8 @@ impl Session {
         if gone {
             self.drop_output();
         }
+        // A transport that the embedder was not asked for yet, since it did not poll, never was.
+        let unseen = self.out.iter().any(|action| matches!(action, Action::Open(_)));
         self.end_connection();
         self.failure = Some(failure.clone());
         // The table decides, so what it did tells what follows; the embedder hears of it before its effects.
@@ -183,7 +185,9 @@ impl Session {
             | link::State::Connecting
             | link::State::Ready => Next::Close,
         };
-        self.out.insert(at.min(self.out.len()), Action::Event(Event::Down { failure, next }));
+        if !unseen || next == Next::Close {
+            self.out.insert(at.min(self.out.len()), Action::Event(Event::Down { failure, next }));
+        }
     }
 
     pub(super) fn open_timed_out(&mut self) {
@@ -193,6 +197,8 @@ impl Session {
 
     fn open_transport(&mut self) {
         self.timers.clear();
+        // What was to be done to the transport before is of no use any more.
+        self.take_back(|action| matches!(action, Action::Shut(_) | Action::Open(_)));
         self.handshake = super::handshake::Handshake::default();
         self.epoch = self.epoch.saturating_add(1);
         self.handshake.opened_at = self.now;
