@@ -129,7 +129,13 @@ impl Session {
         let wanted = json.member("inputRequests").filter(|wanted| wanted.is_object());
         let state = json.member("requestState").filter(|state| !state.is_null());
         let (mut known, mut inputs, mut refused) = (Vec::new(), Vec::new(), None);
+        let limit = self.options.limits.asks;
         wanted.unwrap_or(Json::EMPTY_ARRAY).members(|key, wanted| {
+            if known.len().saturating_add(inputs.len()) >= limit || refused.is_some() {
+                let too_many = || ErrorObject::new(0, format!("more than {limit} inputs at once"));
+                refused.get_or_insert_with(too_many);
+                return;
+            }
             let method = wanted.member("method").and_then(Json::as_string).unwrap_or_default();
             let params = wanted.member("params").map(Json::raw);
             match self.consider(&method, params) {
@@ -151,9 +157,6 @@ impl Session {
         }
         if known.is_empty() && inputs.is_empty() && state.is_none() {
             return Answer::Invalid("the server wants input, and does not say which".into());
-        }
-        if inputs.len() > self.options.limits.asks {
-            return Answer::Invalid(format!("the server wants {} inputs at once", inputs.len()).into());
         }
         let left = self.requests.time_left(id, self.now);
         let state = state.map(|state| state.text().into());
