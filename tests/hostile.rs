@@ -297,6 +297,7 @@ fn a_cursor_without_end_over_full_pages() {
 /// What waits to be polled has a bound in bytes, too, whatever part of a request they are in.
 #[test]
 fn requests_of_a_mebibyte_that_nobody_polls_the_answers_of() {
+    let _alone = alone();
     let long = "x".repeat(MIB);
     for request in [
         json!({"jsonrpc": "2.0", "id": long, "method": "ping"}),
@@ -307,7 +308,6 @@ fn requests_of_a_mebibyte_that_nobody_polls_the_answers_of() {
         json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": long}}),
         json!({"jsonrpc": "2.0", "method": long}),
     ] {
-        let _alone = alone();
         let request = request.to_string();
         let mut options = legacy();
         options.capabilities.elicitation = true;
