@@ -18,6 +18,7 @@ pub use binding::LineSession;
 pub use catalog::Catalog;
 pub use machine::QuirkKind;
 pub use protocol::{ClientCapabilities, Era, Family, Implementation, ProtocolVersion};
+pub use serde_json::value::RawValue;
 pub use session::{
     Action, AskId, Cause, EraVerdict, Eras, Event, Failure, FailureKind, FamilyReport, FamilyStatus, InputRequest,
     Keepalive, Limits, ListErrors, LogLevel, Misuse, Next, Open, OpenFailure, Options, Outcome, Outgoing, Probe, Quirk,

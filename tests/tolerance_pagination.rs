@@ -735,3 +735,22 @@ fn an_error_after_list_changed_in_mid_walk_keeps_what_came_and_one_more_follows(
         assert_tools(&host, FamilyStatus::Listed, &["b"], &[]);
     });
 }
+
+/// A list's result without its array is an empty list; a cursor that is no string is the end.
+#[test]
+fn list_shape_is_taken_for_the_nearest_thing() {
+    let odd = [
+        json!({}),
+        json!({"tools": null}),
+        json!({"tools": [], "nextCursor": 7}),
+        json!({"tools": [], "nextCursor": {}}),
+    ];
+    for result in odd {
+        let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", result.clone());
+        let host = Host::connect(legacy(), &mut server);
+        assert!(host.is_ready(), "{result}");
+        assert_eq!((host.status(Family::Tools), host.count(Family::Tools)), (FamilyStatus::Listed, 0));
+        assert_eq!(host.quirk_methods(QuirkKind::ListShape), ["tools/list"], "{result}");
+        assert_eq!(server.was_asked("tools/list"), 1);
+    }
+}

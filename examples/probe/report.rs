@@ -160,6 +160,9 @@ impl Serialize for ToolReport<'_> {
                 _ => map.serialize_entry(name, value)?,
             }
         }
+        if members.get("description").is_none() {
+            map.serialize_entry("description", &())?;
+        }
         if members.get("inputSchema").is_none() {
             map.serialize_entry("inputSchema", tool.input_schema)?;
         }

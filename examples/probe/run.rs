@@ -193,8 +193,6 @@ impl Run<'_> {
         let now = self.now();
         self.epoch = epoch;
         self.record.opened.get_or_insert(now);
-        // A second process belongs to the same handshake: it goes without the probe.
-        self.record.connects = 1;
         self.server = None;
         self.trace.reset();
         let started = match &self.settings.target {
@@ -204,6 +202,8 @@ impl Run<'_> {
         };
         match started {
             Ok(server) => {
+                // A second process belongs to the same handshake: it goes without the probe.
+                self.record.connects = 1;
                 self.trace.note(format!("process {} started", server.id()));
                 self.server = Some(server);
                 self.transport(Transport::Opened);
