@@ -289,12 +289,19 @@ fn requests(options: Options, version: ProtocolVersion) -> Talk {
     talk.request(Request::complete(Reference::Prompt("p"), "name", "va"));
     talk.request(Request::complete(Reference::Resource("test:{a}"), "a", "").progress());
     talk.request(Request::new("resources/list"));
+    let now = talk.host.now;
+    for uri in ["test:a", "test:%22b"] {
+        talk.host.session.subscribe(now, uri).unwrap();
+        talk.host.collect();
+        talk.serve();
+    }
+    talk.host.session.unsubscribe(now, "test:a").unwrap();
+    talk.host.session.set_log_level(now, LogLevel::Error).unwrap();
+    talk.host.collect();
+    talk.serve();
     if version.era() == Era::Legacy {
         talk.request(Request::new("ping"));
         talk.request(Request::new("ping").trace(trace()));
-        talk.request(Request::new("resources/subscribe").with_params(&json!({"uri": "test:a"})).unwrap());
-        talk.request(Request::new("resources/unsubscribe").with_params(&json!({"uri": "test:a"})).unwrap());
-        let now = talk.host.now;
         talk.host.session.notify(now, "notifications/roots/list_changed", None).unwrap();
         let progress = raw(json!({"progressToken": 1, "progress": 0.5}));
         talk.host.session.notify(now, "notifications/progress", Some(&progress)).unwrap();
@@ -568,7 +575,7 @@ fn of_2025_11_25() {
 
 #[test]
 fn of_2026_07_28() {
-    check(ProtocolVersion::V2026_07_28, &[&EVERY[..], &["server/discover"]].concat());
+    check(ProtocolVersion::V2026_07_28, &[&EVERY[..], &["server/discover", "subscriptions/listen"]].concat());
 }
 
 /// The check can fail: what is sent is refused once something is broken in it.

@@ -12,7 +12,9 @@ pub mod ladder;
 pub mod link;
 pub mod refresh;
 pub mod request;
+pub mod resource;
 mod row;
+pub mod subscription;
 
 pub use row::{QuirkKind, Row, Verdict};
 

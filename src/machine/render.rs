@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt::{Debug, Write};
 use std::path::Path;
 
-use super::{Row, Verdict, discovery, handshake, keepalive, ladder, link, refresh, request};
+use super::{Row, Verdict, discovery, handshake, keepalive, ladder, link, refresh, request, resource, subscription};
 
 struct Table<'a, S, I, E: 'static> {
     states: &'a [S],
@@ -200,6 +200,28 @@ fn request_table() {
             let over = row.next == State::Ended && *state != State::Ended;
             assert_eq!(ends, usize::from(over), "{state:?} × {input:?} ends once or not at all");
         }
+    }
+}
+
+#[test]
+fn subscription_table() {
+    use subscription::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: subscription::step };
+    table.check("subscription", &[]);
+    table.timer("subscription", |effect| effect == Effect::Arm, Input::Timer);
+    for state in State::ALL {
+        assert_eq!(subscription::step(*state, Input::Lost).next, State::Idle, "{state:?} outlives its connection");
+    }
+}
+
+#[test]
+fn resource_table() {
+    use resource::{Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: resource::step };
+    table.check("resource", &[State::Gone]);
+    for state in State::ALL {
+        let next = resource::step(*state, Input::Lost).next;
+        assert!(matches!(next, State::Wanted | State::Gone), "{state:?} outlives its connection as {next:?}");
     }
 }
 

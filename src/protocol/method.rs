@@ -28,6 +28,18 @@ pub const COMPLETE: &str = "completion/complete";
 pub const PROGRESS: &str = "notifications/progress";
 /// Sets the level of `notifications/message`, in the legacy era.
 pub const SET_LEVEL: &str = "logging/setLevel";
+/// Wants to be told of a resource's changes, in the legacy era.
+pub const SUBSCRIBE: &str = "resources/subscribe";
+/// Ends that, in the legacy era.
+pub const UNSUBSCRIBE: &str = "resources/unsubscribe";
+/// Wants to be told of changes, in the modern era.
+pub const LISTEN: &str = "subscriptions/listen";
+/// Tells what of it the server agreed to.
+pub const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+/// Tells that a resource changed.
+pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
+/// A log message.
+pub const MESSAGE: &str = "notifications/message";
 /// Tells that a request's answer is not wanted any more.
 pub const CANCELLED: &str = "notifications/cancelled";
 /// Tells that the list of tools is another now.
@@ -42,3 +54,8 @@ pub const ROOTS_LIST: &str = "roots/list";
 pub const SAMPLING: &str = "sampling/createMessage";
 /// What a legacy server asks: input from the user.
 pub const ELICITATION: &str = "elicitation/create";
+
+/// Whether a request of this method is the engine's own to make, since the session remembers what it was for.
+pub(crate) fn is_engines(method: &str) -> bool {
+    matches!(method, INITIALIZE | DISCOVER | SET_LEVEL | SUBSCRIBE | UNSUBSCRIBE | LISTEN)
+}

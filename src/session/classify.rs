@@ -5,7 +5,7 @@ use alloc::string::String;
 use serde_json::value::RawValue;
 
 use super::ledger::{Match, Purpose};
-use super::{Event, Held, Server, Session};
+use super::{Event, Held, LogLevel, Server, Session};
 use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId};
 use crate::machine::handshake::Input;
 use crate::machine::{QuirkKind, link};
@@ -109,6 +109,7 @@ impl Session {
         let families: &[Family] = match method {
             method::CANCELLED => return self.ask_cancelled(params),
             method::PROGRESS if self.progressed(params) => return,
+            method::ACKNOWLEDGED if self.handshake.is_over() => return self.acknowledged(params),
             method::TOOLS_LIST_CHANGED => &[Family::Tools],
             method::PROMPTS_LIST_CHANGED => &[Family::Prompts],
             method::RESOURCES_LIST_CHANGED => &[Family::Resources, Family::ResourceTemplates],
@@ -145,7 +146,13 @@ impl Session {
             self.stats.left_out = self.stats.left_out.saturating_add(1);
             return;
         }
-        self.event(Event::Notification { method: method.into(), params: params.map(ToOwned::to_owned) });
+        let event = match method {
+            method::RESOURCE_UPDATED => resource_updated(params),
+            method::MESSAGE => log_message(params),
+            _ => None,
+        };
+        let other = || Event::Notification { method: method.into(), params: params.map(ToOwned::to_owned) };
+        self.event(event.unwrap_or_else(other));
     }
 
     fn hold(&mut self, method: &str, params: Option<&RawValue>) {
@@ -193,6 +200,9 @@ impl Session {
             Purpose::List(family) => Cow::Borrowed(family.list_method()),
             Purpose::SetLevel => Cow::Borrowed(method::SET_LEVEL),
             Purpose::Keepalive(method) => Cow::Borrowed(*method),
+            Purpose::Listen { .. } => Cow::Borrowed(method::LISTEN),
+            Purpose::Subscribe(_) => Cow::Borrowed(method::SUBSCRIBE),
+            Purpose::Unsubscribe(_) => Cow::Borrowed(method::UNSUBSCRIBE),
             Purpose::Call(call) => call.request.method.clone(),
         };
         self.deviations(deviations, &method);
@@ -219,6 +229,11 @@ impl Session {
                 }
             }
             Purpose::Keepalive(_) => self.probe_returned(answer.err().as_ref()),
+            Purpose::Listen { .. } => self.stream_ended(id, answer.err().as_ref()),
+            Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => {
+                let words = answer.err().map(|error| format!("{error}"));
+                self.subscription_answered(&uri, words.as_deref());
+            }
             Purpose::Call(_) => {}
         }
     }
@@ -362,6 +377,22 @@ impl Session {
             Input::Refused
         }
     }
+}
+
+fn resource_updated(params: Option<&RawValue>) -> Option<Event> {
+    let uri = Json::from(params?).member("uri").and_then(Json::as_string)?;
+    Some(Event::ResourceUpdated { uri: (&*uri).into() })
+}
+
+fn log_message(params: Option<&RawValue>) -> Option<Event> {
+    let (mut level, mut logger, mut data) = (None, None, None);
+    Json::from(params?).members(|name, value| match name {
+        "level" => level = value.as_string().and_then(|level| LogLevel::read(&level)),
+        "logger" => logger = value.as_string(),
+        "data" => data = Some(value),
+        _ => {}
+    });
+    Some(Event::Log { level: level?, logger: logger.map(|logger| (&*logger).into()), data: data?.to_raw() })
 }
 
 /// The versions that both sides speak.

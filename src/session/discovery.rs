@@ -25,12 +25,9 @@ enum Page {
 
 impl Session {
     pub(super) fn start_discovery(&mut self) {
-        if let (Some(server), Some(_)) = (&self.server, self.options.log_level)
-            && server.era() == Era::Legacy
-            && server.has(crate::protocol::Capability::Logging) == Some(true)
-        {
-            let deadline = self.now + self.options.timeouts.request;
-            self.requests.insert(Purpose::SetLevel, Some(deadline));
+        self.send_log_level();
+        if self.server.as_ref().is_some_and(|server| server.era() == Era::Modern) {
+            self.start_stream();
         }
         for family in Family::ALL {
             let declared = self.server.as_ref().and_then(|server| server.declares(family));
@@ -138,7 +135,12 @@ impl Session {
                 format!("`nextCursor` is {}, not a string; taken as the end", super::classify::excerpt(next.text()));
             self.quirk(QuirkKind::ListShape, Some(family), Some(family.list_method()), detail);
         }
-        let Some(walk) = &mut self.families.get_mut(family).walk else { return };
+        let told = self.is_told_of(family);
+        let slot = self.families.get_mut(family);
+        let Some(walk) = &mut slot.walk else { return };
+        if walk.pages == 0 {
+            slot.unwatched = !told;
+        }
         let Some(report) = walk.items.page(family, present.unwrap_or(Json::EMPTY_ARRAY), bounds) else {
             let why = format!("`{}` is no array", family.member());
             return self.list_failed(family, &ErrorObject::new(0, why), false);
@@ -200,7 +202,9 @@ impl Session {
         let declared = self.server.as_ref().and_then(|server| server.declares(family));
         let listed_before = !self.catalog.list(family).is_empty();
         let slot = self.families.get_mut(family);
-        slot.words = Some(Box::from(super::classify::excerpt(&format!("{error}"))));
+        // What the engine itself finds wrong has no code.
+        let words = if coded { format!("{error}") } else { String::from(&*error.message) };
+        slot.words = Some(Box::from(super::classify::excerpt(&words)));
         let Some(walk) = &mut slot.walk else { return };
         let on_cursor = coded && error.code == error_code::INVALID_PARAMS && walk.cursor.is_some();
         let restart = on_cursor && !walk.restarted;

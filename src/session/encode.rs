@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use super::action::Outgoing;
 use super::ledger::{Call, Purpose};
 use super::requests::TraceContext;
-use super::{Options, Session};
+use super::{LogLevel, Options, Session};
 use crate::jsonrpc::{self, Json, Object};
 use crate::protocol::{Era, ProtocolVersion, method};
 
@@ -17,6 +17,7 @@ const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// What the `_meta` of a request has to say.
 struct Meta<'a> {
     options: &'a Options,
+    log_level: Option<LogLevel>,
     /// The version, where it is one whose requests carry it.
     modern: Option<ProtocolVersion>,
     trace: Option<&'a TraceContext>,
@@ -35,7 +36,7 @@ impl Meta<'_> {
         let modern = match name {
             VERSION | CLIENT_INFO | CLIENT_CAPABILITIES => self.modern.is_some(),
             PROGRESS_TOKEN => self.progress.is_some(),
-            LOG_LEVEL => self.modern.is_some() && self.options.log_level.is_some(),
+            LOG_LEVEL => self.modern.is_some() && self.log_level.is_some(),
             _ => false,
         };
         modern || self.trace.is_some_and(|trace| trace.members().any(|(member, _)| member == name))
@@ -64,7 +65,7 @@ impl Meta<'_> {
                 meta.string(VERSION, version.as_str());
                 meta.object(CLIENT_INFO, |info| self.options.client.write(info));
                 meta.object(CLIENT_CAPABILITIES, |object| self.options.capabilities.write(object));
-                if let Some(level) = self.options.log_level {
+                if let Some(level) = self.log_level {
                     meta.string(LOG_LEVEL, level.as_str());
                 }
             }
@@ -77,10 +78,16 @@ impl Session {
     pub(super) fn encode_request(&self, id: u64, purpose: &Purpose) -> Outgoing {
         let version = match purpose {
             Purpose::Probe | Purpose::Initialize => self.handshake.offered,
-            Purpose::List(_) | Purpose::SetLevel | Purpose::Keepalive(_) | Purpose::Call(_) => self.version(),
+            Purpose::List(_)
+            | Purpose::SetLevel
+            | Purpose::Keepalive(_)
+            | Purpose::Listen { .. }
+            | Purpose::Subscribe(_)
+            | Purpose::Unsubscribe(_)
+            | Purpose::Call(_) => self.version(),
         };
         let modern = version.filter(|version| version.era() == Era::Modern);
-        let meta = Meta { options: &self.options, modern, trace: None, progress: None };
+        let meta = Meta { options: &self.options, log_level: self.log_level, modern, trace: None, progress: None };
         let mut line = Vec::new();
         let method = match purpose {
             Purpose::Probe => {
@@ -106,7 +113,7 @@ impl Session {
                 Cow::Borrowed(family.list_method())
             }
             Purpose::SetLevel => {
-                let level = self.options.log_level.map_or("info", |level| level.as_str());
+                let level = self.log_level.map_or("info", |level| level.as_str());
                 object_request(&mut line, id, method::SET_LEVEL, |params| {
                     params.string("level", level);
                 });
@@ -119,6 +126,22 @@ impl Session {
                     object_request(&mut line, id, method, |params| meta.write(params, None));
                 }
                 Cow::Borrowed(*method)
+            }
+            Purpose::Listen { .. } => {
+                object_request(&mut line, id, method::LISTEN, |params| {
+                    self.write_filter(params);
+                    meta.write(params, None);
+                });
+                Cow::Borrowed(method::LISTEN)
+            }
+            Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => {
+                let subscribe = matches!(purpose, Purpose::Subscribe(_));
+                let method = if subscribe { method::SUBSCRIBE } else { method::UNSUBSCRIBE };
+                object_request(&mut line, id, method, |params| {
+                    params.string("uri", uri);
+                    meta.write(params, None);
+                });
+                Cow::Borrowed(method)
             }
             Purpose::Call(call) => {
                 let progress = call.request.progress.then_some(id);

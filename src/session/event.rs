@@ -3,6 +3,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde_json::value::RawValue;
 
+use super::options::LogLevel;
 use crate::Time;
 use crate::catalog::Difference;
 use crate::jsonrpc::ErrorObject;
@@ -61,8 +62,30 @@ pub enum Event {
         /// How far it got, and of how much, and what is being done: the parameters of the notification, raw.
         params: Box<RawValue>,
     },
-    /// The server tells something that the engine has no use for: a log message, a changed resource, or what this
-    /// crate does not know.
+    /// What became of a wish to be told of a resource ([`Session::subscribe`](crate::Session::subscribe)). It comes
+    /// again where the wish had to be told anew, after a reconnect say: what the resource became in between, the
+    /// server did not tell.
+    Subscription {
+        /// The resource.
+        uri: Box<str>,
+        /// The server tells of its changes; or it does not, in the server's words.
+        outcome: Result<(), Box<str>>,
+    },
+    /// A resource that was subscribed to, or a part of it, changed.
+    ResourceUpdated {
+        /// What changed.
+        uri: Box<str>,
+    },
+    /// The server has something to say for its log.
+    Log {
+        /// How severe it is.
+        level: LogLevel,
+        /// Which part of the server says it.
+        logger: Option<Box<str>>,
+        /// What it says, raw.
+        data: Box<RawValue>,
+    },
+    /// The server tells something that this crate does not know.
     Notification {
         /// What it tells.
         method: Box<str>,
@@ -93,11 +116,16 @@ impl Event {
                 method.len().saturating_add(params.as_ref().map_or(0, |params| params.get().len()))
             }
             Self::Progress { params, .. } => params.get().len(),
+            Self::ResourceUpdated { uri } => uri.len(),
+            Self::Log { logger, data, .. } => {
+                data.get().len().saturating_add(logger.as_ref().map_or(0, |logger| logger.len()))
+            }
             Self::Ready
             | Self::InputRequired { .. }
             | Self::CatalogChanged { .. }
             | Self::Finished { .. }
             | Self::AskEnded { .. }
+            | Self::Subscription { .. }
             | Self::Quirk(_)
             | Self::Down { .. }
             | Self::Closed { .. } => 0,
@@ -284,6 +312,15 @@ pub enum Misuse {
         /// The bound.
         limit: usize,
     },
+    /// Too many resources are subscribed to.
+    #[error("{limit} resources are subscribed to already")]
+    TooManySubscriptions {
+        /// The bound.
+        limit: usize,
+    },
+    /// The resource is not subscribed to.
+    #[error("the resource is not subscribed to")]
+    UnknownSubscription,
     /// There is no such request, or it ended.
     #[error("no such request is open")]
     UnknownRequest,

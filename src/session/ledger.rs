@@ -20,6 +20,14 @@ pub(super) enum Purpose {
     SetLevel,
     /// A request of this method, whose answer shows that the peer is there.
     Keepalive(&'static str),
+    /// The stream by which a modern server tells of changes; it waits for no answer once the server agreed.
+    Listen {
+        agreed: bool,
+    },
+    /// A legacy server is to tell of this resource.
+    Subscribe(Box<str>),
+    /// It is not to tell of it any more.
+    Unsubscribe(Box<str>),
     Call(Call),
 }
 
@@ -111,8 +119,9 @@ pub(super) struct Requests {
     abandoned: BTreeSet<u64>,
 }
 
-const fn in_flight(phase: State) -> bool {
-    matches!(phase, State::Written | State::Sent)
+/// Whether the request is one of those that the server owes an answer to, and soon.
+const fn in_flight(purpose: &Purpose, phase: State) -> bool {
+    matches!(phase, State::Written | State::Sent) && !matches!(purpose, Purpose::Listen { .. })
 }
 
 impl Requests {
@@ -153,7 +162,7 @@ impl Requests {
         if let Some(deadline) = open.deadline {
             self.deadlines_of(&open.purpose).insert((deadline, id));
         }
-        self.in_flight = self.in_flight.saturating_add(usize::from(in_flight(open.phase)));
+        self.in_flight = self.in_flight.saturating_add(usize::from(in_flight(&open.purpose, open.phase)));
         self.open.insert(id, open);
     }
 
@@ -173,16 +182,27 @@ impl Requests {
     }
 
     pub(super) fn call_mut(&mut self, id: u64) -> Option<&mut Call> {
-        match &mut self.open.get_mut(&id)?.purpose {
-            Purpose::Call(call) => Some(call),
-            Purpose::Probe | Purpose::Initialize | Purpose::List(_) | Purpose::SetLevel | Purpose::Keepalive(_) => None,
+        if let Purpose::Call(call) = &mut self.open.get_mut(&id)?.purpose { Some(call) } else { None }
+    }
+
+    /// The server agreed to the stream of this request, which goes on from here.
+    pub(super) fn agree(&mut self, id: u64) {
+        self.set_deadline(id, None);
+        if let Some(Open { purpose: Purpose::Listen { agreed }, .. }) = self.open.get_mut(&id) {
+            *agreed = true;
         }
+    }
+
+    /// Whether a request for the log level waits to be written.
+    pub(super) fn is_level_queued(&self) -> bool {
+        let is_it = |id: &u64| self.open.get(id).is_some_and(|open| matches!(open.purpose, Purpose::SetLevel));
+        self.engine_queue.iter().any(is_it)
     }
 
     pub(super) fn set_phase(&mut self, id: u64, phase: State) {
         let Some(open) = self.open.get_mut(&id) else { return };
         let before = core::mem::replace(&mut open.phase, phase);
-        match (in_flight(before), in_flight(phase)) {
+        match (in_flight(&open.purpose, before), in_flight(&open.purpose, phase)) {
             (true, false) => self.in_flight = self.in_flight.saturating_sub(1),
             (false, true) => self.in_flight = self.in_flight.saturating_add(1),
             (true, true) | (false, false) => {}
@@ -207,13 +227,20 @@ impl Requests {
         if let Some(deadline) = open.deadline {
             self.deadlines_of(&open.purpose).remove(&(deadline, id));
         }
-        self.in_flight = self.in_flight.saturating_sub(usize::from(in_flight(open.phase)));
+        self.in_flight = self.in_flight.saturating_sub(usize::from(in_flight(&open.purpose, open.phase)));
         match &open.purpose {
             Purpose::Call(call) => {
                 self.renamed.remove(&call.handle);
                 self.call_queue.retain(|queued| *queued != id);
             }
-            Purpose::Probe | Purpose::Initialize | Purpose::List(_) | Purpose::SetLevel | Purpose::Keepalive(_) => {
+            Purpose::Probe
+            | Purpose::Initialize
+            | Purpose::List(_)
+            | Purpose::SetLevel
+            | Purpose::Keepalive(_)
+            | Purpose::Listen { .. }
+            | Purpose::Subscribe(_)
+            | Purpose::Unsubscribe(_) => {
                 self.engine_queue.retain(|queued| *queued != id);
             }
         }
@@ -341,7 +368,7 @@ impl Requests {
     }
 
     fn is_calling_tool(&self) -> bool {
-        self.open.iter().any(|(id, open)| in_flight(open.phase) && self.is_tool_call(*id))
+        self.open.iter().any(|(id, open)| in_flight(&open.purpose, open.phase) && self.is_tool_call(*id))
     }
 
     /// The request that this token belongs to made progress: it may take longer. Gives the request, and tells whether
@@ -384,7 +411,9 @@ impl Requests {
         if !is_error {
             return Match::Unknown;
         }
-        let mut sent = self.open.iter().filter(|(_, open)| open.phase == State::Sent);
+        let waits =
+            |open: &Open| open.phase == State::Sent && !matches!(open.purpose, Purpose::Listen { agreed: true });
+        let mut sent = self.open.iter().filter(|(_, open)| waits(open));
         match (sent.next(), sent.next()) {
             (Some((id, _)), None) => Match::Only(*id),
             (Some(_), Some(_)) | (None, _) => Match::NoId,

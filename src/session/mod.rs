@@ -12,9 +12,11 @@ mod keepalive;
 mod ledger;
 mod link;
 mod options;
+mod pump;
 mod refresh;
 mod requests;
 mod server;
+mod subscriptions;
 mod timers;
 mod walk;
 
@@ -30,7 +32,6 @@ pub use walk::{FamilyReport, FamilyStatus};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
@@ -38,12 +39,12 @@ use serde_json::value::RawValue;
 use self::ask::Ask;
 use self::handshake::Handshake;
 use self::keepalive::Liveness;
-use self::ledger::{Purpose, Requests};
+use self::ledger::Requests;
+use self::subscriptions::Subscriptions;
 use self::timers::{Timer, Timers};
 use self::walk::Slot;
 use crate::Time;
 use crate::catalog::Catalog;
-use crate::jsonrpc::{ErrorObject, Object};
 use crate::machine::{QuirkKind, ladder, link as link_machine, request};
 use crate::protocol::{Capability, Family, PerFamily, ProtocolVersion, method};
 
@@ -108,6 +109,8 @@ pub struct Session {
     catalog: Catalog,
     server: Option<Box<Server>>,
     requests: Requests,
+    subscriptions: Subscriptions,
+    log_level: Option<LogLevel>,
     asks: BTreeMap<u64, Ask>,
     last_ask: u64,
     held: VecDeque<Held>,
@@ -151,6 +154,8 @@ impl Session {
             catalog: Catalog::default(),
             server: None,
             requests: Requests::default(),
+            subscriptions: Subscriptions::default(),
+            log_level: options.log_level,
             asks: BTreeMap::new(),
             last_ask: 0,
             held: VecDeque::new(),
@@ -195,7 +200,7 @@ impl Session {
     /// [`Misuse::TooManyRequests`].
     pub fn request(&mut self, now: Time, request: Request) -> Result<RequestId, Misuse> {
         self.check_open()?;
-        if matches!(&*request.method, method::INITIALIZE | method::DISCOVER) {
+        if method::is_engines(&request.method) {
             return Err(Misuse::Reserved { method: (&*request.method).into() });
         }
         if request.params.as_ref().is_some_and(|params| !params.get().starts_with('{')) {
@@ -343,7 +348,13 @@ impl Session {
     /// What became of a family.
     pub fn family(&self, family: Family) -> FamilyReport {
         let slot = self.families.get(family);
-        FamilyReport { status: slot.status, pages: slot.pages, stale: slot.stale, fresh_until: slot.fresh_until }
+        FamilyReport {
+            status: slot.status,
+            pages: slot.pages,
+            stale: slot.stale,
+            watched: self.is_told_of(family),
+            fresh_until: slot.fresh_until,
+        }
     }
 
     /// What went wrong with a family's list last, in the server's words where it had any.
@@ -375,6 +386,11 @@ impl Session {
     /// Time never runs backwards in here, whatever the embedder's clock does.
     fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
+    }
+
+    /// Whether there is a connection whose handshake is done.
+    fn is_established(&self) -> bool {
+        matches!(self.link, link_machine::State::Connecting | link_machine::State::Ready) && self.handshake.is_over()
     }
 
     fn version(&self) -> Option<ProtocolVersion> {
@@ -438,71 +454,5 @@ impl Session {
         let quirk = Quirk { kind, family, method: method.map(Box::from), detail: classify::excerpt(&detail).into() };
         self.quirks.push(quirk.clone());
         self.event(Event::Quirk(quirk));
-    }
-
-    /// Writes as many of the requests that wait as may be sent now.
-    fn pump(&mut self) {
-        let connected = matches!(self.link, link_machine::State::Connecting | link_machine::State::Ready);
-        let (limit, parallel) = (self.options.limits.in_flight, self.options.parallel_tool_calls);
-        while connected && let Some(id) = self.requests.next(limit, self.is_ready(), parallel) {
-            let Some(open) = self.requests.get(id) else { continue };
-            if let Purpose::Call(call) = &open.purpose
-                && self.missing_capability(&call.request.method).is_some()
-            {
-                self.call_step(id, request::Input::NotAdvertised);
-                continue;
-            }
-            let message = self.encode_request(id, &open.purpose);
-            self.requests.set_phase(id, request::State::Written);
-            self.out.push_back(Action::Send(message));
-        }
-    }
-
-    /// Takes a message back that the embedder did not take yet.
-    fn retract(&mut self, id: u64) {
-        self.take_back(|action| matches!(action, Action::Send(message) if message.id == Some(id)));
-    }
-
-    /// Tells the server that an answer is not wanted any more.
-    fn send_cancelled(&mut self, id: u64, reason: &str) {
-        let message = self.encode_notification(
-            method::CANCELLED,
-            Some(|out: &mut Vec<u8>| {
-                let mut params = Object::begin(out);
-                params.integer("requestId", id.into()).string("reason", reason);
-                params.end();
-            }),
-        );
-        self.out.push_back(Action::Send(message));
-    }
-
-    fn expire(&mut self, id: u64) {
-        let Some(open) = self.requests.get(id) else { return };
-        let family = match open.purpose {
-            Purpose::Call(_) => return self.call_step(id, request::Input::TimedOut),
-            Purpose::List(family) => Some(family),
-            Purpose::Probe | Purpose::Initialize | Purpose::SetLevel | Purpose::Keepalive(_) => None,
-        };
-        self.retract(id);
-        if self.requests.abandon(id).is_some_and(|open| open.phase == request::State::Sent) {
-            self.send_cancelled(id, "no answer in time");
-        }
-        if let Some(family) = family {
-            let why = format!("no answer within {:?}", self.options.timeouts.request);
-            self.list_failed(family, &ErrorObject::new(0, why), false);
-        }
-    }
-
-    fn fire(&mut self, timer: Timer) {
-        match timer {
-            Timer::Open => self.open_timed_out(),
-            Timer::Probe => self.handshake_step(crate::machine::handshake::Input::ProbeTimeout),
-            Timer::Handshake => self.handshake_step(crate::machine::handshake::Input::Deadline),
-            Timer::Discovery => self.discovery_timed_out(),
-            Timer::Reopen => self.link_step(link_machine::Input::Timer),
-            Timer::Keepalive => self.keepalive_fired(),
-            Timer::Grace => self.ladder_step(ladder::Input::Timer),
-            Timer::Refresh(family) => self.refresh_step(family, crate::machine::refresh::Input::Timer),
-        }
     }
 }

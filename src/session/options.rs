@@ -19,7 +19,8 @@ pub struct Options {
     pub eras: Eras,
     /// What [`Session::verdict`](crate::Session::verdict) said of this server before.
     pub verdict: Option<EraVerdict>,
-    /// The least severity of the log messages that the server is to send; unset, it is not told.
+    /// The least severity of the log messages that the server is to send; unset, it is not told. See also
+    /// [`Session::set_log_level`](crate::Session::set_log_level).
     pub log_level: Option<LogLevel>,
     /// What of a server's mistakes is tolerated.
     pub tolerance: Tolerance,
@@ -27,6 +28,9 @@ pub struct Options {
     pub timeouts: Timeouts,
     /// How much is kept.
     pub limits: Limits,
+    /// Whether a modern server is asked to tell of changes (specification 2026-07-28, "Subscriptions"): of its lists,
+    /// where it declares that it can, and of resources that are subscribed to. `true`.
+    pub listen: bool,
     /// Whether tools may be called while others are; otherwise they are called one after the other.
     pub parallel_tool_calls: bool,
     /// How a peer that went silent is found; `None` for not at all.
@@ -50,6 +54,7 @@ impl Options {
             tolerance: Tolerance::default(),
             timeouts: Timeouts::default(),
             limits: Limits::default(),
+            listen: true,
             parallel_tool_calls: true,
             keepalive: Some(Keepalive::default()),
             reconnect: Some(Reconnect::default()),
@@ -133,6 +138,22 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
+    const ALL: [Self; 8] = [
+        Self::Debug,
+        Self::Info,
+        Self::Notice,
+        Self::Warning,
+        Self::Error,
+        Self::Critical,
+        Self::Alert,
+        Self::Emergency,
+    ];
+
+    /// The level of this name on the wire.
+    pub(super) fn read(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.as_str() == name)
+    }
+
     /// The level as it is written on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -244,6 +265,8 @@ pub struct Limits {
     pub queued: usize,
     /// Questions of the server's that wait for the embedder; 64.
     pub asks: usize,
+    /// Resources that are subscribed to; 1,024.
+    pub subscriptions: usize,
     /// How often a server may want input for one request; 10.
     pub input_rounds: u32,
     /// Notifications that wait for the session to be ready; 256, and 1 MiB.
@@ -266,6 +289,7 @@ impl Default for Limits {
             in_flight: 64,
             queued: 1024,
             asks: 64,
+            subscriptions: 1024,
             input_rounds: 10,
             held: 256,
             output: 4096,

@@ -8,7 +8,7 @@ use crate::machine::{Verdict, refresh};
 use crate::protocol::Family;
 
 /// The longest wait between walks that fail, or bring nothing.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// How many walks in a row without a difference make a loop.
 const LOOP: u32 = 3;

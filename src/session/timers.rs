@@ -18,6 +18,8 @@ pub(super) enum Timer {
     Keepalive,
     /// The grace time of the shutdown.
     Grace,
+    /// The wait before a modern server is asked again to tell of changes.
+    Stream,
     /// The wait before a family is walked again.
     Refresh(Family),
 }
@@ -31,6 +33,7 @@ impl Timer {
         Self::Reopen,
         Self::Keepalive,
         Self::Grace,
+        Self::Stream,
         Self::Refresh(Family::Tools),
         Self::Refresh(Family::Prompts),
         Self::Refresh(Family::Resources),
@@ -42,7 +45,7 @@ impl Timer {
 pub(super) struct Timers([Option<Time>; Self::COUNT]);
 
 impl Timers {
-    const COUNT: usize = 11;
+    const COUNT: usize = 12;
 
     pub(super) fn set(&mut self, timer: Timer, at: Option<Time>) {
         for (slot, which) in self.0.iter_mut().zip(Timer::ALL) {

@@ -15,6 +15,8 @@ pub(super) struct Slot {
     pub(super) status: FamilyStatus,
     pub(super) pages: usize,
     pub(super) stale: bool,
+    /// The list came while nothing told of its changes (modern era).
+    pub(super) unwatched: bool,
     pub(super) failures: u32,
     /// Walks in a row that found the list as it was.
     pub(super) unchanged: u32,
@@ -35,6 +37,7 @@ impl Default for Slot {
             status: FamilyStatus::Unasked,
             pages: 0,
             stale: false,
+            unwatched: false,
             failures: 0,
             unchanged: 0,
             slow: 0,
@@ -51,6 +54,7 @@ impl Slot {
         self.discovery = discovery::State::Unasked;
         self.refresh = refresh::State::Idle;
         self.walk = None;
+        self.unwatched = false;
         self.failures = 0;
         self.unchanged = 0;
         self.slow = 0;
@@ -115,6 +119,8 @@ pub struct FamilyReport {
     pub pages: usize,
     /// The list is known to have changed, and was not had again yet.
     pub stale: bool,
+    /// The server tells when the list changes: a legacy one by its capabilities, a modern one by what it agreed to.
+    pub watched: bool,
     /// Until when the server calls the list fresh (specification 2026-07-28, "Caching"); `None` where it did not
     /// say, which is not the same as a time that is over. It is for whoever reads the list: the engine polls nothing.
     pub fresh_until: Option<Time>,

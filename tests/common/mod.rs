@@ -204,7 +204,8 @@ impl Host {
 
 type Handler = Box<dyn FnMut(&Value) -> Result<Value, Value>>;
 
-/// A server that answers by method; what it has no answer to, it refuses with -32601.
+/// A server that answers by method; what it has no answer to, it refuses with -32601, but for a stream of changes,
+/// to which it agrees.
 pub struct Server {
     handlers: Vec<(String, Handler)>,
     /// What it was asked, in order.
@@ -263,6 +264,12 @@ impl Server {
         self.asked.push(message.clone());
         let Some(id) = message.get("id") else { return vec![] };
         let handler = self.handlers.iter_mut().find(|(known, _)| known == method);
+        if method == "subscriptions/listen" && handler.is_none() {
+            let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
+            let agreed = json!({"_meta": meta, "notifications": message["params"]["notifications"]});
+            let method = "notifications/subscriptions/acknowledged";
+            return vec![json!({"jsonrpc": "2.0", "method": method, "params": agreed})];
+        }
         let answer = match handler {
             Some((_, handler)) => handler(&message["params"]),
             None => Err(json!({"code": -32601, "message": "Method not found"})),

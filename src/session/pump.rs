@@ -1,0 +1,92 @@
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::ledger::Purpose;
+use super::timers::Timer;
+use super::{Action, Session};
+use crate::jsonrpc::{ErrorObject, Object};
+use crate::machine::{handshake, ladder, link, refresh, request};
+use crate::protocol::method;
+
+impl Session {
+    /// Writes as many of the requests that wait as may be sent now.
+    pub(super) fn pump(&mut self) {
+        let connected = matches!(self.link, link::State::Connecting | link::State::Ready);
+        let (limit, parallel) = (self.options.limits.in_flight, self.options.parallel_tool_calls);
+        while connected && let Some(id) = self.requests.next(limit, self.is_ready(), parallel) {
+            let Some(open) = self.requests.get(id) else { continue };
+            if let Purpose::Call(call) = &open.purpose
+                && self.missing_capability(&call.request.method).is_some()
+            {
+                self.call_step(id, request::Input::NotAdvertised);
+                continue;
+            }
+            let message = self.encode_request(id, &open.purpose);
+            self.requests.set_phase(id, request::State::Written);
+            self.out.push_back(Action::Send(message));
+        }
+    }
+
+    /// Takes a message back that the embedder did not take yet.
+    pub(super) fn retract(&mut self, id: u64) {
+        self.take_back(|action| matches!(action, Action::Send(message) if message.id == Some(id)));
+    }
+
+    /// Tells the server that an answer is not wanted any more.
+    pub(super) fn send_cancelled(&mut self, id: u64, reason: &str) {
+        let message = self.encode_notification(
+            method::CANCELLED,
+            Some(|out: &mut Vec<u8>| {
+                let mut params = Object::begin(out);
+                params.integer("requestId", id.into()).string("reason", reason);
+                params.end();
+            }),
+        );
+        self.out.push_back(Action::Send(message));
+    }
+
+    pub(super) fn expire(&mut self, id: u64) {
+        let Some(open) = self.requests.get(id) else { return };
+        match open.purpose {
+            Purpose::Call(_) => return self.call_step(id, request::Input::TimedOut),
+            Purpose::Listen { .. } => return self.stream_silent(),
+            Purpose::Probe
+            | Purpose::Initialize
+            | Purpose::List(_)
+            | Purpose::SetLevel
+            | Purpose::Keepalive(_)
+            | Purpose::Subscribe(_)
+            | Purpose::Unsubscribe(_) => {}
+        }
+        self.retract(id);
+        let Some(open) = self.requests.abandon(id) else { return };
+        if open.phase == request::State::Sent {
+            self.send_cancelled(id, "no answer in time");
+        }
+        let words = format!("no answer within {:?}", self.options.timeouts.request);
+        match open.purpose {
+            Purpose::List(family) => self.list_failed(family, &ErrorObject::new(0, words), false),
+            Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => self.subscription_answered(&uri, Some(&words)),
+            Purpose::Probe
+            | Purpose::Initialize
+            | Purpose::SetLevel
+            | Purpose::Keepalive(_)
+            | Purpose::Listen { .. }
+            | Purpose::Call(_) => {}
+        }
+    }
+
+    pub(super) fn fire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Open => self.open_timed_out(),
+            Timer::Probe => self.handshake_step(handshake::Input::ProbeTimeout),
+            Timer::Handshake => self.handshake_step(handshake::Input::Deadline),
+            Timer::Discovery => self.discovery_timed_out(),
+            Timer::Reopen => self.link_step(link::Input::Timer),
+            Timer::Keepalive => self.keepalive_fired(),
+            Timer::Grace => self.ladder_step(ladder::Input::Timer),
+            Timer::Stream => self.stream_due(),
+            Timer::Refresh(family) => self.refresh_step(family, refresh::Input::Timer),
+        }
+    }
+}
