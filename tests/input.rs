@@ -113,6 +113,22 @@ fn the_retry_has_a_new_id_the_inputs_and_the_exact_state() {
 }
 
 #[test]
+fn what_an_accepted_form_leaves_out_gets_its_default() {
+    let mut host = ready(asking(), true);
+    let (id, first) = call(&mut host, "plain");
+    let mut form = elicitation();
+    form["params"]["requestedSchema"] = json!({"type": "object", "properties": {
+        "name": {"type": "string", "default": "Ann"}, "age": {"type": "integer", "default": 30}
+    }});
+    answer(&mut host, &first, &required(json!({"who": form}), None));
+    let accept = raw(&json!({"action": "accept", "content": {"name": "Bob"}}));
+    host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
+    host.collect();
+    let responses = json!({"who": {"action": "accept", "content": {"name": "Bob", "age": 30}}});
+    assert_eq!(host.take_one()["params"]["inputResponses"], responses);
+}
+
+#[test]
 fn what_the_engine_knows_is_answered_at_once() {
     let mut host = ready(asking(), true);
     let (id, first) = call(&mut host, "plain");

@@ -332,7 +332,7 @@ fn a_request_that_waits_for_the_next_connection_times_out_all_the_same() {
 #[test]
 fn not_advertised_is_a_misuse_where_it_is_known_and_an_outcome_where_it_turns_out() {
     let mut host = Host::open(legacy());
-    let methods = ["prompts/get", "resources/read", "completion/complete", "logging/setLevel"];
+    let methods = ["prompts/get", "resources/read", "completion/complete"];
     let requests = methods.map(|method| host.session.request(host.now, Request::new(method)).unwrap());
     host.serve(&mut server());
     for (request, method) in requests.into_iter().zip(methods) {
@@ -1204,7 +1204,59 @@ fn a_question_ends_with_its_connection() {
     let ask = elicit(&mut host);
     host.session.close(host.now).unwrap();
     host.collect();
-    assert_eq!((ask_ended(&host), host.take_sent().len()), (vec![ask], 0));
+    assert_eq!(ask_ended(&host), [ask]);
+    assert_eq!(host.take_one()["result"], json!({"action": "cancel"}), "a server that is there has its answer");
+}
+
+#[test]
+fn what_was_answered_already_is_sent_though_the_session_closes() {
+    let mut host = asking();
+    host.session.handle_message(host.now, br#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#);
+    host.session.close(host.now).unwrap();
+    host.collect();
+    assert_eq!(host.take_one(), json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
+    assert_eq!(host.shuts, [Shut::CloseInput], "after it, not before");
+}
+
+fn form() -> Value {
+    json!({
+        "message": "who?",
+        "requestedSchema": {"type": "object", "properties": {
+            "name": {"type": "string", "default": "Ann"},
+            "age": {"type": "integer", "default": 30},
+            "score": {"type": "number", "default": 1.5},
+            "member": {"type": "boolean", "default": false},
+            "mail": {"type": "string"},
+            "a\"b": {"type": "string", "default": "quoted"},
+        }}
+    })
+}
+
+#[test]
+fn what_an_accepted_form_leaves_out_gets_its_default() {
+    for (given, sent) in [
+        (
+            json!({"action": "accept", "content": {"name": "Bob", "mail": "b@x"}}),
+            json!({"action": "accept", "content": {
+                "name": "Bob", "mail": "b@x", "age": 30, "score": 1.5, "member": false, "a\"b": "quoted"
+            }}),
+        ),
+        (
+            json!({"action": "accept", "_meta": {"k": 1}}),
+            json!({"action": "accept", "_meta": {"k": 1}, "content": {
+                "name": "Ann", "age": 30, "score": 1.5, "member": false, "a\"b": "quoted"
+            }}),
+        ),
+        (json!({"action": "decline"}), json!({"action": "decline"})),
+        (json!({"action": "cancel", "content": {}}), json!({"action": "cancel", "content": {}})),
+    ] {
+        let mut host = asking();
+        ask_client(&mut host, json!("e-1"), "elicitation/create", form());
+        let ask = asked(&host)[0];
+        host.session.answer(host.now, ask, Ok(&raw(&given.to_string()))).unwrap();
+        host.collect();
+        assert_eq!(host.take_one()["result"], sent);
+    }
 }
 
 #[test]

@@ -1,12 +1,15 @@
 use alloc::borrow::{Cow, ToOwned};
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::classify::excerpt;
 use super::{Action, AskId, Event, Misuse, Session};
 use crate::Time;
-use crate::jsonrpc::{self, ErrorObject, Json, PeerId};
+use crate::jsonrpc::{self, ErrorObject, Json, Object, PeerId};
 use crate::machine::{QuirkKind, handshake};
 use crate::protocol::{ClientCapabilities, error_code, method};
 
@@ -16,6 +19,8 @@ pub(super) struct Ask {
     id: PeerId,
     method: Asked,
     pub(super) deadline: Time,
+    /// What the form's fields are where the user leaves them out.
+    defaults: Defaults,
 }
 
 /// What an embedder can be asked.
@@ -33,7 +38,8 @@ pub(super) enum Consideration {
 }
 
 impl Session {
-    /// Answers a question of the server's: with the result that its method has, or with an error.
+    /// Answers a question of the server's: with the result that its method has, or with an error. Fields that an
+    /// accepted form leaves out get the defaults that the server proposed (SEP-1034).
     ///
     /// # Errors
     /// [`Misuse::UnknownAsk`] where the question ended, [`Misuse::ParamsNotObject`] where the result is no object.
@@ -47,7 +53,7 @@ impl Session {
         self.advance(now);
         self.asks_ended();
         let message = self.encode_answer(|out| match answer {
-            Ok(result) => jsonrpc::result(out, &ask.id, result.get()),
+            Ok(result) => jsonrpc::result(out, &ask.id, &ask.defaults.fill(result)),
             Err(error) => jsonrpc::error(out, &ask.id, &error),
         });
         self.push(Action::Send(message));
@@ -66,7 +72,8 @@ impl Session {
             Consideration::Ask(asked) => {
                 self.last_ask = self.last_ask.saturating_add(1);
                 let deadline = self.now + self.options.timeouts.ask;
-                self.asks.insert(self.last_ask, Ask { id, method: asked, deadline });
+                let defaults = if asked == Asked::Elicitation { Defaults::read(params) } else { Defaults::default() };
+                self.asks.insert(self.last_ask, Ask { id, method: asked, deadline, defaults });
                 self.requests.pause(true, self.now);
                 let ask = AskId(self.last_ask);
                 let (method, params) = (method.into(), params.map(ToOwned::to_owned));
@@ -138,16 +145,18 @@ impl Session {
         let due: Vec<u64> = self.asks.iter().filter_map(due).collect();
         for ask in due {
             let Some(pending) = self.asks.remove(&ask) else { continue };
-            let message = self.encode_answer(|out| match pending.method {
-                Asked::Elicitation => jsonrpc::result(out, &pending.id, r#"{"action":"decline"}"#),
-                Asked::Sampling => {
-                    jsonrpc::error(out, &pending.id, &ErrorObject::new(-1, "User rejected sampling request"))
-                }
-            });
-            self.push(Action::Send(message));
+            self.refuse(&pending, r#"{"action":"decline"}"#);
             self.event(Event::AskEnded { ask: AskId(ask) });
         }
         self.asks_ended();
+    }
+
+    fn refuse(&mut self, ask: &Ask, elicited: &str) {
+        let message = self.encode_answer(|out| match ask.method {
+            Asked::Elicitation => jsonrpc::result(out, &ask.id, elicited),
+            Asked::Sampling => jsonrpc::error(out, &ask.id, &ErrorObject::new(-1, "User rejected sampling request")),
+        });
+        self.push(Action::Send(message));
     }
 
     /// The time that the user takes is no request's: it goes on once nobody is asked any more.
@@ -155,11 +164,69 @@ impl Session {
         self.requests.pause(!self.asks.is_empty(), self.now);
     }
 
-    /// Nobody waits for the answers any more.
-    pub(super) fn drop_asks(&mut self) {
-        for ask in core::mem::take(&mut self.asks).into_keys() {
-            self.event(Event::AskEnded { ask: AskId(ask) });
+    /// The connection ends, and the embedder needs not answer any more; a server that is not gone is told so.
+    pub(super) fn end_asks(&mut self, gone: bool) {
+        for (id, ask) in core::mem::take(&mut self.asks) {
+            if !gone {
+                self.refuse(&ask, r#"{"action":"cancel"}"#);
+            }
+            self.event(Event::AskEnded { ask: AskId(id) });
         }
         self.asks_ended();
+    }
+}
+
+/// The defaults of a form's fields (SEP-1034), where it has any: names and values, JSON both.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Defaults(Vec<(Box<str>, Box<str>)>);
+
+/// How many fields of a form are looked at.
+const FIELDS: usize = 1024;
+
+impl Defaults {
+    /// The defaults in the parameters of `elicitation/create`.
+    pub(super) fn read(params: Option<&RawValue>) -> Self {
+        let schema = params.and_then(|params| Json::from(params).member("requestedSchema"));
+        let mut defaults = Vec::new();
+        let properties = schema.and_then(|schema| schema.member("properties")).unwrap_or(Json::EMPTY_ARRAY);
+        properties.raw_members(|name, property| {
+            if let Some(default) = property.member("default")
+                && defaults.len() < FIELDS
+            {
+                defaults.push((name.text().into(), default.text().into()));
+            }
+        });
+        Self(defaults)
+    }
+
+    /// The user's answer: where the form was accepted, the fields that it leaves out are as they were proposed.
+    pub(super) fn fill<'a>(&self, answer: &'a RawValue) -> Cow<'a, str> {
+        let json = Json::from(answer);
+        let accepted = json.member("action").and_then(Json::as_string).as_deref() == Some("accept");
+        let given = json.member("content").filter(|content| content.is_object());
+        let mut names = BTreeSet::new();
+        given.unwrap_or(Json::EMPTY_ARRAY).members(|name, _| {
+            names.insert(String::from(name));
+        });
+        let is_left_out = |name: &str| Json::trusted(name).as_string().is_some_and(|name| !names.contains(&*name));
+        let mut missing = self.0.iter().filter(|(name, _)| accepted && is_left_out(name)).peekable();
+        if missing.peek().is_none() {
+            return Cow::Borrowed(answer.get());
+        }
+        let mut out = Vec::new();
+        let mut filled = Object::begin(&mut out);
+        json.raw_members(|name, value| {
+            if name.as_string().as_deref() != Some("content") {
+                filled.member(name.text(), value.text());
+            }
+        });
+        filled.object("content", |content| {
+            given.unwrap_or(Json::EMPTY_ARRAY).raw_members(|name, value| content.member(name.text(), value.text()));
+            for (name, value) in missing {
+                content.member(name, value);
+            }
+        });
+        filled.end();
+        String::from_utf8(out).map_or(Cow::Borrowed(answer.get()), Cow::Owned)
     }
 }

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::ask::Consideration;
+use super::ask::{Consideration, Defaults};
 use super::ledger::{Call, Input as Rounds, Purpose};
 use super::{Event, InputRequest, Misuse, Outcome, RequestId, Session};
 use crate::Time;
@@ -26,7 +26,8 @@ enum Answer {
 
 impl Session {
     /// Gives a request the input that the server wants before it goes on: for each of its keys the result that the
-    /// key's method has. What is left out, the server may ask for again.
+    /// key's method has. What is left out, the server may ask for again. Fields that an accepted form leaves out get
+    /// the defaults that the server proposed (SEP-1034).
     ///
     /// # Errors
     /// [`Misuse::UnknownRequest`] where the request waits for no input, [`Misuse::ParamsNotObject`] where a result is
@@ -44,9 +45,16 @@ impl Session {
         }
         self.advance(now);
         if let Some(Call { input: Some(rounds), .. }) = self.requests.call_mut(id) {
+            let asked = Json::from(&*rounds.result).member("inputRequests");
+            let filled = given.iter().map(|(key, response)| {
+                let wanted = asked.and_then(|asked| asked.member(key));
+                let params = wanted.and_then(|wanted| wanted.member("params")).map(Json::raw);
+                (*key, Defaults::read(params).fill(response))
+            });
+            let filled: Vec<_> = filled.collect();
             let known = core::mem::take(&mut rounds.known);
             let known = known.iter().map(|(key, response)| (&**key, &**response));
-            rounds.responses = Some(responses_of(known.chain(given.iter().map(|(key, raw)| (*key, raw.get())))));
+            rounds.responses = Some(responses_of(known.chain(filled.iter().map(|(key, json)| (*key, &**json)))));
             let deadline = self.now + rounds.left;
             self.requests.set_deadline(id, Some(deadline));
         }
@@ -117,7 +125,14 @@ impl Session {
     fn judge_input(&self, id: u64, result: &RawValue) -> Answer {
         let before = self.requests.get(id).and_then(|open| match &open.purpose {
             Purpose::Call(call) => call.input.as_ref().map(|input| input.rounds),
-            Purpose::Probe | Purpose::Initialize | Purpose::List(_) | Purpose::SetLevel | Purpose::Keepalive(_) => None,
+            Purpose::Probe
+            | Purpose::Initialize
+            | Purpose::List(_)
+            | Purpose::SetLevel
+            | Purpose::Keepalive(_)
+            | Purpose::Listen { .. }
+            | Purpose::Subscribe(_)
+            | Purpose::Unsubscribe(_) => None,
         });
         let rounds = before.unwrap_or(0).saturating_add(1);
         if rounds > self.options.limits.input_rounds {

@@ -18,7 +18,7 @@ impl Session {
         if input == link::Input::Close {
             self.failure = None;
             self.end_calls();
-            self.end_connection();
+            self.end_connection(false);
         }
         self.link_step(input);
         Ok(())
@@ -169,7 +169,7 @@ impl Session {
         }
         // A transport that the embedder was not asked for yet, since it did not poll, never was.
         let unseen = self.out.iter().any(|action| matches!(action, Action::Open(_)));
-        self.end_connection();
+        self.end_connection(gone);
         self.failure = Some(failure.clone());
         // The table decides, so what it did tells what follows; the embedder hears of it before its effects.
         let at = self.out.len();
@@ -214,6 +214,7 @@ impl Session {
         self.ready_since = Some(self.now);
         self.event(Event::Ready);
         self.start_keepalive();
+        self.start_subscriptions();
         self.release_held();
     }
 
@@ -222,16 +223,18 @@ impl Session {
         self.take_back(|action| matches!(action, Action::Send(_) | Action::Shut(_) | Action::Open(_)));
     }
 
-    /// Ends what belongs to a connection: nothing of it touches the next one.
-    fn end_connection(&mut self) {
-        self.take_back(|action| matches!(action, Action::Send(_)));
+    /// Ends what belongs to a connection: nothing of it touches the next one. A server that is not gone is owed the
+    /// answers to what it asked.
+    fn end_connection(&mut self, gone: bool) {
+        self.take_back(|action| matches!(action, Action::Send(message) if gone || message.method.is_some()));
         self.stop_keepalive();
         self.timers.clear_but(Timer::Grace);
         self.ready_since = None;
         self.held.clear();
         self.held_bytes = 0;
-        self.drop_asks();
+        self.end_asks(gone);
         self.lose_calls();
+        self.lose_subscriptions();
         self.requests.end_connection();
     }
 
@@ -249,7 +252,7 @@ impl Session {
     /// The handshake asks for a new transport, for `initialize` without a probe.
     pub(super) fn reopen_without_probe(&mut self) {
         self.reopened = true;
-        self.end_connection();
+        self.end_connection(true);
         self.link_step(link::Input::Reopen);
     }
 
