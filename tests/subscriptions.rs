@@ -213,6 +213,24 @@ fn a_stream_that_ends_is_asked_for_again_and_followed_by_a_walk() {
 }
 
 #[test]
+fn a_stream_that_the_server_cancels_has_ended() {
+    let (mut host, mut server, stream) = listening(options());
+    agree_to_all(&mut host, &stream);
+    host.wait(seconds(2));
+    serve(&mut host, &mut server);
+    let cancelled =
+        |id: &Value| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+    host.receive(cancelled(&json!(999)));
+    assert!(host.session.family(Family::Tools).watched);
+    host.receive(cancelled(&stream["id"]));
+    assert!(!host.session.family(Family::Tools).watched);
+    host.wait(seconds(1));
+    assert_eq!(host.take_methods(), [LISTEN]);
+    end(&mut host, &stream);
+    assert_eq!((host.quirks(), host.session.stats().late_answers), (vec![], 1), "the answer may come all the same");
+}
+
+#[test]
 fn a_stream_that_nobody_agrees_to_is_given_up_and_asked_for_again() {
     let (mut host, mut server, stream) = listening(options());
     host.wait(seconds(61));

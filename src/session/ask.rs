@@ -129,9 +129,12 @@ impl Session {
         Consideration::Ask(asked)
     }
 
-    /// The server takes a request of its own back. It wants no answer then.
-    pub(super) fn ask_cancelled(&mut self, params: Option<&RawValue>) {
+    /// The server takes a request of its own back, and wants no answer then; or it ends a stream.
+    pub(super) fn cancelled(&mut self, params: Option<&RawValue>) {
         let Some(cancelled) = params.and_then(|params| Json::from(params).member("requestId")) else { return };
+        if self.stream_cancelled(cancelled.text()) {
+            return;
+        }
         let ask = self.asks.iter().find(|(_, ask)| ask.id.get() == cancelled.text()).map(|(ask, _)| *ask);
         if let Some(ask) = ask {
             self.asks.remove(&ask);

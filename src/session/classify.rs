@@ -107,7 +107,7 @@ impl Session {
 
     fn notification(&mut self, method: &str, params: Option<&RawValue>) {
         let families: &[Family] = match method {
-            method::CANCELLED => return self.ask_cancelled(params),
+            method::CANCELLED => return self.cancelled(params),
             method::PROGRESS if self.progressed(params) => return,
             method::ACKNOWLEDGED if self.handshake.is_over() => return self.acknowledged(params),
             method::TOOLS_LIST_CHANGED => &[Family::Tools],

@@ -397,6 +397,19 @@ impl Session {
         }
     }
 
+    /// Whether the server took down a stream of this id, of which no answer is to come (specification 2026-07-28,
+    /// "Cancellation").
+    pub(super) fn stream_cancelled(&mut self, id: &str) -> bool {
+        let Ok(id) = id.trim_matches('"').parse() else { return false };
+        let subscriptions = &self.subscriptions;
+        let known = subscriptions.open == Some(id) || subscriptions.asked == Some(id);
+        if known {
+            self.requests.abandon(id);
+            self.stream_ended(id, None);
+        }
+        known
+    }
+
     pub(super) fn stream_silent(&mut self) {
         self.stream_step(subscription::Input::Silent, None);
     }
