@@ -194,7 +194,7 @@ impl Builder {
         }
         let mut fresh = Vec::new();
         let mut seen = 0_usize;
-        report.over = items.each_element(|scan| {
+        let (_, over) = items.scan().each_element(|scan| {
             seen = seen.saturating_add(1);
             if seen > bounds.items {
                 return false;
@@ -215,6 +215,7 @@ impl Builder {
             }
             true
         })?;
+        report.over = over;
         self.list.pages.push(text.into());
         self.merge(fresh, bounds, &mut report);
         Some(report)
