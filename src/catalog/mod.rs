@@ -2,14 +2,17 @@
 //!
 //! Items stay the JSON that the server wrote, byte for byte, a page in one piece; what is typed is a view.
 
+mod builder;
+mod difference;
 mod fingerprint;
 mod item;
 mod list;
 
+pub(crate) use builder::{Bounds, Builder, Items};
+pub use difference::Difference;
 pub use fingerprint::Fingerprint;
 pub use item::{Prompt, PromptArgument, Resource, ResourceTemplate, Tool, ToolHints};
-pub(crate) use list::{Bounds, Builder};
-pub use list::{Difference, List};
+pub use list::List;
 
 use alloc::sync::Arc;
 
