@@ -77,9 +77,7 @@ impl Catalog {
         Fingerprint::combine(Family::ALL.map(|family| self.list(family).fingerprint()))
     }
 
-    pub(crate) fn replace(&mut self, family: Family, list: List) -> Difference {
-        let difference = Difference::between(self.list(family), &list);
+    pub(crate) fn replace(&mut self, family: Family, list: List) {
         *self.lists.get_mut(family) = Some(Arc::new(list));
-        difference
     }
 }
