@@ -45,7 +45,7 @@ fn shape(family: Family, name: &str) -> Option<Shape> {
 /// What an item is worth, judged by its members' names and shapes.
 pub(super) enum Judgement<'a> {
     /// It can be used; `flaw` is the first member that was passed over.
-    Kept { key: Json<'a>, flaw: Option<Cow<'static, str>> },
+    Kept { key: Cow<'a, str>, flaw: Option<Cow<'static, str>> },
     /// It cannot.
     LeftOut { why: &'static str },
 }
@@ -56,7 +56,7 @@ pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>) -> Option<(Json<'a>
     let item = page.members(|name, value| {
         let fits = shape(family, name).is_none_or(|shape| shape.fits(value));
         if name == family.key() {
-            key = (fits && value.as_string().is_some()).then_some(value);
+            key = value.as_string().filter(|_| fits);
         } else if family == Family::Tools && name == "inputSchema" {
             schema = Some(value);
         } else if !fits && flaw.is_none() {

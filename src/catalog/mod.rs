@@ -2,14 +2,17 @@
 //!
 //! Items stay the JSON that the server wrote, byte for byte, a page in one piece; what is typed is a view.
 
+mod builder;
+mod difference;
 mod fingerprint;
 mod item;
 mod list;
 
+pub(crate) use builder::{Bounds, Builder, Items};
+pub use difference::Difference;
 pub use fingerprint::Fingerprint;
 pub use item::{Prompt, PromptArgument, Resource, ResourceTemplate, Tool, ToolHints};
-pub(crate) use list::{Bounds, Builder};
-pub use list::{Difference, List};
+pub use list::List;
 
 use alloc::sync::Arc;
 
@@ -74,9 +77,7 @@ impl Catalog {
         Fingerprint::combine(Family::ALL.map(|family| self.list(family).fingerprint()))
     }
 
-    pub(crate) fn replace(&mut self, family: Family, list: List) -> Difference {
-        let difference = Difference::between(self.list(family), &list);
+    pub(crate) fn replace(&mut self, family: Family, list: List) {
         *self.lists.get_mut(family) = Some(Arc::new(list));
-        difference
     }
 }

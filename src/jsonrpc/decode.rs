@@ -1,10 +1,8 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
-use core::fmt;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::json::too_deep;
+use super::validate::{self, Fault, too_deep};
 use super::{ErrorObject, Json, PeerId, ResponseId};
 
 /// Bytes in the id of a request of the peer's, which has to be kept until it is answered.
@@ -152,130 +150,84 @@ pub fn decode(bytes: &[u8], limits: Limits) -> Result<Decoded<'_>, Noise> {
     if text.len() > limits.bytes {
         return too_long(text.len());
     }
+    let fault = |fault| match fault {
+        // What is no JSON may nest too deep further on, and that is told first.
+        Fault::NotJson if !too_deep(text, limits.depth) => Noise::NotJson,
+        Fault::NotJson | Fault::TooDeep => Noise::TooDeep { limit: limits.depth },
+    };
     match text.as_bytes().first() {
-        None => return Ok(Decoded::Blank),
-        Some(b'{' | b'[') => {}
-        Some(_) if serde_json::from_str::<IgnoredAny>(text).is_ok() => return Err(Noise::NotAMessage),
-        Some(_) => return Err(Noise::NotJson),
+        None => Ok(Decoded::Blank),
+        Some(b'{') => {
+            let mut envelope = Envelope::default();
+            validate::object(text, limits.depth, |name, value| envelope.take(name, value)).map_err(fault)?;
+            envelope.message().map(Decoded::One)
+        }
+        Some(b'[') => {
+            // The whole array is parsed once, so that half of it is never taken for a batch.
+            validate::value(text, limits.depth).map_err(fault)?;
+            batch(Json::trusted(text), limits.batch).map(Decoded::Batch)
+        }
+        Some(_) => Err(validate::value(text, 0).map_or(Noise::NotJson, |()| Noise::NotAMessage)),
     }
-    if too_deep(text, limits.depth) {
-        return Err(Noise::TooDeep { limit: limits.depth });
-    }
-    if text.starts_with('{') {
-        let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|_| Noise::NotJson)?;
-        return envelope.message().map(Decoded::One);
-    }
-    // The whole array is parsed once, so that half of it is never taken for a batch.
-    let whole: &RawValue = serde_json::from_str(text).map_err(|_| Noise::NotJson)?;
-    let elements = Json::from(whole).elements(limits.batch).ok_or(Noise::NotJson)?;
+}
+
+fn batch(array: Json<'_>, limit: usize) -> Result<Vec<Result<Message<'_>, Noise>>, Noise> {
+    let elements = array.elements(limit).ok_or(Noise::NotJson)?;
     let mut messages = Vec::with_capacity(elements.kept.len());
-    for element in elements.kept {
-        messages.push(match serde_json::from_str::<Envelope<'_>>(element.text()) {
-            Ok(envelope) => envelope.message(),
-            Err(_) => Err(Noise::NotAMessage),
-        });
-    }
+    messages.extend(elements.kept.into_iter().map(|element| {
+        let (mut envelope, mut readable) = (Envelope::default(), element.is_object());
+        element.raw_members(|name, value| readable &= envelope.take(name, value).is_some());
+        if readable { envelope.message() } else { Err(Noise::NotAMessage) }
+    }));
     if elements.more {
-        messages.push(Err(Noise::BatchTooLong { limit: limits.batch }));
+        messages.push(Err(Noise::BatchTooLong { limit }));
     }
-    Ok(Decoded::Batch(messages))
+    Ok(messages)
 }
 
 #[derive(Default)]
 struct Envelope<'a> {
-    jsonrpc: Option<&'a RawValue>,
-    id: Option<&'a RawValue>,
-    method: Option<&'a RawValue>,
-    params: Option<&'a RawValue>,
-    result: Option<&'a RawValue>,
-    error: Option<&'a RawValue>,
-}
-
-enum Member {
-    Jsonrpc,
-    Id,
-    Method,
-    Params,
-    Result,
-    Error,
-    Other,
-}
-
-impl<'de> Deserialize<'de> for Member {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MemberVisitor;
-        impl Visitor<'_> for MemberVisitor {
-            type Value = Member;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a member's name")
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Member, E> {
-                Ok(match name {
-                    "jsonrpc" => Member::Jsonrpc,
-                    "id" => Member::Id,
-                    "method" => Member::Method,
-                    "params" => Member::Params,
-                    "result" => Member::Result,
-                    "error" => Member::Error,
-                    _ => Member::Other,
-                })
-            }
-        }
-        deserializer.deserialize_str(MemberVisitor)
-    }
-}
-
-impl<'de> Deserialize<'de> for Envelope<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct EnvelopeVisitor;
-        impl<'de> Visitor<'de> for EnvelopeVisitor {
-            type Value = Envelope<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON-RPC message")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut envelope = Envelope::default();
-                while let Some(member) = map.next_key()? {
-                    let slot = match member {
-                        Member::Jsonrpc => &mut envelope.jsonrpc,
-                        Member::Id => &mut envelope.id,
-                        Member::Method => &mut envelope.method,
-                        Member::Params => &mut envelope.params,
-                        Member::Result => &mut envelope.result,
-                        Member::Error => &mut envelope.error,
-                        Member::Other => {
-                            map.next_value::<IgnoredAny>()?;
-                            continue;
-                        }
-                    };
-                    *slot = Some(map.next_value()?);
-                }
-                Ok(envelope)
-            }
-        }
-        deserializer.deserialize_map(EnvelopeVisitor)
-    }
+    jsonrpc: Option<Json<'a>>,
+    id: Option<Json<'a>>,
+    method: Option<Json<'a>>,
+    params: Option<Json<'a>>,
+    result: Option<Json<'a>>,
+    error: Option<Json<'a>>,
 }
 
 impl<'a> Envelope<'a> {
+    /// Takes a member; nothing where its name is no text.
+    fn take(&mut self, name: Json<'a>, value: Json<'a>) -> Option<()> {
+        let name = name.as_string()?;
+        let slot = match &*name {
+            "jsonrpc" => &mut self.jsonrpc,
+            "id" => &mut self.id,
+            "method" => &mut self.method,
+            "params" => &mut self.params,
+            "result" => &mut self.result,
+            "error" => &mut self.error,
+            _ => return Some(()),
+        };
+        *slot = Some(value);
+        Some(())
+    }
+
     fn message(self) -> Result<Message<'a>, Noise> {
-        let mut deviations =
-            Deviations { version: self.jsonrpc.is_none_or(|raw| raw.get() != "\"2.0\""), ..Deviations::default() };
+        let mut deviations = Deviations {
+            version: self.jsonrpc.is_none_or(|version| version.text() != "\"2.0\""),
+            ..Deviations::default()
+        };
         let body = match self.method {
             Some(method) => {
-                let method = Json::from(method).as_string().ok_or(Noise::NotAMessage)?;
-                let params = self.params.filter(|raw| !is_null(raw));
-                match self.id.map(|raw| (raw, raw.get().as_bytes().first())) {
+                let method = method.as_string().ok_or(Noise::NotAMessage)?;
+                let params = self.params.filter(|params| !params.is_null()).map(Json::raw);
+                match self.id.map(|id| (id, id.first())) {
                     None => Body::Notification { method, params },
-                    Some((_, Some(b'n'))) => {
+                    Some((_, b'n')) => {
                         deviations.id_null = true;
                         Body::Notification { method, params }
                     }
-                    Some((id, Some(b'"' | b'-' | b'0'..=b'9'))) if id.get().len() <= ID_BYTES => {
+                    Some((id, b'"' | b'-' | b'0'..=b'9')) if id.text().len() <= ID_BYTES => {
                         Body::Request { id: PeerId::new(id), method, params }
                     }
                     Some(_) => return Err(Noise::NotAMessage),
@@ -289,9 +241,9 @@ impl<'a> Envelope<'a> {
     fn response(&self, deviations: &mut Deviations) -> Result<Body<'a>, Noise> {
         let id = ResponseId::read(self.id);
         match (self.result, self.error) {
-            (result, Some(error)) if !is_null(error) => {
+            (result, Some(error)) if !error.is_null() => {
                 match result {
-                    Some(result) if is_null(result) => deviations.error_null = true,
+                    Some(result) if result.is_null() => deviations.error_null = true,
                     Some(_) => deviations.result_and_error = true,
                     None => {}
                 }
@@ -299,13 +251,9 @@ impl<'a> Envelope<'a> {
             }
             (Some(result), error) => {
                 deviations.error_null = error.is_some();
-                Ok(Body::Result { id, result })
+                Ok(Body::Result { id, result: result.raw() })
             }
             (None, _) => Err(Noise::NotAMessage),
         }
     }
-}
-
-fn is_null(raw: &RawValue) -> bool {
-    raw.get() == "null"
 }

@@ -24,8 +24,7 @@ impl ErrorObject {
     }
 
     /// Reads an `error` member. It never fails: a string or another value in the object's place becomes the message.
-    pub(super) fn read(raw: &RawValue) -> Self {
-        let raw = Json::from(raw);
+    pub(super) fn read(raw: Json<'_>) -> Self {
         let (mut code, mut message, mut data) = (0, raw, None);
         raw.members(|name, value| match name {
             "code" => code = number(value.text()),

@@ -1,7 +1,8 @@
-use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::string::String;
 use serde_json::value::RawValue;
+
+use super::Json;
 
 /// The id of a response, read against the integers that this side sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +18,8 @@ pub enum ResponseId {
 }
 
 impl ResponseId {
-    pub(super) fn read(raw: Option<&RawValue>) -> Self {
-        let Some(text) = raw.map(RawValue::get) else {
+    pub(super) fn read(raw: Option<Json<'_>>) -> Self {
+        let Some(text) = raw.map(Json::text) else {
             return Self::Absent;
         };
         if let Some(id) = integer(text) {
@@ -54,7 +55,7 @@ impl PeerId {
         self.0.get()
     }
 
-    pub(crate) fn new(raw: &RawValue) -> Self {
-        Self(raw.to_owned())
+    pub(super) fn new(raw: Json<'_>) -> Self {
+        Self(raw.to_raw())
     }
 }

@@ -8,9 +8,14 @@ mod encode;
 mod error;
 mod id;
 mod json;
+mod plain;
+mod raw;
+mod scan;
+mod validate;
 
 pub use decode::{Body, Decoded, Deviations, Limits, Message, Noise, decode};
 pub use encode::{Object, error, notification, request, result, string};
 pub use error::ErrorObject;
 pub use id::{PeerId, ResponseId};
-pub(crate) use json::{Json, Scan};
+pub(crate) use json::Json;
+pub(crate) use scan::Scan;

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::ledger::Purpose;
 use super::walk::{FamilyStatus, Walk};
 use super::{FailureKind, ListErrors, Session};
-use crate::catalog::{Bounds, Fingerprint};
+use crate::catalog::{Bounds, Fingerprint, Items};
 use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::discovery::{Effect, Input, State, step};
 use crate::machine::{QuirkKind, Verdict, link, refresh};
@@ -109,21 +109,21 @@ impl Session {
 
     /// Takes the answer to a list.
     pub(super) fn listed(&mut self, family: Family, result: &RawValue) {
+        let limits = self.options.limits;
+        let bounds = Bounds { items: limits.items, bytes: limits.list_bytes };
         let (mut items, mut next, mut kind, mut ttl) = (None, None, None, None);
-        Json::from(result).members(|name, value| match name {
-            "nextCursor" => next = Some(value),
-            "resultType" => kind = value.as_string(),
-            "ttlMs" => ttl = value.text().parse::<i64>().ok(),
-            _ if name == family.member() => items = Some(value),
+        Json::from(result).scan().each_member(|name, value| match name {
+            "nextCursor" => next = value.value(),
+            "resultType" => kind = value.value().and_then(Json::as_string),
+            "ttlMs" => ttl = value.value().and_then(|ttl| ttl.text().parse::<i64>().ok()),
+            _ if name == family.member() => items = Some(Items::read(family, value, bounds)),
             _ => {}
         });
         if let Some(kind) = kind.filter(|kind| kind != "complete") {
             let why = format!("a result of type `{}`, where a list was expected", super::classify::excerpt(&kind));
             return self.list_failed(family, &ErrorObject::new(0, why), false);
         }
-        let limits = self.options.limits;
-        let bounds = Bounds { items: limits.items, bytes: limits.list_bytes };
-        let present = items.filter(|items| !items.is_null());
+        let present = items.filter(|items| !matches!(items, Err(Some(value)) if value.is_null()));
         if present.is_none() {
             let detail = format!("the result has no `{}`; taken as an empty list", family.member());
             self.quirk(QuirkKind::ListShape, Some(family), Some(family.list_method()), detail);
@@ -141,10 +141,11 @@ impl Session {
         if walk.pages == 0 {
             slot.unwatched = !told;
         }
-        let Some(report) = walk.items.page(family, present.unwrap_or(Json::EMPTY_ARRAY), bounds) else {
+        let Ok(items) = present.unwrap_or(Ok(Items::EMPTY)) else {
             let why = format!("`{}` is no array", family.member());
             return self.list_failed(family, &ErrorObject::new(0, why), false);
         };
+        let report = walk.items.add(items, bounds);
         walk.pages = walk.pages.saturating_add(1);
         // The list is as fresh as its oldest page; a negative time is none.
         let ttl = ttl.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0)));

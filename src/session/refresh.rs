@@ -4,6 +4,7 @@ use super::timers::Timer;
 use super::walk::Walk;
 use super::{Event, FamilyStatus, Misuse, Session};
 use crate::Time;
+use crate::catalog::Difference;
 use crate::machine::{Verdict, refresh};
 use crate::protocol::Family;
 
@@ -117,8 +118,10 @@ impl Session {
         slot.stale = false;
         slot.last_walk = Some(self.now);
         let Walk { items, done, .. } = *walk;
-        let difference = self.catalog.replace(family, done.unwrap_or_else(|| items.finish()));
-        if self.was_ready && !difference.is_empty() {
+        let list = done.unwrap_or_else(|| items.finish());
+        let difference = self.was_ready.then(|| Difference::between(self.catalog.list(family), &list));
+        self.catalog.replace(family, list);
+        if let Some(difference) = difference.filter(|difference| !difference.is_empty()) {
             self.event(Event::CatalogChanged { family, difference });
         }
     }

@@ -1,0 +1,232 @@
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+
+use super::item::{Judgement, judge};
+use super::list::Entry;
+use super::{Fingerprint, List};
+use crate::jsonrpc::{Json, Scan};
+use crate::protocol::Family;
+
+/// How long a list may get.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) items: usize,
+    pub(crate) bytes: usize,
+}
+
+/// What a page brought.
+#[derive(Debug, Default)]
+pub(crate) struct PageReport {
+    /// Items that were not there before.
+    pub(crate) added: usize,
+    /// The first key that was there before.
+    pub(crate) duplicate: Option<Box<str>>,
+    /// The first item that was left out, or that lost a member, and why.
+    pub(crate) invalid: Option<Box<str>>,
+    /// A bound was reached, and what is beyond it was left out.
+    pub(crate) over: bool,
+}
+
+/// The items of a page as they were read, before they are part of a list.
+#[derive(Debug)]
+pub(crate) struct Items<'a> {
+    text: &'a str,
+    entries: Vec<Entry>,
+    keys: String,
+    invalid: Option<Box<str>>,
+    over: bool,
+}
+
+impl<'a> Items<'a> {
+    pub(crate) const EMPTY: Self =
+        Self { text: "[]", entries: Vec::new(), keys: String::new(), invalid: None, over: false };
+
+    /// Takes the next value, which is the array of items as the server wrote it; where it is none, that value.
+    pub(crate) fn read(family: Family, scan: &mut Scan<'a>, bounds: Bounds) -> Result<Self, Option<Json<'a>>> {
+        let mut items = Self::EMPTY;
+        let mut seen = 0_usize;
+        let start = scan.next_place();
+        let array = scan.each_element(|scan| {
+            seen = seen.saturating_add(1);
+            if seen > bounds.items {
+                return false;
+            }
+            let Some((item, judgement)) = judge(family, scan) else { return false };
+            match judgement {
+                Judgement::Kept { key, flaw } => {
+                    if let Some(flaw) = flaw
+                        && items.invalid.is_none()
+                    {
+                        items.invalid = Some(describe(Some(&key), &flaw));
+                    }
+                    let end = scan.place().saturating_sub(start);
+                    let entry = items.entry(end.saturating_sub(item.text().len()), item.text(), key);
+                    items.entries.extend(entry);
+                }
+                Judgement::LeftOut { why } => {
+                    items.invalid.get_or_insert_with(|| describe(None, why));
+                }
+            }
+            true
+        });
+        let Some((array, over)) = array else { return Err(scan.value()) };
+        (items.text, items.over) = (array.text(), over);
+        Ok(items)
+    }
+
+    fn entry(&mut self, start: usize, item: &str, key: Cow<'_, str>) -> Option<Entry> {
+        let key_len = u32::try_from(key.len()).ok()?;
+        let (unescaped, key_start) = match key {
+            Cow::Borrowed(key) => (false, offset(item, key)?),
+            Cow::Owned(key) => {
+                let start = self.keys.len();
+                self.keys.push_str(&key);
+                (true, start)
+            }
+        };
+        Some(Entry {
+            page: 0,
+            start: u32::try_from(start).ok()?,
+            len: u32::try_from(item.len()).ok()?,
+            key_start: u32::try_from(key_start).ok()?,
+            key_len,
+            unescaped,
+            fingerprint: Fingerprint::of(item.as_bytes()),
+        })
+    }
+}
+
+/// The index of an entry, under the fingerprint of its key.
+type Hashed = (Fingerprint, u32);
+
+/// Builds a list page by page.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Builder {
+    list: List,
+    bytes: usize,
+    /// Every entry, sorted by its key's fingerprint and then by the key, so that keys are seldom looked at: runs whose
+    /// lengths at least halve from one to the next, so that there are few to look into, and each is merged few times.
+    runs: Vec<Vec<Hashed>>,
+}
+
+impl Builder {
+    /// Adds a page's items, without those whose key is there already.
+    pub(crate) fn add(&mut self, page: Items<'_>, bounds: Bounds) -> PageReport {
+        let mut report = PageReport { invalid: page.invalid, over: page.over, ..PageReport::default() };
+        self.bytes = self.bytes.saturating_add(page.text.len());
+        let list = &mut self.list;
+        let number = u32::try_from(list.pages.len()).ok();
+        let (keys, ends) = (u32::try_from(list.keys.len()), u32::try_from(self.bytes.saturating_add(list.keys.len())));
+        let (Some(number), Ok(keys), Ok(_), true) = (number, keys, ends, self.bytes <= bounds.bytes) else {
+            return PageReport { over: true, ..PageReport::default() };
+        };
+        list.pages.push(page.text.into());
+        list.keys.push_str(&page.keys);
+        let base = list.entries.len();
+        list.entries.extend(page.entries.into_iter().map(|entry| {
+            let keys = if entry.unescaped { keys } else { 0 };
+            Entry { page: number, key_start: entry.key_start.saturating_add(keys), ..entry }
+        }));
+        let mut run: Vec<Hashed> = Vec::with_capacity(list.entries.len().saturating_sub(base));
+        for (index, entry) in (0..).zip(&list.entries).skip(base) {
+            run.push((Fingerprint::of(list.item(entry).0.as_bytes()), index));
+        }
+        run.sort_unstable_by(|a, b| by_key(list, *a, *b).then(a.1.cmp(&b.1)));
+        let twice = self.known(&run);
+        if !twice.is_empty() || self.list.entries.len() > bounds.items {
+            self.leave_out(&mut run, base, &twice, bounds, &mut report);
+        }
+        report.added = run.len();
+        while let Some(longer) = self.runs.pop_if(|last| last.len() < run.len().saturating_mul(2)) {
+            run = merged(&self.list, longer, run);
+        }
+        self.runs.push(run);
+        report
+    }
+
+    /// Those of a sorted run whose key is there already, in the runs before it or further up in this one.
+    fn known(&self, run: &[Hashed]) -> Vec<u32> {
+        let list = &self.list;
+        let mut last = None;
+        let known = |item: &Hashed| {
+            let again = last.replace(*item).is_some_and(|last| by_key(list, last, *item).is_eq());
+            again || self.runs.iter().any(|run| run.binary_search_by(|known| by_key(list, *known, *item)).is_ok())
+        };
+        run.iter().copied().filter(known).map(|(_, index)| index).collect()
+    }
+
+    /// Takes entries out of the list's end, from `base` on: those whose key came twice, and those beyond the bound.
+    fn leave_out(
+        &mut self,
+        run: &mut Vec<Hashed>,
+        base: usize,
+        twice: &[u32],
+        bounds: Bounds,
+        report: &mut PageReport,
+    ) {
+        let fresh = self.list.entries.split_off(base);
+        let mut twice = twice.to_vec();
+        twice.sort_unstable();
+        let mut places = Vec::with_capacity(fresh.len());
+        for (index, entry) in (0..).zip(fresh).map(|(at, entry)| (base.saturating_add(at), entry)) {
+            let known = twice.binary_search_by(|known| (*known as usize).cmp(&index)).is_ok();
+            if known {
+                report.duplicate.get_or_insert_with(|| self.list.item(&entry).0.into());
+                places.push(None);
+                continue;
+            }
+            if self.list.entries.len() >= bounds.items {
+                report.over = true;
+                break;
+            }
+            places.push(u32::try_from(self.list.entries.len()).ok());
+            self.list.entries.push(entry);
+        }
+        let place = |index: u32| *places.get((index as usize).checked_sub(base)?)?;
+        *run = run.iter().filter_map(|(key, index)| Some((*key, place(*index)?))).collect();
+    }
+
+    /// The list that came of the pages.
+    pub(crate) fn finish(mut self) -> List {
+        let items = self.runs.iter().flatten().filter_map(|(key, index)| {
+            let entry = self.list.entries.get(*index as usize)?;
+            Some(Fingerprint::combine([*key, entry.fingerprint]))
+        });
+        self.list.fingerprint = Fingerprint::gather(items);
+        let mut by_key: Vec<_> = (0..).zip(self.list.iter()).map(|(index, (key, _))| (key, index)).collect();
+        by_key.sort_unstable();
+        self.list.by_key = by_key.into_iter().map(|(_, index)| index).collect();
+        self.list.entries.shrink_to_fit();
+        self.list
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+fn by_key(list: &List, a: Hashed, b: Hashed) -> Ordering {
+    a.0.cmp(&b.0).then_with(|| list.key_at(a.1).cmp(list.key_at(b.1)))
+}
+
+/// Two sorted runs as one, which is what a merge sort is quick at.
+fn merged(list: &List, mut left: Vec<Hashed>, right: Vec<Hashed>) -> Vec<Hashed> {
+    left.extend(right);
+    left.sort_by(|a, b| by_key(list, *a, *b));
+    left
+}
+
+fn describe(key: Option<&str>, flaw: &str) -> Box<str> {
+    match key {
+        Some(key) => alloc::format!("{key}: {flaw}").into(),
+        None => alloc::format!("an item was left out: {flaw}").into(),
+    }
+}
+
+/// Where `part` begins in `whole`, of which it is a slice.
+fn offset(whole: &str, part: &str) -> Option<usize> {
+    (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize).filter(|at| *at <= whole.len())
+}

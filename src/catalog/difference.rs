@@ -1,0 +1,49 @@
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+
+use super::List;
+
+/// In what a list differs from the one before it, by key, in the order of the keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Difference {
+    /// Items that are new.
+    pub added: Vec<Box<str>>,
+    /// Items that are gone.
+    pub removed: Vec<Box<str>>,
+    /// Items whose JSON is another.
+    pub changed: Vec<Box<str>>,
+}
+
+impl Difference {
+    /// Whether the two lists are the same.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+
+    /// What leads from one list to another.
+    pub fn between(before: &List, after: &List) -> Self {
+        let mut difference = Self::default();
+        let (mut old, mut new) = (before.sorted().peekable(), after.sorted().peekable());
+        loop {
+            let order = match (old.peek(), new.peek()) {
+                (None, None) => return difference,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((old, _)), Some((new, _))) => old.cmp(new),
+            };
+            match order {
+                Ordering::Less => difference.removed.extend(old.next().map(|(key, _)| key.into())),
+                Ordering::Greater => difference.added.extend(new.next().map(|(key, _)| key.into())),
+                Ordering::Equal => {
+                    if let (Some((_, was)), Some((key, is))) = (old.next(), new.next())
+                        && was != is
+                    {
+                        difference.changed.push(key.into());
+                    }
+                }
+            }
+        }
+    }
+}

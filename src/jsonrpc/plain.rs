@@ -1,0 +1,94 @@
+/// What follows a string's closing quote; `bytes` is what follows the opening one. Nothing where the string does not
+/// end, holds a control character, or holds an escape of which `escape` makes nothing: it takes what follows a
+/// backslash, and gives what follows the escape.
+#[inline(always)]
+pub(super) fn after_string<'a>(
+    mut bytes: &'a [u8],
+    mut escape: impl FnMut(&'a [u8]) -> Option<&'a [u8]>,
+) -> Option<&'a [u8]> {
+    loop {
+        let (byte, rest) = after_plain(bytes)?;
+        bytes = match byte {
+            b'"' => return Some(rest),
+            b'\\' => escape(rest)?,
+            _ => return None,
+        };
+    }
+}
+
+/// The first quote, backslash or control character, and what follows it.
+///
+/// These are what ends a run of plain characters in a JSON string, and what must be escaped in one.
+#[inline(always)]
+pub(super) fn after_plain(mut bytes: &[u8]) -> Option<(u8, &[u8])> {
+    while let Some((word, rest)) = bytes.split_first_chunk() {
+        if let Some(hit) = first_hit(*word) {
+            return bytes.get(hit..)?.split_first().map(|(byte, rest)| (*byte, rest));
+        }
+        bytes = rest;
+    }
+    after_plain_in_less(bytes)
+}
+
+#[inline(never)]
+fn after_plain_in_less(mut bytes: &[u8]) -> Option<(u8, &[u8])> {
+    loop {
+        let (byte, rest) = bytes.split_first()?;
+        if matches!(byte, b'"' | b'\\' | ..b' ') {
+            return Some((*byte, rest));
+        }
+        bytes = rest;
+    }
+}
+
+/// The first byte of eight that is a quote, a backslash or a control character.
+#[inline(always)]
+const fn first_hit(word: [u8; 8]) -> Option<usize> {
+    let word = u64::from_le_bytes(word);
+    // To swap the quote with the space puts it beside the control characters.
+    let low = (word ^ every(b'"' ^ b' ')).wrapping_sub(every(b' ' + 1));
+    let backslash = (word ^ every(b'\\')).wrapping_sub(every(1));
+    // A byte that was less than what was subtracted has its highest bit set now, unless it had it before, and so may
+    // those above it, for what they lent it: the lowest is one for sure.
+    let hits = (low | backslash) & !word & every(1 << 7);
+    if hits == 0 { None } else { Some(hits.trailing_zeros() as usize / 8) }
+}
+
+const fn every(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_byte_is_found_wherever_it_stands_and_whatever_surrounds_it() {
+        for byte in 0..=u8::MAX {
+            let special = matches!(byte, b'"' | b'\\' | 0..=0x1f);
+            for around in [b'a', b' ', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xff] {
+                for len in 1..20 {
+                    for place in 0..len {
+                        let mut bytes = alloc::vec![around; len];
+                        bytes[place] = byte;
+                        let expected = special.then(|| (byte, &bytes[place + 1..]));
+                        assert_eq!(after_plain(&bytes), expected, "{bytes:x?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_of_many_counts() {
+        for (text, expected) in [
+            ("ab\"\\\n\"", Some((b'"', "\\\n\""))),
+            ("\\\n\"", Some((b'\\', "\n\""))),
+            ("abcdefghi\n\"\\", Some((b'\n', "\"\\"))),
+            ("ab", None),
+            ("", None),
+        ] {
+            assert_eq!(after_plain(text.as_bytes()), expected.map(|(byte, rest)| (byte, rest.as_bytes())), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+use super::Json;
+use super::plain::after_string;
+
+/// A place in a text that is known to be JSON. Of other text it says something, and comes to an end.
+pub(crate) struct Scan<'a> {
+    text: &'a str,
+    rest: &'a [u8],
+}
+
+impl<'a> Scan<'a> {
+    pub(super) const fn new(text: &'a str) -> Self {
+        Self { text, rest: text.as_bytes() }
+    }
+
+    /// Where this is, from the text's beginning.
+    #[inline]
+    pub(crate) const fn place(&self) -> usize {
+        self.text.len().wrapping_sub(self.rest.len())
+    }
+
+    /// Where the next value begins.
+    pub(crate) const fn next_place(&mut self) -> usize {
+        self.rest = skip_between(self.rest);
+        self.place()
+    }
+
+    fn since(&self, start: usize) -> Option<Json<'a>> {
+        self.text.get(start..self.place()).filter(|text| !text.is_empty()).map(Json::trusted)
+    }
+
+    /// Goes to the next value of an object or an array, names and values alike; false where its end comes first.
+    fn has_value(&mut self) -> bool {
+        self.rest = skip_between(self.rest);
+        !matches!(self.rest, [] | [b'}' | b']', ..])
+    }
+
+    /// Takes the next value.
+    pub(crate) fn value(&mut self) -> Option<Json<'a>> {
+        let start = self.next_place();
+        self.rest = after_value(self.rest);
+        self.since(start)
+    }
+
+    /// Takes the next value. Where it is an object, `each` is called with every member of it on the way.
+    pub(crate) fn members(&mut self, mut each: impl FnMut(&str, Json<'a>)) -> Option<Json<'a>> {
+        self.each_member(|name, scan| {
+            if let Some(value) = scan.value() {
+                each(name, value);
+            }
+        })
+    }
+
+    /// As `members`, with the names as they were written, those that are no text among them.
+    pub(super) fn raw_members(&mut self, mut each: impl FnMut(Json<'a>, Json<'a>)) -> Option<Json<'a>> {
+        self.each_raw_member(|name, _, scan| {
+            if let Some(value) = scan.value() {
+                each(name, value);
+            }
+        })
+    }
+
+    /// As `members`, with the scan before the member's value, which `each` may take from it.
+    pub(crate) fn each_member(&mut self, mut each: impl FnMut(&str, &mut Self)) -> Option<Json<'a>> {
+        self.each_raw_member(|name, escaped, scan| {
+            if escaped {
+                if let Some(name) = name.as_string() {
+                    each(&name, scan);
+                }
+            } else if let Some(name) = name.text().get(1..name.text().len().wrapping_sub(1)) {
+                each(name, scan);
+            }
+        })
+    }
+
+    /// `each` is told, too, whether there are escapes in the name.
+    #[inline]
+    fn each_raw_member(&mut self, mut each: impl FnMut(Json<'a>, bool, &mut Self)) -> Option<Json<'a>> {
+        let start = self.next_place();
+        let [b'{', rest @ ..] = self.rest else { return self.value() };
+        self.rest = rest;
+        loop {
+            let name_start = self.next_place();
+            let [quote, rest @ ..] = self.rest else { return None };
+            self.rest = rest;
+            if *quote != b'"' {
+                return self.since(start);
+            }
+            let mut escaped = false;
+            self.rest = after_known_string(rest, |rest| {
+                escaped = true;
+                rest.get(1..)
+            });
+            let name_end = self.place();
+            let name = self.since(name_start)?;
+            each(name, escaped, self);
+            if self.place() == name_end {
+                self.value()?;
+            }
+        }
+    }
+
+    /// Takes the next value where it is an array. `each` is called before every element, which it takes from the
+    /// scan, until it says that it has enough, which is told, too.
+    pub(crate) fn each_element(&mut self, mut each: impl FnMut(&mut Self) -> bool) -> Option<(Json<'a>, bool)> {
+        let start = self.next_place();
+        self.rest = self.rest.strip_prefix(b"[")?;
+        let mut enough = false;
+        while !enough && self.has_value() {
+            let before = self.place();
+            enough = !each(self) || self.place() == before;
+        }
+        while self.has_value() && self.value().is_some() {}
+        self.rest = self.rest.get(1..).unwrap_or_default();
+        Some((self.since(start)?, enough))
+    }
+}
+
+/// Passes over what stands between two values, or before the first.
+#[inline(always)]
+const fn skip_between(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t' | b'\n' | b'\r' | b',' | b':', rest @ ..] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+#[inline]
+fn after_value(bytes: &[u8]) -> &[u8] {
+    match bytes {
+        [b'"', rest @ ..] => after_known_string(rest, |rest| rest.get(1..)),
+        [b'{' | b'[', rest @ ..] => after_nested(rest),
+        _ => after_scalar(bytes),
+    }
+}
+
+#[inline(always)]
+fn after_known_string<'a>(bytes: &'a [u8], escape: impl FnMut(&'a [u8]) -> Option<&'a [u8]>) -> &'a [u8] {
+    after_string(bytes, escape).unwrap_or_default()
+}
+
+/// What follows an object or an array, whose opening bracket was taken already.
+fn after_nested(mut bytes: &[u8]) -> &[u8] {
+    let mut depth = 0_usize;
+    while let [byte, rest @ ..] = bytes {
+        bytes = rest;
+        match byte {
+            b'"' => bytes = after_known_string(bytes, |rest| rest.get(1..)),
+            b'{' | b'[' => depth = depth.wrapping_add(1),
+            b'}' | b']' if depth == 0 => break,
+            b'}' | b']' => depth = depth.wrapping_sub(1),
+            _ => {}
+        }
+    }
+    bytes
+}
+
+const fn after_scalar(mut bytes: &[u8]) -> &[u8] {
+    while let [byte, rest @ ..] = bytes
+        && !matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n')
+    {
+        bytes = rest;
+    }
+    bytes
+}
