@@ -121,7 +121,12 @@ impl LineSession {
                 });
             }
             Transport::Opened => self.decoder = LineDecoder::new(self.decoder.limit),
-            Transport::OpenFailed { .. } | Transport::SignOfLife => {}
+            Transport::OpenFailed { .. }
+            | Transport::SignOfLife
+            | Transport::Lost { .. }
+            | Transport::Refused { .. }
+            | Transport::Expired { .. }
+            | Transport::Unauthorized { .. } => {}
         }
         self.session.handle_transport(now, event);
     }

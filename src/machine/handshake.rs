@@ -69,6 +69,8 @@ alphabet! {
         ModernError,
         /// The probe was refused with any other error, or its answer makes no sense.
         NotModern,
+        /// The probe was answered with an HTTP status that tells of a fault of the server's, a 5xx.
+        ServerFault,
         /// The probe was not answered in time.
         ProbeTimeout,
         /// The probe's answer comes after all, and is a modern server's.
@@ -171,6 +173,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::NothingCommon
             | Input::ModernError
             | Input::NotModern
+            | Input::ServerFault
             | Input::ProbeTimeout
             | Input::LateModern
             | Input::LateModernError
@@ -192,6 +195,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::NothingCommon => R::advance(State::Failed, &[Fail(Failure::UnsupportedVersion)]),
             Input::ModernError => R::advance(State::Failed, &[Fail(Failure::Rejected)]),
             Input::NotModern => R::advance(State::InitializingAfterProbe, &[DisarmProbe, SendInitialize]),
+            Input::ServerFault => {
+                R::quirk(QuirkKind::Probe5xx, State::InitializingAfterProbe, &[DisarmProbe, SendInitialize])
+            }
             Input::ProbeTimeout => R::quirk(QuirkKind::ProbeSilent, State::InitializingBlind, &[SendInitialize]),
             Input::Deadline => R::advance(State::Failed, &[Fail(Failure::Timeout)]),
             Input::TransportClosed => R::advance(State::Reopening, &[Reopen]),
@@ -217,7 +223,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::VersionOffered | Input::NothingCommon => {
                 R::advance(State::Failed, &[Fail(Failure::UnsupportedVersion)])
             }
-            Input::ModernError | Input::NotModern => R::advance(State::Failed, &[Fail(Failure::Rejected)]),
+            Input::ModernError | Input::NotModern | Input::ServerFault => {
+                R::advance(State::Failed, &[Fail(Failure::Rejected)])
+            }
             Input::Deadline => R::advance(State::Failed, &[Fail(Failure::Timeout)]),
             Input::TransportClosed => R::advance(State::Reopening, &[Reopen]),
             Input::StartProbe
@@ -338,6 +346,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::NothingCommon
             | Input::ModernError
             | Input::NotModern
+            | Input::ServerFault
             | Input::ProbeTimeout
             | Input::LateModern
             | Input::LateModernError
@@ -355,6 +364,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::NothingCommon
             | Input::ModernError
             | Input::NotModern
+            | Input::ServerFault
             | Input::ProbeTimeout
             | Input::LateModern
             | Input::LateModernError
@@ -383,7 +393,7 @@ const fn pinned(state: State, input: Input, offered: R, legacy: R) -> R {
         Input::VersionOffered => offered,
         Input::LegacyFound => legacy,
         Input::NothingCommon => UNSUPPORTED,
-        Input::ModernError | Input::NotModern => REJECTED,
+        Input::ModernError | Input::NotModern | Input::ServerFault => REJECTED,
         Input::Deadline => R::advance(State::Failed, &[Effect::Fail(Failure::Timeout)]),
         Input::TransportClosed => R::advance(State::Failed, &[Effect::Fail(Failure::Closed)]),
         Input::StartProbe
@@ -441,6 +451,7 @@ const fn initializing(state: State, input: Input, exits: Exits) -> R {
         | Input::NothingCommon
         | Input::ModernError
         | Input::NotModern
+        | Input::ServerFault
         | Input::ProbeTimeout => R::ignore(state),
     }
 }

@@ -53,6 +53,8 @@ alphabet! {
         Exhausted,
         /// As lost, and there is to be no other try.
         LostForGood,
+        /// The server forgot the session, on a transport that needs no opening.
+        Expired,
         /// The wait is over.
         Timer,
         /// The embedder asks for the end.
@@ -100,6 +102,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Lost
             | Input::Exhausted
             | Input::LostForGood
+            | Input::Expired
             | Input::Timer
             | Input::Gone => R::ignore(state),
         },
@@ -112,11 +115,11 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Unresponsive => R::advance(State::Draining, &[Shut]),
             Input::Hopeless => R::advance(State::Retiring, &[Shut]),
             Input::Open => R::misuse(state),
-            Input::Reopen | Input::Established | Input::Timer | Input::Gone => R::ignore(state),
+            Input::Reopen | Input::Established | Input::Expired | Input::Timer | Input::Gone => R::ignore(state),
         },
         State::Connecting => match input {
             Input::Established => R::advance(State::Ready, &[Announce]),
-            Input::Reopen => R::advance(State::Opening, &[Open]),
+            Input::Reopen | Input::Expired => R::advance(State::Opening, &[Open]),
             Input::Failed | Input::Close => R::advance(State::Closing, &[Shut]),
             Input::Unresponsive => R::advance(State::Draining, &[Shut]),
             Input::Hopeless => R::advance(State::Retiring, &[Shut]),
@@ -127,6 +130,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Opened | Input::Timer | Input::Gone => R::ignore(state),
         },
         State::Ready => match input {
+            Input::Expired => R::advance(State::Opening, &[Open]),
             Input::Lost => R::advance(State::Waiting, &[Backoff]),
             Input::Exhausted => R::advance(State::Parked, &[Park]),
             Input::LostForGood => R::advance(State::Closed, &[Finish]),
@@ -150,6 +154,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Lost
             | Input::Exhausted
             | Input::LostForGood
+            | Input::Expired
             | Input::Gone => R::ignore(state),
         },
         State::Closing => match input {
@@ -164,6 +169,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Lost
             | Input::Exhausted
             | Input::LostForGood
+            | Input::Expired
             | Input::Timer => R::ignore(state),
         },
         State::Closed => match input {
@@ -177,6 +183,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Lost
             | Input::Exhausted
             | Input::LostForGood
+            | Input::Expired
             | Input::Timer
             | Input::Gone => R::ignore(state),
         },
@@ -198,6 +205,7 @@ const fn shutting(state: State, input: Input, gone: R) -> R {
         | Input::Lost
         | Input::Exhausted
         | Input::LostForGood
+        | Input::Expired
         | Input::Timer => R::ignore(state),
     }
 }

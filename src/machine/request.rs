@@ -15,6 +15,8 @@ alphabet! {
         Sent,
         /// The server wants input before it goes on; nothing of it runs.
         Waiting,
+        /// The server refused it unread, for want of something that can be had: a token, or headers.
+        Barred,
         /// It is over.
         Ended,
     }
@@ -39,6 +41,14 @@ alphabet! {
         InputGiven,
         /// The embedder gives none, or not in time.
         InputDeclined,
+        /// The server refused it unread: what it lacks can be had.
+        Refused,
+        /// What it lacked is there.
+        Admitted,
+        /// What it lacked is not to be had.
+        Denied,
+        /// The server refused it unread, for a reason that is over: a session that it forgot.
+        NotRun,
         /// The embedder gives the request up.
         Cancelled,
         /// There was no answer in time.
@@ -63,6 +73,8 @@ pub enum Effect {
     RequeueAnew,
     /// Ask the embedder for input.
     AskInput,
+    /// Wait for what it lacks.
+    Bar,
     /// Take it back, before the embedder takes it.
     Retract,
     /// Tell the server that its answer is not wanted any more.
@@ -73,6 +85,8 @@ pub enum Effect {
     EndInvalid,
     /// It ends with what the server wants to know.
     EndInputRequired,
+    /// It ends with the server's refusal.
+    EndRefused,
     /// It ends, given up.
     EndCancelled,
     /// It ends for want of time.
@@ -88,8 +102,8 @@ pub enum Effect {
 /// Decides.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
-        AskInput, Cancel, EndAnswered, EndCancelled, EndInputRequired, EndInvalid, EndNotAdvertised, EndNotSent,
-        EndTimedOut, EndUnknown, Requeue, RequeueAnew, Retract,
+        AskInput, Bar, Cancel, EndAnswered, EndCancelled, EndInputRequired, EndInvalid, EndNotAdvertised, EndNotSent,
+        EndRefused, EndTimedOut, EndUnknown, Requeue, RequeueAnew, Retract,
     };
     type R = Row<State, Effect>;
     match state {
@@ -106,7 +120,11 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::InputRequired
             | Input::RetryRequired
             | Input::InputGiven
-            | Input::InputDeclined => R::ignore(state),
+            | Input::InputDeclined
+            | Input::Refused
+            | Input::Admitted
+            | Input::Denied
+            | Input::NotRun => R::ignore(state),
         },
         State::Written => match input {
             Input::Hand => R::advance(State::Sent, &[]),
@@ -121,20 +139,29 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::InputRequired
             | Input::RetryRequired
             | Input::InputGiven
-            | Input::InputDeclined => R::ignore(state),
+            | Input::InputDeclined
+            | Input::Refused
+            | Input::Admitted
+            | Input::Denied
+            | Input::NotRun => R::ignore(state),
         },
         State::Sent => match input {
             Input::Answered => R::advance(State::Ended, &[EndAnswered]),
             Input::Invalid => R::advance(State::Ended, &[EndInvalid]),
             Input::InputRequired => R::advance(State::Waiting, &[AskInput]),
-            Input::RetryRequired => R::advance(State::Queued, &[RequeueAnew]),
+            Input::RetryRequired | Input::NotRun => R::advance(State::Queued, &[RequeueAnew]),
+            Input::Refused => R::advance(State::Barred, &[Bar]),
             Input::Cancelled => R::advance(State::Ended, &[Cancel, EndCancelled]),
             Input::TimedOut => R::advance(State::Ended, &[Cancel, EndTimedOut]),
             Input::Lost | Input::Closed => R::advance(State::Ended, &[EndUnknown]),
             Input::LostReplayable => R::advance(State::Queued, &[RequeueAnew]),
-            Input::Write | Input::Hand | Input::NotAdvertised | Input::InputGiven | Input::InputDeclined => {
-                R::ignore(state)
-            }
+            Input::Write
+            | Input::Hand
+            | Input::NotAdvertised
+            | Input::InputGiven
+            | Input::InputDeclined
+            | Input::Admitted
+            | Input::Denied => R::ignore(state),
         },
         State::Waiting => match input {
             Input::InputGiven => R::advance(State::Queued, &[RequeueAnew]),
@@ -148,6 +175,28 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Invalid
             | Input::InputRequired
             | Input::RetryRequired
+            | Input::Refused
+            | Input::Admitted
+            | Input::Denied
+            | Input::NotRun
+            | Input::NotAdvertised => R::ignore(state),
+        },
+        State::Barred => match input {
+            Input::Admitted => R::advance(State::Queued, &[RequeueAnew]),
+            Input::Denied | Input::TimedOut | Input::Closed => R::advance(State::Ended, &[EndRefused]),
+            Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),
+            // It did not run, so the next connection may have it.
+            Input::Lost | Input::LostReplayable => R::advance(state, &[]),
+            Input::Write
+            | Input::Hand
+            | Input::Answered
+            | Input::Invalid
+            | Input::InputRequired
+            | Input::RetryRequired
+            | Input::InputGiven
+            | Input::InputDeclined
+            | Input::Refused
+            | Input::NotRun
             | Input::NotAdvertised => R::ignore(state),
         },
         State::Ended => match input {
@@ -159,6 +208,10 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::RetryRequired
             | Input::InputGiven
             | Input::InputDeclined
+            | Input::Refused
+            | Input::Admitted
+            | Input::Denied
+            | Input::NotRun
             | Input::Cancelled
             | Input::TimedOut
             | Input::NotAdvertised

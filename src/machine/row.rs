@@ -126,6 +126,21 @@ kinds! {
     PingSilent = "ping-silent",
     /// Each walk of a list makes the server say that it changed, and it did not.
     ListChangedLoop = "list-changed-loop",
+    /// The probe was answered with a fault of the server's, an HTTP 5xx.
+    #[serde(rename = "probe-5xx")]
+    Probe5xx = "probe-5xx",
+    /// A body is not what its `Content-Type` says.
+    ContentType = "content-type",
+    /// A notification was answered with another status than 202.
+    NotificationStatus = "notification-status",
+    /// The GET of a stream was refused with another status than 405.
+    GetRefused = "get-refused",
+    /// An expired session was told of otherwise than by 404.
+    SessionExpiredStatus = "session-expired-status",
+    /// Sessions expire as soon as they are opened.
+    SessionLoop = "session-loop",
+    /// A new `initialize` was refused, since there had been one before.
+    AlreadyInitialized = "already-initialized",
     /// The server does not exit when its input closes.
     NoExit = "no-exit",
 }

@@ -55,6 +55,14 @@ pub const SAMPLING: &str = "sampling/createMessage";
 /// What a legacy server asks: input from the user.
 pub const ELICITATION: &str = "elicitation/create";
 
+/// Whether a request of this method only reads, so that it may run twice.
+pub(crate) fn only_reads(method: &str) -> bool {
+    matches!(
+        method,
+        RESOURCES_READ | PROMPTS_GET | COMPLETE | TOOLS_LIST | PROMPTS_LIST | RESOURCES_LIST | RESOURCE_TEMPLATES_LIST
+    )
+}
+
 /// Whether a request of this method is the engine's own to make, since the session remembers what it was for.
 pub(crate) fn is_engines(method: &str) -> bool {
     matches!(method, INITIALIZE | DISCOVER | SET_LEVEL | SUBSCRIBE | UNSUBSCRIBE | LISTEN)

@@ -13,6 +13,9 @@ pub enum Action {
     Open(Open),
     /// Send a message.
     Send(Outgoing),
+    /// Over [`Wire::Http`](crate::Wire::Http): drop the exchange of the request of this id, whose answer is not wanted
+    /// any more. A server of the modern era takes that for its cancelling.
+    Abort(u64),
     /// Shut the transport, and report [`Transport::Closed`](crate::Transport::Closed) when it is gone.
     Shut(Shut),
     /// Something to know.
@@ -25,7 +28,7 @@ impl Action {
         match self {
             Self::Event(event) => event.payload(),
             Self::Send(Outgoing { method: None, line, .. }) => line.len(),
-            Self::Send(_) | Self::Open(_) | Self::Shut(_) => 0,
+            Self::Send(_) | Self::Open(_) | Self::Shut(_) | Self::Abort(_) => 0,
         }
     }
 }

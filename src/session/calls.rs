@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::ask::{Consideration, Defaults};
-use super::ledger::{Call, Input as Rounds, Purpose};
-use super::{Event, InputRequest, Misuse, Outcome, RequestId, Session};
+use super::ledger::{Bar, Barred, Call, Input as Rounds, Purpose};
+use super::{Event, InputRequest, Misuse, Outcome, RequestId, Session, Wire};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request::{Effect, Input, State, step};
@@ -63,14 +63,22 @@ impl Session {
         Ok(())
     }
 
-    /// Gives no input; the request ends [`Outcome::InputRequired`].
+    /// Gives no input; the request ends [`Outcome::InputRequired`]. Or gives no token, and it ends with the server's
+    /// refusal.
     ///
     /// # Errors
-    /// [`Misuse::UnknownRequest`] where the request waits for no input.
+    /// [`Misuse::UnknownRequest`] where the request waits for neither.
     pub fn decline(&mut self, now: Time, request: RequestId) -> Result<(), Misuse> {
-        let id = self.waiting(request)?;
+        let id = self.requests.wire_id(request).ok_or(Misuse::UnknownRequest)?;
+        let input = match self.requests.get(id).map(|open| open.phase) {
+            Some(State::Waiting) => Input::InputDeclined,
+            Some(State::Barred) => Input::Denied,
+            Some(State::Queued | State::Written | State::Sent | State::Ended) | None => {
+                return Err(Misuse::UnknownRequest);
+            }
+        };
         self.advance(now);
-        self.call_step(id, Input::InputDeclined);
+        self.call_step(id, input);
         self.pump();
         Ok(())
     }
@@ -85,6 +93,7 @@ impl Session {
     pub(super) fn call_answered(&mut self, id: u64, answer: Result<&RawValue, ErrorObject>) {
         let answer = match answer {
             Ok(result) => self.judge(id, result),
+            Err(error) if self.wants_headers(id, &error) => return self.bar(id, Bar::Headers, Outcome::Error(error)),
             Err(error) => Answer::Complete(Outcome::Error(error)),
         };
         match answer {
@@ -207,6 +216,11 @@ impl Session {
                     self.requests.set_deadline(id, Some(deadline));
                     continue;
                 }
+                Effect::Bar => {
+                    let deadline = self.now + self.options.timeouts.ask;
+                    self.requests.set_deadline(id, Some(deadline));
+                    continue;
+                }
                 Effect::Retract => {
                     self.retract(id);
                     continue;
@@ -223,6 +237,10 @@ impl Session {
                     Some(rounds) => Outcome::InputRequired(rounds.result),
                     None => Outcome::Unknown,
                 },
+                Effect::EndRefused => match self.requests.call_mut(id).and_then(|call| call.barred.take()) {
+                    Some(barred) => barred.outcome,
+                    None => Outcome::Unknown,
+                },
                 Effect::EndCancelled => Outcome::Cancelled,
                 Effect::EndTimedOut => Outcome::TimedOut,
                 Effect::EndNotAdvertised => Outcome::NotAdvertised,
@@ -237,6 +255,35 @@ impl Session {
             if let Some(Purpose::Call(call)) = ended.map(|open| open.purpose) {
                 self.event(Event::Finished { request: call.handle, outcome });
             }
+        }
+    }
+
+    /// The server refused a request unread: it waits for what it lacks.
+    pub(super) fn bar(&mut self, id: u64, by: Bar, outcome: Outcome) {
+        let left = self.requests.time_left(id, self.now);
+        let Some(call) = self.requests.call_mut(id) else { return };
+        call.barred = Some(Box::new(Barred { by, outcome, left }));
+        self.call_step(id, Input::Refused);
+        if by == Bar::Headers {
+            self.want_schemas();
+        }
+    }
+
+    /// What barred requests lacked is there, or is not to be had.
+    pub(super) fn unbar(&mut self, by: Bar, input: Input) {
+        for id in self.requests.calls() {
+            let Some(barred) = self.requests.call_mut(id).and_then(|call| call.barred.as_ref()) else { continue };
+            if barred.by != by {
+                continue;
+            }
+            let deadline = self.now + barred.left;
+            if input == Input::Admitted {
+                self.requests.set_deadline(id, Some(deadline));
+                if let Some(call) = self.requests.call_mut(id) {
+                    call.barred = None;
+                }
+            }
+            self.call_step(id, input);
         }
     }
 
@@ -258,13 +305,17 @@ impl Session {
         }
     }
 
-    fn is_replayable(&self, id: u64) -> bool {
+    pub(super) fn is_replayable(&self, id: u64) -> bool {
         let Some(open) = self.requests.get(id).filter(|open| open.phase == State::Sent) else { return false };
         let Purpose::Call(call) = &open.purpose else { return false };
-        if self.options.reconnect.is_none() || call.replays >= REPLAYS {
+        let http = self.options.wire == Wire::Http;
+        if (self.options.reconnect.is_none() && !http) || call.replays >= REPLAYS {
             return false;
         }
         call.request.replay.unwrap_or_else(|| {
+            if http && method::only_reads(&call.request.method) {
+                return true;
+            }
             let params = call.request.params.as_deref().filter(|_| call.request.method == method::TOOLS_CALL);
             let name = params.and_then(|params| Json::from(params).member("name")).and_then(Json::as_string);
             let hints = name.and_then(|name| self.catalog.tool(&name)).map(|tool| tool.hints).unwrap_or_default();

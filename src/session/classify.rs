@@ -175,7 +175,7 @@ impl Session {
     }
 
     fn response(&mut self, id: ResponseId, deviations: Deviations, answer: Result<&RawValue, ErrorObject>) {
-        let (id, quirk) = match self.requests.match_response(id, answer.is_err()) {
+        let (id, quirk) = match self.requests.match_response(id, answer.is_err(), self.exchange) {
             Match::Id(id) => (id, None),
             Match::Loose(id) => (id, Some((QuirkKind::IdType, "the id came back in another type"))),
             Match::Only(id) => {
@@ -209,9 +209,15 @@ impl Session {
         if let Some((kind, detail)) = quirk {
             self.quirk(kind, None, Some(&method), detail);
         }
+        self.answered(id, answer, true);
+    }
+
+    /// Takes the answer to a request that is open; `coded` tells whether an error is the server's own.
+    pub(super) fn answered(&mut self, id: u64, answer: Result<&RawValue, ErrorObject>, coded: bool) {
         let Some(open) = self.requests.get(id) else { return };
         if matches!(open.purpose, Purpose::Call(_)) {
             self.proven = true;
+            self.expiries = 0;
             return self.call_answered(id, answer);
         }
         let Some(open) = self.requests.remove(id) else { return };
@@ -220,12 +226,12 @@ impl Session {
             Purpose::Initialize => self.initialize_answered(id, answer),
             Purpose::List(family) => match answer {
                 Ok(result) => self.listed(family, result),
-                Err(error) => self.list_failed(family, &error, true),
+                Err(error) => self.list_failed(family, &error, coded),
             },
             Purpose::SetLevel => {
                 if let Err(error) = answer {
                     let detail = format!("declared, yet answered with {error}; the level is not set");
-                    self.quirk(QuirkKind::MethodNotFound, None, Some(&method), detail);
+                    self.quirk(QuirkKind::MethodNotFound, None, Some(method::SET_LEVEL), detail);
                 }
             }
             Purpose::Keepalive(_) => self.probe_returned(answer.err().as_ref()),

@@ -5,6 +5,7 @@ use core::time::Duration;
 use serde_json::value::RawValue;
 
 use super::ledger::Purpose;
+use super::link::Loss;
 use super::walk::{FamilyStatus, Walk};
 use super::{FailureKind, ListErrors, Session};
 use crate::catalog::{Bounds, Fingerprint, Items};
@@ -69,7 +70,7 @@ impl Session {
         if failed {
             let words = self.families.get_mut(family).words.take().unwrap_or_default();
             let message = format!("{} answered `{}` with an error: {words}", self.options.server, family.list_method());
-            return self.lose(FailureKind::ListFailed, message.into(), false);
+            return self.lose(FailureKind::ListFailed, message.into(), Loss::Unusable);
         }
         if matches!(row.next, State::NotAdvertised | State::Absent) && !self.catalog.list(family).is_empty() {
             self.families.get_mut(family).walk = Some(Box::default());
@@ -90,7 +91,9 @@ impl Session {
         for family in Family::ALL {
             // The first that ends the session ends it for all.
             if self.link == link::State::Connecting && !self.families.get(family).is_settled() {
-                self.requests.abandon_list(family);
+                if let Some(id) = self.requests.abandon_list(family) {
+                    self.abort(id);
+                }
                 self.list_failed(family, &ErrorObject::new(0, &*why), false);
             }
         }

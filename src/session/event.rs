@@ -40,6 +40,20 @@ pub enum Event {
         /// What the server wants to know; what the engine itself answers is not among it.
         inputs: Vec<InputRequest>,
     },
+    /// The server wants to know who asks (specification 2026-07-28, "Authorization"): give what the challenges want
+    /// with the next requests, and say so with [`Session::authorized`](crate::Session::authorized). A request of the
+    /// embedder's waits for that, unless [`Session::decline`](crate::Session::decline) ends it; without one the
+    /// handshake or a list was refused.
+    Unauthorized {
+        /// The request.
+        request: Option<RequestId>,
+        /// The server knows who asks, and refuses all the same (403).
+        forbidden: bool,
+        /// What the server said.
+        why: Box<str>,
+        /// What it wants.
+        challenges: Box<[Challenge]>,
+    },
     /// The server asks what the client declared to offer: answer with [`Session::answer`](crate::Session::answer).
     Asked {
         /// The question.
@@ -125,11 +139,34 @@ impl Event {
             | Self::CatalogChanged { .. }
             | Self::Finished { .. }
             | Self::AskEnded { .. }
+            | Self::Unauthorized { .. }
             | Self::Subscription { .. }
             | Self::Quirk(_)
             | Self::Down { .. }
             | Self::Closed { .. } => 0,
         }
+    }
+}
+
+/// A challenge of a `WWW-Authenticate` header (RFC 9110, section 11.6.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Challenge {
+    /// The scheme: `Bearer`.
+    pub scheme: Box<str>,
+    /// The parameters, names and values: `resource_metadata`, `scope`, `error`.
+    pub params: Vec<(Box<str>, Box<str>)>,
+}
+
+impl Challenge {
+    /// A challenge.
+    pub fn new(scheme: impl Into<Box<str>>, params: Vec<(Box<str>, Box<str>)>) -> Self {
+        Self { scheme: scheme.into(), params }
+    }
+
+    /// The value of a parameter; case does not matter in its name.
+    pub fn param(&self, name: &str) -> Option<&str> {
+        self.params.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
     }
 }
 
@@ -220,8 +257,12 @@ pub enum FailureKind {
     Protocol,
     /// A list failed.
     ListFailed,
-    /// The server went away.
+    /// The server went away, or forgets its sessions as soon as they are opened.
     Closed,
+    /// The server wants to know who asks.
+    Unauthorized,
+    /// The server knows who asks, and refuses.
+    Forbidden,
 }
 
 impl FailureKind {
@@ -236,6 +277,8 @@ impl FailureKind {
             Self::Protocol => "protocol",
             Self::ListFailed => "list-failed",
             Self::Closed => "closed",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
         }
     }
 }

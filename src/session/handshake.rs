@@ -3,8 +3,9 @@ use alloc::format;
 use alloc::string::String;
 
 use super::ledger::Purpose;
+use super::link::Loss;
 use super::timers::Timer;
-use super::{EraVerdict, Eras, FailureKind, Server, Session};
+use super::{EraVerdict, Eras, FailureKind, Server, Session, Wire};
 use crate::Time;
 use crate::jsonrpc::Json;
 use crate::machine::handshake::{Effect, Failure, Input, State, step};
@@ -36,6 +37,10 @@ pub(super) struct Handshake {
     evidence: Option<Box<Server>>,
     /// The server's, or the system's, last words.
     pub(super) words: Option<Box<str>>,
+    /// The probe met a fault of the server's, which says nothing of its era.
+    pub(super) faulty: bool,
+    /// How often the probe was sent again, since its exchange broke.
+    pub(super) broken: u32,
 }
 
 impl Default for Handshake {
@@ -52,6 +57,8 @@ impl Default for Handshake {
             candidate: None,
             evidence: None,
             words: None,
+            faulty: false,
+            broken: 0,
         }
     }
 }
@@ -148,6 +155,10 @@ impl Session {
             }
             Effect::ArmProbe => {
                 self.handshake.probed_at = self.now;
+                // Over HTTP a server that is silent to one request is silent to all.
+                if self.options.wire == Wire::Http {
+                    return;
+                }
                 // One that was modern before is waited for longer: silence is more likely a slow start.
                 let modern = self.verdict.is_some_and(|verdict| verdict.era() == Era::Modern);
                 let wait = self.options.timeouts.probe.saturating_mul(if modern { SLOW_PROBE } else { 1 });
@@ -168,7 +179,7 @@ impl Session {
         }
     }
 
-    fn send_discover(&mut self, version: ProtocolVersion) {
+    pub(super) fn send_discover(&mut self, version: ProtocolVersion) {
         self.handshake.offered = Some(version);
         self.handshake.request = Some(self.requests.insert(Purpose::Probe, None));
     }
@@ -188,8 +199,8 @@ impl Session {
         // One that was known to close on the probe was not probed, so it is known still.
         let unprobed = self.verdict.is_some_and(|verdict| verdict.probe_closes) && server.era() == Era::Legacy;
         let offered = self.handshake.offered.filter(|offered| offered.era() == server.era());
-        self.verdict =
-            Some(EraVerdict { version: offered.unwrap_or(server.version), probe_closes: reopened || unprobed });
+        let verdict = EraVerdict { version: offered.unwrap_or(server.version), probe_closes: reopened || unprobed };
+        self.verdict = Some(verdict).filter(|_| !self.handshake.faulty);
         if reopened {
             self.probe_closed_quirk();
         }
@@ -197,7 +208,9 @@ impl Session {
         let era = server.era();
         self.server = Some(server);
         // A request that is still open here was overtaken: a probe by `initialize`, or the other way round.
-        self.requests.abandon_engine();
+        for id in self.requests.abandon_engine() {
+            self.abort(id);
+        }
         self.timers.set(Timer::Discovery, Some(self.now + self.options.timeouts.discovery));
         if era == Era::Modern {
             self.established();
@@ -241,7 +254,9 @@ impl Session {
     fn handshake_quirk(&mut self, kind: QuirkKind) {
         let words = self.handshake.words.as_deref().unwrap_or("");
         let offered = self.handshake.offered.map_or("", ProtocolVersion::as_str);
-        let (method, detail) = if kind == QuirkKind::ProbeSilent {
+        let (method, detail) = if kind == QuirkKind::Probe5xx {
+            (method::DISCOVER, format!("{words}; `initialize` follows, and the next time the probe again"))
+        } else if kind == QuirkKind::ProbeSilent {
             let waited = self.now.since(self.handshake.probed_at);
             (method::DISCOVER, format!("no answer within {waited:?}; `initialize` follows"))
         } else if kind == QuirkKind::ProbeLate {
@@ -287,7 +302,7 @@ impl Session {
                 (FailureKind::Closed, format!("{server} closed the connection during the handshake: {words}"))
             }
         };
-        self.lose(kind, message.into(), failure == Failure::Closed);
+        self.lose(kind, message.into(), if failure == Failure::Closed { Loss::Gone } else { Loss::Unusable });
     }
 
     /// Something goes on over there: wait longer, up to a bound.

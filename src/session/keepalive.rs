@@ -2,6 +2,7 @@ use alloc::format;
 use core::time::Duration;
 
 use super::ledger::Purpose;
+use super::link::Loss;
 use super::timers::Timer;
 use super::{FailureKind, FamilyStatus, Probe, Session};
 use crate::Time;
@@ -82,13 +83,14 @@ impl Session {
                 Effect::GiveUp => {
                     if let Some(id) = self.liveness.request.take() {
                         self.requests.abandon(id);
+                        self.abort(id);
                     }
                 }
                 Effect::Disarm => self.timers.set(Timer::Keepalive, None),
                 Effect::Dead => {
                     let probes = self.options.keepalive.unwrap_or_default().threshold;
                     let message = format!("{} left {probes} keepalive probes in a row unanswered", self.options.server);
-                    self.lose(FailureKind::Closed, message.into(), false);
+                    self.lose(FailureKind::Closed, message.into(), Loss::Unusable);
                 }
             }
         }

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use serde_json::value::RawValue;
 
-use super::RequestId;
 use super::requests::Request;
+use super::{Outcome, RequestId};
 use crate::Time;
 use crate::jsonrpc::ResponseId;
 use crate::machine::request::State;
@@ -47,6 +47,31 @@ pub(super) struct Call {
     pub(super) replays: u32,
     /// What the server wants to know, or was told, before it goes on.
     pub(super) input: Option<Box<Input>>,
+    /// Why it is not let in, while it is not.
+    pub(super) barred: Option<Box<Barred>>,
+    /// It was sent again since the server had forgotten the session.
+    pub(super) expired: bool,
+    /// It was sent again since its headers were refused.
+    pub(super) mended: bool,
+}
+
+/// A request that the server refused unread.
+#[derive(Clone, Debug)]
+pub(super) struct Barred {
+    pub(super) by: Bar,
+    /// How it ends if nothing is done about it.
+    pub(super) outcome: Outcome,
+    /// How much time it had left.
+    pub(super) left: Duration,
+}
+
+/// What a request lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bar {
+    /// The embedder's authorisation.
+    Token,
+    /// The headers that the tool's schema asks for.
+    Headers,
 }
 
 /// The rounds of a request that needs input (specification 2026-07-28, "Multi Round-Trip Requests").
@@ -148,7 +173,18 @@ impl Requests {
     ) -> RequestId {
         let id = self.next_id();
         let handle = RequestId(id);
-        let call = Call { handle, request, timeout, latest, told: None, replays: 0, input: None };
+        let call = Call {
+            handle,
+            request,
+            timeout,
+            latest,
+            told: None,
+            replays: 0,
+            input: None,
+            barred: None,
+            expired: false,
+            mended: false,
+        };
         self.call_queue.push_back(id);
         self.add(id, Open { purpose: Purpose::Call(call), phase: State::Queued, deadline: Some(deadline) });
         handle
@@ -264,20 +300,21 @@ impl Requests {
         Some(open)
     }
 
-    /// Gives up the list of a family that is open.
-    pub(super) fn abandon_list(&mut self, family: Family) {
+    /// Gives up the list of a family that is open; tells which request that was.
+    pub(super) fn abandon_list(&mut self, family: Family) -> Option<u64> {
         let is_it = |open: &Open| matches!(open.purpose, Purpose::List(listed) if listed == family);
-        if let Some(id) = self.open.iter().find(|(_, open)| is_it(open)).map(|(id, _)| *id) {
-            self.abandon(id);
-        }
+        let id = self.open.iter().find(|(_, open)| is_it(open)).map(|(id, _)| *id)?;
+        self.abandon(id).map(|_| id)
     }
 
-    /// Gives up the engine's own requests that are open.
-    pub(super) fn abandon_engine(&mut self) {
+    /// Gives up the engine's own requests that are open; tells which they were.
+    pub(super) fn abandon_engine(&mut self) -> Vec<u64> {
         let engine = self.open.iter().filter(|(_, open)| !matches!(open.purpose, Purpose::Call(_)));
-        for id in engine.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.abandon(id);
+        let engine: Vec<_> = engine.map(|(id, _)| *id).collect();
+        for id in &engine {
+            self.abandon(*id);
         }
+        engine
     }
 
     /// A request waits to be sent again.
@@ -388,11 +425,12 @@ impl Requests {
         Some((handle, due))
     }
 
-    pub(super) fn match_response(&mut self, id: ResponseId, is_error: bool) -> Match {
+    /// Finds the request that a response is for; `exchange` is the one in whose HTTP exchange it came.
+    pub(super) fn match_response(&mut self, id: ResponseId, is_error: bool, exchange: Option<u64>) -> Match {
         let (id, matched): (u64, fn(u64) -> Match) = match id {
             ResponseId::Exact(id) => (id, Match::Id),
             ResponseId::Loose(id) => (id, Match::Loose),
-            ResponseId::Absent | ResponseId::Foreign => return self.without_id(is_error),
+            ResponseId::Absent | ResponseId::Foreign => return self.without_id(is_error, exchange),
         };
         if self.open.get(&id).is_some_and(|open| open.phase == State::Sent) {
             return matched(id);
@@ -402,14 +440,18 @@ impl Requests {
         }
         let of_this_connection = id >= self.first_id.max(1) && id <= self.last_id || self.carried.contains(&id);
         if !of_this_connection {
-            return self.without_id(is_error);
+            return self.without_id(is_error, exchange);
         }
         Match::Unknown
     }
 
-    fn without_id(&self, is_error: bool) -> Match {
+    fn without_id(&self, is_error: bool, exchange: Option<u64>) -> Match {
         if !is_error {
             return Match::Unknown;
+        }
+        let is_sent = |id: &u64| self.open.get(id).is_some_and(|open| open.phase == State::Sent);
+        if let Some(id) = exchange.filter(is_sent) {
+            return Match::Id(id);
         }
         let waits =
             |open: &Open| open.phase == State::Sent && !matches!(open.purpose, Purpose::Listen { agreed: true });

@@ -3,10 +3,23 @@ use alloc::format;
 use core::time::Duration;
 
 use super::timers::Timer;
-use super::{Action, Cause, Event, Failure, FailureKind, Misuse, Next, Open, OpenFailure, Session, Shut, Transport};
+use super::{
+    Action, Cause, Event, Failure, FailureKind, Misuse, Next, Open, OpenFailure, Session, Shut, Transport, Wire,
+};
 use crate::Time;
 use crate::machine::handshake::{Input as HandshakeInput, State as HandshakeState};
 use crate::machine::{QuirkKind, Verdict, ladder, link};
+
+/// In which way a connection is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// Its transport is gone.
+    Gone,
+    /// Its transport is there, and is to be shut.
+    Unusable,
+    /// As unusable, and no other will be better.
+    Final,
+}
 
 impl Session {
     pub(super) fn command(&mut self, now: Time, input: link::Input, misuse: Misuse) -> Result<(), Misuse> {
@@ -60,6 +73,7 @@ impl Session {
         // A transport that never opened had no input to mind.
         if let Verdict::Quirk(kind) = row.verdict
             && self.handshake.state != HandshakeState::Idle
+            && self.options.wire == Wire::Pipe
         {
             let detail = format!("still there {:?} after its input was closed", self.options.timeouts.grace);
             self.quirk(kind, None, None, detail);
@@ -100,23 +114,33 @@ impl Session {
                 self.gone(FailureKind::Closed, message.into(), why);
             }
             Transport::SignOfLife => self.sign_of_life(),
+            Transport::Lost { id, sent, why } => self.exchange_lost(id, sent, why),
+            Transport::Refused { id, status, why } => self.exchange_refused(id, status, why),
+            Transport::Expired { id } => self.session_expired(id),
+            Transport::Unauthorized { id, forbidden, why, challenges } => {
+                self.unauthorized(id, forbidden, why, challenges);
+            }
         }
     }
 
     /// The transport is gone, or never was.
     fn gone(&mut self, kind: FailureKind, message: Box<str>, why: &str) {
         match self.link {
-            link::State::Opening => self.lose(kind, message, true),
+            link::State::Opening => self.lose(kind, message, Loss::Gone),
+            // Over HTTP nothing is opened, so that nobody answers turns out later.
+            link::State::Connecting | link::State::Ready if self.options.wire == Wire::Http => {
+                self.lose(kind, message, Loss::Gone);
+            }
             link::State::Connecting if kind == FailureKind::Closed => {
                 self.drop_output();
                 self.handshake.words = Some(why.into());
                 if self.handshake.is_over() {
-                    self.lose(kind, message, true);
+                    self.lose(kind, message, Loss::Gone);
                 } else {
                     self.handshake_step(HandshakeInput::TransportClosed);
                 }
             }
-            link::State::Ready if kind == FailureKind::Closed => self.lose(kind, message, true),
+            link::State::Ready if kind == FailureKind::Closed => self.lose(kind, message, Loss::Gone),
             link::State::Draining | link::State::Retiring | link::State::Closing => {
                 self.drop_output();
                 self.ladder_step(ladder::Input::Exited);
@@ -146,8 +170,9 @@ impl Session {
         }
     }
 
-    /// The connection is of no use any more; `gone` tells whether its transport is.
-    pub(super) fn lose(&mut self, kind: FailureKind, message: Box<str>, gone: bool) {
+    /// The connection is of no use any more.
+    pub(super) fn lose(&mut self, kind: FailureKind, message: Box<str>, loss: Loss) {
+        let gone = loss == Loss::Gone;
         let failure = Failure { kind, message };
         self.reopened = false;
         let interval = self.options.keepalive.unwrap_or_default().interval;
@@ -156,8 +181,12 @@ impl Session {
         self.losses = if proven { 1 } else { self.losses.saturating_add(1) };
         let exhausted = self.options.reconnect.is_some_and(|reconnect| self.losses > reconnect.budget);
         let input = match (self.options.reconnect, gone) {
+            (Some(_), false) if loss == Loss::Final => link::Input::Failed,
             (None, true) => link::Input::LostForGood,
             (None, false) => link::Input::Failed,
+            (Some(_), false) if matches!(kind, FailureKind::Unauthorized | FailureKind::Forbidden) => {
+                link::Input::Hopeless
+            }
             (Some(_), false) if !self.was_ready => link::Input::Failed,
             (Some(_), false) if exhausted => link::Input::Hopeless,
             (Some(_), false) => link::Input::Unresponsive,
@@ -192,7 +221,7 @@ impl Session {
 
     pub(super) fn open_timed_out(&mut self) {
         let message = format!("{} did not open within {:?}", self.options.server, self.options.timeouts.open);
-        self.lose(FailureKind::HandshakeTimeout, message.into(), false);
+        self.lose(FailureKind::HandshakeTimeout, message.into(), Loss::Unusable);
     }
 
     fn open_transport(&mut self) {
@@ -219,13 +248,13 @@ impl Session {
     }
 
     /// Takes back what the embedder was to do with a transport that is gone.
-    fn drop_output(&mut self) {
+    pub(super) fn drop_output(&mut self) {
         self.take_back(|action| matches!(action, Action::Send(_) | Action::Shut(_) | Action::Open(_)));
     }
 
     /// Ends what belongs to a connection: nothing of it touches the next one. A server that is not gone is owed the
     /// answers to what it asked.
-    fn end_connection(&mut self, gone: bool) {
+    pub(super) fn end_connection(&mut self, gone: bool) {
         self.take_back(|action| matches!(action, Action::Send(message) if gone || message.method.is_some()));
         self.stop_keepalive();
         self.timers.clear_but(Timer::Grace);

@@ -7,6 +7,7 @@ mod classify;
 mod discovery;
 mod encode;
 mod event;
+mod exchange;
 mod handshake;
 mod keepalive;
 mod ledger;
@@ -21,9 +22,11 @@ mod timers;
 mod walk;
 
 pub use action::{Action, Open, Outgoing, Shut};
-pub use event::{AskId, Cause, Event, Failure, FailureKind, InputRequest, Misuse, Next, Outcome, Quirk, RequestId};
+pub use event::{
+    AskId, Cause, Challenge, Event, Failure, FailureKind, InputRequest, Misuse, Next, Outcome, Quirk, RequestId,
+};
 pub use options::{
-    EraVerdict, Eras, Keepalive, Limits, ListErrors, LogLevel, Options, Probe, Reconnect, Timeouts, Tolerance,
+    EraVerdict, Eras, Keepalive, Limits, ListErrors, LogLevel, Options, Probe, Reconnect, Timeouts, Tolerance, Wire,
 };
 pub use requests::{Reference, Request, TraceContext};
 pub use server::Server;
@@ -65,6 +68,40 @@ pub enum Transport<'a> {
     Closed {
         /// What the system said, an exit status say.
         why: &'a str,
+    },
+    /// Over [`Wire::Http`]: the exchange of a request broke, or ended, before its answer.
+    Lost {
+        /// The request's id on the wire.
+        id: u64,
+        /// It may have reached the server.
+        sent: bool,
+        /// What the system said.
+        why: &'a str,
+    },
+    /// Over [`Wire::Http`]: the server refused a request by a status, without a JSON-RPC error.
+    Refused {
+        /// The request's id on the wire.
+        id: u64,
+        /// The HTTP status.
+        status: u16,
+        /// What the server said.
+        why: &'a str,
+    },
+    /// Over [`Wire::Http`]: the server forgot the session (specification 2025-11-25, "Session Management").
+    Expired {
+        /// The request, by its id on the wire, that was refused for it, and did not run.
+        id: Option<u64>,
+    },
+    /// Over [`Wire::Http`]: the server wants to know who asks (401), or knows, and refuses (403).
+    Unauthorized {
+        /// The request, by its id on the wire, that was refused for it.
+        id: Option<u64>,
+        /// The status is 403.
+        forbidden: bool,
+        /// What the server said.
+        why: &'a str,
+        /// What it wants.
+        challenges: &'a [Challenge],
     },
     /// It is not open yet, or not answering yet, but something goes on: a package is installed, the process
     /// writes to its standard error.
@@ -122,6 +159,10 @@ pub struct Session {
     out_bytes: usize,
     epoch: u32,
     losses: u32,
+    /// How often the server forgot the session since a request of the embedder's was answered.
+    expiries: u32,
+    /// The request in whose HTTP exchange the message at hand came.
+    exchange: Option<u64>,
     verdict: Option<EraVerdict>,
     /// The handshake under way follows one that closed on the probe.
     reopened: bool,
@@ -166,6 +207,8 @@ impl Session {
             out_bytes: 0,
             epoch: 0,
             losses: 0,
+            expiries: 0,
+            exchange: None,
             verdict: options.verdict,
             reopened: false,
             was_ready: false,
@@ -279,6 +322,14 @@ impl Session {
         self.advance(now);
         self.receive(bytes);
         self.pump();
+    }
+
+    /// Takes what the server sent in the HTTP exchange of the request of this id. What answers nothing by its own id
+    /// answers that one.
+    pub fn handle_exchange(&mut self, now: Time, id: u64, bytes: &[u8]) {
+        self.exchange = Some(id);
+        self.handle_message(now, bytes);
+        self.exchange = None;
     }
 
     /// Takes what happened to the transport.

@@ -15,6 +15,8 @@ pub struct Options {
     pub client: Implementation,
     /// What the client offers to the server.
     pub capabilities: ClientCapabilities,
+    /// What carries the messages.
+    pub wire: Wire,
     /// Which eras are tried, in which order.
     pub eras: Eras,
     /// What [`Session::verdict`](crate::Session::verdict) said of this server before.
@@ -48,6 +50,7 @@ impl Options {
             server: "the server".into(),
             client: Implementation::new(name, version),
             capabilities: ClientCapabilities::default(),
+            wire: Wire::Pipe,
             eras: Eras::Auto,
             verdict: None,
             log_level: None,
@@ -61,6 +64,18 @@ impl Options {
             seed: 0,
         }
     }
+}
+
+/// What carries the messages of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wire {
+    /// One stream each way, as stdio has it.
+    #[default]
+    Pipe,
+    /// An exchange for each message (specification 2026-07-28, "Streamable HTTP"). What becomes of single exchanges
+    /// is reported too, and a request that is given up is an [`Action::Abort`](crate::Action::Abort).
+    Http,
 }
 
 /// Which eras are tried.

@@ -3,10 +3,10 @@ use alloc::vec::Vec;
 
 use super::ledger::Purpose;
 use super::timers::Timer;
-use super::{Action, Session};
+use super::{Action, Session, Wire};
 use crate::jsonrpc::{ErrorObject, Object};
 use crate::machine::{handshake, ladder, link, refresh, request};
-use crate::protocol::method;
+use crate::protocol::{Era, method};
 
 impl Session {
     /// Writes as many of the requests that wait as may be sent now.
@@ -34,6 +34,12 @@ impl Session {
 
     /// Tells the server that an answer is not wanted any more.
     pub(super) fn send_cancelled(&mut self, id: u64, reason: &str) {
+        self.abort(id);
+        // There the end of the exchange says it all (specification 2026-07-28, "Streamable HTTP", Cancellation).
+        let modern = self.server.as_ref().is_some_and(|server| server.era() == Era::Modern);
+        if self.options.wire == Wire::Http && modern {
+            return;
+        }
         let message = self.encode_notification(
             method::CANCELLED,
             Some(|out: &mut Vec<u8>| {

@@ -57,7 +57,10 @@ impl Session {
                     let slot = self.families.get_mut(family);
                     (slot.slow, slot.unchanged) = (0, 0);
                 }
-                refresh::Effect::Drop => self.families.get_mut(family).walk = None,
+                refresh::Effect::Drop => {
+                    self.families.get_mut(family).walk = None;
+                    self.schemas_known(family, false);
+                }
             }
         }
     }
@@ -107,6 +110,7 @@ impl Session {
         slot.failures = 0;
         slot.status = status;
         self.commit(family);
+        self.schemas_known(family, true);
     }
 
     /// Takes a family's walk as its list, and tells where it differs from the one before.

@@ -139,6 +139,8 @@ pub(super) struct Walk {
     pub(super) ttl: Option<Duration>,
     /// The whole list, once the last page of a refresh came.
     pub(super) done: Option<List>,
+    /// How often a page was asked for again, since its exchange broke.
+    pub(super) broken: u32,
     /// A cursor was refused, and the walk began again.
     pub(super) restarted: bool,
 }

@@ -1,0 +1,223 @@
+use alloc::format;
+
+use super::ledger::{Bar, Purpose};
+use super::link::Loss;
+use super::{Action, Challenge, Event, Failure, FailureKind, Misuse, Next, Outcome, Session, Wire};
+use crate::Time;
+use crate::jsonrpc::ErrorObject;
+use crate::machine::handshake::Input as HandshakeInput;
+use crate::machine::request::{Input, State};
+use crate::machine::{QuirkKind, link, refresh};
+use crate::protocol::{Era, Family, ProtocolVersion, error_code, method};
+
+/// How often what only reads is sent again since its exchange broke.
+const RETRIES: u32 = 2;
+
+/// How many sessions in a row may expire without an answered call.
+const RECOVERIES: u32 = 3;
+
+impl Session {
+    /// The embedder can authorise its requests now, or again: those that wait for it go on, and a session that was
+    /// parked for it is opened.
+    ///
+    /// # Errors
+    /// [`Misuse::Closed`].
+    pub fn authorized(&mut self, now: Time) -> Result<(), Misuse> {
+        self.check_open()?;
+        self.advance(now);
+        self.unbar(Bar::Token, Input::Admitted);
+        let refused = |failure: &Failure| matches!(failure.kind, FailureKind::Unauthorized | FailureKind::Forbidden);
+        if self.link == link::State::Parked && self.failure.as_ref().is_some_and(refused) {
+            self.link_step(link::Input::Open);
+        }
+        self.pump();
+        Ok(())
+    }
+
+    /// Has the embedder drop the exchange of a request that is given up.
+    pub(super) fn abort(&mut self, id: u64) {
+        if self.options.wire == Wire::Http {
+            self.out.push_back(Action::Abort(id));
+        }
+    }
+
+    fn is_sent(&self, id: u64) -> bool {
+        self.requests.get(id).is_some_and(|open| open.phase == State::Sent)
+    }
+
+    /// The exchange of a request broke: what only reads goes again, under a new id.
+    pub(super) fn exchange_lost(&mut self, id: u64, sent: bool, why: &str) {
+        if !self.is_sent(id) {
+            return;
+        }
+        if self.requests.call_mut(id).is_some() {
+            let again = !sent && self.requests.call_mut(id).is_some_and(|call| call.replays < RETRIES);
+            let replayable = self.is_replayable(id);
+            if (again || replayable)
+                && let Some(call) = self.requests.call_mut(id)
+            {
+                call.replays = call.replays.saturating_add(1);
+            }
+            let input = match (again, replayable) {
+                (true, _) => Input::NotRun,
+                (false, true) => Input::LostReplayable,
+                (false, false) => Input::Lost,
+            };
+            return self.call_step(id, input);
+        }
+        let Some(open) = self.requests.remove(id) else { return };
+        let words = format!("the exchange broke before its answer: {why}");
+        match open.purpose {
+            Purpose::List(family) => {
+                let walk = self.families.get_mut(family).walk.as_mut();
+                match walk.filter(|walk| walk.broken < RETRIES) {
+                    Some(walk) => {
+                        walk.broken = walk.broken.saturating_add(1);
+                        self.ask_page(family);
+                    }
+                    None => self.list_failed(family, &ErrorObject::new(0, words), false),
+                }
+            }
+            Purpose::Probe if self.handshake.broken < RETRIES => {
+                self.handshake.broken = self.handshake.broken.saturating_add(1);
+                self.send_discover(self.handshake.offered.unwrap_or(ProtocolVersion::NEWEST_MODERN));
+            }
+            Purpose::Probe | Purpose::Initialize => {
+                let message = format!("{} broke the exchange of the handshake: {why}", self.options.server);
+                self.lose(FailureKind::Closed, message.into(), Loss::Gone);
+            }
+            Purpose::Listen { .. } => self.stream_ended(id, None),
+            Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => self.subscription_answered(&uri, Some(&words)),
+            // The keepalive's own timer tells what is missing.
+            Purpose::Keepalive(_) | Purpose::SetLevel | Purpose::Call(_) => {}
+        }
+    }
+
+    /// The server refused a request by a status alone.
+    pub(super) fn exchange_refused(&mut self, id: u64, status: u16, why: &str) {
+        if !self.is_sent(id) {
+            return;
+        }
+        let separator = if why.is_empty() { "" } else { ": " };
+        let words = format!("HTTP {status}{separator}{}", super::classify::excerpt(why));
+        let handshake = self.handshake.request == Some(id);
+        let Some(open) = self.requests.get(id) else { return };
+        match open.purpose {
+            Purpose::Probe if handshake => {
+                self.requests.remove(id);
+                self.handshake.words = Some(words.into());
+                self.handshake.faulty |= status >= 500;
+                let input = if status >= 500 { HandshakeInput::ServerFault } else { HandshakeInput::NotModern };
+                self.handshake_step(input);
+            }
+            Purpose::Initialize if handshake => {
+                self.requests.remove(id);
+                self.handshake.words = Some(words.into());
+                let version = matches!(status, 400 | 404 | 405) && self.handshake.older().is_some();
+                let input = if version { HandshakeInput::VersionRefused } else { HandshakeInput::Refused };
+                self.handshake_step(input);
+            }
+            Purpose::Probe
+            | Purpose::Initialize
+            | Purpose::List(_)
+            | Purpose::SetLevel
+            | Purpose::Keepalive(_)
+            | Purpose::Listen { .. }
+            | Purpose::Subscribe(_)
+            | Purpose::Unsubscribe(_)
+            | Purpose::Call(_) => self.answered(id, Err(ErrorObject::new(0, words)), false),
+        }
+    }
+
+    /// The server forgot the session: one recovery for all requests.
+    pub(super) fn session_expired(&mut self, id: Option<u64>) {
+        if !self.is_established() {
+            return;
+        }
+        self.expiries = self.expiries.saturating_add(1);
+        let server = &self.options.server;
+        if self.expiries > RECOVERIES {
+            let detail = format!("{RECOVERIES} sessions in a row expired before a call was answered");
+            let message = format!("{server} forgets its sessions as soon as they are opened: {detail}");
+            self.quirk(QuirkKind::SessionLoop, None, None, detail);
+            return self.lose(FailureKind::Closed, message.into(), Loss::Final);
+        }
+        let failure = Failure { kind: FailureKind::Closed, message: format!("{server} forgot the session").into() };
+        if let Some(id) = id.filter(|id| self.is_sent(*id))
+            && let Some(call) = self.requests.call_mut(id)
+        {
+            // It did not run. One that meets the same fate again is not sent for ever.
+            let again = !core::mem::replace(&mut call.expired, true);
+            self.call_step(id, if again { Input::NotRun } else { Input::Lost });
+        }
+        self.drop_output();
+        self.end_connection(true);
+        self.event(Event::Down { failure, next: Next::Reopen { at: Some(self.now) } });
+        self.link_step(link::Input::Expired);
+    }
+
+    /// The server wants to know who asks.
+    pub(super) fn unauthorized(&mut self, id: Option<u64>, forbidden: bool, why: &str, challenges: &[Challenge]) {
+        let why = super::classify::excerpt(why);
+        let status = if forbidden { 403 } else { 401 };
+        let open = id.filter(|id| self.is_sent(*id)).and_then(|id| self.requests.get(id).map(|open| (id, open)));
+        let request = open.and_then(|(_, open)| match &open.purpose {
+            Purpose::Call(call) => Some(call.handle),
+            Purpose::Probe
+            | Purpose::Initialize
+            | Purpose::List(_)
+            | Purpose::SetLevel
+            | Purpose::Keepalive(_)
+            | Purpose::Listen { .. }
+            | Purpose::Subscribe(_)
+            | Purpose::Unsubscribe(_) => None,
+        });
+        let (id, connecting) = (open.map(|(id, _)| id), self.link == link::State::Connecting);
+        if id.is_none() && !connecting {
+            return;
+        }
+        self.event(Event::Unauthorized { request, forbidden, why: (&*why).into(), challenges: challenges.into() });
+        match id {
+            Some(id) if request.is_some() => {
+                let error = ErrorObject::new(0, format!("HTTP {status}: {why}"));
+                self.bar(id, Bar::Token, Outcome::Error(error));
+            }
+            Some(_) | None if connecting => {
+                let kind = if forbidden { FailureKind::Forbidden } else { FailureKind::Unauthorized };
+                let wants = if forbidden { "refuses who asks" } else { "wants to know who asks" };
+                let message = format!("{} {wants} (HTTP {status}): {why}", self.options.server);
+                self.lose(kind, message.into(), Loss::Unusable);
+            }
+            Some(id) => self.exchange_refused(id, status, &why),
+            None => {}
+        }
+    }
+
+    /// Whether the server refused a call for headers that the tool's schema asks for. That schema may be another by
+    /// now, so the list is had anew, once, and then the call made again (specification 2026-07-28, "Streamable HTTP",
+    /// Client Behavior).
+    pub(super) fn wants_headers(&mut self, id: u64, error: &ErrorObject) -> bool {
+        let modern = self.server.as_ref().is_some_and(|server| server.era() == Era::Modern);
+        if self.options.wire != Wire::Http || !modern || error.code != error_code::HEADER_MISMATCH {
+            return false;
+        }
+        let Some(call) = self.requests.call_mut(id).filter(|call| call.request.method == method::TOOLS_CALL) else {
+            return false;
+        };
+        !core::mem::replace(&mut call.mended, true)
+    }
+
+    /// Calls wait for the tools' schemas: ask for them.
+    pub(super) fn want_schemas(&mut self) {
+        if self.families.get(Family::Tools).is_settled() {
+            self.refresh_step(Family::Tools, refresh::Input::Wanted);
+        }
+    }
+
+    /// The tools' list came anew, or did not.
+    pub(super) fn schemas_known(&mut self, family: Family, known: bool) {
+        if family == Family::Tools {
+            self.unbar(Bar::Headers, if known { Input::Admitted } else { Input::Denied });
+        }
+    }
+}
