@@ -15,6 +15,8 @@ use crate::protocol::Family;
 pub(crate) struct Bounds {
     pub(crate) items: usize,
     pub(crate) bytes: usize,
+    /// Whether the annotations of headers count (specification 2026-07-28, "Streamable HTTP").
+    pub(crate) mirror: bool,
 }
 
 /// What a page brought.
@@ -54,7 +56,7 @@ impl<'a> Items<'a> {
             if seen > bounds.items {
                 return false;
             }
-            let Some((item, judgement)) = judge(family, scan) else { return false };
+            let Some((item, judgement)) = judge(family, scan, bounds.mirror) else { return false };
             match judgement {
                 Judgement::Kept { key, flaw } => {
                     if let Some(flaw) = flaw
@@ -65,6 +67,9 @@ impl<'a> Items<'a> {
                     let end = scan.place().saturating_sub(start);
                     let entry = items.entry(end.saturating_sub(item.text().len()), item.text(), key);
                     items.entries.extend(entry);
+                }
+                Judgement::Refused { key, why } => {
+                    items.invalid.get_or_insert_with(|| describe(Some(&key), &alloc::format!("left out: {why}")));
                 }
                 Judgement::LeftOut { why } => {
                     items.invalid.get_or_insert_with(|| describe(None, why));

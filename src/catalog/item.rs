@@ -1,7 +1,9 @@
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
+use super::mirror::mirrored;
 use crate::jsonrpc::{Json, Scan};
 use crate::protocol::Family;
 
@@ -46,12 +48,15 @@ fn shape(family: Family, name: &str) -> Option<Shape> {
 pub(super) enum Judgement<'a> {
     /// It can be used; `flaw` is the first member that was passed over.
     Kept { key: Cow<'a, str>, flaw: Option<Cow<'static, str>> },
+    /// It can, but not over HTTP.
+    Refused { key: Cow<'a, str>, why: Box<str> },
     /// It cannot.
     LeftOut { why: &'static str },
 }
 
 /// Takes the next item of a page, and judges it.
-pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>) -> Option<(Json<'a>, Judgement<'a>)> {
+/// With `mirror`, a tool whose annotations of headers break their rules is none.
+pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>, mirror: bool) -> Option<(Json<'a>, Judgement<'a>)> {
     let (mut key, mut schema, mut flaw) = (None, None, None);
     let item = page.members(|name, value| {
         let fits = shape(family, name).is_none_or(|shape| shape.fits(value));
@@ -84,6 +89,11 @@ pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>) -> Option<(Json<'a>
             Judgement::Kept { key, flaw: Some(Cow::Borrowed("`inputSchema` is missing")) }
         }
         (Some(key), _) => Judgement::Kept { key, flaw },
+    };
+    let wrong = schema.filter(|_| mirror).and_then(|schema| mirrored(schema).err());
+    let judgement = match (judgement, wrong) {
+        (Judgement::Kept { key, .. }, Some(why)) => Judgement::Refused { key, why },
+        (judgement, _) => judgement,
     };
     Some((item, judgement))
 }

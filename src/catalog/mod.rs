@@ -7,6 +7,7 @@ mod difference;
 mod fingerprint;
 mod item;
 mod list;
+mod mirror;
 
 pub(crate) use builder::{Bounds, Builder, Items};
 pub use difference::Difference;

@@ -113,7 +113,9 @@ impl Session {
     /// Takes the answer to a list.
     pub(super) fn listed(&mut self, family: Family, result: &RawValue) {
         let limits = self.options.limits;
-        let bounds = Bounds { items: limits.items, bytes: limits.list_bytes };
+        let modern = self.server.as_ref().is_some_and(|server| server.era() == Era::Modern);
+        let mirror = modern && self.options.wire == super::Wire::Http;
+        let bounds = Bounds { items: limits.items, bytes: limits.list_bytes, mirror };
         let (mut items, mut next, mut kind, mut ttl) = (None, None, None, None);
         Json::from(result).scan().each_member(|name, value| match name {
             "nextCursor" => next = value.value(),
