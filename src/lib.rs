@@ -2,7 +2,7 @@
 #![no_std]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "http"))]
 #[macro_use]
 extern crate std;
 

@@ -123,6 +123,7 @@ impl LineSession {
             Transport::Opened => self.decoder = LineDecoder::new(self.decoder.limit),
             Transport::OpenFailed { .. }
             | Transport::SignOfLife
+            | Transport::Senseless { .. }
             | Transport::Lost { .. }
             | Transport::Refused { .. }
             | Transport::Expired { .. }

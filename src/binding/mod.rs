@@ -1,5 +1,7 @@
 //! One transport each: how bytes become messages.
 
+#[cfg(feature = "http")]
+pub mod http;
 mod lines;
 mod sse;
 

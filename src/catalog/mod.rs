@@ -14,6 +14,8 @@ pub use difference::Difference;
 pub use fingerprint::Fingerprint;
 pub use item::{Prompt, PromptArgument, Resource, ResourceTemplate, Tool, ToolHints};
 pub use list::List;
+#[cfg(feature = "http")]
+pub(crate) use mirror::mirrored;
 
 use alloc::sync::Arc;
 

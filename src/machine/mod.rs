@@ -14,6 +14,7 @@ pub mod refresh;
 pub mod request;
 pub mod resource;
 mod row;
+pub mod stream;
 pub mod subscription;
 
 pub use row::{QuirkKind, Row, Verdict};

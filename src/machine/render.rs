@@ -7,7 +7,9 @@ use alloc::vec::Vec;
 use core::fmt::{Debug, Write};
 use std::path::Path;
 
-use super::{Row, Verdict, discovery, handshake, keepalive, ladder, link, refresh, request, resource, subscription};
+use super::{
+    Row, Verdict, discovery, handshake, keepalive, ladder, link, refresh, request, resource, stream, subscription,
+};
 
 struct Table<'a, S, I, E: 'static> {
     states: &'a [S],
@@ -211,6 +213,17 @@ fn subscription_table() {
     table.timer("subscription", |effect| effect == Effect::Arm, Input::Timer);
     for state in State::ALL {
         assert_eq!(subscription::step(*state, Input::Lost).next, State::Idle, "{state:?} outlives its connection");
+    }
+}
+
+#[test]
+fn stream_table() {
+    use stream::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: stream::step };
+    table.check("stream", &[]);
+    table.timer("stream", |effect| effect == Effect::Arm, Input::Timer);
+    for state in State::ALL {
+        assert_eq!(stream::step(*state, Input::Stop).next, State::Idle, "{state:?} outlives its session");
     }
 }
 

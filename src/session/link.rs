@@ -114,6 +114,13 @@ impl Session {
                 self.gone(FailureKind::Closed, message.into(), why);
             }
             Transport::SignOfLife => self.sign_of_life(),
+            Transport::Senseless { why }
+                if matches!(self.link, link::State::Opening | link::State::Connecting | link::State::Ready) =>
+            {
+                let message = format!("{}: {why}", self.options.server);
+                self.lose(FailureKind::Protocol, message.into(), Loss::Final);
+            }
+            Transport::Senseless { .. } => {}
             Transport::Lost { id, sent, why } => self.exchange_lost(id, sent, why),
             Transport::Refused { id, status, why } => self.exchange_refused(id, status, why),
             Transport::Expired { id } => self.session_expired(id),

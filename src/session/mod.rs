@@ -8,6 +8,8 @@ mod discovery;
 mod encode;
 mod event;
 mod exchange;
+#[cfg(feature = "http")]
+mod face;
 mod handshake;
 mod keepalive;
 mod ledger;
@@ -102,6 +104,11 @@ pub enum Transport<'a> {
         why: &'a str,
         /// What it wants.
         challenges: &'a [Challenge],
+    },
+    /// What the server did on the transport makes no sense: there is no going on.
+    Senseless {
+        /// What it did.
+        why: &'a str,
     },
     /// It is not open yet, or not answering yet, but something goes on: a package is installed, the process
     /// writes to its standard error.
@@ -372,6 +379,10 @@ impl Session {
         if !self.out.is_empty() {
             return Some(self.now);
         }
+        self.timers_deadline()
+    }
+
+    fn timers_deadline(&self) -> Option<Time> {
         let asks = self.asks.values().map(|ask| ask.deadline).min();
         [self.timers.next(), self.requests.next_deadline(), asks].into_iter().flatten().min()
     }

@@ -1,0 +1,476 @@
+//! What comes back, and what it means to the session.
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use http::header::LOCATION;
+use http::{HeaderMap, StatusCode};
+
+use super::exchange::{Events, Exchange, Kind, Purpose, Refusal, Refused, Reply, keep};
+use super::request::{SESSION_ID, is_same_origin, resolve};
+use super::{Broken, ExchangeId, HttpSession, Later, Mode, REDIRECTS, RETRY, SHORTEST_RETRY, STREAM_WAIT};
+use crate::Time;
+use crate::binding::{Sse, SseDecoder};
+use crate::jsonrpc::{self, Body, Decoded, ErrorObject};
+use crate::machine::{QuirkKind, stream};
+use crate::protocol::{Era, error_code, method};
+use crate::session::{Outgoing, Transport};
+
+/// How much is kept of a refusal's body that need not be a message.
+const WORDS: usize = 64 << 10;
+
+impl HttpSession {
+    /// Takes the head of an answer.
+    pub fn handle_head(&mut self, now: Time, exchange: ExchangeId, status: StatusCode, headers: &HeaderMap) {
+        self.session.handle_timeout(now);
+        let Some(mut it) = self.exchanges.remove(&exchange.0) else { return };
+        if matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
+            return self.redirected(exchange.0, it, headers);
+        }
+        let labelled = Kind::labelled(headers);
+        let good = status.is_success();
+        it.reply = match &it.purpose {
+            Purpose::Message(message) if good => {
+                if message.method() == Some(method::INITIALIZE) {
+                    self.session_id = headers.get(SESSION_ID).filter(|id| is_visible(id.as_bytes())).cloned();
+                }
+                let method = message.method().map(ToOwned::to_owned);
+                match message.id() {
+                    None => {
+                        if status != StatusCode::ACCEPTED && matches!(self.mode, Mode::Streamable) {
+                            let detail = format!("answered with HTTP {} where 202 was due", status.as_u16());
+                            let kind = QuirkKind::NotificationStatus;
+                            self.session.transport_quirk(kind, method.as_deref(), detail);
+                        }
+                        self.accepted(exchange.0);
+                        Reply::Ignored
+                    }
+                    Some(_) if matches!(self.mode, Mode::Events(_)) => Reply::Ignored,
+                    Some(_) => Reply::Begun { labelled },
+                }
+            }
+            Purpose::Resume { .. } | Purpose::Events { .. } if good => Reply::Begun { labelled: Some(Kind::Events) },
+            Purpose::Stream if good && labelled != Some(Kind::Json) => {
+                self.stood = true;
+                self.stream_wait = None;
+                self.stream_step(stream::Input::Opened);
+                Reply::Begun { labelled: Some(Kind::Events) }
+            }
+            Purpose::Stream => {
+                self.stream_wait = None;
+                let input = match status {
+                    StatusCode::METHOD_NOT_ALLOWED | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                        stream::Input::NotOffered
+                    }
+                    StatusCode::NOT_FOUND if self.stood => stream::Input::Forgotten,
+                    _ => stream::Input::Denied,
+                };
+                self.stream_step(input);
+                Reply::Ignored
+            }
+            Purpose::Delete { .. } => Reply::Ignored,
+            Purpose::Message(_) | Purpose::Resume { .. } | Purpose::Events { .. } => {
+                Reply::Refusal(Box::new(Refusal::new(status, headers)))
+            }
+        };
+        self.exchanges.insert(exchange.0, it);
+    }
+
+    /// Takes a piece of an answer's body, of any size.
+    pub fn handle_body(&mut self, now: Time, exchange: ExchangeId, mut chunk: &[u8]) {
+        let limit = self.limit();
+        let Some(mut it) = self.exchanges.remove(&exchange.0) else { return };
+        let id = match &it.purpose {
+            Purpose::Message(message) => message.id(),
+            Purpose::Resume { id, .. } => Some(*id),
+            Purpose::Stream | Purpose::Events { .. } | Purpose::Delete { .. } => None,
+        };
+        if let Reply::Begun { labelled } = it.reply {
+            // White space says nothing.
+            let blank = chunk.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            let rest = chunk.get(blank..).unwrap_or_default();
+            if let Some(kind) = Kind::sniffed(rest) {
+                if let Some(label) = labelled.filter(|label| *label != kind)
+                    && let Purpose::Message(message) = &it.purpose
+                {
+                    let (is, said) = match label {
+                        Kind::Json => ("a stream of events", "application/json"),
+                        Kind::Events => ("JSON", "text/event-stream"),
+                    };
+                    let detail = format!("the body is {is}, and labelled `{said}`");
+                    self.session.transport_quirk(QuirkKind::ContentType, message.method(), detail);
+                } else if let (None, Purpose::Message(message)) = (labelled, &it.purpose) {
+                    let detail = "the body has no `Content-Type` that says whether it is JSON or a stream";
+                    self.session.transport_quirk(QuirkKind::ContentType, message.method(), detail);
+                }
+                it.reply = match kind {
+                    Kind::Json => Reply::Json(Vec::new()),
+                    Kind::Events => Reply::Events(Events { decoder: SseDecoder::new(limit), retry: None }),
+                };
+                if kind == Kind::Json {
+                    chunk = rest;
+                }
+            }
+        }
+        match &mut it.reply {
+            Reply::Json(kept) => keep(kept, chunk, limit),
+            Reply::Refusal(refusal) => keep(&mut refusal.body, chunk, limit.min(WORDS)),
+            Reply::Events(events) => {
+                let endpoint = self.feed(now, events, id, chunk, matches!(it.purpose, Purpose::Events { .. }));
+                if matches!(it.purpose, Purpose::Stream) {
+                    self.stream_retry = events.retry.unwrap_or(RETRY);
+                    self.stream_id = events.decoder.last_id().unwrap_or_default().to_vec();
+                }
+                if let (Some(endpoint), Purpose::Events { refused }) = (endpoint, &mut it.purpose) {
+                    let refused = refused.take();
+                    self.exchanges.insert(exchange.0, it);
+                    return self.found_endpoint(&endpoint, refused);
+                }
+            }
+            Reply::None | Reply::Begun { .. } | Reply::Ignored => {}
+        }
+        // A resumed stream has done what it was for; the server may hold it open for ever.
+        if let Purpose::Resume { id, .. } = it.purpose
+            && !self.session.is_waiting(id)
+        {
+            self.carriers.remove(&id);
+            self.out.push_back(super::HttpAction::Drop(exchange));
+            return;
+        }
+        self.exchanges.insert(exchange.0, it);
+    }
+
+    /// Gives the messages of a stream to the session; gives the endpoint, where one is named.
+    fn feed(&mut self, now: Time, events: &mut Events, id: Option<u64>, chunk: &[u8], old: bool) -> Option<String> {
+        let (mut endpoint, session) = (None, &mut self.session);
+        let retry = &mut events.retry;
+        events.decoder.feed(chunk, |item| match item {
+            Sse::Event(event) if old && event.name == b"endpoint" => {
+                endpoint = Some(String::from_utf8_lossy(event.data).into_owned());
+            }
+            Sse::Event(event) | Sse::TooLong(event) => match id {
+                Some(id) => session.handle_exchange(now, id, event.data),
+                None => session.handle_message(now, event.data),
+            },
+            Sse::Retry(wait) => *retry = Some(wait),
+        });
+        endpoint
+    }
+
+    /// Takes that an answer is whole.
+    pub fn handle_end(&mut self, now: Time, exchange: ExchangeId) {
+        self.session.handle_timeout(now);
+        let Some(it) = self.exchanges.remove(&exchange.0) else { return };
+        let Exchange { purpose, reply, .. } = it;
+        match (purpose, reply) {
+            (Purpose::Message(message), Reply::Refusal(refusal)) => {
+                self.forget(exchange, message.id());
+                self.refused(message, *refusal);
+                self.accepted(exchange.0);
+            }
+            (Purpose::Message(message), reply) => {
+                self.accepted(exchange.0);
+                let Some(id) = message.id() else { return };
+                self.forget(exchange, Some(id));
+                self.answer_ended(now, id, &message, reply);
+            }
+            (Purpose::Resume { id, last_id }, Reply::Events(events)) => {
+                self.forget(exchange, Some(id));
+                self.broke_off(id, Some(events).as_ref(), last_id, "the stream ended before the answer");
+            }
+            (Purpose::Resume { id, .. }, Reply::Refusal(refusal)) => {
+                self.forget(exchange, Some(id));
+                if refusal.status == StatusCode::NOT_FOUND && self.session_id.is_some() {
+                    return self.session.handle_transport(now, Transport::Expired { id: None });
+                }
+                self.lost(id, "the stream of the request cannot be taken up again");
+            }
+            (Purpose::Resume { id, last_id }, Reply::None | Reply::Begun { .. } | Reply::Json(_) | Reply::Ignored) => {
+                self.forget(exchange, Some(id));
+                self.broke_off(id, None, last_id, "the stream ended before the answer");
+            }
+            (Purpose::Stream, _) => self.stream_step(stream::Input::Broke),
+            (Purpose::Events { refused: Some(refused) }, _) => self.no_events(&refused),
+            (Purpose::Events { refused: None }, Reply::Refusal(refusal)) => {
+                let why = format!("HTTP {}", refusal.status.as_u16());
+                self.session.handle_transport(now, Transport::Closed { why: &why });
+            }
+            (Purpose::Events { refused: None }, _) => {
+                self.session.handle_transport(now, Transport::Closed { why: "the stream of events ended" });
+            }
+            (Purpose::Delete { then: Some(message) }, _) => self.send(message, 0),
+            (Purpose::Delete { then: None }, _) => self.deleted(),
+        }
+    }
+
+    /// Takes that an exchange failed, at any time before its end.
+    pub fn handle_failure(&mut self, now: Time, exchange: ExchangeId, broken: Broken, why: &str) {
+        self.session.handle_timeout(now);
+        let Some(it) = self.exchanges.get(&exchange.0) else { return };
+        let unreachable = broken == Broken::Unreachable;
+        match &it.purpose {
+            Purpose::Message(message) if unreachable => {
+                let id = message.id();
+                self.exchanges.remove(&exchange.0);
+                self.forget(exchange, id);
+                self.accepted(exchange.0);
+                if let Some(id) = id.filter(|_| self.session.has_handshake()) {
+                    self.session.handle_transport(now, Transport::Lost { id, sent: false, why });
+                }
+                let how = crate::session::OpenFailure::Connect;
+                self.session.handle_transport(now, Transport::OpenFailed { how, why });
+            }
+            Purpose::Events { refused: None } if unreachable => {
+                self.exchanges.remove(&exchange.0);
+                let how = crate::session::OpenFailure::Connect;
+                self.session.handle_transport(now, Transport::OpenFailed { how, why });
+            }
+            // As far as it came, it is as if it had ended there.
+            Purpose::Message(_)
+            | Purpose::Stream
+            | Purpose::Resume { .. }
+            | Purpose::Events { .. }
+            | Purpose::Delete { .. } => self.handle_end(now, exchange),
+        }
+    }
+
+    fn forget(&mut self, exchange: ExchangeId, id: Option<u64>) {
+        if let Some(id) = id.filter(|id| self.carriers.get(id) == Some(&exchange.0)) {
+            self.carriers.remove(&id);
+        }
+    }
+
+    /// `notifications/initialized` was answered: the rest may follow, and the stream is asked for.
+    fn accepted(&mut self, exchange: u64) {
+        if self.initialized != Some(exchange) {
+            return;
+        }
+        self.initialized = None;
+        if self.session.is_legacy() && matches!(self.mode, Mode::Streamable) {
+            self.stream_wait = Some(self.session.now() + STREAM_WAIT);
+            self.stream_step(stream::Input::Start);
+        }
+    }
+
+    /// The whole answer to a request came.
+    fn answer_ended(&mut self, now: Time, id: u64, message: &Outgoing, reply: Reply) {
+        match reply {
+            Reply::Json(body) => {
+                if let Some(error) = json_error(&body)
+                    && self.is_expiry(message, &error.message, true)
+                {
+                    return self.expired(id, StatusCode::OK);
+                }
+                if let Some(error) = json_error(&body)
+                    && self.mend_initialize(message, &error.message)
+                {
+                    return;
+                }
+                self.session.handle_exchange(now, id, &body);
+                self.lost(id, "the answer is none to the request");
+            }
+            Reply::Events(events) => {
+                self.broke_off(id, Some(&events), Vec::new(), "the stream ended before the answer")
+            }
+            Reply::None => self.lost(id, "the connection closed before an answer"),
+            Reply::Begun { .. } => self.lost(id, "the answer is empty"),
+            // Over the older transport answers come by its stream.
+            Reply::Ignored | Reply::Refusal(_) => {}
+        }
+    }
+
+    /// A stream ended. Where its request is not answered, it is taken up again if that can be.
+    fn broke_off(&mut self, id: u64, events: Option<&Events>, before: Vec<u8>, why: &str) {
+        if !self.session.is_waiting(id) {
+            return;
+        }
+        let named = events.and_then(|events| events.decoder.last_id());
+        let last_id = named.map_or(before, <[u8]>::to_vec);
+        if last_id.is_empty() || !self.session.has_handshake() || !self.session.is_legacy() {
+            return self.lost(id, why);
+        }
+        let wait = events.and_then(|events| events.retry).unwrap_or(RETRY).max(SHORTEST_RETRY);
+        self.after(wait, Later::Resume { id, last_id });
+    }
+
+    /// Tells the session that a request stays without an answer, where it does.
+    fn lost(&mut self, id: u64, why: &str) {
+        self.session.handle_transport(self.session.now(), Transport::Lost { id, sent: true, why });
+    }
+
+    fn redirected(&mut self, exchange: u64, it: Exchange, headers: &HeaderMap) {
+        self.carriers.retain(|_, carrier| *carrier != exchange);
+        self.out.push_back(super::HttpAction::Drop(ExchangeId(exchange)));
+        let location = headers.get(LOCATION).and_then(|location| location.to_str().ok()).unwrap_or_default();
+        let target = resolve(&it.url, location).filter(|target| is_same_origin(&it.url, target));
+        let Some(target) = target.filter(|_| it.redirects < REDIRECTS) else {
+            let why = format!("the server redirects to `{location}`, which is another origin, or goes in circles");
+            return self.session.handle_transport(self.session.now(), Transport::Senseless { why: &why });
+        };
+        let again = it.redirects.saturating_add(1);
+        match it.purpose {
+            Purpose::Message(message) => {
+                match &mut self.mode {
+                    Mode::Events(endpoint) => *endpoint = Some(target),
+                    Mode::Streamable => self.url = target,
+                }
+                let initialized = self.initialized == Some(exchange);
+                self.send(message, again);
+                if initialized {
+                    self.initialized = Some(self.last_exchange);
+                }
+            }
+            purpose @ (Purpose::Stream | Purpose::Resume { .. } | Purpose::Events { .. }) => {
+                self.url = target;
+                let started = self.get(purpose);
+                if let Some(started) = self.exchanges.get_mut(&started) {
+                    started.redirects = again;
+                }
+            }
+            Purpose::Delete { then: Some(message) } => self.send(message, 0),
+            Purpose::Delete { then: None } => self.deleted(),
+        }
+    }
+
+    /// A message was refused by its status.
+    fn refused(&mut self, message: Outgoing, refusal: Refusal) {
+        let now = self.session.now();
+        let Refusal { status, retry_after, challenges, body } = refusal;
+        let error = json_error(&body);
+        let words = String::from_utf8_lossy(&body);
+        let said = error.as_ref().map_or(&*words, |error| &error.message);
+        let held = self.is_held_by_session(&message);
+        let id = message.id();
+        let expired = match status {
+            StatusCode::NOT_FOUND => {
+                held && error.as_ref().is_none_or(|error| error.code != error_code::METHOD_NOT_FOUND)
+            }
+            StatusCode::BAD_REQUEST | StatusCode::SERVICE_UNAVAILABLE => self.is_expiry(&message, said, false),
+            StatusCode::UNAUTHORIZED => held && challenges.is_empty(),
+            _ => false,
+        };
+        if expired {
+            if status != StatusCode::NOT_FOUND {
+                self.expiry_quirk(&message, status);
+            }
+            return self.session.handle_transport(now, Transport::Expired { id });
+        }
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            let forbidden = status == StatusCode::FORBIDDEN;
+            let challenges = &challenges;
+            return self
+                .session
+                .handle_transport(now, Transport::Unauthorized { id, forbidden, why: said, challenges });
+        }
+        if let (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(wait)) = (status, retry_after) {
+            return self.after(wait.max(SHORTEST_RETRY), Later::Send(message));
+        }
+        if self.mend_initialize(&message, said) {
+            return;
+        }
+        let Some(id) = id else { return };
+        let probe = message.method() == Some(method::DISCOVER) && !self.session.has_handshake();
+        let modern = |error: &ErrorObject| {
+            matches!(
+                error.code,
+                error_code::UNSUPPORTED_PROTOCOL_VERSION
+                    | error_code::HEADER_MISMATCH
+                    | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY
+            )
+        };
+        if error.as_ref().is_some_and(|error| !probe || !status.is_server_error() || modern(error)) {
+            return self.session.handle_exchange(now, id, &body);
+        }
+        let why = if said.trim_start().starts_with('<') { "" } else { said.trim() };
+        let older = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
+        if message.method() == Some(method::INITIALIZE) && older && matches!(self.mode, Mode::Streamable) {
+            return self.try_events(Refused { message, status: status.as_u16(), words: why.into() });
+        }
+        self.session.handle_transport(now, Transport::Refused { id, status: status.as_u16(), why });
+    }
+
+    /// Whether a message went out under a session id.
+    fn is_held_by_session(&self, message: &Outgoing) -> bool {
+        let modern = message.version().is_some_and(|version| version.era() == Era::Modern);
+        self.session_id.is_some() && !modern && message.method() != Some(method::INITIALIZE)
+    }
+
+    /// Whether what the server said of a message means that it forgot the session; where the status is good, it has to
+    /// be plainer.
+    fn is_expiry(&self, message: &Outgoing, said: &str, good: bool) -> bool {
+        let said = said.to_ascii_lowercase();
+        let lost =
+            ["not found", "expired", "invalid", "unknown", "no valid", "terminated", "does not exist", "missing"];
+        let named = said.contains("session") && (!good || lost.iter().any(|word| said.contains(word)));
+        self.is_held_by_session(message) && (named || said.contains("not initialized"))
+    }
+
+    fn expiry_quirk(&mut self, message: &Outgoing, status: StatusCode) {
+        let detail = format!("an expired session was told of by HTTP {}, where 404 is due", status.as_u16());
+        self.session.transport_quirk(QuirkKind::SessionExpiredStatus, message.method(), detail);
+    }
+
+    fn expired(&mut self, id: u64, status: StatusCode) {
+        let detail = format!("an expired session was told of by HTTP {}, where 404 is due", status.as_u16());
+        self.session.transport_quirk(QuirkKind::SessionExpiredStatus, None, detail);
+        self.session.handle_transport(self.session.now(), Transport::Expired { id: Some(id) });
+    }
+
+    /// Whether `initialize` was refused for a session that the server still has, which is ended then.
+    fn mend_initialize(&mut self, message: &Outgoing, said: &str) -> bool {
+        let refused = said.to_ascii_lowercase().contains("already initialized");
+        if message.method() != Some(method::INITIALIZE) || !refused {
+            return false;
+        }
+        let Some(former) = self.former.take() else { return false };
+        let detail = "a new `initialize` was refused for the session before, which was ended first then";
+        self.session.transport_quirk(QuirkKind::AlreadyInitialized, Some(method::INITIALIZE), detail);
+        self.delete(Some(former), Some(message.clone()));
+        true
+    }
+
+    /// The stream of the older transport names where messages go.
+    fn found_endpoint(&mut self, endpoint: &str, refused: Option<Refused>) {
+        let now = self.session.now();
+        let target = resolve(&self.url, endpoint).filter(|target| is_same_origin(&self.url, target));
+        let Some(target) = target else {
+            let why = format!("the server's stream names the endpoint `{endpoint}`, which is of another origin");
+            return self.session.handle_transport(now, Transport::Senseless { why: &why });
+        };
+        let first = self.mode == Mode::Streamable || self.mode == Mode::Events(None);
+        self.mode = Mode::Events(Some(target));
+        match refused {
+            Some(refused) if refused.message.id().is_some_and(|id| self.session.is_waiting(id)) => {
+                self.send(refused.message, 0);
+            }
+            Some(_) => {}
+            None if first => self.session.handle_transport(now, Transport::Opened),
+            None => {}
+        }
+    }
+
+    /// There is no stream of the older transport: the refusal stands.
+    fn no_events(&mut self, refused: &Refused) {
+        let Some(id) = refused.message.id() else { return };
+        let (status, why) = (refused.status, &*refused.words);
+        self.session.handle_transport(self.session.now(), Transport::Refused { id, status, why });
+    }
+
+    fn deleted(&mut self) {
+        self.session_id = None;
+        self.session.handle_transport(self.session.now(), Transport::Closed { why: "the session is ended" });
+    }
+}
+
+fn is_visible(id: &[u8]) -> bool {
+    !id.is_empty() && id.iter().all(u8::is_ascii_graphic)
+}
+
+/// The JSON-RPC error that a body is.
+fn json_error(body: &[u8]) -> Option<ErrorObject> {
+    let Ok(Decoded::One(message)) = jsonrpc::decode(body, jsonrpc::Limits::default()) else { return None };
+    if let Body::Error { error, .. } = message.body { Some(error) } else { None }
+}

@@ -1,0 +1,123 @@
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, StatusCode, Uri};
+
+use crate::binding::SseDecoder;
+use crate::session::{Challenge, Outgoing};
+
+/// What an exchange is for.
+#[derive(Clone, Debug)]
+pub(super) enum Purpose {
+    /// The POST of a message.
+    Message(Outgoing),
+    /// The GET of the stream for what a legacy server says unasked.
+    Stream,
+    /// The GET that takes up the stream of a request where it broke.
+    Resume { id: u64, last_id: Vec<u8> },
+    /// The GET of the older transport's only stream; where it was a try, what was refused before.
+    Events { refused: Option<Refused> },
+    /// The DELETE of a session; then this message is sent anew.
+    Delete { then: Option<Outgoing> },
+}
+
+/// An `initialize` that was refused, in a way that may mean that the server is of the older transport.
+#[derive(Clone, Debug)]
+pub(super) struct Refused {
+    pub(super) message: Outgoing,
+    pub(super) status: u16,
+    pub(super) words: Box<str>,
+}
+
+/// An exchange that is under way.
+#[derive(Clone, Debug)]
+pub(super) struct Exchange {
+    pub(super) purpose: Purpose,
+    pub(super) url: Uri,
+    pub(super) redirects: u8,
+    pub(super) reply: Reply,
+}
+
+/// What came of the answer so far.
+#[derive(Clone, Debug)]
+pub(super) enum Reply {
+    /// Nothing.
+    None,
+    /// A good status; whether JSON or a stream follows is not known yet.
+    Begun { labelled: Option<Kind> },
+    /// JSON, in one piece.
+    Json(Vec<u8>),
+    /// A stream of events.
+    Events(Events),
+    /// A bad status.
+    Refusal(Box<Refusal>),
+    /// Nothing that matters.
+    Ignored,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Events {
+    pub(super) decoder: SseDecoder,
+    /// How long to wait before it is taken up again.
+    pub(super) retry: Option<Duration>,
+}
+
+/// How an answer comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Json,
+    Events,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) retry_after: Option<Duration>,
+    pub(super) challenges: Vec<Challenge>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Kind {
+    /// What the label says.
+    pub(super) fn labelled(headers: &HeaderMap) -> Option<Self> {
+        let label = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+        let kind = label.split(';').next()?.trim().to_ascii_lowercase();
+        match &*kind {
+            "application/json" => Some(Self::Json),
+            "text/event-stream" => Some(Self::Events),
+            _ => None,
+        }
+    }
+
+    /// What the beginning of a body says; nothing where it is too short.
+    pub(super) fn sniffed(beginning: &[u8]) -> Option<Self> {
+        let marked = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
+        let first = marked.iter().find(|byte| !byte.is_ascii_whitespace())?;
+        Some(if matches!(first, b'{' | b'[') { Self::Json } else { Self::Events })
+    }
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, headers: &HeaderMap) -> Self {
+        let seconds =
+            headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(|it| it.trim().parse().ok());
+        // A date means nothing without a clock that knows one.
+        let retry_after = headers.get(RETRY_AFTER).map(|_| Duration::from_secs(seconds.unwrap_or(1)));
+        let mut challenges = Vec::new();
+        for value in headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()) {
+            for challenge in http_auth::parser::ChallengeParser::new(value).map_while(Result::ok) {
+                let params = challenge.params.iter().map(|(name, value)| ((*name).into(), value.to_unescaped().into()));
+                challenges.push(Challenge::new(challenge.scheme, params.collect()));
+            }
+        }
+        Self { status, retry_after, challenges, body: Vec::new() }
+    }
+}
+
+/// Adds to what is kept, up to a bound.
+pub(super) fn keep(kept: &mut Vec<u8>, chunk: &[u8], limit: usize) {
+    let room = limit.saturating_sub(kept.len());
+    kept.extend_from_slice(chunk.get(..chunk.len().min(room)).unwrap_or_default());
+}

@@ -1,0 +1,399 @@
+//! Streamable HTTP, in both eras, and the older HTTP+SSE, over any HTTP client (feature `http`).
+
+mod answer;
+mod exchange;
+mod request;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
+use core::time::Duration;
+
+use http::{HeaderValue, Uri};
+
+use self::exchange::{Exchange, Purpose, Refused, Reply};
+use self::request::Common;
+use crate::jsonrpc::Limits;
+use crate::machine::stream;
+use crate::protocol::{Era, method};
+use crate::session::{Action, Event, Open, Options, Outgoing, RequestId, Session, Shut, Transport, Wire};
+use crate::{Time, machine::Verdict};
+
+/// How long a call waits for the stream on which the server may ask something during it.
+const STREAM_WAIT: Duration = Duration::from_millis(500);
+
+/// The wait before a stream is taken up again, where the server does not say.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The least of these waits, so that a server that says nothing is not asked without a pause.
+const SHORTEST_RETRY: Duration = Duration::from_millis(100);
+
+/// How often a message is sent on to where an answer points.
+const REDIRECTS: u8 = 5;
+
+/// What the embedder is to do next.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum HttpAction {
+    /// Run a request.
+    Request(HttpRequest),
+    /// Drop an exchange: close its stream, read no more of it, report nothing more of it.
+    Drop(ExchangeId),
+    /// Something to know.
+    Event(Event),
+}
+
+/// A request to run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HttpRequest {
+    /// What becomes of it is reported under this name.
+    pub exchange: ExchangeId,
+    /// Which request of the embedder's it carries, if it carries one: so that it can be authorised as the user whose
+    /// it is.
+    pub of: Option<RequestId>,
+    /// The request, without the embedder's own headers. They are given anew for each, and never kept here.
+    pub request: http::Request<Vec<u8>>,
+}
+
+/// An exchange of a session's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExchangeId(u64);
+
+/// In which way an exchange failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Broken {
+    /// Nobody was reached: the request was not sent.
+    Unreachable,
+    /// It broke after the request was sent, or after a part of it was.
+    Midway,
+}
+
+/// Which transport the server has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Streamable HTTP, as far as is known.
+    Streamable,
+    /// HTTP+SSE, whose messages go to an endpoint of their own; none while its stream is opened.
+    Events(Option<Uri>),
+}
+
+/// What is due later.
+#[derive(Clone, Debug)]
+enum Later {
+    /// Send a message again.
+    Send(Outgoing),
+    /// Take up the stream of a request.
+    Resume { id: u64, last_id: Vec<u8> },
+    /// Ask for the stream again.
+    Stream,
+}
+
+/// A [`Session`] over HTTP.
+///
+/// It is used as the session that it wraps, but for the transport: what [`poll`](Self::poll) says is done with an HTTP
+/// client that follows no redirects, and what comes back is reported by [`handle_head`](Self::handle_head),
+/// [`handle_body`](Self::handle_body), [`handle_end`](Self::handle_end) and [`handle_failure`](Self::handle_failure).
+/// Exchanges run side by side; a stream may last as long as the session, so no exchange has a time limit but the
+/// session's own.
+#[derive(Clone, Debug)]
+pub struct HttpSession {
+    session: Session,
+    /// Where the server is.
+    url: Uri,
+    mode: Mode,
+    session_id: Option<HeaderValue>,
+    /// The session before, which the server may still know.
+    former: Option<HeaderValue>,
+    exchanges: BTreeMap<u64, Exchange>,
+    /// The exchanges that carry requests, by the requests' ids.
+    carriers: BTreeMap<u64, u64>,
+    last_exchange: u64,
+    out: VecDeque<HttpAction>,
+    later: Vec<(Time, Later)>,
+    /// The exchange of `notifications/initialized`, before whose end nothing else is sent.
+    initialized: Option<u64>,
+    stream: stream::State,
+    /// Where the stream broke, and how long to wait then.
+    stream_id: Vec<u8>,
+    stream_retry: Duration,
+    /// Until when calls wait for the stream.
+    stream_wait: Option<Time>,
+    /// The stream stood in this session.
+    stood: bool,
+}
+
+impl Deref for HttpSession {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl DerefMut for HttpSession {
+    fn deref_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+}
+
+impl HttpSession {
+    /// A session with the server at this URL, which is absolute.
+    pub fn new(mut options: Options, url: Uri) -> Self {
+        options.wire = Wire::Http;
+        Self {
+            session: Session::new(options),
+            url,
+            mode: Mode::Streamable,
+            session_id: None,
+            former: None,
+            exchanges: BTreeMap::new(),
+            carriers: BTreeMap::new(),
+            last_exchange: 0,
+            out: VecDeque::new(),
+            later: Vec::new(),
+            initialized: None,
+            stream: stream::State::Idle,
+            stream_id: Vec::new(),
+            stream_retry: RETRY,
+            stream_wait: None,
+            stood: false,
+        }
+    }
+
+    /// The next thing to do, if there is any.
+    #[must_use = "what it says has to be done"]
+    pub fn poll(&mut self) -> Option<HttpAction> {
+        loop {
+            self.tidy();
+            if let Some(action) = self.out.pop_front() {
+                return Some(action);
+            }
+            if self.is_held() {
+                return None;
+            }
+            match self.session.poll()? {
+                Action::Event(event) => return Some(HttpAction::Event(event)),
+                Action::Send(message) => self.send(message, 0),
+                Action::Abort(id) => self.abort(id),
+                Action::Open(Open { .. }) => self.open_transport(),
+                Action::Shut(how) => self.shut(how),
+            }
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is wanted next: at once while there is something to poll, never
+    /// where it is `None`.
+    pub fn deadline(&self) -> Option<Time> {
+        let now = self.session.now();
+        if !self.out.is_empty() || self.is_untidy() {
+            return Some(now);
+        }
+        let session = if self.is_held() { self.session.next_timer() } else { self.session.deadline() };
+        let later = self.later.iter().map(|(at, _)| *at).min();
+        [session, later, self.stream_wait].into_iter().flatten().min()
+    }
+
+    /// Takes that time went by. A call too many, or too early, does nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.session.handle_timeout(now);
+        let now = self.session.now();
+        self.stream_wait = self.stream_wait.filter(|until| *until > now);
+        let (due, later) = core::mem::take(&mut self.later).into_iter().partition(|(at, _)| *at <= now);
+        self.later = later;
+        let due: Vec<(Time, Later)> = due;
+        for (_, what) in due {
+            match what {
+                Later::Send(message) if message.id().is_none_or(|id| self.session.is_waiting(id)) => {
+                    self.send(message, 0);
+                }
+                Later::Resume { id, last_id } if self.session.is_waiting(id) => self.resume(id, last_id),
+                Later::Send(_) | Later::Resume { .. } => {}
+                Later::Stream => self.stream_step(stream::Input::Timer),
+            }
+        }
+    }
+
+    /// Whether the session came to its end, and all of it was polled.
+    pub fn is_closed(&self) -> bool {
+        self.session.is_closed() && self.out.is_empty()
+    }
+
+    /// Whether what is next in the session has to wait.
+    fn is_held(&self) -> bool {
+        let Some(Action::Send(message)) = self.session.peek() else { return false };
+        self.initialized.is_some() || self.stream_wait.is_some() && message.method() == Some(method::TOOLS_CALL)
+    }
+
+    /// Whether exchanges are left of a connection that is gone.
+    fn is_untidy(&self) -> bool {
+        let left = |exchange: &Exchange| !matches!(exchange.purpose, Purpose::Delete { then: None });
+        !self.session.is_connected() && (!self.later.is_empty() || self.exchanges.values().any(left))
+    }
+
+    fn tidy(&mut self) {
+        if self.is_untidy() {
+            self.drop_all();
+        }
+    }
+
+    /// Drops all that goes on, but for the DELETE of a session.
+    fn drop_all(&mut self) {
+        self.later.clear();
+        self.carriers.clear();
+        (self.initialized, self.stream_wait) = (None, None);
+        for (id, exchange) in core::mem::take(&mut self.exchanges) {
+            if matches!(exchange.purpose, Purpose::Delete { then: None }) {
+                self.exchanges.insert(id, exchange);
+            } else {
+                self.out.push_back(HttpAction::Drop(ExchangeId(id)));
+            }
+        }
+        (self.stream, self.stood) = (stream::State::Idle, false);
+        (self.stream_id, self.stream_retry) = (Vec::new(), RETRY);
+    }
+
+    fn open_transport(&mut self) {
+        self.drop_all();
+        if let Some(former) = self.session_id.take() {
+            self.former = Some(former);
+        }
+        match &mut self.mode {
+            Mode::Streamable => self.session.handle_transport(self.session.now(), Transport::Opened),
+            Mode::Events(endpoint) => {
+                *endpoint = None;
+                self.get(Purpose::Events { refused: None });
+            }
+        }
+    }
+
+    fn shut(&mut self, how: Shut) {
+        self.drop_all();
+        if how == Shut::CloseInput && self.session.is_closing() && self.session_id.is_some() {
+            self.delete(self.session_id.clone(), None);
+            return;
+        }
+        for id in core::mem::take(&mut self.exchanges).into_keys() {
+            self.out.push_back(HttpAction::Drop(ExchangeId(id)));
+        }
+        self.session.handle_transport(self.session.now(), Transport::Closed { why: "all exchanges are dropped" });
+    }
+
+    fn abort(&mut self, id: u64) {
+        self.later.retain(|(_, later)| match later {
+            Later::Send(message) => message.id() != Some(id),
+            Later::Resume { id: resumed, .. } => *resumed != id,
+            Later::Stream => true,
+        });
+        if let Some(exchange) = self.carriers.remove(&id) {
+            self.exchanges.remove(&exchange);
+            self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
+        }
+    }
+
+    /// What every request has, now.
+    fn common(&self) -> Common<'_> {
+        let version = self.session.server().map(|server| server.version).filter(|_| self.session.has_handshake());
+        Common { session: self.session_id.as_ref(), version }
+    }
+
+    fn start(&mut self, purpose: Purpose, url: Uri, redirects: u8, request: http::Request<Vec<u8>>) -> u64 {
+        self.last_exchange = self.last_exchange.saturating_add(1);
+        let exchange = self.last_exchange;
+        let carried = match &purpose {
+            Purpose::Message(message) => message.id(),
+            Purpose::Resume { id, .. } => Some(*id),
+            Purpose::Stream | Purpose::Events { .. } | Purpose::Delete { .. } => None,
+        };
+        if let Some(id) = carried {
+            self.carriers.insert(id, exchange);
+        }
+        let of = carried.and_then(|id| self.session.request_of(id));
+        self.exchanges.insert(exchange, Exchange { purpose, url, redirects, reply: Reply::None });
+        self.out.push_back(HttpAction::Request(HttpRequest { exchange: ExchangeId(exchange), of, request }));
+        exchange
+    }
+
+    /// Posts a message.
+    fn send(&mut self, message: Outgoing, redirects: u8) {
+        let url = match &self.mode {
+            Mode::Events(Some(endpoint)) => endpoint.clone(),
+            Mode::Events(None) | Mode::Streamable => self.url.clone(),
+        };
+        let modern = message.version().is_some_and(|version| version.era() == Era::Modern);
+        let opening = message.method() == Some(method::INITIALIZE);
+        let version = message.version().filter(|_| !opening);
+        let session = self.session_id.as_ref().filter(|_| !modern && !opening);
+        let request = request::post(&url, &message, Common { session, version }, self.session.catalog());
+        let initialized = message.method() == Some(method::INITIALIZED);
+        let exchange = self.start(Purpose::Message(message), url, redirects, request);
+        if initialized {
+            self.initialized = Some(exchange);
+        }
+    }
+
+    /// Asks for a stream.
+    fn get(&mut self, purpose: Purpose) -> u64 {
+        let last_id = match &purpose {
+            Purpose::Resume { last_id, .. } => Some(&**last_id),
+            Purpose::Stream => Some(&*self.stream_id).filter(|id| !id.is_empty()),
+            Purpose::Events { .. } | Purpose::Message(_) | Purpose::Delete { .. } => None,
+        };
+        let request = request::get(&self.url, self.common(), last_id);
+        self.start(purpose, self.url.clone(), 0, request)
+    }
+
+    fn resume(&mut self, id: u64, last_id: Vec<u8>) {
+        self.get(Purpose::Resume { id, last_id });
+    }
+
+    fn delete(&mut self, session: Option<HeaderValue>, then: Option<Outgoing>) {
+        let common = Common { session: session.as_ref(), ..self.common() };
+        let request = request::delete(&self.url, common);
+        self.start(Purpose::Delete { then }, self.url.clone(), 0, request);
+    }
+
+    /// The server refused `initialize` as one of the older transport would.
+    fn try_events(&mut self, refused: Refused) {
+        self.get(Purpose::Events { refused: Some(refused) });
+    }
+
+    fn after(&mut self, wait: Duration, what: Later) {
+        self.later.push((self.session.now() + wait, what));
+    }
+
+    fn stream_step(&mut self, input: stream::Input) {
+        let row = stream::step(self.stream, input);
+        self.stream = row.next;
+        if let Verdict::Quirk(kind) = row.verdict {
+            let detail = "the GET of a stream was refused with another status than 405, or answered with no stream";
+            self.session.transport_quirk(kind, None, detail);
+        }
+        for effect in row.effects {
+            match effect {
+                stream::Effect::Get => {
+                    self.get(Purpose::Stream);
+                }
+                stream::Effect::Drop => {
+                    let ids = self.exchanges.iter().filter(|(_, it)| matches!(it.purpose, Purpose::Stream));
+                    for id in ids.map(|(id, _)| *id).collect::<Vec<_>>() {
+                        self.exchanges.remove(&id);
+                        self.out.push_back(HttpAction::Drop(ExchangeId(id)));
+                    }
+                }
+                stream::Effect::Arm => self.after(self.stream_retry.max(SHORTEST_RETRY), Later::Stream),
+                stream::Effect::Disarm => self.later.retain(|(_, later)| !matches!(later, Later::Stream)),
+                stream::Effect::Expire => {
+                    self.session.handle_transport(self.session.now(), Transport::Expired { id: None });
+                }
+            }
+        }
+    }
+
+    /// How much of an answer is kept: somewhat more than a message may have, so that the session sees what it has to
+    /// refuse.
+    fn limit(&self) -> usize {
+        self.session.options().limits.message.bytes.saturating_add(Limits::SLACK).saturating_add(1)
+    }
+}

@@ -1,0 +1,189 @@
+use alloc::borrow::Cow;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
+
+use crate::catalog::{Catalog, mirrored};
+use crate::jsonrpc::Json;
+use crate::protocol::{Era, ProtocolVersion, method};
+use crate::session::Outgoing;
+
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// Arguments that are looked at for headers.
+const PARAMS: usize = 256;
+
+/// What every request of a session has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Common<'a> {
+    pub(super) session: Option<&'a HeaderValue>,
+    pub(super) version: Option<ProtocolVersion>,
+}
+
+impl Common<'_> {
+    fn write(self, headers: &mut HeaderMap) {
+        if let Some(session) = self.session {
+            headers.insert(SESSION_ID, session.clone());
+        }
+        if let Some(version) = self.version {
+            headers.insert(VERSION, HeaderValue::from_static(version.as_str()));
+        }
+    }
+}
+
+/// The POST of a message.
+pub(super) fn post(url: &Uri, message: &Outgoing, common: Common<'_>, catalog: &Catalog) -> http::Request<Vec<u8>> {
+    let mut request = http::Request::new(message.bytes().to_vec());
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = url.clone();
+    let headers = request.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    common.write(headers);
+    if message.version().map(ProtocolVersion::era) == Some(Era::Modern) {
+        mirror(headers, message, catalog);
+    }
+    request
+}
+
+/// A GET of a stream, from where it broke if that is known.
+pub(super) fn get(url: &Uri, common: Common<'_>, last_id: Option<&[u8]>) -> http::Request<Vec<u8>> {
+    let mut request = http::Request::new(Vec::new());
+    *request.uri_mut() = url.clone();
+    let headers = request.headers_mut();
+    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    common.write(headers);
+    if let Some(id) = last_id.and_then(|id| HeaderValue::from_bytes(id).ok()) {
+        headers.insert(LAST_EVENT_ID, id);
+    }
+    request
+}
+
+/// The DELETE of a session.
+pub(super) fn delete(url: &Uri, common: Common<'_>) -> http::Request<Vec<u8>> {
+    let mut request = http::Request::new(Vec::new());
+    *request.method_mut() = Method::DELETE;
+    *request.uri_mut() = url.clone();
+    common.write(request.headers_mut());
+    request
+}
+
+/// Repeats parts of the body (specification 2026-07-28, "Streamable HTTP", Request Metadata).
+fn mirror(headers: &mut HeaderMap, message: &Outgoing, catalog: &Catalog) {
+    let Some(method) = message.method() else { return };
+    if let Ok(value) = HeaderValue::from_str(method) {
+        headers.insert(METHOD, value);
+    }
+    let member = match method {
+        method::TOOLS_CALL | method::PROMPTS_GET => "name",
+        method::RESOURCES_READ => "uri",
+        _ => return,
+    };
+    let Ok(body) = core::str::from_utf8(message.bytes()) else { return };
+    let Some(params) = Json::trusted(body).member("params") else { return };
+    let Some(name) = params.member(member).and_then(Json::as_string) else { return };
+    headers.insert(NAME, encode(&name));
+    if method != method::TOOLS_CALL {
+        return;
+    }
+    let (Some(tool), Some(arguments)) = (catalog.tool(&name), params.member("arguments")) else { return };
+    let Ok(mirrored) = mirrored(Json::from(tool.input_schema)) else { return };
+    for mirrored in mirrored.into_iter().take(PARAMS) {
+        let value = mirrored.path.iter().try_fold(arguments, |value, name| value.member(name));
+        let Some(value) = value.and_then(text_of) else { continue };
+        if let Ok(name) = HeaderName::from_bytes(alloc::format!("mcp-param-{}", mirrored.name).as_bytes()) {
+            headers.insert(name, encode(&value));
+        }
+    }
+}
+
+/// An argument as text; none of one that is null, or no single value.
+fn text_of(value: Json<'_>) -> Option<Cow<'_, str>> {
+    match value.first() {
+        b'"' => value.as_string(),
+        b't' | b'f' | b'-' | b'0'..=b'9' => Some(Cow::Borrowed(value.text())),
+        _ => None,
+    }
+}
+
+/// A value as a header can hold it (specification 2026-07-28, "Streamable HTTP", Value Encoding).
+fn encode(value: &str) -> HeaderValue {
+    let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        && !value.starts_with(' ')
+        && !value.ends_with(' ')
+        && !(value.starts_with("=?base64?") && value.ends_with("?="));
+    let encoded = || {
+        let mut encoded = String::from("=?base64?");
+        STANDARD.encode_string(value, &mut encoded);
+        encoded.push_str("?=");
+        encoded
+    };
+    let text = if plain { Cow::Borrowed(value) } else { Cow::Owned(encoded()) };
+    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// Where a reference in an answer of `base` leads.
+pub(super) fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
+    let base = base.to_string();
+    let base = UriAbsoluteStr::new(base.split('#').next()?).ok()?;
+    let resolved = UriReferenceStr::new(reference.trim()).ok()?.resolve_against(base).to_string();
+    resolved.split('#').next()?.parse().ok()
+}
+
+/// Whether what may be sent to one may be sent to the other.
+pub(super) fn is_same_origin(one: &Uri, other: &Uri) -> bool {
+    let port = |uri: &Uri| uri.port_u16().or(if uri.scheme_str() == Some("https") { Some(443) } else { Some(80) });
+    let host = |uri: &Uri| uri.host().map(str::to_ascii_lowercase);
+    one.scheme_str() == other.scheme_str() && host(one) == host(other) && port(one) == port(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_encoded_as_the_specification_shows() {
+        for (value, header) in [
+            ("us-west1", "us-west1"),
+            ("us west 1", "us west 1"),
+            ("", ""),
+            ("Hello, \u{4e16}\u{754c}", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+            (" padded ", "=?base64?IHBhZGRlZCA=?="),
+            ("us-west1 ", "=?base64?dXMtd2VzdDEg?="),
+            ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
+            ("line1\r\nline2", "=?base64?bGluZTENCmxpbmUy?="),
+            ("\tindented", "=?base64?CWluZGVudGVk?="),
+            ("a\tb", "=?base64?YQli?="),
+            ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+        ] {
+            assert_eq!(encode(value), header, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn references_are_resolved_and_origins_compared() {
+        let base: Uri = "http://Example.com/a/sse?x=1".parse().unwrap();
+        for (reference, whole, same) in [
+            ("/messages?session=1", "http://Example.com/messages?session=1", true),
+            ("messages", "http://Example.com/a/messages", true),
+            ("?y", "http://Example.com/a/sse?y", true),
+            ("http://example.com:80/m", "http://example.com:80/m", true),
+            ("https://example.com/m", "https://example.com/m", false),
+            ("http://example.com:81/m", "http://example.com:81/m", false),
+            ("//evil.example/m", "http://evil.example/m", false),
+        ] {
+            let resolved = resolve(&base, reference).unwrap();
+            assert_eq!((resolved.to_string().as_str(), is_same_origin(&base, &resolved)), (whole, same));
+        }
+        assert_eq!(resolve(&base, "http://[x"), None);
+    }
+}
