@@ -67,7 +67,7 @@ fn typed_requests_are_what_the_specification_says() {
             "prompts/get",
             json!({"name": "p", "arguments": {"who": "me", "what": "ü"}}),
         ),
-        (Request::get_prompt("p", []), "prompts/get", json!({"name": "p"})),
+        (Request::get_prompt("p", []), "prompts/get", json!({"name": "p", "arguments": {}})),
         (Request::read_resource("file:///a b"), "resources/read", json!({"uri": "file:///a b"})),
         (
             Request::complete(Reference::Prompt("p"), "who", "m"),

@@ -158,9 +158,8 @@ fn rounds_are_bounded() {
 }
 
 #[test]
-fn input_that_was_not_offered_is_a_typed_failure() {
+fn input_that_makes_no_sense_is_a_typed_failure() {
     let cases = [
-        required(json!({"m": {"method": "sampling/createMessage", "params": {}}}), None),
         required(json!({"m": {"method": "acme/ask"}}), None),
         required(json!({"m": 7}), None),
         json!({"resultType": "input_required"}),
@@ -333,4 +332,16 @@ fn what_waits_to_be_sent_again_when_the_session_ends_may_have_run() {
     host.session.close(host.now).unwrap();
     host.collect();
     assert!(matches!(host.result_of(id), Outcome::Unknown));
+}
+
+#[test]
+fn what_the_client_did_not_offer_is_declined() {
+    let mut host = ready(options(), true);
+    for method in ["sampling/createMessage", "elicitation/create", "roots/list"] {
+        let (id, first) = call(&mut host, "plain");
+        let result = required(json!({"x": {"method": method, "params": {}}}), None);
+        answer(&mut host, &first, &result);
+        assert!(matches!(host.result_of(id), Outcome::InputRequired(_)), "{method}");
+        assert!(wanted(&host).is_empty());
+    }
 }

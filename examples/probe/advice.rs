@@ -80,6 +80,14 @@ pub(crate) fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>
             "specification 2025-11-25, Ping, Behavior Requirements".into()
         }
         QuirkKind::ListChangedLoop => format!("specification {revision}, {page}, List Changed Notification"),
+        QuirkKind::Probe5xx => "specification 2026-07-28, Streamable HTTP, Backward Compatibility".into(),
+        QuirkKind::ContentType | QuirkKind::NotificationStatus => {
+            by_era("Transports, Sending Messages to the Server", "Streamable HTTP, Sending Messages")
+        }
+        QuirkKind::GetRefused => "specification 2025-11-25, Transports, Listening for Messages from the Server".into(),
+        QuirkKind::SessionExpiredStatus | QuirkKind::SessionLoop | QuirkKind::AlreadyInitialized => {
+            "specification 2025-11-25, Transports, Session Management".into()
+        }
         _ => format!("specification {revision}"),
     }
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use mcp_proto::{Eras, ProtocolVersion};
-use serde_json::value::RawValue;
+
+use crate::answers::Answers;
+use crate::step::Step;
 
 pub(crate) const HELP: &str = "\
 probe: connects to an MCP server, and reports what it is, what it offers and what it gets wrong
@@ -17,15 +19,27 @@ usage:
 options:
   --json                      one JSON report on standard output, and nothing else there
   --era auto|legacy|modern    which protocol eras to try (auto)
-  --timeout SECONDS           bound on the whole run (60)
-  --call NAME                 after discovery, call this tool; may repeat
-  --args JSON                 the arguments of the --call before it, a JSON object ({})
+  --timeout SECONDS           bound on the whole run (60, and what --watch takes beside it)
+  --call NAME                 after discovery, call this tool
+  --read URI                  after discovery, read this resource
+  --prompt NAME               after discovery, get this prompt; all three may repeat, and run in the order given,
+                              one after the other
+  --args JSON                 the arguments of the --call or --prompt before it, a JSON object ({}); those of a
+                              prompt are strings
+  --answer KEY=JSON           the whole result to give to an elicitation or sampling request, each time it comes;
+                              KEY is the key of the input request (modern) or the method (either era), the key
+                              before the method; may repeat. Without one, elicitation is declined, and sampling
+                              not offered: it is with KEY sampling/createMessage, or with a JSON that has a
+                              `model`, as every result of sampling must
+  --watch SECONDS             stay connected for so long after the calls: keep alive, connect again when the
+                              connection is lost, subscribe to the resources listed, and tell on standard error
+                              what happens (0)
   --diagram                   print the exchange as a Mermaid sequence diagram, after the report;
                               with --json on standard error
   --help                      print this
 
 exit status:
-  0  the session became ready, and every call was answered with a result
+  0  the session became ready, and every call, read and prompt was answered with a result
   1  not so
   2  wrong usage
 ";
@@ -33,8 +47,11 @@ exit status:
 /// What a command line asks for.
 pub(crate) enum Invocation {
     Help,
-    /// Be the demo server, on standard input and output.
-    DemoServer,
+    /// Be the demo server, on standard input and output; while it is watched, this one of those that were started,
+    /// counted from 1.
+    DemoServer {
+        watched: Option<u32>,
+    },
     Run(Settings),
 }
 
@@ -43,14 +60,11 @@ pub(crate) struct Settings {
     pub(crate) diagram: bool,
     pub(crate) eras: Eras,
     pub(crate) timeout: Duration,
-    pub(crate) calls: Vec<Call>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) answers: Answers,
+    /// How long to stay connected after the steps.
+    pub(crate) watch: Option<Duration>,
     pub(crate) target: Target,
-}
-
-/// A tool to call.
-pub(crate) struct Call {
-    pub(crate) name: String,
-    pub(crate) arguments: Option<Box<RawValue>>,
 }
 
 pub(crate) enum Target {
@@ -70,28 +84,29 @@ impl Target {
     }
 }
 
-/// The argument that makes probe the demo server.
+/// The argument that makes probe the demo server; the count of starts follows where it is watched.
 pub(crate) const DEMO_SERVER: &str = "demo-server";
 
+const TIMEOUT: Duration = Duration::from_secs(60);
 const SUBCOMMANDS_TO_COME: [&str; 2] = ["http", "config"];
-const OPTIONS_TO_COME: [&str; 7] = ["--read", "--prompt", "--answer", "--watch", "--header", "--journal", "--replay"];
+const OPTIONS_TO_COME: [&str; 3] = ["--header", "--journal", "--replay"];
 
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
     let mut args = args.peekable();
+    let (mut timeout, mut watch) = (None, Duration::ZERO);
     let mut settings = Settings {
         json: false,
         diagram: false,
         eras: Eras::Auto,
-        timeout: Duration::from_secs(60),
-        calls: Vec::new(),
+        timeout: TIMEOUT,
+        steps: Vec::new(),
+        answers: Answers::default(),
+        watch: None,
         target: Target::Demo,
     };
     if args.peek().is_some_and(|first| first == DEMO_SERVER) {
         args.next();
-        return match args.next() {
-            None => Ok(Invocation::DemoServer),
-            Some(more) => Err(format!("unexpected argument {}", shown(&more))),
-        };
+        return demo_server(args);
     }
     while let Some(arg) = args.next() {
         match arg.to_str() {
@@ -99,22 +114,24 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
             Some("--json") => settings.json = true,
             Some("--diagram") => settings.diagram = true,
             Some("--era") => settings.eras = era(&value("--era", &mut args)?)?,
-            Some("--timeout") => settings.timeout = seconds(&value("--timeout", &mut args)?)?,
-            Some("--call") => {
-                let name = value("--call", &mut args)?;
-                settings.calls.push(Call { name, arguments: None });
+            Some("--timeout") => {
+                let given = seconds("--timeout", &value("--timeout", &mut args)?)?;
+                timeout = Some(given).filter(|given| !given.is_zero());
+                timeout.ok_or("--timeout needs a number of seconds above 0")?;
             }
+            Some("--watch") => watch = seconds("--watch", &value("--watch", &mut args)?)?,
+            Some("--call") => settings.steps.push(Step::call(value("--call", &mut args)?)),
+            Some("--read") => settings.steps.push(Step::read(value("--read", &mut args)?)),
+            Some("--prompt") => settings.steps.push(Step::prompt(value("--prompt", &mut args)?)),
             Some("--args") => {
                 let json = value("--args", &mut args)?;
-                let call = settings.calls.last_mut().ok_or("--args needs a --call before it")?;
-                if call.arguments.is_some() {
-                    return Err(format!("--args came twice for --call {}", call.name));
-                }
-                call.arguments = Some(object(&json)?);
+                let step = settings.steps.last_mut().ok_or("--args needs a --call or a --prompt before it")?;
+                step.arguments(&json)?;
             }
+            Some("--answer") => settings.answers.add(&value("--answer", &mut args)?)?,
             Some("stdio") => {
                 settings.target = command(args)?;
-                return Ok(Invocation::Run(settings));
+                break;
             }
             Some(later) if SUBCOMMANDS_TO_COME.contains(&later) => {
                 return Err(format!("this version of probe does not have the subcommand `{later}` yet"));
@@ -126,7 +143,23 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
             Some(_) | None => return Err(format!("unknown subcommand {}", shown(&arg))),
         }
     }
+    settings.timeout = timeout.unwrap_or(TIMEOUT.saturating_add(watch));
+    settings.watch = Some(watch).filter(|watch| !watch.is_zero());
     Ok(Invocation::Run(settings))
+}
+
+fn demo_server(mut args: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
+    let watched = match args.next() {
+        None => None,
+        Some(count) => {
+            let start = count.to_str().and_then(|count| count.parse().ok());
+            Some(start.ok_or_else(|| format!("unexpected argument {}", shown(&count)))?)
+        }
+    };
+    match args.next() {
+        None => Ok(Invocation::DemoServer { watched }),
+        Some(more) => Err(format!("unexpected argument {}", shown(&more))),
+    }
 }
 
 fn command(mut args: impl Iterator<Item = OsString>) -> Result<Target, String> {
@@ -160,18 +193,9 @@ fn era(text: &str) -> Result<Eras, String> {
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+fn seconds(option: &str, text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let seconds = seconds.filter(|seconds| !seconds.is_zero());
-    seconds.ok_or_else(|| format!("--timeout needs a number of seconds above 0, not {text:?}"))
-}
-
-fn object(json: &str) -> Result<Box<RawValue>, String> {
-    let raw: Box<RawValue> = serde_json::from_str(json).map_err(|error| format!("--args is not JSON: {error}"))?;
-    if !raw.get().starts_with('{') {
-        return Err("--args must be a JSON object".into());
-    }
-    Ok(raw)
+    seconds.ok_or_else(|| format!("{option} needs a number of seconds, not {text:?}"))
 }
 
 fn shown(arg: &OsStr) -> String {

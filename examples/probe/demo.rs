@@ -3,8 +3,8 @@
 //! library, so that the two check each other.
 
 use std::{
-    collections::BTreeMap,
-    io::{self, BufRead, Write},
+    collections::{BTreeMap, BTreeSet},
+    io::{self, Write},
     sync::mpsc::{self, RecvTimeoutError, Sender},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -14,6 +14,11 @@ use serde_json::{Map, Value, json};
 
 #[path = "demo_content.rs"]
 mod content;
+#[path = "demo_life.rs"]
+mod life;
+
+use self::content::Guests;
+pub(crate) use self::life::serve;
 
 /// The one version that is spoken with per-request metadata.
 const MODERN: &str = "2026-07-28";
@@ -28,26 +33,10 @@ const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 const PAGE: usize = 3;
 const FRESH_MS: u64 = 60_000;
 const LONGEST_SLEEP_MS: u64 = 60_000;
+const SLOW_MS: u64 = 4000;
 const PROGRESS_STEPS: u64 = 4;
 
 type Object = Map<String, Value>;
-
-/// Serves standard input until it ends.
-pub(crate) fn serve() -> io::Result<()> {
-    let mut server = Server::default();
-    let mut input = io::stdin().lock();
-    let mut line = Vec::new();
-    while input.read_until(b'\n', &mut line)? > 0 {
-        if !line.trim_ascii().is_empty()
-            && let Some(answer) = server.receive(&line)
-        {
-            send(&answer)?;
-        }
-        line.clear();
-    }
-    // Dropping the server ends the sleepers: their callers have gone.
-    Ok(())
-}
 
 /// Writes one line, under one lock: sleepers write too.
 fn send(message: &Value) -> io::Result<()> {
@@ -115,6 +104,7 @@ enum Open {
     Listening {
         id: Value,
         tools: bool,
+        resources: BTreeSet<String>,
     },
     /// Dropping `_stop` wakes the thread, which then ends without a word.
     Sleeping {
@@ -127,14 +117,23 @@ enum Open {
 struct Server {
     /// What `initialize` agreed on. Modern requests neither need nor see it.
     legacy: Option<&'static str>,
-    /// Whether the tool of this name is there. A list that a call changes is for demonstration: the
-    /// modern era asks real servers not to.
-    surprise: bool,
+    /// Tools that come and go. A list that a call changes is for demonstration: the modern era asks
+    /// real servers not to.
+    guests: Guests,
+    /// How often it rained while the server was watched.
+    showers: u8,
+    /// What a legacy session subscribed to.
+    subscribed: BTreeSet<String>,
     /// By the request's id as JSON text, which keeps `1` and `"1"` apart.
     open: BTreeMap<String, Open>,
 }
 
 impl Server {
+    fn hear(&mut self, line: &[u8]) -> io::Result<()> {
+        let answer = if line.trim_ascii().is_empty() { None } else { self.receive(line) };
+        answer.map_or(Ok(()), |answer| send(&answer))
+    }
+
     fn receive(&mut self, line: &[u8]) -> Option<Value> {
         match serde_json::from_slice(line) {
             // The only version with batches. A sleeper in one still answers alone, when it wakes.
@@ -216,9 +215,15 @@ impl Server {
         let result = match (request.era, request.method) {
             (Era::Legacy, "initialize") => self.initialize(params)?,
             (Era::Legacy, "ping") => json!({}),
-            // The resources never change, so a subscription is only checked.
-            (Era::Legacy, "resources/subscribe" | "resources/unsubscribe") => {
-                find(request, string(params, "uri")?).map(|_| json!({}))?
+            (Era::Legacy, "resources/subscribe") => {
+                let uri = string(params, "uri")?;
+                self.find(request, uri)?;
+                self.subscribed.insert(uri.into());
+                json!({})
+            }
+            (Era::Legacy, "resources/unsubscribe") => {
+                self.subscribed.remove(string(params, "uri")?);
+                json!({})
             }
             (Era::Modern, "server/discover") => json!({
                 "supportedVersions": [MODERN],
@@ -226,7 +231,7 @@ impl Server {
                 "instructions": content::INSTRUCTIONS,
             }),
             (Era::Modern, "subscriptions/listen") => return self.listen(request),
-            (_, "tools/list") => page("tools", content::tools(self.surprise), params)?,
+            (_, "tools/list") => page("tools", content::tools(self.guests), params)?,
             (_, "tools/call") => return self.call(request),
             (_, "prompts/list") => page("prompts", content::prompts(), params)?,
             (_, "prompts/get") => get_prompt(params)?,
@@ -234,7 +239,7 @@ impl Server {
             (_, "resources/templates/list") => page("resourceTemplates", content::templates(), params)?,
             (_, "resources/read") => {
                 let uri = string(params, "uri")?;
-                let (mime_type, text) = find(request, uri)?;
+                let (mime_type, text) = self.find(request, uri)?;
                 json!({"contents": [{"uri": uri, "mimeType": mime_type, "text": text}]})
             }
             (_, method) => return Err(Refusal::new(-32601, format!("Method not found: {method}"))),
@@ -267,9 +272,10 @@ impl Server {
         let known: Vec<_> = uris
             .into_iter()
             .flatten()
-            .filter(|uri| uri.as_str().is_some_and(|uri| content::read(uri).is_some()))
-            .cloned()
+            .filter_map(Value::as_str)
+            .filter(|uri| content::read(uri, self.showers).is_some())
             .collect();
+        let resources = known.iter().map(|uri| (*uri).into()).collect();
         if !known.is_empty() {
             honoured.insert("resourceSubscriptions".into(), known.into());
         }
@@ -278,7 +284,7 @@ impl Server {
             "notifications/subscriptions/acknowledged",
             &json!({"_meta": {SUBSCRIPTION_KEY: request.id}, "notifications": honoured}),
         )?;
-        let listening = Open::Listening { id: request.id.clone(), tools };
+        let listening = Open::Listening { id: request.id.clone(), tools, resources };
         self.open.insert(request.id.to_string(), listening);
         Ok(None)
     }
@@ -286,21 +292,25 @@ impl Server {
     fn call(&mut self, request: &Request) -> Outcome {
         let name = string(request.params, "name")?;
         let arguments = arguments(request.params)?;
-        let tool = named(content::tools(self.surprise), name)
-            .ok_or_else(|| Refusal::params(format!("Unknown tool: {name}")))?;
+        let tool =
+            named(content::tools(self.guests), name).ok_or_else(|| Refusal::params(format!("Unknown tool: {name}")))?;
         let properties = tool.pointer("/inputSchema/properties");
         let stray = arguments.keys().find(|key| properties.is_none_or(|properties| properties.get(key).is_none()));
         // What is wrong with the arguments goes into the result, where a model sees it.
         let result = match (stray, name) {
             (Some(key), _) => Err(format!("There is no argument `{key}`.")),
             (None, "sleep") => match content::argument(&arguments, "ms", Value::as_u64) {
-                Ok(ms) => return self.sleep(request, ms.min(LONGEST_SLEEP_MS)),
+                Ok(ms) => {
+                    let ms = ms.min(LONGEST_SLEEP_MS);
+                    return self.sleep(request, ms, &format!("Slept for {ms} ms."));
+                }
                 Err(message) => Err(message),
             },
+            (None, "slow") => return self.sleep(request, SLOW_MS, "The beds are watered."),
             (None, "toggle_tool") => {
-                self.surprise = !self.surprise;
+                self.guests.surprise = !self.guests.surprise;
                 self.tools_changed()?;
-                Ok(content::text(if self.surprise { "A surprise is out." } else { "It hid again." }))
+                Ok(content::text(if self.guests.surprise { "A surprise is out." } else { "It hid again." }))
             }
             (None, _) => content::call(name, &arguments),
         };
@@ -309,10 +319,10 @@ impl Server {
     }
 
     /// Sleeps on a thread, so that other requests are answered meanwhile.
-    fn sleep(&mut self, request: &Request, ms: u64) -> Outcome {
+    fn sleep(&mut self, request: &Request, ms: u64, text: &str) -> Outcome {
         let meta = request.params.get("_meta");
         let token = meta.and_then(|meta| meta.get("progressToken")).filter(|token| is_id(token)).cloned();
-        let answer = success(request, content::text(&format!("Slept for {ms} ms.")));
+        let answer = success(request, content::text(text));
         let (stop, stopped) = mpsc::channel();
         let start = Instant::now();
         let thread = thread::Builder::new().spawn(move || {
@@ -339,6 +349,13 @@ impl Server {
         Ok(None)
     }
 
+    fn is_busy(&self) -> bool {
+        self.open.values().any(|open| match open {
+            Open::Sleeping { thread, .. } => !thread.is_finished(),
+            Open::Listening { .. } => false,
+        })
+    }
+
     /// A legacy session hears of every change, a modern client only on a stream it opened for it.
     fn tools_changed(&self) -> io::Result<()> {
         let method = "notifications/tools/list_changed";
@@ -346,11 +363,37 @@ impl Server {
             notify(method, &json!({}))?;
         }
         for open in self.open.values() {
-            if let Open::Listening { id, tools: true } = open {
+            if let Open::Listening { id, tools: true, .. } = open {
                 notify(method, &json!({"_meta": {SUBSCRIPTION_KEY: id}}))?;
             }
         }
         Ok(())
+    }
+
+    /// Whoever subscribed hears of it.
+    fn resource_updated(&self, uri: &str) -> io::Result<()> {
+        let method = "notifications/resources/updated";
+        if self.subscribed.contains(uri) {
+            notify(method, &json!({"uri": uri}))?;
+        }
+        for open in self.open.values() {
+            if let Open::Listening { id, resources, .. } = open
+                && resources.contains(uri)
+            {
+                notify(method, &json!({"uri": uri, "_meta": {SUBSCRIPTION_KEY: id}}))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A resource's media type and text. The eras differ in the code for one that isn't there.
+    fn find(&self, request: &Request, uri: &str) -> Result<(&'static str, String), Refusal> {
+        let code = match request.era {
+            Era::Legacy => -32002,
+            Era::Modern => -32602,
+        };
+        let refusal = || Refusal::with_data(code, "Resource not found", &json!({"uri": uri}));
+        content::read(uri, self.showers).ok_or_else(refusal)
     }
 }
 
@@ -410,15 +453,6 @@ fn get_prompt(params: &Object) -> Result<Value, Refusal> {
         "description": prompt.get("description"),
         "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
     }))
-}
-
-/// A resource's media type and text. The eras differ in the code for one that isn't there.
-fn find(request: &Request, uri: &str) -> Result<(&'static str, String), Refusal> {
-    let code = match request.era {
-        Era::Legacy => -32002,
-        Era::Modern => -32602,
-    };
-    content::read(uri).ok_or_else(|| Refusal::with_data(code, "Resource not found", &json!({"uri": uri})))
 }
 
 /// What an id and a progress token can be.

@@ -4,6 +4,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Number, Value, json};
 
+/// The tools that come and go: whether each is there.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Guests {
+    pub(crate) surprise: bool,
+    pub(crate) butterfly: bool,
+}
+
+/// The one resource that changes.
+pub(crate) const RAIN: &str = "garden://rain";
+
 pub(crate) const INSTRUCTIONS: &str = "A make-believe garden for trying out an MCP client: \
     nothing here grows, and nothing here breaks.";
 
@@ -49,13 +59,7 @@ const RESOURCES: [(&str, &str, &str, &str, &str); 7] = [
         "The pumpkin bed",
         "# Pumpkins\n\nOne vine, two pumpkins, and a plan to reach the compost heap.\n",
     ),
-    (
-        "application/json",
-        "garden://rain",
-        "rain",
-        "Rain this week",
-        r#"{"unit": "mm", "days": [0, 4, 11, 2, 0, 0, 7]}"#,
-    ),
+    ("application/json", RAIN, "rain", "Rain this week", r#"{"unit": "mm", "days": [0, 4, 11, 2, 0, 0, 7]}"#),
     (
         "text/csv",
         "garden://visitors",
@@ -87,14 +91,21 @@ const MONTHS: [(&str, &str); 12] = [
     ("december", "Feed the birds. The garden sleeps."),
 ];
 
-/// A resource's media type and text, listed or made from a template.
-pub(crate) fn read(uri: &str) -> Option<(&'static str, String)> {
+/// A resource's media type and text, listed or made from a template. Each shower makes today wetter.
+pub(crate) fn read(uri: &str, showers: u8) -> Option<(&'static str, String)> {
     if let Some(month) = uri.strip_prefix("garden://months/") {
         let (_, task) = MONTHS.into_iter().find(|(name, _)| *name == month)?;
         return Some(("text/plain", task.into()));
     }
     let (mime_type, .., text) = RESOURCES.into_iter().find(|(_, own, ..)| *own == uri)?;
-    Some((mime_type, text.into()))
+    let text = if uri == RAIN { rain(showers) } else { text.into() };
+    Some((mime_type, text))
+}
+
+/// The week's rain, in a text that stays as long as the list says.
+fn rain(showers: u8) -> String {
+    let today = showers.saturating_add(7).min(9);
+    format!(r#"{{"unit": "mm", "days": [0, 4, 11, 2, 0, 0, {today}]}}"#)
 }
 
 pub(crate) fn resources() -> Vec<Value> {
@@ -173,7 +184,7 @@ pub(crate) fn prompt<'a>(name: &str, argument: impl Fn(&str) -> Option<&'a str>)
     }
 }
 
-pub(crate) fn tools(surprise: bool) -> Vec<Value> {
+pub(crate) fn tools(guests: Guests) -> Vec<Value> {
     let nothing = json!({"type": "object", "additionalProperties": false});
     let mut tools = vec![
         json!({
@@ -224,6 +235,13 @@ pub(crate) fn tools(surprise: bool) -> Vec<Value> {
             "annotations": {"readOnlyHint": true},
         }),
         json!({
+            "name": "slow",
+            "title": "Slow",
+            "description": "Waters the beds, which takes four seconds; tells of its progress if asked to.",
+            "inputSchema": nothing,
+            "annotations": {"destructiveHint": false, "idempotentHint": false},
+        }),
+        json!({
             "name": "fail",
             "title": "Fail",
             "description": "Fails, always.",
@@ -244,11 +262,20 @@ pub(crate) fn tools(surprise: bool) -> Vec<Value> {
             "annotations": {"readOnlyHint": true},
         }),
     ];
-    if surprise {
+    if guests.surprise {
         tools.push(json!({
             "name": "surprise",
             "title": "Surprise",
             "description": "Only there after `toggle_tool`.",
+            "inputSchema": nothing,
+            "annotations": {"readOnlyHint": true},
+        }));
+    }
+    if guests.butterfly {
+        tools.push(json!({
+            "name": "butterfly",
+            "title": "Butterfly",
+            "description": "Comes and goes by itself, while the garden is watched.",
             "inputSchema": nothing,
             "annotations": {"readOnlyHint": true},
         }));
@@ -266,6 +293,7 @@ pub(crate) fn call(name: &str, arguments: &Map<String, Value>) -> Result<Value, 
             Ok(text(&format!("{} seconds since 1970, in UTC.", now.as_secs())))
         }
         "surprise" => Ok(text("A hedgehog, under the lavender.")),
+        "butterfly" => Ok(text("A brimstone. It does not stay long.")),
         // `fail` is the one left.
         _ => Err("The frost got it: nothing was harvested.".into()),
     }

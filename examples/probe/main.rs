@@ -3,10 +3,12 @@
 //! Every protocol decision is the library's; here are only input, output and printing.
 
 mod advice;
+mod answers;
 mod args;
 mod child;
 mod demo;
 mod diagram;
+mod events;
 mod people;
 mod progress;
 mod raw;
@@ -14,6 +16,7 @@ mod record;
 mod relay;
 mod report;
 mod run;
+mod step;
 mod text;
 mod trace;
 mod tree;
@@ -27,7 +30,7 @@ use self::report::Report;
 fn main() -> ExitCode {
     match args::parse(std::env::args_os().skip(1)) {
         Ok(Invocation::Help) => status(print(args::HELP.as_bytes()), true),
-        Ok(Invocation::DemoServer) => status(demo::serve(), true),
+        Ok(Invocation::DemoServer { watched }) => status(demo::serve(watched), true),
         Ok(Invocation::Run(settings)) => probe(&settings),
         Err(wrong) => {
             complain(&format!("probe: {wrong}\nTry --help.\n"));

@@ -33,7 +33,7 @@ pub(crate) fn render(report: &Report<'_>, session: &Session, record: &Record, co
     }
     page.quirks(report, session);
     page.calls(report);
-    page.events(record);
+    page.events(report, record);
     page.out
 }
 
@@ -115,6 +115,9 @@ impl Page {
         let ms = |ms: Option<u64>| ms.map_or_else(|| "not done".into(), |ms| format!("{ms} ms"));
         let (handshake, discovery) = (ms(report.timings.handshake_ms), ms(report.timings.discovery_ms));
         self.line(&format!("timings       handshake {handshake}, discovery {discovery}"));
+        if report.connects > 1 {
+            self.line(&format!("connects      {}", report.connects));
+        }
         if let Some(instructions) = report.instructions {
             self.line("instructions");
             self.block(2, instructions.trim(), INSTRUCTION_LINES, None);
@@ -227,6 +230,11 @@ impl Page {
         }
         self.heading("Calls", "");
         for call in report.calls {
+            let what = match call.method {
+                "resources/read" => "read ",
+                "prompts/get" => "prompt ",
+                _ => "",
+            };
             let style = match call.outcome {
                 "result" => Style::Green,
                 "tool-error" | "input-required" => Style::Yellow,
@@ -234,7 +242,7 @@ impl Page {
             };
             let outcome = self.style(style, outcome(call));
             let took = call.took.map(|took| format!(" ({} ms)", took.as_millis())).unwrap_or_default();
-            self.line(&format!("  {}: {outcome}{took}", one_line(&call.target)));
+            self.line(&format!("  {what}{}: {outcome}{took}", one_line(&call.target)));
             if let Some(result) = &call.result {
                 self.block(4, &content(result), RESULT_LINES, None);
             }
@@ -245,17 +253,19 @@ impl Page {
         }
     }
 
-    /// What the server said unasked.
-    fn events(&mut self, record: &Record) {
-        let plain = ["ready", "down", "closed"];
-        let told: Vec<_> = record.events().iter().filter(|event| !plain.contains(&event.kind)).collect();
+    /// What the server said unasked, and what became of the connection.
+    fn events(&mut self, report: &Report<'_>, record: &Record) {
+        // The end of the only connection is no news beside the failure above.
+        let plain = |kind| matches!(kind, "ready" | "closed" | "subscribed") || kind == "down" && report.connects <= 1;
+        let told: Vec<_> = record.events().iter().filter(|event| !plain(event.kind)).collect();
         if told.is_empty() {
             return;
         }
         self.heading("What happened meanwhile", "");
         for event in told.iter().take(RESULT_LINES) {
-            let line = format!("{:>7} ms  {}  {}", event.at_ms, event.kind, one_line(event.detail.get()));
-            self.line(&cut(&line, self.columns));
+            let detail = if event.detail.get() == "null" { String::new() } else { one_line(event.detail.get()) };
+            let line = format!("{:>7} ms  {}  {detail}", event.at_ms, event.kind);
+            self.line(&cut(line.trim_end(), self.columns));
         }
         let more = told.len().saturating_sub(RESULT_LINES);
         if more > 0 {
@@ -278,12 +288,16 @@ fn outcome(call: &CallRecord) -> &'static str {
         "result" => "result",
         "tool-error" => "the tool failed",
         "error" => "the server refused it",
-        "not-advertised" => "not sent: the server has no tools",
+        "not-advertised" => match call.method {
+            "resources/read" => "not sent: the server has no resources",
+            "prompts/get" => "not sent: the server has no prompts",
+            _ => "not sent: the server has no tools",
+        },
         "timeout" => "no answer in time",
         "cancelled" => "cancelled",
         "not-sent" => "not sent: the run ended before",
         "unknown" => "no answer: the connection broke, and it may have run",
-        "input-required" => "the tool wants input, which was declined",
+        "input-required" => "the server wants input, which was declined",
         other => other,
     }
 }
@@ -306,23 +320,32 @@ fn capabilities(capabilities: Option<&RawValue>) -> String {
     if shown.is_empty() { "none".into() } else { shown.join(", ") }
 }
 
-/// What a tool's result says, as text.
+/// What a result says, as text: the content of a tool's, the contents of a resource, the messages of a prompt.
 fn content(result: &RawValue) -> String {
     let members = Members::of(result);
-    let mut parts = Vec::new();
-    for block in members.get("content").map(raw::elements).unwrap_or_default() {
-        let block = Members::of(block);
-        let kind = block.string("type").unwrap_or_default();
-        parts.push(match block.string("text") {
-            Some(text) if kind == "text" => text,
-            Some(_) | None => {
-                let about = block.string("mimeType").or_else(|| block.string("uri")).unwrap_or_default();
-                format!("[{}]", format!("{kind} {about}").trim())
-            }
-        });
-    }
+    let list = |name| members.get(name).map(raw::elements).unwrap_or_default();
+    let mut parts: Vec<String> = list("content").into_iter().map(block).collect();
+    parts.extend(list("contents").into_iter().map(block));
+    parts.extend(list("messages").into_iter().map(|message| {
+        let message = Members::of(message);
+        let role = message.string("role").unwrap_or_default();
+        format!("{role}: {}", message.get("content").map(block).unwrap_or_default())
+    }));
     if parts.is_empty() {
         return members.get("structuredContent").unwrap_or(result).get().into();
     }
     parts.join("\n")
+}
+
+/// A block of content: its text, or what it is.
+fn block(block: &RawValue) -> String {
+    let block = Members::of(block);
+    let kind = block.string("type").unwrap_or_default();
+    match block.string("text") {
+        Some(text) if matches!(&*kind, "text" | "") => text,
+        Some(_) | None => {
+            let about = block.string("mimeType").or_else(|| block.string("uri")).unwrap_or_default();
+            format!("[{}]", format!("{kind} {about}").trim())
+        }
+    }
 }

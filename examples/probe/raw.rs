@@ -62,6 +62,12 @@ pub(crate) fn elements(raw: &RawValue) -> Vec<&RawValue> {
     serde_json::from_str(raw.get()).unwrap_or_default()
 }
 
+/// A text that is a JSON object; otherwise what is wrong with it.
+pub(crate) fn object(text: &str) -> Result<Box<RawValue>, String> {
+    let raw: Box<RawValue> = serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))?;
+    if raw.get().starts_with('{') { Ok(raw) } else { Err("must be an object".into()) }
+}
+
 /// What serialises to JSON, as raw JSON.
 pub(crate) fn of(value: &impl serde::Serialize) -> Box<RawValue> {
     to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())

@@ -5,7 +5,8 @@ use mcp_proto::{Failure, Outcome, Time};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::raw::{self, Members};
+use crate::raw::Members;
+use crate::step::Step;
 
 /// How many events are kept, and how many bytes of them, whatever a server says.
 const EVENTS: usize = 10_000;
@@ -46,7 +47,7 @@ pub(crate) struct EventRecord {
     pub(crate) detail: Box<RawValue>,
 }
 
-/// A call and how it ended.
+/// A call, a read or a prompt, and how it ended.
 #[derive(Serialize)]
 pub(crate) struct CallRecord {
     pub(crate) method: &'static str,
@@ -73,16 +74,17 @@ impl From<ErrorObject> for ErrorReport {
 
 impl CallRecord {
     /// A call that had no answer.
-    pub(crate) fn without_answer(target: &str, outcome: &'static str) -> Self {
-        Self { method: "tools/call", target: target.into(), outcome, result: None, error: None, took: None }
+    pub(crate) fn without_answer(step: &Step, outcome: &'static str) -> Self {
+        let (method, target) = (step.method(), step.target.clone());
+        Self { method, target, outcome, result: None, error: None, took: None }
     }
 
-    pub(crate) fn ended(target: &str, outcome: Outcome) -> Self {
-        let bare = |word| Self::without_answer(target, word);
+    pub(crate) fn ended(step: &Step, outcome: Outcome) -> Self {
+        let bare = |word| Self::without_answer(step, word);
         match outcome {
             Outcome::Result(result) => {
-                let failed = Members::of(&result).get("isError").is_some_and(|value| value.get() == "true");
-                let word = if failed { "tool-error" } else { "result" };
+                let failed = || Members::of(&result).get("isError").is_some_and(|value| value.get() == "true");
+                let word = if step.is_call() && failed() { "tool-error" } else { "result" };
                 Self { result: Some(result), ..bare(word) }
             }
             Outcome::Error(error) => Self { error: Some(error.into()), ..bare("error") },
@@ -106,8 +108,7 @@ impl CallRecord {
 }
 
 impl Record {
-    pub(crate) fn event(&mut self, at: Time, kind: &'static str, detail: &impl Serialize) {
-        let detail = raw::of(detail);
+    pub(crate) fn event(&mut self, at: Time, kind: &'static str, detail: Box<RawValue>) {
         let bytes = self.event_bytes.saturating_add(detail.get().len());
         if self.events.len() >= EVENTS || bytes > EVENT_BYTES {
             self.events_left_out = self.events_left_out.saturating_add(1);

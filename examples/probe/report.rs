@@ -27,7 +27,7 @@ pub(crate) struct Report<'a> {
     pub(crate) calls: &'a [CallRecord],
     pub(crate) quirks: Vec<QuirkReport<'a>>,
     events: &'a [EventRecord],
-    connects: u32,
+    pub(crate) connects: u32,
     pub(crate) timings: Timings,
 }
 

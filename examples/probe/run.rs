@@ -1,17 +1,14 @@
-//! The run: a session, a process, the calls, one clock.
+//! The run: a session, a process, one clock.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use mcp_proto::{
-    Action, Cause, Event, Family, LineSession, Misuse, OpenFailure, Options, Request, RequestId, Session, Shut, Time,
-    Transport,
+    Action, Keepalive, LineSession, OpenFailure, Options, Reconnect, RequestId, Session, Shut, Time, Transport,
 };
-use serde::Serialize;
 use serde_json::json;
-use serde_json::value::RawValue;
 
-use crate::args::{Call, DEMO_SERVER, Settings, Target};
+use crate::args::{DEMO_SERVER, Settings, Target};
 use crate::child::{Heard, Server};
 use crate::progress::Progress;
 use crate::raw;
@@ -27,14 +24,10 @@ pub(crate) struct Outcome {
     pub(crate) trace: Trace,
 }
 
-/// Connects, discovers, calls, closes.
+/// Connects, discovers, calls, watches, closes.
 pub(crate) fn run(settings: &Settings) -> Outcome {
     let start = Instant::now();
-    let mut options = Options::new("mcp-proto-probe", env!("CARGO_PKG_VERSION"));
-    options.server = settings.target.name().into();
-    options.capabilities.elicitation = true;
-    options.reconnect = None;
-    options.eras = settings.eras;
+    let options = options(settings);
     let trace = Trace::new(options.limits.message, settings.diagram);
     let mut run = Run {
         settings,
@@ -43,56 +36,71 @@ pub(crate) fn run(settings: &Settings) -> Outcome {
         session: LineSession::new(Session::new(options)),
         server: None,
         epoch: 0,
+        anew: true,
         record: Record::default(),
         trace,
         progress: Progress::new(start),
         calling: None,
+        watched: None,
         closing: None,
     };
     run.drive();
     let Run { session, mut record, trace, .. } = run;
-    for call in settings.calls.iter().skip(record.calls.len()) {
-        record.calls.push(CallRecord::without_answer(&call.name, "not-sent"));
+    for step in settings.steps.iter().skip(record.calls.len()) {
+        record.calls.push(CallRecord::without_answer(step, "not-sent"));
     }
     if record.events_left_out > 0 {
         let (now, left_out) = (Time::from_epoch(start.elapsed()), record.events_left_out);
-        record.event(now, "left-out", &json!({"events": left_out}));
+        record.event(now, "left-out", raw::of(&json!({"events": left_out})));
     }
     Outcome { session, record, trace }
 }
 
-struct Run<'a> {
-    settings: &'a Settings,
+fn options(settings: &Settings) -> Options {
+    let mut options = Options::new("mcp-proto-probe", env!("CARGO_PKG_VERSION"));
+    options.server = settings.target.name().into();
+    options.capabilities.elicitation = true;
+    options.capabilities.sampling = settings.answers.offer_sampling();
+    options.eras = settings.eras;
+    options.reconnect = None;
+    if settings.watch.is_some() {
+        let mut keepalive = Keepalive::default();
+        keepalive.interval = Duration::from_secs(5);
+        keepalive.timeout = Duration::from_secs(3);
+        keepalive.threshold = 2;
+        keepalive.discover = true;
+        options.keepalive = Some(keepalive);
+        let mut reconnect = Reconnect::default();
+        reconnect.initial = Duration::from_millis(250);
+        options.reconnect = Some(reconnect);
+    }
+    options
+}
+
+pub(crate) struct Run<'a> {
+    pub(crate) settings: &'a Settings,
     start: Instant,
     /// When the whole run is to be over.
     deadline: Option<Instant>,
-    session: LineSession,
+    pub(crate) session: LineSession,
     server: Option<Server>,
     /// Which of the session's transports the process is.
     epoch: u32,
-    record: Record,
-    trace: Trace,
+    /// The next process opens the session anew; otherwise it goes on with the handshake of the one before.
+    pub(crate) anew: bool,
+    pub(crate) record: Record,
+    pub(crate) trace: Trace,
     progress: Progress,
-    calling: Option<(RequestId, Time)>,
+    /// The step that waits for its answer, and since when.
+    pub(crate) calling: Option<(RequestId, Time)>,
+    /// Since when the session is only watched.
+    pub(crate) watched: Option<Instant>,
     /// Since when the session is being closed.
-    closing: Option<Instant>,
-}
-
-#[derive(Serialize)]
-struct AskedDetail<'a> {
-    key: Option<&'a str>,
-    method: &'a str,
-    params: Option<&'a RawValue>,
-}
-
-#[derive(Serialize)]
-struct NotificationDetail<'a> {
-    method: &'a str,
-    params: Option<&'a RawValue>,
+    pub(crate) closing: Option<Instant>,
 }
 
 impl Run<'_> {
-    fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         Time::from_epoch(self.start.elapsed())
     }
 
@@ -110,13 +118,28 @@ impl Run<'_> {
             if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 self.time_is_up();
             }
+            if self.watch_ends().is_some_and(|end| end <= Instant::now()) && self.closing.is_none() {
+                self.trace.note("the watch is over");
+                self.close();
+                self.act();
+            }
             if self.session.deadline().is_some_and(|deadline| deadline <= now) {
                 self.session.handle_timeout(now);
                 self.act();
             }
-            let (trace, server, closing) = (&self.trace, &self.server, self.closing.is_some());
-            self.progress.tell(|| waiting(trace, server.as_ref(), closing));
+            let waiting = || waiting(&self.trace, self.server.as_ref(), self.closing.is_some(), self.watched.is_some());
+            self.progress.tell(waiting);
         }
+    }
+
+    fn watch_ends(&self) -> Option<Instant> {
+        self.watched?.checked_add(self.settings.watch?)
+    }
+
+    /// Whether the run is over before this time.
+    pub(crate) fn ends_before(&self, time: Time) -> bool {
+        let end = self.watch_ends().or(self.deadline);
+        end.is_some_and(|end| Time::from_epoch(end.saturating_duration_since(self.start)) < time)
     }
 
     /// Waits for the server, or for the time at which something is due.
@@ -124,9 +147,9 @@ impl Run<'_> {
         let session = self.session.deadline().map(|at| Duration::from_micros(at.as_micros()));
         let session = session.and_then(|at| self.start.checked_add(at));
         let closing = self.closing.and_then(|since| since.checked_add(CLOSING));
-        let deadline = self.deadline.filter(|_| self.closing.is_none());
+        let end = [self.deadline, self.watch_ends()].into_iter().flatten().min().filter(|_| self.closing.is_none());
         let second = Instant::now().checked_add(Duration::from_secs(1));
-        let dates = [session, closing, deadline, self.progress.next(), second];
+        let dates = [session, closing, end, self.progress.next(), second];
         let until = dates.into_iter().flatten().min().unwrap_or_else(Instant::now);
         let heard = match &mut self.server {
             Some(server) => server.wait(until),
@@ -156,8 +179,12 @@ impl Run<'_> {
                 return;
             }
             self.trace.received(piece);
-            let now = self.now();
+            let (now, late) = (self.now(), self.session.stats().late_answers);
             self.session.handle_bytes(now, piece);
+            let late = self.session.stats().late_answers.saturating_sub(late);
+            if late > 0 {
+                self.tell("late-answer", &json!({"answers": late}));
+            }
             self.act();
         }
     }
@@ -184,7 +211,8 @@ impl Run<'_> {
                 }
                 Action::Shut(how) => self.shut(how),
                 Action::Event(event) => self.event(event),
-                _ => {}
+                // Over stdio there is no exchange to drop.
+                Action::Abort(_) | _ => {}
             }
         }
     }
@@ -196,14 +224,17 @@ impl Run<'_> {
         self.server = None;
         self.trace.reset();
         let started = match &self.settings.target {
-            Target::Demo => std::env::current_exe()
-                .and_then(|program| Server::start(program.as_os_str(), &[OsString::from(DEMO_SERVER)])),
+            Target::Demo => std::env::current_exe().and_then(|program| {
+                let start = self.settings.watch.map(|_| epoch.to_string());
+                let args: Vec<OsString> = [DEMO_SERVER.into()].into_iter().chain(start.map(Into::into)).collect();
+                Server::start(program.as_os_str(), &args)
+            }),
             Target::Stdio { program, args } => Server::start(program, args),
         };
         match started {
             Ok(server) => {
-                // A second process belongs to the same handshake: it goes without the probe.
-                self.record.connects = 1;
+                let anew = std::mem::take(&mut self.anew);
+                self.record.connects = self.record.connects.saturating_add(u32::from(anew));
                 self.trace.note(format!("process {} started", server.id()));
                 self.server = Some(server);
                 self.transport(Transport::Opened);
@@ -217,7 +248,6 @@ impl Run<'_> {
     }
 
     fn shut(&mut self, how: Shut) {
-        self.closing.get_or_insert_with(Instant::now);
         self.trace.note(match how {
             Shut::CloseInput => "input closed",
             Shut::Terminate => "told to terminate",
@@ -229,109 +259,7 @@ impl Run<'_> {
         }
     }
 
-    fn event(&mut self, event: Event) {
-        let now = self.now();
-        match event {
-            Event::Ready => {
-                self.record.ready = true;
-                self.record.discovered.get_or_insert(now);
-                self.record.event(now, "ready", &());
-                self.trace.note("ready");
-                self.next_call();
-            }
-            Event::CatalogChanged { family, difference } => {
-                let kind = match family {
-                    Family::Tools => "tools-changed",
-                    Family::Prompts => "prompts-changed",
-                    Family::Resources => "resources-changed",
-                    Family::ResourceTemplates => "resource-templates-changed",
-                };
-                let (added, removed, changed) = (difference.added, difference.removed, difference.changed);
-                self.record.event(now, kind, &json!({"added": added, "removed": removed, "changed": changed}));
-            }
-            Event::Finished { request, outcome } => self.finished(request, outcome),
-            Event::Asked { ask, method, params } => {
-                self.record.event(now, "asked", &AskedDetail { key: None, method: &method, params: params.as_deref() });
-                let decline = raw::of(&json!({"action": "decline"}));
-                // Where the question ended meanwhile, nobody waits for this.
-                let _ = self.session.answer(now, ask, Ok(&decline));
-            }
-            // A modern server's questions: the same answer, for each of its keys.
-            Event::InputRequired { request, inputs } => {
-                let decline = raw::of(&json!({"action": "decline"}));
-                for input in &inputs {
-                    let (key, method, params) = (Some(&*input.key), &*input.method, input.params.as_deref());
-                    self.record.event(now, "asked", &AskedDetail { key, method, params });
-                }
-                // Where the call ended meanwhile, nobody waits for this.
-                let _ = self.session.provide(now, request, inputs.iter().map(|input| (&*input.key, &*decline)));
-            }
-            Event::Notification { method, params } => match &*method {
-                "notifications/message" => self.record.event(now, "log", &params),
-                "notifications/progress" => self.record.event(now, "progress", &params),
-                "notifications/resources/updated" => self.record.event(now, "resource-updated", &params),
-                _ => {
-                    let detail = NotificationDetail { method: &method, params: params.as_deref() };
-                    self.record.event(now, "notification", &detail);
-                }
-            },
-            Event::Down { failure, .. } => {
-                let failure = FailureReport::from(&failure);
-                self.record.event(now, "down", &failure);
-                self.record.failure.get_or_insert(failure);
-            }
-            Event::Closed { cause } => {
-                if let Cause::Failed(failure) = &cause {
-                    self.record.failure.get_or_insert_with(|| failure.into());
-                }
-                self.record.event(now, "closed", &self.record.failure.clone());
-            }
-            Event::AskEnded { .. } | Event::Quirk(_) | _ => {}
-        }
-    }
-
-    /// Starts the next call that can be made; after the last one, closes.
-    fn next_call(&mut self) {
-        while let Some(call) = self.settings.calls.get(self.record.calls.len()) {
-            let now = self.now();
-            match self.call(now, call) {
-                Ok(request) => {
-                    self.calling = Some((request, now));
-                    return;
-                }
-                Err(misuse) => {
-                    let not_advertised = matches!(misuse, Misuse::NotAdvertised { .. });
-                    let outcome = if not_advertised { "not-advertised" } else { "not-sent" };
-                    self.record.calls.push(CallRecord::without_answer(&call.name, outcome));
-                }
-            }
-        }
-        self.close();
-    }
-
-    fn call(&mut self, now: Time, call: &Call) -> Result<RequestId, Misuse> {
-        let none = raw::of(&json!({}));
-        let arguments = call.arguments.as_deref().unwrap_or(&none);
-        // The run's own bound, which the user set, ends it.
-        let request = Request::call_tool(&call.name, Some(arguments)).timeout(Duration::MAX);
-        self.session.request(now, request)
-    }
-
-    fn finished(&mut self, request: RequestId, outcome: mcp_proto::Outcome) {
-        let Some((_, since)) = self.calling.take_if(|(calling, _)| *calling == request) else { return };
-        let Some(call) = self.settings.calls.get(self.record.calls.len()) else { return };
-        let now = self.now();
-        // Only the end of the run's time cancels a call.
-        let late = matches!(outcome, mcp_proto::Outcome::Cancelled);
-        let outcome = if late { mcp_proto::Outcome::TimedOut } else { outcome };
-        let took = Some(now.since(since));
-        self.record.calls.push(CallRecord { took, ..CallRecord::ended(&call.name, outcome) });
-        if self.closing.is_none() && self.session.is_ready() {
-            self.next_call();
-        }
-    }
-
-    fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         let now = self.now();
         self.closing.get_or_insert_with(Instant::now);
         // One that is closed needs no closing.
@@ -344,7 +272,7 @@ impl Run<'_> {
         if self.closing.is_some() {
             return;
         }
-        let waiting = waiting(&self.trace, self.server.as_ref(), false);
+        let waiting = waiting(&self.trace, self.server.as_ref(), false, self.watched.is_some());
         let now = self.now();
         let message = format!("not done within {:?}: waited for {waiting}", self.settings.timeout);
         self.record.failure.get_or_insert(FailureReport { kind: "timeout".into(), message });
@@ -360,10 +288,12 @@ impl Run<'_> {
     }
 }
 
-fn waiting(trace: &Trace, server: Option<&Server>, closing: bool) -> String {
+fn waiting(trace: &Trace, server: Option<&Server>, closing: bool, watched: bool) -> String {
     match server {
         Some(_) if closing => "the process to end".into(),
         None => "the process to start".into(),
-        Some(_) => trace.waiting().unwrap_or_else(|| "the server".into()),
+        Some(_) => {
+            trace.waiting().unwrap_or_else(|| if watched { "the end of the watch" } else { "the server" }.into())
+        }
     }
 }

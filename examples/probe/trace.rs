@@ -89,7 +89,10 @@ impl Trace {
         let (kind, text) = match (message.id(), what) {
             (Some(id), Some(what)) => {
                 let text = format!("{what} (id {id})");
-                self.waiting.insert(id, what);
+                // The answer to this one is the end of what it asks for.
+                if message.method() != Some("subscriptions/listen") {
+                    self.waiting.insert(id, what);
+                }
                 (Kind::Request, text)
             }
             (None, Some(what)) => {

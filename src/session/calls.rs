@@ -152,7 +152,7 @@ impl Session {
         let json = Json::from(result);
         let wanted = json.member("inputRequests").filter(|wanted| wanted.is_object());
         let state = json.member("requestState").filter(|state| !state.is_null());
-        let (mut known, mut inputs, mut refused) = (Vec::new(), Vec::new(), None);
+        let (mut known, mut inputs, mut refused, mut declined) = (Vec::new(), Vec::new(), None, false);
         let limit = self.options.limits.asks;
         wanted.unwrap_or(Json::EMPTY_ARRAY).members(|key, wanted| {
             if known.len().saturating_add(inputs.len()) >= limit || refused.is_some() {
@@ -173,11 +173,16 @@ impl Session {
                         params: params.map(ToOwned::to_owned),
                     });
                 }
+                // What a client may have and this one has not is declined by itself.
+                Consideration::Refuse(_) if method::is_input(&method) => declined = true,
                 Consideration::Refuse(error) => refused = Some(error),
             }
         });
         if let Some(error) = refused {
             return Answer::Invalid(format!("the server wants input that it cannot have: {}", error.message).into());
+        }
+        if declined {
+            return Answer::Complete(Outcome::InputRequired(result.to_owned()));
         }
         if known.is_empty() && inputs.is_empty() && state.is_none() {
             return Answer::Invalid("the server wants input, and does not say which".into());

@@ -198,7 +198,7 @@ pub enum Outcome {
     Result(Box<RawValue>),
     /// The server's error.
     Error(ErrorObject),
-    /// The server needs input before it can go on, and got none. The result is the server's, byte for byte.
+    /// The server needs input before it can go on, and got none, or wants what the client did not offer. The result is the server's, byte for byte.
     InputRequired(Box<RawValue>),
     /// The server's answer makes no sense.
     Invalid(Box<str>),

@@ -53,16 +53,13 @@ impl Request {
 
     /// `prompts/get` of the prompt of this name, with these arguments by their names.
     pub fn get_prompt<'a>(name: &str, arguments: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let mut arguments = arguments.into_iter().peekable();
         let params = object(|params| {
-            params.string("name", name);
-            if arguments.peek().is_some() {
-                params.object("arguments", |object| {
-                    for (name, value) in arguments {
-                        object.string(name, value);
-                    }
-                });
-            }
+            // Some servers miss an object that is not there, though there is nothing to say in it.
+            params.string("name", name).object("arguments", |object| {
+                for (name, value) in arguments {
+                    object.string(name, value);
+                }
+            });
         });
         Self { params, ..Self::new(method::PROMPTS_GET) }
     }

@@ -428,7 +428,7 @@ impl HttpSession {
         let Some(former) = self.former.take() else { return false };
         let detail = "a new `initialize` was refused for the session before, which was ended first then";
         self.session.transport_quirk(QuirkKind::AlreadyInitialized, Some(method::INITIALIZE), detail);
-        self.delete(Some(former), Some(message.clone()));
+        self.delete(&former, Some(message.clone()));
         true
     }
 

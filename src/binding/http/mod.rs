@@ -270,9 +270,9 @@ impl HttpSession {
 
     fn shut(&mut self, how: Shut) {
         self.drop_all();
-        if how == Shut::CloseInput && self.session.is_closing() && self.session_id.is_some() {
-            self.delete(self.session_id.clone(), None);
-            return;
+        if let Some(session) = self.session_id.clone().filter(|_| how == Shut::CloseInput && self.session.is_closing())
+        {
+            return self.delete(&session, None);
         }
         for id in core::mem::take(&mut self.exchanges).into_keys() {
             self.out.push_back(HttpAction::Drop(ExchangeId(id)));
@@ -348,8 +348,8 @@ impl HttpSession {
         self.get(Purpose::Resume { id, last_id });
     }
 
-    fn delete(&mut self, session: Option<HeaderValue>, then: Option<Outgoing>) {
-        let common = Common { session: session.as_ref(), ..self.common() };
+    fn delete(&mut self, session: &HeaderValue, then: Option<Outgoing>) {
+        let common = Common { session: Some(session), ..self.common() };
         let request = request::delete(&self.url, common);
         self.start(Purpose::Delete { then }, self.url.clone(), 0, request);
     }

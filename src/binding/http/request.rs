@@ -118,9 +118,8 @@ fn text_of(value: Json<'_>) -> Option<Cow<'_, str>> {
 /// A value as a header can hold it (specification 2026-07-28, "Streamable HTTP", Value Encoding).
 fn encode(value: &str) -> HeaderValue {
     let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-        && !value.starts_with(' ')
-        && !value.ends_with(' ')
-        && !(value.starts_with("=?base64?") && value.ends_with("?="));
+        && value.trim_matches(' ').len() == value.len()
+        && (!value.starts_with("=?base64?") || !value.ends_with("?="));
     let encoded = || {
         let mut encoded = String::from("=?base64?");
         STANDARD.encode_string(value, &mut encoded);

@@ -1,0 +1,44 @@
+//! What the user has to say to a server's questions, given beforehand.
+
+use serde_json::value::RawValue;
+
+use crate::raw::{self, Members};
+
+const ELICITATION: &str = "elicitation/create";
+const SAMPLING: &str = "sampling/createMessage";
+
+/// Results by the key of an input request, or by a method.
+#[derive(Default)]
+pub(crate) struct Answers(Vec<(String, Box<RawValue>)>);
+
+impl Answers {
+    /// Takes `KEY=JSON`.
+    pub(crate) fn add(&mut self, text: &str) -> Result<(), String> {
+        let (key, json) = text.split_once('=').ok_or_else(|| format!("--answer is KEY=JSON, not {text:?}"))?;
+        if self.get(key).is_some() {
+            return Err(format!("--answer came twice for {key}"));
+        }
+        let answer = raw::object(json).map_err(|wrong| format!("--answer {key}: the JSON {wrong}"))?;
+        self.0.push((key.into(), answer));
+        Ok(())
+    }
+
+    fn get(&self, key: &str) -> Option<&RawValue> {
+        self.0.iter().find(|(own, _)| own == key).map(|(_, answer)| &**answer)
+    }
+
+    /// Whether there is one for sampling: one for its method, or one that has what its results must have, and only
+    /// they.
+    pub(crate) fn offer_sampling(&self) -> bool {
+        self.0
+            .iter()
+            .any(|(key, answer)| key == SAMPLING || key != ELICITATION && Members::of(answer).get("model").is_some())
+    }
+
+    /// The answer to a question; none to one of sampling that the user did not think of.
+    pub(crate) fn to(&self, key: Option<&str>, method: &str) -> Option<Box<RawValue>> {
+        let given = key.and_then(|key| self.get(key)).or_else(|| self.get(method));
+        let decline = || (method == ELICITATION).then(|| raw::of(&serde_json::json!({"action": "decline"})));
+        given.map(ToOwned::to_owned).or_else(decline)
+    }
+}

@@ -1,0 +1,160 @@
+//! What the demo server does by itself while it is watched: things come and go, once it exits, and started again it
+//! is silent once.
+
+use std::{
+    collections::VecDeque,
+    io::{self, BufRead, StdoutLock, Write},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{Server, content};
+
+#[derive(Clone, Copy)]
+enum Act {
+    /// The butterfly is there from now on, or is not.
+    Butterfly(bool),
+    Rain,
+    /// Nothing is said or heard from now on.
+    Hush,
+    /// What came meanwhile is heard.
+    Speak,
+    /// The end, as soon as no call is running: one that is lost is lost by the client then.
+    Leave,
+}
+
+/// Seconds after the start. It leaves with the butterfly there, so that the next start makes a difference.
+const FIRST: [(u64, Act); 5] =
+    [(2, Act::Butterfly(true)), (3, Act::Rain), (4, Act::Butterfly(false)), (6, Act::Butterfly(true)), (7, Act::Leave)];
+/// The silence outlasts a wait of five seconds and one of three for an answer, and ends before a second such wait.
+const LATER: [(u64, Act); 8] = [
+    (2, Act::Butterfly(true)),
+    (3, Act::Rain),
+    (4, Act::Butterfly(false)),
+    (5, Act::Hush),
+    (14, Act::Speak),
+    (15, Act::Butterfly(true)),
+    (17, Act::Butterfly(false)),
+    (19, Act::Butterfly(true)),
+];
+/// Lines that wait to be heard; then the client waits.
+const QUEUE: usize = 64;
+
+/// Serves standard input until it ends; while it is watched, and is the first one that was started, not as long.
+pub(crate) fn serve(watched: Option<u32>) -> io::Result<()> {
+    let mut server = Server::default();
+    let mut life = Life::new(watched)?;
+    let mut silence: Option<Silence> = None;
+    loop {
+        match life.next()? {
+            Next::Line(line) => match &mut silence {
+                Some(silence) => silence.unheard.push(line),
+                None => server.hear(&line)?,
+            },
+            Next::Act(Act::Butterfly(there)) => {
+                announce(if there { "the butterfly comes" } else { "the butterfly goes" });
+                server.guests.butterfly = there;
+                server.tools_changed()?;
+            }
+            Next::Act(Act::Rain) => {
+                announce("it rains");
+                server.showers = server.showers.saturating_add(1);
+                server.resource_updated(content::RAIN)?;
+            }
+            Next::Act(Act::Hush) => {
+                announce("silence");
+                silence = Some(Silence { unheard: Vec::new(), _output: io::stdout().lock() });
+            }
+            Next::Act(Act::Speak) => {
+                announce("it speaks again");
+                let unheard = silence.take().map(|silence| silence.unheard).unwrap_or_default();
+                unheard.iter().try_for_each(|line| server.hear(line))?;
+            }
+            Next::Act(leave @ Act::Leave) if server.is_busy() => life.postpone(leave),
+            Next::Act(Act::Leave) => {
+                announce("the gate closes");
+                return Ok(());
+            }
+            // Dropping the server ends the sleepers: their callers have gone.
+            Next::End => return Ok(()),
+        }
+    }
+}
+
+struct Silence {
+    unheard: Vec<Vec<u8>>,
+    /// No sleeper speaks either.
+    _output: StdoutLock<'static>,
+}
+
+/// What comes next.
+enum Next {
+    Line(Vec<u8>),
+    Act(Act),
+    /// The client has gone.
+    End,
+}
+
+struct Life {
+    lines: Receiver<io::Result<Vec<u8>>>,
+    plan: VecDeque<(Instant, Act)>,
+}
+
+impl Life {
+    /// The life of the process that is started as this one under a watch, counted from 1; otherwise one in which
+    /// nothing happens.
+    fn new(watched: Option<u32>) -> io::Result<Self> {
+        let plan: &[_] = match watched {
+            None => &[],
+            Some(1) => &FIRST,
+            Some(_) => &LATER,
+        };
+        let start = Instant::now();
+        let at = |seconds| start.checked_add(Duration::from_secs(seconds));
+        let plan = plan.iter().filter_map(|(seconds, act)| Some((at(*seconds)?, *act))).collect();
+        let (sender, lines) = mpsc::sync_channel(QUEUE);
+        thread::Builder::new().spawn(move || {
+            let mut input = io::stdin().lock();
+            loop {
+                let mut line = Vec::new();
+                let (piece, last) = match input.read_until(b'\n', &mut line) {
+                    Ok(0) => return,
+                    Ok(_) => (Ok(line), false),
+                    Err(error) => (Err(error), true),
+                };
+                if sender.send(piece).is_err() || last {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { lines, plan })
+    }
+
+    fn next(&mut self) -> io::Result<Next> {
+        let Some((at, act)) = self.plan.front().copied() else {
+            return self.lines.recv().map_or(Ok(Next::End), |line| line.map(Next::Line));
+        };
+        match self.lines.recv_timeout(at.saturating_duration_since(Instant::now())) {
+            Ok(line) => line.map(Next::Line),
+            Err(RecvTimeoutError::Disconnected) => Ok(Next::End),
+            Err(RecvTimeoutError::Timeout) => {
+                self.plan.pop_front();
+                Ok(Next::Act(act))
+            }
+        }
+    }
+
+    /// Not yet.
+    fn postpone(&mut self, act: Act) {
+        if let Some(at) = Instant::now().checked_add(Duration::from_millis(50)) {
+            self.plan.push_front((at, act));
+        }
+    }
+}
+
+/// Says on standard error what happened, for whoever compares it with what the client noticed.
+fn announce(what: &str) {
+    // In one piece, since probe writes there, too.
+    let _ = io::stderr().write_all(format!("demo: {what}\n").as_bytes());
+}

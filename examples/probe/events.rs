@@ -1,0 +1,210 @@
+//! What the session tells: noted for the report, answered where it is a question, and what is asked next.
+
+use std::time::{Duration, Instant};
+
+use mcp_proto::catalog::Difference;
+use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::{AskId, Cause, Event, Failure, Family, InputRequest, Misuse, Next, RequestId};
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::raw;
+use crate::record::{CallRecord, FailureReport};
+use crate::run::Run;
+use crate::text::{cut, one_line};
+
+/// Characters of an event that standard error shows.
+const SHOWN: usize = 300;
+
+#[derive(Serialize)]
+struct AskedDetail<'a> {
+    key: Option<&'a str>,
+    method: &'a str,
+    params: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+struct LogDetail<'a> {
+    level: &'a str,
+    logger: Option<&'a str>,
+    data: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct NotificationDetail<'a> {
+    method: &'a str,
+    params: Option<&'a RawValue>,
+}
+
+impl Run<'_> {
+    pub(crate) fn event(&mut self, event: Event) {
+        match event {
+            Event::Ready => self.ready(),
+            Event::CatalogChanged { family, difference } => self.changed(family, &difference),
+            Event::Finished { request, outcome } => self.finished(request, outcome),
+            Event::Asked { ask, method, params } => self.asked(ask, &method, params.as_deref()),
+            Event::InputRequired { request, inputs } => self.input_required(request, &inputs),
+            Event::Progress { params, .. } => self.tell("progress", &params),
+            Event::Subscription { uri, outcome: Ok(()) } => self.tell("subscribed", &json!({"uri": uri})),
+            Event::Subscription { uri, outcome: Err(why) } => {
+                self.tell("subscribe-refused", &json!({"uri": uri, "reason": why}));
+            }
+            Event::ResourceUpdated { uri, .. } => self.tell("resource-updated", &json!({"uri": uri})),
+            Event::Log { level, logger, data, .. } => {
+                self.tell("log", &LogDetail { level: level.as_str(), logger: logger.as_deref(), data: &data });
+            }
+            Event::Notification { method, params } => {
+                self.tell("notification", &NotificationDetail { method: &method, params: params.as_deref() });
+            }
+            Event::Down { failure, next } => self.down(&failure, next),
+            Event::Closed { cause } => {
+                if let Cause::Failed(failure) = &cause {
+                    self.record.failure.get_or_insert_with(|| failure.into());
+                }
+                self.tell("closed", &self.record.failure.clone());
+            }
+            Event::AskEnded { .. } | Event::Quirk(_) | _ => {}
+        }
+    }
+
+    /// Notes an event; of a session that is watched, whoever watches hears at once.
+    pub(crate) fn tell(&mut self, kind: &'static str, detail: &impl Serialize) {
+        let (now, detail) = (self.now(), raw::of(detail));
+        if self.settings.watch.is_some() {
+            let at = Duration::from_millis(now.as_millis()).as_secs_f64();
+            let detail = if detail.get() == "null" { String::new() } else { cut(&one_line(detail.get()), SHOWN) };
+            crate::complain(&format!("{}\n", format!("probe: {at:.3} s  {kind}  {detail}").trim_end()));
+        }
+        self.record.event(now, kind, detail);
+    }
+
+    fn ready(&mut self) {
+        let now = self.now();
+        let first = !std::mem::replace(&mut self.record.ready, true);
+        self.record.failure = None;
+        self.record.discovered.get_or_insert(now);
+        self.tell(if first { "ready" } else { "reconnected" }, &());
+        self.trace.note(if first { "ready" } else { "ready again" });
+        if first && self.settings.watch.is_some() {
+            let uris: Vec<Box<str>> = self.session.catalog().resources().map(|resource| resource.uri.into()).collect();
+            self.subscribe(&uris);
+        }
+        if self.calling.is_none() {
+            self.go_on();
+        }
+    }
+
+    fn changed(&mut self, family: Family, difference: &Difference) {
+        let kind = match family {
+            Family::Tools => "tools-changed",
+            Family::Prompts => "prompts-changed",
+            Family::Resources => "resources-changed",
+            Family::ResourceTemplates => "resource-templates-changed",
+        };
+        let (added, removed, changed) = (&difference.added, &difference.removed, &difference.changed);
+        self.tell(kind, &json!({"added": added, "removed": removed, "changed": changed}));
+        if family == Family::Resources && self.settings.watch.is_some() {
+            let now = self.now();
+            for uri in removed {
+                // One that was never subscribed to needs no end.
+                let _ = self.session.unsubscribe(now, uri);
+            }
+            self.subscribe(added);
+        }
+    }
+
+    /// Asks to be told of these resources, where the server lets it.
+    fn subscribe(&mut self, uris: &[Box<str>]) {
+        let now = self.now();
+        // The first that is refused here tells of the others, too: of the server, or of how many there may be.
+        let _ = uris.iter().try_for_each(|uri| self.session.subscribe(now, uri));
+    }
+
+    fn asked(&mut self, ask: AskId, method: &str, params: Option<&RawValue>) {
+        self.tell("asked", &AskedDetail { key: None, method, params });
+        let answer = self.settings.answers.to(None, method);
+        let answer = answer.as_deref().ok_or_else(|| ErrorObject::new(-1, "User rejected sampling request"));
+        let now = self.now();
+        // Where the question ended meanwhile, nobody waits for this.
+        let _ = self.session.answer(now, ask, answer);
+    }
+
+    /// A modern server's questions: an answer for each of its keys, or none at all.
+    fn input_required(&mut self, request: RequestId, inputs: &[InputRequest]) {
+        for InputRequest { key, method, params, .. } in inputs {
+            self.tell("asked", &AskedDetail { key: Some(key), method, params: params.as_deref() });
+        }
+        let answer = |input: &InputRequest| self.settings.answers.to(Some(&input.key), &input.method);
+        let answers: Option<Vec<_>> = inputs.iter().map(answer).collect();
+        let now = self.now();
+        // Where the call ended meanwhile, nobody waits for this.
+        let _ = match &answers {
+            Some(answers) => {
+                let keys = inputs.iter().map(|input| &*input.key);
+                self.session.provide(now, request, keys.zip(answers.iter().map(|answer| &**answer)))
+            }
+            None => self.session.decline(now, request),
+        };
+    }
+
+    fn down(&mut self, failure: &Failure, next: Next) {
+        self.anew = true;
+        let failure = FailureReport::from(failure);
+        self.tell("down", &failure);
+        // Until the connection is there again, this is how things stand.
+        self.record.failure = Some(failure);
+        match next {
+            Next::Parked { until } => {
+                self.tell("parked", &json!({"untilMs": until.as_millis()}));
+                // Nothing more is to come of it.
+                if self.ends_before(until) {
+                    self.close();
+                }
+            }
+            Next::Close => {
+                self.closing.get_or_insert_with(Instant::now);
+            }
+            Next::Reopen { .. } | _ => {}
+        }
+    }
+
+    /// Starts the next step that can be made; after the last one watches, or closes.
+    fn go_on(&mut self) {
+        while let Some(step) = self.settings.steps.get(self.record.calls.len()) {
+            if !self.session.is_ready() {
+                return;
+            }
+            let now = self.now();
+            match self.session.request(now, step.request()) {
+                Ok(request) => {
+                    self.calling = Some((request, now));
+                    return;
+                }
+                Err(misuse) => {
+                    let not_advertised = matches!(misuse, Misuse::NotAdvertised { .. });
+                    let outcome = if not_advertised { "not-advertised" } else { "not-sent" };
+                    self.record.calls.push(CallRecord::without_answer(step, outcome));
+                }
+            }
+        }
+        if self.settings.watch.is_some() {
+            self.watched.get_or_insert_with(Instant::now);
+        } else {
+            self.close();
+        }
+    }
+
+    fn finished(&mut self, request: RequestId, outcome: mcp_proto::Outcome) {
+        let Some((_, since)) = self.calling.take_if(|(calling, _)| *calling == request) else { return };
+        let Some(step) = self.settings.steps.get(self.record.calls.len()) else { return };
+        // Only the end of the run's time cancels a call.
+        let late = matches!(outcome, mcp_proto::Outcome::Cancelled);
+        let outcome = if late { mcp_proto::Outcome::TimedOut } else { outcome };
+        let took = Some(self.now().since(since));
+        self.record.calls.push(CallRecord { took, ..CallRecord::ended(step, outcome) });
+        if self.closing.is_none() {
+            self.go_on();
+        }
+    }
+}
