@@ -66,6 +66,7 @@ impl Session {
         for effect in row.effects {
             match effect {
                 Effect::Rest => {
+                    self.rest();
                     // An interval of nothing would be over for ever.
                     let interval = self.options.keepalive.unwrap_or_default().interval.max(SHORTEST);
                     let due = (self.liveness.heard + interval).max(self.now);

@@ -341,6 +341,17 @@ impl Requests {
         self.open.get(&id).and_then(|open| open.deadline).map_or(Duration::ZERO, |deadline| deadline.since(now))
     }
 
+    /// Gives the room back that a burst of requests took.
+    pub(super) fn release(&mut self) {
+        if self.open.is_empty() {
+            // An empty tree keeps its last node, an empty queue its room.
+            self.open = BTreeMap::new();
+            (self.deadlines, self.call_deadlines) = (BTreeSet::new(), BTreeSet::new());
+            (self.engine_queue, self.call_queue) = (VecDeque::new(), VecDeque::new());
+            (self.renamed, self.carried) = (BTreeMap::new(), BTreeSet::new());
+        }
+    }
+
     /// Whether nothing waits for the server.
     pub(super) fn is_idle(&self) -> bool {
         self.in_flight == 0

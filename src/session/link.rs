@@ -252,6 +252,7 @@ impl Session {
         self.start_keepalive();
         self.start_subscriptions();
         self.release_held();
+        self.rest();
     }
 
     /// Takes back what the embedder was to do with a transport that is gone.

@@ -27,6 +27,14 @@ impl Session {
         }
     }
 
+    /// Gives the room back that is not needed while nothing happens.
+    pub(super) fn rest(&mut self) {
+        self.requests.release();
+        self.out.shrink_to_fit();
+        self.held.shrink_to_fit();
+        self.quirks.shrink_to_fit();
+    }
+
     /// Takes a message back that the embedder did not take yet.
     pub(super) fn retract(&mut self, id: u64) {
         self.take_back(|action| matches!(action, Action::Send(message) if message.id == Some(id)));
