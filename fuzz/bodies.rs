@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use mcp_proto::jsonrpc::{self, Body, Decoded, ErrorObject, Message};
+use mcp_proto::jsonrpc::{self, Body, Decoded, ErrorObject, Message, Noise};
 use mcp_proto::protocol::Root;
 use mcp_proto::{
     Action, AskId, EraVerdict, Eras, Event, Family, Keepalive, LineSession, ListErrors, LogLevel, Misuse, OpenFailure,
@@ -26,9 +26,15 @@ const STANDSTILL: usize = 32;
 pub(crate) fn message(bytes: &[u8]) -> u64 {
     let mut print = DefaultHasher::new();
     for limits in [jsonrpc::Limits::default(), limits(Options::new("", "")).limits.message] {
-        match jsonrpc::decode(bytes, limits) {
-            Ok(Decoded::Batch(messages)) => assert!(messages.len() <= limits.batch + 1),
-            Ok(Decoded::Blank | Decoded::One(_)) | Err(_) => {}
+        let decoded = jsonrpc::decode(bytes, limits);
+        check_json(bytes, &decoded);
+        match decoded {
+            Ok(Decoded::Batch(messages)) => {
+                assert!(messages.len() <= limits.batch + 1);
+                messages.iter().flatten().for_each(check_payload);
+            }
+            Ok(Decoded::One(message)) => check_payload(&message),
+            Ok(Decoded::Blank) | Err(_) => {}
         }
     }
     for session in prepared() {
@@ -57,6 +63,34 @@ pub(crate) fn message(bytes: &[u8]) -> u64 {
     }
     assert_same(&whole, &pieces, "the chunks made a difference");
     print.finish()
+}
+
+/// What is taken for JSON is JSON to `serde_json`, too, and what is not is not.
+fn check_json(bytes: &[u8], decoded: &Result<Decoded<'_>, Noise>) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let text = text.trim_start_matches('\u{feff}').trim_matches([' ', '\t', '\r', '\n']);
+    let valid = serde_json::from_str::<&RawValue>(text).is_ok();
+    match decoded {
+        Ok(Decoded::One(_) | Decoded::Batch(_)) | Err(Noise::NotAMessage) => assert!(valid, "taken for JSON"),
+        Err(Noise::NotJson) if text.starts_with('{') => {
+            // A member's name has to be text.
+            assert!(serde_json::from_str::<BTreeMap<String, &RawValue>>(text).is_err(), "not taken for JSON");
+        }
+        Err(Noise::NotJson) => assert!(!valid, "not taken for JSON"),
+        Ok(Decoded::Blank) | Err(_) => {}
+    }
+}
+
+/// A payload is one JSON value, and nothing around it.
+fn check_payload(message: &Message<'_>) {
+    let payload = match &message.body {
+        Body::Request { params, .. } | Body::Notification { params, .. } => *params,
+        Body::Result { result, .. } => Some(*result),
+        Body::Error { error, .. } => error.data.as_deref(),
+    };
+    if let Some(payload) = payload {
+        assert_eq!(serde_json::from_str::<&RawValue>(payload.get()).unwrap().get(), payload.get());
+    }
 }
 
 fn session_time() -> Time {

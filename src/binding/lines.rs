@@ -76,13 +76,20 @@ impl LineDecoder {
     }
 }
 
-/// Where the first line feed is. Whole blocks are passed over in a way that compiles to vector instructions.
+/// Where the first line feed is. Whole blocks are passed over in a way that compiles to vector instructions, and whole
+/// words in the block that has it.
 fn line_feed(bytes: &[u8]) -> Option<usize> {
-    const BLOCK: usize = 64;
-    let has = |block: &[u8]| block.iter().fold(false, |found, byte| found | (*byte == b'\n'));
-    let blocks = bytes.chunks(BLOCK).take_while(|block| !has(block)).count();
-    let start = blocks.saturating_mul(BLOCK);
-    bytes.get(start..)?.iter().position(|byte| *byte == b'\n').map(|at| start.saturating_add(at))
+    let in_block = |block: &[u8; 64]| block.iter().fold(false, |found, byte| found | (*byte == b'\n'));
+    let in_word = |word: &[u8; 8]| {
+        let others = u64::from_le_bytes(*word) ^ u64::from_le_bytes([b'\n'; 8]);
+        others.wrapping_sub(u64::from_le_bytes([1; 8])) & !others & u64::from_le_bytes([1 << 7; 8]) != 0
+    };
+    let blocks = bytes.as_chunks().0.iter().take_while(|block| !in_block(block)).count();
+    let (_, rest) = bytes.split_at_checked(blocks.saturating_mul(64))?;
+    let words = rest.as_chunks().0.iter().take_while(|word| !in_word(word)).count();
+    let (_, rest) = rest.split_at_checked(words.saturating_mul(8))?;
+    let place = rest.iter().position(|byte| *byte == b'\n')?;
+    Some(bytes.len().saturating_sub(rest.len()).saturating_add(place))
 }
 
 /// A [`Session`] over a newline-delimited stream: stdio, a pipe, a socket.

@@ -235,3 +235,115 @@ fn describe(key: Option<&str>, flaw: &str) -> Box<str> {
 fn offset(whole: &str, part: &str) -> Option<usize> {
     (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize).filter(|at| *at <= whole.len())
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use proptest::prelude::*;
+    use proptest::test_runner::FileFailurePersistence;
+
+    use super::*;
+
+    /// An item of some key, in one of its spellings; without a key it is left out.
+    #[derive(Clone, Debug)]
+    struct Item {
+        key: Option<String>,
+        json: String,
+    }
+
+    fn item() -> impl Strategy<Value = Item> {
+        let keyed = (prop::sample::select(vec!["", "a", "b", "ab", "é", "zz"]), 0..3, any::<u8>());
+        let keyed = keyed.prop_map(|(key, spelling, n)| {
+            let written = match spelling {
+                0 => key.into(),
+                1 => key.chars().map(|char| format!("\\u{:04x}", u32::from(char))).collect(),
+                _ => key.replace('a', "\\u0061"),
+            };
+            Item { key: Some(key.into()), json: format!(r#"{{ "x":[{n}, "]"],"name" : "{written}"}}"#) }
+        });
+        let keyless = prop::sample::select(vec!["1", "{}", "[[]]", r#"{"name":1}"#]);
+        prop_oneof![5 => keyed, 1 => keyless.prop_map(|json| Item { key: None, json: json.into() })]
+    }
+
+    /// The list that should come of the pages, in the plainest way.
+    #[derive(Default)]
+    struct Model {
+        bytes: usize,
+        items: Vec<(String, String)>,
+    }
+
+    impl Model {
+        fn add(&mut self, page: &[Item], len: usize, bounds: Bounds) -> PageReport {
+            let mut report = PageReport::default();
+            self.bytes = self.bytes.saturating_add(len);
+            if self.bytes > bounds.bytes {
+                return PageReport { over: true, ..report };
+            }
+            report.over = page.len() > bounds.items;
+            let before = self.items.len();
+            for Item { key, json } in page.iter().take(bounds.items) {
+                let Some(key) = key else { continue };
+                if self.items.iter().any(|(known, _)| known == key) {
+                    report.duplicate.get_or_insert_with(|| key.as_str().into());
+                } else if self.items.len() < bounds.items {
+                    self.items.push((key.clone(), json.clone()));
+                } else {
+                    report.over = true;
+                    break;
+                }
+            }
+            report.invalid = page.iter().take(bounds.items).any(|item| item.key.is_none()).then(Box::default);
+            report.added = self.items.len().saturating_sub(before);
+            report
+        }
+    }
+
+    fn config() -> ProptestConfig {
+        let path = Box::new(FileFailurePersistence::Direct("proptest-regressions/catalog.txt"));
+        ProptestConfig { failure_persistence: Some(path), ..ProptestConfig::default() }
+    }
+
+    proptest! {
+        #![proptest_config(config())]
+
+        #[test]
+        fn pages_make_the_list_that_the_plainest_way_makes(
+            pages in prop::collection::vec(prop::collection::vec(item(), 0..6), 0..8),
+            items in prop_oneof![3 => Just(100_usize), 1 => 0..8_usize],
+            bytes in prop_oneof![3 => Just(1_usize << 20), 1 => 0..400_usize],
+        ) {
+            let bounds = Bounds { items, bytes };
+            let (mut builder, mut model) = (Builder::default(), Model::default());
+            for page in &pages {
+                let items: Vec<_> = page.iter().map(|item| &*item.json).collect();
+                let text = format!("[{}]", items.join(" ,"));
+                let within = format!(r#"{{"a" : {text},"b":1}}"#);
+                let mut report = None;
+                Json::trusted(&within).scan().each_member(|name, value| {
+                    if name == "a" {
+                        let items = Items::read(Family::Prompts, value, bounds).expect("an array");
+                        assert_eq!(items.text, text);
+                        report = Some(builder.add(items, bounds));
+                    } else {
+                        assert_eq!(value.value().map(Json::text), Some("1"));
+                    }
+                });
+                let (read, expected) = (report.expect("a page"), model.add(page, text.len(), bounds));
+                prop_assert_eq!(
+                    (read.added, read.duplicate, read.invalid.is_some(), read.over),
+                    (expected.added, expected.duplicate, expected.invalid.is_some(), expected.over)
+                );
+            }
+            let list = builder.finish();
+            let found: Vec<_> = list.iter().map(|(key, json)| (key.into(), json.into())).collect();
+            prop_assert_eq!(&found, &model.items);
+            for (key, json) in &model.items {
+                prop_assert_eq!(list.find(key), Some((&**key, &**json)));
+            }
+            prop_assert_eq!(list.find("none"), None);
+            let mut sorted: Vec<_> = model.items.iter().map(|(key, _)| &**key).collect();
+            sorted.sort_unstable();
+            prop_assert_eq!(list.sorted().map(|(key, _)| key).collect::<Vec<_>>(), sorted);
+        }
+    }
+}

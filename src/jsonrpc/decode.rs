@@ -1,4 +1,6 @@
 use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
@@ -145,17 +147,22 @@ pub fn decode(bytes: &[u8], limits: Limits) -> Result<Decoded<'_>, Noise> {
     if bytes.len() > limits.bytes.saturating_add(Limits::SLACK) {
         return too_long(bytes.len());
     }
-    let text = core::str::from_utf8(bytes).map_err(|_| Noise::NotUtf8)?;
-    let text = text.trim_start_matches('\u{feff}').trim_matches([' ', '\t', '\r', '\n']);
+    let mut text = core::str::from_utf8(bytes).map_err(|_| Noise::NotUtf8)?;
+    while let Some(rest) = text.strip_prefix('\u{feff}') {
+        text = rest;
+    }
     if text.len() > limits.bytes {
-        return too_long(text.len());
+        text = text.trim_matches([' ', '\t', '\r', '\n']);
+        if text.len() > limits.bytes {
+            return too_long(text.len());
+        }
     }
     let fault = |fault| match fault {
         // What is no JSON may nest too deep further on, and that is told first.
         Fault::NotJson if !too_deep(text, limits.depth) => Noise::NotJson,
         Fault::NotJson | Fault::TooDeep => Noise::TooDeep { limit: limits.depth },
     };
-    match text.as_bytes().first() {
+    match validate::skip_white(text.as_bytes()).first() {
         None => Ok(Decoded::Blank),
         Some(b'{') => {
             let mut envelope = Envelope::default();
@@ -176,7 +183,7 @@ fn batch(array: Json<'_>, limit: usize) -> Result<Vec<Result<Message<'_>, Noise>
     let mut messages = Vec::with_capacity(elements.kept.len());
     messages.extend(elements.kept.into_iter().map(|element| {
         let (mut envelope, mut readable) = (Envelope::default(), element.is_object());
-        element.raw_members(|name, value| readable &= envelope.take(name, value).is_some());
+        element.raw_members(|name, value| readable &= envelope.take(name.text().as_bytes(), value).is_some());
         if readable { envelope.message() } else { Err(Noise::NotAMessage) }
     }));
     if elements.more {
@@ -197,19 +204,28 @@ struct Envelope<'a> {
 
 impl<'a> Envelope<'a> {
     /// Takes a member; nothing where its name is no text.
-    fn take(&mut self, name: Json<'a>, value: Json<'a>) -> Option<()> {
-        let name = name.as_string()?;
-        let slot = match &*name {
-            "jsonrpc" => &mut self.jsonrpc,
-            "id" => &mut self.id,
-            "method" => &mut self.method,
-            "params" => &mut self.params,
-            "result" => &mut self.result,
-            "error" => &mut self.error,
-            _ => return Some(()),
-        };
-        *slot = Some(value);
+    fn take(&mut self, name: &[u8], value: Json<'a>) -> Option<()> {
+        if let Some(slot) = self.slot(name) {
+            *slot = Some(value);
+        } else if name.contains(&b'\\') {
+            let plain: String = serde_json::from_slice(name).ok()?;
+            if let Some(slot) = self.slot(format!("\"{plain}\"").as_bytes()) {
+                *slot = Some(value);
+            }
+        }
         Some(())
+    }
+
+    fn slot(&mut self, name: &[u8]) -> Option<&mut Option<Json<'a>>> {
+        Some(match name {
+            br#""jsonrpc""# => &mut self.jsonrpc,
+            br#""id""# => &mut self.id,
+            br#""method""# => &mut self.method,
+            br#""params""# => &mut self.params,
+            br#""result""# => &mut self.result,
+            br#""error""# => &mut self.error,
+            _ => return None,
+        })
     }
 
     fn message(self) -> Result<Message<'a>, Noise> {

@@ -1,6 +1,7 @@
 use alloc::vec::Vec;
 use core::fmt::Write;
 
+use super::plain::after_plain;
 use super::{ErrorObject, PeerId};
 
 /// Writes one JSON object, member by member, in the order of the calls.
@@ -113,7 +114,7 @@ pub fn error(out: &mut Vec<u8>, id: &PeerId, error: &ErrorObject) {
 
 fn envelope(out: &mut Vec<u8>, members: impl FnOnce(&mut Object<'_>)) {
     let mut object = Object::begin(out);
-    object.string("jsonrpc", "2.0");
+    object.member(r#""jsonrpc""#, r#""2.0""#);
     members(&mut object);
     object.end();
 }
@@ -126,27 +127,22 @@ fn integer(out: &mut Vec<u8>, value: i128) {
 /// Writes a JSON string (RFC 8259, section 7).
 pub fn string(out: &mut Vec<u8>, value: &str) {
     out.push(b'"');
-    let mut rest = value;
-    while let Some(at) = rest.find(|c: char| matches!(c, '"' | '\\' | '\0'..='\x1f')) {
-        let (plain, tail) = rest.split_at(at);
-        out.extend_from_slice(plain.as_bytes());
-        let mut chars = tail.chars();
-        match chars.next() {
-            Some(c @ ('"' | '\\')) => {
-                out.push(b'\\');
-                out.push(c as u8);
+    let mut rest = value.as_bytes();
+    while let Some((byte, after)) = after_plain(rest) {
+        let (plain, _) = rest.split_at(rest.len().wrapping_sub(after.len()).wrapping_sub(1));
+        out.extend_from_slice(plain);
+        match byte {
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            ..b' ' => {
+                let _ = write!(Text(out), "\\u{byte:04x}");
             }
-            Some('\n') => out.extend_from_slice(b"\\n"),
-            Some('\r') => out.extend_from_slice(b"\\r"),
-            Some('\t') => out.extend_from_slice(b"\\t"),
-            Some(c) => {
-                let _ = write!(Text(out), "\\u{:04x}", u32::from(c));
-            }
-            None => {}
+            _ => out.extend([b'\\', byte]),
         }
-        rest = chars.as_str();
+        rest = after;
     }
-    out.extend_from_slice(rest.as_bytes());
+    out.extend_from_slice(rest);
     out.push(b'"');
 }
 

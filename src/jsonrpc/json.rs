@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::Scan;
+use super::plain::has_backslash;
 
 /// A JSON value as it was written, known to be valid: it was parsed before, as part of a message.
 ///
@@ -47,7 +48,7 @@ impl<'a> Json<'a> {
     /// The string that this is, borrowed where it has no escapes.
     pub(crate) fn as_string(self) -> Option<Cow<'a, str>> {
         let inner = self.0.strip_prefix('"')?.strip_suffix('"')?;
-        if inner.as_bytes().contains(&b'\\') {
+        if has_backslash(inner.as_bytes()) {
             return serde_json::from_str::<String>(self.0).ok().map(Cow::Owned);
         }
         Some(Cow::Borrowed(inner))
@@ -76,15 +77,9 @@ impl<'a> Json<'a> {
         Scan::new(self.0)
     }
 
-    /// The member of this name, where this is an object that has it.
+    /// The member of this name, in which nothing has to be escaped, where this is an object that has it; the last one.
     pub(crate) fn member(self, name: &str) -> Option<Json<'a>> {
-        let mut found = None;
-        self.members(|member, value| {
-            if member == name {
-                found = Some(value);
-            }
-        });
-        found
+        self.scan().member(name)
     }
 
     /// The first `limit` elements; nothing where this is no array.
@@ -122,6 +117,20 @@ mod tests {
         assert_eq!(members(text), expected.map(|(name, value)| (name.to_owned(), value)));
         assert!(members("[1]").is_empty());
         assert!(members("{}").is_empty());
+    }
+
+    #[test]
+    fn of_members_of_one_name_the_last_is_found_however_the_name_is_written() {
+        let text = r#"{"a":1, "ab":2,"\u0061":[3,"a"],"b" : "x" ,"a\ud800":4,"c":{"a":5},"\"":null}"#;
+        let member = |name| Json::trusted(text).member(name).map(Json::text);
+        for (name, value) in [("a", "[3,\"a\"]"), ("ab", "2"), ("b", "\"x\""), ("c", r#"{"a":5}"#)] {
+            assert_eq!(member(name), Some(value), "{name}");
+        }
+        for name in ["", "aa", "d", "a\u{fffd}"] {
+            assert_eq!(member(name), None, "{name}");
+        }
+        assert_eq!(Json::trusted(r#"["a",1]"#).member("a").map(Json::text), None);
+        assert_eq!(Json::trusted("{}").member("a").map(Json::text), None);
     }
 
     #[test]

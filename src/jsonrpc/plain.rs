@@ -22,8 +22,10 @@ pub(super) fn after_string<'a>(
 #[inline(always)]
 pub(super) fn after_plain(mut bytes: &[u8]) -> Option<(u8, &[u8])> {
     while let Some((word, rest)) = bytes.split_first_chunk() {
-        if let Some(hit) = first_hit(*word) {
-            return bytes.get(hit..)?.split_first().map(|(byte, rest)| (*byte, rest));
+        let hits = hits(*word);
+        if hits != 0 {
+            let before = hits.trailing_zeros() as usize / 8;
+            return bytes.get(before..)?.split_first().map(|(byte, rest)| (*byte, rest));
         }
         bytes = rest;
     }
@@ -41,17 +43,30 @@ fn after_plain_in_less(mut bytes: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// The first byte of eight that is a quote, a backslash or a control character.
+/// Whether there is a backslash.
+pub(super) fn has_backslash(bytes: &[u8]) -> bool {
+    let in_word = |word: &[u8; 8]| {
+        let others = u64::from_le_bytes(*word) ^ every(b'\\');
+        others.wrapping_sub(every(1)) & !others & every(1 << 7) != 0
+    };
+    match bytes.last_chunk() {
+        // The last word may overlap the one before it.
+        Some(last) => bytes.as_chunks().0.iter().any(in_word) || in_word(last),
+        None => bytes.contains(&b'\\'),
+    }
+}
+
+/// Sets the highest bit of each byte that is a quote, a backslash or a control character, and maybe of some after the
+/// first of them.
 #[inline(always)]
-const fn first_hit(word: [u8; 8]) -> Option<usize> {
+const fn hits(word: [u8; 8]) -> u64 {
     let word = u64::from_le_bytes(word);
     // To swap the quote with the space puts it beside the control characters.
     let low = (word ^ every(b'"' ^ b' ')).wrapping_sub(every(b' ' + 1));
     let backslash = (word ^ every(b'\\')).wrapping_sub(every(1));
     // A byte that was less than what was subtracted has its highest bit set now, unless it had it before, and so may
-    // those above it, for what they lent it: the lowest is one for sure.
-    let hits = (low | backslash) & !word & every(1 << 7);
-    if hits == 0 { None } else { Some(hits.trailing_zeros() as usize / 8) }
+    // those above it, for what they lent it.
+    (low | backslash) & !word & every(1 << 7)
 }
 
 const fn every(byte: u8) -> u64 {
@@ -74,6 +89,21 @@ mod tests {
                         let expected = special.then(|| (byte, &bytes[place + 1..]));
                         assert_eq!(after_plain(&bytes), expected, "{bytes:x?}");
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn backslashes_are_found_wherever_they_stand() {
+        for len in 0..30 {
+            for around in [b'a', b'[', b']', b'\\' ^ 0x80, 0, 0xff] {
+                let mut bytes = alloc::vec![around; len];
+                assert!(!has_backslash(&bytes), "{bytes:x?}");
+                for place in 0..len {
+                    bytes[place] = b'\\';
+                    assert!(has_backslash(&bytes), "{bytes:x?}");
+                    bytes[place] = around;
                 }
             }
         }

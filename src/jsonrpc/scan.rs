@@ -1,3 +1,6 @@
+use alloc::borrow::Cow;
+use core::cmp::Ordering;
+
 use super::Json;
 use super::plain::after_string;
 
@@ -99,6 +102,33 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// The member of this name, in which nothing has to be escaped, of the next value; the last where there are more.
+    pub(super) fn member(&self, name: &str) -> Option<Json<'a>> {
+        let place = |rest: &[u8]| self.text.len().wrapping_sub(rest.len());
+        let mut bytes = skip_between(self.rest).strip_prefix(b"{")?;
+        let mut found = None;
+        while let [b'"', quoted @ ..] = skip_between(bytes) {
+            let after = after_quote(quoted);
+            let value = skip_between(after);
+            bytes = after_value(value);
+            let len = quoted.len().wrapping_sub(after.len()).wrapping_sub(1);
+            // A name that is written with escapes is longer than it is without them.
+            let same = match len.cmp(&name.len()) {
+                Ordering::Less => false,
+                Ordering::Equal => quoted.starts_with(name.as_bytes()),
+                Ordering::Greater => {
+                    let written = self.text.get(place(quoted).wrapping_sub(1)..place(after)).map(Json::trusted);
+                    matches!(written.and_then(Json::as_string), Some(Cow::Owned(written)) if written == name)
+                }
+            };
+            if same {
+                found = Some((value, bytes));
+            }
+        }
+        let (value, after) = found?;
+        self.text.get(place(value)..place(after)).map(Json::trusted)
+    }
+
     /// Takes the next value where it is an array. `each` is called before every element, which it takes from the
     /// scan, until it says that it has enough, which is told, too.
     pub(crate) fn each_element(&mut self, mut each: impl FnMut(&mut Self) -> bool) -> Option<(Json<'a>, bool)> {
@@ -124,10 +154,10 @@ const fn skip_between(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-#[inline]
+#[inline(always)]
 fn after_value(bytes: &[u8]) -> &[u8] {
     match bytes {
-        [b'"', rest @ ..] => after_known_string(rest, |rest| rest.get(1..)),
+        [b'"', rest @ ..] => after_quote(rest),
         [b'{' | b'[', rest @ ..] => after_nested(rest),
         _ => after_scalar(bytes),
     }
@@ -136,6 +166,11 @@ fn after_value(bytes: &[u8]) -> &[u8] {
 #[inline(always)]
 fn after_known_string<'a>(bytes: &'a [u8], escape: impl FnMut(&'a [u8]) -> Option<&'a [u8]>) -> &'a [u8] {
     after_string(bytes, escape).unwrap_or_default()
+}
+
+/// What follows a string, whose opening quote was taken already.
+fn after_quote(bytes: &[u8]) -> &[u8] {
+    after_known_string(bytes, |rest| rest.get(1..))
 }
 
 /// What follows an object or an array, whose opening bracket was taken already.
@@ -155,6 +190,9 @@ fn after_nested(mut bytes: &[u8]) -> &[u8] {
 }
 
 const fn after_scalar(mut bytes: &[u8]) -> &[u8] {
+    while let [b'-'..=b'9', rest @ ..] = bytes {
+        bytes = rest;
+    }
     while let [byte, rest @ ..] = bytes
         && !matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n')
     {

@@ -17,32 +17,32 @@ pub(super) enum Fault {
 pub(super) fn object<'a>(
     text: &'a str,
     limit: usize,
-    mut each: impl FnMut(Json<'a>, Json<'a>) -> Option<()>,
+    mut each: impl FnMut(&'a [u8], Json<'a>) -> Option<()>,
 ) -> Result<(), Fault> {
     let limit = limit.checked_sub(1).ok_or(Fault::TooDeep)?;
     let place = |rest: &[u8]| text.len().wrapping_sub(rest.len());
-    let json = |start, end| text.get(start..end).map(Json::trusted).ok_or(Fault::NotJson);
     let (b'{', rest) = token(text.as_bytes()) else { return Err(Fault::NotJson) };
-    let (mut byte, mut rest) = token(rest);
-    if byte != b'}' {
-        loop {
-            let start = place(rest).wrapping_sub(1);
-            let after = after_name(byte, rest).ok_or(Fault::NotJson)?;
-            let name = json(start, place(after))?;
-            let value = skip_white(after_colon(after).ok_or(Fault::NotJson)?);
-            let after = after_value(value, limit)?;
-            each(name, json(place(value), place(after))?).ok_or(Fault::NotJson)?;
-            match token(after) {
-                (b',', after) => (byte, rest) = token(after),
-                (b'}', after) => {
-                    rest = after;
-                    break;
-                }
-                _ => return Err(Fault::NotJson),
-            }
+    let mut rest = skip_white(rest);
+    if let [b'}', after @ ..] = rest {
+        return at_end(after);
+    }
+    loop {
+        let [b'"', quoted @ ..] = rest else { return Err(Fault::NotJson) };
+        let after = after_string(quoted, after_escape).ok_or(Fault::NotJson)?;
+        let (name, _) = rest.split_at_checked(rest.len().wrapping_sub(after.len())).ok_or(Fault::NotJson)?;
+        let value = skip_white(after_colon(after).ok_or(Fault::NotJson)?);
+        let after = match value {
+            [b'"', quoted @ ..] => after_string(quoted, after_escape).ok_or(Fault::NotJson)?,
+            _ => after_value(value, limit)?,
+        };
+        let value = text.get(place(value)..place(after)).map(Json::trusted);
+        value.and_then(|value| each(name, value)).ok_or(Fault::NotJson)?;
+        match token(after) {
+            (b',', after) => rest = skip_white(after),
+            (b'}', after) => return at_end(after),
+            _ => return Err(Fault::NotJson),
         }
     }
-    at_end(rest)
 }
 
 /// Reads a value, at most `limit` levels deep, which nothing else follows.
@@ -55,7 +55,7 @@ fn at_end(rest: &[u8]) -> Result<(), Fault> {
 }
 
 #[inline(always)]
-const fn skip_white(mut bytes: &[u8]) -> &[u8] {
+pub(super) const fn skip_white(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t' | b'\n' | b'\r', rest @ ..] = bytes {
         bytes = rest;
     }
@@ -71,74 +71,37 @@ const fn token(bytes: &[u8]) -> (u8, &[u8]) {
     }
 }
 
-/// The brackets around a place: whether each is an object's.
-struct Levels {
-    limit: usize,
-    depth: usize,
-    /// The innermost, lowest bit first, up to the last multiple of 64.
-    objects: u64,
-    /// Those around them, 64 each.
-    outer: Vec<u64>,
+/// What follows the value that `bytes` begin with.
+fn after_value(bytes: &[u8], limit: usize) -> Result<&[u8], Fault> {
+    after_value_of::<false>(bytes, limit)
 }
 
-impl Levels {
-    const WORD: usize = 64;
-
-    #[inline]
-    fn open(&mut self, object: bool) -> Result<(), Fault> {
-        if self.depth >= self.limit {
-            return Err(Fault::TooDeep);
-        }
-        if self.depth.is_multiple_of(Self::WORD) && self.depth > 0 {
-            self.outer.push(self.objects);
-        }
-        self.depth = self.depth.wrapping_add(1);
-        self.objects = self.objects << 1 | u64::from(object);
-        Ok(())
-    }
-
-    #[inline]
-    fn close(&mut self) {
-        self.depth = self.depth.saturating_sub(1);
-        self.objects >>= 1;
-        if self.depth.is_multiple_of(Self::WORD)
-            && let Some(objects) = self.outer.pop()
-        {
-            self.objects = objects;
-        }
-    }
-
-    const fn in_object(&self) -> bool {
-        self.objects & 1 == 1
-    }
-}
-
-/// What follows the value that `rest` begins with.
-fn after_value(mut rest: &[u8], limit: usize) -> Result<&[u8], Fault> {
-    let mut levels = Levels { limit, depth: 0, objects: 0, outer: Vec::new() };
+/// As `after_value`; nearly every value nests less than 63 levels deep, and is gone through quicker if no more of them
+/// are kept.
+fn after_value_of<const DEEP: bool>(bytes: &[u8], limit: usize) -> Result<&[u8], Fault> {
+    let (mut rest, mut room) = (bytes, limit);
+    // The brackets around this place, the innermost lowest: whether each is an object's. Above them is a bit that marks
+    // the last of them, and 63 each of those around them are put aside.
+    let (mut levels, mut outer) = (1_u64, Vec::new());
     loop {
         let (first, after) = token(rest);
-        let scalar = match first {
+        let value = match first {
             b'"' => after_string(after, after_escape),
-            b'{' => {
-                levels.open(true)?;
-                match token(after) {
-                    (b'}', after) => {
-                        levels.close();
-                        Some(after)
+            b'{' | b'[' => {
+                room = room.checked_sub(1).ok_or(Fault::TooDeep)?;
+                if levels >> 63 == 1 {
+                    if !DEEP {
+                        return after_value_of::<true>(bytes, limit);
                     }
-                    (byte, after) => {
+                    outer.push(core::mem::replace(&mut levels, 1));
+                }
+                levels = levels << 1 | u64::from(first == b'{');
+                match (first, token(after)) {
+                    // Its end is seen below.
+                    (b'{', (b'}', _)) | (b'[', (b']', _)) => Some(after),
+                    (b'{', (byte, after)) => {
                         rest = after_name(byte, after).and_then(after_colon).ok_or(Fault::NotJson)?;
                         continue;
-                    }
-                }
-            }
-            b'[' => {
-                levels.open(false)?;
-                match token(after) {
-                    (b']', after) => {
-                        levels.close();
-                        Some(after)
                     }
                     _ => {
                         rest = after;
@@ -146,28 +109,35 @@ fn after_value(mut rest: &[u8], limit: usize) -> Result<&[u8], Fault> {
                     }
                 }
             }
-            b'-' => after_digit(after).and_then(after_number),
-            b'0'..=b'9' => after_number((first, after)),
+            b'-' => after_digit(after).and_then(|(first, rest)| after_number(first, rest)),
+            b'0'..=b'9' => after_number(first, after),
             b't' => after.strip_prefix(b"rue"),
             b'f' => after.strip_prefix(b"alse"),
             b'n' => after.strip_prefix(b"ull"),
             _ => None,
         };
-        rest = scalar.ok_or(Fault::NotJson)?;
+        rest = value.ok_or(Fault::NotJson)?;
         loop {
-            if levels.depth == 0 {
-                return Ok(rest);
+            if levels == 1 {
+                match outer.pop() {
+                    Some(around) => levels = around,
+                    None => return Ok(rest),
+                }
             }
+            let in_object = levels & 1 == 1;
             let (byte, after) = token(rest);
             rest = after;
-            match (byte, levels.in_object()) {
-                (b',', true) => {
+            match byte {
+                b',' if in_object => {
                     let (byte, after) = token(rest);
                     rest = after_name(byte, after).and_then(after_colon).ok_or(Fault::NotJson)?;
                     break;
                 }
-                (b',', false) => break,
-                (b'}', true) | (b']', false) => levels.close(),
+                b',' => break,
+                b'}' | b']' if in_object == (byte == b'}') => {
+                    levels >>= 1;
+                    room = room.wrapping_add(1);
+                }
                 _ => return Err(Fault::NotJson),
             }
         }
@@ -201,11 +171,14 @@ fn after_escape(rest: &[u8]) -> Option<&[u8]> {
 }
 
 /// What follows a number, which begins with this digit.
-fn after_number((first, mut rest): (u8, &[u8])) -> Option<&[u8]> {
+fn after_number(first: u8, mut rest: &[u8]) -> Option<&[u8]> {
     if first != b'0' {
         rest = skip_digits(rest);
     } else if after_digit(rest).is_some() {
         return None;
+    }
+    if !matches!(rest, [b'.' | b'e' | b'E', ..]) {
+        return Some(rest);
     }
     if let [b'.', fraction @ ..] = rest {
         rest = skip_digits(after_digit(fraction)?.1);
@@ -250,7 +223,97 @@ pub(super) fn too_deep(text: &str, limit: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use alloc::borrow::ToOwned;
+    use alloc::format;
+    use alloc::string::String;
+    use serde_json::value::RawValue;
+
     use super::*;
+
+    /// Calls `each` with every text of at most `len` of these pieces.
+    fn every_text(pieces: &[&str], len: usize, each: &mut impl FnMut(&str)) {
+        fn extend(text: &str, pieces: &[&str], len: usize, each: &mut impl FnMut(&str)) {
+            each(text);
+            let Some(len) = len.checked_sub(1) else { return };
+            for piece in pieces {
+                extend(&format!("{text}{piece}"), pieces, len, each);
+            }
+        }
+        extend("", pieces, len, each);
+    }
+
+    #[test]
+    fn every_short_text_is_judged_as_serde_json_does() {
+        let structure = &["{", "}", "[", "]", ",", ":", "\"", "\"a\":", "1", " ", "null"];
+        let number = &["-", "0", "1", "9", ".", "e", "E", "+", " ", ","];
+        let string = &["\"", "\\", "u", "n", "/", "0", "F", "g", "\n", "\u{7f}", "é"];
+        let words = &["t", "r", "u", "e", "f", "a", "l", "s", "n", "\0", "x"];
+        let (mut texts, mut valid) = (0_u32, 0_u32);
+        let mut compare = |text: &str| {
+            let expected = serde_json::from_str::<&RawValue>(text).is_ok();
+            assert_eq!(value(text, 128).is_ok(), expected, "{text:?}");
+            texts += 1;
+            valid += u32::from(expected);
+        };
+        every_text(structure, 5, &mut compare);
+        every_text(number, 5, &mut |text| compare(text));
+        every_text(string, 4, &mut |text| {
+            for before in ["", "\\u00a", "plain text, "] {
+                compare(&format!("\"{before}{text}\""));
+            }
+        });
+        every_text(words, 3, &mut |text| {
+            for before in ["", "t", "tr", "fa", "fal", "n", "nu", "-"] {
+                compare(&format!("[{before}{text}]"));
+            }
+        });
+        assert!(texts > 300_000 && valid > 10_000, "{valid} of {texts}");
+    }
+
+    #[test]
+    fn brackets_are_matched_and_counted_at_every_depth() {
+        let brackets = [("[", "]"), ("{\"a\":", "}"), (" { \"\\n\" : ", " } ")];
+        for depth in 1..200 {
+            let levels: Vec<_> = (0..depth).map(|level| brackets[level * 7 % 3]).collect();
+            let open: String = levels.iter().map(|(open, _)| *open).collect();
+            let close: Vec<&str> = levels.iter().rev().map(|(_, close)| *close).collect();
+            let text = format!("{open}0{}", close.concat());
+            assert!(serde_json::from_str::<&RawValue>(&text).is_ok());
+            assert_eq!(value(&text, depth), Ok(()), "{text}");
+            assert_eq!(value(&text, depth - 1), Err(Fault::TooDeep), "{text}");
+            for wrong in 0..depth {
+                let mut close = close.clone();
+                close[wrong] = if close[wrong] == "]" { "}" } else { "]" };
+                assert_eq!(
+                    value(&format!("{open}0{}", close.concat()), depth),
+                    Err(Fault::NotJson),
+                    "{open} {close:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn members_are_as_they_were_written() {
+        let text = " {\"a\" : [1, {}] ,\n\"\\u0062\":\"x\\\"\",\"a\":{\"c\":-0.5E+7}, \"\" :null } ";
+        let mut found = Vec::new();
+        let each = |name: &[u8], value: Json<'_>| {
+            found.push((String::from_utf8(name.to_vec()).unwrap(), value.text().to_owned()));
+            Some(())
+        };
+        object(text, 3, each).unwrap();
+        let expected =
+            [("\"a\"", "[1, {}]"), (r#""\u0062""#, r#""x\"""#), ("\"a\"", r#"{"c":-0.5E+7}"#), ("\"\"", "null")];
+        assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(object(text, 1, |_, _| Some(())), Err(Fault::TooDeep));
+        assert_eq!(object(text, 0, |_, _| Some(())), Err(Fault::TooDeep));
+        assert_eq!(object(text, 3, |name, _| (name != b"\"\"").then_some(())), Err(Fault::NotJson));
+        for text in
+            ["{} x", "{}}", "{,}", "{\"a\":1,}", "{\"a\" 1}", "{\"a\":}", "{1:1}", "{\"a\":1 \"b\":2}", "[]", ""]
+        {
+            assert_eq!(object(text, 3, |_, _| Some(())), Err(Fault::NotJson), "{text}");
+        }
+    }
 
     #[test]
     fn depth_counts_brackets_outside_strings() {

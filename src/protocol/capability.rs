@@ -20,6 +20,12 @@ pub enum Capability {
 }
 
 impl Capability {
+    const ALL: [Self; 5] = [Self::Tools, Self::Prompts, Self::Resources, Self::Logging, Self::Completions];
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+
     /// The capability's name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -47,23 +53,33 @@ impl Capability {
 
 /// What a server says that it can do: raw JSON, with typed questions.
 #[derive(Clone, Debug)]
-pub struct ServerCapabilities(Box<RawValue>);
+pub struct ServerCapabilities {
+    raw: Box<RawValue>,
+    /// The bits of those that are declared, which is asked for with every request.
+    declared: u8,
+}
 
 impl ServerCapabilities {
     /// The capabilities that a result holds, where they are an object.
     pub(crate) fn read(json: Json<'_>) -> Option<Self> {
-        json.is_object().then(|| Self(json.to_raw()))
+        let mut declared = 0;
+        json.members(|name, value| {
+            let named = Capability::ALL.into_iter().find(|capability| capability.as_str() == name);
+            let bit = named.map_or(0, Capability::bit);
+            declared = if declares(value) { declared | bit } else { declared & !bit };
+        });
+        json.is_object().then(|| Self { raw: json.to_raw(), declared })
     }
 
     /// The capabilities as the server wrote them.
     pub fn raw(&self) -> &RawValue {
-        &self.0
+        &self.raw
     }
 
     /// Whether the server declares the capability. `null` and `false` in the object's place declare nothing;
     /// any other value declares it, without options where it is no object.
     pub fn has(&self, capability: Capability) -> bool {
-        self.json().member(capability.as_str()).is_some_and(declares)
+        self.declared & capability.bit() != 0
     }
 
     /// Whether the server says that it tells of changes to the capability's lists.
@@ -93,7 +109,7 @@ impl ServerCapabilities {
     }
 
     fn json(&self) -> Json<'_> {
-        Json::from(&*self.0)
+        Json::from(&*self.raw)
     }
 }
 

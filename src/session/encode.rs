@@ -229,8 +229,8 @@ fn finish(
     version: Option<ProtocolVersion>,
 ) -> Outgoing {
     // Strings have no raw line breaks in JSON, so what there is stands between the embedder's tokens.
-    for byte in line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
-        *byte = b' ';
+    for byte in &mut line {
+        *byte = if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
     }
     line.push(b'\n');
     Outgoing { line, method, id, version }
