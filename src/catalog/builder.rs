@@ -312,7 +312,7 @@ mod tests {
             items in prop_oneof![3 => Just(100_usize), 1 => 0..8_usize],
             bytes in prop_oneof![3 => Just(1_usize << 20), 1 => 0..400_usize],
         ) {
-            let bounds = Bounds { items, bytes };
+            let bounds = Bounds { items, bytes, mirror: false };
             let (mut builder, mut model) = (Builder::default(), Model::default());
             for page in &pages {
                 let items: Vec<_> = page.iter().map(|item| &*item.json).collect();
