@@ -115,6 +115,11 @@ impl Session {
         }
     }
 
+    /// What came in an answer's place makes no sense.
+    pub(super) fn call_senseless(&mut self, id: u64, why: String) {
+        self.call_step_to(id, Input::Invalid, Some(Outcome::Invalid(why.into())));
+    }
+
     fn judge(&self, id: u64, result: &RawValue) -> Answer {
         if self.server.as_ref().is_none_or(|server| server.era() == crate::protocol::Era::Legacy) {
             return Answer::Complete(Outcome::Result(result.to_owned()));

@@ -113,10 +113,15 @@ impl Session {
             Purpose::Initialize if handshake => {
                 self.requests.remove(id);
                 self.handshake.words = Some(words.into());
-                let version = matches!(status, 400 | 404 | 405) && self.handshake.older().is_some();
-                let input = if version { HandshakeInput::VersionRefused } else { HandshakeInput::Refused };
+                let older = self.handshake.older().is_some();
+                let input = match status {
+                    200..300 => HandshakeInput::Malformed,
+                    400 | 404 | 405 if older => HandshakeInput::VersionRefused,
+                    _ => HandshakeInput::Refused,
+                };
                 self.handshake_step(input);
             }
+            Purpose::Call(_) if (200..300).contains(&status) => self.call_senseless(id, words),
             Purpose::Probe
             | Purpose::Initialize
             | Purpose::List(_)

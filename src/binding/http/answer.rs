@@ -22,6 +22,9 @@ use crate::session::{Outgoing, Transport};
 /// How much is kept of a refusal's body that need not be a message.
 const WORDS: usize = 64 << 10;
 
+/// How much of a body that makes no sense is quoted, in bytes.
+const EXCERPT: usize = 200;
+
 impl HttpSession {
     /// Takes the head of an answer.
     pub fn handle_head(&mut self, now: Time, exchange: ExchangeId, status: StatusCode, headers: &HeaderMap) {
@@ -162,6 +165,11 @@ impl HttpSession {
 
     /// Takes that an answer is whole.
     pub fn handle_end(&mut self, now: Time, exchange: ExchangeId) {
+        self.ended(now, exchange, true);
+    }
+
+    /// An answer ended; `whole` tells whether as the server meant it.
+    fn ended(&mut self, now: Time, exchange: ExchangeId, whole: bool) {
         self.session.handle_timeout(now);
         let Some(it) = self.exchanges.remove(&exchange.0) else { return };
         let Exchange { purpose, reply, .. } = it;
@@ -175,7 +183,7 @@ impl HttpSession {
                 self.accepted(exchange.0);
                 let Some(id) = message.id() else { return };
                 self.forget(exchange, Some(id));
-                self.answer_ended(now, id, &message, reply);
+                self.answer_ended(now, id, &message, reply, whole);
             }
             (Purpose::Resume { id, last_id }, Reply::Events(events)) => {
                 self.forget(exchange, Some(id));
@@ -195,6 +203,8 @@ impl HttpSession {
             (Purpose::Stream, _) => self.stream_step(stream::Input::Broke),
             (Purpose::Events { refused: Some(refused) }, _) => self.no_events(&refused),
             (Purpose::Events { refused: None }, Reply::Refusal(refusal)) => {
+                // It may have another transport by now.
+                self.mode = Mode::Streamable;
                 let why = format!("HTTP {}", refusal.status.as_u16());
                 self.session.handle_transport(now, Transport::Closed { why: &why });
             }
@@ -233,7 +243,7 @@ impl HttpSession {
             | Purpose::Stream
             | Purpose::Resume { .. }
             | Purpose::Events { .. }
-            | Purpose::Delete { .. } => self.handle_end(now, exchange),
+            | Purpose::Delete { .. } => self.ended(now, exchange, false),
         }
     }
 
@@ -256,8 +266,9 @@ impl HttpSession {
     }
 
     /// The whole answer to a request came.
-    fn answer_ended(&mut self, now: Time, id: u64, message: &Outgoing, reply: Reply) {
+    fn answer_ended(&mut self, now: Time, id: u64, message: &Outgoing, reply: Reply, whole: bool) {
         match reply {
+            Reply::Json(_) | Reply::Begun { .. } if !whole => self.lost(id, "the connection broke within the answer"),
             Reply::Json(body) => {
                 if let Some(error) = json_error(&body)
                     && self.is_expiry(message, &error.message, true)
@@ -270,13 +281,14 @@ impl HttpSession {
                     return;
                 }
                 self.session.handle_exchange(now, id, &body);
-                self.lost(id, "the answer is none to the request");
+                let excerpt = String::from_utf8_lossy(body.get(..body.len().min(EXCERPT)).unwrap_or(&body));
+                self.unanswered(id, &format!("the body is no answer to the request: {}", excerpt.trim()));
             }
             Reply::Events(events) => {
                 self.broke_off(id, Some(&events), Vec::new(), "the stream ended before the answer")
             }
             Reply::None => self.lost(id, "the connection closed before an answer"),
-            Reply::Begun { .. } => self.lost(id, "the answer is empty"),
+            Reply::Begun { .. } => self.unanswered(id, "the body is empty"),
             // Over the older transport answers come by its stream.
             Reply::Ignored | Reply::Refusal(_) => {}
         }
@@ -299,6 +311,12 @@ impl HttpSession {
     /// Tells the session that a request stays without an answer, where it does.
     fn lost(&mut self, id: u64, why: &str) {
         self.session.handle_transport(self.session.now(), Transport::Lost { id, sent: true, why });
+    }
+
+    /// Tells the session that a good status came without an answer, where one is missing.
+    fn unanswered(&mut self, id: u64, why: &str) {
+        let status = StatusCode::OK.as_u16();
+        self.session.handle_transport(self.session.now(), Transport::Refused { id, status, why });
     }
 
     fn redirected(&mut self, exchange: u64, it: Exchange, headers: &HeaderMap) {
@@ -386,7 +404,8 @@ impl HttpSession {
         }
         let why = if said.trim_start().starts_with('<') { "" } else { said.trim() };
         let older = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
-        if message.method() == Some(method::INITIALIZE) && older && matches!(self.mode, Mode::Streamable) {
+        let opening = message.method() == Some(method::INITIALIZE) && self.mode == Mode::Streamable;
+        if opening && older && !core::mem::replace(&mut self.tried_events, true) {
             return self.try_events(Refused { message, status: status.as_u16(), words: why.into() });
         }
         self.session.handle_transport(now, Transport::Refused { id, status: status.as_u16(), why });

@@ -95,7 +95,8 @@ impl Kind {
     pub(super) fn sniffed(beginning: &[u8]) -> Option<Self> {
         let marked = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
         let first = marked.iter().find(|byte| !byte.is_ascii_whitespace())?;
-        Some(if matches!(first, b'{' | b'[') { Self::Json } else { Self::Events })
+        // A page for people is no stream either.
+        Some(if matches!(first, b'{' | b'[' | b'<') { Self::Json } else { Self::Events })
     }
 }
 

@@ -122,6 +122,8 @@ pub struct HttpSession {
     stream_wait: Option<Time>,
     /// The stream stood in this session.
     stood: bool,
+    /// The stream of the older transport was asked for, on this connection.
+    tried_events: bool,
 }
 
 impl Deref for HttpSession {
@@ -159,6 +161,7 @@ impl HttpSession {
             stream_retry: RETRY,
             stream_wait: None,
             stood: false,
+            tried_events: false,
         }
     }
 
@@ -256,6 +259,7 @@ impl HttpSession {
 
     fn open_transport(&mut self) {
         self.drop_all();
+        self.tried_events = false;
         if let Some(former) = self.session_id.take() {
             self.former = Some(former);
         }
