@@ -42,8 +42,8 @@ impl Client {
                     assert!(matches!(black_box(outcome), Outcome::Result(_)));
                     self.finished += 1;
                 }
-                Action::Event(Event::Notification { params, .. }) => {
-                    black_box(params);
+                Action::Event(event @ (Event::Log { .. } | Event::Notification { .. })) => {
+                    black_box(event);
                     self.notified += 1;
                 }
                 Action::Event(event) => {
