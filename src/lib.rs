@@ -22,7 +22,7 @@ pub use serde_json::value::RawValue;
 pub use session::{
     Action, AskId, Cause, Challenge, EraVerdict, Eras, Event, Failure, FailureKind, FamilyReport, FamilyStatus,
     InputRequest, Keepalive, Limits, ListErrors, LogLevel, Misuse, Next, Open, OpenFailure, Options, Outcome, Outgoing,
-    Probe, Quirk, Reconnect, Reference, Request, RequestId, Server, Session, Shut, Stats, Timeouts, Tolerance,
-    TraceContext, Transport, Wire,
+    Probe, Quirk, Reconnect, Reference, Request, RequestId, SamplingPolicy, Server, Session, Shut, Stats, Timeouts,
+    Tolerance, TraceContext, Transport, Wire,
 };
 pub use time::Time;

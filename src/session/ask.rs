@@ -23,6 +23,9 @@ pub(super) struct Ask {
     defaults: Defaults,
 }
 
+/// The code by which a sample is refused: the one that the specification has for a user who does.
+const OVER_POLICY: i64 = -1;
+
 /// What an embedder can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -71,7 +74,8 @@ impl Session {
         let message = match self.consider(&method, params) {
             Consideration::Ask(asked) => {
                 self.last_ask = self.last_ask.saturating_add(1);
-                let deadline = self.now + self.options.timeouts.ask;
+                let timeout = self.options.sampling.timeout.filter(|_| asked == Asked::Sampling);
+                let deadline = self.now + timeout.unwrap_or(self.options.timeouts.ask);
                 let defaults = if asked == Asked::Elicitation { Defaults::read(params) } else { Defaults::default() };
                 self.asks.insert(self.last_ask, Ask { id, method: asked, deadline, defaults });
                 self.requests.pause(true, self.now);
@@ -87,7 +91,7 @@ impl Session {
         self.push(Action::Send(message));
     }
 
-    pub(super) fn consider(&self, method: &str, params: Option<&RawValue>) -> Consideration {
+    pub(super) fn consider(&mut self, method: &str, params: Option<&RawValue>) -> Consideration {
         // Where the server refused the client's capabilities, it was told of none.
         let none = ClientCapabilities::default();
         let offers = if self.handshake.bare { &none } else { &self.options.capabilities };
@@ -120,6 +124,14 @@ impl Session {
                 return Consideration::Refuse(ErrorObject::new(error_code::METHOD_NOT_FOUND, why));
             }
         };
+        if asked == Asked::Sampling
+            && let Some(over) = self.over_sampling_policy(params)
+        {
+            return Consideration::Refuse(ErrorObject::new(
+                OVER_POLICY,
+                format!("refused by the client's policy: {over}"),
+            ));
+        }
         if self.asks.len() >= self.options.limits.asks {
             return Consideration::Refuse(ErrorObject::new(
                 error_code::INTERNAL_ERROR,

@@ -11,6 +11,7 @@ use super::{Event, InputRequest, Misuse, Outcome, RequestId, Session, Wire};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request::{Effect, Input, State, step};
+use crate::protocol::error_code::METHOD_NOT_FOUND;
 use crate::protocol::method;
 
 /// How often a request that may have run is sent again.
@@ -120,7 +121,7 @@ impl Session {
         self.call_step_to(id, Input::Invalid, Some(Outcome::Invalid(why.into())));
     }
 
-    fn judge(&self, id: u64, result: &RawValue) -> Answer {
+    fn judge(&mut self, id: u64, result: &RawValue) -> Answer {
         if self.server.as_ref().is_none_or(|server| server.era() == crate::protocol::Era::Legacy) {
             return Answer::Complete(Outcome::Result(result.to_owned()));
         }
@@ -136,7 +137,7 @@ impl Session {
         }
     }
 
-    fn judge_input(&self, id: u64, result: &RawValue) -> Answer {
+    fn judge_input(&mut self, id: u64, result: &RawValue) -> Answer {
         let before = self.requests.get(id).and_then(|open| match &open.purpose {
             Purpose::Call(call) => call.input.as_ref().map(|input| input.rounds),
             Purpose::Probe
@@ -179,7 +180,9 @@ impl Session {
                     });
                 }
                 // What a client may have and this one has not is declined by itself.
-                Consideration::Refuse(_) if method::is_input(&method) => declined = true,
+                Consideration::Refuse(error) if error.code == METHOD_NOT_FOUND && method::is_input(&method) => {
+                    declined = true;
+                }
                 Consideration::Refuse(error) => refused = Some(error),
             }
         });

@@ -18,6 +18,7 @@ mod options;
 mod pump;
 mod refresh;
 mod requests;
+mod sampling;
 mod server;
 mod subscriptions;
 mod timers;
@@ -28,7 +29,8 @@ pub use event::{
     AskId, Cause, Challenge, Event, Failure, FailureKind, InputRequest, Misuse, Next, Outcome, Quirk, RequestId,
 };
 pub use options::{
-    EraVerdict, Eras, Keepalive, Limits, ListErrors, LogLevel, Options, Probe, Reconnect, Timeouts, Tolerance, Wire,
+    EraVerdict, Eras, Keepalive, Limits, ListErrors, LogLevel, Options, Probe, Reconnect, SamplingPolicy, Timeouts,
+    Tolerance, Wire,
 };
 pub use requests::{Reference, Request, TraceContext};
 pub use server::Server;
@@ -157,6 +159,8 @@ pub struct Session {
     log_level: Option<LogLevel>,
     asks: BTreeMap<u64, Ask>,
     last_ask: u64,
+    /// When the server was let ask for samples last, oldest first.
+    sampled: VecDeque<Time>,
     held: VecDeque<Held>,
     held_bytes: usize,
     quirks: Vec<Quirk>,
@@ -206,6 +210,7 @@ impl Session {
             log_level: options.log_level,
             asks: BTreeMap::new(),
             last_ask: 0,
+            sampled: VecDeque::new(),
             held: VecDeque::new(),
             held_bytes: 0,
             quirks: Vec::new(),

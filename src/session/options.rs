@@ -1,4 +1,5 @@
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,8 @@ pub struct Options {
     pub listen: bool,
     /// Whether tools may be called while others are; otherwise they are called one after the other.
     pub parallel_tool_calls: bool,
+    /// What the server may have of the client's model, where [`ClientCapabilities::sampling`] offers it at all.
+    pub sampling: SamplingPolicy,
     /// How a peer that went silent is found; `None` for not at all.
     pub keepalive: Option<Keepalive>,
     /// How a lost connection is opened again; `None` for never.
@@ -59,6 +62,7 @@ impl Options {
             limits: Limits::default(),
             listen: true,
             parallel_tool_calls: true,
+            sampling: SamplingPolicy::default(),
             keepalive: Some(Keepalive::default()),
             reconnect: Some(Reconnect::default()),
             seed: 0,
@@ -211,6 +215,24 @@ pub enum ListErrors {
     Fail,
     /// The family fails, and keeps what came before; the session goes on.
     Degrade,
+}
+
+/// What a server may have of the client's model (specification 2026-07-28, "Sampling"). What is over it is refused at
+/// once, and the embedder is not asked. The default bounds nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SamplingPolicy {
+    /// Requests within a minute.
+    pub per_minute: Option<u32>,
+    /// The most tokens that a request may want.
+    pub max_tokens: Option<u64>,
+    /// The models that a request may hint at, by their names; any, where there are none. A request without hints
+    /// leaves the choice to the client.
+    pub models: Vec<Box<str>>,
+    /// Messages in a request that use tools: how many rounds a conversation with tools may have.
+    pub tool_rounds: Option<u32>,
+    /// From the question to the embedder's answer; unset, [`Timeouts::ask`].
+    pub timeout: Option<Duration>,
 }
 
 /// How long things may take.

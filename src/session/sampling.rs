@@ -1,0 +1,66 @@
+use alloc::format;
+use alloc::string::String;
+use core::time::Duration;
+use serde_json::value::RawValue;
+
+use super::Session;
+use super::classify::excerpt;
+use crate::jsonrpc::Json;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Messages of a request that are looked at.
+const MESSAGES: usize = 10_000;
+
+impl Session {
+    /// What a request for a sample is over, if it is over anything. One that is not counts from here on.
+    pub(super) fn over_sampling_policy(&mut self, params: Option<&RawValue>) -> Option<String> {
+        let policy = &self.options.sampling;
+        let params = params.map(Json::from);
+        let member = |name| params.and_then(|params| params.member(name));
+        if let Some(most) = policy.max_tokens {
+            // A number beyond all bounds is beyond this one.
+            let wanted = member("maxTokens").map(|tokens| tokens.text().parse().unwrap_or(u64::MAX));
+            if let Some(wanted) = wanted.filter(|wanted| *wanted > most) {
+                return Some(format!("{wanted} tokens are wanted, and at most {most} are given"));
+            }
+        }
+        if !policy.models.is_empty() {
+            let hints = member("modelPreferences").and_then(|preferences| preferences.member("hints"));
+            let hints = hints.and_then(|hints| hints.elements(MESSAGES)).map(|hints| hints.kept).unwrap_or_default();
+            let names = || hints.iter().filter_map(|hint| hint.member("name").and_then(Json::as_string));
+            // "Hints are treated as substrings that can match model names flexibly."
+            let fits = |name: &str| policy.models.iter().any(|model| model.contains(name));
+            if names().next().is_some() && !names().any(|name| fits(&name)) {
+                let wanted = names().next().unwrap_or_default();
+                return Some(format!("the model {} is not among those that are given", excerpt(&wanted)));
+            }
+        }
+        if let Some(most) = policy.tool_rounds {
+            let messages = member("messages").and_then(|messages| messages.elements(MESSAGES));
+            let messages = messages.map(|messages| messages.kept).unwrap_or_default();
+            let rounds = messages.into_iter().filter(|message| uses_tool(*message)).count();
+            if u32::try_from(rounds).is_ok_and(|rounds| rounds > most) || rounds >= MESSAGES {
+                return Some(format!("{rounds} rounds with tools, and at most {most} are given"));
+            }
+        }
+        let most = policy.per_minute?;
+        let now = self.now;
+        self.sampled.retain(|at| now.since(*at) < MINUTE);
+        if usize::try_from(most).is_ok_and(|most| self.sampled.len() >= most) {
+            return Some(format!("at most {most} requests a minute are taken"));
+        }
+        self.sampled.push_back(now);
+        None
+    }
+}
+
+/// Whether a message is one in which the model uses a tool.
+fn uses_tool(message: Json<'_>) -> bool {
+    let is_use = |content: Json<'_>| content.member("type").and_then(Json::as_string).as_deref() == Some("tool_use");
+    let Some(content) = message.member("content") else { return false };
+    match content.elements(MESSAGES) {
+        Some(contents) => contents.kept.into_iter().any(is_use),
+        None => is_use(content),
+    }
+}
