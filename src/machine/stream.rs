@@ -85,11 +85,11 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Start | Input::Timer => R::ignore(state),
         },
         State::Open => match input {
+            // What it brought turned out to be no stream.
+            Input::Denied => R::quirk(QuirkKind::GetRefused, State::Refused, &[Drop]),
             Input::Broke => R::advance(State::Waiting, &[Arm]),
             Input::Stop => R::advance(State::Idle, &[Drop]),
-            Input::Start | Input::Opened | Input::NotOffered | Input::Denied | Input::Forgotten | Input::Timer => {
-                R::ignore(state)
-            }
+            Input::Start | Input::Opened | Input::NotOffered | Input::Forgotten | Input::Timer => R::ignore(state),
         },
         State::Waiting => match input {
             Input::Timer => R::advance(State::Asking, &[Get]),

@@ -69,7 +69,8 @@ impl Session {
         }
         if failed {
             let words = self.families.get_mut(family).words.take().unwrap_or_default();
-            let message = format!("{} answered `{}` with an error: {words}", self.options.server, family.list_method());
+            let message =
+                format!("{} did not give the list of `{}`: {words}", self.options.server, family.list_method());
             return self.lose(FailureKind::ListFailed, message.into(), Loss::Unusable);
         }
         if matches!(row.next, State::NotAdvertised | State::Absent) && !self.catalog.list(family).is_empty() {

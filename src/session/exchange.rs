@@ -66,7 +66,7 @@ impl Session {
             return self.call_step(id, input);
         }
         let Some(open) = self.requests.remove(id) else { return };
-        let words = format!("the exchange broke before its answer: {why}");
+        let words = format!("the exchange broke before its answer ({why})");
         match open.purpose {
             Purpose::List(family) => {
                 let walk = self.families.get_mut(family).walk.as_mut();
@@ -139,6 +139,11 @@ impl Session {
         if !self.is_established() {
             return;
         }
+        // One that lived long is no sign of a loop.
+        let interval = self.options.keepalive.unwrap_or_default().interval;
+        if self.ready_since.is_some_and(|since| self.now.since(since) >= interval) {
+            self.expiries = 0;
+        }
         self.expiries = self.expiries.saturating_add(1);
         let server = &self.options.server;
         if self.expiries > RECOVERIES {
@@ -152,8 +157,12 @@ impl Session {
             && let Some(call) = self.requests.call_mut(id)
         {
             // It did not run. One that meets the same fate again is not sent for ever.
-            let again = !core::mem::replace(&mut call.expired, true);
-            self.call_step(id, if again { Input::NotRun } else { Input::Lost });
+            if core::mem::replace(&mut call.expired, true) {
+                let error = ErrorObject::new(0, "refused twice for want of a session; it did not run");
+                self.call_answered(id, Err(error));
+            } else {
+                self.call_step(id, Input::NotRun);
+            }
         }
         self.drop_output();
         self.end_connection(true);
@@ -165,6 +174,7 @@ impl Session {
     pub(super) fn unauthorized(&mut self, id: Option<u64>, forbidden: bool, why: &str, challenges: &[Challenge]) {
         let why = super::classify::excerpt(why);
         let status = if forbidden { 403 } else { 401 };
+        let separator = if why.is_empty() { "" } else { ": " };
         let open = id.filter(|id| self.is_sent(*id)).and_then(|id| self.requests.get(id).map(|open| (id, open)));
         let request = open.and_then(|(_, open)| match &open.purpose {
             Purpose::Call(call) => Some(call.handle),
@@ -184,13 +194,13 @@ impl Session {
         self.event(Event::Unauthorized { request, forbidden, why: (&*why).into(), challenges: challenges.into() });
         match id {
             Some(id) if request.is_some() => {
-                let error = ErrorObject::new(0, format!("HTTP {status}: {why}"));
+                let error = ErrorObject::new(0, format!("HTTP {status}{separator}{why}"));
                 self.bar(id, Bar::Token, Outcome::Error(error));
             }
             Some(_) | None if connecting => {
                 let kind = if forbidden { FailureKind::Forbidden } else { FailureKind::Unauthorized };
                 let wants = if forbidden { "refuses who asks" } else { "wants to know who asks" };
-                let message = format!("{} {wants} (HTTP {status}): {why}", self.options.server);
+                let message = format!("{} {wants} (HTTP {status}){separator}{why}", self.options.server);
                 self.lose(kind, message.into(), Loss::Unusable);
             }
             Some(id) => self.exchange_refused(id, status, &why),

@@ -3,6 +3,7 @@ use alloc::boxed::Box;
 use super::ledger::Purpose;
 use super::{Action, RequestId, Session};
 use crate::Time;
+use crate::jsonrpc::ErrorObject;
 use crate::machine::request::State;
 use crate::machine::{QuirkKind, link};
 use crate::protocol::Era;
@@ -27,6 +28,21 @@ impl Session {
     /// Whether a request waits for its answer.
     pub(crate) fn is_waiting(&self, id: u64) -> bool {
         self.requests.get(id).is_some_and(|open| open.phase == State::Sent)
+    }
+
+    /// Whether a request was sent again since the server had forgotten the session.
+    pub(crate) fn was_forgotten(&self, id: u64) -> bool {
+        let Some(open) = self.requests.get(id) else { return false };
+        if let Purpose::Call(call) = &open.purpose { call.expired } else { false }
+    }
+
+    /// Takes an error that is the answer to this request, whatever id it bears.
+    pub(crate) fn take_error(&mut self, now: Time, id: u64, error: ErrorObject) {
+        self.advance(now);
+        if self.is_waiting(id) {
+            self.answered(id, Err(error), true);
+        }
+        self.pump();
     }
 
     /// The embedder's name for a request, where it is one of its own.

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
@@ -30,7 +31,9 @@ impl HttpSession {
     pub fn handle_head(&mut self, now: Time, exchange: ExchangeId, status: StatusCode, headers: &HeaderMap) {
         self.session.handle_timeout(now);
         let Some(mut it) = self.exchanges.remove(&exchange.0) else { return };
-        if matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
+        let moved = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+        // What a DELETE is answered with changes nothing.
+        if moved && !matches!(it.purpose, Purpose::Delete { .. }) {
             return self.redirected(exchange.0, it, headers);
         }
         let labelled = Kind::labelled(headers);
@@ -69,6 +72,8 @@ impl HttpSession {
                         stream::Input::NotOffered
                     }
                     StatusCode::NOT_FOUND if self.stood => stream::Input::Forgotten,
+                    StatusCode::TOO_MANY_REQUESTS => stream::Input::Broke,
+                    _ if self.stood && status.is_server_error() => stream::Input::Broke,
                     _ => stream::Input::Denied,
                 };
                 self.stream_step(input);
@@ -86,16 +91,17 @@ impl HttpSession {
     pub fn handle_body(&mut self, now: Time, exchange: ExchangeId, mut chunk: &[u8]) {
         let limit = self.limit();
         let Some(mut it) = self.exchanges.remove(&exchange.0) else { return };
-        let id = match &it.purpose {
-            Purpose::Message(message) => message.id(),
-            Purpose::Resume { id, .. } => Some(*id),
-            Purpose::Stream | Purpose::Events { .. } | Purpose::Delete { .. } => None,
-        };
+        if let (Purpose::Stream, Reply::Begun { .. }, Some(Kind::Json)) =
+            (&it.purpose, &it.reply, Kind::sniffed(chunk, None))
+        {
+            self.exchanges.insert(exchange.0, it);
+            return self.stream_step(stream::Input::Denied);
+        }
         if let Reply::Begun { labelled } = it.reply {
             // White space says nothing.
             let blank = chunk.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
             let rest = chunk.get(blank..).unwrap_or_default();
-            if let Some(kind) = Kind::sniffed(rest) {
+            if let Some(kind) = Kind::sniffed(rest, labelled) {
                 if let Some(label) = labelled.filter(|label| *label != kind)
                     && let Purpose::Message(message) = &it.purpose
                 {
@@ -122,15 +128,37 @@ impl HttpSession {
             Reply::Json(kept) => keep(kept, chunk, limit),
             Reply::Refusal(refusal) => keep(&mut refusal.body, chunk, limit.min(WORDS)),
             Reply::Events(events) => {
-                let endpoint = self.feed(now, events, id, chunk, matches!(it.purpose, Purpose::Events { .. }));
-                if matches!(it.purpose, Purpose::Stream) {
-                    self.stream_retry = events.retry.unwrap_or(RETRY);
-                    self.stream_id = events.decoder.last_id().unwrap_or_default().to_vec();
+                let found = self.feed(now, events, &it.purpose, chunk);
+                if let Purpose::Stream = it.purpose {
+                    self.stream_retry = events.retry.or(self.stream_retry);
+                    if let Some(id) = events.decoder.last_id() {
+                        self.stream_id = id.to_vec();
+                    }
+                    if found.any {
+                        self.barren = 0;
+                    }
                 }
-                if let (Some(endpoint), Purpose::Events { refused }) = (endpoint, &mut it.purpose) {
-                    let refused = refused.take();
-                    self.exchanges.insert(exchange.0, it);
-                    return self.found_endpoint(&endpoint, refused);
+                match (&mut it.purpose, found) {
+                    (Purpose::Events { refused }, Found { endpoint: Some(endpoint), .. }) => {
+                        let refused = refused.take();
+                        self.exchanges.insert(exchange.0, it);
+                        return self.found_endpoint(&endpoint, refused);
+                    }
+                    (Purpose::Events { refused }, Found { any: true, .. }) if self.mode_is_open() => {
+                        let refused = refused.take();
+                        self.out.push_back(super::HttpAction::Drop(exchange));
+                        return self.no_endpoint(refused);
+                    }
+                    (Purpose::Message(message), Found { error: Some(said), .. }) => {
+                        let message = message.clone();
+                        self.forget(exchange, message.id());
+                        self.out.push_back(super::HttpAction::Drop(exchange));
+                        if !self.mend_initialize(&message, &said) {
+                            self.expired(&message);
+                        }
+                        return;
+                    }
+                    _ => {}
                 }
             }
             Reply::None | Reply::Begun { .. } | Reply::Ignored => {}
@@ -146,48 +174,74 @@ impl HttpSession {
         self.exchanges.insert(exchange.0, it);
     }
 
-    /// Gives the messages of a stream to the session; gives the endpoint, where one is named.
-    fn feed(&mut self, now: Time, events: &mut Events, id: Option<u64>, chunk: &[u8], old: bool) -> Option<String> {
-        let (mut endpoint, session) = (None, &mut self.session);
-        let retry = &mut events.retry;
+    /// Gives the messages of a stream to the session, but for those that concern the transport.
+    fn feed(&mut self, now: Time, events: &mut Events, purpose: &Purpose, chunk: &[u8]) -> Found {
+        let old = matches!(purpose, Purpose::Events { .. });
+        let (id, message) = match purpose {
+            Purpose::Message(message) => (message.id(), Some(message)),
+            Purpose::Resume { id, .. } => (Some(*id), None),
+            Purpose::Stream | Purpose::Events { .. } | Purpose::Delete { .. } => (None, None),
+        };
+        let held = message.is_some_and(|message| self.is_held_by_session(message));
+        let opening = message.is_some_and(|message| message.method() == Some(method::INITIALIZE));
+        let (session, retry) = (&mut self.session, &mut events.retry);
+        let mut found = Found::default();
         events.decoder.feed(chunk, |item| match item {
             Sse::Event(event) if old && event.name == b"endpoint" => {
-                endpoint = Some(String::from_utf8_lossy(event.data).into_owned());
+                found.endpoint = Some(String::from_utf8_lossy(event.data).into_owned());
             }
-            Sse::Event(event) | Sse::TooLong(event) => match id {
-                Some(id) => session.handle_exchange(now, id, event.data),
-                None => session.handle_message(now, event.data),
-            },
+            Sse::Event(event) | Sse::TooLong(event) if event.name == b"message" && found.error.is_none() => {
+                found.any = true;
+                if (held || opening)
+                    && let Some(error) = short_error(event.data)
+                    && (held && is_expiry(&error, true) || opening && is_initialized(&error.message))
+                {
+                    found.error = Some(error.message);
+                    return;
+                }
+                match id {
+                    Some(id) => session.handle_exchange(now, id, event.data),
+                    None => session.handle_message(now, event.data),
+                }
+            }
+            // Other types are not MCP's.
+            Sse::Event(_) | Sse::TooLong(_) => found.any = true,
             Sse::Retry(wait) => *retry = Some(wait),
         });
-        endpoint
+        found
+    }
+
+    /// Whether the older transport's stream has yet to name its endpoint.
+    fn mode_is_open(&self) -> bool {
+        !matches!(self.mode, Mode::Events(Some(_)))
     }
 
     /// Takes that an answer is whole.
     pub fn handle_end(&mut self, now: Time, exchange: ExchangeId) {
-        self.ended(now, exchange, true);
+        self.ended(now, exchange, None);
     }
 
-    /// An answer ended; `whole` tells whether as the server meant it.
-    fn ended(&mut self, now: Time, exchange: ExchangeId, whole: bool) {
+    /// An answer ended; `broken` is what the system said where it did not end as the server meant it.
+    fn ended(&mut self, now: Time, exchange: ExchangeId, broken: Option<&str>) {
         self.session.handle_timeout(now);
         let Some(it) = self.exchanges.remove(&exchange.0) else { return };
         let Exchange { purpose, reply, .. } = it;
         match (purpose, reply) {
             (Purpose::Message(message), Reply::Refusal(refusal)) => {
                 self.forget(exchange, message.id());
-                self.refused(message, *refusal);
-                self.accepted(exchange.0);
+                if self.refused(message, *refusal) {
+                    self.accepted(exchange.0);
+                }
             }
             (Purpose::Message(message), reply) => {
                 self.accepted(exchange.0);
                 let Some(id) = message.id() else { return };
                 self.forget(exchange, Some(id));
-                self.answer_ended(now, id, &message, reply, whole);
+                self.answer_ended(now, id, &message, reply, broken);
             }
-            (Purpose::Resume { id, last_id }, Reply::Events(events)) => {
+            (Purpose::Resume { id, last_id, retry }, Reply::Events(events)) => {
                 self.forget(exchange, Some(id));
-                self.broke_off(id, Some(events).as_ref(), last_id, "the stream ended before the answer");
+                self.broke_off(id, Some(&events), last_id, retry, broken);
             }
             (Purpose::Resume { id, .. }, Reply::Refusal(refusal)) => {
                 self.forget(exchange, Some(id));
@@ -196,12 +250,15 @@ impl HttpSession {
                 }
                 self.lost(id, "the stream of the request cannot be taken up again");
             }
-            (Purpose::Resume { id, last_id }, Reply::None | Reply::Begun { .. } | Reply::Json(_) | Reply::Ignored) => {
+            (
+                Purpose::Resume { id, last_id, retry },
+                Reply::None | Reply::Begun { .. } | Reply::Json(_) | Reply::Ignored,
+            ) => {
                 self.forget(exchange, Some(id));
-                self.broke_off(id, None, last_id, "the stream ended before the answer");
+                self.broke_off(id, None, last_id, retry, broken);
             }
             (Purpose::Stream, _) => self.stream_step(stream::Input::Broke),
-            (Purpose::Events { refused: Some(refused) }, _) => self.no_events(&refused),
+            (Purpose::Events { refused: Some(refused) }, _) => self.no_endpoint(Some(refused)),
             (Purpose::Events { refused: None }, Reply::Refusal(refusal)) => {
                 // It may have another transport by now.
                 self.mode = Mode::Streamable;
@@ -209,7 +266,8 @@ impl HttpSession {
                 self.session.handle_transport(now, Transport::Closed { why: &why });
             }
             (Purpose::Events { refused: None }, _) => {
-                self.session.handle_transport(now, Transport::Closed { why: "the stream of events ended" });
+                self.session
+                    .handle_transport(now, Transport::Closed { why: broken.unwrap_or("the stream of events ended") });
             }
             (Purpose::Delete { then: Some(message) }, _) => self.send(message, 0),
             (Purpose::Delete { then: None }, _) => self.deleted(),
@@ -243,7 +301,7 @@ impl HttpSession {
             | Purpose::Stream
             | Purpose::Resume { .. }
             | Purpose::Events { .. }
-            | Purpose::Delete { .. } => self.ended(now, exchange, false),
+            | Purpose::Delete { .. } => self.ended(now, exchange, Some(why)),
         }
     }
 
@@ -266,46 +324,54 @@ impl HttpSession {
     }
 
     /// The whole answer to a request came.
-    fn answer_ended(&mut self, now: Time, id: u64, message: &Outgoing, reply: Reply, whole: bool) {
+    fn answer_ended(&mut self, now: Time, id: u64, message: &Outgoing, reply: Reply, broken: Option<&str>) {
         match reply {
-            Reply::Json(_) | Reply::Begun { .. } if !whole => self.lost(id, "the connection broke within the answer"),
+            Reply::Json(_) | Reply::Begun { .. } | Reply::None if broken.is_some() => {
+                self.lost(id, broken.unwrap_or_default());
+            }
             Reply::Json(body) => {
-                if let Some(error) = json_error(&body)
-                    && self.is_expiry(message, &error.message, true)
-                {
-                    return self.expired(id, StatusCode::OK);
-                }
-                if let Some(error) = json_error(&body)
-                    && self.mend_initialize(message, &error.message)
-                {
-                    return;
+                if let Some(error) = short_error(&body) {
+                    if self.is_held_by_session(message) && is_expiry(&error, true) {
+                        return self.expired(message);
+                    }
+                    if self.mend_initialize(message, &error.message) {
+                        return;
+                    }
                 }
                 self.session.handle_exchange(now, id, &body);
                 let excerpt = String::from_utf8_lossy(body.get(..body.len().min(EXCERPT)).unwrap_or(&body));
                 self.unanswered(id, &format!("the body is no answer to the request: {}", excerpt.trim()));
             }
-            Reply::Events(events) => {
-                self.broke_off(id, Some(&events), Vec::new(), "the stream ended before the answer")
-            }
+            Reply::Events(events) => self.broke_off(id, Some(&events), Vec::new(), None, broken),
             Reply::None => self.lost(id, "the connection closed before an answer"),
+            Reply::Begun { labelled: Some(Kind::Events) } => self.broke_off(id, None, Vec::new(), None, broken),
             Reply::Begun { .. } => self.unanswered(id, "the body is empty"),
             // Over the older transport answers come by its stream.
             Reply::Ignored | Reply::Refusal(_) => {}
         }
     }
 
-    /// A stream ended. Where its request is not answered, it is taken up again if that can be.
-    fn broke_off(&mut self, id: u64, events: Option<&Events>, before: Vec<u8>, why: &str) {
+    /// A stream ended. Where its request is not answered, it is taken up again if that can be: from the last id, and
+    /// after the wait, that the server named in any part of it.
+    fn broke_off(
+        &mut self,
+        id: u64,
+        events: Option<&Events>,
+        before: Vec<u8>,
+        waited: Option<Duration>,
+        broken: Option<&str>,
+    ) {
         if !self.session.is_waiting(id) {
             return;
         }
         let named = events.and_then(|events| events.decoder.last_id());
         let last_id = named.map_or(before, <[u8]>::to_vec);
-        if last_id.is_empty() || !self.session.has_handshake() || !self.session.is_legacy() {
-            return self.lost(id, why);
+        if last_id.is_empty() || !self.session.is_legacy() {
+            return self.lost(id, broken.unwrap_or("the stream ended before the answer"));
         }
-        let wait = events.and_then(|events| events.retry).unwrap_or(RETRY).max(SHORTEST_RETRY);
-        self.after(wait, Later::Resume { id, last_id });
+        let retry = events.and_then(|events| events.retry).or(waited);
+        let wait = retry.unwrap_or(RETRY).max(SHORTEST_RETRY);
+        self.after(wait, Later::Resume { id, last_id, retry });
     }
 
     /// Tells the session that a request stays without an answer, where it does.
@@ -353,43 +419,44 @@ impl HttpSession {
         }
     }
 
-    /// A message was refused by its status.
-    fn refused(&mut self, message: Outgoing, refusal: Refusal) {
+    /// A message was refused by its status; tells whether that is the end of it.
+    fn refused(&mut self, message: Outgoing, refusal: Refusal) -> bool {
         let now = self.session.now();
-        let Refusal { status, retry_after, challenges, body } = refusal;
+        let Refusal { status, retry_after, challenges, location, body } = refusal;
         let error = json_error(&body);
         let words = String::from_utf8_lossy(&body);
         let said = error.as_ref().map_or(&*words, |error| &error.message);
         let held = self.is_held_by_session(&message);
         let id = message.id();
+        let told = || error.clone().unwrap_or_else(|| ErrorObject::new(0, said));
         let expired = match status {
-            StatusCode::NOT_FOUND => {
-                held && error.as_ref().is_none_or(|error| error.code != error_code::METHOD_NOT_FOUND)
-            }
-            StatusCode::BAD_REQUEST | StatusCode::SERVICE_UNAVAILABLE => self.is_expiry(&message, said, false),
-            StatusCode::UNAUTHORIZED => held && challenges.is_empty(),
+            StatusCode::NOT_FOUND => error.as_ref().is_none_or(|error| error.code != error_code::METHOD_NOT_FOUND),
+            StatusCode::BAD_REQUEST | StatusCode::SERVICE_UNAVAILABLE => is_expiry(&told(), false),
+            // A new session is tried once; then it is about who asks.
+            StatusCode::UNAUTHORIZED => challenges.is_empty() && !id.is_some_and(|id| self.session.was_forgotten(id)),
             _ => false,
         };
-        if expired {
+        if held && expired {
             if status != StatusCode::NOT_FOUND {
                 self.expiry_quirk(&message, status);
             }
-            return self.session.handle_transport(now, Transport::Expired { id });
+            self.session.handle_transport(now, Transport::Expired { id });
+            return true;
         }
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             let forbidden = status == StatusCode::FORBIDDEN;
             let challenges = &challenges;
-            return self
-                .session
-                .handle_transport(now, Transport::Unauthorized { id, forbidden, why: said, challenges });
+            self.session.handle_transport(now, Transport::Unauthorized { id, forbidden, why: said, challenges });
+            return true;
         }
         if let (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(wait)) = (status, retry_after) {
-            return self.after(wait.max(SHORTEST_RETRY), Later::Send(message));
+            self.after(wait.max(SHORTEST_RETRY), Later::Send(message));
+            return false;
         }
         if self.mend_initialize(&message, said) {
-            return;
+            return true;
         }
-        let Some(id) = id else { return };
+        let Some(id) = id else { return true };
         let probe = message.method() == Some(method::DISCOVER) && !self.session.has_handshake();
         let modern = |error: &ErrorObject| {
             matches!(
@@ -399,16 +466,24 @@ impl HttpSession {
                     | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY
             )
         };
-        if error.as_ref().is_some_and(|error| !probe || !status.is_server_error() || modern(error)) {
-            return self.session.handle_exchange(now, id, &body);
-        }
         let why = if said.trim_start().starts_with('<') { "" } else { said.trim() };
+        let why: Box<str> = match location {
+            Some(location) if status.is_redirection() => format!("it points to {location}").into(),
+            Some(_) | None => why.into(),
+        };
+        if let Some(error) = error.filter(|error| !probe || !status.is_server_error() || modern(error)) {
+            // The exchange tells whose answer it is, whatever id it bears.
+            self.session.take_error(now, id, error);
+            return true;
+        }
         let older = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
         let opening = message.method() == Some(method::INITIALIZE) && self.mode == Mode::Streamable;
         if opening && older && !core::mem::replace(&mut self.tried_events, true) {
-            return self.try_events(Refused { message, status: status.as_u16(), words: why.into() });
+            self.try_events(Refused { message, status: status.as_u16(), words: why });
+            return true;
         }
-        self.session.handle_transport(now, Transport::Refused { id, status: status.as_u16(), why });
+        self.session.handle_transport(now, Transport::Refused { id, status: status.as_u16(), why: &why });
+        true
     }
 
     /// Whether a message went out under a session id.
@@ -417,31 +492,20 @@ impl HttpSession {
         self.session_id.is_some() && !modern && message.method() != Some(method::INITIALIZE)
     }
 
-    /// Whether what the server said of a message means that it forgot the session; where the status is good, it has to
-    /// be plainer.
-    fn is_expiry(&self, message: &Outgoing, said: &str, good: bool) -> bool {
-        let said = said.to_ascii_lowercase();
-        let lost =
-            ["not found", "expired", "invalid", "unknown", "no valid", "terminated", "does not exist", "missing"];
-        let named = said.contains("session") && (!good || lost.iter().any(|word| said.contains(word)));
-        self.is_held_by_session(message) && (named || said.contains("not initialized"))
-    }
-
     fn expiry_quirk(&mut self, message: &Outgoing, status: StatusCode) {
         let detail = format!("an expired session was told of by HTTP {}, where 404 is due", status.as_u16());
         self.session.transport_quirk(QuirkKind::SessionExpiredStatus, message.method(), detail);
     }
 
-    fn expired(&mut self, id: u64, status: StatusCode) {
-        let detail = format!("an expired session was told of by HTTP {}, where 404 is due", status.as_u16());
-        self.session.transport_quirk(QuirkKind::SessionExpiredStatus, None, detail);
-        self.session.handle_transport(self.session.now(), Transport::Expired { id: Some(id) });
+    /// The server forgot the session, and says so by an error under a good status.
+    fn expired(&mut self, message: &Outgoing) {
+        self.expiry_quirk(message, StatusCode::OK);
+        self.session.handle_transport(self.session.now(), Transport::Expired { id: message.id() });
     }
 
     /// Whether `initialize` was refused for a session that the server still has, which is ended then.
     fn mend_initialize(&mut self, message: &Outgoing, said: &str) -> bool {
-        let refused = said.to_ascii_lowercase().contains("already initialized");
-        if message.method() != Some(method::INITIALIZE) || !refused {
+        if message.method() != Some(method::INITIALIZE) || !is_initialized(said) {
             return false;
         }
         let Some(former) = self.former.take() else { return false };
@@ -471,11 +535,17 @@ impl HttpSession {
         }
     }
 
-    /// There is no stream of the older transport: the refusal stands.
-    fn no_events(&mut self, refused: &Refused) {
+    /// There is no stream of the older transport: the refusal stands, or the server has another transport by now.
+    fn no_endpoint(&mut self, refused: Option<Refused>) {
+        let now = self.session.now();
+        let Some(refused) = refused else {
+            self.mode = Mode::Streamable;
+            let why = "the stream names no endpoint";
+            return self.session.handle_transport(now, Transport::Closed { why });
+        };
         let Some(id) = refused.message.id() else { return };
         let (status, why) = (refused.status, &*refused.words);
-        self.session.handle_transport(self.session.now(), Transport::Refused { id, status, why });
+        self.session.handle_transport(now, Transport::Refused { id, status, why });
     }
 
     fn deleted(&mut self) {
@@ -488,8 +558,54 @@ fn is_visible(id: &[u8]) -> bool {
     !id.is_empty() && id.iter().all(u8::is_ascii_graphic)
 }
 
-/// The JSON-RPC error that a body is.
+/// What a piece of a stream had in it that concerns the transport.
+#[derive(Debug, Default)]
+struct Found {
+    /// Anything at all.
+    any: bool,
+    /// Where messages go, over the older transport.
+    endpoint: Option<String>,
+    /// An error that is about the session, not about the request.
+    error: Option<Box<str>>,
+}
+
+/// The JSON-RPC error that a body is: what some gateway says of itself is none.
 fn json_error(body: &[u8]) -> Option<ErrorObject> {
     let Ok(Decoded::One(message)) = jsonrpc::decode(body, jsonrpc::Limits::default()) else { return None };
-    if let Body::Error { error, .. } = message.body { Some(error) } else { None }
+    let versioned = !message.deviations.version;
+    if let Body::Error { error, .. } = message.body { Some(error).filter(|it| versioned || it.code != 0) } else { None }
+}
+
+/// As `json_error`, where a glance shows that it may be one.
+fn short_error(body: &[u8]) -> Option<ErrorObject> {
+    let short = body.len() <= WORDS && body.windows(b"\"error\"".len()).any(|part| part == b"\"error\"");
+    if short { json_error(body) } else { None }
+}
+
+/// Whether an error says that the server forgot the session. Where the status is good, it has to say so plainly.
+fn is_expiry(error: &ErrorObject, good: bool) -> bool {
+    const PLAIN: [&str; 12] = [
+        "session not found",
+        "session id not found",
+        "no valid session",
+        "invalid session",
+        "unknown session",
+        "session expired",
+        "session has expired",
+        "session is invalid",
+        "session terminated",
+        "session has been terminated",
+        "session does not exist",
+        "invalid or missing session",
+    ];
+    if matches!(error.code, error_code::METHOD_NOT_FOUND | error_code::INVALID_PARAMS) {
+        return false;
+    }
+    let said = error.message.to_ascii_lowercase();
+    said.contains("not initialized")
+        || if good { PLAIN.iter().any(|plain| said.contains(plain)) } else { said.contains("session") }
+}
+
+fn is_initialized(said: &str) -> bool {
+    said.to_ascii_lowercase().contains("already initialized")
 }

@@ -2,7 +2,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode, Uri};
 
 use crate::binding::SseDecoder;
@@ -16,7 +16,7 @@ pub(super) enum Purpose {
     /// The GET of the stream for what a legacy server says unasked.
     Stream,
     /// The GET that takes up the stream of a request where it broke.
-    Resume { id: u64, last_id: Vec<u8> },
+    Resume { id: u64, last_id: Vec<u8>, retry: Option<Duration> },
     /// The GET of the older transport's only stream; where it was a try, what was refused before.
     Events { refused: Option<Refused> },
     /// The DELETE of a session; then this message is sent anew.
@@ -76,6 +76,8 @@ pub(super) struct Refusal {
     pub(super) status: StatusCode,
     pub(super) retry_after: Option<Duration>,
     pub(super) challenges: Vec<Challenge>,
+    /// Where else the server points to.
+    pub(super) location: Option<Box<str>>,
     pub(super) body: Vec<u8>,
 }
 
@@ -91,12 +93,17 @@ impl Kind {
         }
     }
 
-    /// What the beginning of a body says; nothing where it is too short.
-    pub(super) fn sniffed(beginning: &[u8]) -> Option<Self> {
+    /// What the beginning of a body says, beside its label; nothing where it is too short.
+    pub(super) fn sniffed(beginning: &[u8], labelled: Option<Self>) -> Option<Self> {
         let marked = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
-        let first = marked.iter().find(|byte| !byte.is_ascii_whitespace())?;
-        // A page for people is no stream either.
-        Some(if matches!(first, b'{' | b'[' | b'<') { Self::Json } else { Self::Events })
+        let start = marked.iter().position(|byte| !byte.is_ascii_whitespace())?;
+        let text = marked.get(start..).unwrap_or_default();
+        let field = |name: &[u8]| text.iter().zip(name).all(|(is, due)| is == due);
+        let is_field = [&b":"[..], b"data", b"event", b"id", b"retry"].into_iter().any(field);
+        // A page for people is no stream, and neither is a word.
+        let json = matches!(text.first(), Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b'<'));
+        let events = !json && (is_field || labelled == Some(Self::Events));
+        Some(if events { Self::Events } else { Self::Json })
     }
 }
 
@@ -113,7 +120,8 @@ impl Refusal {
                 challenges.push(Challenge::new(challenge.scheme, params.collect()));
             }
         }
-        Self { status, retry_after, challenges, body: Vec::new() }
+        let location = headers.get(LOCATION).and_then(|location| location.to_str().ok()).map(Box::from);
+        Self { status, retry_after, challenges, location, body: Vec::new() }
     }
 }
 

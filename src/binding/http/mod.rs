@@ -28,6 +28,9 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The least of these waits, so that a server that says nothing is not asked without a pause.
 const SHORTEST_RETRY: Duration = Duration::from_millis(100);
 
+/// The longest of these waits.
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
 /// How often a message is sent on to where an answer points.
 const REDIRECTS: u8 = 5;
 
@@ -85,7 +88,7 @@ enum Later {
     /// Send a message again.
     Send(Outgoing),
     /// Take up the stream of a request.
-    Resume { id: u64, last_id: Vec<u8> },
+    Resume { id: u64, last_id: Vec<u8>, retry: Option<Duration> },
     /// Ask for the stream again.
     Stream,
 }
@@ -117,7 +120,9 @@ pub struct HttpSession {
     stream: stream::State,
     /// Where the stream broke, and how long to wait then.
     stream_id: Vec<u8>,
-    stream_retry: Duration,
+    stream_retry: Option<Duration>,
+    /// How many of them in a row brought nothing.
+    barren: u32,
     /// Until when calls wait for the stream.
     stream_wait: Option<Time>,
     /// The stream stood in this session.
@@ -158,7 +163,8 @@ impl HttpSession {
             initialized: None,
             stream: stream::State::Idle,
             stream_id: Vec::new(),
-            stream_retry: RETRY,
+            stream_retry: None,
+            barren: 0,
             stream_wait: None,
             stood: false,
             tried_events: false,
@@ -211,7 +217,9 @@ impl HttpSession {
                 Later::Send(message) if message.id().is_none_or(|id| self.session.is_waiting(id)) => {
                     self.send(message, 0);
                 }
-                Later::Resume { id, last_id } if self.session.is_waiting(id) => self.resume(id, last_id),
+                Later::Resume { id, last_id, retry } if self.session.is_waiting(id) => {
+                    self.get(Purpose::Resume { id, last_id, retry });
+                }
                 Later::Send(_) | Later::Resume { .. } => {}
                 Later::Stream => self.stream_step(stream::Input::Timer),
             }
@@ -254,7 +262,7 @@ impl HttpSession {
             }
         }
         (self.stream, self.stood) = (stream::State::Idle, false);
-        (self.stream_id, self.stream_retry) = (Vec::new(), RETRY);
+        (self.stream_id, self.stream_retry, self.barren) = (Vec::new(), None, 0);
     }
 
     fn open_transport(&mut self) {
@@ -348,12 +356,9 @@ impl HttpSession {
         self.start(purpose, self.url.clone(), 0, request)
     }
 
-    fn resume(&mut self, id: u64, last_id: Vec<u8>) {
-        self.get(Purpose::Resume { id, last_id });
-    }
-
     fn delete(&mut self, session: &HeaderValue, then: Option<Outgoing>) {
-        let common = Common { session: Some(session), ..self.common() };
+        let version = self.session.server().map(|server| server.version);
+        let common = Common { session: Some(session), version };
         let request = request::delete(&self.url, common);
         self.start(Purpose::Delete { then }, self.url.clone(), 0, request);
     }
@@ -386,7 +391,13 @@ impl HttpSession {
                         self.out.push_back(HttpAction::Drop(ExchangeId(id)));
                     }
                 }
-                stream::Effect::Arm => self.after(self.stream_retry.max(SHORTEST_RETRY), Later::Stream),
+                stream::Effect::Arm => {
+                    // Longer each time, where the server does not say how long.
+                    let factor = 1_u32.checked_shl(self.barren).unwrap_or(u32::MAX);
+                    self.barren = self.barren.saturating_add(1).min(16);
+                    let own = RETRY.saturating_mul(factor).min(LONGEST_RETRY);
+                    self.after(self.stream_retry.unwrap_or(own).max(SHORTEST_RETRY), Later::Stream);
+                }
                 stream::Effect::Disarm => self.later.retain(|(_, later)| !matches!(later, Later::Stream)),
                 stream::Effect::Expire => {
                     self.session.handle_transport(self.session.now(), Transport::Expired { id: None });
