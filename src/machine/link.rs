@@ -141,7 +141,23 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Opened | Input::Reopen | Input::Established | Input::Timer | Input::Gone => R::ignore(state),
         },
         State::Draining => shutting(state, input, R::advance(State::Waiting, &[Backoff])),
-        State::Retiring => shutting(state, input, R::advance(State::Parked, &[Park])),
+        State::Retiring => match input {
+            // What it is shut for is mended already.
+            Input::Open => R::advance(State::Draining, &[]),
+            Input::Opened
+            | Input::Reopen
+            | Input::Established
+            | Input::Failed
+            | Input::Unresponsive
+            | Input::Hopeless
+            | Input::Lost
+            | Input::Exhausted
+            | Input::LostForGood
+            | Input::Expired
+            | Input::Timer
+            | Input::Close
+            | Input::Gone => shutting(state, input, R::advance(State::Parked, &[Park])),
+        },
         State::Waiting | State::Parked => match input {
             Input::Timer | Input::Open => R::advance(State::Opening, &[Open]),
             Input::Close => R::advance(State::Closed, &[Finish]),

@@ -1,7 +1,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use super::Event;
+use super::{Event, RequestId};
 use crate::protocol::ProtocolVersion;
 
 /// What the embedder is to do next.
@@ -59,6 +59,7 @@ pub struct Outgoing {
     pub(super) method: Option<Cow<'static, str>>,
     pub(super) id: Option<u64>,
     pub(super) version: Option<ProtocolVersion>,
+    pub(super) of: Option<RequestId>,
 }
 
 impl Outgoing {
@@ -80,6 +81,12 @@ impl Outgoing {
     /// The id of a request.
     pub const fn id(&self) -> Option<u64> {
         self.id
+    }
+
+    /// Which request of the embedder's it carries, or is about: its cancelling, the answer to what a server asked in its
+    /// HTTP exchange.
+    pub const fn of(&self) -> Option<RequestId> {
+        self.of
     }
 
     /// The protocol version that was agreed on, or is offered.

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::classify::excerpt;
-use super::{Action, AskId, Event, Misuse, Session};
+use super::{Action, AskId, Event, Misuse, Outgoing, RequestId, Session};
 use crate::Time;
 use crate::jsonrpc::{self, ErrorObject, Json, Object, PeerId};
 use crate::machine::{QuirkKind, handshake};
@@ -19,6 +19,8 @@ pub(super) struct Ask {
     id: PeerId,
     method: Asked,
     pub(super) deadline: Time,
+    /// In whose HTTP exchange it came.
+    of: Option<RequestId>,
     /// What the form's fields are where the user leaves them out.
     defaults: Defaults,
 }
@@ -59,7 +61,7 @@ impl Session {
             Ok(result) => jsonrpc::result(out, &ask.id, &ask.defaults.fill(result)),
             Err(error) => jsonrpc::error(out, &ask.id, &error),
         });
-        self.push(Action::Send(message));
+        self.push(Action::Send(Outgoing { of: ask.of, ..message }));
         Ok(())
     }
 
@@ -71,13 +73,14 @@ impl Session {
             self.quirk(QuirkKind::ServerRequest, None, Some(&method), detail);
             return;
         }
+        let of = self.exchange.and_then(|id| self.handle_of(id));
         let message = match self.consider(&method, params) {
             Consideration::Ask(asked) => {
                 self.last_ask = self.last_ask.saturating_add(1);
                 let timeout = self.options.sampling.timeout.filter(|_| asked == Asked::Sampling);
                 let deadline = self.now + timeout.unwrap_or(self.options.timeouts.ask);
                 let defaults = if asked == Asked::Elicitation { Defaults::read(params) } else { Defaults::default() };
-                self.asks.insert(self.last_ask, Ask { id, method: asked, deadline, defaults });
+                self.asks.insert(self.last_ask, Ask { id, method: asked, deadline, of, defaults });
                 self.requests.pause(true, self.now);
                 let ask = AskId(self.last_ask);
                 let (method, params) = (method.into(), params.map(ToOwned::to_owned));
@@ -88,7 +91,7 @@ impl Session {
             }),
             Consideration::Refuse(error) => self.encode_answer(|out| jsonrpc::error(out, &id, &error)),
         };
-        self.push(Action::Send(message));
+        self.push(Action::Send(Outgoing { of, ..message }));
     }
 
     pub(super) fn consider(&mut self, method: &str, params: Option<&RawValue>) -> Consideration {
@@ -171,7 +174,7 @@ impl Session {
             Asked::Elicitation => jsonrpc::result(out, &ask.id, elicited),
             Asked::Sampling => jsonrpc::error(out, &ask.id, &ErrorObject::new(-1, "User rejected sampling request")),
         });
-        self.push(Action::Send(message));
+        self.push(Action::Send(Outgoing { of: ask.of, ..message }));
     }
 
     /// The time that the user takes is no request's: it goes on once nobody is asked any more.

@@ -92,8 +92,8 @@ impl Session {
         for family in Family::ALL {
             // The first that ends the session ends it for all.
             if self.link == link::State::Connecting && !self.families.get(family).is_settled() {
-                if let Some(id) = self.requests.abandon_list(family) {
-                    self.abort(id);
+                if let Some(id) = self.requests.list(family) {
+                    self.give_up(id);
                 }
                 self.list_failed(family, &ErrorObject::new(0, &*why), false);
             }
@@ -207,7 +207,8 @@ impl Session {
     pub(super) fn list_failed(&mut self, family: Family, error: &ErrorObject, coded: bool) {
         let tolerance = self.options.tolerance;
         let declared = self.server.as_ref().and_then(|server| server.declares(family));
-        let listed_before = !self.catalog.list(family).is_empty();
+        let listed_before =
+            self.was_ready && matches!(self.families.get(family).status, FamilyStatus::Listed | FamilyStatus::Partial);
         let slot = self.families.get_mut(family);
         // What the engine itself finds wrong has no code.
         let words = if coded { format!("{error}") } else { String::from(&*error.message) };

@@ -150,7 +150,8 @@ impl Session {
                 call.request.method.clone()
             }
         };
-        finish(line, Some(method), Some(id), version)
+        let of = if let Purpose::Call(call) = purpose { Some(call.handle) } else { None };
+        Outgoing { of, ..finish(line, Some(method), Some(id), version) }
     }
 
     fn write_initialize(&self, params: &mut Object<'_>) {
@@ -171,13 +172,18 @@ impl Session {
     ) -> Outgoing {
         let (mut line, method) = (Vec::new(), method.into());
         jsonrpc::notification(&mut line, &method, params);
-        finish(line, Some(method), None, self.version())
+        finish(line, Some(method), None, self.agreed())
+    }
+
+    /// The version that both sides agreed on, on this connection.
+    fn agreed(&self) -> Option<ProtocolVersion> {
+        self.version().filter(|_| self.handshake.is_over())
     }
 
     pub(super) fn encode_answer(&self, write: impl FnOnce(&mut Vec<u8>)) -> Outgoing {
         let mut line = Vec::new();
         write(&mut line);
-        finish(line, None, None, self.version())
+        finish(line, None, None, self.agreed())
     }
 }
 
@@ -233,5 +239,5 @@ fn finish(
         *byte = if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
     }
     line.push(b'\n');
-    Outgoing { line, method, id, version }
+    Outgoing { line, method, id, version, of: None }
 }

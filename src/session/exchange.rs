@@ -27,7 +27,8 @@ impl Session {
         self.advance(now);
         self.unbar(Bar::Token, Input::Admitted);
         let refused = |failure: &Failure| matches!(failure.kind, FailureKind::Unauthorized | FailureKind::Forbidden);
-        if self.link == link::State::Parked && self.failure.as_ref().is_some_and(refused) {
+        let stopped = matches!(self.link, link::State::Parked | link::State::Retiring);
+        if stopped && self.failure.as_ref().is_some_and(refused) {
             self.link_step(link::Input::Open);
         }
         self.pump();
@@ -136,7 +137,7 @@ impl Session {
 
     /// The server forgot the session: one recovery for all requests.
     pub(super) fn session_expired(&mut self, id: Option<u64>) {
-        if !self.is_established() {
+        if !self.is_established() || id.is_some_and(|id| !self.is_sent(id)) {
             return;
         }
         // One that lived long is no sign of a loop.
@@ -172,6 +173,9 @@ impl Session {
 
     /// The server wants to know who asks.
     pub(super) fn unauthorized(&mut self, id: Option<u64>, forbidden: bool, why: &str, challenges: &[Challenge]) {
+        if id.is_some_and(|id| !self.is_sent(id)) {
+            return;
+        }
         let why = super::classify::excerpt(why);
         let status = if forbidden { 403 } else { 401 };
         let separator = if why.is_empty() { "" } else { ": " };
@@ -187,7 +191,8 @@ impl Session {
             | Purpose::Subscribe(_)
             | Purpose::Unsubscribe(_) => None,
         });
-        let (id, connecting) = (open.map(|(id, _)| id), self.link == link::State::Connecting);
+        let connecting = matches!(self.link, link::State::Opening | link::State::Connecting);
+        let id = open.map(|(id, _)| id);
         if id.is_none() && !connecting {
             return;
         }

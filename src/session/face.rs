@@ -1,7 +1,7 @@
 use alloc::boxed::Box;
 
 use super::ledger::Purpose;
-use super::{Action, RequestId, Session};
+use super::{Action, Session};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::machine::request::State;
@@ -15,9 +15,17 @@ impl Session {
         self.now
     }
 
-    /// What is next to be polled.
-    pub(crate) fn peek(&self) -> Option<&Action> {
-        self.out.front()
+    /// What waits to be polled.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = &Action> {
+        self.out.iter()
+    }
+
+    /// As [`poll`](Self::poll), but for what `held` holds back: what is behind it goes first.
+    pub(crate) fn poll_but(&mut self, held: impl Fn(&Action) -> bool) -> Option<Action> {
+        let at = self.out.iter().position(|action| !held(action))?;
+        let action = self.out.remove(at)?;
+        self.polled(&action);
+        Some(action)
     }
 
     /// When time matters next, whatever waits to be polled.
@@ -43,11 +51,6 @@ impl Session {
             self.answered(id, Err(error), true);
         }
         self.pump();
-    }
-
-    /// The embedder's name for a request, where it is one of its own.
-    pub(crate) fn request_of(&self, id: u64) -> Option<RequestId> {
-        if let Purpose::Call(call) = &self.requests.get(id)?.purpose { Some(call.handle) } else { None }
     }
 
     /// Whether there is a connection, or the embedder was asked for one.

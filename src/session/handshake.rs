@@ -208,11 +208,13 @@ impl Session {
         let era = server.era();
         self.server = Some(server);
         // A request that is still open here was overtaken: a probe by `initialize`, or the other way round.
-        for id in self.requests.abandon_engine() {
-            self.abort(id);
+        for id in self.requests.engine() {
+            self.give_up(id);
         }
         self.timers.set(Timer::Discovery, Some(self.now + self.options.timeouts.discovery));
         if era == Era::Modern {
+            // A modern server has no questions, and is owed no answers.
+            self.end_asks(true);
             self.established();
         }
     }

@@ -24,11 +24,13 @@ pub(super) struct Liveness {
     request: Option<u64>,
     sent: Time,
     misses: u32,
+    /// When the last of them was.
+    missed: Time,
 }
 
 impl Default for Liveness {
     fn default() -> Self {
-        Self { state: State::Off, heard: Time::ZERO, request: None, sent: Time::ZERO, misses: 0 }
+        Self { state: State::Off, heard: Time::ZERO, request: None, sent: Time::ZERO, misses: 0, missed: Time::ZERO }
     }
 }
 
@@ -74,7 +76,12 @@ impl Session {
                     self.timers.set(Timer::Keepalive, Some(due));
                 }
                 Effect::Ping => self.send_probe(method::PING),
-                Effect::List => self.send_probe(self.cheapest_list().unwrap_or(Family::Tools).list_method()),
+                Effect::List => {
+                    let by_tools = self.options.keepalive.unwrap_or_default().probe == Probe::ToolsList
+                        && self.families.get(Family::Tools).status == FamilyStatus::Listed;
+                    let family = if by_tools { Some(Family::Tools) } else { self.cheapest_list() };
+                    self.send_probe(family.unwrap_or(Family::Tools).list_method());
+                }
                 Effect::Discover => self.send_probe(method::DISCOVER),
                 Effect::Await => {
                     let timeout = self.options.keepalive.unwrap_or_default().timeout;
@@ -83,8 +90,7 @@ impl Session {
                 }
                 Effect::GiveUp => {
                     if let Some(id) = self.liveness.request.take() {
-                        self.requests.abandon(id);
-                        self.abort(id);
+                        self.give_up(id);
                     }
                 }
                 Effect::Disarm => self.timers.set(Timer::Keepalive, None),
@@ -118,6 +124,10 @@ impl Session {
                 let waited = self.now.since(self.liveness.sent);
                 // Whatever else came in between, the peer is there.
                 let passed_over = self.liveness.heard > self.liveness.sent;
+                if self.liveness.heard > self.liveness.missed {
+                    self.liveness.misses = 0;
+                }
+                self.liveness.missed = self.now;
                 self.liveness.misses = self.liveness.misses.saturating_add(1);
                 if waited >= keepalive.timeout.saturating_mul(2) {
                     self.liveness.misses = self.liveness.misses.saturating_sub(1);

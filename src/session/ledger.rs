@@ -300,21 +300,16 @@ impl Requests {
         Some(open)
     }
 
-    /// Gives up the list of a family that is open; tells which request that was.
-    pub(super) fn abandon_list(&mut self, family: Family) -> Option<u64> {
+    /// The request for the list of a family that is open.
+    pub(super) fn list(&self, family: Family) -> Option<u64> {
         let is_it = |open: &Open| matches!(open.purpose, Purpose::List(listed) if listed == family);
-        let id = self.open.iter().find(|(_, open)| is_it(open)).map(|(id, _)| *id)?;
-        self.abandon(id).map(|_| id)
+        self.open.iter().find(|(_, open)| is_it(open)).map(|(id, _)| *id)
     }
 
-    /// Gives up the engine's own requests that are open; tells which they were.
-    pub(super) fn abandon_engine(&mut self) -> Vec<u64> {
+    /// The engine's own requests that are open.
+    pub(super) fn engine(&self) -> Vec<u64> {
         let engine = self.open.iter().filter(|(_, open)| !matches!(open.purpose, Purpose::Call(_)));
-        let engine: Vec<_> = engine.map(|(id, _)| *id).collect();
-        for id in &engine {
-            self.abandon(*id);
-        }
-        engine
+        engine.map(|(id, _)| *id).collect()
     }
 
     /// A request waits to be sent again.
@@ -475,8 +470,7 @@ impl Requests {
 
     /// Ends a connection for the engine's own requests: they are forgotten.
     pub(super) fn end_connection(&mut self) {
-        let engine = self.open.iter().filter(|(_, open)| !matches!(open.purpose, Purpose::Call(_)));
-        for id in engine.map(|(id, _)| *id).collect::<Vec<_>>() {
+        for id in self.engine() {
             self.remove(id);
         }
         self.abandoned.clear();

@@ -371,11 +371,15 @@ impl Session {
     #[must_use = "what it says has to be done"]
     pub fn poll(&mut self) -> Option<Action> {
         let action = self.out.pop_front()?;
+        self.polled(&action);
+        Some(action)
+    }
+
+    fn polled(&mut self, action: &Action) {
         self.out_bytes = self.out_bytes.saturating_sub(action.unasked_bytes());
-        if let Action::Send(Outgoing { id: Some(id), .. }) = &action {
+        if let Action::Send(Outgoing { id: Some(id), .. }) = action {
             self.requests.set_phase(*id, request::State::Sent);
         }
-        Some(action)
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is wanted next: at once while there is something to poll,
@@ -515,7 +519,8 @@ impl Session {
     fn quirk(&mut self, kind: QuirkKind, family: Option<Family>, method: Option<&str>, detail: impl Into<Box<str>>) {
         let (detail, method) = (detail.into(), method.map(classify::excerpt));
         let known = self.quirks.iter().any(|quirk| quirk.kind == kind && quirk.method.as_deref() == method.as_deref());
-        if known || self.quirks.len() >= self.options.limits.quirks {
+        let over = self.link == link_machine::State::Closed;
+        if known || over || self.quirks.len() >= self.options.limits.quirks {
             return;
         }
         let quirk = Quirk { kind, family, method: method.map(Box::from), detail: classify::excerpt(&detail).into() };

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 use super::ledger::Purpose;
 use super::timers::Timer;
-use super::{Action, Session, Wire};
+use super::{Action, Outgoing, RequestId, Session, Wire};
 use crate::jsonrpc::{ErrorObject, Object};
 use crate::machine::{handshake, ladder, link, refresh, request};
 use crate::protocol::{Era, method};
@@ -56,7 +56,21 @@ impl Session {
                 params.end();
             }),
         );
-        self.out.push_back(Action::Send(message));
+        let of = self.handle_of(id);
+        self.out.push_back(Action::Send(Outgoing { of, ..message }));
+    }
+
+    /// The embedder's name for a request, where it is one of its own.
+    pub(crate) fn handle_of(&self, id: u64) -> Option<RequestId> {
+        if let Purpose::Call(call) = &self.requests.get(id)?.purpose { Some(call.handle) } else { None }
+    }
+
+    /// Gives up a request of the engine's own, whose answer is not wanted any more.
+    pub(super) fn give_up(&mut self, id: u64) {
+        self.retract(id);
+        if self.requests.abandon(id).is_some_and(|open| open.phase == request::State::Sent) {
+            self.abort(id);
+        }
     }
 
     pub(super) fn expire(&mut self, id: u64) {

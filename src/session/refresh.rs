@@ -83,6 +83,8 @@ impl Session {
         }
         self.advance(now);
         if self.families.get(family).is_settled() {
+            let slot = self.families.get_mut(family);
+            slot.on_demand |= slot.refresh == refresh::State::Idle;
             self.refresh_step(family, refresh::Input::Wanted);
         }
         self.pump();
@@ -97,6 +99,10 @@ impl Session {
         let list = core::mem::take(&mut walk.items).finish();
         let same = list.fingerprint() == before;
         walk.done = Some(list);
+        let demanded = core::mem::take(&mut slot.on_demand);
+        if same && demanded {
+            return refresh::Input::Same;
+        }
         slot.unchanged = if same { slot.unchanged.saturating_add(1) } else { 0 };
         match slot.unchanged {
             0 => refresh::Input::Last,

@@ -22,6 +22,8 @@ pub(super) struct Slot {
     pub(super) unchanged: u32,
     /// How often the interval between walks is doubled.
     pub(super) slow: u32,
+    /// The walk under way is the embedder's wish, so that it tells nothing of the server.
+    pub(super) on_demand: bool,
     pub(super) fresh_until: Option<Time>,
     pub(super) last_walk: Option<Time>,
     /// The server's last words on the family's list.
@@ -41,6 +43,7 @@ impl Default for Slot {
             failures: 0,
             unchanged: 0,
             slow: 0,
+            on_demand: false,
             fresh_until: None,
             last_walk: None,
             words: None,

@@ -12,13 +12,13 @@ use http::{HeaderMap, StatusCode};
 
 use super::exchange::{Events, Exchange, Kind, Purpose, Refusal, Refused, Reply, keep};
 use super::request::{SESSION_ID, is_same_origin, resolve};
-use super::{Broken, ExchangeId, HttpSession, Later, Mode, REDIRECTS, RETRY, SHORTEST_RETRY, STREAM_WAIT};
+use super::{Broken, ExchangeId, HttpSession, LINGER, Later, Mode, REDIRECTS, RETRY, SHORTEST_RETRY, STREAM_WAIT};
 use crate::Time;
 use crate::binding::{Sse, SseDecoder};
 use crate::jsonrpc::{self, Body, Decoded, ErrorObject};
 use crate::machine::{QuirkKind, stream};
 use crate::protocol::{Era, error_code, method};
-use crate::session::{Outgoing, Transport};
+use crate::session::{Outgoing, Shut, Transport};
 
 /// How much is kept of a refusal's body that need not be a message.
 const WORDS: usize = 64 << 10;
@@ -29,7 +29,7 @@ const EXCERPT: usize = 200;
 impl HttpSession {
     /// Takes the head of an answer.
     pub fn handle_head(&mut self, now: Time, exchange: ExchangeId, status: StatusCode, headers: &HeaderMap) {
-        self.session.handle_timeout(now);
+        self.arrive(now);
         let Some(mut it) = self.exchanges.remove(&exchange.0) else { return };
         let moved = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
         // What a DELETE is answered with changes nothing.
@@ -89,6 +89,7 @@ impl HttpSession {
 
     /// Takes a piece of an answer's body, of any size.
     pub fn handle_body(&mut self, now: Time, exchange: ExchangeId, mut chunk: &[u8]) {
+        self.arrive(now);
         let limit = self.limit();
         let Some(mut it) = self.exchanges.remove(&exchange.0) else { return };
         if let (Purpose::Stream, Reply::Begun { .. }, Some(Kind::Json)) =
@@ -98,8 +99,9 @@ impl HttpSession {
             return self.stream_step(stream::Input::Denied);
         }
         if let Reply::Begun { labelled } = it.reply {
-            // White space says nothing.
-            let blank = chunk.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            // White space says nothing, and neither does a byte order mark.
+            let is_blank = |byte: &&u8| byte.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(byte);
+            let blank = chunk.iter().take_while(is_blank).count();
             let rest = chunk.get(blank..).unwrap_or_default();
             if let Some(kind) = Kind::sniffed(rest, labelled) {
                 if let Some(label) = labelled.filter(|label| *label != kind)
@@ -117,16 +119,21 @@ impl HttpSession {
                 }
                 it.reply = match kind {
                     Kind::Json => Reply::Json(Vec::new()),
-                    Kind::Events => Reply::Events(Events { decoder: SseDecoder::new(limit), retry: None }),
+                    Kind::Events => {
+                        Reply::Events(Events { decoder: SseDecoder::new(limit), retry: None, answered: false })
+                    }
                 };
-                if kind == Kind::Json {
-                    chunk = rest;
-                }
+                chunk = rest;
             }
         }
         match &mut it.reply {
             Reply::Json(kept) => keep(kept, chunk, limit),
             Reply::Refusal(refusal) => keep(&mut refusal.body, chunk, limit.min(WORDS)),
+            Reply::Events(events) if matches!(it.purpose, Purpose::Events { .. }) => {
+                let events = self::read(events, chunk);
+                self.exchanges.insert(exchange.0, it);
+                return self.old_events(now, exchange, &events);
+            }
             Reply::Events(events) => {
                 let found = self.feed(now, events, &it.purpose, chunk);
                 if let Purpose::Stream = it.purpose {
@@ -138,30 +145,24 @@ impl HttpSession {
                         self.barren = 0;
                     }
                 }
-                match (&mut it.purpose, found) {
-                    (Purpose::Events { refused }, Found { endpoint: Some(endpoint), .. }) => {
-                        let refused = refused.take();
-                        self.exchanges.insert(exchange.0, it);
-                        return self.found_endpoint(&endpoint, refused);
+                if let (Purpose::Message(message), Some(said)) = (&it.purpose, found.error) {
+                    let message = message.clone();
+                    self.forget(exchange, message.id());
+                    self.out.push_back(super::HttpAction::Drop(exchange));
+                    if !self.mend_initialize(&message, &said) {
+                        self.expired(&message);
                     }
-                    (Purpose::Events { refused }, Found { any: true, .. }) if self.mode_is_open() => {
-                        let refused = refused.take();
-                        self.out.push_back(super::HttpAction::Drop(exchange));
-                        return self.no_endpoint(refused);
-                    }
-                    (Purpose::Message(message), Found { error: Some(said), .. }) => {
-                        let message = message.clone();
-                        self.forget(exchange, message.id());
-                        self.out.push_back(super::HttpAction::Drop(exchange));
-                        if !self.mend_initialize(&message, &said) {
-                            self.expired(&message);
-                        }
-                        return;
-                    }
-                    _ => {}
+                    return;
                 }
             }
             Reply::None | Reply::Begun { .. } | Reply::Ignored => {}
+        }
+        if let (Purpose::Message(message), Reply::Events(events)) = (&it.purpose, &mut it.reply)
+            && !events.answered
+            && message.id().is_some_and(|id| !self.session.is_waiting(id))
+        {
+            events.answered = true;
+            self.after(LINGER, Later::LetGo(exchange));
         }
         // A resumed stream has done what it was for; the server may hold it open for ever.
         if let Purpose::Resume { id, .. } = it.purpose
@@ -176,7 +177,6 @@ impl HttpSession {
 
     /// Gives the messages of a stream to the session, but for those that concern the transport.
     fn feed(&mut self, now: Time, events: &mut Events, purpose: &Purpose, chunk: &[u8]) -> Found {
-        let old = matches!(purpose, Purpose::Events { .. });
         let (id, message) = match purpose {
             Purpose::Message(message) => (message.id(), Some(message)),
             Purpose::Resume { id, .. } => (Some(*id), None),
@@ -187,9 +187,6 @@ impl HttpSession {
         let (session, retry) = (&mut self.session, &mut events.retry);
         let mut found = Found::default();
         events.decoder.feed(chunk, |item| match item {
-            Sse::Event(event) if old && event.name == b"endpoint" => {
-                found.endpoint = Some(String::from_utf8_lossy(event.data).into_owned());
-            }
             Sse::Event(event) | Sse::TooLong(event) if event.name == b"message" && found.error.is_none() => {
                 found.any = true;
                 if (held || opening)
@@ -211,9 +208,26 @@ impl HttpSession {
         found
     }
 
-    /// Whether the older transport's stream has yet to name its endpoint.
-    fn mode_is_open(&self) -> bool {
-        !matches!(self.mode, Mode::Events(Some(_)))
+    /// Takes what came by the older transport's stream, whose first event names where messages go.
+    fn old_events(&mut self, now: Time, exchange: ExchangeId, events: &[(bool, Vec<u8>)]) {
+        for (endpoint, data) in events {
+            let Some(Exchange { purpose: Purpose::Events { refused }, .. }) = self.exchanges.get_mut(&exchange.0)
+            else {
+                return;
+            };
+            if *endpoint {
+                let refused = refused.take();
+                self.found_endpoint(&String::from_utf8_lossy(data), refused);
+            } else if matches!(self.mode, Mode::Events(Some(_))) {
+                self.session.handle_message(now, data);
+            } else {
+                let refused = refused.take();
+                self.exchanges.remove(&exchange.0);
+                self.out.push_back(super::HttpAction::Drop(exchange));
+                return self.no_endpoint(refused);
+            }
+            self.tidy();
+        }
     }
 
     /// Takes that an answer is whole.
@@ -223,8 +237,11 @@ impl HttpSession {
 
     /// An answer ended; `broken` is what the system said where it did not end as the server meant it.
     fn ended(&mut self, now: Time, exchange: ExchangeId, broken: Option<&str>) {
-        self.session.handle_timeout(now);
-        let Some(it) = self.exchanges.remove(&exchange.0) else { return };
+        // It is over, and not to be dropped.
+        let it = self.exchanges.remove(&exchange.0);
+        self.arrive(now);
+        let counts = |it: &Exchange| self.session.is_connected() || self.lingers(&it.purpose);
+        let Some(it) = it.filter(counts) else { return };
         let Exchange { purpose, reply, .. } = it;
         match (purpose, reply) {
             (Purpose::Message(message), Reply::Refusal(refusal)) => {
@@ -232,10 +249,11 @@ impl HttpSession {
                 if self.refused(message, *refusal) {
                     self.accepted(exchange.0);
                 }
+                self.answer_sent();
             }
             (Purpose::Message(message), reply) => {
                 self.accepted(exchange.0);
-                let Some(id) = message.id() else { return };
+                let Some(id) = message.id() else { return self.answer_sent() };
                 self.forget(exchange, Some(id));
                 self.answer_ended(now, id, &message, reply, broken);
             }
@@ -257,7 +275,16 @@ impl HttpSession {
                 self.forget(exchange, Some(id));
                 self.broke_off(id, None, last_id, retry, broken);
             }
-            (Purpose::Stream, _) => self.stream_step(stream::Input::Broke),
+            (Purpose::Stream, _) => {
+                self.stream_wait = None;
+                self.stream_step(stream::Input::Broke);
+            }
+            (Purpose::Events { .. }, Reply::Refusal(refusal)) if is_about_who_asks(refusal.status) => {
+                let Refusal { status, challenges, body, .. } = *refusal;
+                let (forbidden, why) = (status == StatusCode::FORBIDDEN, String::from_utf8_lossy(&body));
+                let event = Transport::Unauthorized { id: None, forbidden, why: &why, challenges: &challenges };
+                self.session.handle_transport(now, event);
+            }
             (Purpose::Events { refused: Some(refused) }, _) => self.no_endpoint(Some(refused)),
             (Purpose::Events { refused: None }, Reply::Refusal(refusal)) => {
                 // It may have another transport by now.
@@ -305,6 +332,12 @@ impl HttpSession {
         }
     }
 
+    /// Time went by, and what belongs to a connection that is gone does not count.
+    fn arrive(&mut self, now: Time) {
+        self.session.handle_timeout(now);
+        self.tidy();
+    }
+
     fn forget(&mut self, exchange: ExchangeId, id: Option<u64>) {
         if let Some(id) = id.filter(|id| self.carriers.get(id) == Some(&exchange.0)) {
             self.carriers.remove(&id);
@@ -320,6 +353,13 @@ impl HttpSession {
         if self.session.is_legacy() && matches!(self.mode, Mode::Streamable) {
             self.stream_wait = Some(self.session.now() + STREAM_WAIT);
             self.stream_step(stream::Input::Start);
+        }
+    }
+
+    /// The exchange of a notification or an answer is over: the last one lets the session end.
+    fn answer_sent(&mut self) {
+        if self.shutting && self.session.is_closing() {
+            self.shut(Shut::CloseInput);
         }
     }
 
@@ -443,7 +483,7 @@ impl HttpSession {
             self.session.handle_transport(now, Transport::Expired { id });
             return true;
         }
-        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        if is_about_who_asks(status) {
             let forbidden = status == StatusCode::FORBIDDEN;
             let challenges = &challenges;
             self.session.handle_transport(now, Transport::Unauthorized { id, forbidden, why: said, challenges });
@@ -520,7 +560,7 @@ impl HttpSession {
         let now = self.session.now();
         let target = resolve(&self.url, endpoint).filter(|target| is_same_origin(&self.url, target));
         let Some(target) = target else {
-            let why = format!("the server's stream names the endpoint `{endpoint}`, which is of another origin");
+            let why = format!("the server's stream names the endpoint `{endpoint}`, which is none of the same origin");
             return self.session.handle_transport(now, Transport::Senseless { why: &why });
         };
         let first = self.mode == Mode::Streamable || self.mode == Mode::Events(None);
@@ -554,6 +594,10 @@ impl HttpSession {
     }
 }
 
+fn is_about_who_asks(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}
+
 fn is_visible(id: &[u8]) -> bool {
     !id.is_empty() && id.iter().all(u8::is_ascii_graphic)
 }
@@ -563,10 +607,20 @@ fn is_visible(id: &[u8]) -> bool {
 struct Found {
     /// Anything at all.
     any: bool,
-    /// Where messages go, over the older transport.
-    endpoint: Option<String>,
     /// An error that is about the session, not about the request.
     error: Option<Box<str>>,
+}
+
+/// The events in a piece of the older transport's stream: whether each names an endpoint, and its data.
+fn read(events: &mut Events, chunk: &[u8]) -> Vec<(bool, Vec<u8>)> {
+    let mut found = Vec::new();
+    events.decoder.feed(chunk, |item| match item {
+        Sse::Event(event) | Sse::TooLong(event) if event.name == b"endpoint" || event.name == b"message" => {
+            found.push((event.name == b"endpoint", event.data.to_vec()));
+        }
+        Sse::Event(_) | Sse::TooLong(_) | Sse::Retry(_) => {}
+    });
+    found
 }
 
 /// The JSON-RPC error that a body is: what some gateway says of itself is none.

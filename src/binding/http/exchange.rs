@@ -62,6 +62,8 @@ pub(super) struct Events {
     pub(super) decoder: SseDecoder,
     /// How long to wait before it is taken up again.
     pub(super) retry: Option<Duration>,
+    /// What it was for is done.
+    pub(super) answered: bool,
 }
 
 /// How an answer comes.
@@ -93,15 +95,13 @@ impl Kind {
         }
     }
 
-    /// What the beginning of a body says, beside its label; nothing where it is too short.
-    pub(super) fn sniffed(beginning: &[u8], labelled: Option<Self>) -> Option<Self> {
-        let marked = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
-        let start = marked.iter().position(|byte| !byte.is_ascii_whitespace())?;
-        let text = marked.get(start..).unwrap_or_default();
+    /// What the beginning of a body says, beside its label; nothing where there is none yet.
+    pub(super) fn sniffed(text: &[u8], labelled: Option<Self>) -> Option<Self> {
+        let first = text.first()?;
         let field = |name: &[u8]| text.iter().zip(name).all(|(is, due)| is == due);
         let is_field = [&b":"[..], b"data", b"event", b"id", b"retry"].into_iter().any(field);
         // A page for people is no stream, and neither is a word.
-        let json = matches!(text.first(), Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b'<'));
+        let json = matches!(first, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b'<');
         let events = !json && (is_field || labelled == Some(Self::Events));
         Some(if events { Self::Events } else { Self::Json })
     }
@@ -109,10 +109,12 @@ impl Kind {
 
 impl Refusal {
     pub(super) fn new(status: StatusCode, headers: &HeaderMap) -> Self {
-        let seconds =
-            headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(|it| it.trim().parse().ok());
-        // A date means nothing without a clock that knows one.
-        let retry_after = headers.get(RETRY_AFTER).map(|_| Duration::from_secs(seconds.unwrap_or(1)));
+        let wait = |value: &str| match value.trim() {
+            seconds if seconds.bytes().all(|byte| byte.is_ascii_digit()) => seconds.parse().unwrap_or(u64::MAX),
+            // A date means nothing without a clock that knows one.
+            _ => 1,
+        };
+        let retry_after = headers.get(RETRY_AFTER).map(|value| Duration::from_secs(value.to_str().map_or(1, wait)));
         let mut challenges = Vec::new();
         for value in headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()) {
             for challenge in http_auth::parser::ChallengeParser::new(value).map_while(Result::ok) {

@@ -31,6 +31,9 @@ const SHORTEST_RETRY: Duration = Duration::from_millis(100);
 /// The longest of these waits.
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
+/// How long an exchange may go on after its request was answered.
+const LINGER: Duration = Duration::from_secs(1);
+
 /// How often a message is sent on to where an answer points.
 const REDIRECTS: u8 = 5;
 
@@ -52,8 +55,8 @@ pub enum HttpAction {
 pub struct HttpRequest {
     /// What becomes of it is reported under this name.
     pub exchange: ExchangeId,
-    /// Which request of the embedder's it carries, if it carries one: so that it can be authorised as the user whose
-    /// it is.
+    /// Which request of the embedder's it carries or is about, if any: so that it can be authorised as the user whose it
+    /// is.
     pub of: Option<RequestId>,
     /// The request, without the embedder's own headers. They are given anew for each, and never kept here.
     pub request: http::Request<Vec<u8>>,
@@ -91,6 +94,8 @@ enum Later {
     Resume { id: u64, last_id: Vec<u8>, retry: Option<Duration> },
     /// Ask for the stream again.
     Stream,
+    /// Let go of an exchange whose request is answered.
+    LetGo(ExchangeId),
 }
 
 /// A [`Session`] over HTTP.
@@ -129,6 +134,8 @@ pub struct HttpSession {
     stood: bool,
     /// The stream of the older transport was asked for, on this connection.
     tried_events: bool,
+    /// The session is being ended.
+    shutting: bool,
 }
 
 impl Deref for HttpSession {
@@ -168,6 +175,7 @@ impl HttpSession {
             stream_wait: None,
             stood: false,
             tried_events: false,
+            shutting: false,
         }
     }
 
@@ -179,10 +187,8 @@ impl HttpSession {
             if let Some(action) = self.out.pop_front() {
                 return Some(action);
             }
-            if self.is_held() {
-                return None;
-            }
-            match self.session.poll()? {
+            let (all, calls) = (self.initialized.is_some(), self.stream_wait.is_some());
+            match self.session.poll_but(|action| is_held(action, all, calls))? {
                 Action::Event(event) => return Some(HttpAction::Event(event)),
                 Action::Send(message) => self.send(message, 0),
                 Action::Abort(id) => self.abort(id),
@@ -196,17 +202,19 @@ impl HttpSession {
     /// where it is `None`.
     pub fn deadline(&self) -> Option<Time> {
         let now = self.session.now();
-        if !self.out.is_empty() || self.is_untidy() {
+        let (all, calls) = (self.initialized.is_some(), self.stream_wait.is_some());
+        let pending = self.session.pending().any(|action| !is_held(action, all, calls));
+        if pending || !self.out.is_empty() || self.is_untidy() {
             return Some(now);
         }
-        let session = if self.is_held() { self.session.next_timer() } else { self.session.deadline() };
         let later = self.later.iter().map(|(at, _)| *at).min();
-        [session, later, self.stream_wait].into_iter().flatten().min()
+        [self.session.next_timer(), later, self.stream_wait].into_iter().flatten().min()
     }
 
     /// Takes that time went by. A call too many, or too early, does nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         self.session.handle_timeout(now);
+        self.tidy();
         let now = self.session.now();
         self.stream_wait = self.stream_wait.filter(|until| *until > now);
         let (due, later) = core::mem::take(&mut self.later).into_iter().partition(|(at, _)| *at <= now);
@@ -222,6 +230,11 @@ impl HttpSession {
                 }
                 Later::Send(_) | Later::Resume { .. } => {}
                 Later::Stream => self.stream_step(stream::Input::Timer),
+                Later::LetGo(exchange) => {
+                    if self.exchanges.remove(&exchange.0).is_some() {
+                        self.out.push_back(HttpAction::Drop(exchange));
+                    }
+                }
             }
         }
     }
@@ -231,16 +244,19 @@ impl HttpSession {
         self.session.is_closed() && self.out.is_empty()
     }
 
-    /// Whether what is next in the session has to wait.
-    fn is_held(&self) -> bool {
-        let Some(Action::Send(message)) = self.session.peek() else { return false };
-        self.initialized.is_some() || self.stream_wait.is_some() && message.method() == Some(method::TOOLS_CALL)
-    }
-
     /// Whether exchanges are left of a connection that is gone.
     fn is_untidy(&self) -> bool {
-        let left = |exchange: &Exchange| !matches!(exchange.purpose, Purpose::Delete { then: None });
+        let left = |exchange: &Exchange| !self.lingers(&exchange.purpose);
         !self.session.is_connected() && (!self.later.is_empty() || self.exchanges.values().any(left))
+    }
+
+    /// Whether an exchange goes on though the session is over: the DELETE, and the answers that are owed.
+    fn lingers(&self, purpose: &Purpose) -> bool {
+        match purpose {
+            Purpose::Delete { then: None } => true,
+            Purpose::Message(message) => is_answer(message) && self.session.is_closing(),
+            Purpose::Delete { .. } | Purpose::Stream | Purpose::Resume { .. } | Purpose::Events { .. } => false,
+        }
     }
 
     fn tidy(&mut self) {
@@ -249,13 +265,13 @@ impl HttpSession {
         }
     }
 
-    /// Drops all that goes on, but for the DELETE of a session.
+    /// Drops all that goes on, but for what lingers.
     fn drop_all(&mut self) {
         self.later.clear();
         self.carriers.clear();
         (self.initialized, self.stream_wait) = (None, None);
         for (id, exchange) in core::mem::take(&mut self.exchanges) {
-            if matches!(exchange.purpose, Purpose::Delete { then: None }) {
+            if self.lingers(&exchange.purpose) {
                 self.exchanges.insert(id, exchange);
             } else {
                 self.out.push_back(HttpAction::Drop(ExchangeId(id)));
@@ -267,7 +283,7 @@ impl HttpSession {
 
     fn open_transport(&mut self) {
         self.drop_all();
-        self.tried_events = false;
+        (self.tried_events, self.shutting) = (false, false);
         if let Some(former) = self.session_id.take() {
             self.former = Some(former);
         }
@@ -280,11 +296,21 @@ impl HttpSession {
         }
     }
 
+    /// Ends the session: first the answers that are owed, then the DELETE, each as long as the ladder's step.
     fn shut(&mut self, how: Shut) {
         self.drop_all();
-        if let Some(session) = self.session_id.clone().filter(|_| how == Shut::CloseInput && self.session.is_closing())
-        {
-            return self.delete(&session, None);
+        self.shutting = true;
+        let has = |is: fn(&Purpose) -> bool| self.exchanges.values().any(|exchange| is(&exchange.purpose));
+        let answers = has(|purpose| matches!(purpose, Purpose::Message(_)));
+        let deleting = has(|purpose| matches!(purpose, Purpose::Delete { .. }));
+        if self.session.is_closing() {
+            match (how, self.session_id.clone()) {
+                (Shut::CloseInput, _) if answers || deleting => return,
+                (Shut::CloseInput | Shut::Terminate, Some(session)) if !deleting => {
+                    return self.delete(&session, None);
+                }
+                (Shut::CloseInput | Shut::Terminate | Shut::Kill, _) => {}
+            }
         }
         for id in core::mem::take(&mut self.exchanges).into_keys() {
             self.out.push_back(HttpAction::Drop(ExchangeId(id)));
@@ -296,10 +322,11 @@ impl HttpSession {
         self.later.retain(|(_, later)| match later {
             Later::Send(message) => message.id() != Some(id),
             Later::Resume { id: resumed, .. } => *resumed != id,
-            Later::Stream => true,
+            Later::Stream | Later::LetGo(_) => true,
         });
-        if let Some(exchange) = self.carriers.remove(&id) {
-            self.exchanges.remove(&exchange);
+        if let Some(exchange) = self.carriers.remove(&id)
+            && self.exchanges.remove(&exchange).is_some()
+        {
             self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
         }
     }
@@ -321,7 +348,11 @@ impl HttpSession {
         if let Some(id) = carried {
             self.carriers.insert(id, exchange);
         }
-        let of = carried.and_then(|id| self.session.request_of(id));
+        let of = match &purpose {
+            Purpose::Message(message) => message.of(),
+            Purpose::Resume { id, .. } => self.session.handle_of(*id),
+            Purpose::Stream | Purpose::Events { .. } | Purpose::Delete { .. } => None,
+        };
         self.exchanges.insert(exchange, Exchange { purpose, url, redirects, reply: Reply::None });
         self.out.push_back(HttpAction::Request(HttpRequest { exchange: ExchangeId(exchange), of, request }));
         exchange
@@ -335,6 +366,10 @@ impl HttpSession {
         };
         let modern = message.version().is_some_and(|version| version.era() == Era::Modern);
         let opening = message.method() == Some(method::INITIALIZE);
+        if opening {
+            // What an `initialize` before this one was given is no session's.
+            self.session_id = None;
+        }
         let version = message.version().filter(|_| !opening);
         let session = self.session_id.as_ref().filter(|_| !modern && !opening);
         let request = request::post(&url, &message, Common { session, version }, self.session.catalog());
@@ -411,4 +446,14 @@ impl HttpSession {
     fn limit(&self) -> usize {
         self.session.options().limits.message.bytes.saturating_add(Limits::SLACK).saturating_add(1)
     }
+}
+
+/// Whether an action has to wait: for the answer to `notifications/initialized`, or a call for the stream.
+fn is_held(action: &Action, all: bool, calls: bool) -> bool {
+    matches!(action, Action::Send(message) if all || calls && message.method() == Some(method::TOOLS_CALL))
+}
+
+/// Whether a message answers something that the server asked.
+fn is_answer(message: &Outgoing) -> bool {
+    message.id().is_none() && message.method().is_none()
 }

@@ -1,6 +1,7 @@
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -134,7 +135,16 @@ fn encode(value: &str) -> HeaderValue {
 pub(super) fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
     let base = base.to_string();
     let base = UriAbsoluteStr::new(base.split('#').next()?).ok()?;
-    let resolved = UriReferenceStr::new(reference.trim()).ok()?.resolve_against(base).to_string();
+    // What is no ASCII is written as browsers write it.
+    let mut plain = String::new();
+    for byte in reference.trim().bytes() {
+        if byte.is_ascii() {
+            plain.push(char::from(byte));
+        } else {
+            let _ = write!(plain, "%{byte:02X}");
+        }
+    }
+    let resolved = UriReferenceStr::new(&plain).ok()?.resolve_against(base).to_string();
     resolved.split('#').next()?.parse().ok()
 }
 
