@@ -12,7 +12,7 @@
     reason = "a helper may fail as a test may"
 )]
 
-#[path = "../fuzz/bodies.rs"]
+#[path = "../fuzz/bodies/mod.rs"]
 mod bodies;
 
 use std::path::PathBuf;
@@ -56,6 +56,11 @@ fn messages_of_the_corpus() {
 #[test]
 fn sessions_of_the_corpus() {
     over_the_corpus("session", bodies::session);
+}
+
+#[test]
+fn http_of_the_corpus() {
+    over_the_corpus("http", bodies::http);
 }
 
 /// Pieces of messages, put together at random.
@@ -113,9 +118,31 @@ fn random_sessions() {
             if rng.bool() {
                 input.extend_from_slice(b"e00");
             } else {
-                input.extend([rng.u8(b'a'..=b'z'), rng.u8(b'0'..b'8'), rng.u8(b'0'..b'@')]);
+                input.extend([letter(rng), rng.u8(b'0'..b'8'), rng.u8(b'0'..b'@')]);
             }
         }
         input
     });
+}
+
+/// As above; more choices follow each operation.
+#[test]
+fn random_http() {
+    over_random_inputs(bodies::http, |rng| {
+        let mut input: Vec<u8> = (0..11).map(|_| rng.u8(b'0'..b'p')).collect();
+        input.push(b'a');
+        for _ in 0..rng.usize(..50) {
+            if rng.bool() {
+                input.extend_from_slice(b"e00");
+            } else {
+                input.extend([letter(rng), rng.u8(b'0'..b'4'), rng.u8(b'0'..b'H'), rng.u8(b'0'..b'H')]);
+            }
+        }
+        input
+    });
+}
+
+/// An operation: those of the transport, or those that came later.
+fn letter(rng: &mut fastrand::Rng) -> u8 {
+    if rng.u8(..4) > 0 { rng.u8(b'a'..=b'z') } else { *rng.choice(b"SULAEHT").unwrap_or(&b'a') }
 }

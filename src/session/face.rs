@@ -58,6 +58,11 @@ impl Session {
         matches!(self.link, link::State::Opening | link::State::Connecting | link::State::Ready)
     }
 
+    /// Which of the session's connections it has, or asks for.
+    pub(crate) const fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// Whether the session is on its way to the end.
     pub(crate) fn is_closing(&self) -> bool {
         self.link == link::State::Closing

@@ -120,7 +120,8 @@ impl HttpSession {
                 it.reply = match kind {
                     Kind::Json => Reply::Json(Vec::new()),
                     Kind::Events => {
-                        Reply::Events(Events { decoder: SseDecoder::new(limit), retry: None, answered: false })
+                        let (decoder, sure) = (SseDecoder::new(limit), labelled == Some(Kind::Events));
+                        Reply::Events(Events { decoder, retry: None, answered: false, sure })
                     }
                 };
                 chunk = rest;
@@ -136,6 +137,7 @@ impl HttpSession {
             }
             Reply::Events(events) => {
                 let found = self.feed(now, events, &it.purpose, chunk);
+                events.sure |= found.any;
                 if let Purpose::Stream = it.purpose {
                     self.stream_retry = events.retry.or(self.stream_retry);
                     if let Some(id) = events.decoder.last_id() {
@@ -240,7 +242,7 @@ impl HttpSession {
         // It is over, and not to be dropped.
         let it = self.exchanges.remove(&exchange.0);
         self.arrive(now);
-        let counts = |it: &Exchange| self.session.is_connected() || self.lingers(&it.purpose);
+        let counts = |it: &Exchange| self.is_current() || self.lingers(&it.purpose);
         let Some(it) = it.filter(counts) else { return };
         let Exchange { purpose, reply, .. } = it;
         match (purpose, reply) {
@@ -249,11 +251,11 @@ impl HttpSession {
                 if self.refused(message, *refusal) {
                     self.accepted(exchange.0);
                 }
-                self.answer_sent();
+                self.answer_sent(exchange);
             }
             (Purpose::Message(message), reply) => {
                 self.accepted(exchange.0);
-                let Some(id) = message.id() else { return self.answer_sent() };
+                let Some(id) = message.id() else { return self.answer_sent(exchange) };
                 self.forget(exchange, Some(id));
                 self.answer_ended(now, id, &message, reply, broken);
             }
@@ -307,7 +309,7 @@ impl HttpSession {
         let Some(it) = self.exchanges.get(&exchange.0) else { return };
         let unreachable = broken == Broken::Unreachable;
         match &it.purpose {
-            Purpose::Message(message) if unreachable => {
+            Purpose::Message(message) if unreachable && !self.lingers(&it.purpose) => {
                 let id = message.id();
                 self.exchanges.remove(&exchange.0);
                 self.forget(exchange, id);
@@ -345,7 +347,7 @@ impl HttpSession {
     }
 
     /// `notifications/initialized` was answered: the rest may follow, and the stream is asked for.
-    fn accepted(&mut self, exchange: u64) {
+    pub(super) fn accepted(&mut self, exchange: u64) {
         if self.initialized != Some(exchange) {
             return;
         }
@@ -357,7 +359,8 @@ impl HttpSession {
     }
 
     /// The exchange of a notification or an answer is over: the last one lets the session end.
-    fn answer_sent(&mut self) {
+    fn answer_sent(&mut self, exchange: ExchangeId) {
+        self.later.retain(|(_, later)| !matches!(later, Later::LetGo(other) if *other == exchange));
         if self.shutting && self.session.is_closing() {
             self.shut(Shut::CloseInput);
         }
@@ -381,6 +384,9 @@ impl HttpSession {
                 self.session.handle_exchange(now, id, &body);
                 let excerpt = String::from_utf8_lossy(body.get(..body.len().min(EXCERPT)).unwrap_or(&body));
                 self.unanswered(id, &format!("the body is no answer to the request: {}", excerpt.trim()));
+            }
+            Reply::Events(Events { sure: false, .. }) if broken.is_none() => {
+                self.unanswered(id, "the body is neither JSON nor a stream of events");
             }
             Reply::Events(events) => self.broke_off(id, Some(&events), Vec::new(), None, broken),
             Reply::None => self.lost(id, "the connection closed before an answer"),

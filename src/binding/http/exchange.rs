@@ -64,6 +64,8 @@ pub(super) struct Events {
     pub(super) retry: Option<Duration>,
     /// What it was for is done.
     pub(super) answered: bool,
+    /// It is one, as its label or an event in it shows.
+    pub(super) sure: bool,
 }
 
 /// How an answer comes.
@@ -95,15 +97,16 @@ impl Kind {
         }
     }
 
-    /// What the beginning of a body says, beside its label; nothing where there is none yet.
-    pub(super) fn sniffed(text: &[u8], labelled: Option<Self>) -> Option<Self> {
-        let first = text.first()?;
-        let field = |name: &[u8]| text.iter().zip(name).all(|(is, due)| is == due);
-        let is_field = [&b":"[..], b"data", b"event", b"id", b"retry"].into_iter().any(field);
-        // A page for people is no stream, and neither is a word.
-        let json = matches!(first, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b'<');
-        let events = !json && (is_field || labelled == Some(Self::Events));
-        Some(if events { Self::Events } else { Self::Json })
+    /// What the first byte of a body says, beside its label; nothing where there is none yet.
+    pub(super) fn sniffed(body: &[u8], labelled: Option<Self>) -> Option<Self> {
+        Some(match body.first()? {
+            // A page for people is no stream.
+            b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b'<' => Self::Json,
+            _ if labelled == Some(Self::Events) => Self::Events,
+            // A comment, `data`, `event`, `id`, `retry`.
+            b':' | b'd' | b'e' | b'i' | b'r' => Self::Events,
+            _ => Self::Json,
+        })
     }
 }
 

@@ -110,6 +110,8 @@ pub struct HttpSession {
     session: Session,
     /// Where the server is.
     url: Uri,
+    /// Which of the session's connections the exchanges belong to.
+    epoch: u32,
     mode: Mode,
     session_id: Option<HeaderValue>,
     /// The session before, which the server may still know.
@@ -159,6 +161,7 @@ impl HttpSession {
         Self {
             session: Session::new(options),
             url,
+            epoch: 0,
             mode: Mode::Streamable,
             session_id: None,
             former: None,
@@ -192,7 +195,7 @@ impl HttpSession {
                 Action::Event(event) => return Some(HttpAction::Event(event)),
                 Action::Send(message) => self.send(message, 0),
                 Action::Abort(id) => self.abort(id),
-                Action::Open(Open { .. }) => self.open_transport(),
+                Action::Open(Open { epoch }) => self.open_transport(epoch),
                 Action::Shut(how) => self.shut(how),
             }
         }
@@ -231,6 +234,7 @@ impl HttpSession {
                 Later::Send(_) | Later::Resume { .. } => {}
                 Later::Stream => self.stream_step(stream::Input::Timer),
                 Later::LetGo(exchange) => {
+                    self.accepted(exchange.0);
                     if self.exchanges.remove(&exchange.0).is_some() {
                         self.out.push_back(HttpAction::Drop(exchange));
                     }
@@ -247,13 +251,18 @@ impl HttpSession {
     /// Whether exchanges are left of a connection that is gone.
     fn is_untidy(&self) -> bool {
         let left = |exchange: &Exchange| !self.lingers(&exchange.purpose);
-        !self.session.is_connected() && (!self.later.is_empty() || self.exchanges.values().any(left))
+        !self.is_current() && (!self.later.is_empty() || self.exchanges.values().any(left))
+    }
+
+    /// Whether the connection is there that the exchanges belong to.
+    fn is_current(&self) -> bool {
+        self.session.is_connected() && self.session.epoch() == self.epoch
     }
 
     /// Whether an exchange goes on though the session is over: the DELETE, and the answers that are owed.
     fn lingers(&self, purpose: &Purpose) -> bool {
         match purpose {
-            Purpose::Delete { then: None } => true,
+            Purpose::Delete { then: None } => self.session.is_closing(),
             Purpose::Message(message) => is_answer(message) && self.session.is_closing(),
             Purpose::Delete { .. } | Purpose::Stream | Purpose::Resume { .. } | Purpose::Events { .. } => false,
         }
@@ -281,8 +290,9 @@ impl HttpSession {
         (self.stream_id, self.stream_retry, self.barren) = (Vec::new(), None, 0);
     }
 
-    fn open_transport(&mut self) {
+    fn open_transport(&mut self, epoch: u32) {
         self.drop_all();
+        self.epoch = epoch;
         (self.tried_events, self.shutting) = (false, false);
         if let Some(former) = self.session_id.take() {
             self.former = Some(former);
@@ -373,10 +383,14 @@ impl HttpSession {
         let version = message.version().filter(|_| !opening);
         let session = self.session_id.as_ref().filter(|_| !modern && !opening);
         let request = request::post(&url, &message, Common { session, version }, self.session.catalog());
-        let initialized = message.method() == Some(method::INITIALIZED);
+        let (initialized, told) = (message.method() == Some(method::INITIALIZED), message.id().is_none());
         let exchange = self.start(Purpose::Message(message), url, redirects, request);
         if initialized {
             self.initialized = Some(exchange);
+        }
+        // Nobody else gives up what has no request.
+        if told {
+            self.after(self.session.options().timeouts.request, Later::LetGo(ExchangeId(exchange)));
         }
     }
 

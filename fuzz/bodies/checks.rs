@@ -1,0 +1,83 @@
+//! What holds whatever came before.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use mcp_proto::{Family, Outgoing, Session, Time};
+use serde_json::value::RawValue;
+
+/// What a session may owe its embedder without the embedder's doing, with the limits of the fuzzer.
+pub(super) const OWED: usize = 100;
+
+/// The end of time, at which everything is due for ever.
+pub(super) const END: Time = Time::from_micros(u64::MAX);
+
+/// How often one time may be named as the deadline.
+const STANDSTILL: usize = 32;
+
+/// The deadlines that were waited for.
+#[derive(Default)]
+pub(super) struct Deadlines {
+    last: Option<Time>,
+    still: usize,
+}
+
+impl Deadlines {
+    pub(super) fn reach(&mut self, deadline: Time) {
+        self.still = if self.last == Some(deadline) { self.still + 1 } else { 0 };
+        self.last = Some(deadline);
+        assert!(self.still < STANDSTILL, "the deadline {deadline:?} does not move on");
+    }
+}
+
+pub(super) fn assert_same(one: &impl Debug, other: &impl Debug, what: &str) {
+    let (one, other) = (format!("{one:?}"), format!("{other:?}"));
+    if one != other {
+        let at = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
+        let excerpt = |text: &str| text.chars().skip(at.saturating_sub(40)).take(120).collect::<String>();
+        panic!("{what}:\n{}\n{}", excerpt(&one), excerpt(&other));
+    }
+}
+
+pub(super) fn check_line(message: &Outgoing) {
+    let (last, text) = message.line().split_last().expect("a line is not empty");
+    assert_eq!(*last, b'\n');
+    let members = check_message(text);
+    assert_eq!(message.method().is_some(), members.contains_key("method"));
+    assert_eq!(message.id().is_some(), members.contains_key("method") && members.contains_key("id"));
+}
+
+/// A message is one JSON object without a line break.
+pub(super) fn check_message(text: &[u8]) -> BTreeMap<String, &RawValue> {
+    assert!(!text.iter().any(|byte| matches!(byte, b'\n' | b'\r')), "a line break in a message");
+    let members = members(text);
+    assert_eq!(members["jsonrpc"].get(), "\"2.0\"");
+    members
+}
+
+pub(super) fn members(message: &[u8]) -> BTreeMap<String, &RawValue> {
+    serde_json::from_slice(message).expect("a message is a JSON object")
+}
+
+/// What is kept is within its bounds, and can be had.
+pub(super) fn check_kept(session: &Session) {
+    let limits = session.options().limits;
+    assert!(session.quirks().len() <= limits.quirks);
+    assert!(session.subscriptions().count() <= limits.subscriptions);
+    for family in Family::ALL {
+        let list = session.catalog().list(family);
+        assert!(list.len() <= limits.items && session.family(family).pages <= limits.pages);
+        for (key, item) in list.iter() {
+            assert_eq!(list.find(key), Some((key, item)), "an item is not found by its key");
+        }
+    }
+    let catalog = session.catalog();
+    touch(catalog.tools().map(|tool| tool.name.len() + tool.input_schema.get().len()));
+    touch(catalog.prompts().map(|prompt| prompt.arguments.len()));
+    touch(catalog.resources().map(|resource| resource.uri.len()));
+    touch(catalog.resource_templates().map(|template| template.uri_template.len()));
+}
+
+fn touch(items: impl Iterator<Item = impl Debug>) {
+    items.for_each(|item| drop(std::hint::black_box(item)));
+}

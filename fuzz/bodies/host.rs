@@ -1,0 +1,179 @@
+//! What an embedder asks for, and what has to come of it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::{AskId, Event, Family, LogLevel, Misuse, Request, RequestId, Session, Time, TraceContext};
+
+use super::checks::assert_same;
+use super::input::{Input, raw};
+use super::peer::URIS;
+
+#[derive(Default)]
+pub(super) struct Host {
+    pub(super) requests: Vec<RequestId>,
+    pub(super) unfinished: BTreeSet<RequestId>,
+    asks: Vec<AskId>,
+    /// The requests that wait for input or a token, or did.
+    waiting: Vec<RequestId>,
+    /// The resources that were ever subscribed to.
+    wished: BTreeSet<&'static str>,
+    /// Actions that the embedder's own doing may have put into the queue since it was empty.
+    pub(super) own: usize,
+    pub(super) closed: bool,
+}
+
+impl Host {
+    /// Does an operation that is the embedder's, whatever the transport; tells whether it is one.
+    pub(super) fn operate(&mut self, operation: u8, session: &mut Session, now: Time, input: &mut Input<'_>) -> bool {
+        match operation {
+            b'a' => drop(self.command(session, 6, |session| session.open(now))),
+            b'k' => self.request(session, now, input),
+            b'l' => {
+                if let Some(request) = input.choose(&self.requests) {
+                    self.command(session, 4, |session| session.cancel(now, request));
+                }
+            }
+            b'm' => match input.pick(12) {
+                kind @ (0..3 | 6..9) => self.answer(session, now, kind, input),
+                kind => self.input(session, now, kind, input),
+            },
+            b'n' => {
+                let kind = input.pick(4);
+                if kind == 3 {
+                    let family = Family::ALL[input.pick(4)];
+                    self.command(session, 1, |session| session.refresh(now, family));
+                    return true;
+                }
+                let method = ["notifications/roots/list_changed", "notifications/cancelled", "x\n"][kind];
+                let params = [None, Some(raw("{\n}")), Some(raw("1"))][input.pick(3)].take();
+                self.command(session, 1, |session| session.notify(now, method, params.as_deref()));
+            }
+            b'o' => drop(self.command(session, 6, |session| session.close(now))),
+            b'S' => {
+                let uri = URIS[input.pick(URIS.len())];
+                self.wished.insert(uri);
+                self.command(session, 2, |session| session.subscribe(now, uri));
+            }
+            b'U' => {
+                let uri = URIS[input.pick(URIS.len())];
+                self.command(session, 4, |session| session.unsubscribe(now, uri));
+            }
+            b'L' => {
+                let level = [LogLevel::Debug, LogLevel::Error, LogLevel::Emergency][input.pick(3)];
+                self.command(session, 1, |session| session.set_log_level(now, level));
+            }
+            b'A' => drop(self.command(session, 8, |session| session.authorized(now))),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Does what the embedder asks for; where that is refused, nothing may have changed.
+    pub(super) fn command<T>(
+        &mut self,
+        session: &mut Session,
+        owed: usize,
+        act: impl FnOnce(&mut Session) -> Result<T, Misuse>,
+    ) -> Option<T> {
+        let before = session.clone();
+        match act(session) {
+            Ok(done) => {
+                self.own += owed;
+                Some(done)
+            }
+            Err(misuse) => {
+                assert_same(&before, session, &format!("{misuse:?} changed the session"));
+                None
+            }
+        }
+    }
+
+    fn request(&mut self, session: &mut Session, now: Time, input: &mut Input<'_>) {
+        let method = [
+            "tools/call",
+            "prompts/get",
+            "resources/read",
+            "completion/complete",
+            "ping",
+            "x/y\n",
+            "initialize",
+            "tools/list",
+        ][input.pick(8)];
+        let mut request = Request::new(method);
+        match input.pick(10) {
+            1 => {
+                request =
+                    request.params(raw("{\"name\":\"a\",\n\"_meta\":{\"progressToken\":1,\"traceparent\":\"x\"}}"))
+            }
+            2 => request = request.params(raw("[1]")),
+            3 => request = request.timeout(Duration::ZERO),
+            4 => request = request.timeout(Duration::MAX),
+            5 => {
+                let trace = TraceContext { traceparent: Some("00-a-b-01".into()), ..TraceContext::default() };
+                request = request.params(raw("{\"_meta\":null}")).trace(trace);
+            }
+            6 => request = request.progress().replay(true),
+            7 => request = Request::call_tool("a", None).replay(false),
+            8 => request = request.params(raw(r#"{"name":"\u0061","uri":" \n","arguments":{"b":"\u00e9\r\nx: y"}}"#)),
+            9 => request = request.params(raw(r#"{"name":1,"arguments":[],"uri":null}"#)),
+            _ => {}
+        }
+        if let Some(id) = self.command(session, 4, |session| session.request(now, request)) {
+            assert!(self.unfinished.insert(id), "a request's id was used twice");
+            self.requests.push(id);
+        }
+    }
+
+    fn answer(&mut self, session: &mut Session, now: Time, kind: usize, input: &mut Input<'_>) {
+        let Some(ask) = input.choose(&self.asks) else { return };
+        let json = [
+            "{\"action\":\n\"accept\"}",
+            "",
+            "[]",
+            "",
+            "",
+            "",
+            r#"{"action":"accept","content":{"a":2}}"#,
+            "{\"content\":null,\"action\":\"\\u0061ccept\",\n\"_meta\":{}}",
+            r#"{"action":"accept","content":{"\u0061":2},"content":{"b\"":[]}}"#,
+        ][kind];
+        let json = (!json.is_empty()).then(|| raw(json));
+        let answer = json.as_deref().ok_or_else(|| ErrorObject::new(-1, "no\n"));
+        self.command(session, 1, |session| session.answer(now, ask, answer));
+    }
+
+    fn input(&mut self, session: &mut Session, now: Time, kind: usize, input: &mut Input<'_>) {
+        let Some(request) = input.choose(&self.waiting) else { return };
+        let (object, array, accept) = (raw("{\n}"), raw("[]"), raw(r#"{"action":"accept","content":{"a":"\n"}}"#));
+        self.command(session, 4, |session| match kind {
+            3 => session.provide(now, request, [("e", &*object), ("e\n", &*object)]),
+            4 => session.provide(now, request, [("e", &*array)]),
+            9 => session.provide(now, request, [("e", &*accept), ("f", &*accept), ("e", &*object)]),
+            10 => session.provide(now, request, []),
+            _ => session.decline(now, request),
+        });
+    }
+
+    pub(super) fn take(&mut self, event: &Event) {
+        match event {
+            Event::Finished { request, .. } => {
+                assert!(self.unfinished.remove(request), "{request:?} was not open");
+            }
+            Event::Asked { ask, .. } => self.asks.push(*ask),
+            Event::InputRequired { request, .. } | Event::Unauthorized { request: Some(request), .. } => {
+                assert!(self.unfinished.contains(request), "{request:?} was not open");
+                self.waiting.push(*request);
+            }
+            Event::Subscription { uri, .. } => {
+                assert!(self.wished.contains(&**uri), "nobody wanted to be told of {uri:?}");
+            }
+            Event::Closed { .. } => {
+                assert!(self.unfinished.is_empty(), "requests without an end: {:?}", self.unfinished);
+                self.closed = true;
+            }
+            _ => {}
+        }
+    }
+}

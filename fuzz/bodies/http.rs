@@ -1,0 +1,559 @@
+//! The body of the target `http`.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest, HttpSession};
+use mcp_proto::{Event, Request, RequestId, Time};
+
+use super::checks::{Deadlines, END, OWED, assert_same, check_kept, check_message};
+use super::host::Host;
+use super::input::Input;
+use super::peer::{self, Peer};
+
+/// Takes bytes for a sequence of operations on a session over HTTP, and checks what holds after each.
+pub(crate) fn http(bytes: &[u8]) -> u64 {
+    let mut rig = Rig::run(bytes);
+    rig.end();
+    rig.print.finish()
+}
+
+/// A session over HTTP, and what has to hold of it.
+struct Rig {
+    session: HttpSession,
+    host: Host,
+    peer: Peer,
+    now: Time,
+    polling: bool,
+    /// Something may wait that was said before the latest operation.
+    behind: bool,
+    url: Uri,
+    running: Vec<Running>,
+    last_exchange: Option<ExchangeId>,
+    /// The exchanges that ended or were dropped.
+    over: Vec<ExchangeId>,
+    dropped: BTreeSet<ExchangeId>,
+    /// Whether the server gives out session ids, and which it gave.
+    stateful: bool,
+    sessions: BTreeSet<HeaderValue>,
+    /// The request that was run last: its id and method.
+    last: (u64, String),
+    print: DefaultHasher,
+}
+
+/// An exchange under way.
+#[derive(Clone)]
+struct Running {
+    exchange: ExchangeId,
+    /// The JSON-RPC method, or that of the request where it carries no message.
+    method: String,
+    id: Option<u64>,
+    /// Its head came.
+    begun: bool,
+}
+
+const STATUSES: [u16; 20] =
+    [200, 202, 204, 400, 401, 403, 404, 405, 406, 410, 415, 422, 429, 500, 501, 503, 302, 307, 308, 999];
+
+const PLACES: [&[u8]; 12] = [
+    b"/b",
+    b"http://h/c?x#y",
+    b"HTTP://H:80/d",
+    b"https://h/",
+    b"//evil/",
+    b"http://h:81/",
+    b"",
+    b"?x",
+    b"\xff/\xe9",
+    b"/%zz/../[",
+    b"http://[::1",
+    b"http://u:p@h/../../e",
+];
+
+impl Rig {
+    fn run(bytes: &[u8]) -> Self {
+        let mut input = Input(bytes);
+        let options = input.options();
+        let peer = Peer::new(&mut input);
+        let kind = input.bits();
+        let url = Uri::from_static(if kind & 2 == 0 { "http://h/mcp" } else { "https://H.example:8443/a/sse?x=1" });
+        let mut rig = Self {
+            session: HttpSession::new(options, url.clone()),
+            host: Host::default(),
+            peer,
+            now: Time::ZERO,
+            polling: true,
+            behind: false,
+            url,
+            running: Vec::new(),
+            last_exchange: None,
+            over: Vec::new(),
+            dropped: BTreeSet::new(),
+            stateful: kind & 1 != 0,
+            sessions: BTreeSet::new(),
+            last: (0, String::new()),
+            print: DefaultHasher::new(),
+        };
+        while let Some(operation) = input.operation() {
+            rig.operate(operation, &mut input);
+            rig.check();
+        }
+        rig
+    }
+
+    fn operate(&mut self, operation: u8, input: &mut Input<'_>) {
+        if self.host.operate(operation, &mut self.session, self.now, input) {
+            return;
+        }
+        match operation {
+            // The whole answer as it should be; as a stream; as a refusal; in odd shapes.
+            b'e' => self.answer(input),
+            b'g' => self.answer_by_stream(input),
+            b'h' => self.refuse(input),
+            b'y' => self.answer_oddly(input),
+            // A head, one with a header of any bytes, a part of a body, an end, a failure.
+            b'b' => self.any_head(input),
+            b'z' => self.raw_head(input),
+            b'c' => self.raw_body(input),
+            b'd' => {
+                let Some(it) = self.pick(input) else { return };
+                self.finish(&it);
+            }
+            b'f' => {
+                let Some(it) = self.pick(input) else { return };
+                let broken = [Broken::Midway, Broken::Unreachable][input.pick(2)];
+                self.over(it.exchange);
+                self.host.own += 8;
+                self.session.handle_failure(self.now, it.exchange, broken, "reset");
+            }
+            // What the server says of itself, as an event of a stream.
+            b'i' => {
+                let Some(it) = self.pick(input) else { return };
+                let text = peer::notification(input, self.last.0, it.id.unwrap_or(self.last.0));
+                self.event(&it, &text);
+            }
+            b'j' => {
+                let Some(it) = self.pick(input) else { return };
+                let text = peer::ask(input);
+                self.event(&it, &text);
+            }
+            b'p' => {
+                let Some(it) = self.pick(input) else { return };
+                let place = PLACES[input.pick(PLACES.len())];
+                self.begin(&it, 200, "text/event-stream");
+                let event = [b"event: endpoint\ndata: ", place, b"\n\n"].concat();
+                self.body(&it, &event);
+            }
+            b'x' => self.report_what_is_over(input),
+            // Time, and time that nobody tells of.
+            b'q' => self.wait(input.step()),
+            b'r' => self.now = self.now + input.step(),
+            b's' => {
+                let Some(deadline) = self.session.deadline() else { return };
+                self.wait(deadline.since(self.now));
+            }
+            b't' => self.session.handle_timeout([Time::ZERO, self.now][input.pick(2)]),
+            b'u' => self.now = END,
+            b'v' => self.polling = !self.polling,
+            b'w' => {
+                if let Some(action) = self.session.poll() {
+                    self.take(action);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn pick(&self, input: &mut Input<'_>) -> Option<Running> {
+        let at = input.pick(16);
+        self.running.get(at % self.running.len().max(1)).cloned()
+    }
+
+    /// Whether an exchange goes on, as far as its embedder knows.
+    fn runs(&mut self, it: &Running) -> bool {
+        if self.polling {
+            self.drain();
+        }
+        self.running.iter().any(|running| running.exchange == it.exchange)
+    }
+
+    fn over(&mut self, exchange: ExchangeId) {
+        self.running.retain(|it| it.exchange != exchange);
+        self.over.push(exchange);
+    }
+
+    fn head(&mut self, it: &Running, status: u16, headers: &HeaderMap) {
+        let Ok(status) = StatusCode::from_u16(status) else { return };
+        if let Some(running) = self.running.iter_mut().find(|running| running.exchange == it.exchange) {
+            running.begun = true;
+        }
+        if matches!(status.as_u16(), 307 | 308) {
+            self.host.own += 3;
+        }
+        self.session.handle_head(self.now, it.exchange, status, headers);
+    }
+
+    /// Sends a head, where none was.
+    fn begin(&mut self, it: &Running, status: u16, label: &'static str) {
+        if it.begun {
+            return;
+        }
+        let mut headers = HeaderMap::new();
+        if !label.is_empty() {
+            headers.insert("content-type", HeaderValue::from_static(label));
+        }
+        if self.stateful && it.method == "initialize" {
+            let id = HeaderValue::from_str(&format!("s{}", self.sessions.len())).unwrap();
+            self.sessions.insert(id.clone());
+            headers.insert("mcp-session-id", id);
+        }
+        self.head(it, status, &headers);
+    }
+
+    /// A part of a body: in which pieces it comes makes no difference.
+    fn body(&mut self, it: &Running, bytes: &[u8]) {
+        if !self.runs(it) {
+            return;
+        }
+        let mut pieces = self.session.clone();
+        self.session.handle_body(self.now, it.exchange, bytes);
+        for byte in bytes {
+            pieces.handle_body(self.now, it.exchange, &[*byte]);
+        }
+        // What is dropped is dropped at the next poll. At the end of time each call finds something due.
+        if it.id.is_some() && it.method != "GET" && self.now < END && !bytes.is_empty() {
+            let drained = |mut session: HttpSession| {
+                let actions: Vec<_> = std::iter::from_fn(|| session.poll()).collect();
+                (actions, session)
+            };
+            assert_same(&drained(self.session.clone()), &drained(pieces), "the chunks made a difference");
+        }
+    }
+
+    fn finish(&mut self, it: &Running) {
+        if !self.runs(it) {
+            return;
+        }
+        self.over(it.exchange);
+        self.host.own += 2;
+        self.session.handle_end(self.now, it.exchange);
+    }
+
+    fn event(&mut self, it: &Running, text: &str) {
+        self.begin(it, 200, "text/event-stream");
+        self.body(it, format!("data: {text}\n\n").as_bytes());
+    }
+
+    fn result(&mut self, it: &Running, variant: usize) -> String {
+        let (id, method) = it.id.map_or((self.last.0, &self.last.1), |id| (id, &it.method));
+        let result = self.peer.result(method, variant);
+        peer::answer(id, &result)
+    }
+
+    fn answer(&mut self, input: &mut Input<'_>) {
+        let it = self.pick(input);
+        let variant = input.pick(16);
+        let Some(it) = it else { return };
+        match (&*it.method, it.id) {
+            (_, Some(_)) => {
+                let text = self.result(&it, variant);
+                self.begin(&it, 200, "application/json");
+                self.body(&it, text.as_bytes());
+            }
+            ("GET", None) => self.begin(&it, 405, ""),
+            ("DELETE", None) => self.begin(&it, 200, ""),
+            (_, None) => self.begin(&it, 202, ""),
+        }
+        self.finish(&it);
+    }
+
+    fn answer_by_stream(&mut self, input: &mut Input<'_>) {
+        let it = self.pick(input);
+        let how = input.bits();
+        let variant = input.pick(16);
+        let Some(it) = it else { return };
+        self.begin(&it, 200, "text/event-stream");
+        let mut text = String::new();
+        if how & 1 != 0 {
+            text.push_str(": hello\n\nid: 1\nretry: 2000\ndata:\n\n");
+        }
+        if how & 2 == 0 && (it.id.is_some() || how & 32 != 0) {
+            text.push_str(&format!("event: message\nid: 2\ndata: {}\n\n", self.result(&it, variant)));
+        }
+        if how & 4 != 0 {
+            text = text.replace('\n', "\r\n");
+        }
+        if how & 8 != 0 {
+            text.push_str("id\nretry: 99999999999999999999\n\ndata: tail");
+        }
+        self.body(&it, text.as_bytes());
+        if how & 16 == 0 {
+            self.finish(&it);
+        }
+    }
+
+    fn refuse(&mut self, input: &mut Input<'_>) {
+        let it = self.pick(input);
+        let status = STATUSES[input.pick(STATUSES.len())];
+        let kind = input.pick(24);
+        let Some(it) = it else { return };
+        let id = it.id.unwrap_or(self.last.0);
+        let body = match kind {
+            0 => String::new(),
+            1 => "<html>\u{e9}</html>".into(),
+            2 => "Session not found".into(),
+            3 => r#"{"error":"session expired"}"#.into(),
+            4 => peer::answer(id, r#""error":{"code":-32000,"message":"Already initialized"}"#),
+            5 => peer::answer(id, r#""error":{"code":-32000,"message":"Server not initialized"}"#),
+            6 => peer::odd_answer(3, id, "", r#""error":{"code":-32001,"message":"Session is unknown"}"#),
+            7 => "x".repeat(5_000),
+            kind => peer::answer(id, &peer::error(kind - 8)),
+        };
+        self.begin(&it, status, "application/json");
+        self.body(&it, body.as_bytes());
+        self.finish(&it);
+    }
+
+    fn answer_oddly(&mut self, input: &mut Input<'_>) {
+        let it = self.pick(input);
+        let shape = input.pick(12);
+        let variant = input.pick(16);
+        let Some(it) = it else { return };
+        let id = it.id.unwrap_or(self.last.0);
+        let result = self.peer.result(&it.method, variant);
+        let text = peer::odd_answer(shape, id, &result, &peer::error(variant));
+        self.begin(&it, 200, "application/json");
+        self.body(&it, text.as_bytes());
+        self.finish(&it);
+    }
+
+    fn any_head(&mut self, input: &mut Input<'_>) {
+        let it = self.pick(input);
+        let status = STATUSES[input.pick(STATUSES.len())];
+        let label: &[u8] = [
+            &b""[..],
+            b"application/json",
+            b"text/event-stream",
+            b"TEXT/Event-Stream ; charset=utf-8",
+            b"application/json;x",
+            b"text/html",
+            b"\xff",
+            b";",
+        ][input.pick(8)];
+        let with = input.bits();
+        let place = PLACES[input.pick(PLACES.len())];
+        let Some(it) = it else { return };
+        let mut headers = HeaderMap::new();
+        let mut add = |name: &'static str, value: &[u8]| {
+            headers.append(name, HeaderValue::from_bytes(value).unwrap());
+        };
+        add("content-type", label);
+        add("location", place);
+        if with & 1 != 0 {
+            add("mcp-session-id", b"given");
+        }
+        if with & 2 != 0 {
+            add("mcp-session-id", b"not visible");
+        }
+        if with & 4 != 0 {
+            add("retry-after", b"2");
+        }
+        if with & 8 != 0 {
+            add("retry-after", b"Wed, 21 Oct 2026 07:28:00 GMT");
+        }
+        if with & 16 != 0 {
+            add("www-authenticate", b"Bearer scope=\"a b\", error=\"invalid_token\", Basic");
+        }
+        if with & 32 != 0 {
+            add("retry-after", b"18446744073709551615");
+        }
+        self.sessions.insert(HeaderValue::from_static("given"));
+        self.head(&it, status, &headers);
+    }
+
+    fn raw_head(&mut self, input: &mut Input<'_>) {
+        let it = self.pick(input);
+        let status = STATUSES[input.pick(STATUSES.len())];
+        let names = ["content-type", "location", "mcp-session-id", "retry-after", "www-authenticate"];
+        let name = names[input.pick(names.len())];
+        let len = usize::from(input.byte());
+        let Ok(value) = HeaderValue::from_bytes(input.take(len)) else { return };
+        let Some(it) = it else { return };
+        if name == "mcp-session-id" {
+            self.sessions.insert(value.clone());
+        }
+        self.head(&it, status, &HeaderMap::from_iter([(HeaderName::from_static(name), value)]));
+    }
+
+    fn raw_body(&mut self, input: &mut Input<'_>) {
+        let it = self.pick(input);
+        let len = usize::from(input.byte());
+        let bytes = input.take(len);
+        if let Some(it) = it {
+            self.body(&it, bytes);
+        }
+    }
+
+    /// What is said of an exchange that is over changes nothing.
+    fn report_what_is_over(&mut self, input: &mut Input<'_>) {
+        let exchange = input.choose(&self.over);
+        let kind = input.pick(4);
+        let Some(exchange) = exchange.filter(|_| self.now < END) else { return };
+        self.session.handle_timeout(self.now);
+        let before = self.session.clone();
+        match kind {
+            0 => self.session.handle_head(self.now, exchange, StatusCode::NOT_FOUND, &HeaderMap::new()),
+            1 => self.session.handle_body(self.now, exchange, br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#),
+            2 => self.session.handle_end(self.now, exchange),
+            _ => self.session.handle_failure(self.now, exchange, Broken::Unreachable, "late"),
+        }
+        assert_same(&before, &self.session, "an exchange that is over made a difference");
+    }
+
+    /// Lets time go by, stopping at each deadline while there is somebody who polls.
+    fn wait(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        let mut deadlines = Deadlines::default();
+        for _ in 0..1_000 {
+            if !self.polling || self.now == END {
+                break;
+            }
+            self.drain();
+            let Some(deadline) = self.session.deadline().filter(|deadline| *deadline <= end) else { break };
+            deadlines.reach(deadline);
+            self.now = self.now.max(deadline);
+            self.session.handle_timeout(self.now);
+        }
+        self.now = end;
+        self.session.handle_timeout(end);
+    }
+
+    fn check(&mut self) {
+        if self.polling {
+            self.drain();
+            assert!(!self.host.closed || self.session.deadline().is_none(), "there is a deadline after the end");
+        } else {
+            let mut behind = self.session.clone();
+            let owed = std::iter::from_fn(|| behind.poll()).count();
+            self.check_owed(owed, self.running.len());
+            self.behind = true;
+        }
+        check_kept(&self.session);
+    }
+
+    fn check_owed(&self, owed: usize, running: usize) {
+        let own = self.host.own + 4 * running;
+        assert!(owed <= OWED + own, "{owed} actions wait, {own} for the embedder's own doing");
+    }
+
+    fn drain(&mut self) {
+        let (mut owed, running) = (0, self.running.len());
+        while let Some(action) = self.session.poll() {
+            self.take(action);
+            owed += 1;
+            self.check_owed(owed, running);
+        }
+        self.behind = false;
+        self.host.own = 0;
+    }
+
+    fn take(&mut self, action: HttpAction) {
+        assert!(!self.host.closed, "after the end: {action:?}");
+        format!("{action:?}").hash(&mut self.print);
+        match action {
+            HttpAction::Request(request) => self.run_request(&request),
+            HttpAction::Drop(exchange) => {
+                assert!(self.last_exchange >= Some(exchange), "{exchange:?} was never run");
+                assert!(self.dropped.insert(exchange), "{exchange:?} was dropped twice");
+                let runs = self.running.iter().any(|it| it.exchange == exchange);
+                assert!(runs || self.behind, "{exchange:?} was over");
+                self.over(exchange);
+            }
+            HttpAction::Event(event) => {
+                self.host.take(&event);
+                if let Event::Closed { .. } = event {
+                    let running: Vec<_> = self.running.iter().map(|it| (it.exchange, &it.method)).collect();
+                    assert!(running.is_empty(), "still running at the end: {running:?}");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn run_request(&mut self, run: &HttpRequest) {
+        let HttpRequest { exchange, of, request, .. } = run;
+        assert!(Some(*exchange) > self.last_exchange, "{exchange:?} came again");
+        self.last_exchange = Some(*exchange);
+        let (url, headers) = (request.uri(), request.headers());
+        assert_eq!(origin(url), origin(&self.url), "{url} is elsewhere");
+        assert!(headers.contains_key("accept") || request.method() == Method::DELETE);
+        for id in headers.get_all("mcp-session-id") {
+            assert!(self.sessions.contains(id), "the server gave no {id:?}");
+        }
+        if request.method() != Method::POST {
+            assert!(request.body().is_empty());
+            let method = request.method().to_string();
+            self.running.push(Running { exchange: *exchange, method, id: None, begun: false });
+            return self.check_of(*of, true);
+        }
+        assert_eq!(headers["content-type"], "application/json");
+        let message = check_message(request.body());
+        let text = |member: &str| message.get(member).and_then(|it| serde_json::from_str::<String>(it.get()).ok());
+        let method = text("method");
+        let id = message.get("id").filter(|_| method.is_some()).and_then(|id| id.get().parse().ok());
+        if let Some(mirrored) = headers.get("mcp-method") {
+            assert_eq!(mirrored.to_str().ok(), method.as_deref());
+        }
+        if method.as_deref() == Some("initialize") {
+            assert!(!headers.contains_key("mcp-session-id"), "`initialize` belongs to no session");
+        }
+        if let Some(id) = id {
+            assert!(self.running.iter().all(|it| it.id != Some(id)), "the request {id} runs already");
+            self.last = (id, method.clone().unwrap_or_default());
+        }
+        self.check_of(*of, id.is_some());
+        self.running.push(Running { exchange: *exchange, method: method.unwrap_or_default(), id, begun: false });
+    }
+
+    /// What carries a request carries one that is open. An answer, or a notification, may belong to one that ended.
+    fn check_of(&self, of: Option<RequestId>, carries: bool) {
+        let known = |of| if carries { self.host.unfinished.contains(&of) } else { self.host.requests.contains(&of) };
+        assert!(of.is_none_or(known), "{of:?} was not open");
+    }
+
+    /// Whatever came before: a session that is closed comes to its end, and nothing follows.
+    fn end(&mut self) {
+        self.polling = true;
+        self.drain();
+        let now = self.now;
+        self.host.command(&mut self.session, 6, |session| session.close(now));
+        let grace = self.session.options().timeouts.grace;
+        for _ in 0..4 {
+            self.wait(grace);
+        }
+        self.drain();
+        assert!(self.host.closed && self.session.is_closed(), "no end came of close");
+        for exchange in self.over.clone() {
+            self.session.handle_head(self.now, exchange, StatusCode::OK, &HeaderMap::new());
+            self.session.handle_body(self.now, exchange, b"{}");
+            self.session.handle_end(self.now, exchange);
+            self.session.handle_failure(self.now, exchange, Broken::Unreachable, "");
+        }
+        let now = self.now;
+        let Self { host, session, .. } = self;
+        assert!(host.command(session, 0, |session| session.open(now)).is_none());
+        assert!(host.command(session, 0, |session| session.request(now, Request::new("ping"))).is_none());
+        self.session.handle_timeout(self.now + Duration::from_secs(3600));
+        self.drain();
+        assert_eq!(self.session.deadline(), None);
+    }
+}
+
+/// Where a request goes; the path aside.
+fn origin(url: &Uri) -> (Option<String>, Option<String>, u16) {
+    let scheme = url.scheme_str().map(str::to_ascii_lowercase);
+    let port = url.port_u16().unwrap_or(if scheme.as_deref() == Some("https") { 443 } else { 80 });
+    (scheme, url.host().map(str::to_ascii_lowercase), port)
+}

@@ -1,0 +1,118 @@
+//! Bytes as choices.
+
+use std::time::Duration;
+
+use mcp_proto::protocol::Root;
+use mcp_proto::{EraVerdict, Eras, Keepalive, ListErrors, LogLevel, Options, Probe, ProtocolVersion, Reconnect, Wire};
+use serde_json::value::RawValue;
+
+/// Bytes as choices. What is within the printable characters is counted from `0`, and an operation is a letter, so
+/// that a seed can be read.
+pub(super) struct Input<'a>(pub(super) &'a [u8]);
+
+impl<'a> Input<'a> {
+    pub(super) fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return b'0' };
+        self.0 = rest;
+        *first
+    }
+
+    pub(super) fn pick(&mut self, of: usize) -> usize {
+        usize::from(self.bits()) % of
+    }
+
+    pub(super) fn bits(&mut self) -> u8 {
+        self.byte().wrapping_sub(b'0')
+    }
+
+    pub(super) fn operation(&mut self) -> Option<u8> {
+        while let [b' ' | b'\n', rest @ ..] = self.0 {
+            self.0 = rest;
+        }
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(if first.is_ascii_uppercase() { *first } else { b'a' + first.wrapping_sub(b'a') % 26 })
+    }
+
+    pub(super) fn take(&mut self, len: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(len.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+
+    /// One of the latest, counted from the end.
+    pub(super) fn choose<T: Copy>(&mut self, from: &[T]) -> Option<T> {
+        let at = self.pick(8);
+        from.get(from.len().checked_sub(1)?.saturating_sub(at)).copied()
+    }
+
+    pub(super) fn step(&mut self) -> Duration {
+        let millis = [0, 1, 100, 300, 1_000, 2_000, 5_000, 30_000, 60_000, 600_000, 7_200_000];
+        Duration::from_millis(millis[self.pick(millis.len())])
+    }
+
+    pub(super) fn options(&mut self) -> Options {
+        let mut options = limits(Options::new("fuzz", "1"));
+        let newest = ProtocolVersion::NEWEST_MODERN;
+        options.eras = [Eras::Auto, Eras::LegacyFirst, Eras::LegacyOnly, Eras::ModernOnly(newest)][self.pick(4)];
+        let offers = self.bits();
+        options.capabilities.elicitation = offers & 1 != 0;
+        options.capabilities.elicitation_url = offers & 2 != 0;
+        options.capabilities.sampling = offers & 4 != 0;
+        if offers & 8 != 0 {
+            options.capabilities.roots = Some(vec![Root { uri: "file:///a".into(), name: Some("\"\n".into()) }]);
+        }
+        if offers & 16 != 0 {
+            options.capabilities.extensions = vec![("x/y".into(), raw("{\n}"))];
+        }
+        let mut quick = Reconnect::default();
+        quick.budget = 2;
+        options.reconnect = [None, Some(Reconnect::default()), Some(quick)][self.pick(3)];
+        let tolerance = self.bits();
+        options.tolerance.list_errors = if tolerance & 1 == 0 { ListErrors::Fail } else { ListErrors::Degrade };
+        options.tolerance.tools_absent = tolerance & 2 != 0;
+        options.tolerance.absent_by_text = tolerance & 4 != 0;
+        options.tolerance.ask_anyway = tolerance & 8 != 0;
+        options.tolerance.undeclared_list_changed = tolerance & 16 != 0;
+        options.tolerance.nearest_version = tolerance & 32 != 0;
+        let mut closes = EraVerdict::new(ProtocolVersion::NEWEST_LEGACY);
+        closes.probe_closes = true;
+        options.verdict =
+            [None, Some(EraVerdict::new(ProtocolVersion::V2024_11_05)), Some(closes), Some(EraVerdict::new(newest))]
+                [self.pick(4)];
+        let told = self.bits();
+        options.log_level = (told & 1 != 0).then_some(LogLevel::Warning);
+        options.wire = if told & 2 == 0 { Wire::Pipe } else { Wire::Http };
+        options.listen = told & 4 == 0;
+        let mut keepalive = Keepalive::default();
+        keepalive.probe = [Probe::Ping, Probe::ToolsList][self.pick(2)];
+        keepalive.discover = true;
+        options.keepalive = [None, Some(keepalive)][self.pick(2)];
+        options.parallel_tool_calls = self.pick(2) == 0;
+        options
+    }
+}
+
+/// Bounds that are within a fuzzer's reach.
+pub(super) fn limits(mut options: Options) -> Options {
+    let limits = &mut options.limits;
+    limits.message.bytes = 4096;
+    limits.message.depth = 16;
+    limits.message.batch = 8;
+    limits.pages = 3;
+    limits.items = 8;
+    limits.list_bytes = 2048;
+    limits.in_flight = 6;
+    limits.queued = 4;
+    limits.asks = 2;
+    limits.subscriptions = 3;
+    limits.held = 3;
+    limits.output = 16;
+    limits.output_bytes = 512;
+    limits.quirks = 8;
+    options
+}
+
+pub(super) fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.into()).unwrap()
+}

@@ -1,0 +1,112 @@
+//! The body of the target `message`.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::OnceLock;
+
+use mcp_proto::jsonrpc::{self, Body, Decoded, Message, Noise};
+use mcp_proto::{Action, LineSession, Options, Session, Time};
+use serde_json::value::RawValue;
+
+use super::checks::{assert_same, check_kept, check_line};
+use super::input::limits;
+use super::session::Rig;
+
+/// Feeds bytes to the decoder, and to sessions in several states.
+pub(crate) fn message(bytes: &[u8]) -> u64 {
+    let mut print = DefaultHasher::new();
+    for limits in [jsonrpc::Limits::default(), limits(Options::new("", "")).limits.message] {
+        let decoded = jsonrpc::decode(bytes, limits);
+        check_json(bytes, &decoded);
+        match decoded {
+            Ok(Decoded::Batch(messages)) => {
+                assert!(messages.len() <= limits.batch + 1);
+                messages.iter().flatten().for_each(check_payload);
+            }
+            Ok(Decoded::One(message)) => check_payload(&message),
+            Ok(Decoded::Blank) | Err(_) => {}
+        }
+    }
+    for session in prepared() {
+        let mut session = session.clone();
+        session.handle_message(session_time(), bytes);
+        let mut sent = 0;
+        let mut actions = 0;
+        while let Some(action) = session.poll() {
+            actions += 1;
+            if let Action::Send(message) = &action {
+                check_line(message);
+                sent += message.line().len();
+            }
+            format!("{action:?}").hash(&mut print);
+        }
+        // The shortest request has some twenty bytes, and its refusal some hundred.
+        assert!(actions <= 32 + bytes.len() / 8, "{actions} actions");
+        assert!(sent <= (16 << 10) + bytes.len() * 16, "{sent} bytes");
+        check_kept(&session);
+    }
+    let mut whole = LineSession::new(prepared()[2].clone());
+    let mut pieces = whole.clone();
+    whole.handle_bytes(session_time(), bytes);
+    for byte in bytes {
+        pieces.handle_bytes(session_time(), &[*byte]);
+    }
+    let (whole, pieces): (&Session, &Session) = (&whole, &pieces);
+    assert_same(whole, pieces, "the chunks made a difference");
+    print.finish()
+}
+
+/// What is taken for JSON is JSON to `serde_json`, too, and what is not is not.
+fn check_json(bytes: &[u8], decoded: &Result<Decoded<'_>, Noise>) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let text = text.trim_start_matches('\u{feff}').trim_matches([' ', '\t', '\r', '\n']);
+    let valid = serde_json::from_str::<&RawValue>(text).is_ok();
+    match decoded {
+        Ok(Decoded::One(_) | Decoded::Batch(_)) | Err(Noise::NotAMessage) => assert!(valid, "taken for JSON"),
+        Err(Noise::NotJson) if text.starts_with('{') => {
+            // A member's name has to be text.
+            assert!(serde_json::from_str::<BTreeMap<String, &RawValue>>(text).is_err(), "not taken for JSON");
+        }
+        Err(Noise::NotJson) => assert!(!valid, "not taken for JSON"),
+        Ok(Decoded::Blank) | Err(_) => {}
+    }
+}
+
+/// A payload is one JSON value, and nothing around it.
+fn check_payload(message: &Message<'_>) {
+    let payload = match &message.body {
+        Body::Request { params, .. } | Body::Notification { params, .. } => *params,
+        Body::Result { result, .. } => Some(*result),
+        Body::Error { error, .. } => error.data.as_deref(),
+    };
+    if let Some(payload) = payload {
+        assert_eq!(serde_json::from_str::<&RawValue>(payload.get()).unwrap().get(), payload.get());
+    }
+}
+
+fn session_time() -> Time {
+    Time::from_millis(2_000)
+}
+
+/// Sessions in several states, each with what it waits for.
+fn prepared() -> &'static [Session] {
+    static PREPARED: OnceLock<Vec<Session>> = OnceLock::new();
+    PREPARED.get_or_init(|| {
+        // As the session target reads them: options, then operations.
+        let scripts: [&[u8]; 12] = [
+            b"0000000000 ab",
+            b"2000000000 ab",
+            b"2?00000000 abe00 e00e00e00e00 i20 j200j350k00k16",
+            b"2?00000000 abe00",
+            b"2?00000000 abe00 e02e02",
+            b"0?00000000 abe00 e00e00e00e00 k00k10",
+            b"0?00000000 abf00 e00 e00e00e00e00 k00",
+            b"2?11110000 abe00 e00e00e00e00e00 i00i20q3",
+            b"0?00000000 abe00 e00e00e00e00 k00e02k06",
+            b"2?00000006 abe00 e00e00 S0e00S1",
+            b"0?00000006 S0S1 abe00 e00e00 i76",
+            b"0?00020006 S0S1 abe00 e00e00 k00",
+        ];
+        scripts.map(|script| Rig::run(script).session).into()
+    })
+}

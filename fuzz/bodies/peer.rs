@@ -1,0 +1,222 @@
+//! What a server says, in good and odd shapes.
+
+use mcp_proto::{Family, ProtocolVersion};
+
+use super::input::Input;
+
+/// The resources that are subscribed to, and told of.
+pub(super) const URIS: [&str; 5] = ["r:0", "r:1", "r:2", "r:3", "r\n\"\\\u{e9}"];
+
+/// What a server offers, and what it said of it so far.
+pub(super) struct Peer {
+    /// The capabilities, by number.
+    offers: usize,
+    cursors: usize,
+}
+
+impl Peer {
+    pub(super) fn new(input: &mut Input<'_>) -> Self {
+        Self { offers: input.pick(12), cursors: 0 }
+    }
+
+    pub(super) fn result(&mut self, method: &str, variant: usize) -> String {
+        let offers = [
+            r#"{"tools":{"listChanged":true},"prompts":{},"resources":{},"logging":{},"completions":{}}"#,
+            r#"{"prompts":{}}"#,
+            "{}",
+            r#"{"tools":null,"prompts":true,"resources":[],"logging":false}"#,
+            "null",
+            r#"{"tools":{}}"#,
+            r#"{"resources":{"subscribe":true},"logging":{}}"#,
+            r#"{"tools":{},"logging":{}}"#,
+            r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true}}"#,
+            r#"{"resources":{"subscribe":true,"listChanged":true}}"#,
+            r#"{"tools":{"listChanged":1},"resources":{"subscribe":"true","listChanged":null}}"#,
+            r#"{"resources":{"listChanged":true,"subscribe":false},"prompts":{"listChanged":false}}"#,
+        ][self.offers];
+        let result = match method {
+            "initialize" => {
+                let version = match variant {
+                    0..4 => ProtocolVersion::ALL[3 - variant].as_str(),
+                    4 => "2026-07-28",
+                    5 => "2025-01-01",
+                    6 => "\\u0032",
+                    _ => return format!(r#""result":{{"capabilities":{offers}}}"#),
+                };
+                format!(r#"{{"protocolVersion":"{version}","capabilities":{offers},"serverInfo":{{"name":"s"}}}}"#)
+            }
+            "server/discover" => {
+                let versions = match variant {
+                    0 => r#"["2026-07-28"]"#,
+                    1 => r#"["2025-11-25","2026-07-28"]"#,
+                    2 => r#"["2025-03-26","2024-11-05"]"#,
+                    3 => r#"["2099-01-01"]"#,
+                    4 => "null",
+                    _ => r#"[1,{}]"#,
+                };
+                format!(r#"{{"resultType":"complete","supportedVersions":{versions},"capabilities":{offers}}}"#)
+            }
+            _ => match Family::ALL.into_iter().find(|family| family.list_method() == method) {
+                Some(family) => self.page(family, variant),
+                None => [
+                    "{}",
+                    r#"{"resultType":"complete"}"#,
+                    r#"{"resultType":"input_required","inputRequests":{"e":{"method":"elicitation/create"},"r":{"method":"roots/list"}},"requestState":"\u0061\n"}"#,
+                    r#"{"resultType":"input_required","inputRequests":{"e":{"method":"elicitation/create","params":{"mode":"x"}}}}"#,
+                    r#"{"resultType":"input_required","requestState":"s"}"#,
+                    r#"{"resultType":"input_required"}"#,
+                    r#"{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list"},"":1}}"#,
+                    r#"{"resultType":1}"#,
+                    "[]",
+                    "null",
+                    r#"{"resultType":"input_required","inputRequests":{"e":{"method":"elicitation/create","params":{"requestedSchema":{"properties":{"a":{"default":[1]},"\u0062":{"default":"x\n"},"a":{"default":null}}}}}}}"#,
+                    r#"{"resultType":"input_required","inputRequests":{"e":{"method":"elicitation/create","params":{"requestedSchema":{"properties":1}}},"s":{"method":"sampling/createMessage"},"f":{"method":"elicitation/create"}}}"#,
+                ][variant % 12]
+                    .into(),
+            },
+        };
+        format!(r#""result":{result}"#)
+    }
+
+    fn page(&mut self, family: Family, variant: usize) -> String {
+        self.cursors += 1;
+        let (member, key, count) = (family.member(), family.key(), self.cursors);
+        let fresh = format!(r#"{{"{key}":"i{count}","inputSchema":{{}}}}"#);
+        let page = |items: &str, cursor: &str| format!(r#"{{"{member}":[{items}],"nextCursor":{cursor}}}"#);
+        match variant {
+            0 => format!(r#"{{"{member}":[{fresh}]}}"#),
+            1 => format!(r#"{{"{member}":[]}}"#),
+            2 => page(&fresh, &format!(r#""c{count}""#)),
+            3 => page(&fresh, r#""c""#),
+            4 => page(&format!(r#"{{"{key}":"same"}}"#), r#""c""#),
+            5 => page(&fresh, r#""""#),
+            6 => page(&format!(r#"{{"{key}":"a","annotations":{{"readOnlyHint":true}},{MIRRORED}}}"#), "null"),
+            7 => page(&fresh, "7"),
+            8 => format!(r#"{{"{member}":null}}"#),
+            9 => format!(r#"{{"{member}":{{}}}}"#),
+            10 => {
+                page(&format!(r#"{{}},1,null,{{"{key}":1}},{fresh},{fresh},{{"{key}":"\u0061\n","title":1}}"#), "null")
+            }
+            11 => format!(r#"{{"resultType":"input_required","{member}":[]}}"#),
+            12 => page(&[&*fresh; 9].join(","), "null"),
+            13 => page(&(0..9).map(|at| format!(r#"{{"{key}":"{at}"}}"#)).collect::<Vec<_>>().join(","), r#""d""#),
+            14 => page(&format!(r#"{{"{key}":"{}"}}"#, "l".repeat(1500)), r#""e""#),
+            _ => "[]".into(),
+        }
+    }
+}
+
+/// A schema whose arguments are repeated as headers.
+const MIRRORED: &str = r#""inputSchema":{"type":"object","properties":{"b":{"type":"string","x-mcp-header":"B"}}}"#;
+
+pub(super) fn error(variant: usize) -> String {
+    let error = match variant {
+        0 => r#"{"code":-32601,"message":"Method not found"}"#,
+        1 => r#"{"code":-32602,"message":"Invalid params"}"#,
+        2 => r#"{"code":-32603,"message":"method not found"}"#,
+        3 => r#"{"code":-32022,"message":"v","data":{"supported":["2026-07-28"]}}"#,
+        4 => r#"{"code":-32022,"message":"v","data":{"supported":["2025-06-18","2024-11-05"]}}"#,
+        5 => r#"{"code":-32022,"message":"v","data":{"supported":["2099-01-01"]}}"#,
+        6 => r#"{"code":-32022,"message":"v"}"#,
+        7 => r#"{"code":-32020,"message":"header"}"#,
+        8 => r#"{"code":-32021,"message":"capability"}"#,
+        9 => r#"{"code":-32602,"message":"Unsupported protocol version"}"#,
+        10 => r#"{"code":-32602,"message":"unknown capability: elicitation"}"#,
+        11 => r#"{"code":-32000,"message":"x","data":[1]}"#,
+        12 => r#""words""#,
+        13 => "1",
+        14 => r#"{"code":"1","message":null}"#,
+        _ => "{}",
+    };
+    format!(r#""error":{error}"#)
+}
+
+/// A result or an error, to this id.
+pub(super) fn answer(id: u64, body: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},{body}}}"#)
+}
+
+/// An answer in a shape that no specification has.
+pub(super) fn odd_answer(shape: usize, id: u64, result: &str, error: &str) -> String {
+    match shape {
+        0 => format!(r#"{{"jsonrpc":"2.0","id":"{id}",{result}}}"#),
+        1 => format!(r#"{{"jsonrpc":"2.0","id":{id}.0,{result}}}"#),
+        2 => format!(r#"{{"jsonrpc":"2.0","id":null,{error}}}"#),
+        3 => format!(r#"{{"jsonrpc":"2.0",{error}}}"#),
+        4 => format!(r#"{{"jsonrpc":"2.0","id":{id},{result},{error}}}"#),
+        5 => format!(r#"{{"jsonrpc":"2.0","id":{id},{result},"error":null}}"#),
+        6 => format!(r#"{{"jsonrpc":"2.0","id":{id},{error},"result":null}}"#),
+        7 => format!(r#"{{"id":{id},{result}}}"#),
+        8 => format!(r#"[{{"jsonrpc":"2.0","id":{id},{result}}},{{"jsonrpc":"2.0","id":{id},{error}}},1]"#),
+        9 => format!(r#"{{"jsonrpc":"2.0","id":"server-error",{error}}}"#),
+        10 => format!("\u{feff} {{\"jsonrpc\":\"2.0\",\"id\":{id},{result}}}\r"),
+        _ => format!(r#"{{"id":{id},"method":"ping",{result}}}"#),
+    }
+}
+
+/// A notification; `last` is the id of a request, and `stream` that of one for a stream.
+pub(super) fn notification(input: &mut Input<'_>, last: u64, stream: u64) -> String {
+    let methods = [
+        "notifications/tools/list_changed",
+        "notifications/prompts/list_changed",
+        "notifications/resources/list_changed",
+        "notifications/message",
+        "notifications/cancelled",
+        "notifications/progress",
+        "x",
+        "notifications/subscriptions/acknowledged",
+        "notifications/resources/updated",
+    ];
+    let method = methods[input.pick(methods.len())];
+    let agreed = |id: &str, agreed: &str| {
+        format!(r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"notifications":{agreed}}}"#)
+    };
+    let all = r#"{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["r:0","r:1","r:2","r:3"]}"#;
+    let params = match input.pick(20) {
+        0 => return format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#),
+        1 => r#"{"requestId":1}"#.into(),
+        2 => format!(r#"{{"text":"{}"}}"#, "t".repeat(200)),
+        3 => r#"null,"id":null"#.into(),
+        4 => format!(r#"{{"progressToken":{last},"progress":1}}"#),
+        5 => format!(r#"{{"requestId":{stream}}}"#),
+        6 => agreed(&format!("\"{stream}\""), all),
+        7 => agreed(&stream.to_string(), r#"{"resourceSubscriptions":["r:1"]}"#),
+        8 => agreed(&last.to_string(), all),
+        9 => format!(r#"{{"notifications":{all}}}"#),
+        10 => agreed("null", "[]"),
+        11 => agreed(&stream.to_string(), r#"{"toolsListChanged":"true","resourceSubscriptions":{"r:0":true}}"#),
+        12 => agreed(
+            &stream.to_string(),
+            r#"{"toolsListChanged":true,"resourceSubscriptions":[1,"r:0","\u0072:1","r:0","r:9"]}"#,
+        ),
+        13 => agreed(&stream.to_string(), "{}"),
+        14 => r#"{"uri":"r\u003a1"}"#.into(),
+        15 => r#"{"uri":["r:1"],"requestId":"1"}"#.into(),
+        16 => r#"{"level":"warning","logger":"l\u0061\n","data":{ "a":[] }}"#.into(),
+        17 => r#"{"level":"loud","data":1}"#.into(),
+        18 => r#"{"level":"info","logger":1,"level":"debug"}"#.into(),
+        _ => r#"{"level":"info","logger":null,"data":null}"#.into(),
+    };
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)
+}
+
+/// A request of the server's.
+pub(super) fn ask(input: &mut Input<'_>) -> String {
+    let methods = ["ping", "roots/list", "elicitation/create", "sampling/createMessage", "tools/list", "\\n\\\""];
+    let method = methods[input.pick(methods.len())];
+    let id = ["1", "\"a\\u0062\"", "1.0", "-1e3", "\"\"", "99999999999999999999"][input.pick(6)];
+    let params = [
+        "{}",
+        r#"{"mode":"url"}"#,
+        r#"{"mode":"form"}"#,
+        r#"{"mode":"x"}"#,
+        "[]",
+        "null",
+        r#"{"mode":"form","requestedSchema":{"properties":{"a":{"default":1},"\u0062\"":{"default":"x\n"},"c":{}}}}"#,
+        r#"{"requestedSchema":{"properties":{"a":{"default":[ ]},"a":{"default":{}},"":{"default":null},"d":1}}}"#,
+        r#"{"requestedSchema":{"properties":[{"default":1}]}}"#,
+        r#"{"requestedSchema":"s"}"#,
+    ];
+    let params = params[input.pick(params.len())];
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
+}
