@@ -1,10 +1,34 @@
 //! What to do about a failure, and where the specification says what a server should have done.
 
-use mcp_proto::{Era, Family, QuirkKind};
+use mcp_proto::{Era, Family, QuirkKind, Wire};
 
 /// What the user can do, by the kind of failure.
-pub(crate) fn remedy(kind: &str) -> &'static str {
+pub(crate) fn remedy(kind: &str, wire: Wire) -> &'static str {
     match kind {
+        "connect" => {
+            "Is the server running, and is the URL right: http or https, host, port? The environment's HTTP_PROXY, \
+             HTTPS_PROXY and NO_PROXY count, too."
+        }
+        "unauthorized" => "The server wants a token: --header 'Authorization: Bearer TOKEN'.",
+        "forbidden" => {
+            "The server knows who asks, and refuses; or it refuses by where it is asked: some answer only to \
+             `localhost` in the URL, others only to a name that they were told."
+        }
+        "handshake-timeout" if wire == Wire::Http => {
+            "Something is there, and does not answer. Is this the URL of its MCP endpoint, often `/mcp` or `/sse`? Is \
+             there a proxy in between that keeps the answer back?"
+        }
+        "handshake-rejected" if wire == Wire::Http => {
+            "The server refused to open a session. Is this the URL of its MCP endpoint, often `/mcp` or `/sse`? With \
+             --era, try the default, `auto`; or else its own words say what it wants."
+        }
+        "protocol" if wire == Wire::Http => {
+            "The server's answer is no MCP. Is this the URL of its MCP endpoint, often `/mcp` or `/sse`, or that of a \
+             page for people?"
+        }
+        "closed" if wire == Wire::Http => {
+            "The server, or a proxy in between, ended the connection or forgot the session. Its log may say why."
+        }
         "spawn" => "Is the command installed, spelt right, executable and on the PATH? Try it in a shell.",
         "handshake-timeout" => {
             "The process runs, and says nothing. Does it speak MCP over stdio at all? Some servers need an argument \

@@ -4,7 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::Duration;
 
+use http::Uri;
 use mcp_proto::{Eras, ProtocolVersion};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::answers::Answers;
 use crate::step::Step;
@@ -15,6 +17,7 @@ probe: connects to an MCP server, and reports what it is, what it offers and wha
 usage:
   probe [OPTION ...]                                 the demo server, which probe brings along
   probe [OPTION ...] stdio -- COMMAND [ARG ...]      a server as a child process
+  probe [OPTION ...] http URL                        Streamable HTTP, or a server of the older HTTP+SSE transport
 
 options:
   --json                      one JSON report on standard output, and nothing else there
@@ -34,6 +37,7 @@ options:
   --watch SECONDS             stay connected for so long after the calls: keep alive, connect again when the
                               connection is lost, subscribe to the resources listed, and tell on standard error
                               what happens (0)
+  --header 'Name: value'      an HTTP header on every request, a bearer token say; may repeat
   --diagram                   print the exchange as a Mermaid sequence diagram, after the report;
                               with --json on standard error
   --help                      print this
@@ -52,7 +56,7 @@ pub(crate) enum Invocation {
     DemoServer {
         watched: Option<u32>,
     },
-    Run(Settings),
+    Run(Box<Settings>),
 }
 
 pub(crate) struct Settings {
@@ -64,12 +68,15 @@ pub(crate) struct Settings {
     pub(crate) answers: Answers,
     /// How long to stay connected after the steps.
     pub(crate) watch: Option<Duration>,
+    /// What goes with every HTTP request.
+    pub(crate) headers: HeaderMap,
     pub(crate) target: Target,
 }
 
 pub(crate) enum Target {
     Demo,
     Stdio { program: OsString, args: Vec<OsString> },
+    Http { url: Uri },
 }
 
 impl Target {
@@ -80,6 +87,11 @@ impl Target {
             Self::Stdio { program, .. } => {
                 Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
             }
+            Self::Http { url } => {
+                // What stands before an `@` is a secret.
+                let authority = url.authority().map_or("", |authority| authority.as_str());
+                authority.rsplit('@').next().unwrap_or_default().into()
+            }
         }
     }
 }
@@ -88,8 +100,8 @@ impl Target {
 pub(crate) const DEMO_SERVER: &str = "demo-server";
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-const SUBCOMMANDS_TO_COME: [&str; 2] = ["http", "config"];
-const OPTIONS_TO_COME: [&str; 3] = ["--header", "--journal", "--replay"];
+const SUBCOMMAND_TO_COME: &str = "config";
+const OPTIONS_TO_COME: [&str; 2] = ["--journal", "--replay"];
 
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
     let mut args = args.peekable();
@@ -102,6 +114,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
         steps: Vec::new(),
         answers: Answers::default(),
         watch: None,
+        headers: HeaderMap::new(),
         target: Target::Demo,
     };
     if args.peek().is_some_and(|first| first == DEMO_SERVER) {
@@ -129,11 +142,19 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
                 step.arguments(&json)?;
             }
             Some("--answer") => settings.answers.add(&value("--answer", &mut args)?)?,
+            Some("--header") => {
+                let (name, value) = header(&value("--header", &mut args)?)?;
+                settings.headers.append(name, value);
+            }
             Some("stdio") => {
                 settings.target = command(args)?;
                 break;
             }
-            Some(later) if SUBCOMMANDS_TO_COME.contains(&later) => {
+            Some("http") => {
+                settings.target = url(args)?;
+                break;
+            }
+            Some(later) if later == SUBCOMMAND_TO_COME => {
                 return Err(format!("this version of probe does not have the subcommand `{later}` yet"));
             }
             Some(later) if OPTIONS_TO_COME.contains(&later) => {
@@ -143,9 +164,12 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
             Some(_) | None => return Err(format!("unknown subcommand {}", shown(&arg))),
         }
     }
+    if !settings.headers.is_empty() && !matches!(settings.target, Target::Http { .. }) {
+        return Err("--header needs a server over HTTP".into());
+    }
     settings.timeout = timeout.unwrap_or(TIMEOUT.saturating_add(watch));
     settings.watch = Some(watch).filter(|watch| !watch.is_zero());
-    Ok(Invocation::Run(settings))
+    Ok(Invocation::Run(Box::new(settings)))
 }
 
 fn demo_server(mut args: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
@@ -173,6 +197,29 @@ fn command(mut args: impl Iterator<Item = OsString>) -> Result<Target, String> {
     let program = args.next().filter(|program| !program.is_empty());
     let program = program.ok_or("stdio needs a command after `--`")?;
     Ok(Target::Stdio { program, args: args.collect() })
+}
+
+fn url(mut args: impl Iterator<Item = OsString>) -> Result<Target, String> {
+    let given = args.next().ok_or("usage: http URL")?;
+    if given.to_string_lossy().starts_with('-') {
+        return Err(format!("options come before the subcommand: {}", shown(&given)));
+    }
+    if let Some(more) = args.next() {
+        return Err(format!("unexpected argument {}; options come before the subcommand", shown(&more)));
+    }
+    let url: Option<Uri> = given.to_str().and_then(|url| url.parse().ok());
+    let url = url.filter(|url| matches!(url.scheme_str(), Some("http" | "https")));
+    url.map(|url| Target::Http { url }).ok_or_else(|| format!("{} is no http or https URL", shown(&given)))
+}
+
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    // The value may be a secret, so it is not repeated.
+    let (name, value) = text.split_once(':').ok_or("--header is 'Name: value', and has no colon here")?;
+    let name = HeaderName::try_from(name.trim()).map_err(|_| format!("--header: {name:?} is no header's name"))?;
+    let mut value = HeaderValue::try_from(value.trim())
+        .map_err(|_| format!("--header: the value of {name} has characters that no header can have"))?;
+    value.set_sensitive(true);
+    Ok((name, value))
 }
 
 fn value(option: &str, args: &mut impl Iterator<Item = OsString>) -> Result<String, String> {

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::catalog::Difference;
 use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::{AskId, Cause, Event, Failure, Family, InputRequest, Misuse, Next, RequestId};
+use mcp_proto::{AskId, Cause, Challenge, Event, Failure, Family, InputRequest, Misuse, Next, RequestId};
 use serde::Serialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::raw;
 use crate::record::{CallRecord, FailureReport};
@@ -56,6 +56,9 @@ impl Run<'_> {
             }
             Event::Notification { method, params } => {
                 self.tell("notification", &NotificationDetail { method: &method, params: params.as_deref() });
+            }
+            Event::Unauthorized { request, forbidden, why, challenges } => {
+                self.unauthorized(request, forbidden, &why, &challenges);
             }
             Event::Down { failure, next } => self.down(&failure, next),
             Event::Closed { cause } => {
@@ -148,8 +151,25 @@ impl Run<'_> {
         };
     }
 
+    /// There is no other token than the one that the user gave.
+    fn unauthorized(&mut self, request: Option<RequestId>, forbidden: bool, why: &str, challenges: &[Challenge]) {
+        let challenges: Vec<_> = challenges
+            .iter()
+            .map(|challenge| json!({"scheme": challenge.scheme, "params": params(challenge)}))
+            .collect();
+        self.tell("unauthorized", &json!({"forbidden": forbidden, "message": why, "challenges": challenges}));
+        if let Some(request) = request {
+            let now = self.now();
+            // Where the call ended meanwhile, nobody waits for this.
+            let _ = self.session.decline(now, request);
+        }
+    }
+
     fn down(&mut self, failure: &Failure, next: Next) {
         self.anew = true;
+        if self.web.is_some() {
+            self.trace.reset();
+        }
         let failure = FailureReport::from(failure);
         self.tell("down", &failure);
         // Until the connection is there again, this is how things stand.
@@ -207,4 +227,8 @@ impl Run<'_> {
             self.go_on();
         }
     }
+}
+
+fn params(challenge: &Challenge) -> Value {
+    challenge.params.iter().map(|(name, value)| (name.to_string(), Value::from(&**value))).collect()
 }

@@ -9,6 +9,9 @@ mod child;
 mod demo;
 mod diagram;
 mod events;
+#[path = "../http/exchanges.rs"]
+mod exchanges;
+mod link;
 mod people;
 mod progress;
 mod raw;
@@ -20,6 +23,7 @@ mod step;
 mod text;
 mod trace;
 mod tree;
+mod web;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;

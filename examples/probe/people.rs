@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use mcp_proto::protocol::PerFamily;
-use mcp_proto::{Era, Family, Session};
+use mcp_proto::{Era, Eras, Family, Session, Wire};
 use serde_json::value::RawValue;
 
 use crate::advice;
@@ -128,8 +128,10 @@ impl Page {
         let title = self.style(Style::Red, &format!("Failed: {}", failure.kind));
         self.line(&format!("\n{title}"));
         self.block(2, &failure.message, usize::MAX, None);
-        let mut remedy = advice::remedy(&failure.kind).to_owned();
-        if failure.kind == "handshake-rejected" && session.options().eras == mcp_proto::Eras::Auto {
+        let wire = session.options().wire;
+        let mut remedy = advice::remedy(&failure.kind, wire).to_owned();
+        let auto = session.options().eras == Eras::Auto && wire == Wire::Pipe;
+        if failure.kind == "handshake-rejected" && auto {
             "The server refused to open a session. Its own words say what it wants, credentials in its environment \
              for instance."
                 .clone_into(&mut remedy);

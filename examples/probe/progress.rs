@@ -25,13 +25,13 @@ impl Progress {
         self.next
     }
 
-    pub(crate) fn tell(&mut self, waiting: impl FnOnce() -> String) {
+    pub(crate) fn is_due(&self) -> bool {
+        self.next.is_some_and(|next| next <= Instant::now())
+    }
+
+    pub(crate) fn tell(&mut self, waiting: String) {
         let now = Instant::now();
-        if self.next.is_none_or(|next| next > now) {
-            return;
-        }
         self.next = now.checked_add(PACE);
-        let waiting = waiting();
         if self.said.as_ref().is_none_or(|(at, said)| *said != waiting || at.elapsed() >= AGAIN) {
             let seconds = self.start.elapsed().as_secs();
             let _ = writeln!(std::io::stderr(), "probe: {seconds} s, waiting for {waiting}");

@@ -1,25 +1,27 @@
-//! The run: a session, a process, one clock.
+//! The run: a session, its server, one clock.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use mcp_proto::{
-    Action, Keepalive, LineSession, OpenFailure, Options, Reconnect, RequestId, Session, Shut, Time, Transport,
-};
+use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction};
+use mcp_proto::{Action, Keepalive, OpenFailure, Options, Reconnect, RequestId, Shut, Time, Transport};
 use serde_json::json;
 
 use crate::args::{DEMO_SERVER, Settings, Target};
 use crate::child::{Heard, Server};
+use crate::exchanges::{self, Piece};
+use crate::link::{Link, Wish};
 use crate::progress::Progress;
 use crate::raw;
 use crate::record::{CallRecord, FailureReport, Record};
 use crate::trace::Trace;
+use crate::web::Web;
 
 /// How long the session may take to close, at most.
 const CLOSING: Duration = Duration::from_secs(10);
 
 pub(crate) struct Outcome {
-    pub(crate) session: LineSession,
+    pub(crate) session: Link,
     pub(crate) record: Record,
     pub(crate) trace: Trace,
 }
@@ -33,8 +35,9 @@ pub(crate) fn run(settings: &Settings) -> Outcome {
         settings,
         start,
         deadline: start.checked_add(settings.timeout),
-        session: LineSession::new(Session::new(options)),
+        session: Link::new(options, &settings.target),
         server: None,
+        web: None,
         epoch: 0,
         anew: true,
         record: Record::default(),
@@ -44,7 +47,10 @@ pub(crate) fn run(settings: &Settings) -> Outcome {
         watched: None,
         closing: None,
     };
-    run.drive();
+    match run.prepare() {
+        Ok(()) => run.drive(),
+        Err(message) => run.record.failure = Some(FailureReport { kind: "connect".into(), message }),
+    }
     let Run { session, mut record, trace, .. } = run;
     for step in settings.steps.iter().skip(record.calls.len()) {
         record.calls.push(CallRecord::without_answer(step, "not-sent"));
@@ -82,11 +88,14 @@ pub(crate) struct Run<'a> {
     start: Instant,
     /// When the whole run is to be over.
     deadline: Option<Instant>,
-    pub(crate) session: LineSession,
+    pub(crate) session: Link,
     server: Option<Server>,
+    /// Where the server is reached over HTTP.
+    pub(crate) web: Option<Web>,
     /// Which of the session's transports the process is.
     epoch: u32,
-    /// The next process opens the session anew; otherwise it goes on with the handshake of the one before.
+    /// The next process, or the next that is heard over HTTP, opens the session anew; otherwise it goes on with the
+    /// handshake of the one before.
     pub(crate) anew: bool,
     pub(crate) record: Record,
     pub(crate) trace: Trace,
@@ -102,6 +111,13 @@ pub(crate) struct Run<'a> {
 impl Run<'_> {
     pub(crate) fn now(&self) -> Time {
         Time::from_epoch(self.start.elapsed())
+    }
+
+    fn prepare(&mut self) -> Result<(), String> {
+        if let Target::Http { .. } = self.settings.target {
+            self.web = Some(Web::new(self.settings.headers.clone())?);
+        }
+        Ok(())
     }
 
     fn drive(&mut self) {
@@ -127,8 +143,10 @@ impl Run<'_> {
                 self.session.handle_timeout(now);
                 self.act();
             }
-            let waiting = || waiting(&self.trace, self.server.as_ref(), self.closing.is_some(), self.watched.is_some());
-            self.progress.tell(waiting);
+            if self.progress.is_due() {
+                let waiting = self.waiting();
+                self.progress.tell(waiting);
+            }
         }
     }
 
@@ -151,6 +169,12 @@ impl Run<'_> {
         let second = Instant::now().checked_add(Duration::from_secs(1));
         let dates = [session, closing, end, self.progress.next(), second];
         let until = dates.into_iter().flatten().min().unwrap_or_else(Instant::now);
+        if let Some(web) = &mut self.web {
+            if let Some((exchange, piece)) = web.wait(until) {
+                self.exchanged(exchange, piece);
+            }
+            return;
+        }
         let heard = match &mut self.server {
             Some(server) => server.wait(until),
             None => {
@@ -180,18 +204,51 @@ impl Run<'_> {
             }
             self.trace.received(piece);
             let (now, late) = (self.now(), self.session.stats().late_answers);
-            self.session.handle_bytes(now, piece);
-            let late = self.session.stats().late_answers.saturating_sub(late);
-            if late > 0 {
-                self.tell("late-answer", &json!({"answers": late}));
+            if let Link::Pipe(session) = &mut self.session {
+                session.handle_bytes(now, piece);
             }
-            self.act();
+            self.settle(late);
         }
+    }
+
+    /// What came of an exchange, line by line likewise.
+    fn exchanged(&mut self, exchange: ExchangeId, piece: Piece) {
+        // Where nobody is there, nothing was opened.
+        let there = !matches!(piece, Piece::Failure(Broken::Unreachable, _));
+        if there && self.closing.is_none() {
+            self.opened();
+        }
+        let pieces: Vec<Piece> = match piece {
+            Piece::Body(chunk) => {
+                chunk.split_inclusive(|byte| *byte == b'\n').map(|line| Piece::Body(line.into())).collect()
+            }
+            Piece::Head(..) | Piece::End | Piece::Failure(..) => vec![piece],
+        };
+        for piece in &pieces {
+            let Some(web) = self.web.as_mut().filter(|web| web.is_running(exchange)) else { return };
+            web.show(exchange, piece, &mut self.trace);
+            let (now, late) = (self.now(), self.session.stats().late_answers);
+            if let Link::Http(session) = &mut self.session {
+                exchanges::tell(session, now, exchange, piece);
+            }
+            self.settle(late);
+        }
+    }
+
+    /// Does what follows from what the server sent; so many answers were late before it.
+    fn settle(&mut self, late: u64) {
+        let late = self.session.stats().late_answers.saturating_sub(late);
+        if late > 0 {
+            self.tell("late-answer", &json!({"answers": late}));
+        }
+        self.act();
     }
 
     fn transport(&mut self, event: Transport<'_>) {
         let now = self.now();
-        self.session.handle_transport(now, event);
+        if let Link::Pipe(session) = &mut self.session {
+            session.handle_transport(now, event);
+        }
         self.act();
     }
 
@@ -200,19 +257,31 @@ impl Run<'_> {
             if self.record.introduced.is_none() && self.session.server().is_some() {
                 self.record.introduced = Some(self.now());
             }
-            let Some(action) = self.session.poll() else { return };
-            match action {
-                Action::Open(open) => self.open(open.epoch),
-                Action::Send(message) => {
-                    self.trace.sent(&message);
+            let Some(wish) = self.session.poll() else { return };
+            match wish {
+                Wish::Pipe(Action::Open(open)) => self.open(open.epoch),
+                Wish::Pipe(Action::Send(message)) => {
+                    self.trace.sent(message.bytes());
                     if let Some(server) = &self.server {
                         server.send(message.line());
                     }
                 }
-                Action::Shut(how) => self.shut(how),
-                Action::Event(event) => self.event(event),
+                Wish::Pipe(Action::Shut(how)) => self.shut(how),
+                Wish::Pipe(Action::Event(event)) | Wish::Http(HttpAction::Event(event)) => self.event(event),
+                Wish::Http(HttpAction::Request(request)) => {
+                    let now = self.now();
+                    self.record.opened.get_or_insert(now);
+                    if let Some(web) = &mut self.web {
+                        web.start(request, &mut self.trace);
+                    }
+                }
+                Wish::Http(HttpAction::Drop(exchange)) => {
+                    if let Some(web) = &mut self.web {
+                        web.drop(exchange, &mut self.trace);
+                    }
+                }
                 // Over stdio there is no exchange to drop.
-                Action::Abort(_) | _ => {}
+                Wish::Pipe(Action::Abort(_) | _) | Wish::Http(_) => {}
             }
         }
     }
@@ -230,11 +299,12 @@ impl Run<'_> {
                 Server::start(program.as_os_str(), &args)
             }),
             Target::Stdio { program, args } => Server::start(program, args),
+            // Over HTTP there is nothing to open.
+            Target::Http { .. } => return,
         };
         match started {
             Ok(server) => {
-                let anew = std::mem::take(&mut self.anew);
-                self.record.connects = self.record.connects.saturating_add(u32::from(anew));
+                self.opened();
                 self.trace.note(format!("process {} started", server.id()));
                 self.server = Some(server);
                 self.transport(Transport::Opened);
@@ -245,6 +315,12 @@ impl Run<'_> {
                 self.transport(Transport::OpenFailed { how: OpenFailure::Spawn, why: &why });
             }
         }
+    }
+
+    /// Counts how often the session was opened.
+    fn opened(&mut self) {
+        let anew = std::mem::take(&mut self.anew);
+        self.record.connects = self.record.connects.saturating_add(u32::from(anew));
     }
 
     fn shut(&mut self, how: Shut) {
@@ -272,8 +348,7 @@ impl Run<'_> {
         if self.closing.is_some() {
             return;
         }
-        let waiting = waiting(&self.trace, self.server.as_ref(), false, self.watched.is_some());
-        let now = self.now();
+        let (now, waiting) = (self.now(), self.waiting());
         let message = format!("not done within {:?}: waited for {waiting}", self.settings.timeout);
         self.record.failure.get_or_insert(FailureReport { kind: "timeout".into(), message });
         self.trace.note("time is up");
@@ -286,14 +361,18 @@ impl Run<'_> {
         self.close();
         self.act();
     }
-}
 
-fn waiting(trace: &Trace, server: Option<&Server>, closing: bool, watched: bool) -> String {
-    match server {
-        Some(_) if closing => "the process to end".into(),
-        None => "the process to start".into(),
-        Some(_) => {
-            trace.waiting().unwrap_or_else(|| if watched { "the end of the watch" } else { "the server" }.into())
+    /// What the run waits for, in words.
+    fn waiting(&self) -> String {
+        let http = self.web.is_some();
+        match &self.server {
+            None if !http => "the process to start".into(),
+            Some(_) if self.closing.is_some() => "the process to end".into(),
+            None if self.closing.is_some() => "the server to end the session".into(),
+            Some(_) | None => {
+                let idle = if self.watched.is_some() { "the end of the watch" } else { "the server" };
+                self.trace.waiting().unwrap_or_else(|| idle.into())
+            }
         }
     }
 }

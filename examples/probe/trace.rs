@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use mcp_proto::Outgoing;
 use mcp_proto::binding::{Line, LineDecoder};
 use mcp_proto::jsonrpc::{self, Body, Decoded, ResponseId};
 use serde_json::value::RawValue;
@@ -34,7 +33,7 @@ pub(crate) enum Step {
         kind: Kind,
         text: String,
     },
-    /// So many lines in a row that are no message.
+    /// So many lines, or events, in a row that are no message.
     Noise(usize),
     Note(String),
     /// So many steps that there was no room for.
@@ -82,51 +81,83 @@ impl Trace {
         self.waiting.clear();
     }
 
-    pub(crate) fn sent(&mut self, message: &Outgoing) {
-        let raw: &RawValue = serde_json::from_slice(message.bytes()).unwrap_or(RawValue::NULL);
+    /// Takes a message of the client's, and gives its id where it is a request.
+    pub(crate) fn sent(&mut self, message: &[u8]) -> Option<u64> {
+        let raw: &RawValue = serde_json::from_slice(message).unwrap_or(RawValue::NULL);
         let members = Members::of(raw);
-        let what = message.method().map(|method| describe(method, members.get("params")));
-        let (kind, text) = match (message.id(), what) {
+        let (method, id) = (members.string("method"), members.get("id"));
+        let number = id.and_then(|id| id.get().parse().ok()).filter(|_| method.is_some());
+        let what = method.as_deref().map(|method| describe(method, members.get("params")));
+        let (kind, text) = match (number, what) {
             (Some(id), Some(what)) => {
                 let text = format!("{what} (id {id})");
                 // The answer to this one is the end of what it asks for.
-                if message.method() != Some("subscriptions/listen") {
+                if method.as_deref() != Some("subscriptions/listen") {
                     self.waiting.insert(id, what);
                 }
                 (Kind::Request, text)
             }
             (None, Some(what)) => {
-                if message.method() == Some("notifications/cancelled") {
+                if method.as_deref() == Some("notifications/cancelled") {
                     let id = members.get("params").and_then(|params| Members::of(params).get("requestId"));
-                    id.and_then(|id| id.get().parse().ok()).map(|id: u64| self.waiting.remove(&id));
+                    self.forget(id.and_then(|id| id.get().parse().ok()));
                 }
                 (Kind::Notification, what)
             }
             (_, None) => {
-                let id = members.get("id").map_or("null", RawValue::get);
+                let id = id.map_or("null", RawValue::get);
                 (Kind::Answer, answer(id, members.get("result").is_some(), members.get("error")))
             }
         };
         self.push(Step::Message { from: Side::Client, kind, text });
+        number
+    }
+
+    /// The answer to this request is not waited for any more.
+    pub(crate) fn forget(&mut self, id: Option<u64>) {
+        id.map(|id| self.waiting.remove(&id));
+    }
+
+    /// How much of a message is kept.
+    pub(crate) fn limit(&self) -> usize {
+        self.limits.bytes
+    }
+
+    /// The client asks for something without a message.
+    pub(crate) fn asked(&mut self, text: &str) {
+        self.push(Step::Message { from: Side::Client, kind: Kind::Request, text: excerpt(text) });
+    }
+
+    /// The server answers without a message.
+    pub(crate) fn status(&mut self, text: &str) {
+        self.push(Step::Message { from: Side::Server, kind: Kind::Answer, text: excerpt(text) });
+    }
+
+    /// Takes what may be a message of the server's, and is not worth a word where it is none.
+    pub(crate) fn error(&mut self, bytes: &[u8]) {
+        if let Ok(Decoded::One(message)) = jsonrpc::decode(bytes, self.limits) {
+            self.body(message.body);
+        }
     }
 
     pub(crate) fn received(&mut self, bytes: &[u8]) {
         let mut decoder = std::mem::replace(&mut self.decoder, LineDecoder::new(0));
         decoder.feed(bytes, |line| match line {
-            Line::Complete(line) => self.line(line),
+            Line::Complete(line) => self.message(line),
             Line::TooLong(_) => self.noise(),
         });
         self.decoder = decoder;
     }
 
-    fn line(&mut self, line: &[u8]) {
-        match jsonrpc::decode(line, self.limits) {
+    /// Takes a message of the server's, if it is one.
+    pub(crate) fn message(&mut self, bytes: &[u8]) {
+        match jsonrpc::decode(bytes, self.limits) {
             Ok(Decoded::Blank) => {}
-            Ok(Decoded::One(message)) => self.message(message.body),
+            Ok(Decoded::One(message)) => self.body(message.body),
             Ok(Decoded::Batch(messages)) => {
                 for message in messages {
                     match message {
-                        Ok(message) => self.message(message.body),
+                        Ok(message) => self.body(message.body),
                         Err(_) => self.noise(),
                     }
                 }
@@ -135,7 +166,7 @@ impl Trace {
         }
     }
 
-    fn message(&mut self, body: Body<'_>) {
+    fn body(&mut self, body: Body<'_>) {
         let (kind, text) = match body {
             Body::Request { id, method, params } => {
                 (Kind::Request, format!("{} (id {})", describe(&method, params), id.get()))

@@ -1,0 +1,140 @@
+//! The client that the official conformance suite drives (`.ci/conformance`).
+//!
+//! Every protocol decision is the library's. This is a user who opens a session in the era that the suite names, makes
+//! the calls that it names or else uses everything that there is, and accepts every form as it is proposed.
+
+#[path = "../http/driver.rs"]
+mod driver;
+#[path = "../http/exchanges.rs"]
+mod exchanges;
+
+use std::collections::VecDeque;
+use std::error::Error;
+
+use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::{Catalog, Cause, Era, Eras, Event, Options, ProtocolVersion, RawValue, Request};
+use reqwest::header::HeaderMap;
+use serde::Deserialize;
+use serde_json::value::to_raw_value;
+use serde_json::{Map, Value, json};
+
+use self::driver::Driver;
+
+type Fallible<T> = Result<T, Box<dyn Error>>;
+
+/// What the suite says beside the scenario's name and the version.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Context {
+    tool_calls: Vec<ToolCall>,
+}
+
+#[derive(Deserialize)]
+struct ToolCall {
+    name: String,
+    arguments: Box<RawValue>,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Fallible<()> {
+    let url = std::env::args().next_back().ok_or("no URL")?.parse()?;
+    let version: ProtocolVersion = std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION")?.parse()?;
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO")?;
+    let context = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
+        Ok(context) => serde_json::from_str(&context)?,
+        Err(_) => Context::default(),
+    };
+    let mut options = Options::new("mcp-proto-conformance", env!("CARGO_PKG_VERSION"));
+    options.eras = match version.era() {
+        Era::Legacy => Eras::LegacyOnly,
+        Era::Modern => Eras::ModernOnly(version),
+    };
+    options.capabilities.elicitation = true;
+    options.reconnect = None;
+
+    let accept = to_raw_value(&json!({"action": "accept", "content": {}}))?;
+    let mut driver = Driver::new(options, url, exchanges::client()?, HeaderMap::new());
+    let now = driver.now();
+    driver.session.open(now)?;
+    let (mut ready, mut steps) = (false, VecDeque::new());
+    while let Some(event) = driver.next().await {
+        eprintln!("{event:?}");
+        let now = driver.now();
+        let session = &mut driver.session;
+        match event {
+            Event::Ready if !std::mem::replace(&mut ready, true) => {
+                steps = plan(&scenario, &context, session.catalog())?;
+            }
+            Event::Finished { .. } => {}
+            Event::Asked { ask, method, .. } => {
+                let known = method.as_ref() == "elicitation/create";
+                let answer = if known { Ok(&*accept) } else { Err(ErrorObject::new(-32601, "not offered")) };
+                session.answer(now, ask, answer)?;
+                continue;
+            }
+            Event::InputRequired { request, inputs } => {
+                session.provide(now, request, inputs.iter().map(|input| (&*input.key, &*accept)))?;
+                continue;
+            }
+            Event::Unauthorized { request: Some(request), .. } => {
+                session.decline(now, request)?;
+                continue;
+            }
+            Event::Closed { cause: Cause::Failed(failure) } => return Err(failure.to_string().into()),
+            Event::Ready
+            | Event::CatalogChanged { .. }
+            | Event::AskEnded { .. }
+            | Event::Unauthorized { .. }
+            | Event::Progress { .. }
+            | Event::Subscription { .. }
+            | Event::ResourceUpdated { .. }
+            | Event::Log { .. }
+            | Event::Notification { .. }
+            | Event::Quirk(_)
+            | Event::Down { .. }
+            | Event::Closed { .. }
+            | _ => continue,
+        }
+        match steps.pop_front() {
+            Some(step) => drop(session.request(now, step)?),
+            None => session.close(now)?,
+        }
+    }
+    Ok(())
+}
+
+/// The calls that the suite names; or else each tool, prompt and resource once.
+fn plan(scenario: &str, context: &Context, catalog: &Catalog) -> Fallible<VecDeque<Request>> {
+    if !context.tool_calls.is_empty() {
+        let call = |call: &ToolCall| Request::call_tool(&call.name, Some(&call.arguments));
+        return Ok(context.tool_calls.iter().map(call).collect());
+    }
+    let mut steps = VecDeque::new();
+    for tool in catalog.tools() {
+        let mut arguments = arguments(&serde_json::from_str(tool.input_schema.get())?);
+        if scenario == "json-schema-2020-12-preservation" && arguments.contains_key("schema") {
+            // The suite wants to see the other tool's schema as it came.
+            let other = catalog.tools().find(|other| other.name != tool.name).ok_or("there is no other tool")?;
+            arguments.insert("schema".into(), serde_json::from_str(other.input_schema.get())?);
+        }
+        steps.push_back(Request::call_tool(tool.name, Some(&*to_raw_value(&arguments)?)));
+    }
+    steps.extend(catalog.prompts().map(|prompt| Request::get_prompt(prompt.name, [])));
+    steps.extend(catalog.resources().map(|resource| Request::read_resource(resource.uri)));
+    Ok(steps)
+}
+
+/// Arguments that a schema asks for, of the right types.
+fn arguments(schema: &Value) -> Map<String, Value> {
+    let required = schema.get("required").and_then(Value::as_array);
+    let properties = schema.get("properties");
+    let kind = |name| properties?.get(name)?.get("type")?.as_str();
+    let value = |name| match kind(name) {
+        Some("integer" | "number") => json!(1),
+        Some("boolean") => json!(true),
+        Some("array") => json!([]),
+        Some("object") => json!({}),
+        Some(_) | None => json!("x"),
+    };
+    required.into_iter().flatten().filter_map(Value::as_str).map(|name| (name.to_owned(), value(name))).collect()
+}

@@ -1,0 +1,59 @@
+//! The whole loop: what a session wants is done, and what comes of it is told.
+
+use std::time::{Duration, Instant};
+
+use mcp_proto::binding::http::{HttpAction, HttpSession};
+use mcp_proto::{Event, Options, Time};
+use reqwest::Client;
+use reqwest::header::HeaderMap;
+use tokio::time::timeout;
+
+use crate::exchanges::{Exchanges, tell};
+
+/// A session that runs while its events are awaited.
+pub(crate) struct Driver {
+    pub(crate) session: HttpSession,
+    exchanges: Exchanges,
+    /// What goes with each request of this session's, and of no other's.
+    own: HeaderMap,
+    start: Instant,
+}
+
+impl Driver {
+    pub(crate) fn new(options: Options, url: http::Uri, client: Client, own: HeaderMap) -> Self {
+        let (session, exchanges) = (HttpSession::new(options, url), Exchanges::new(client));
+        Self { session, exchanges, own, start: Instant::now() }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time::from_epoch(self.start.elapsed())
+    }
+
+    /// The next event; none after the last. Nothing is lost where it is not awaited to its end.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        loop {
+            while let Some(action) = self.session.poll() {
+                match action {
+                    HttpAction::Request(request) => self.exchanges.start(request, self.own.clone()),
+                    HttpAction::Drop(exchange) => self.exchanges.drop(exchange),
+                    HttpAction::Event(event) => return Some(event),
+                    _ => {}
+                }
+            }
+            if self.session.is_closed() {
+                return None;
+            }
+            let wait = self.session.deadline().map_or(Duration::MAX, |deadline| deadline.since(self.now()));
+            match timeout(wait, self.exchanges.next()).await {
+                Ok(Some((exchange, piece))) => {
+                    let now = self.now();
+                    tell(&mut self.session, now, exchange, &piece);
+                }
+                Ok(None) | Err(_) => {
+                    let now = self.now();
+                    self.session.handle_timeout(now);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Connects to a server over HTTP, with tokio and reqwest: lists its tools, and calls one of them.
+//!
+//! ```sh
+//! cargo run --example http -- http://127.0.0.1:3001/mcp
+//! cargo run --example http -- http://127.0.0.1:3001/mcp echo '{"message": "hi"}'
+//! ```
+//!
+//! A token, where the server wants one, comes from the environment, `MCP_TOKEN`.
+
+mod driver;
+mod exchanges;
+
+use std::error::Error;
+
+use mcp_proto::{Cause, Event, Options, Outcome, RawValue, Request};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+
+use self::driver::Driver;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let url = args.next().ok_or("usage: http URL [TOOL [ARGUMENTS]]")?.parse()?;
+    let tool = args.next();
+    let arguments = RawValue::from_string(args.next().unwrap_or_else(|| "{}".into()))?;
+    let mut own = HeaderMap::new();
+    if let Ok(token) = std::env::var("MCP_TOKEN") {
+        let mut value = HeaderValue::try_from(format!("Bearer {token}"))?;
+        value.set_sensitive(true);
+        own.insert(AUTHORIZATION, value);
+    }
+    let mut options = Options::new("my-host", "1.0");
+    // Whoever typed the command can type it again.
+    options.reconnect = None;
+
+    let mut driver = Driver::new(options, url, exchanges::client()?, own);
+    let now = driver.now();
+    driver.session.open(now)?;
+    let mut call = None;
+    while let Some(event) = driver.next().await {
+        let now = driver.now();
+        let session = &mut driver.session;
+        match event {
+            // It comes again where the server forgot the session meanwhile, and a new one was opened.
+            Event::Ready if call.is_none() => {
+                for tool in session.catalog().tools() {
+                    println!("{}  {}", tool.name, tool.description.unwrap_or_default());
+                }
+                match &tool {
+                    Some(tool) => call = Some(session.request(now, Request::call_tool(tool, Some(&arguments)))?),
+                    None => session.close(now)?,
+                }
+            }
+            Event::Finished { outcome, .. } => {
+                if let Outcome::Result(result) = &outcome {
+                    println!("{result}");
+                } else {
+                    println!("{outcome:?}");
+                }
+                session.close(now)?;
+            }
+            Event::InputRequired { request, .. } => session.decline(now, request)?,
+            // Here a host would get a token, give it with the next requests, and say so with `authorized`.
+            Event::Unauthorized { request: Some(request), .. } => session.decline(now, request)?,
+            Event::Quirk(quirk) => eprintln!("{}: {}", quirk.kind, quirk.detail),
+            Event::Closed { cause: Cause::Failed(failure) } => return Err(failure.to_string().into()),
+            // What does not concern a command that lists and calls.
+            Event::Ready
+            | Event::CatalogChanged { .. }
+            | Event::Asked { .. }
+            | Event::AskEnded { .. }
+            | Event::Unauthorized { .. }
+            | Event::Progress { .. }
+            | Event::Subscription { .. }
+            | Event::ResourceUpdated { .. }
+            | Event::Log { .. }
+            | Event::Notification { .. }
+            | Event::Down { .. }
+            | Event::Closed { .. }
+            | _ => {}
+        }
+    }
+    Ok(())
+}

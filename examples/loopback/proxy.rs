@@ -1,0 +1,98 @@
+//! A proxy that is in bad shape, for a while: it cuts connections at random, and is not there at all now and then.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
+
+/// Of ten connections, so many have an end of their own.
+const CUT: u32 = 7;
+/// Such an end comes after so many bytes at most, or after so long.
+const BYTES: usize = 6 << 10;
+const LIFE: Duration = Duration::from_secs(3);
+/// How long it is there at a time, at most, and then away.
+const THERE: Duration = Duration::from_secs(3);
+const AWAY: Duration = Duration::from_millis(300);
+
+/// What it does, and did.
+#[derive(Default)]
+pub(crate) struct Faults {
+    pub(crate) over: AtomicBool,
+    pub(crate) connections: AtomicUsize,
+    pub(crate) cuts: AtomicUsize,
+    pub(crate) outages: AtomicUsize,
+}
+
+impl Faults {
+    fn are_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+/// Passes on what comes to `listener`, for ever.
+pub(crate) async fn run(
+    mut listener: TcpListener,
+    target: SocketAddr,
+    seed: u64,
+    faults: Arc<Faults>,
+) -> io::Result<()> {
+    let mut rng = Rng::with_seed(seed);
+    let address = listener.local_addr()?;
+    loop {
+        let end = sleep(THERE.mul_f64(rng.f64()));
+        tokio::pin!(end);
+        loop {
+            let (client, _) = tokio::select! {
+                accepted = listener.accept() => accepted?,
+                () = &mut end => break,
+            };
+            faults.connections.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn(connection(client, target, rng.fork(), Arc::clone(&faults)));
+        }
+        if !faults.are_over() {
+            faults.outages.fetch_add(1, Ordering::Relaxed);
+            drop(listener);
+            sleep(AWAY.mul_f64(rng.f64())).await;
+            listener = TcpListener::bind(address).await?;
+        }
+    }
+}
+
+/// Passes on what comes from either side, until one ends or fails, or fate strikes.
+async fn connection(mut client: TcpStream, target: SocketAddr, mut rng: Rng, faults: Arc<Faults>) -> io::Result<()> {
+    let mut server = TcpStream::connect(target).await?;
+    let doomed = rng.u32(..10) < CUT;
+    // Half of them end in the midst of what is said, half after a while.
+    let talkative = rng.bool();
+    let mut room = if doomed && talkative { rng.usize(..BYTES) } else { usize::MAX };
+    let end = sleep(if doomed && !talkative { LIFE.mul_f64(rng.f64()) } else { Duration::MAX });
+    tokio::pin!(end);
+    let (mut up, mut down) = ([0; 4096], [0; 4096]);
+    loop {
+        let (to, said) = tokio::select! {
+            read = client.read(&mut up) => (&mut server, up.get(..read?)),
+            read = server.read(&mut down) => (&mut client, down.get(..read?)),
+            () = &mut end, if !faults.are_over() => break,
+        };
+        let Some(said @ [_, ..]) = said else { return Ok(()) };
+        // What there is no room for is not passed on.
+        if let Some(said) = said.get(..room).filter(|_| !faults.are_over()) {
+            to.write_all(said).await?;
+            break;
+        }
+        room = room.saturating_sub(said.len());
+        to.write_all(said).await?;
+    }
+    faults.cuts.fetch_add(1, Ordering::Relaxed);
+    if rng.bool() {
+        client.set_zero_linger()?;
+        server.set_zero_linger()?;
+    }
+    Ok(())
+}
