@@ -5,6 +5,7 @@
 pub mod config;
 mod glob;
 pub mod names;
+pub mod schema;
 mod utility;
 
 pub use utility::Utility;
