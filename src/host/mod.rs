@@ -4,6 +4,7 @@
 
 pub mod config;
 mod glob;
+pub mod instructions;
 pub mod names;
 pub mod schema;
 mod utility;
