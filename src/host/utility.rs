@@ -1,6 +1,7 @@
 use core::fmt;
 use serde_json::value::RawValue;
 
+use crate::catalog::ToolHints;
 use crate::jsonrpc::Json;
 use crate::protocol::Capability;
 
@@ -47,6 +48,11 @@ impl Utility {
             Self::ListPrompts => "List the prompts of this MCP server: their names, descriptions and arguments.",
             Self::GetPrompt => "Get a prompt of this MCP server by its name, with its arguments filled in.",
         }
+    }
+
+    /// How it behaves: it changes nothing.
+    pub fn hints(self) -> ToolHints {
+        ToolHints { read_only: Some(true), ..ToolHints::default() }
     }
 
     /// The JSON Schema of its arguments.

@@ -147,6 +147,19 @@ impl Pass {
     }
 }
 
+/// Calls `each` with every title and description in a schema, and where it stands.
+pub(super) fn texts(schema: &RawValue, mut each: impl FnMut(&str, &str)) {
+    schemas(&mut Node::read(Json::from(schema)), |schema, place| {
+        for member in schema.members().iter().filter(|member| matches!(&*member.name, "title" | "description")) {
+            if let Node::Leaf(text) = &member.value
+                && let Some(text) = Json::trusted(text).as_string()
+            {
+                each(&alloc::format!("{}/{}", place.pointer, member.name), &text);
+            }
+        }
+    });
+}
+
 fn quoted(text: &str) -> Node<'static> {
     Node::Leaf(alloc::format!("\"{text}\"").into())
 }
