@@ -7,6 +7,7 @@
     clippy::match_wildcard_for_single_variants,
     clippy::needless_pass_by_value,
     clippy::panic,
+    clippy::string_slice,
     clippy::unwrap_used,
     clippy::wildcard_enum_match_arm,
     reason = "a helper may fail as a test may"
@@ -200,6 +201,32 @@ fn an_update_leaves_other_servers_alone() {
 }
 
 #[test]
+fn only_names_that_can_have_been_given_are_restored() {
+    let long = "x".repeat(70);
+    let plain = Style::MCP.plain("s", &long);
+    let short: String = plain.chars().take(55).collect();
+    let refused = [
+        ("mcp__s__a", "a"),
+        ("mcp_s_a-b", "a-b"),
+        ("mcp_s_a_0123456", "a"),
+        ("mcp_s_a_0123456G", "a"),
+        ("mcp_s_b", "a"),
+        ("", "a"),
+        (&plain, &long),
+    ];
+    let mut names = Names::default();
+    names.restore(refused.map(|(name, tool)| (name, "s", Target::tool(tool))));
+    assert!(names.is_empty());
+    let suffixed = format!("{short}_01234567");
+    let given = [("mcp_s_a", "a"), ("mcp_s_a_b_89abcdef", "a-b"), (&suffixed, &long)];
+    names.restore(given.map(|(name, tool)| (name, "s", Target::tool(tool))));
+    names.restore([("mcp_s_a", "s", Target::tool("a")), ("mcp_s_a_01234567", "s", Target::tool("a"))]);
+    names.restore([("mcp_s_a", "s_a", Target::tool(""))]);
+    let found: Vec<_> = names.iter().map(|(name, found)| (name, found.target.name())).collect();
+    assert_eq!(found, [("mcp_s_a", "a"), ("mcp_s_a_b_89abcdef", "a-b"), (&suffixed, &long)]);
+}
+
+#[test]
 fn a_tool_that_is_named_as_another_is_exposed_takes_nothing_from_it() {
     let mimic = format!("a_b{}", suffix("s", 0xFF, "a-b", b""));
     let mut names = Names::default();
@@ -320,6 +347,21 @@ proptest! {
                 }
             }
         }
+    }
+
+    #[test]
+    fn names_that_are_restored_are_those_that_were_given(
+        style in style(),
+        steps in prop::collection::vec(fleet(), 1..4),
+    ) {
+        let mut names = Names::new(style);
+        steps.iter().for_each(|step| update(&mut names, step));
+        let mut restored = Names::new(style);
+        restored.restore(names.iter().map(|(name, found)| (name, found.server, found.target.clone())));
+        prop_assert_eq!(all(&restored), all(&names));
+        let last: Fleet = steps.into_iter().flatten().collect();
+        update(&mut restored, &last);
+        prop_assert_eq!(all(&restored), all(&names), "what is there stays as it was named");
     }
 
     #[test]

@@ -278,7 +278,7 @@ fn schema() -> impl Strategy<Value = Value> {
             "anyOf" | "allOf" => (keyword, json!([a, b])),
             _ => (keyword, a),
         });
-        prop::collection::vec(member, 1..3).prop_map(|members| Value::from_iter(members))
+        prop::collection::vec(member, 1..3).prop_map(Value::from_iter)
     })
 }
 

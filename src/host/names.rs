@@ -19,8 +19,8 @@
 //! thing that history decides. `a-b` alone is exposed as `…_a_b`; if `a_b` joins it later, that one gets the suffix,
 //! though it would have kept the plain name had both come at once. It cannot be otherwise: a name that neither changes
 //! nor depends on what came before would have to be a function of the tool alone, and then `a-b` could never be `…_a_b`.
-//! So whoever wants the same names in every run gives the tools of all servers in one [`Names::update`], or those of
-//! the same servers in the same order.
+//! Whoever wants the same names in every run keeps them, and begins with [`Names::restore`], or gives the tools of all
+//! servers in one [`Names::update`].
 //!
 //! The way back is a map: nothing is parsed out of a name.
 //!
@@ -200,11 +200,7 @@ impl Names {
     pub fn update<'a, T: IntoIterator<Item = Target>>(&mut self, servers: impl IntoIterator<Item = (&'a str, T)>) {
         let mut current: BTreeMap<Arc<str>, BTreeSet<Target>> = BTreeMap::new();
         for (server, targets) in servers {
-            let server = match self.given.get_key_value(server) {
-                Some((server, _)) => Arc::clone(server),
-                None => server.into(),
-            };
-            current.entry(server).or_default().extend(targets);
+            current.entry(self.server(server)).or_default().extend(targets);
         }
         let mut fresh = Vec::new();
         for (server, targets) in current {
@@ -219,6 +215,44 @@ impl Names {
             }
         }
         self.assign(fresh);
+    }
+
+    /// Gives names that were given in a run before: what [`iter`](Self::iter) had then. What they stand for is taken to
+    /// be there until an update of its server says otherwise. A name that this style does not give is passed over, and
+    /// so is one that is taken.
+    ///
+    /// ```
+    /// use mcp_proto::host::names::{Names, Target};
+    ///
+    /// let mut names = Names::default();
+    /// names.restore([("mcp_s_a_b", "s", Target::tool("a-b")), ("of_another_style", "s", Target::tool("c"))]);
+    /// names.update([("s", ["a_b", "a-b", "c"].map(Target::tool))]);
+    /// assert_eq!(names.name("s", &Target::tool("a-b")), Some("mcp_s_a_b"));
+    /// assert_eq!(names.name("s", &Target::tool("c")), Some("mcp_s_c"));
+    /// ```
+    pub fn restore<'a>(&mut self, known: impl IntoIterator<Item = (&'a str, &'a str, Target)>) {
+        for (name, server, target) in known {
+            let has_one = self.name(server, &target).is_some();
+            if !has_one && !self.back.contains_key(name) && self.may_give(name, server, &target) {
+                let server = self.server(server);
+                self.give(name.into(), server, target);
+            }
+        }
+    }
+
+    /// Whether this is the plain name, or one with a suffix.
+    fn may_give(&self, name: &str, server: &str, target: &Target) -> bool {
+        let plain = self.style.plain(server, target.name());
+        let kept = plain.get(..KEPT).unwrap_or(&plain);
+        let digits = name.strip_prefix(kept).and_then(|rest| rest.strip_prefix('_'));
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let suffixed = digits.is_some_and(|digits| digits.len() == 8 && digits.bytes().all(is_digit));
+        suffixed || plain == name && plain.len() <= MAX_LEN
+    }
+
+    /// The server's name, as it is held already, if it is.
+    fn server(&self, server: &str) -> Arc<str> {
+        self.given.get_key_value(server).map_or_else(|| server.into(), |(server, _)| Arc::clone(server))
     }
 
     /// Takes a server's names away.

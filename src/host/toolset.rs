@@ -42,7 +42,7 @@
 //! ```
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
 use serde::Serialize;
@@ -255,7 +255,7 @@ fn texts(tool: &Tool<'_>, mut each: impl FnMut(&str, &str)) {
     if let Some(description) = &tool.description {
         each("/description", description);
     }
-    schema::texts(tool.input_schema, |at, text| each(&(String::from("/inputSchema") + at), text));
+    schema::texts(tool.input_schema, |at, text| each(&format!("/inputSchema{at}"), text));
 }
 
 impl Toolset<'_> {

@@ -1,5 +1,6 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -346,5 +347,5 @@ impl Serialize for Seconds {
 
 /// A key's path: `tools.include`.
 pub(super) fn path(of: &str, key: &str) -> String {
-    alloc::format!("{of}.{key}")
+    format!("{of}.{key}")
 }

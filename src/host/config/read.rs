@@ -1,5 +1,5 @@
-use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -53,7 +53,7 @@ impl<'v> Members<'v> {
     /// What stands under a key. Nothing, as `key:` alone has it in YAML, is as if the key were not there.
     fn get(&self, key: &str) -> Option<(String, &'v Value)> {
         let (_, value) = self.values.iter().find(|(name, _)| *name == key)?;
-        (**value != Value::Null).then(|| (self.prefix.clone() + key, *value))
+        (**value != Value::Null).then(|| (format!("{}{key}", self.prefix), *value))
     }
 }
 
@@ -165,7 +165,7 @@ impl Reader<'_> {
     fn members<'v>(&mut self, map: &'v [(Box<str>, Value)], prefix: &str, known: &[&'static str]) -> Members<'v> {
         let mut values: Vec<(&'static str, &Value)> = Vec::new();
         for (name, value) in map {
-            let at = prefix.to_owned() + &excerpt(name);
+            let at = format!("{prefix}{}", excerpt(name));
             let Some(key) = known.iter().find(|key| ***key == **name) else {
                 let nearest = nearest(name, known);
                 self.warn(Some(at), Oddity::UnknownKey { nearest });
@@ -185,7 +185,7 @@ impl Reader<'_> {
     fn map<'v>(&mut self, members: &Members<'v>, key: &str, known: &[&'static str]) -> Option<Members<'v>> {
         let (key, value) = members.get(key)?;
         let Value::Map(map) = value else { return self.kind(&key, value, "a map of keys") };
-        Some(self.members(map, &(key + "."), known))
+        Some(self.members(map, &format!("{key}."), known))
     }
 
     fn boolean(&mut self, members: &Members<'_>, key: &str, default: bool) -> bool {

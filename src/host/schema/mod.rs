@@ -22,6 +22,7 @@ mod walk;
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -154,14 +155,14 @@ pub(super) fn texts(schema: &RawValue, mut each: impl FnMut(&str, &str)) {
             if let Node::Leaf(text) = &member.value
                 && let Some(text) = Json::trusted(text).as_string()
             {
-                each(&alloc::format!("{}/{}", place.pointer, member.name), &text);
+                each(&format!("{}/{}", place.pointer, member.name), &text);
             }
         }
     });
 }
 
 fn quoted(text: &str) -> Node<'static> {
-    Node::Leaf(alloc::format!("\"{text}\"").into())
+    Node::Leaf(format!("\"{text}\"").into())
 }
 
 /// Whether `definitions` and `$defs` have a name in common.
