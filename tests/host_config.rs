@@ -263,6 +263,7 @@ fn a_word_that_says_neither_yes_nor_no_is_an_error() {
             "server `s`, `tools.prompts`: `2` is neither yes nor no; write true or false",
         ]
     );
+    assert!(read.servers.is_empty(), "nothing is guessed");
 }
 
 #[test]
@@ -579,6 +580,36 @@ fn the_difference_touches_only_servers_whose_entry_changed() {
     assert!(!changes.is_empty());
     assert!(Changes::between(&before, &before).is_empty());
     assert_eq!(Changes::between(&before, &before).unchanged.len(), 6);
+}
+
+#[test]
+fn every_key_that_differs_is_named() {
+    let program = "command: x";
+    let address = "url: \"http://x\"";
+    for (base, line, key) in [
+        (program, "command: x\nargs: [a]", "args"),
+        ("command: x\nargs: [b, a]", "command: x\nargs: [a, b]", "args"),
+        (program, "command: z", "command"),
+        (program, "command: x\nenv: {A: b}", "env"),
+        (program, "command: x\ncwd: /", "cwd"),
+        (address, "url: \"http://z\"", "url"),
+        (address, "url: \"http://x\"\nheaders: {A: b}", "headers"),
+        (address, "url: \"http://x\"\nauth: oauth", "auth"),
+        (program, "command: x\nenabled: no", "enabled"),
+        (program, "command: x\ntimeout: 1", "timeout"),
+        (program, "command: x\nconnect_timeout: 1", "connect_timeout"),
+        (program, "command: x\nsupports_parallel_tool_calls: yes", "supports_parallel_tool_calls"),
+        (program, "command: x\nsampling: no", "sampling"),
+        (program, "command: x\ntools: {include: a}", "tools.include"),
+        (program, "command: x\ntools: {exclude: a}", "tools.exclude"),
+        (program, "command: x\ntools: {resources: no}", "tools.resources"),
+        (program, "command: x\ntools: {prompts: no}", "tools.prompts"),
+    ] {
+        let changes = Changes::between(&entry(base), &entry(line));
+        assert_eq!(changes.changed.len(), 1, "{line}");
+        assert_eq!(changes.changed[0].keys, [key]);
+        assert_eq!(changes.changed[0].needs_session(), !key.starts_with("tools."), "{key}");
+    }
 }
 
 #[test]
