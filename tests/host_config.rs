@@ -649,6 +649,30 @@ fn an_entry_sets_a_session_up() {
     assert_eq!(options.timeouts.probe, given().timeouts.probe);
 }
 
+#[test]
+fn sampling_bounds_what_a_session_offers() {
+    let given = |offers| {
+        let mut options = Options::new("host", "1.0");
+        options.capabilities.sampling = offers;
+        options.sampling.max_tokens = Some(9);
+        options
+    };
+    let entry = sound(entry(
+        "command: x\nsampling: {max_rpm: 3, max_tokens_cap: 100, timeout: 2, max_tool_rounds: 1, allowed_models: a}",
+    ));
+    let options = entry.options("s", given(true));
+    assert!(options.capabilities.sampling);
+    let policy = &options.sampling;
+    assert_eq!((policy.per_minute, policy.max_tokens, policy.tool_rounds), (Some(3), Some(100), Some(1)));
+    assert_eq!((&policy.models, policy.timeout), (&boxed(&["a"]), Some(Duration::from_secs(2))));
+    assert!(!entry.options("s", given(false)).capabilities.sampling, "the host has no model");
+    let off = sound(self::entry("command: x\nsampling: off"));
+    assert!(!off.options("s", given(true)).capabilities.sampling);
+    let silent = Entry::stdio("x").options("s", given(true));
+    assert!(silent.capabilities.sampling);
+    assert_eq!(silent.sampling.max_tokens, Some(9), "the host's own policy");
+}
+
 fn texts() -> impl Strategy<Value = Vec<Box<str>>> {
     prop::collection::vec("[a-z*${}:\"\\\\é\n-]{0,6}".prop_map(Into::into), 0..3)
 }

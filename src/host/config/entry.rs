@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use crate::catalog::Fingerprint;
 use crate::host::glob;
-use crate::session::{Options, Wire};
+use crate::session::{Options, SamplingPolicy, Wire};
 
 /// Texts by name: variables, headers.
 pub type Texts = BTreeMap<Box<str>, Box<str>>;
@@ -170,6 +170,19 @@ impl Default for Sampling {
     }
 }
 
+impl Sampling {
+    /// What a session makes sure of. `model` and `log_level` are for the embedder.
+    pub fn policy(&self) -> SamplingPolicy {
+        let mut policy = SamplingPolicy::default();
+        policy.per_minute = Some(self.max_rpm);
+        policy.max_tokens = Some(self.max_tokens_cap);
+        policy.models.clone_from(&self.allowed_models);
+        policy.tool_rounds = Some(self.max_tool_rounds);
+        policy.timeout = Some(self.timeout);
+        policy
+    }
+}
+
 impl Entry {
     /// How long a tool call may take, where an entry does not say.
     pub const TIMEOUT: Duration = Duration::from_secs(120);
@@ -203,6 +216,7 @@ impl Entry {
     ///
     /// `timeout` bounds requests. `connect_timeout` bounds the opening of the transport and the handshake, each; the
     /// probe gets half of it at most, so that a server that does not answer it can still be asked the older way.
+    /// `sampling` bounds what the server may have of the model, or takes the offer back; it makes none.
     ///
     /// ```
     /// use core::time::Duration;
@@ -229,6 +243,10 @@ impl Entry {
         timeouts.handshake = self.connect_timeout;
         timeouts.handshake_max = timeouts.handshake_max.max(self.connect_timeout);
         timeouts.probe = timeouts.probe.min(self.connect_timeout.checked_div(2).unwrap_or_default());
+        if let Some(sampling) = &self.sampling {
+            options.capabilities.sampling &= sampling.enabled;
+            options.sampling = sampling.policy();
+        }
         options
     }
 
