@@ -20,6 +20,7 @@ use mcp_proto::host::config::{
 };
 use mcp_proto::{Options, Wire};
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 fn yaml(text: &str) -> Configuration {
     let Document(configuration) = serde_saphyr::from_str(text).unwrap();
@@ -705,6 +706,24 @@ fn any_entry() -> impl Strategy<Value = Entry> {
     })
 }
 
+/// Whatever may stand in a file, with a liking for the keys that mean something.
+fn anything() -> impl Strategy<Value = Value> {
+    let scalar = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "(yes|off|npx|http://x|-?[0-9]{1,3}|\\PC{0,3})".prop_map(Value::from),
+    ];
+    let keys = "(command|url|args|env|headers|timeout|connect_timeout|enabled|tools|include|exclude|resources|sampling|auth|type|max_rpm|[a-z_]{0,3})";
+    scalar.prop_recursive(4, 24, 6, move |inner| {
+        prop_oneof![
+            1 => prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            3 => prop::collection::btree_map(keys, inner, 0..6).prop_map(|map| json!(map)),
+        ]
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -716,6 +735,21 @@ proptest! {
         prop_assert_eq!(&serde_json::from_str::<Configuration>(&text).unwrap(), &configuration);
         let document = format!(r#"{{"mcp_servers":{text}}}"#);
         prop_assert_eq!(&yaml(&document), &configuration, "JSON is YAML");
+    }
+
+    #[test]
+    fn each_server_of_a_file_is_of_use_or_has_an_error(
+        entries in prop::collection::btree_map("[a-c]", anything(), 0..4),
+    ) {
+        let read = json(&json!({ "mcpServers": entries }).to_string());
+        for name in entries.keys() {
+            let wrong = read.errors.iter().any(|error| *error.server == **name);
+            prop_assert_ne!(read.servers.contains_key(&**name), wrong, "{}", name);
+        }
+        prop_assert!(read.servers.len() <= entries.len());
+        let again = serde_json::from_str::<Configuration>(&serde_json::to_string(&read).unwrap()).unwrap();
+        prop_assert_eq!(&again.servers, &read.servers);
+        prop_assert_eq!(again.errors, vec![]);
     }
 
     #[test]
