@@ -173,13 +173,13 @@ impl Default for Sampling {
 impl Sampling {
     /// What a session makes sure of. `model` and `log_level` are for the embedder.
     pub fn policy(&self) -> SamplingPolicy {
-        let mut policy = SamplingPolicy::default();
-        policy.per_minute = Some(self.max_rpm);
-        policy.max_tokens = Some(self.max_tokens_cap);
-        policy.models.clone_from(&self.allowed_models);
-        policy.tool_rounds = Some(self.max_tool_rounds);
-        policy.timeout = Some(self.timeout);
-        policy
+        SamplingPolicy {
+            per_minute: Some(self.max_rpm),
+            max_tokens: Some(self.max_tokens_cap),
+            models: self.allowed_models.clone(),
+            tool_rounds: Some(self.max_tool_rounds),
+            timeout: Some(self.timeout),
+        }
     }
 }
 
