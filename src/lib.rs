@@ -8,6 +8,7 @@ extern crate std;
 
 pub mod binding;
 pub mod catalog;
+pub mod host;
 pub mod jsonrpc;
 pub mod machine;
 pub mod protocol;

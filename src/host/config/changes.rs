@@ -1,0 +1,122 @@
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{Configuration, Endpoint, Entry};
+
+/// In what a configuration differs from the one before it, by the servers' names, in their order.
+///
+/// A server whose new entry is of no use is neither removed nor changed: a slip while a file is edited takes away
+/// nothing that works.
+///
+/// ```
+/// use mcp_proto::host::config::{Changes, Configuration};
+///
+/// let read = |json| serde_json::from_str::<Configuration>(json).unwrap();
+/// let before = read(r#"{"a": {"command": "x"}, "b": {"command": "y"}, "c": {"command": "z"}}"#);
+/// let after = read(r#"{"a": {"command": "x"}, "b": {"command": "y", "timeout": 5}, "c": {}, "d": {"url": "http://d"}}"#);
+/// let changes = Changes::between(&before, &after);
+/// assert_eq!(changes.unchanged, ["a".into()]);
+/// assert_eq!((&*changes.changed[0].server, &*changes.changed[0].keys), ("b", &["timeout"][..]));
+/// assert_eq!(changes.invalid, ["c".into()]);
+/// assert_eq!(changes.added, ["d".into()]);
+/// assert!(changes.removed.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Changes {
+    /// Servers that are new.
+    pub added: Vec<Box<str>>,
+    /// Servers that are gone.
+    pub removed: Vec<Box<str>>,
+    /// Servers whose entry means something else.
+    pub changed: Vec<Change>,
+    /// Servers whose entry means the same, however it is written.
+    pub unchanged: Vec<Box<str>>,
+    /// Servers that were there, and whose new entry has errors.
+    pub invalid: Vec<Box<str>>,
+}
+
+/// In what a server's entry differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Change {
+    /// The server.
+    pub server: Box<str>,
+    /// The keys that mean something else.
+    pub keys: Vec<&'static str>,
+}
+
+impl Change {
+    /// Whether it takes another session; where it does not, only what the model sees of the server is to be chosen
+    /// anew.
+    pub fn needs_session(&self) -> bool {
+        self.keys.iter().any(|key| !key.starts_with("tools."))
+    }
+}
+
+impl Changes {
+    /// Whether nothing is added, removed or changed.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+
+    /// What leads from one configuration to another.
+    pub fn between(before: &Configuration, after: &Configuration) -> Self {
+        let mut changes = Self::default();
+        for (server, old) in &before.servers {
+            match after.servers.get(server) {
+                Some(new) => {
+                    let keys = differing(old, new);
+                    if keys.is_empty() {
+                        changes.unchanged.push(server.clone());
+                    } else {
+                        changes.changed.push(Change { server: server.clone(), keys });
+                    }
+                }
+                None if after.errors.iter().any(|error| error.server == *server) => {
+                    changes.invalid.push(server.clone());
+                }
+                None => changes.removed.push(server.clone()),
+            }
+        }
+        let added = after.servers.keys().filter(|server| !before.servers.contains_key(*server));
+        changes.added.extend(added.cloned());
+        changes
+    }
+}
+
+fn differing(old: &Entry, new: &Entry) -> Vec<&'static str> {
+    let mut keys = Vec::new();
+    let mut compare = |key, differs: bool| {
+        if differs {
+            keys.push(key);
+        }
+    };
+    match (&old.endpoint, &new.endpoint) {
+        (Endpoint::Stdio(old), Endpoint::Stdio(new)) => {
+            compare("command", old.command != new.command);
+            compare("args", old.args != new.args);
+            compare("env", old.env != new.env);
+            compare("cwd", old.cwd != new.cwd);
+        }
+        (Endpoint::Http(old), Endpoint::Http(new)) => {
+            compare("url", old.url != new.url);
+            compare("headers", old.headers != new.headers);
+            compare("auth", old.auth != new.auth);
+        }
+        (Endpoint::Stdio(_), Endpoint::Http(_)) | (Endpoint::Http(_), Endpoint::Stdio(_)) => {
+            compare("command", true);
+            compare("url", true);
+        }
+    }
+    compare("enabled", old.enabled != new.enabled);
+    compare("timeout", old.timeout != new.timeout);
+    compare("connect_timeout", old.connect_timeout != new.connect_timeout);
+    compare("supports_parallel_tool_calls", old.supports_parallel_tool_calls != new.supports_parallel_tool_calls);
+    compare("sampling", old.sampling != new.sampling);
+    compare("tools.include", old.tools.include != new.tools.include);
+    compare("tools.exclude", old.tools.exclude != new.tools.exclude);
+    compare("tools.resources", old.tools.resources != new.tools.resources);
+    compare("tools.prompts", old.tools.prompts != new.tools.prompts);
+    keys
+}

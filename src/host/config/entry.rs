@@ -1,0 +1,369 @@
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::catalog::Fingerprint;
+use crate::host::glob;
+use crate::session::{Options, SamplingPolicy, Wire};
+
+/// Texts by name: variables, headers.
+pub type Texts = BTreeMap<Box<str>, Box<str>>;
+
+/// How a server is reached, and what of it is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Entry {
+    /// Where the server is: `command` or `url`.
+    pub endpoint: Endpoint,
+    /// Whether it is used at all. `true`.
+    pub enabled: bool,
+    /// How long a tool call may take. 120 s.
+    pub timeout: Duration,
+    /// How long the first connection may take. 60 s.
+    pub connect_timeout: Duration,
+    /// Whether its tools may be called while others of it are. `false`.
+    pub supports_parallel_tool_calls: bool,
+    /// What of it a model sees.
+    pub tools: ToolPolicy,
+    /// What the server may ask of the host's model; the host's own policy where nothing is said.
+    pub sampling: Option<Sampling>,
+}
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Endpoint {
+    /// A program that is started.
+    Stdio(Stdio),
+    /// An address.
+    Http(Http),
+}
+
+/// A server that is a program. Its `Debug` shows the names in `env`, never the values.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stdio {
+    /// What is started.
+    pub command: Box<str>,
+    /// Its arguments.
+    pub args: Vec<Box<str>>,
+    /// Variables of its environment.
+    pub env: Texts,
+    /// The folder that it is started in, as clients that share `mcpServers` have it; the host's where there is none.
+    pub cwd: Option<Box<str>>,
+}
+
+/// A server that is an address. Its `Debug` shows the names in `headers`, never the values.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Http {
+    /// The address.
+    pub url: Box<str>,
+    /// Headers of every request.
+    pub headers: Texts,
+    /// How the user is authenticated, beside what the headers say.
+    pub auth: Option<Auth>,
+}
+
+/// How the user of a server is authenticated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Auth {
+    /// `oauth`: OAuth 2.1 with PKCE.
+    OAuth,
+    /// Another word, for the embedder to make sense of.
+    Other(Box<str>),
+}
+
+impl Auth {
+    /// The word in the configuration.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::OAuth => "oauth",
+            Self::Other(word) => word,
+        }
+    }
+}
+
+/// What of a server a model sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolPolicy {
+    /// The tools that are used, by the server's own names, with `*` for anything; all where it is unset, none where it
+    /// is empty.
+    pub include: Option<Vec<Box<str>>>,
+    /// The tools that are not used. It has no effect where there is `include`.
+    pub exclude: Vec<Box<str>>,
+    /// Whether there may be `list_resources` and `read_resource`. `true`.
+    pub resources: bool,
+    /// Whether there may be `list_prompts` and `get_prompt`. `true`.
+    pub prompts: bool,
+}
+
+impl Default for ToolPolicy {
+    fn default() -> Self {
+        Self { include: None, exclude: Vec::new(), resources: true, prompts: true }
+    }
+}
+
+impl ToolPolicy {
+    /// Whether the tool of this name, the server's own, passes the filters.
+    ///
+    /// ```
+    /// use mcp_proto::host::config::ToolPolicy;
+    ///
+    /// let mut policy = ToolPolicy::default();
+    /// policy.exclude = vec!["delete-*".into()];
+    /// assert!(!policy.admits("delete-issue"));
+    /// policy.include = Some(vec!["delete-issue".into()]);
+    /// assert!(policy.admits("delete-issue"), "include wins");
+    /// assert!(!policy.admits("list-issues"));
+    /// ```
+    pub fn admits(&self, tool: &str) -> bool {
+        match &self.include {
+            Some(include) => include.iter().any(|pattern| glob::matches(pattern, tool)),
+            None => !self.exclude.iter().any(|pattern| glob::matches(pattern, tool)),
+        }
+    }
+}
+
+/// What a server may ask of the host's model (`sampling/createMessage`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sampling {
+    /// Whether it may ask at all. `true`.
+    pub enabled: bool,
+    /// The model that answers, whatever the server would like.
+    pub model: Option<Box<str>>,
+    /// The most tokens of one answer. 4,096.
+    pub max_tokens_cap: u64,
+    /// How long one answer may take. 30 s.
+    pub timeout: Duration,
+    /// Requests a minute. 10.
+    pub max_rpm: u32,
+    /// The models that it may ask for; any where it is empty.
+    pub allowed_models: Vec<Box<str>>,
+    /// Rounds with tools in a row; 0 for none. 5.
+    pub max_tool_rounds: u32,
+    /// How much of it is logged: a word for the embedder to make sense of.
+    pub log_level: Option<Box<str>>,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            model: None,
+            max_tokens_cap: 4096,
+            timeout: Duration::from_secs(30),
+            max_rpm: 10,
+            allowed_models: Vec::new(),
+            max_tool_rounds: 5,
+            log_level: None,
+        }
+    }
+}
+
+impl Sampling {
+    /// What a session makes sure of. `model` and `log_level` are for the embedder.
+    pub fn policy(&self) -> SamplingPolicy {
+        SamplingPolicy {
+            per_minute: Some(self.max_rpm),
+            max_tokens: Some(self.max_tokens_cap),
+            models: self.allowed_models.clone(),
+            tool_rounds: Some(self.max_tool_rounds),
+            timeout: Some(self.timeout),
+        }
+    }
+}
+
+impl Entry {
+    /// How long a tool call may take, where an entry does not say.
+    pub const TIMEOUT: Duration = Duration::from_secs(120);
+    /// How long the first connection may take, where an entry does not say.
+    pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+
+    /// A server that is a program, with the defaults.
+    pub fn stdio(command: impl Into<Box<str>>) -> Self {
+        let command = command.into();
+        Self::new(Endpoint::Stdio(Stdio { command, args: Vec::new(), env: Texts::new(), cwd: None }))
+    }
+
+    /// A server that is an address, with the defaults.
+    pub fn http(url: impl Into<Box<str>>) -> Self {
+        Self::new(Endpoint::Http(Http { url: url.into(), headers: Texts::new(), auth: None }))
+    }
+
+    pub(super) fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            enabled: true,
+            timeout: Self::TIMEOUT,
+            connect_timeout: Self::CONNECT_TIMEOUT,
+            supports_parallel_tool_calls: false,
+            tools: ToolPolicy::default(),
+            sampling: None,
+        }
+    }
+
+    /// What a session with this server is to do: `options`, which say who the client is, with what the entry says.
+    ///
+    /// `timeout` bounds requests. `connect_timeout` bounds the opening of the transport and the handshake, each; the
+    /// probe gets half of it at most, so that a server that does not answer it can still be asked the older way.
+    /// `sampling` bounds what the server may have of the model, or takes the offer back; it makes none.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use mcp_proto::{Options, Wire, host::config::Entry};
+    ///
+    /// let mut entry = Entry::http("https://example.com/mcp");
+    /// entry.timeout = Duration::from_secs(900);
+    /// let options = entry.options("docs", Options::new("my-host", "1.0"));
+    /// assert_eq!((&*options.server, options.wire), ("docs", Wire::Http));
+    /// assert_eq!(options.timeouts.request, Duration::from_secs(900));
+    /// assert!(!options.parallel_tool_calls);
+    /// ```
+    pub fn options(&self, server: &str, mut options: Options) -> Options {
+        options.server = server.into();
+        options.wire = match self.endpoint {
+            Endpoint::Stdio(_) => Wire::Pipe,
+            Endpoint::Http(_) => Wire::Http,
+        };
+        options.parallel_tool_calls = self.supports_parallel_tool_calls;
+        let timeouts = &mut options.timeouts;
+        timeouts.request = self.timeout;
+        timeouts.request_max = timeouts.request_max.max(self.timeout);
+        timeouts.open = self.connect_timeout;
+        timeouts.handshake = self.connect_timeout;
+        timeouts.handshake_max = timeouts.handshake_max.max(self.connect_timeout);
+        timeouts.probe = timeouts.probe.min(self.connect_timeout.checked_div(2).unwrap_or_default());
+        if let Some(sampling) = &self.sampling {
+            options.capabilities.sampling &= sampling.enabled;
+            options.sampling = sampling.policy();
+        }
+        options
+    }
+
+    /// The entry's fingerprint: the same for entries that mean the same, however they are written. What was saved of a
+    /// server is worth something as long as its entry has this fingerprint.
+    pub fn fingerprint(&self) -> Fingerprint {
+        let json = serde_json::to_string(self).unwrap_or_default();
+        Fingerprint::of(json.as_bytes())
+    }
+}
+
+impl fmt::Debug for Stdio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { command, args, env, cwd } = self;
+        let env: Vec<_> = env.keys().collect();
+        f.debug_struct("Stdio")
+            .field("command", command)
+            .field("args", args)
+            .field("env", &env)
+            .field("cwd", cwd)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { url, headers, auth } = self;
+        let headers: Vec<_> = headers.keys().collect();
+        f.debug_struct("Http").field("url", url).field("headers", &headers).field("auth", auth).finish()
+    }
+}
+
+/// As it would be written in the `mcp_servers` map, without what is the default.
+impl Serialize for Entry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = Written(serializer.serialize_map(None)?);
+        match &self.endpoint {
+            Endpoint::Stdio(Stdio { command, args, env, cwd }) => {
+                map.always("command", command)?;
+                map.unless(args.is_empty(), "args", args)?;
+                map.unless(env.is_empty(), "env", env)?;
+                map.unless(cwd.is_none(), "cwd", cwd)?;
+            }
+            Endpoint::Http(Http { url, headers, auth }) => {
+                map.always("url", url)?;
+                map.unless(headers.is_empty(), "headers", headers)?;
+                map.unless(auth.is_none(), "auth", &auth.as_ref().map(Auth::as_str))?;
+            }
+        }
+        map.unless(self.enabled, "enabled", &self.enabled)?;
+        map.unless(self.timeout == Self::TIMEOUT, "timeout", &Seconds(self.timeout))?;
+        let connect = self.connect_timeout;
+        map.unless(connect == Self::CONNECT_TIMEOUT, "connect_timeout", &Seconds(connect))?;
+        let parallel = self.supports_parallel_tool_calls;
+        map.unless(!parallel, "supports_parallel_tool_calls", &parallel)?;
+        map.unless(self.tools == ToolPolicy::default(), "tools", &self.tools)?;
+        map.unless(self.sampling.is_none(), "sampling", &self.sampling)?;
+        map.0.end()
+    }
+}
+
+/// As it would be written under `tools`, without what is the default.
+impl Serialize for ToolPolicy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { include, exclude, resources, prompts } = self;
+        let mut map = Written(serializer.serialize_map(None)?);
+        map.unless(include.is_none(), "include", include)?;
+        map.unless(exclude.is_empty(), "exclude", exclude)?;
+        map.unless(*resources, "resources", resources)?;
+        map.unless(*prompts, "prompts", prompts)?;
+        map.0.end()
+    }
+}
+
+/// As it would be written under `sampling`, without what is the default.
+impl Serialize for Sampling {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let default = Self::default();
+        let mut map = Written(serializer.serialize_map(None)?);
+        map.unless(self.enabled, "enabled", &self.enabled)?;
+        map.unless(self.model.is_none(), "model", &self.model)?;
+        map.unless(self.max_tokens_cap == default.max_tokens_cap, "max_tokens_cap", &self.max_tokens_cap)?;
+        map.unless(self.timeout == default.timeout, "timeout", &Seconds(self.timeout))?;
+        map.unless(self.max_rpm == default.max_rpm, "max_rpm", &self.max_rpm)?;
+        map.unless(self.allowed_models.is_empty(), "allowed_models", &self.allowed_models)?;
+        map.unless(self.max_tool_rounds == default.max_tool_rounds, "max_tool_rounds", &self.max_tool_rounds)?;
+        map.unless(self.log_level.is_none(), "log_level", &self.log_level)?;
+        map.0.end()
+    }
+}
+
+/// A map that is being written.
+struct Written<M>(M);
+
+impl<M: SerializeMap> Written<M> {
+    fn always(&mut self, key: &'static str, value: &impl Serialize) -> Result<(), M::Error> {
+        self.0.serialize_entry(key, value)
+    }
+
+    fn unless(&mut self, default: bool, key: &'static str, value: &impl Serialize) -> Result<(), M::Error> {
+        if default { Ok(()) } else { self.always(key, value) }
+    }
+}
+
+/// Seconds: a whole number where they are whole.
+struct Seconds(Duration);
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.subsec_nanos() {
+            0 => serializer.serialize_u64(self.0.as_secs()),
+            _ => serializer.serialize_f64(self.0.as_secs_f64()),
+        }
+    }
+}
+
+/// A key's path: `tools.include`.
+pub(super) fn path(of: &str, key: &str) -> String {
+    format!("{of}.{key}")
+}

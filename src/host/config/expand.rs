@@ -1,0 +1,104 @@
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::entry::path;
+use super::error::{Error, Problem};
+use super::{Endpoint, Entry, Http, Stdio};
+
+impl Entry {
+    /// The entry with its variables replaced by what `lookup` gives for their names: in `command`, `args`, `env`,
+    /// `cwd`, `url` and the values of `headers`.
+    ///
+    /// `${NAME}` is the variable's value, `${NAME:-text}` that or the text where it has none, or an empty one; `$${`
+    /// is `${`. A name is what stands before the bracket, so that a lookup can know more than an environment:
+    /// `${env:NAME}`, `${workspaceFolder}`. What a variable's value holds is not looked at again.
+    ///
+    /// ```
+    /// use mcp_proto::host::config::{Endpoint, Entry};
+    ///
+    /// let entry = Entry::stdio("${HOME}/bin/server");
+    /// let found = entry.expand("mine", |name| (name == "HOME").then(|| "/home/ada".into())).unwrap();
+    /// let Endpoint::Stdio(stdio) = found.endpoint else { panic!("a program") };
+    /// assert_eq!(&*stdio.command, "/home/ada/bin/server");
+    ///
+    /// let errors = entry.expand("mine", |_| None).unwrap_err();
+    /// assert!(errors[0].to_string().starts_with("server `mine`, `command`: there is no `HOME`"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`Problem::NoVariable`] for each variable without a value.
+    pub fn expand<'a>(
+        &self,
+        server: &str,
+        lookup: impl FnMut(&str) -> Option<Cow<'a, str>>,
+    ) -> Result<Self, Vec<Error>> {
+        let mut expansion = Expansion { server, lookup, errors: Vec::new() };
+        let mut entry = self.clone();
+        match &mut entry.endpoint {
+            Endpoint::Stdio(Stdio { command, args, env, cwd }) => {
+                expansion.replace("command", command);
+                for arg in args {
+                    expansion.replace("args", arg);
+                }
+                for (name, value) in env {
+                    expansion.replace(&path("env", name), value);
+                }
+                if let Some(cwd) = cwd {
+                    expansion.replace("cwd", cwd);
+                }
+            }
+            Endpoint::Http(Http { url, headers, auth: _ }) => {
+                expansion.replace("url", url);
+                for (name, value) in headers {
+                    expansion.replace(&path("headers", name), value);
+                }
+            }
+        }
+        if expansion.errors.is_empty() { Ok(entry) } else { Err(expansion.errors) }
+    }
+}
+
+struct Expansion<'s, L> {
+    server: &'s str,
+    lookup: L,
+    errors: Vec<Error>,
+}
+
+impl<'a, L: FnMut(&str) -> Option<Cow<'a, str>>> Expansion<'_, L> {
+    fn replace(&mut self, key: &str, value: &mut Box<str>) {
+        if !value.contains("${") {
+            return;
+        }
+        let mut expanded = String::with_capacity(value.len());
+        let mut rest = &**value;
+        while let Some((before, after)) = rest.split_once("${") {
+            if let Some(before) = before.strip_suffix('$') {
+                expanded.push_str(before);
+                expanded.push_str("${");
+                rest = after;
+                continue;
+            }
+            let Some((reference, after)) = after.split_once('}') else { break };
+            expanded.push_str(before);
+            rest = after;
+            let (name, default) = match reference.split_once(":-") {
+                Some((name, default)) => (name, Some(default)),
+                None => (reference, None),
+            };
+            let found = (self.lookup)(name).filter(|found| default.is_none() || !found.is_empty());
+            match (found, default) {
+                (Some(found), _) => expanded.push_str(&found),
+                (None, Some(default)) => expanded.push_str(default),
+                (None, None) => self.errors.push(Error {
+                    server: self.server.into(),
+                    key: Some(key.into()),
+                    problem: Problem::NoVariable { variable: name.into() },
+                }),
+            }
+        }
+        expanded.push_str(rest);
+        *value = expanded.into();
+    }
+}

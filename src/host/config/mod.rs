@@ -1,0 +1,198 @@
+//! The servers of a configuration file: the `mcp_servers` map, and the `mcpServers` JSON that desktop clients and
+//! editors share.
+//!
+//! ```
+//! use mcp_proto::host::config::{Document, Endpoint};
+//!
+//! let text = r#"{
+//!     "theme": "dark",
+//!     "mcpServers": {
+//!         "github": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"], "timeuot": 60},
+//!         "docs": {"url": "https://docs.example.com/mcp", "tools": {"include": "search_*", "prompts": "no"}},
+//!         "both": {"command": "x", "url": "https://example.com"}
+//!     }
+//! }"#;
+//! let Document(config) = serde_json::from_str(text).unwrap();
+//!
+//! let docs = &config.servers["docs"];
+//! assert!(matches!(docs.endpoint, Endpoint::Http(_)));
+//! assert!(docs.enabled && docs.tools.admits("search_pages") && !docs.tools.prompts);
+//!
+//! assert_eq!(config.servers.len(), 2, "one bad entry does not cost the others");
+//! assert_eq!(
+//!     config.errors[0].to_string(),
+//!     "server `both`: there are both `command` and `url`; remove one of them"
+//! );
+//! assert_eq!(
+//!     config.warnings[0].to_string(),
+//!     "server `github`, `timeuot`: nobody knows this key; was `timeout` meant?"
+//! );
+//! ```
+//!
+//! | key | for | what | unless it is said |
+//! | --- | --- | --- | --- |
+//! | `command`, `args`, `env` | programs | what is started | |
+//! | `url`, `headers` | addresses | where requests go, and with which headers | |
+//! | `enabled` | both | whether the server is used at all | true |
+//! | `timeout` | both | how many seconds a tool call may take | 120 |
+//! | `connect_timeout` | both | how many seconds the first connection may take | 60 |
+//! | `supports_parallel_tool_calls` | both | whether its tools may run side by side | false |
+//! | `tools.include`, `tools.exclude` | both | which tools are used: text or a list; `include` wins | all |
+//! | `tools.resources`, `tools.prompts` | both | whether the utility tools for them may be there | true |
+//! | `auth` | addresses | how the user is authenticated: `oauth` | |
+//! | `sampling` | both | what the server may ask of the host's model | |
+//!
+//! Exactly one of `command` and `url` is there. Whether or not is said by `true` and `false`, or by the words that
+//! people write: `yes`, `no`, `on`, `off`, `1`, `0`, in any case, quoted or not. A key with nothing behind it is as if it
+//! were not there. Of what other clients write, `type` (or `transport`), `disabled` and `cwd` are understood in both
+//! shapes; any other key is a [`Warning`].
+
+mod changes;
+mod entry;
+mod error;
+mod expand;
+mod read;
+mod value;
+
+pub use changes::{Change, Changes};
+pub use entry::{Auth, Endpoint, Entry, Http, Sampling, Stdio, Texts, ToolPolicy};
+pub use error::{Error, Oddity, Problem, Warning};
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+use core::fmt;
+use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::{Serialize, Serializer};
+
+use self::read::Reader;
+use self::value::{Key, Value};
+
+/// The servers of a host: what stands under `mcp_servers` or `mcpServers`. [`Document`] reads a whole file.
+///
+/// Reading it fails only where it is no map. An entry that is of no use is among the errors, and costs no other.
+///
+/// ```
+/// # use mcp_proto::host::config::Configuration;
+/// #[derive(serde::Deserialize)]
+/// struct MyHost {
+///     theme: String,
+///     mcp_servers: Configuration,
+/// }
+///
+/// let host: MyHost = serde_json::from_str(r#"{"theme": "dark", "mcp_servers": {"a": {"command": "x"}}}"#).unwrap();
+/// assert!(host.mcp_servers.servers.contains_key("a"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Configuration {
+    /// The servers whose entry is of use, those that are not enabled among them, by name.
+    pub servers: BTreeMap<Box<str>, Entry>,
+    /// What is wrong with the others.
+    pub errors: Vec<Error>,
+    /// What is odd.
+    pub warnings: Vec<Warning>,
+}
+
+/// A whole configuration file, with `mcp_servers`, or `mcpServers`, and whatever else; none where there is neither.
+///
+/// Where a file has both, a server that is in both is as `mcp_servers` has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Document(pub Configuration);
+
+impl Configuration {
+    fn insert(&mut self, server: Box<str>, value: &Value) {
+        let known = self.servers.remove(&server).is_some() || self.errors.iter().any(|error| error.server == server);
+        if known {
+            self.errors.retain(|error| error.server != server);
+            self.warnings.retain(|warning| warning.server != server);
+            self.warnings.push(Warning { server: server.clone(), key: None, oddity: Oddity::Twice });
+        }
+        let mut reader = Reader { server: &server, errors: &mut self.errors, warnings: &mut self.warnings };
+        if let Some(entry) = reader.entry(value) {
+            self.servers.insert(server, entry);
+        }
+    }
+}
+
+/// The map, without what is the default: read again it is the same.
+impl Serialize for Configuration {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.servers.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Configuration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut configuration = Self::default();
+        servers(deserializer, |server, value| configuration.insert(server, &value))?;
+        Ok(configuration)
+    }
+}
+
+/// Takes a map of entries, in the file's order.
+fn servers<'de, D: Deserializer<'de>>(deserializer: D, mut each: impl FnMut(Box<str>, Value)) -> Result<(), D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Map(servers) => servers.into_iter().for_each(|(server, value)| each(server, value)),
+        Value::Null => {}
+        other @ (Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::List(_)) => {
+            return Err(de::Error::custom(format!("the servers are {}, not a map by their names", other.kind())));
+        }
+    }
+    Ok(())
+}
+
+impl<'de> Deserialize<'de> for Document {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(DocumentVisitor).map(Self)
+    }
+}
+
+struct DocumentVisitor;
+
+impl<'de> Visitor<'de> for DocumentVisitor {
+    type Value = Configuration;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map with `mcp_servers` or `mcpServers` in it")
+    }
+
+    /// An empty file.
+    fn visit_unit<E>(self) -> Result<Configuration, E> {
+        Ok(Configuration::default())
+    }
+
+    fn visit_none<E>(self) -> Result<Configuration, E> {
+        Ok(Configuration::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Configuration, A::Error> {
+        let (mut shared, mut own) = (Vec::new(), Vec::new());
+        while let Some(Key(key)) = map.next_key()? {
+            match &*key {
+                "mcpServers" => shared.push(map.next_value_seed(Raw)?),
+                "mcp_servers" => own.push(map.next_value_seed(Raw)?),
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        let mut configuration = Configuration::default();
+        for (server, value) in shared.into_iter().chain(own).flatten() {
+            configuration.insert(server, &value);
+        }
+        Ok(configuration)
+    }
+}
+
+/// A map of entries, as it is in the file.
+struct Raw;
+
+impl<'de> de::DeserializeSeed<'de> for Raw {
+    type Value = Vec<(Box<str>, Value)>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        let mut found = Vec::new();
+        servers(deserializer, |server, value| found.push((server, value)))?;
+        Ok(found)
+    }
+}

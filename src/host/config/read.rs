@@ -1,0 +1,367 @@
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::entry::path;
+use super::error::{Error, Oddity, Problem, Warning};
+use super::value::{Value, excerpt};
+use super::{Auth, Endpoint, Entry, Http, Sampling, Stdio, Texts, ToolPolicy};
+
+const ENTRY: &[&str] = &[
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "url",
+    "headers",
+    "enabled",
+    "disabled",
+    "timeout",
+    "connect_timeout",
+    "supports_parallel_tool_calls",
+    "auth",
+    "sampling",
+    "tools",
+    "type",
+    "transport",
+];
+
+const TOOLS: &[&str] = &["include", "exclude", "resources", "prompts"];
+
+const SAMPLING: &[&str] =
+    &["enabled", "model", "max_tokens_cap", "timeout", "max_rpm", "allowed_models", "max_tool_rounds", "log_level"];
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Reads one server's entry, and notes what is wrong with it: all of it at once.
+pub(super) struct Reader<'a> {
+    pub(super) server: &'a str,
+    pub(super) errors: &'a mut Vec<Error>,
+    pub(super) warnings: &'a mut Vec<Warning>,
+}
+
+/// The members of a map that are known, each once.
+struct Members<'v> {
+    /// The path of what they are in, and its dot.
+    prefix: String,
+    values: Vec<(&'static str, &'v Value)>,
+}
+
+impl<'v> Members<'v> {
+    /// What stands under a key. Nothing, as `key:` alone has it in YAML, is as if the key were not there.
+    fn get(&self, key: &str) -> Option<(String, &'v Value)> {
+        let (_, value) = self.values.iter().find(|(name, _)| *name == key)?;
+        (**value != Value::Null).then(|| (format!("{}{key}", self.prefix), *value))
+    }
+}
+
+impl Reader<'_> {
+    /// The entry, where nothing is wrong with it.
+    pub(super) fn entry(&mut self, value: &Value) -> Option<Entry> {
+        let before = self.errors.len();
+        let entry = self.any_entry(value);
+        entry.filter(|_| self.errors.len() == before)
+    }
+
+    fn any_entry(&mut self, value: &Value) -> Option<Entry> {
+        let Value::Map(members) = value else {
+            return self.wrong(None, Problem::NotAMap { found: value.kind() });
+        };
+        let members = self.members(members, "", ENTRY);
+        let endpoint = self.endpoint(&members);
+        let disabled = self.boolean(&members, "disabled", false);
+        // Everything is read before anything is given up, so that every mistake is told at once.
+        let entry = Entry {
+            enabled: self.boolean(&members, "enabled", true) && !disabled,
+            timeout: self.seconds(&members, "timeout", Entry::TIMEOUT),
+            connect_timeout: self.seconds(&members, "connect_timeout", Entry::CONNECT_TIMEOUT),
+            supports_parallel_tool_calls: self.boolean(&members, "supports_parallel_tool_calls", false),
+            tools: self.tools(&members),
+            sampling: self.sampling(&members),
+            ..Entry::stdio("")
+        };
+        Some(Entry { endpoint: endpoint?, ..entry })
+    }
+
+    fn endpoint(&mut self, members: &Members<'_>) -> Option<Endpoint> {
+        let (has_command, has_url) = (members.get("command").is_some(), members.get("url").is_some());
+        let command = self.text(members, "command", "the program to start");
+        let url = self.text(members, "url", "the server's address");
+        let (args, env) = (self.list(members, "args"), self.texts(members, "env"));
+        let cwd = self.text(members, "cwd", "a folder");
+        let (headers, auth) = (self.texts(members, "headers"), self.text(members, "auth", "`oauth`"));
+        let auth = auth.map(|word| if &*word == "oauth" { Auth::OAuth } else { Auth::Other(word) });
+        let (foreign, needs): (&[&str], _) = match (has_command, has_url) {
+            (false, false) => return self.wrong(None, Problem::NoEndpoint),
+            (true, true) => return self.wrong(None, Problem::TwoEndpoints),
+            (true, false) => (&["headers", "auth"], "url"),
+            (false, true) => (&["args", "env", "cwd"], "command"),
+        };
+        for (key, _) in foreign.iter().filter_map(|key| members.get(key)) {
+            self.warn(Some(key), Oddity::NoEffect { needs });
+        }
+        for key in ["type", "transport"] {
+            self.transport(members, key, has_url);
+        }
+        if let (true, Some(Auth::Other(word))) = (has_url, &auth) {
+            self.warn(Some("auth".into()), Oddity::UnknownWord { word: excerpt(word) });
+        }
+        Some(match (command, url) {
+            (Some(command), _) => Endpoint::Stdio(Stdio { command, args, env, cwd }),
+            (None, url) => Endpoint::Http(Http { url: url?, headers, auth }),
+        })
+    }
+
+    /// The word for the transport, which `command` or `url` tells already.
+    fn transport(&mut self, members: &Members<'_>, key: &str, http: bool) {
+        let Some(word) = self.text(members, key, "`stdio` or `http`") else { return };
+        let is_http = match &*word {
+            "stdio" => false,
+            "http" | "https" | "sse" | "streamable-http" | "streamable_http" | "streamableHttp" => true,
+            _ => return self.warn(Some(key.into()), Oddity::UnknownWord { word: excerpt(&word) }),
+        };
+        if is_http != http {
+            self.warn(Some(key.into()), Oddity::Contradiction);
+        }
+    }
+
+    fn tools(&mut self, members: &Members<'_>) -> ToolPolicy {
+        let Some(members) = self.map(members, "tools", TOOLS) else { return ToolPolicy::default() };
+        ToolPolicy {
+            include: members.get("include").map(|(key, value)| self.elements(&key, value, true)),
+            exclude: members.get("exclude").map(|(key, value)| self.elements(&key, value, true)).unwrap_or_default(),
+            resources: self.boolean(&members, "resources", true),
+            prompts: self.boolean(&members, "prompts", true),
+        }
+    }
+
+    fn sampling(&mut self, members: &Members<'_>) -> Option<Sampling> {
+        let (key, value) = members.get("sampling")?;
+        // `sampling: false` says enough.
+        if matches!(value, Value::Bool(_) | Value::Text(_) | Value::Number { .. }) {
+            let enabled = self.boolean_value(&key, value).unwrap_or(true);
+            return Some(Sampling { enabled, ..Sampling::default() });
+        }
+        let members = self.map(members, "sampling", SAMPLING)?;
+        let default = Sampling::default();
+        Some(Sampling {
+            enabled: self.boolean(&members, "enabled", default.enabled),
+            model: self.text(&members, "model", "a model's name"),
+            max_tokens_cap: self.count(&members, "max_tokens_cap", default.max_tokens_cap),
+            timeout: self.seconds(&members, "timeout", default.timeout),
+            max_rpm: self.count(&members, "max_rpm", default.max_rpm),
+            allowed_models: members
+                .get("allowed_models")
+                .map(|(key, value)| self.elements(&key, value, true))
+                .unwrap_or_default(),
+            max_tool_rounds: self.count(&members, "max_tool_rounds", default.max_tool_rounds),
+            log_level: self.text(&members, "log_level", "`debug`, `info` or `warning`"),
+        })
+    }
+
+    /// The known ones among a map's members.
+    fn members<'v>(&mut self, map: &'v [(Box<str>, Value)], prefix: &str, known: &[&'static str]) -> Members<'v> {
+        let mut values: Vec<(&'static str, &Value)> = Vec::new();
+        for (name, value) in map {
+            let at = format!("{prefix}{}", excerpt(name));
+            let Some(key) = known.iter().find(|key| ***key == **name) else {
+                let nearest = nearest(name, known);
+                self.warn(Some(at), Oddity::UnknownKey { nearest });
+                continue;
+            };
+            match values.iter_mut().find(|(seen, _)| seen == key) {
+                Some(slot) => {
+                    slot.1 = value;
+                    self.warn(Some(at), Oddity::Twice);
+                }
+                None => values.push((key, value)),
+            }
+        }
+        Members { prefix: prefix.into(), values }
+    }
+
+    fn map<'v>(&mut self, members: &Members<'v>, key: &str, known: &[&'static str]) -> Option<Members<'v>> {
+        let (key, value) = members.get(key)?;
+        let Value::Map(map) = value else { return self.kind(&key, value, "a map of keys") };
+        Some(self.members(map, &format!("{key}."), known))
+    }
+
+    fn boolean(&mut self, members: &Members<'_>, key: &str, default: bool) -> bool {
+        members.get(key).and_then(|(key, value)| self.boolean_value(&key, value)).unwrap_or(default)
+    }
+
+    fn boolean_value(&mut self, key: &str, value: &Value) -> Option<bool> {
+        let word = match value {
+            Value::Bool(value) => return Some(*value),
+            Value::Number { text, .. } | Value::Text(text) => text.trim().to_ascii_lowercase(),
+            Value::Null | Value::List(_) | Value::Map(_) => return self.kind(key, value, "true or false"),
+        };
+        match &*word {
+            "true" | "yes" | "on" | "1" => Some(true),
+            "false" | "no" | "off" | "0" => Some(false),
+            _ => self.wrong(Some(key), Problem::NotBoolean { found: excerpt(&word) }),
+        }
+    }
+
+    fn seconds(&mut self, members: &Members<'_>, key: &str, default: Duration) -> Duration {
+        let Some((key, value)) = members.get(key) else { return default };
+        let (Value::Number { text, .. } | Value::Text(text)) = value else {
+            return self.kind(&key, value, "a number of seconds").unwrap_or(default);
+        };
+        let seconds = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        match seconds.filter(|seconds| !seconds.is_zero()) {
+            Some(seconds) if seconds > DAY => {
+                self.warn(Some(key), Oddity::LongTime);
+                seconds
+            }
+            Some(seconds) => seconds,
+            None => self.wrong(Some(&key), Problem::NotSeconds { found: excerpt(text) }).unwrap_or(default),
+        }
+    }
+
+    fn count<N: TryFrom<u64>>(&mut self, members: &Members<'_>, key: &str, default: N) -> N {
+        let Some((key, value)) = members.get(key) else { return default };
+        let (Value::Number { text, .. } | Value::Text(text)) = value else {
+            return self.kind(&key, value, "a whole number").unwrap_or(default);
+        };
+        let count = text.trim().parse().ok().and_then(|count: u64| count.try_into().ok());
+        count.or_else(|| self.wrong(Some(&key), Problem::NotCount { found: excerpt(text) })).unwrap_or(default)
+    }
+
+    /// Text that is not empty.
+    fn text(&mut self, members: &Members<'_>, key: &str, expected: &'static str) -> Option<Box<str>> {
+        let (key, value) = members.get(key)?;
+        match value {
+            Value::Text(text) if text.trim().is_empty() => self.wrong(Some(&key), Problem::Empty { expected }),
+            Value::Text(text) => Some(text.clone()),
+            Value::Null | Value::Bool(_) | Value::Number { .. } | Value::List(_) | Value::Map(_) => {
+                self.kind(&key, value, expected)
+            }
+        }
+    }
+
+    fn list(&mut self, members: &Members<'_>, key: &str) -> Vec<Box<str>> {
+        members.get(key).map(|(key, value)| self.elements(&key, value, false)).unwrap_or_default()
+    }
+
+    /// A list of texts; one text, too, where `single`.
+    fn elements(&mut self, key: &str, value: &Value, single: bool) -> Vec<Box<str>> {
+        const EXPECTED: &str = "a list of texts";
+        match value {
+            Value::List(list) => list.iter().filter_map(|value| self.scalar(key, value, EXPECTED)).collect(),
+            Value::Text(text) if single => [text.clone()].into(),
+            Value::Null | Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::Map(_) => {
+                let expected = if single { "text, or a list of texts" } else { EXPECTED };
+                self.kind(key, value, expected).unwrap_or_default()
+            }
+        }
+    }
+
+    fn texts(&mut self, members: &Members<'_>, key: &str) -> Texts {
+        let Some((key, value)) = members.get(key) else { return Texts::new() };
+        let Value::Map(map) = value else {
+            return self.kind(&key, value, "a map of texts by name").unwrap_or_default();
+        };
+        let mut texts = Texts::new();
+        for (name, value) in map {
+            let at = path(&key, &excerpt(name));
+            let text = self.scalar(&at, value, "text, `\"\"` for an empty one");
+            if text.is_some_and(|text| texts.insert(name.clone(), text).is_some()) {
+                self.warn(Some(at), Oddity::Twice);
+            }
+        }
+        texts
+    }
+
+    /// Text, or what people write in its place without quotes.
+    fn scalar(&mut self, key: &str, value: &Value, expected: &'static str) -> Option<Box<str>> {
+        match value {
+            Value::Text(text) => Some(text.clone()),
+            Value::Number { text, exact: true } => Some(text.clone()),
+            Value::Number { text, exact: false } => {
+                self.warn(Some(key.into()), Oddity::TakenAsText);
+                Some(text.clone())
+            }
+            Value::Bool(value) => {
+                self.warn(Some(key.into()), Oddity::TakenAsText);
+                Some(value.to_string().into())
+            }
+            Value::Null | Value::List(_) | Value::Map(_) => self.kind(key, value, expected),
+        }
+    }
+
+    fn kind<T>(&mut self, key: &str, value: &Value, expected: &'static str) -> Option<T> {
+        self.wrong(Some(key), Problem::Kind { found: value.kind(), expected })
+    }
+
+    fn wrong<T>(&mut self, key: Option<&str>, problem: Problem) -> Option<T> {
+        self.errors.push(Error { server: self.server.into(), key: key.map(Box::from), problem });
+        None
+    }
+
+    fn warn(&mut self, key: Option<String>, oddity: Oddity) {
+        self.warnings.push(Warning { server: self.server.into(), key: key.map(Box::from), oddity });
+    }
+}
+
+/// The known key that was probably meant: written in another case, or with one or two letters wrong.
+fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
+    let letters = |key: &str| -> Vec<u8> {
+        key.bytes().take(64).filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase()).collect()
+    };
+    let key = letters(key);
+    let allowed = if key.len() > 4 { 2 } else { 1 };
+    let distances = known.iter().map(|known| (distance(&key, &letters(known)), *known));
+    distances.min().filter(|(distance, _)| *distance <= allowed).map(|(_, known)| known)
+}
+
+/// How many letters have to be put in, left out or replaced to get from one to the other.
+fn distance(from: &[u8], to: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (at, a) in from.iter().enumerate() {
+        let mut diagonal = at;
+        let mut left = at.saturating_add(1);
+        for (slot, b) in row.iter_mut().skip(1).zip(to) {
+            let replaced = diagonal.saturating_add(usize::from(a != b));
+            diagonal = *slot;
+            left = replaced.min(left.saturating_add(1)).min(slot.saturating_add(1));
+            *slot = left;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = at.saturating_add(1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ENTRY, distance, nearest};
+
+    #[test]
+    fn the_distance_is_what_has_to_be_changed() {
+        for (a, b, expected) in
+            [("", "", 0), ("", "abc", 3), ("kitten", "sitting", 3), ("abc", "abc", 0), ("ab", "ba", 2)]
+        {
+            assert_eq!(distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
+            assert_eq!(distance(b.as_bytes(), a.as_bytes()), expected, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_key_is_one_that_may_have_been_meant() {
+        for (key, expected) in [
+            ("connectTimeout", Some("connect_timeout")),
+            ("comand", Some("command")),
+            ("header", Some("headers")),
+            ("URL", Some("url")),
+            ("arg", Some("args")),
+            ("alwaysAllow", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(key, ENTRY), expected, "{key}");
+        }
+    }
+}

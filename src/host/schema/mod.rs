@@ -1,0 +1,349 @@
+//! Schemas for providers that accept less than JSON Schema.
+//!
+//! A server's schema reaches the model byte for byte, unless the embedder wants one of these passes. Each says what it
+//! changed. What fits the new schema fits the old one, so what a model sends stays fit for the server: nothing is changed
+//! under `not`, `if` and `contains`, where less would be more. Two things are not looked into: branches of a `oneOf` that
+//! overlap, and definitions that are referred to from under a `not`.
+//!
+//! ```
+//! use mcp_proto::host::schema::{Pass, adapt};
+//! use mcp_proto::RawValue;
+//!
+//! let schema = r##"{"properties": {"limit": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": null}}}"##;
+//! let schema = RawValue::from_string(schema.into()).unwrap();
+//! let adapted = adapt(&schema, &[Pass::NullUnions, Pass::MissingTypes]);
+//! assert_eq!(adapted.schema.get(), r#"{"type":"object","properties":{"limit":{"type":"integer"}}}"#);
+//! let changes: Vec<_> = adapted.changes.iter().map(ToString::to_string).collect();
+//! assert_eq!(changes, ["/properties/limit: null is not accepted any more", "(root): `type` is object now"]);
+//! ```
+
+mod tree;
+mod walk;
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use serde_json::value::RawValue;
+
+use self::tree::{Member, Node};
+use self::walk::{Place, Under, schemas};
+use crate::jsonrpc::Json;
+
+/// A change that some providers need in a tool's schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Pass {
+    /// `definitions` becomes `$defs`, and what refers to it with it. It means the same. Nothing is changed where a schema
+    /// has both with a name in common.
+    Definitions,
+    /// A union with null becomes what else is in it: in `type`, `anyOf` and `oneOf`; `default: null` goes with it. Null
+    /// is not accepted any more where it was; what is required stays so.
+    NullUnions,
+    /// A schema without `type` gets the one that its other keywords speak of, where they speak of one alone; the root is
+    /// an object, as MCP has it.
+    MissingTypes,
+}
+
+/// What came of a pass.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Adapted<'a> {
+    /// The schema: the very one, byte for byte, where nothing was changed.
+    pub schema: Cow<'a, RawValue>,
+    /// What was changed.
+    pub changes: Vec<Change>,
+}
+
+/// Something that was changed in a schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Change {
+    /// Where, in the schema before the pass: a JSON Pointer (RFC 6901).
+    pub at: Box<str>,
+    /// What.
+    pub what: What,
+}
+
+/// What was changed in a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum What {
+    /// `definitions` became `$defs`.
+    DefinitionsMoved,
+    /// A reference was changed accordingly.
+    Reference,
+    /// Null is not accepted any more.
+    NullDropped,
+    /// A type was added.
+    TypeAdded(&'static str),
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = if self.at.is_empty() { "(root)" } else { &self.at };
+        match self.what {
+            What::DefinitionsMoved => write!(f, "{at}: `definitions` is `$defs` now"),
+            What::Reference => write!(f, "{at}: `$ref` leads to `$defs` now"),
+            What::NullDropped => write!(f, "{at}: null is not accepted any more"),
+            What::TypeAdded(name) => write!(f, "{at}: `type` is {name} now"),
+        }
+    }
+}
+
+/// The schema after these passes, in this order.
+pub fn adapt<'a>(schema: &'a RawValue, passes: &[Pass]) -> Adapted<'a> {
+    let mut adapted = Adapted { schema: Cow::Borrowed(schema), changes: Vec::new() };
+    for pass in passes {
+        let Adapted { schema, changes } = pass.apply(&adapted.schema);
+        if let Cow::Owned(schema) = schema {
+            adapted.schema = Cow::Owned(schema);
+        }
+        adapted.changes.extend(changes);
+    }
+    adapted
+}
+
+impl Pass {
+    /// Every pass.
+    pub const ALL: [Self; 3] = [Self::Definitions, Self::NullUnions, Self::MissingTypes];
+
+    /// The schema after this pass.
+    pub fn apply(self, schema: &RawValue) -> Adapted<'_> {
+        let mut root = Node::read(Json::from(schema));
+        let mut changes = Vec::new();
+        let mut change = |place: Place<'_>, what| changes.push(Change { at: place.pointer.into(), what });
+        match self {
+            Self::Definitions => {
+                let mut clash = false;
+                schemas(&mut root, |schema, _| clash |= has_clash(schema));
+                if !clash {
+                    schemas(&mut root, |schema, place| definitions(schema, |what| change(place, what)));
+                }
+            }
+            Self::NullUnions => schemas(&mut root, |schema, place| {
+                if place.positive && drop_null(schema) {
+                    change(place, What::NullDropped);
+                }
+            }),
+            Self::MissingTypes => schemas(&mut root, |schema, place| {
+                let missing = if place.pointer.is_empty() { Some("object") } else { implied(schema) };
+                if place.positive
+                    && !schema.has("type")
+                    && let (Some(name), Some(members)) = (missing, schema.members_mut())
+                {
+                    members.insert(0, Member::new("type", quoted(name)));
+                    change(place, What::TypeAdded(name));
+                }
+            }),
+        }
+        let written = (!changes.is_empty()).then(|| {
+            let mut text = String::new();
+            root.write(&mut text);
+            Json::trusted(&text).to_raw()
+        });
+        Adapted { schema: written.map_or(Cow::Borrowed(schema), Cow::Owned), changes }
+    }
+}
+
+/// Calls `each` with every title and description in a schema, and where it stands.
+pub(super) fn texts(schema: &RawValue, mut each: impl FnMut(&str, &str)) {
+    schemas(&mut Node::read(Json::from(schema)), |schema, place| {
+        for member in schema.members().iter().filter(|member| matches!(&*member.name, "title" | "description")) {
+            if let Node::Leaf(text) = &member.value
+                && let Some(text) = Json::trusted(text).as_string()
+            {
+                each(&format!("{}/{}", place.pointer, member.name), &text);
+            }
+        }
+    });
+}
+
+fn quoted(text: &str) -> Node<'static> {
+    Node::Leaf(format!("\"{text}\"").into())
+}
+
+/// Whether `definitions` and `$defs` have a name in common.
+fn has_clash(schema: &Node<'_>) -> bool {
+    let (Some(old), Some(new)) = (schema.get("definitions"), schema.get("$defs")) else { return false };
+    !matches!((old, new), (Node::Object(_), Node::Object(_)))
+        || old.members().iter().any(|member| new.has(&member.name))
+}
+
+fn definitions(schema: &mut Node<'_>, mut change: impl FnMut(What)) {
+    if let Some(Node::Leaf(reference)) = schema.get_mut("$ref")
+        && let Some(moved) = moved(reference)
+    {
+        *reference = moved.into();
+        change(What::Reference);
+    }
+    if !matches!(schema.get("definitions"), Some(Node::Object(_))) {
+        return;
+    }
+    if schema.has("$defs") {
+        let old = schema.get_mut("definitions").and_then(Node::members_mut).map(core::mem::take);
+        schema
+            .get_mut("$defs")
+            .and_then(Node::members_mut)
+            .into_iter()
+            .for_each(|new| new.extend(old.iter().flatten().cloned()));
+        schema.remove("definitions");
+    } else if let Some(members) = schema.members_mut() {
+        members.iter_mut().filter(|member| member.name == "definitions").for_each(|member| member.rename("$defs"));
+    }
+    change(What::DefinitionsMoved);
+}
+
+/// Where a reference, as it is written, leads once `definitions` are `$defs`; nothing where that is no other place.
+fn moved(reference: &str) -> Option<String> {
+    let pointer = reference.strip_prefix("\"#/")?;
+    let mut moved = String::from("\"#");
+    let mut changed = false;
+    // A name is no keyword, wherever it stands.
+    let (mut is_name, mut data) = (false, false);
+    for step in pointer.split('/') {
+        let keyword = step.trim_end_matches('"');
+        let named = core::mem::take(&mut is_name);
+        moved.push('/');
+        if named || data || keyword.bytes().all(|byte| byte.is_ascii_digit()) {
+            moved.push_str(step);
+            continue;
+        }
+        match Under::keyword(keyword) {
+            Under::Named => is_name = true,
+            Under::Schemas => {}
+            Under::Data => data = true,
+        }
+        if keyword == "definitions" {
+            changed = true;
+            moved.push_str(&step.replace("definitions", "$defs"));
+        } else {
+            moved.push_str(step);
+        }
+    }
+    changed.then_some(moved)
+}
+
+/// Takes null out of what a schema accepts, where it is one of several; says whether it was.
+fn drop_null(schema: &mut Node<'_>) -> bool {
+    if schema.get("const").is_some_and(|value| value.is("null")) {
+        return false;
+    }
+    let mut dropped = false;
+    if let Some(Node::Array(types)) = schema.get_mut("type")
+        && types.iter().any(|name| !name.is("\"null\""))
+    {
+        let before = types.len();
+        types.retain(|name| !name.is("\"null\""));
+        dropped = types.len() < before;
+        let only = types.pop_if(|_| dropped && before == 2);
+        if let (Some(only), Some(slot)) = (only, schema.get_mut("type")) {
+            *slot = only;
+        }
+        if let Some(Node::Array(values)) = schema.get_mut("enum")
+            && dropped
+            && values.iter().any(|value| !value.is("null"))
+        {
+            values.retain(|value| !value.is("null"));
+        }
+    }
+    for keyword in ["anyOf", "oneOf"] {
+        dropped |= drop_null_branch(schema, keyword);
+    }
+    if dropped && schema.get("default").is_some_and(|value| value.is("null")) {
+        schema.remove("default");
+    }
+    dropped
+}
+
+fn drop_null_branch(schema: &mut Node<'_>, keyword: &'static str) -> bool {
+    let Some(Node::Array(branches)) = schema.get_mut(keyword) else { return false };
+    if branches.iter().all(is_null_schema) || !branches.iter().any(is_null_schema) {
+        return false;
+    }
+    branches.retain(|branch| !is_null_schema(branch));
+    // What is left of two takes the union's place, where it contradicts nothing that stands beside it.
+    let [Node::Object(inner)] = &**branches else { return true };
+    let inner = inner.clone();
+    let describes = |name: &str| matches!(name, "title" | "description" | "default" | "examples" | "deprecated");
+    if inner.iter().any(|member| schema.has(&member.name) && !describes(&member.name)) {
+        return true;
+    }
+    schema.remove(keyword);
+    let fresh: Vec<_> = inner.into_iter().filter(|member| !schema.has(&member.name)).collect();
+    if let Some(members) = schema.members_mut() {
+        members.extend(fresh);
+    }
+    true
+}
+
+/// Whether a schema accepts null, and nothing else.
+fn is_null_schema(schema: &Node<'_>) -> bool {
+    let only = |name: &str| {
+        let others = ["title", "description", "default"];
+        schema.members().iter().all(|member| member.name == name || others.contains(&&*member.name))
+    };
+    match (schema.get("type"), schema.get("const"), schema.get("enum")) {
+        (Some(name), None, None) => only("type") && name.is("\"null\""),
+        (None, Some(value), None) => only("const") && value.is("null"),
+        (None, None, Some(Node::Array(values))) => {
+            only("enum") && !values.is_empty() && values.iter().all(|value| value.is("null"))
+        }
+        _ => false,
+    }
+}
+
+/// The one type that a schema's keywords speak of.
+fn implied(schema: &Node<'_>) -> Option<&'static str> {
+    let mut found = None;
+    for member in schema.members() {
+        let implied = match &*member.name {
+            // What they say is not known here.
+            "$ref" | "$dynamicRef" | "allOf" | "anyOf" | "oneOf" => return None,
+            "properties"
+            | "patternProperties"
+            | "additionalProperties"
+            | "unevaluatedProperties"
+            | "required"
+            | "propertyNames"
+            | "minProperties"
+            | "maxProperties"
+            | "dependentRequired"
+            | "dependentSchemas" => "object",
+            "items" | "prefixItems" | "additionalItems" | "unevaluatedItems" | "contains" | "minItems" | "maxItems"
+            | "uniqueItems" => "array",
+            "minLength" | "maxLength" | "pattern" => "string",
+            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => "number",
+            "const" => type_of(&member.value)?,
+            "enum" => {
+                let mut types = member.value.elements()?.iter().map(type_of);
+                let first = types.next()??;
+                types.all(|other| other == Some(first)).then_some(first)?
+            }
+            _ => continue,
+        };
+        if found.is_some_and(|found| found != implied) {
+            return None;
+        }
+        found = Some(implied);
+    }
+    found
+}
+
+/// The type of a value; null is none to speak of.
+fn type_of(value: &Node<'_>) -> Option<&'static str> {
+    Some(match value {
+        Node::Array(_) => "array",
+        Node::Object(_) => "object",
+        Node::Leaf(text) => match text.as_bytes().first()? {
+            b'"' => "string",
+            b't' | b'f' => "boolean",
+            b'n' => return None,
+            b'{' => "object",
+            b'[' => "array",
+            _ => "number",
+        },
+    })
+}

@@ -1,0 +1,293 @@
+//! What of a server a model may call, and how it is told.
+//!
+//! [`choose`] goes through what a server offers: its tools pass the filters of the server's entry, by their own names,
+//! and join the utility tools for resources and prompts, where the entry allows them and the server has them. What was
+//! left out is said, and why. A server with nothing left has no toolset.
+//!
+//! ```
+//! # use mcp_proto::{Eras, Options, Session, Time, Transport, Action};
+//! # let mut options = Options::new("my-host", "1.0");
+//! # options.eras = Eras::LegacyOnly;
+//! # let mut session = Session::new(options);
+//! # session.open(Time::ZERO).unwrap();
+//! # session.handle_transport(Time::ZERO, Transport::Opened);
+//! # let answers = [
+//! #     r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#,
+//! #     r#"{"tools":[{"name":"create-issue","description":"Creates an issue.","inputSchema":{"type":"object"}},{"name":"drop"}]}"#,
+//! # ];
+//! # let mut answers = answers.iter();
+//! # while let Some(action) = session.poll() {
+//! #     let Action::Send(message) = action else { continue };
+//! #     let Some(id) = message.id() else { continue };
+//! #     let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{}}}"#, answers.next().unwrap());
+//! #     session.handle_message(Time::ZERO, answer.as_bytes());
+//! # }
+//! use mcp_proto::host::config::ToolPolicy;
+//! use mcp_proto::host::names::Names;
+//! use mcp_proto::host::toolset::{Suspicion, choose};
+//!
+//! let mut policy = ToolPolicy::default();
+//! policy.exclude = vec!["drop*".into()];
+//! let choice = choose("github", &policy, &session, Suspicion::Warn);
+//! let toolset = choice.toolset.expect("something is left");
+//!
+//! let mut names = Names::default();
+//! names.update([("github", toolset.targets())]);
+//! let functions: Vec<_> = toolset.functions(&names).collect();
+//! assert_eq!(
+//!     serde_json::to_string(&functions).unwrap(),
+//!     r#"[{"name":"mcp_github_create_issue","description":"Creates an issue.","input_schema":{"type":"object"}}]"#
+//! );
+//! assert_eq!(choice.left_out[0].to_string(), "drop: `exclude` names it");
+//! ```
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+use core::fmt;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::config::ToolPolicy;
+use super::instructions::{self, Finding, Sign};
+use super::names::{Names, Renamed, Target};
+use super::{Utility, glob, schema};
+use crate::catalog::{Catalog, Tool, ToolHints};
+use crate::protocol::{Capability, Family};
+use crate::session::{FamilyStatus, Session};
+
+/// What a server offers, as far as a choice needs to know.
+///
+/// A `&Session` is one; [`Offer::new`] makes one of a catalogue that was kept, say.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer<'a> {
+    catalog: &'a Catalog,
+    resources: bool,
+    prompts: bool,
+}
+
+impl<'a> Offer<'a> {
+    /// What is in a catalogue, whose families have this status. A family is there if it was listed, all of it or a part,
+    /// and even if there was nothing in it. There are resources, too, where there are only templates of them.
+    pub fn new(catalog: &'a Catalog, status: impl Fn(Family) -> FamilyStatus) -> Self {
+        let has = |family| matches!(status(family), FamilyStatus::Listed | FamilyStatus::Partial);
+        let resources = has(Family::Resources) || has(Family::ResourceTemplates);
+        Self { catalog, resources, prompts: has(Family::Prompts) }
+    }
+
+    fn has(&self, utility: Utility) -> bool {
+        if utility.capability() == Capability::Resources { self.resources } else { self.prompts }
+    }
+}
+
+impl<'a> From<&'a Session> for Offer<'a> {
+    fn from(session: &'a Session) -> Self {
+        Self::new(session.catalog(), |family| session.family(family).status)
+    }
+}
+
+/// What becomes of a tool whose texts try to instruct the model ([`instructions`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Suspicion {
+    /// Nothing: nobody looks.
+    Ignore,
+    /// It is reported, and kept.
+    #[default]
+    Warn,
+    /// It is reported, and left out.
+    LeaveOut,
+}
+
+/// What was chosen of a server.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Choice<'a> {
+    /// What is left; none where nothing is.
+    pub toolset: Option<Toolset<'a>>,
+    /// What is not, and why, utility tools included.
+    pub left_out: Vec<LeftOut>,
+    /// Texts of tools that passed the filters, and that try to instruct the model.
+    pub suspicious: Vec<Suspicious<'a>>,
+    /// What the filter that counts names, and the server does not have: often an exposed name instead of the tool's own.
+    pub unmatched: Vec<&'a str>,
+}
+
+/// What of a server a model may call: something, in any case.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Toolset<'a> {
+    /// The server, as the configuration names it.
+    pub server: &'a str,
+    /// Its tools, in the server's order.
+    pub tools: Vec<Tool<'a>>,
+    /// What the host answers for it.
+    pub utilities: Vec<Utility>,
+}
+
+/// Something that a model does not get to see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeftOut {
+    /// What.
+    pub target: Target,
+    /// Why.
+    pub why: Why,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.target.name(), self.why)
+    }
+}
+
+/// Why something was left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Why {
+    /// There is `include`, and it does not name the tool.
+    NotIncluded,
+    /// `exclude` names the tool.
+    Excluded,
+    /// The tool's texts try to instruct the model.
+    Instructs(Sign),
+    /// `resources` or `prompts` is off.
+    TurnedOff,
+    /// The server has no resources, or no prompts.
+    NotOffered,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotIncluded => f.write_str("`include` does not name it"),
+            Self::Excluded => f.write_str("`exclude` names it"),
+            Self::Instructs(sign) => write!(f, "it tries to instruct the model ({sign})"),
+            Self::TurnedOff => f.write_str("the configuration turns it off"),
+            Self::NotOffered => f.write_str("the server has nothing for it"),
+        }
+    }
+}
+
+/// A text that tries to instruct the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Suspicious<'a> {
+    /// The tool whose text it is.
+    pub tool: &'a str,
+    /// Where in the tool: a JSON Pointer (RFC 6901).
+    pub at: Box<str>,
+    /// What was found.
+    pub finding: Finding,
+}
+
+/// A function as a model is told of it. It is written as `name`, `description` and `input_schema`.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Function<'a> {
+    /// The exposed name.
+    pub name: &'a str,
+    /// What it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<&'a str>,
+    /// The JSON Schema of its arguments, byte for byte as the server wrote it. [`schema`] has passes for providers that
+    /// accept less.
+    pub input_schema: &'a RawValue,
+    /// What the server says of its behaviour.
+    #[serde(skip)]
+    pub hints: ToolHints,
+    /// Why its name is another than its own.
+    #[serde(skip)]
+    pub renamed: Option<Renamed>,
+}
+
+/// Chooses what of a server a model may call.
+pub fn choose<'a>(
+    server: &'a str,
+    policy: &'a ToolPolicy,
+    offer: impl Into<Offer<'a>>,
+    suspicion: Suspicion,
+) -> Choice<'a> {
+    let offer = offer.into();
+    let (mut tools, mut left_out, mut suspicious) = (Vec::new(), Vec::new(), Vec::new());
+    for tool in offer.catalog.tools() {
+        let mut leave_out = |why| left_out.push(LeftOut { target: Target::tool(tool.name), why });
+        if !policy.admits(tool.name) {
+            leave_out(if policy.include.is_some() { Why::NotIncluded } else { Why::Excluded });
+            continue;
+        }
+        let before = suspicious.len();
+        if suspicion != Suspicion::Ignore {
+            texts(&tool, |at, text| {
+                let found = instructions::find(text).into_iter();
+                suspicious.extend(found.map(|finding| Suspicious { tool: tool.name, at: at.into(), finding }));
+            });
+        }
+        match suspicious.get(before) {
+            Some(first) if suspicion == Suspicion::LeaveOut => leave_out(Why::Instructs(first.finding.sign)),
+            _ => tools.push(tool),
+        }
+    }
+    let mut utilities = Vec::new();
+    for utility in Utility::ALL {
+        let resources = utility.capability() == Capability::Resources;
+        let allowed = if resources { policy.resources } else { policy.prompts };
+        match (allowed, offer.has(utility)) {
+            (true, true) => utilities.push(utility),
+            (false, _) => left_out.push(LeftOut { target: utility.into(), why: Why::TurnedOff }),
+            (true, false) => left_out.push(LeftOut { target: utility.into(), why: Why::NotOffered }),
+        }
+    }
+    let unmatched = policy.include.as_ref().unwrap_or(&policy.exclude).iter().map(|pattern| &**pattern);
+    let unmatched = unmatched.filter(|pattern| !offer.catalog.tools().any(|tool| glob::matches(pattern, tool.name)));
+    Choice {
+        unmatched: unmatched.collect(),
+        toolset: (!tools.is_empty() || !utilities.is_empty()).then_some(Toolset { server, tools, utilities }),
+        left_out,
+        suspicious,
+    }
+}
+
+/// Calls `each` with every text of a tool that is for the model, and where it stands.
+fn texts(tool: &Tool<'_>, mut each: impl FnMut(&str, &str)) {
+    if let Some(title) = &tool.title {
+        each("/title", title);
+    }
+    if let Some(description) = &tool.description {
+        each("/description", description);
+    }
+    schema::texts(tool.input_schema, |at, text| each(&format!("/inputSchema{at}"), text));
+}
+
+impl Toolset<'_> {
+    /// What it holds, for [`Names::update`].
+    pub fn targets(&self) -> Vec<Target> {
+        let tools = self.tools.iter().map(|tool| Target::tool(tool.name));
+        tools.chain(self.utilities.iter().map(|utility| Target::from(*utility))).collect()
+    }
+
+    /// The functions that a model is told of: the tools in the server's order, then the utility tools. What has no name
+    /// is passed over.
+    pub fn functions<'s>(&'s self, names: &'s Names) -> impl Iterator<Item = Function<'s>> {
+        let tools = self.tools.iter().filter_map(|tool| {
+            let target = Target::tool(tool.name);
+            Some(Function {
+                name: names.name(self.server, &target)?,
+                description: tool.description.as_deref(),
+                input_schema: tool.input_schema,
+                hints: tool.hints,
+                renamed: names.renamed(self.server, &target),
+            })
+        });
+        let utilities = self.utilities.iter().filter_map(|utility| {
+            let target = Target::from(*utility);
+            Some(Function {
+                name: names.name(self.server, &target)?,
+                description: Some(utility.description()),
+                input_schema: utility.input_schema(),
+                hints: utility.hints(),
+                renamed: names.renamed(self.server, &target),
+            })
+        });
+        tools.chain(utilities)
+    }
+}

@@ -1,0 +1,321 @@
+//! Schemas for providers that accept less than JSON Schema.
+
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::match_wildcard_for_single_variants,
+    clippy::needless_pass_by_value,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a helper may fail as a test may"
+)]
+
+use std::borrow::Cow;
+
+use mcp_proto::RawValue;
+use mcp_proto::host::schema::{Adapted, Pass, adapt};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.into()).unwrap()
+}
+
+/// What a pass makes of a schema, and what it says of it.
+fn applied(pass: Pass, schema: &str) -> (String, Vec<String>) {
+    let schema = raw(schema);
+    let Adapted { schema, changes, .. } = pass.apply(&schema);
+    (schema.get().into(), changes.iter().map(ToString::to_string).collect())
+}
+
+#[track_caller]
+fn becomes(pass: Pass, before: &str, after: &str, changes: &[&str]) {
+    assert_eq!(applied(pass, before), (after.into(), changes.iter().map(|change| (*change).into()).collect()));
+    let again = applied(pass, after);
+    assert_eq!(again, (after.into(), vec![]), "a pass has nothing left to do");
+}
+
+/// A schema that a pass leaves alone, byte for byte.
+#[track_caller]
+fn stays(pass: Pass, schema: &str) {
+    let schema = raw(schema);
+    let adapted = pass.apply(&schema);
+    assert!(adapted.changes.is_empty(), "{:?}", adapted.changes);
+    assert!(matches!(adapted.schema, Cow::Borrowed(same) if std::ptr::eq(same, &*schema)));
+}
+
+#[test]
+fn no_pass_is_on_unless_it_is_named() {
+    let schema = raw(r#"{ "definitions" : {} , "properties":{"a":{"type":["string","null"]}} }"#);
+    let adapted = adapt(&schema, &[]);
+    assert!(std::ptr::eq(&*adapted.schema, &*schema) && adapted.changes.is_empty());
+}
+
+#[test]
+fn passes_follow_each_other() {
+    let schema = raw(
+        r##"{"definitions":{"A":{"minimum":1.50}},"properties":{"a":{"type":["string","null"]},"b":{"$ref":"#/definitions/A"}}}"##,
+    );
+    let adapted = adapt(&schema, &Pass::ALL);
+    assert_eq!(
+        adapted.schema.get(),
+        r##"{"type":"object","$defs":{"A":{"type":"number","minimum":1.50}},"properties":{"a":{"type":"string"},"b":{"$ref":"#/$defs/A"}}}"##
+    );
+    assert_eq!(adapted.changes.len(), 5);
+}
+
+#[test]
+fn definitions_become_defs_and_references_follow() {
+    becomes(
+        Pass::Definitions,
+        r##"{"definitions":{"A":{"definitions":{"B":{}}},"definitions":{}},"properties":{"a":{"$ref":"#/definitions/A"},"b":{"items":[{"$ref":"#/definitions/A/definitions/B"}]},"c":{"$ref":"#/definitions/definitions"}}}"##,
+        r##"{"$defs":{"A":{"$defs":{"B":{}}},"definitions":{}},"properties":{"a":{"$ref":"#/$defs/A"},"b":{"items":[{"$ref":"#/$defs/A/$defs/B"}]},"c":{"$ref":"#/$defs/definitions"}}}"##,
+        &[
+            "/definitions/A: `definitions` is `$defs` now",
+            "/properties/a: `$ref` leads to `$defs` now",
+            "/properties/b/items/0: `$ref` leads to `$defs` now",
+            "/properties/c: `$ref` leads to `$defs` now",
+            "(root): `definitions` is `$defs` now",
+        ],
+    );
+}
+
+#[test]
+fn definitions_join_defs_where_they_have_nothing_in_common() {
+    becomes(
+        Pass::Definitions,
+        r#"{"definitions":{"B":{}},"$defs":{"A":{}}}"#,
+        r#"{"$defs":{"A":{},"B":{}}}"#,
+        &["(root): `definitions` is `$defs` now"],
+    );
+    stays(Pass::Definitions, r##"{"definitions":{"A":{}},"$defs":{"A":{}},"items":{"$ref":"#/definitions/A"}}"##);
+}
+
+#[test]
+fn definitions_that_are_no_keyword_stay() {
+    for schema in [
+        r#"{"properties":{"definitions":{"type":"string"}}}"#,
+        r##"{"properties":{"definitions":{},"a":{"$ref":"#/properties/definitions"}}}"##,
+        r##"{"default":{"definitions":{}},"enum":[{"definitions":{}}],"examples":[{"$ref":"#/definitions/A"}]}"##,
+        r##"{"items":{"$ref":"other.json#/definitions/A"}}"##,
+        r##"{"$ref":"#/default/definitions/A"}"##,
+        r#"{"properties":{"$ref":{"type":"string"}}}"#,
+    ] {
+        stays(Pass::Definitions, schema);
+    }
+}
+
+#[test]
+fn null_leaves_lists_of_types() {
+    becomes(
+        Pass::NullUnions,
+        r#"{"properties":{"a":{"type":["string","null"],"default":null,"enum":["x",null]},"b":{"type":["null","string","integer"],"default":1}},"required":["a"]}"#,
+        r#"{"properties":{"a":{"type":"string","enum":["x"]},"b":{"type":["string","integer"],"default":1}},"required":["a"]}"#,
+        &["/properties/a: null is not accepted any more", "/properties/b: null is not accepted any more"],
+    );
+}
+
+#[test]
+fn null_leaves_unions_and_what_is_left_takes_their_place() {
+    let pointer = "/properties/a: null is not accepted any more";
+    for (before, after) in [
+        (
+            r#"{"anyOf":[{"type":"integer","description":"inner"},{"type":"null"}],"default":null,"description":"outer"}"#,
+            r#"{"description":"outer","type":"integer"}"#,
+        ),
+        (r#"{"oneOf":[{"const":null},{"type":"string"}]}"#, r#"{"type":"string"}"#),
+        (r##"{"anyOf":[{"$ref":"#/$defs/A"},{"type":"null","title":"n"}]}"##, r##"{"$ref":"#/$defs/A"}"##),
+        (
+            r#"{"anyOf":[{"type":"string"},{"type":"integer"},{"enum":[null]}]}"#,
+            r#"{"anyOf":[{"type":"string"},{"type":"integer"}]}"#,
+        ),
+        (
+            r#"{"minLength":1,"anyOf":[{"type":"string","minLength":3},{"type":"null"}]}"#,
+            r#"{"minLength":1,"anyOf":[{"type":"string","minLength":3}]}"#,
+        ),
+        (r#"{"anyOf":[true,{"type":"null"}]}"#, r#"{"anyOf":[true]}"#),
+    ] {
+        let within = |schema: &str| format!(r#"{{"properties":{{"a":{schema}}}}}"#);
+        becomes(Pass::NullUnions, &within(before), &within(after), &[pointer]);
+    }
+}
+
+#[test]
+fn unions_in_unions_are_seen_from_within() {
+    becomes(
+        Pass::NullUnions,
+        r#"{"anyOf":[{"anyOf":[{"type":["array","null"],"items":{"type":["null","string"]}},{"type":"null"}]},{"type":"null"}]}"#,
+        r#"{"type":"array","items":{"type":"string"}}"#,
+        &[
+            "/anyOf/0/anyOf/0/items: null is not accepted any more",
+            "/anyOf/0/anyOf/0: null is not accepted any more",
+            "/anyOf/0: null is not accepted any more",
+            "(root): null is not accepted any more",
+        ],
+    );
+}
+
+#[test]
+fn null_stays_where_it_is_all_there_is_or_where_less_would_be_more() {
+    for schema in [
+        r#"{"type":"null"}"#,
+        r#"{"type":["null"]}"#,
+        r#"{"anyOf":[{"type":"null"}]}"#,
+        r#"{"type":["string","null"],"const":null}"#,
+        r#"{"not":{"type":["string","null"]}}"#,
+        r#"{"if":{"type":["string","null"]},"contains":{"anyOf":[{"type":"null"},{}]}}"#,
+        r#"{"default":{"type":["string","null"]},"properties":{"type":{"enum":["string",null]}}}"#,
+    ] {
+        stays(Pass::NullUnions, schema);
+    }
+}
+
+#[test]
+fn types_are_added_where_one_is_implied() {
+    becomes(
+        Pass::MissingTypes,
+        r#"{"properties":{"a":{"properties":{}},"b":{"items":{}},"c":{"enum":["x","y"]},"d":{"maximum":5},"e":{"pattern":"."},"f":{"const":true},"g":{"enum":[1,2.5]}}}"#,
+        r#"{"type":"object","properties":{"a":{"type":"object","properties":{}},"b":{"type":"array","items":{}},"c":{"type":"string","enum":["x","y"]},"d":{"type":"number","maximum":5},"e":{"type":"string","pattern":"."},"f":{"type":"boolean","const":true},"g":{"type":"number","enum":[1,2.5]}}}"#,
+        &[
+            "/properties/a: `type` is object now",
+            "/properties/b: `type` is array now",
+            "/properties/c: `type` is string now",
+            "/properties/d: `type` is number now",
+            "/properties/e: `type` is string now",
+            "/properties/f: `type` is boolean now",
+            "/properties/g: `type` is number now",
+            "(root): `type` is object now",
+        ],
+    );
+    becomes(Pass::MissingTypes, "{}", r#"{"type":"object"}"#, &["(root): `type` is object now"]);
+}
+
+#[test]
+fn no_type_is_guessed() {
+    for schema in [
+        r#"{"type":"object","properties":{"any":{},"told":{"description":"d"},"union":{"anyOf":[{}],"properties":{}}}}"#,
+        r##"{"type":"object","properties":{"reference":{"$ref":"#/$defs/A","minimum":1}}}"##,
+        r#"{"type":"object","properties":{"both":{"items":{},"properties":{}},"mixed":{"enum":["a",1]},"null":{"const":null}}}"#,
+        r#"{"type":"object","not":{"required":["a"]},"properties":{"properties":true}}"#,
+    ] {
+        stays(Pass::MissingTypes, schema);
+    }
+}
+
+#[test]
+fn what_is_not_changed_is_written_as_it_was() {
+    becomes(
+        Pass::MissingTypes,
+        r#"{"\u0070roperties":{"\u00e9":{"default":1.50e2,"x":"\/"},"a\ud800":[1]}}"#,
+        r#"{"type":"object","\u0070roperties":{"\u00e9":{"default":1.50e2,"x":"\/"},"a\ud800":[1]}}"#,
+        &["(root): `type` is object now"],
+    );
+}
+
+#[test]
+fn pointers_are_escaped() {
+    let (_, changes) = applied(Pass::MissingTypes, r#"{"type":"object","properties":{"a/b~c":{"items":{}}}}"#);
+    assert_eq!(changes, ["/properties/a~1b~0c: `type` is array now"]);
+}
+
+#[test]
+fn a_schema_of_any_depth_is_gone_through() {
+    let deep = format!("{}{{}}{}", r#"{"items":"#.repeat(20_000), "}".repeat(20_000));
+    for pass in Pass::ALL {
+        let schema = raw(&deep);
+        let adapted = pass.apply(&schema);
+        assert_eq!(adapted.changes.is_empty(), pass != Pass::MissingTypes);
+    }
+    for text in ["true", "null", "[]", "5", "\"x\""] {
+        Pass::ALL.into_iter().for_each(|pass| stays(pass, text));
+    }
+}
+
+fn scalar() -> impl Strategy<Value = Value> {
+    prop::sample::select(vec![json!(null), json!(true), json!(1), json!(2.5), json!("a"), json!("abc")])
+}
+
+fn instance() -> impl Strategy<Value = Value> {
+    scalar().prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::btree_map("[ab]", inner, 0..3).prop_map(|map| json!(map)),
+        ]
+    })
+}
+
+fn kind() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["null", "string", "number", "boolean", "object", "array"])
+}
+
+fn schema() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        kind().prop_map(|kind| json!({ "type": kind })),
+        prop::collection::btree_set(kind(), 1..4).prop_map(|kinds| json!({ "type": kinds })),
+        prop::collection::vec(scalar(), 1..4).prop_map(|values| json!({ "enum": values })),
+        scalar().prop_map(|value| json!({ "const": value })),
+        Just(json!({"maximum": 2})),
+        Just(json!({"minLength": 2, "default": null})),
+        Just(json!({"$ref": "#/definitions/d"})),
+        Just(json!({})),
+    ];
+    leaf.prop_recursive(4, 24, 3, |inner| {
+        let keyword = prop::sample::select(vec![
+            "items",
+            "not",
+            "if",
+            "then",
+            "contains",
+            "additionalProperties",
+            "properties",
+            "anyOf",
+            "allOf",
+        ]);
+        let member = (keyword, inner.clone(), inner).prop_map(|(keyword, a, b)| match keyword {
+            "properties" => (keyword, json!({"a": a, "b": b})),
+            "anyOf" | "allOf" => (keyword, json!([a, b])),
+            _ => (keyword, a),
+        });
+        prop::collection::vec(member, 1..3).prop_map(Value::from_iter)
+    })
+}
+
+/// Whether the value fits the schema.
+fn fits(schema: &Value, value: &Value) -> bool {
+    jsonschema::draft202012::new(schema).expect("a schema").is_valid(value)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 1024, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_fits_the_new_schema_fits_the_old_one(
+        schema in schema(),
+        values in prop::collection::vec(instance(), 1..8),
+    ) {
+        // The definition is one that no pass changes, so that it does not matter who refers to it.
+        let old = json!({
+            "type": "object",
+            "additionalProperties": schema,
+            "definitions": {"d": {"type": "string"}},
+        });
+        let text = raw(&old.to_string());
+        for pass in Pass::ALL {
+            let adapted = pass.apply(&text);
+            let new: Value = serde_json::from_str(adapted.schema.get()).unwrap();
+            prop_assert_eq!(adapted.changes.is_empty(), new == old);
+            for value in &values {
+                let value = json!({ "x": value });
+                let (now, before) = (fits(&new, &value), fits(&old, &value));
+                match pass {
+                    Pass::Definitions => prop_assert_eq!(now, before, "{} {}", new, value),
+                    _ => prop_assert!(before || !now, "{:?} {} {}", pass, new, value),
+                }
+            }
+            let again = pass.apply(&adapted.schema);
+            prop_assert!(again.changes.is_empty(), "{:?}", again.changes);
+        }
+    }
+}
