@@ -1,6 +1,8 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::jsonrpc::Json;
@@ -19,7 +21,7 @@ pub(crate) struct Mirrored<'a> {
 
 /// The arguments that headers repeat, or what is wrong with the schema's annotations.
 pub(crate) fn mirrored(schema: Json<'_>) -> Result<Vec<Mirrored<'_>>, Box<str>> {
-    let mut search = Search { found: Vec::new(), path: Vec::new(), wrong: None };
+    let mut search = Search { found: Vec::new(), names: BTreeSet::new(), path: Vec::new(), wrong: None };
     if schema.text().contains(ANNOTATION) {
         search.schema(schema, true);
     }
@@ -31,6 +33,8 @@ pub(crate) fn mirrored(schema: Json<'_>) -> Result<Vec<Mirrored<'_>>, Box<str>> 
 
 struct Search<'a> {
     found: Vec<Mirrored<'a>>,
+    /// Their names, in lower case.
+    names: BTreeSet<String>,
     path: Vec<Box<str>>,
     wrong: Option<Box<str>>,
 }
@@ -78,7 +82,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn annotation(&self, value: Json<'a>, kind: Option<&str>, reachable: bool) -> Result<Cow<'a, str>, &'static str> {
+    fn annotation(
+        &mut self,
+        value: Json<'a>,
+        kind: Option<&str>,
+        reachable: bool,
+    ) -> Result<Cow<'a, str>, &'static str> {
         if !reachable || self.path.is_empty() {
             return Err("it is not at a property that properties alone lead to");
         }
@@ -89,7 +98,7 @@ impl<'a> Search<'a> {
         if !matches!(kind, Some("string" | "integer" | "boolean")) {
             return Err("the property is no string, integer or boolean");
         }
-        if self.found.iter().any(|known| known.name.eq_ignore_ascii_case(&name)) {
+        if !self.names.insert(name.to_ascii_lowercase()) {
             return Err("another property has the same");
         }
         Ok(name)

@@ -68,6 +68,8 @@ pub enum Effect {
     Adopt,
     /// Nothing tells of changes now.
     Forget,
+    /// The stream that was asked for will, of all that is wanted.
+    Await,
     /// Wait, longer each time.
     Arm,
     /// Wait no longer.
@@ -78,7 +80,7 @@ type R = Row<State, Effect>;
 
 /// Decides.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Adopt, Arm, Ask, Disarm, DropAsked, DropOpen, Forget};
+    use Effect::{Adopt, Arm, Ask, Await, Disarm, DropAsked, DropOpen, Forget};
     match state {
         State::Idle => match input {
             Input::Wanted => R::advance(State::Asking, &[Ask]),
@@ -126,7 +128,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Wanted => R::advance(State::ChangingStale, &[]),
             Input::Unwanted => R::advance(State::Idle, &[DropAsked, DropOpen, Forget]),
             Input::Agreed => R::advance(State::Open, &[DropOpen, Adopt]),
-            Input::Ended => R::advance(State::Asking, &[Forget]),
+            Input::Ended => R::advance(State::Asking, &[Forget, Await]),
             Input::Failed => R::advance(State::Waiting, &[DropOpen, Forget, Arm]),
             Input::Unknown => R::quirk(QuirkKind::MethodNotFound, State::Refused, &[DropOpen, Forget]),
             Input::Absent => R::advance(State::Refused, &[DropOpen, Forget]),
@@ -137,7 +139,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         State::ChangingStale => match input {
             Input::Unwanted => R::advance(State::Idle, &[DropAsked, DropOpen, Forget]),
             Input::Agreed => R::advance(State::Changing, &[DropOpen, Adopt, Ask]),
-            Input::Ended => R::advance(State::AskingStale, &[Forget]),
+            Input::Ended => R::advance(State::AskingStale, &[Forget, Await]),
             Input::Failed => R::advance(State::Waiting, &[DropOpen, Forget, Arm]),
             Input::Unknown => R::quirk(QuirkKind::MethodNotFound, State::Refused, &[DropOpen, Forget]),
             Input::Absent => R::advance(State::Refused, &[DropOpen, Forget]),

@@ -45,7 +45,10 @@ impl Session {
             return Err(Misuse::ParamsNotObject);
         }
         self.advance(now);
-        if let Some(Call { input: Some(rounds), .. }) = self.requests.call_mut(id) {
+        let now = self.now;
+        if let Some(Call { input: Some(rounds), latest, .. }) = self.requests.call_mut(id) {
+            // The user's time is not the request's.
+            *latest = (*latest).max(now + rounds.left);
             let asked = Json::from(&*rounds.result).member("inputRequests");
             let filled = given.iter().map(|(key, response)| {
                 let wanted = asked.and_then(|asked| asked.member(key));
@@ -294,6 +297,7 @@ impl Session {
                 self.requests.set_deadline(id, Some(deadline));
                 if let Some(call) = self.requests.call_mut(id) {
                     call.barred = None;
+                    call.latest = call.latest.max(deadline);
                 }
             }
             self.call_step(id, input);

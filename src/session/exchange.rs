@@ -13,6 +13,9 @@ use crate::protocol::{Era, Family, ProtocolVersion, error_code, method};
 /// How often what only reads is sent again since its exchange broke.
 const RETRIES: u32 = 2;
 
+/// How often a request may wait for a token.
+const BARS: u32 = 3;
+
 /// How many sessions in a row may expire without an answered call.
 const RECOVERIES: u32 = 3;
 
@@ -52,17 +55,14 @@ impl Session {
             return;
         }
         if self.requests.call_mut(id).is_some() {
-            let again = !sent && self.requests.call_mut(id).is_some_and(|call| call.replays < RETRIES);
-            let replayable = self.is_replayable(id);
-            if (again || replayable)
-                && let Some(call) = self.requests.call_mut(id)
-            {
+            let replayable = sent && self.is_replayable(id);
+            if replayable && let Some(call) = self.requests.call_mut(id) {
                 call.replays = call.replays.saturating_add(1);
             }
-            let input = match (again, replayable) {
-                (true, _) => Input::NotRun,
-                (false, true) => Input::LostReplayable,
-                (false, false) => Input::Lost,
+            let input = match (sent, replayable) {
+                (false, _) => Input::NotRun,
+                (true, true) => Input::LostReplayable,
+                (true, false) => Input::Lost,
             };
             return self.call_step(id, input);
         }
@@ -140,6 +140,14 @@ impl Session {
         if !self.is_established() || id.is_some_and(|id| !self.is_sent(id)) {
             return;
         }
+        if let Some(call) = id.and_then(|id| self.requests.call_mut(id)).filter(|call| call.expired) {
+            // A new session did not help it: that is its answer, and no expiry.
+            let (handle, words) = (call.handle, "refused again on a new session; it did not run");
+            if let Some(id) = self.requests.wire_id(handle) {
+                self.call_answered(id, Err(ErrorObject::new(0, words)));
+            }
+            return;
+        }
         // One that lived long is no sign of a loop.
         let interval = self.options.keepalive.unwrap_or_default().interval;
         if self.ready_since.is_some_and(|since| self.now.since(since) >= interval) {
@@ -154,16 +162,10 @@ impl Session {
             return self.lose(FailureKind::Closed, message.into(), Loss::Final);
         }
         let failure = Failure { kind: FailureKind::Closed, message: format!("{server} forgot the session").into() };
-        if let Some(id) = id.filter(|id| self.is_sent(*id))
-            && let Some(call) = self.requests.call_mut(id)
-        {
+        if let Some((id, call)) = id.and_then(|id| self.requests.call_mut(id).map(|call| (id, call))) {
             // It did not run. One that meets the same fate again is not sent for ever.
-            if core::mem::replace(&mut call.expired, true) {
-                let error = ErrorObject::new(0, "refused twice for want of a session; it did not run");
-                self.call_answered(id, Err(error));
-            } else {
-                self.call_step(id, Input::NotRun);
-            }
+            call.expired = true;
+            self.call_step(id, Input::NotRun);
         }
         self.drop_output();
         self.end_connection(true);
@@ -196,13 +198,18 @@ impl Session {
         if id.is_none() && !connecting {
             return;
         }
+        // Only what the handshake and the lists need costs the connection.
+        let needed = open
+            .is_none_or(|(_, open)| matches!(open.purpose, Purpose::Probe | Purpose::Initialize | Purpose::List(_)));
         self.event(Event::Unauthorized { request, forbidden, why: (&*why).into(), challenges: challenges.into() });
+        let final_word = forbidden && challenges.is_empty();
+        let barred = request.is_some() && !final_word && id.is_some_and(|id| self.may_be_barred(id));
         match id {
-            Some(id) if request.is_some() => {
+            Some(id) if barred => {
                 let error = ErrorObject::new(0, format!("HTTP {status}{separator}{why}"));
                 self.bar(id, Bar::Token, Outcome::Error(error));
             }
-            Some(_) | None if connecting => {
+            Some(_) | None if connecting && needed => {
                 let kind = if forbidden { FailureKind::Forbidden } else { FailureKind::Unauthorized };
                 let wants = if forbidden { "refuses who asks" } else { "wants to know who asks" };
                 let message = format!("{} {wants} (HTTP {status}){separator}{why}", self.options.server);
@@ -211,6 +218,13 @@ impl Session {
             Some(id) => self.exchange_refused(id, status, &why),
             None => {}
         }
+    }
+
+    /// Whether a request may wait for a token once more.
+    fn may_be_barred(&mut self, id: u64) -> bool {
+        let Some(call) = self.requests.call_mut(id) else { return false };
+        call.bars = call.bars.saturating_add(1);
+        call.bars <= BARS
     }
 
     /// Whether the server refused a call for headers that the tool's schema asks for. That schema may be another by

@@ -1,6 +1,5 @@
 use alloc::boxed::Box;
 
-use super::ledger::Purpose;
 use super::{Action, Session};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
@@ -38,10 +37,9 @@ impl Session {
         self.requests.get(id).is_some_and(|open| open.phase == State::Sent)
     }
 
-    /// Whether a request was sent again since the server had forgotten the session.
-    pub(crate) fn was_forgotten(&self, id: u64) -> bool {
-        let Some(open) = self.requests.get(id) else { return false };
-        if let Purpose::Call(call) = &open.purpose { call.expired } else { false }
+    /// How often the server forgot the session since a request of the embedder's was answered.
+    pub(crate) const fn expiries(&self) -> u32 {
+        self.expiries
     }
 
     /// Takes an error that is the answer to this request, whatever id it bears.

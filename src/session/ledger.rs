@@ -51,6 +51,8 @@ pub(super) struct Call {
     pub(super) barred: Option<Box<Barred>>,
     /// It was sent again since the server had forgotten the session.
     pub(super) expired: bool,
+    /// How often it had to wait for a token.
+    pub(super) bars: u32,
     /// It was sent again since its headers were refused.
     pub(super) mended: bool,
 }
@@ -182,6 +184,7 @@ impl Requests {
             replays: 0,
             input: None,
             barred: None,
+            bars: 0,
             expired: false,
             mended: false,
         };
@@ -200,6 +203,11 @@ impl Requests {
         }
         self.in_flight = self.in_flight.saturating_add(usize::from(in_flight(&open.purpose, open.phase)));
         self.open.insert(id, open);
+    }
+
+    /// The requests that are open, whatever they wait for.
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
     }
 
     pub(super) fn queued_calls(&self) -> usize {
@@ -427,7 +435,9 @@ impl Requests {
             call.told = Some(now);
         }
         let (handle, deadline) = (call.handle, (now + call.timeout).min(call.latest));
-        self.set_deadline(token, Some(deadline));
+        // Never sooner than without it.
+        let before = self.open.get(&token).and_then(|open| open.deadline);
+        self.set_deadline(token, before.max(Some(deadline)));
         Some((handle, due))
     }
 

@@ -9,6 +9,7 @@ use super::{
 use crate::Time;
 use crate::machine::handshake::{Input as HandshakeInput, State as HandshakeState};
 use crate::machine::{QuirkKind, Verdict, ladder, link};
+use crate::protocol::Family;
 
 /// In which way a connection is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,6 +253,7 @@ impl Session {
         self.start_keepalive();
         self.start_subscriptions();
         self.release_held();
+        self.schemas_known(Family::Tools, true);
         self.rest();
     }
 

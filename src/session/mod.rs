@@ -271,7 +271,9 @@ impl Session {
             });
         }
         let limits = &self.options.limits;
-        if self.requests.queued_calls() >= limits.queued {
+        // What waits for input or a token is in no queue, and counts all the same.
+        let open = self.requests.len() >= limits.queued.saturating_add(limits.in_flight);
+        if open || self.requests.queued_calls() >= limits.queued {
             return Err(Misuse::TooManyRequests { limit: limits.queued });
         }
         if self.out.len() >= limits.output {

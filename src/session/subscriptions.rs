@@ -45,6 +45,10 @@ impl Default for Subscriptions {
     }
 }
 
+const UNDECLARED: &str = "it does not declare `resources.subscribe`";
+const NO_STREAM: &str = "it has no `subscriptions/listen`";
+const NOT_LISTENING: &str = "the options say not to listen";
+
 /// The members of a filter that stand for lists, and a family of each.
 const LISTS: [(&str, Family); 3] = [
     ("toolsListChanged", Family::Tools),
@@ -79,6 +83,10 @@ impl Session {
         self.resource_step(uri, resource::Input::Subscribe, None);
         match self.subscribing_era() {
             Some(Era::Legacy) => self.resource_step(uri, resource::Input::Possible, None),
+            Some(Era::Modern) if !self.options.listen || self.subscriptions.stream == subscription::State::Refused => {
+                let why = if self.options.listen { NO_STREAM } else { NOT_LISTENING };
+                self.resource_step(uri, resource::Input::Refused, Some(why));
+            }
             Some(Era::Modern) if self.is_resource(uri, resource::State::Wanted) => self.stream_wanted(),
             Some(Era::Modern) | None => {}
         }
@@ -146,10 +154,11 @@ impl Session {
     /// The handshake with a modern server is done. The stream is asked for ahead of the lists, so that no change
     /// falls between the two.
     pub(super) fn start_stream(&mut self) {
-        if self.lets_subscribe() {
-            return self.stream_wanted();
+        if !self.options.listen {
+            self.refuse_all(NOT_LISTENING);
+        } else if !self.lets_subscribe() {
+            self.refuse_all(UNDECLARED);
         }
-        self.refuse_all();
         self.stream_wanted();
     }
 
@@ -159,16 +168,16 @@ impl Session {
             return;
         }
         if !self.lets_subscribe() {
-            return self.refuse_all();
+            return self.refuse_all(UNDECLARED);
         }
         for uri in self.uris() {
             self.resource_step(&uri, resource::Input::Possible, None);
         }
     }
 
-    fn refuse_all(&mut self) {
+    fn refuse_all(&mut self, why: &str) {
         for uri in self.uris() {
-            self.resource_step(&uri, resource::Input::Refused, Some("it does not declare `resources.subscribe`"));
+            self.resource_step(&uri, resource::Input::Refused, Some(why));
         }
     }
 
@@ -266,6 +275,7 @@ impl Session {
                 }
                 subscription::Effect::Adopt => self.adopt_stream(agreed),
                 subscription::Effect::Forget => self.forget_stream(),
+                subscription::Effect::Await => self.await_resources(),
                 subscription::Effect::Arm => {
                     let factor = 1_u32.checked_shl(self.subscriptions.failures).unwrap_or(u32::MAX);
                     self.subscriptions.failures = self.subscriptions.failures.saturating_add(1).min(16);
@@ -277,10 +287,14 @@ impl Session {
         }
     }
 
-    fn ask_for_stream(&mut self) {
+    fn await_resources(&mut self) {
         for uri in self.uris() {
             self.resource_step(&uri, resource::Input::Possible, None);
         }
+    }
+
+    fn ask_for_stream(&mut self) {
+        self.await_resources();
         let deadline = self.now + self.options.timeouts.request;
         self.subscriptions.asked = Some(self.requests.insert(Purpose::Listen { agreed: false }, Some(deadline)));
     }
@@ -385,7 +399,7 @@ impl Session {
             let declared = self.server.as_ref().is_some_and(|server| server.capabilities.is_some());
             if unknown {
                 for uri in self.uris() {
-                    self.resource_step(&uri, resource::Input::Refused, Some("it has no `subscriptions/listen`"));
+                    self.resource_step(&uri, resource::Input::Refused, Some(NO_STREAM));
                 }
             }
             let input = match (unknown, declared) {

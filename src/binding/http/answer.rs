@@ -23,6 +23,9 @@ use crate::session::{Outgoing, Shut, Transport};
 /// How much is kept of a refusal's body that need not be a message.
 const WORDS: usize = 64 << 10;
 
+/// The code by which 2025-11-25 says that a resource does not exist.
+const RESOURCE_NOT_FOUND: i64 = -32002;
+
 /// How much of a body that makes no sense is quoted, in bytes.
 const EXCERPT: usize = 200;
 
@@ -42,6 +45,10 @@ impl HttpSession {
             Purpose::Message(message) if good => {
                 if message.method() == Some(method::INITIALIZE) {
                     self.session_id = headers.get(SESSION_ID).filter(|id| is_visible(id.as_bytes())).cloned();
+                    if let Some(id) = &mut self.session_id {
+                        // Whoever has it is the session.
+                        id.set_sensitive(true);
+                    }
                 }
                 let method = message.method().map(ToOwned::to_owned);
                 match message.id() {
@@ -72,12 +79,14 @@ impl HttpSession {
                         stream::Input::NotOffered
                     }
                     StatusCode::NOT_FOUND if self.stood => stream::Input::Forgotten,
+                    StatusCode::NOT_IMPLEMENTED => stream::Input::Denied,
                     StatusCode::TOO_MANY_REQUESTS => stream::Input::Broke,
-                    _ if self.stood && status.is_server_error() => stream::Input::Broke,
+                    _ if self.stood || status.is_server_error() => stream::Input::Broke,
                     _ => stream::Input::Denied,
                 };
                 self.stream_step(input);
-                Reply::Ignored
+                // It is no stream, so its end is none.
+                return self.out.push_back(super::HttpAction::Drop(exchange));
             }
             Purpose::Delete { .. } => Reply::Ignored,
             Purpose::Message(_) | Purpose::Resume { .. } | Purpose::Events { .. } => {
@@ -92,17 +101,15 @@ impl HttpSession {
         self.arrive(now);
         let limit = self.limit();
         let Some(mut it) = self.exchanges.remove(&exchange.0) else { return };
-        if let (Purpose::Stream, Reply::Begun { .. }, Some(Kind::Json)) =
-            (&it.purpose, &it.reply, Kind::sniffed(chunk, None))
-        {
-            self.exchanges.insert(exchange.0, it);
-            return self.stream_step(stream::Input::Denied);
-        }
         if let Reply::Begun { labelled } = it.reply {
             // White space says nothing, and neither does a byte order mark.
             let is_blank = |byte: &&u8| byte.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(byte);
             let blank = chunk.iter().take_while(is_blank).count();
             let rest = chunk.get(blank..).unwrap_or_default();
+            if let (Purpose::Stream, Some(Kind::Json)) = (&it.purpose, Kind::sniffed(rest, labelled)) {
+                self.exchanges.insert(exchange.0, it);
+                return self.stream_step(stream::Input::Denied);
+            }
             if let Some(kind) = Kind::sniffed(rest, labelled) {
                 if let Some(label) = labelled.filter(|label| *label != kind)
                     && let Purpose::Message(message) = &it.purpose
@@ -263,10 +270,15 @@ impl HttpSession {
                 self.forget(exchange, Some(id));
                 self.broke_off(id, Some(&events), last_id, retry, broken);
             }
-            (Purpose::Resume { id, .. }, Reply::Refusal(refusal)) => {
+            (Purpose::Resume { id, last_id, retry }, Reply::Refusal(refusal)) => {
                 self.forget(exchange, Some(id));
                 if refusal.status == StatusCode::NOT_FOUND && self.session_id.is_some() {
                     return self.session.handle_transport(now, Transport::Expired { id: None });
+                }
+                let busy = refusal.status == StatusCode::TOO_MANY_REQUESTS || refusal.status.is_server_error();
+                if busy && refusal.status != StatusCode::NOT_IMPLEMENTED {
+                    let wait = refusal.retry_after.or(retry).unwrap_or(RETRY).max(SHORTEST_RETRY);
+                    return self.after(wait, Later::Resume { id, last_id, retry });
                 }
                 self.lost(id, "the stream of the request cannot be taken up again");
             }
@@ -382,6 +394,9 @@ impl HttpSession {
                     }
                 }
                 self.session.handle_exchange(now, id, &body);
+                if !self.session.is_waiting(id) {
+                    return;
+                }
                 let excerpt = String::from_utf8_lossy(body.get(..body.len().min(EXCERPT)).unwrap_or(&body));
                 self.unanswered(id, &format!("the body is no answer to the request: {}", excerpt.trim()));
             }
@@ -476,10 +491,13 @@ impl HttpSession {
         let id = message.id();
         let told = || error.clone().unwrap_or_else(|| ErrorObject::new(0, said));
         let expired = match status {
-            StatusCode::NOT_FOUND => error.as_ref().is_none_or(|error| error.code != error_code::METHOD_NOT_FOUND),
+            StatusCode::NOT_FOUND => error.as_ref().is_none_or(|error| {
+                // What a resource is not found by names no session.
+                !is_of_a_request(error) && (error.code != RESOURCE_NOT_FOUND || is_expiry(error, false))
+            }),
             StatusCode::BAD_REQUEST | StatusCode::SERVICE_UNAVAILABLE => is_expiry(&told(), false),
             // A new session is tried once; then it is about who asks.
-            StatusCode::UNAUTHORIZED => challenges.is_empty() && !id.is_some_and(|id| self.session.was_forgotten(id)),
+            StatusCode::UNAUTHORIZED => challenges.is_empty() && self.session.expiries() == 0,
             _ => false,
         };
         if held && expired {
@@ -496,6 +514,10 @@ impl HttpSession {
             return true;
         }
         if let (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(wait)) = (status, retry_after) {
+            // What has no request has no deadline either; only the handshake cannot do without it.
+            if id.is_none() && message.method() != Some(method::INITIALIZED) {
+                return true;
+            }
             self.after(wait.max(SHORTEST_RETRY), Later::Send(message));
             return false;
         }
@@ -642,6 +664,11 @@ fn short_error(body: &[u8]) -> Option<ErrorObject> {
     if short { json_error(body) } else { None }
 }
 
+/// Whether an error is about what was asked, whoever asked it.
+const fn is_of_a_request(error: &ErrorObject) -> bool {
+    matches!(error.code, error_code::METHOD_NOT_FOUND | error_code::INVALID_PARAMS)
+}
+
 /// Whether an error says that the server forgot the session. Where the status is good, it has to say so plainly.
 fn is_expiry(error: &ErrorObject, good: bool) -> bool {
     const PLAIN: [&str; 12] = [
@@ -658,12 +685,13 @@ fn is_expiry(error: &ErrorObject, good: bool) -> bool {
         "session does not exist",
         "invalid or missing session",
     ];
-    if matches!(error.code, error_code::METHOD_NOT_FOUND | error_code::INVALID_PARAMS) {
+    if is_of_a_request(error) {
         return false;
     }
     let said = error.message.to_ascii_lowercase();
-    said.contains("not initialized")
-        || if good { PLAIN.iter().any(|plain| said.contains(plain)) } else { said.contains("session") }
+    let fresh = said == "not initialized"
+        || ["server", "session"].iter().any(|it| said.contains(&format!("{it} not initialized")));
+    fresh || if good { PLAIN.iter().any(|plain| said.contains(plain)) } else { said.contains("session") }
 }
 
 fn is_initialized(said: &str) -> bool {

@@ -235,6 +235,7 @@ impl HttpSession {
                 Later::Stream => self.stream_step(stream::Input::Timer),
                 Later::LetGo(exchange) => {
                     self.accepted(exchange.0);
+                    self.carriers.retain(|_, carrier| *carrier != exchange.0);
                     if self.exchanges.remove(&exchange.0).is_some() {
                         self.out.push_back(HttpAction::Drop(exchange));
                     }
@@ -464,7 +465,7 @@ impl HttpSession {
 
 /// Whether an action has to wait: for the answer to `notifications/initialized`, or a call for the stream.
 fn is_held(action: &Action, all: bool, calls: bool) -> bool {
-    matches!(action, Action::Send(message) if all || calls && message.method() == Some(method::TOOLS_CALL))
+    matches!(action, Action::Send(message) if all && !is_answer(message) || calls && message.method() == Some(method::TOOLS_CALL))
 }
 
 /// Whether a message answers something that the server asked.
