@@ -211,18 +211,19 @@ impl Run<'_> {
         }
     }
 
-    /// What came of an exchange, line by line likewise.
+    /// What came of an exchange; of a stream line by line likewise.
     fn exchanged(&mut self, exchange: ExchangeId, piece: Piece) {
         // Where nobody is there, nothing was opened.
         let there = !matches!(piece, Piece::Failure(Broken::Unreachable, _));
         if there && self.closing.is_none() {
             self.opened();
         }
+        let streamed = self.web.as_ref().is_some_and(|web| web.is_stream(exchange));
         let pieces: Vec<Piece> = match piece {
-            Piece::Body(chunk) => {
+            Piece::Body(chunk) if streamed => {
                 chunk.split_inclusive(|byte| *byte == b'\n').map(|line| Piece::Body(line.into())).collect()
             }
-            Piece::Head(..) | Piece::End | Piece::Failure(..) => vec![piece],
+            Piece::Head(..) | Piece::Body(_) | Piece::End | Piece::Failure(..) => vec![piece],
         };
         for piece in &pieces {
             let Some(web) = self.web.as_mut().filter(|web| web.is_running(exchange)) else { return };

@@ -77,6 +77,11 @@ impl Web {
         self.shown.contains_key(&exchange)
     }
 
+    /// Whether its answer may be a stream of events.
+    pub(crate) fn is_stream(&self, exchange: ExchangeId) -> bool {
+        self.shown.get(&exchange).is_some_and(|shown| !matches!(shown.body, Body::Json(_)))
+    }
+
     /// Waits for something to come of an exchange, until then.
     pub(crate) fn wait(&mut self, until: Instant) -> Option<(ExchangeId, Piece)> {
         let rest = until.saturating_duration_since(Instant::now());

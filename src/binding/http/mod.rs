@@ -315,7 +315,9 @@ impl HttpSession {
         let answers = has(|purpose| matches!(purpose, Purpose::Message(_)));
         let deleting = has(|purpose| matches!(purpose, Purpose::Delete { .. }));
         if self.session.is_closing() {
-            match (how, self.session_id.clone()) {
+            // A modern server has no sessions, whatever it named before it turned out to be one.
+            let legacy = self.session.server().is_some_and(|server| server.era() == Era::Legacy);
+            match (how, self.session_id.clone().filter(|_| legacy)) {
                 (Shut::CloseInput, _) if answers || deleting => return,
                 (Shut::CloseInput | Shut::Terminate, Some(session)) if !deleting => {
                     return self.delete(&session, None);

@@ -1,0 +1,658 @@
+//! A session over HTTP in virtual time, with a client that does as it is told and a server that keeps to its protocol.
+
+#![allow(dead_code, unreachable_pub, reason = "each test crate uses its own part")]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest, HttpSession};
+use mcp_proto::{
+    Cause, Event, Failure, FailureKind, Family, FamilyStatus, Options, Outcome, QuirkKind, Request, RequestId, Time,
+};
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
+
+use crate::common::Server;
+
+pub const URL: &str = "https://example.com/mcp";
+pub const SESSION: &str = "mcp-session-id";
+pub const VERSION: &str = "mcp-protocol-version";
+pub const LAST_ID: &str = "last-event-id";
+
+/// An exchange that the session asked for.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    pub id: ExchangeId,
+    pub of: Option<RequestId>,
+    pub at: Time,
+    request: http::Request<Vec<u8>>,
+}
+
+impl Exchange {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut values = self.request.headers().get_all(name).iter();
+        let value = values.next().map(|value| value.to_str().unwrap());
+        assert!(values.next().is_none(), "{name} twice");
+        value
+    }
+
+    pub fn headers(&self) -> &HeaderMap {
+        self.request.headers()
+    }
+
+    pub fn verb(&self) -> &str {
+        self.request.method().as_str()
+    }
+
+    pub fn url(&self) -> String {
+        self.request.uri().to_string()
+    }
+
+    pub fn body(&self) -> &[u8] {
+        self.request.body()
+    }
+
+    /// The message of a POST.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(self.body()).unwrap()
+    }
+
+    /// The method of the message that is posted, `(answer)`, or the HTTP method.
+    pub fn name(&self) -> String {
+        match self.verb() {
+            "POST" => self.json()["method"].as_str().unwrap_or("(answer)").into(),
+            verb => verb.into(),
+        }
+    }
+
+    pub fn is(&self, name: &str) -> bool {
+        self.name() == name
+    }
+
+    /// A message to this request: its id with these members.
+    pub fn answer(&self, member: &str, value: Value) -> Value {
+        json!({"jsonrpc": "2.0", "id": self.json()["id"], member: value})
+    }
+
+    pub fn result(&self, result: Value) -> Value {
+        self.answer("result", result)
+    }
+
+    pub fn error(&self, code: i64, message: &str) -> Value {
+        self.answer("error", json!({"code": code, "message": message}))
+    }
+}
+
+/// An answer, whole or begun.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Vec<u8>,
+    pub ends: bool,
+}
+
+impl Reply {
+    /// An answer that is no more than its status.
+    pub fn status(status: u16) -> Self {
+        Self { status, headers: vec![], body: vec![], ends: true }
+    }
+
+    pub fn body(mut self, kind: &str, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self.with("content-type", kind)
+    }
+
+    pub fn text(status: u16, text: &str) -> Self {
+        Self::status(status).body("text/plain", text)
+    }
+
+    pub fn json(status: u16, message: &Value) -> Self {
+        Self::status(status).body("application/json", message.to_string())
+    }
+
+    /// A stream of these messages, that ends.
+    pub fn events(messages: &[Value]) -> Self {
+        Self::status(200).body("text/event-stream", events(messages))
+    }
+
+    /// A stream that begins with this text, and goes on.
+    pub fn stream(text: &str) -> Self {
+        Self::status(200).body("text/event-stream", text).goes_on()
+    }
+
+    pub fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.retain(|(known, _)| *known != name);
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(known, _)| *known != name);
+        self
+    }
+
+    pub fn goes_on(mut self) -> Self {
+        self.ends = false;
+        self
+    }
+
+    pub fn header_map(&self) -> HeaderMap {
+        header_map(&self.headers)
+    }
+}
+
+pub fn header_map<V: AsRef<str>>(headers: &[(&'static str, V)]) -> HeaderMap {
+    let header = |(name, value): &(&'static str, V)| {
+        (HeaderName::from_static(name), HeaderValue::from_str(value.as_ref()).unwrap())
+    };
+    headers.iter().map(header).collect()
+}
+
+/// The messages as events of a stream.
+pub fn events(messages: &[Value]) -> String {
+    messages.iter().map(|message| format!("event: message\ndata: {message}\n\n")).collect()
+}
+
+/// A session, and all that came out of it.
+pub struct Web {
+    pub session: HttpSession,
+    pub now: Time,
+    /// Every exchange that was ever asked for.
+    pub log: Vec<Exchange>,
+    /// Those that go on.
+    pub open: BTreeMap<ExchangeId, Exchange>,
+    /// Those that were dropped.
+    pub dropped: Vec<ExchangeId>,
+    pub events: Vec<Event>,
+    fresh: VecDeque<ExchangeId>,
+    lenient: bool,
+}
+
+impl Web {
+    pub fn new(options: Options) -> Self {
+        Self::at(options, URL)
+    }
+
+    pub fn at(options: Options, url: &str) -> Self {
+        Self {
+            session: HttpSession::new(options, url.parse().unwrap()),
+            now: Time::ZERO,
+            log: vec![],
+            open: BTreeMap::new(),
+            dropped: vec![],
+            events: vec![],
+            fresh: VecDeque::new(),
+            lenient: false,
+        }
+    }
+
+    /// A session that was asked to open.
+    pub fn open(options: Options) -> Self {
+        let mut web = Self::new(options);
+        web.reopen();
+        web
+    }
+
+    /// A session that went through handshake and discovery.
+    pub fn connect(options: Options, site: &mut Site) -> Self {
+        let mut web = Self::open(options);
+        web.serve(site);
+        web
+    }
+
+    pub fn reopen(&mut self) {
+        self.session.open(self.now).unwrap();
+        self.collect();
+    }
+
+    pub fn close(&mut self) {
+        self.session.close(self.now).unwrap();
+        self.collect();
+    }
+
+    /// As [`Web::collect`], where the session may drop what it did not hear the end of yet.
+    pub fn collect_lenient(&mut self) {
+        self.lenient = true;
+        self.collect();
+        self.lenient = false;
+    }
+
+    /// Takes everything that the session wants done. What no request may lack, and no drop may do, is looked at here.
+    pub fn collect(&mut self) {
+        while let Some(action) = self.session.poll() {
+            assert!(self.cause().is_none(), "{action:?} after the end");
+            match action {
+                HttpAction::Request(HttpRequest { exchange, of, request, .. }) => {
+                    let asked = Exchange { id: exchange, of, at: self.now, request };
+                    check(&asked);
+                    assert!(self.log.iter().all(|before| before.id != exchange), "an exchange id was used twice");
+                    self.log.push(asked.clone());
+                    self.open.insert(exchange, asked);
+                    self.fresh.push_back(exchange);
+                }
+                HttpAction::Drop(exchange) => {
+                    let went_on = self.open.remove(&exchange).is_some();
+                    assert!(went_on || self.lenient, "{exchange:?} does not go on");
+                    assert!(!self.dropped.contains(&exchange), "{exchange:?} is dropped twice");
+                    self.dropped.push(exchange);
+                    self.fresh.retain(|fresh| *fresh != exchange);
+                }
+                HttpAction::Event(event) => self.events.push(event),
+                other => panic!("an action that no test knows: {other:?}"),
+            }
+        }
+    }
+
+    pub fn head(&mut self, exchange: &Exchange, status: u16, headers: &[(&'static str, &str)]) {
+        assert!(self.open.contains_key(&exchange.id), "{} does not go on", exchange.name());
+        let status = StatusCode::from_u16(status).unwrap();
+        self.session.handle_head(self.now, exchange.id, status, &header_map(headers));
+        self.collect();
+    }
+
+    pub fn body(&mut self, exchange: &Exchange, chunk: impl AsRef<[u8]>) {
+        assert!(self.open.contains_key(&exchange.id), "{} does not go on", exchange.name());
+        self.session.handle_body(self.now, exchange.id, chunk.as_ref());
+        self.collect();
+    }
+
+    /// A message on the stream of an exchange.
+    pub fn push(&mut self, exchange: &Exchange, message: Value) {
+        self.body(exchange, events(&[message]));
+    }
+
+    pub fn end(&mut self, exchange: &Exchange) {
+        assert!(self.open.remove(&exchange.id).is_some(), "{} does not go on", exchange.name());
+        self.session.handle_end(self.now, exchange.id);
+        self.collect();
+    }
+
+    pub fn fail(&mut self, exchange: &Exchange, broken: Broken) {
+        assert!(self.open.remove(&exchange.id).is_some(), "{} does not go on", exchange.name());
+        self.session.handle_failure(self.now, exchange.id, broken, "connection reset");
+        self.collect();
+    }
+
+    /// Answers, as far as the session wants to hear it.
+    pub fn reply(&mut self, exchange: &Exchange, reply: Reply) {
+        let headers: Vec<_> = reply.headers.iter().map(|(name, value)| (*name, &**value)).collect();
+        self.head(exchange, reply.status, &headers);
+        if self.goes_on(exchange) && !reply.body.is_empty() {
+            self.body(exchange, &reply.body);
+        }
+        if self.goes_on(exchange) && reply.ends {
+            self.end(exchange);
+        }
+    }
+
+    /// As [`Web::reply`], where the session wants to hear all of it.
+    pub fn end_with(&mut self, exchange: &Exchange, reply: Reply) {
+        self.reply(exchange, reply);
+        assert!(!self.goes_on(exchange) && !self.was_dropped(exchange));
+    }
+
+    pub fn goes_on(&self, exchange: &Exchange) -> bool {
+        self.open.contains_key(&exchange.id)
+    }
+
+    pub fn was_dropped(&self, exchange: &Exchange) -> bool {
+        self.dropped.contains(&exchange.id)
+    }
+
+    /// Lets time go by, stopping at each deadline on the way.
+    pub fn wait(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        let mut still = 0;
+        while let Some(deadline) = self.session.deadline().filter(|deadline| *deadline <= end) {
+            still = if deadline > self.now { 0 } else { still + 1 };
+            assert!(still < 100, "the same deadline again and again");
+            self.now = self.now.max(deadline);
+            self.session.handle_timeout(self.now);
+            self.collect();
+        }
+        self.now = end;
+        self.session.handle_timeout(self.now);
+        self.collect();
+    }
+
+    /// Lets time go by, while the server answers.
+    pub fn wait_and_serve(&mut self, duration: Duration, site: &mut Site) {
+        let end = self.now + duration;
+        while let Some(deadline) = self.session.deadline().filter(|deadline| *deadline <= end) {
+            self.wait(deadline.since(self.now));
+            self.serve(site);
+        }
+        self.wait(end.since(self.now));
+        self.serve(site);
+    }
+
+    /// The exchanges that were asked for since the last look, but for those that were dropped.
+    pub fn take(&mut self) -> Vec<Exchange> {
+        std::mem::take(&mut self.fresh).iter().filter_map(|id| self.open.get(id).cloned()).collect()
+    }
+
+    /// The one exchange that was asked for since the last look.
+    pub fn take_one(&mut self) -> Exchange {
+        let mut taken = self.take();
+        let names: Vec<_> = taken.iter().map(Exchange::name).collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+        taken.remove(0)
+    }
+
+    /// The one exchange that was asked for since the last look, which is of this name.
+    pub fn take_the(&mut self, name: &str) -> Exchange {
+        let exchange = self.take_one();
+        assert_eq!(exchange.name(), name);
+        exchange
+    }
+
+    pub fn take_names(&mut self) -> Vec<String> {
+        self.take().iter().map(Exchange::name).collect()
+    }
+
+    /// The names of all exchanges that were ever asked for.
+    pub fn names(&self) -> Vec<String> {
+        self.log.iter().map(Exchange::name).collect()
+    }
+
+    pub fn count(&self, name: &str) -> usize {
+        self.log.iter().filter(|exchange| exchange.is(name)).count()
+    }
+
+    /// The newest exchange of this name.
+    pub fn last(&self, name: &str) -> Exchange {
+        self.log.iter().rev().find(|exchange| exchange.is(name)).expect(name).clone()
+    }
+
+    /// Answers what was asked for, and what that leads to, until nothing is left to answer.
+    pub fn serve(&mut self, site: &mut Site) {
+        for _ in 0..10_000 {
+            let Some(id) = self.fresh.pop_front() else { return };
+            let Some(exchange) = self.open.get(&id).cloned() else { continue };
+            let reply = site.reply(&exchange);
+            self.reply(&exchange, reply);
+        }
+        panic!("server and session do not come to rest");
+    }
+
+    /// Calls the tool of this name, and gives the exchange that carries it.
+    pub fn call(&mut self, tool: &str) -> (RequestId, Exchange) {
+        let request = self.want(Request::call_tool(tool, None));
+        (request, self.take_the("tools/call"))
+    }
+
+    pub fn want(&mut self, request: Request) -> RequestId {
+        let request = self.session.request(self.now, request).unwrap();
+        self.collect();
+        request
+    }
+
+    pub fn result_of(&self, request: RequestId) -> &Outcome {
+        self.ended(request).expect("the request ended")
+    }
+
+    pub fn ended(&self, request: RequestId) -> Option<&Outcome> {
+        let mut outcomes = self.events.iter().filter_map(|event| match event {
+            Event::Finished { request: ended, outcome } if *ended == request => Some(outcome),
+            _ => None,
+        });
+        let outcome = outcomes.next();
+        assert!(outcomes.next().is_none(), "a request ends once");
+        outcome
+    }
+
+    /// The outcome of a request by its variant's name; `open` where it did not end.
+    pub fn outcome(&self, request: RequestId) -> String {
+        let text = self.ended(request).map_or("open".into(), |outcome| format!("{outcome:?}"));
+        text.split(['(', ' ']).next().unwrap().into()
+    }
+
+    pub fn failure(&self) -> Option<&Failure> {
+        self.events.iter().find_map(|event| match event {
+            Event::Down { failure, .. } => Some(failure),
+            _ => None,
+        })
+    }
+
+    pub fn failure_kind(&self) -> Option<FailureKind> {
+        self.failure().map(|failure| failure.kind)
+    }
+
+    pub fn cause(&self) -> Option<&Cause> {
+        self.events.iter().find_map(|event| match event {
+            Event::Closed { cause } => Some(cause),
+            _ => None,
+        })
+    }
+
+    pub fn quirks(&self) -> Vec<QuirkKind> {
+        self.session.quirks().iter().map(|quirk| quirk.kind).collect()
+    }
+
+    /// The methods of the quirks of this kind.
+    pub fn quirk_methods(&self, kind: QuirkKind) -> Vec<&str> {
+        let of_kind = self.session.quirks().iter().filter(|quirk| quirk.kind == kind);
+        of_kind.map(|quirk| quirk.method.as_deref().unwrap_or("")).collect()
+    }
+
+    pub fn keys(&self, family: Family) -> Vec<&str> {
+        self.session.catalog().list(family).iter().map(|(key, _)| key).collect()
+    }
+
+    pub fn status(&self, family: Family) -> FamilyStatus {
+        self.session.family(family).status
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.session.is_ready()
+    }
+}
+
+/// What holds for every request (specification, "Streamable HTTP", Sending Messages).
+fn check(exchange: &Exchange) {
+    let accept = exchange.header(ACCEPT.as_str()).unwrap_or_default();
+    match exchange.verb() {
+        "POST" => {
+            let types: Vec<_> = accept.split(", ").collect();
+            assert_eq!(types, ["application/json", "text/event-stream"]);
+            assert_eq!(exchange.header(CONTENT_TYPE.as_str()), Some("application/json"));
+            assert!(exchange.json().is_object());
+        }
+        "GET" => {
+            assert_eq!(accept, "text/event-stream");
+            assert!(exchange.body().is_empty());
+        }
+        verb => {
+            assert_eq!(verb, "DELETE");
+            assert!(exchange.body().is_empty() && exchange.header(SESSION).is_some());
+        }
+    }
+}
+
+type Rule = Box<dyn FnMut(&Exchange) -> Option<Reply>>;
+type Change = Box<dyn FnMut(&Exchange, Reply) -> Reply>;
+
+/// A server behind a URL. It is as strict as the specification lets it be: what lacks a header that it must have, it
+/// refuses.
+pub struct Site {
+    pub server: Server,
+    /// Whether it opens sessions.
+    pub sessions: bool,
+    /// The session that it knows.
+    pub session: Option<String>,
+    opened: usize,
+    version: Option<String>,
+    initialized: bool,
+    /// Whether it has a stream for what it says unasked.
+    pub streams: bool,
+    /// Whether it answers by streams.
+    pub answers_by_stream: bool,
+    rules: Vec<Rule>,
+    change: Option<Change>,
+}
+
+impl Site {
+    /// A server of the legacy era, with sessions and a stream.
+    pub fn legacy(capabilities: Value) -> Self {
+        Self::of(Server::legacy(capabilities), true)
+    }
+
+    /// A server of the modern era.
+    pub fn modern(capabilities: Value) -> Self {
+        Self::of(Server::modern(capabilities), false)
+    }
+
+    pub fn of(server: Server, sessions: bool) -> Self {
+        Self {
+            server,
+            sessions,
+            session: None,
+            opened: 0,
+            version: None,
+            initialized: false,
+            streams: sessions,
+            answers_by_stream: false,
+            rules: vec![],
+            change: None,
+        }
+    }
+
+    pub fn result(mut self, method: &str, result: Value) -> Self {
+        self.server = self.server.result(method, result);
+        self
+    }
+
+    pub fn error(mut self, method: &str, code: i64, message: &str) -> Self {
+        self.server = self.server.error(method, code, message);
+        self
+    }
+
+    /// What it does before all else; the newest rule comes first.
+    pub fn rule(mut self, rule: impl FnMut(&Exchange) -> Option<Reply> + 'static) -> Self {
+        self.rules.insert(0, Box::new(rule));
+        self
+    }
+
+    /// What it does with all that is of this name.
+    pub fn on(self, name: &'static str, mut rule: impl FnMut(&Exchange) -> Reply + 'static) -> Self {
+        self.rule(move |exchange| exchange.is(name).then(|| rule(exchange)))
+    }
+
+    /// What it does with the first few of this name.
+    pub fn first(
+        self,
+        name: &'static str,
+        mut times: usize,
+        mut rule: impl FnMut(&Exchange) -> Reply + 'static,
+    ) -> Self {
+        self.rule(move |exchange| {
+            let taken = times > 0 && exchange.is(name);
+            times -= usize::from(taken);
+            taken.then(|| rule(exchange))
+        })
+    }
+
+    /// What becomes of its answers to messages on the way.
+    pub fn changed(mut self, change: impl FnMut(&Exchange, Reply) -> Reply + 'static) -> Self {
+        self.change = Some(Box::new(change));
+        self
+    }
+
+    pub fn forget(&mut self) {
+        self.session = None;
+    }
+
+    pub fn reply(&mut self, exchange: &Exchange) -> Reply {
+        if let Some(reply) = self.rules.iter_mut().find_map(|rule| rule(exchange)) {
+            return reply;
+        }
+        if let Some(refusal) = self.refusal(exchange) {
+            return refusal;
+        }
+        match exchange.verb() {
+            "GET" if self.streams => Reply::stream(""),
+            "GET" => Reply::status(405),
+            "DELETE" => {
+                self.session = None;
+                Reply::status(200)
+            }
+            _ => {
+                let reply = self.answer(exchange);
+                match &mut self.change {
+                    Some(change) => change(exchange, reply),
+                    None => reply,
+                }
+            }
+        }
+    }
+
+    fn refusal(&mut self, exchange: &Exchange) -> Option<Reply> {
+        if exchange.is("initialize") {
+            assert_eq!((exchange.header(SESSION), exchange.header(VERSION)), (None, None));
+            return None;
+        }
+        if self.sessions {
+            if exchange.header(SESSION).is_none() {
+                return Some(Reply::text(400, "Mcp-Session-Id header is required"));
+            }
+            if exchange.header(SESSION) != self.session.as_deref() {
+                return Some(Reply::status(404));
+            }
+            self.initialized |= exchange.is("notifications/initialized");
+            // Before the answer to `initialize` was read there is no version.
+            let early = exchange.header(VERSION).is_none() && !self.initialized;
+            let version = exchange.header(VERSION);
+            assert!(early || version == self.version.as_deref(), "{version:?} of {}", exchange.name());
+            return None;
+        }
+        if exchange.verb() != "POST" {
+            return None;
+        }
+        let message = exchange.json();
+        let params = &message["params"];
+        if let Some(version) = params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str() {
+            assert_eq!(exchange.header(VERSION), Some(version));
+            assert_eq!(exchange.header("mcp-method"), message["method"].as_str());
+            let name = match &*exchange.name() {
+                "tools/call" | "prompts/get" => params["name"].as_str(),
+                "resources/read" => params["uri"].as_str(),
+                _ => None,
+            };
+            // What is not plain is encoded.
+            if name.is_none_or(str::is_ascii) {
+                assert_eq!(exchange.header("mcp-name"), name);
+            }
+            assert_eq!((exchange.header(SESSION), exchange.header(LAST_ID)), (None, None));
+        }
+        None
+    }
+
+    fn answer(&mut self, exchange: &Exchange) -> Reply {
+        let message = exchange.json();
+        let mut answers = self.server.answer(&message);
+        let Some(answer) = answers.pop() else { return Reply::status(202) };
+        let is_answer = answer.get("id").is_some();
+        let mut reply = match (is_answer, self.answers_by_stream) {
+            (true, false) => Reply::json(200, &answer),
+            (true, true) => Reply::events(std::slice::from_ref(&answer)),
+            (false, _) => Reply::events(std::slice::from_ref(&answer)).goes_on(),
+        };
+        if exchange.is("initialize") && self.sessions {
+            self.opened += 1;
+            let id = format!("session-{}", self.opened);
+            reply = reply.with(SESSION, &id);
+            self.session = Some(id);
+            self.initialized = false;
+            self.version = answer["result"]["protocolVersion"].as_str().map(Into::into);
+        }
+        reply
+    }
+}
+
+/// Raw JSON.
+pub fn raw(value: &Value) -> Box<mcp_proto::RawValue> {
+    to_raw_value(value).unwrap()
+}
