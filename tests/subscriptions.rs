@@ -207,6 +207,7 @@ fn a_stream_that_ends_is_asked_for_again_and_followed_by_a_walk() {
         assert_eq!(server.was_asked("tools/list"), before + 1, "round {round}");
     }
     assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60], "longer each time, up to a bound");
+    assert!(host.quirks().is_empty(), "walks that the server did not ask for make no loop");
     host.wait(seconds(60));
     end(&mut host, &stream);
     assert_eq!(host.session.deadline().unwrap().since(host.now), seconds(1), "one that stood is no failure");

@@ -1169,6 +1169,33 @@ fn a_stream_that_ends_before_the_answer_costs_a_list_nothing_twice() {
     }
 }
 
+/// The server refused nothing: where another connection may be had, it is had.
+#[test]
+fn a_list_whose_exchanges_break_costs_a_connection_and_not_the_session() {
+    let mut options = legacy();
+    options.reconnect = Some(Reconnect::default());
+    let mut site = site().first("tools/list", 3, |_| Reply::events(&[]));
+    let mut web = Web::connect(options, &mut site);
+    assert_eq!((web.is_ready(), web.failure_kind()), (false, Some(FailureKind::Closed)));
+    web.wait_and_serve(seconds(2), &mut site);
+    assert_eq!((web.is_ready(), web.count("initialize")), (true, 2));
+}
+
+/// One that broke is no answer, and no refusal.
+#[test]
+fn the_look_for_the_older_transport_that_breaks_leads_to_no_older_version() {
+    for broken in [Broken::Unreachable, Broken::Midway] {
+        let mut web = Web::open(legacy());
+        let initialize = web.take_one();
+        web.reply(&initialize, Reply::status(404));
+        let look = web.take_the("GET");
+        web.fail(&look, broken);
+        assert_eq!((web.take().len(), web.count("initialize")), (0, 1), "{broken:?}");
+        let kind = if broken == Broken::Unreachable { FailureKind::Connect } else { FailureKind::Closed };
+        assert_eq!(web.failure_kind(), Some(kind));
+    }
+}
+
 #[test]
 fn a_stream_that_ends_before_the_answer_to_the_probe_is_followed_by_another_probe() {
     let mut twice = modern_site().first("server/discover", 2, |_| Reply::events(&[]));

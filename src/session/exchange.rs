@@ -76,6 +76,11 @@ impl Session {
                         walk.broken = walk.broken.saturating_add(1);
                         self.ask_page(family);
                     }
+                    // The server refused nothing: where another connection may be had, it is had.
+                    None if self.link == link::State::Connecting && self.options.reconnect.is_some() => {
+                        let message = format!("{} during discovery: {words}", self.options.server);
+                        self.lose(FailureKind::Closed, message.into(), Loss::Gone);
+                    }
                     None => self.list_failed(family, &ErrorObject::new(0, words), false),
                 }
             }
@@ -244,6 +249,7 @@ impl Session {
     /// Calls wait for the tools' schemas: ask for them.
     pub(super) fn want_schemas(&mut self) {
         if self.families.get(Family::Tools).is_settled() {
+            self.families.get_mut(Family::Tools).on_demand = true;
             self.refresh_step(Family::Tools, refresh::Input::Wanted);
         }
     }

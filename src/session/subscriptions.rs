@@ -340,6 +340,8 @@ impl Session {
             for family in Family::ALL.into_iter().filter(|family| family.capability() == listed.capability()) {
                 *self.subscriptions.told.get_mut(family) = told;
                 if told && core::mem::take(&mut self.families.get_mut(family).unwatched) {
+                    // The server did not say so.
+                    self.families.get_mut(family).on_demand = true;
                     self.list_changed(family);
                 }
             }

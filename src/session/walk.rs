@@ -22,7 +22,7 @@ pub(super) struct Slot {
     pub(super) unchanged: u32,
     /// How often the interval between walks is doubled.
     pub(super) slow: u32,
-    /// The walk under way is the embedder's wish, so that it tells nothing of the server.
+    /// The walk under way, or the next one, is not the server's wish, so that it tells nothing of a loop.
     pub(super) on_demand: bool,
     pub(super) fresh_until: Option<Time>,
     pub(super) last_walk: Option<Time>,

@@ -332,10 +332,14 @@ impl HttpSession {
                 let how = crate::session::OpenFailure::Connect;
                 self.session.handle_transport(now, Transport::OpenFailed { how, why });
             }
-            Purpose::Events { refused: None } if unreachable => {
+            Purpose::Events { .. } if unreachable => {
                 self.exchanges.remove(&exchange.0);
                 let how = crate::session::OpenFailure::Connect;
                 self.session.handle_transport(now, Transport::OpenFailed { how, why });
+            }
+            Purpose::Events { refused: Some(_) } => {
+                self.exchanges.remove(&exchange.0);
+                self.session.handle_transport(now, Transport::Closed { why });
             }
             // As far as it came, it is as if it had ended there.
             Purpose::Message(_)
