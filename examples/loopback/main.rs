@@ -55,6 +55,8 @@ struct Tally {
     /// The ends of calls, by their kind.
     ends: BTreeMap<&'static str, usize>,
     reconnects: usize,
+    /// Sessions that were ready in the end.
+    ready: u64,
     /// What should not have been.
     wrong: Vec<String>,
 }
@@ -100,6 +102,7 @@ impl Tally {
     fn add(&mut self, other: Self) {
         self.accepted = self.accepted.saturating_add(other.accepted);
         self.reconnects = self.reconnects.saturating_add(other.reconnects);
+        self.ready = self.ready.saturating_add(other.ready);
         for (kind, count) in other.ends {
             self.end(kind, count);
         }
@@ -116,19 +119,21 @@ fn report(sessions: u64, total: &Tally, faults: &Faults) -> ExitCode {
     let count = |counter: &std::sync::atomic::AtomicUsize| counter.load(Ordering::Relaxed);
     let (connections, cuts, outages) = (count(&faults.connections), count(&faults.cuts), count(&faults.outages));
     println!("{connections} connections, {cuts} of them cut, {outages} outages");
-    println!("{sessions} sessions, opened again {} times", total.reconnects);
+    println!("{sessions} sessions, {} ready in the end, opened again {} times", total.ready, total.reconnects);
+    let ended = total.ends.values().sum::<usize>();
     let mut ends = String::new();
     for (kind, count) in &total.ends {
         let _ = write!(ends, ", {count} {kind}");
     }
-    println!("{} calls{ends}", total.accepted);
+    println!("{} calls accepted, {ended} ended{ends}", total.accepted);
     for wrong in total.wrong.iter().take(20) {
         println!("WRONG {wrong}");
     }
     // Without faults this shows nothing.
     let shown = cuts > 0 && outages > 0 && ["result", "unknown"].iter().all(|kind| total.ends.contains_key(kind));
     println!("{} wrong{}", total.wrong.len(), if shown { "" } else { "; and too little happened" });
-    if shown && total.wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let sound = total.wrong.is_empty() && total.ready == sessions && total.accepted == ended;
+    if shown && sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// A session with its calls.
@@ -159,8 +164,9 @@ async fn session(setup: Arc<Setup>, number: u64) -> Tally {
     let mut caller = Caller { setup, number, driver, open, ended, calls: 0, ready: 0, last: None, tally };
     // Not all in the same moment.
     sleep(Duration::from_millis(number)).await;
-    if let Err(wrong) = caller.run().await {
-        caller.tally.wrong.push(format!("session {number}: {wrong}"));
+    match caller.run().await {
+        Ok(()) => caller.tally.ready = 1,
+        Err(wrong) => caller.tally.wrong.push(format!("session {number}: {wrong}")),
     }
     caller.tally.reconnects = caller.ready.saturating_sub(1);
     caller.tally
