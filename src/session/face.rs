@@ -71,6 +71,11 @@ impl Session {
         self.is_established() && self.server().is_some_and(|server| server.era() == Era::Legacy)
     }
 
+    /// Whether the last handshake came to an end that both sides agreed on, whatever became of its connection.
+    pub(crate) fn has_agreed(&self) -> bool {
+        self.handshake.is_over()
+    }
+
     /// Whether handshake and connection stand.
     pub(crate) fn has_handshake(&self) -> bool {
         self.is_established()

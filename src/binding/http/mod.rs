@@ -315,8 +315,10 @@ impl HttpSession {
         let answers = has(|purpose| matches!(purpose, Purpose::Message(_)));
         let deleting = has(|purpose| matches!(purpose, Purpose::Delete { .. }));
         if self.session.is_closing() {
-            // A modern server has no sessions, whatever it named before it turned out to be one.
+            // A modern server has no sessions, whatever it named before it turned out to be one, and there is none
+            // before `initialize` was answered.
             let legacy = self.session.server().is_some_and(|server| server.era() == Era::Legacy);
+            let legacy = legacy && self.session.has_agreed();
             match (how, self.session_id.clone().filter(|_| legacy)) {
                 (Shut::CloseInput, _) if answers || deleting => return,
                 (Shut::CloseInput | Shut::Terminate, Some(session)) if !deleting => {
