@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 fn asking() -> Options {
     let mut options = options();
     options.capabilities.elicitation = true;
-    options.capabilities.roots = Some(vec![Root { uri: "file:///work".into(), name: None }]);
+    options.capabilities.roots = Some(vec![Root { uri: "file:///project".into(), name: None }]);
     options
 }
 
@@ -104,7 +104,7 @@ fn the_retry_has_a_new_id_the_inputs_and_the_exact_state() {
     assert_eq!(retry["params"]["arguments"], json!({"n": 1}));
     assert_eq!(retry["params"]["requestState"], STATE);
     let responses = json!({
-        "where": {"roots": [{"uri": "file:///work"}]},
+        "where": {"roots": [{"uri": "file:///project"}]},
         "who": {"action": "accept", "content": {"name": "x"}}
     });
     assert_eq!(retry["params"]["inputResponses"], responses);
@@ -134,7 +134,7 @@ fn what_the_engine_knows_is_answered_at_once() {
     let (id, first) = call(&mut host, "plain");
     answer(&mut host, &first, &required(json!({"r": {"method": "roots/list"}}), None));
     let retry = host.take_one();
-    assert_eq!(retry["params"]["inputResponses"], json!({"r": {"roots": [{"uri": "file:///work"}]}}));
+    assert_eq!(retry["params"]["inputResponses"], json!({"r": {"roots": [{"uri": "file:///project"}]}}));
     assert_eq!(retry["params"].get("requestState"), None, "none was given, so none is echoed");
     answer(&mut host, &retry, &json!({"resultType": "input_required", "requestState": "again"}));
     let third = host.take_one();

@@ -855,7 +855,7 @@ fn setup() -> impl Strategy<Value = Setup> {
 
 /// So many that an answer with them is much longer than the question.
 fn roots() -> Vec<Root> {
-    let root = |number| Root { uri: format!("file:///work/{number}/{}", "x".repeat(80)), name: None };
+    let root = |number| Root { uri: format!("file:///project/{number}/{}", "x".repeat(80)), name: None };
     (0..100).map(root).collect()
 }
 

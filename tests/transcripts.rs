@@ -36,7 +36,7 @@ impl Play {
     fn new(version: ProtocolVersion) -> Self {
         let mut options = Options::new("test-host", "1.0.0");
         options.capabilities.elicitation = true;
-        options.capabilities.roots = Some(vec![Root { uri: "file:///work".into(), name: None }]);
+        options.capabilities.roots = Some(vec![Root { uri: "file:///project".into(), name: None }]);
         let session = Session::new(options);
         let (transcript, unanswered) = (String::new(), Vec::new());
         Self { session, version, transcript, unanswered, asked: None, waiting: None }

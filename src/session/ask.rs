@@ -25,8 +25,8 @@ pub(super) struct Ask {
     defaults: Defaults,
 }
 
-/// The code by which a sample is refused: the one that the specification has for a user who does.
-const OVER_POLICY: i64 = -1;
+/// The code by which a sample is refused, by the user or by the policy (specification 2025-11-25, "Sampling").
+const REJECTED: i64 = -1;
 
 /// What an embedder can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl Session {
             && let Some(over) = self.over_sampling_policy(params)
         {
             return Consideration::Refuse(ErrorObject::new(
-                OVER_POLICY,
+                REJECTED,
                 format!("refused by the client's policy: {over}"),
             ));
         }
@@ -172,7 +172,9 @@ impl Session {
     fn refuse(&mut self, ask: &Ask, elicited: &str) {
         let message = self.encode_answer(|out| match ask.method {
             Asked::Elicitation => jsonrpc::result(out, &ask.id, elicited),
-            Asked::Sampling => jsonrpc::error(out, &ask.id, &ErrorObject::new(-1, "User rejected sampling request")),
+            Asked::Sampling => {
+                jsonrpc::error(out, &ask.id, &ErrorObject::new(REJECTED, "User rejected sampling request"))
+            }
         });
         self.push(Action::Send(Outgoing { of: ask.of, ..message }));
     }

@@ -15,7 +15,7 @@ use crate::protocol::error_code::METHOD_NOT_FOUND;
 use crate::protocol::method;
 
 /// How often a request that may have run is sent again.
-const REPLAYS: u32 = 2;
+pub(super) const REPLAYS: u32 = 2;
 
 /// The server's answer to a request, as it is judged.
 enum Answer {
@@ -141,17 +141,7 @@ impl Session {
     }
 
     fn judge_input(&mut self, id: u64, result: &RawValue) -> Answer {
-        let before = self.requests.get(id).and_then(|open| match &open.purpose {
-            Purpose::Call(call) => call.input.as_ref().map(|input| input.rounds),
-            Purpose::Probe
-            | Purpose::Initialize
-            | Purpose::List(_)
-            | Purpose::SetLevel
-            | Purpose::Keepalive(_)
-            | Purpose::Listen { .. }
-            | Purpose::Subscribe(_)
-            | Purpose::Unsubscribe(_) => None,
-        });
+        let before = self.requests.call_mut(id).and_then(|call| call.input.as_ref()).map(|input| input.rounds);
         let rounds = before.unwrap_or(0).saturating_add(1);
         if rounds > self.options.limits.input_rounds {
             return Answer::Invalid(

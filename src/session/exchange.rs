@@ -1,5 +1,6 @@
 use alloc::format;
 
+use super::calls::REPLAYS;
 use super::ledger::{Bar, Purpose};
 use super::link::Loss;
 use super::{Action, Challenge, Event, Failure, FailureKind, Misuse, Next, Outcome, Session, Wire};
@@ -9,9 +10,6 @@ use crate::machine::handshake::Input as HandshakeInput;
 use crate::machine::request::{Input, State};
 use crate::machine::{QuirkKind, link, refresh};
 use crate::protocol::{Era, Family, ProtocolVersion, error_code, method};
-
-/// How often what only reads is sent again since its exchange broke.
-const RETRIES: u32 = 2;
 
 /// How often a request may wait for a token.
 const BARS: u32 = 3;
@@ -71,7 +69,7 @@ impl Session {
         match open.purpose {
             Purpose::List(family) => {
                 let walk = self.families.get_mut(family).walk.as_mut();
-                match walk.filter(|walk| walk.broken < RETRIES) {
+                match walk.filter(|walk| walk.broken < REPLAYS) {
                     Some(walk) => {
                         walk.broken = walk.broken.saturating_add(1);
                         self.ask_page(family);
@@ -84,7 +82,7 @@ impl Session {
                     None => self.list_failed(family, &ErrorObject::new(0, words), false),
                 }
             }
-            Purpose::Probe if self.handshake.broken < RETRIES => {
+            Purpose::Probe if self.handshake.broken < REPLAYS => {
                 self.handshake.broken = self.handshake.broken.saturating_add(1);
                 self.send_discover(self.handshake.offered.unwrap_or(ProtocolVersion::NEWEST_MODERN));
             }
@@ -145,13 +143,12 @@ impl Session {
         if !self.is_established() || id.is_some_and(|id| !self.is_sent(id)) {
             return;
         }
-        if let Some(call) = id.and_then(|id| self.requests.call_mut(id)).filter(|call| call.expired) {
+        if let Some(id) = id
+            && self.requests.call_mut(id).is_some_and(|call| call.expired)
+        {
             // A new session did not help it: that is its answer, and no expiry.
-            let (handle, words) = (call.handle, "refused again on a new session; it did not run");
-            if let Some(id) = self.requests.wire_id(handle) {
-                self.call_answered(id, Err(ErrorObject::new(0, words)));
-            }
-            return;
+            let error = ErrorObject::new(0, "refused again on a new session; it did not run");
+            return self.call_answered(id, Err(error));
         }
         // One that lived long is no sign of a loop.
         let interval = self.options.keepalive.unwrap_or_default().interval;
@@ -186,26 +183,15 @@ impl Session {
         let why = super::classify::excerpt(why);
         let status = if forbidden { 403 } else { 401 };
         let separator = if why.is_empty() { "" } else { ": " };
-        let open = id.filter(|id| self.is_sent(*id)).and_then(|id| self.requests.get(id).map(|open| (id, open)));
-        let request = open.and_then(|(_, open)| match &open.purpose {
-            Purpose::Call(call) => Some(call.handle),
-            Purpose::Probe
-            | Purpose::Initialize
-            | Purpose::List(_)
-            | Purpose::SetLevel
-            | Purpose::Keepalive(_)
-            | Purpose::Listen { .. }
-            | Purpose::Subscribe(_)
-            | Purpose::Unsubscribe(_) => None,
-        });
+        let open = id.and_then(|id| self.requests.get(id));
+        let request = id.and_then(|id| self.handle_of(id));
         let connecting = matches!(self.link, link::State::Opening | link::State::Connecting);
-        let id = open.map(|(id, _)| id);
         if id.is_none() && !connecting {
             return;
         }
         // Only what the handshake and the lists need costs the connection.
-        let needed = open
-            .is_none_or(|(_, open)| matches!(open.purpose, Purpose::Probe | Purpose::Initialize | Purpose::List(_)));
+        let needed =
+            open.is_none_or(|open| matches!(open.purpose, Purpose::Probe | Purpose::Initialize | Purpose::List(_)));
         self.event(Event::Unauthorized { request, forbidden, why: (&*why).into(), challenges: challenges.into() });
         let final_word = forbidden && challenges.is_empty();
         let barred = request.is_some() && !final_word && id.is_some_and(|id| self.may_be_barred(id));

@@ -151,7 +151,7 @@ impl Session {
             Effect::SendInitialized => {
                 let message = self.encode_notification(method::INITIALIZED, None::<fn(&mut alloc::vec::Vec<u8>)>);
                 self.out.push_back(super::Action::Send(message));
-                self.established();
+                self.start_discovery();
             }
             Effect::ArmProbe => {
                 self.handshake.probed_at = self.now;
@@ -215,12 +215,8 @@ impl Session {
         if era == Era::Modern {
             // A modern server has no questions, and is owed no answers.
             self.end_asks(true);
-            self.established();
+            self.start_discovery();
         }
-    }
-
-    fn established(&mut self) {
-        self.start_discovery();
     }
 
     fn shape_quirks(&mut self, server: &Server) {

@@ -255,7 +255,8 @@ pub struct Timeouts {
     pub request_max: Duration,
     /// Between two events that tell of the progress of one request; what comes in between is passed over. 100 ms.
     pub progress_interval: Duration,
-    /// From a question of the server's to the embedder's answer; then the engine declines. 10 min.
+    /// From a question of the server's to the embedder's answer; then the engine declines. As long a request waits for
+    /// input that the server wants, or for a token. 10 min.
     pub ask: Duration,
     /// Between the steps of the shutdown: input closed, terminated, killed. 2 s.
     pub grace: Duration,

@@ -10,21 +10,18 @@ use core::time::Duration;
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
 
-use super::exchange::{Events, Exchange, Kind, Purpose, Refusal, Refused, Reply, keep};
+use super::exchange::{Events, Exchange, Kind, Purpose, Refusal, Reply, keep};
+use super::refusal::{WORDS, is_about_who_asks, is_expiry, is_initialized, short_error};
 use super::request::{SESSION_ID, is_same_origin, resolve};
-use super::{Broken, ExchangeId, HttpSession, LINGER, Later, Mode, REDIRECTS, RETRY, SHORTEST_RETRY, STREAM_WAIT};
+use super::{
+    Broken, ExchangeId, HttpAction, HttpSession, LINGER, Later, Mode, REDIRECTS, RETRY, SHORTEST_RETRY, STREAM_WAIT,
+    older,
+};
 use crate::Time;
 use crate::binding::{Sse, SseDecoder};
-use crate::jsonrpc::{self, Body, Decoded, ErrorObject};
 use crate::machine::{QuirkKind, stream};
-use crate::protocol::{Era, error_code, method};
+use crate::protocol::method;
 use crate::session::{Outgoing, Shut, Transport};
-
-/// How much is kept of a refusal's body that need not be a message.
-const WORDS: usize = 64 << 10;
-
-/// The code by which 2025-11-25 says that a resource does not exist.
-const RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// How much of a body that makes no sense is quoted, in bytes.
 const EXCERPT: usize = 200;
@@ -41,6 +38,7 @@ impl HttpSession {
         }
         let labelled = Kind::labelled(headers);
         let good = status.is_success();
+        it.status = status.as_u16();
         it.reply = match &it.purpose {
             Purpose::Message(message) if good => {
                 if message.method() == Some(method::INITIALIZE) {
@@ -86,7 +84,7 @@ impl HttpSession {
                 };
                 self.stream_step(input);
                 // It is no stream, so its end is none.
-                return self.out.push_back(super::HttpAction::Drop(exchange));
+                return self.out.push_back(HttpAction::Drop(exchange));
             }
             Purpose::Delete { .. } => Reply::Ignored,
             Purpose::Message(_) | Purpose::Resume { .. } | Purpose::Events { .. } => {
@@ -138,7 +136,7 @@ impl HttpSession {
             Reply::Json(kept) => keep(kept, chunk, limit),
             Reply::Refusal(refusal) => keep(&mut refusal.body, chunk, limit.min(WORDS)),
             Reply::Events(events) if matches!(it.purpose, Purpose::Events { .. }) => {
-                let events = self::read(events, chunk);
+                let events = older::read(events, chunk);
                 self.exchanges.insert(exchange.0, it);
                 return self.old_events(now, exchange, &events);
             }
@@ -157,7 +155,7 @@ impl HttpSession {
                 if let (Purpose::Message(message), Some(said)) = (&it.purpose, found.error) {
                     let message = message.clone();
                     self.forget(exchange, message.id());
-                    self.out.push_back(super::HttpAction::Drop(exchange));
+                    self.out.push_back(HttpAction::Drop(exchange));
                     if !self.mend_initialize(&message, &said) {
                         self.expired(&message);
                     }
@@ -178,7 +176,7 @@ impl HttpSession {
             && !self.session.is_waiting(id)
         {
             self.carriers.remove(&id);
-            self.out.push_back(super::HttpAction::Drop(exchange));
+            self.out.push_back(HttpAction::Drop(exchange));
             return;
         }
         self.exchanges.insert(exchange.0, it);
@@ -217,28 +215,6 @@ impl HttpSession {
         found
     }
 
-    /// Takes what came by the older transport's stream, whose first event names where messages go.
-    fn old_events(&mut self, now: Time, exchange: ExchangeId, events: &[(bool, Vec<u8>)]) {
-        for (endpoint, data) in events {
-            let Some(Exchange { purpose: Purpose::Events { refused }, .. }) = self.exchanges.get_mut(&exchange.0)
-            else {
-                return;
-            };
-            if *endpoint {
-                let refused = refused.take();
-                self.found_endpoint(&String::from_utf8_lossy(data), refused);
-            } else if matches!(self.mode, Mode::Events(Some(_))) {
-                self.session.handle_message(now, data);
-            } else {
-                let refused = refused.take();
-                self.exchanges.remove(&exchange.0);
-                self.out.push_back(super::HttpAction::Drop(exchange));
-                return self.no_endpoint(refused);
-            }
-            self.tidy();
-        }
-    }
-
     /// Takes that an answer is whole.
     pub fn handle_end(&mut self, now: Time, exchange: ExchangeId) {
         self.ended(now, exchange, None);
@@ -251,7 +227,7 @@ impl HttpSession {
         self.arrive(now);
         let counts = |it: &Exchange| self.is_current() || self.lingers(&it.purpose);
         let Some(it) = it.filter(counts) else { return };
-        let Exchange { purpose, reply, .. } = it;
+        let Exchange { purpose, reply, status, .. } = it;
         match (purpose, reply) {
             (Purpose::Message(message), Reply::Refusal(refusal)) => {
                 self.forget(exchange, message.id());
@@ -264,7 +240,7 @@ impl HttpSession {
                 self.accepted(exchange.0);
                 let Some(id) = message.id() else { return self.answer_sent(exchange) };
                 self.forget(exchange, Some(id));
-                self.answer_ended(now, id, &message, reply, broken);
+                self.answer_ended(id, &message, status, reply, broken);
             }
             (Purpose::Resume { id, last_id, retry }, Reply::Events(events)) => {
                 self.forget(exchange, Some(id));
@@ -383,7 +359,7 @@ impl HttpSession {
     }
 
     /// The whole answer to a request came.
-    fn answer_ended(&mut self, now: Time, id: u64, message: &Outgoing, reply: Reply, broken: Option<&str>) {
+    fn answer_ended(&mut self, id: u64, message: &Outgoing, status: u16, reply: Reply, broken: Option<&str>) {
         match reply {
             Reply::Json(_) | Reply::Begun { .. } | Reply::None if broken.is_some() => {
                 self.lost(id, broken.unwrap_or_default());
@@ -397,20 +373,20 @@ impl HttpSession {
                         return;
                     }
                 }
-                self.session.handle_exchange(now, id, &body);
+                self.session.handle_exchange(self.session.now(), id, &body);
                 if !self.session.is_waiting(id) {
                     return;
                 }
                 let excerpt = String::from_utf8_lossy(body.get(..body.len().min(EXCERPT)).unwrap_or(&body));
-                self.unanswered(id, &format!("the body is no answer to the request: {}", excerpt.trim()));
+                self.unanswered(id, status, &format!("the body is no answer to the request: {}", excerpt.trim()));
             }
             Reply::Events(Events { sure: false, .. }) if broken.is_none() => {
-                self.unanswered(id, "the body is neither JSON nor a stream of events");
+                self.unanswered(id, status, "the body is neither JSON nor a stream of events");
             }
             Reply::Events(events) => self.broke_off(id, Some(&events), Vec::new(), None, broken),
             Reply::None => self.lost(id, "the connection closed before an answer"),
             Reply::Begun { labelled: Some(Kind::Events) } => self.broke_off(id, None, Vec::new(), None, broken),
-            Reply::Begun { .. } => self.unanswered(id, "the body is empty"),
+            Reply::Begun { .. } => self.unanswered(id, status, "the body is empty"),
             // Over the older transport answers come by its stream.
             Reply::Ignored | Reply::Refusal(_) => {}
         }
@@ -445,14 +421,13 @@ impl HttpSession {
     }
 
     /// Tells the session that a good status came without an answer, where one is missing.
-    fn unanswered(&mut self, id: u64, why: &str) {
-        let status = StatusCode::OK.as_u16();
+    fn unanswered(&mut self, id: u64, status: u16, why: &str) {
         self.session.handle_transport(self.session.now(), Transport::Refused { id, status, why });
     }
 
     fn redirected(&mut self, exchange: u64, it: Exchange, headers: &HeaderMap) {
         self.carriers.retain(|_, carrier| *carrier != exchange);
-        self.out.push_back(super::HttpAction::Drop(ExchangeId(exchange)));
+        self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
         let location = headers.get(LOCATION).and_then(|location| location.to_str().ok()).unwrap_or_default();
         let target = resolve(&it.url, location).filter(|target| is_same_origin(&it.url, target));
         let Some(target) = target.filter(|_| it.redirects < REDIRECTS) else {
@@ -479,155 +454,15 @@ impl HttpSession {
                     started.redirects = again;
                 }
             }
-            Purpose::Delete { then: Some(message) } => self.send(message, 0),
-            Purpose::Delete { then: None } => self.deleted(),
+            // What a DELETE is answered with changes nothing.
+            Purpose::Delete { .. } => {}
         }
-    }
-
-    /// A message was refused by its status; tells whether that is the end of it.
-    fn refused(&mut self, message: Outgoing, refusal: Refusal) -> bool {
-        let now = self.session.now();
-        let Refusal { status, retry_after, challenges, location, body } = refusal;
-        let error = json_error(&body);
-        let words = String::from_utf8_lossy(&body);
-        let said = error.as_ref().map_or(&*words, |error| &error.message);
-        let held = self.is_held_by_session(&message);
-        let id = message.id();
-        let told = || error.clone().unwrap_or_else(|| ErrorObject::new(0, said));
-        let expired = match status {
-            StatusCode::NOT_FOUND => error.as_ref().is_none_or(|error| {
-                // What a resource is not found by names no session.
-                !is_of_a_request(error) && (error.code != RESOURCE_NOT_FOUND || is_expiry(error, false))
-            }),
-            StatusCode::BAD_REQUEST | StatusCode::SERVICE_UNAVAILABLE => is_expiry(&told(), false),
-            // A new session is tried once; then it is about who asks.
-            StatusCode::UNAUTHORIZED => challenges.is_empty() && self.session.expiries() == 0,
-            _ => false,
-        };
-        if held && expired {
-            if status != StatusCode::NOT_FOUND {
-                self.expiry_quirk(&message, status);
-            }
-            self.session.handle_transport(now, Transport::Expired { id });
-            return true;
-        }
-        if is_about_who_asks(status) {
-            let forbidden = status == StatusCode::FORBIDDEN;
-            let challenges = &challenges;
-            self.session.handle_transport(now, Transport::Unauthorized { id, forbidden, why: said, challenges });
-            return true;
-        }
-        if let (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(wait)) = (status, retry_after) {
-            // What has no request has no deadline either; only the handshake cannot do without it.
-            if id.is_none() && message.method() != Some(method::INITIALIZED) {
-                return true;
-            }
-            self.after(wait.max(SHORTEST_RETRY), Later::Send(message));
-            return false;
-        }
-        if self.mend_initialize(&message, said) {
-            return true;
-        }
-        let Some(id) = id else { return true };
-        let probe = message.method() == Some(method::DISCOVER) && !self.session.has_handshake();
-        let modern = |error: &ErrorObject| {
-            matches!(
-                error.code,
-                error_code::UNSUPPORTED_PROTOCOL_VERSION
-                    | error_code::HEADER_MISMATCH
-                    | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY
-            )
-        };
-        let why = if said.trim_start().starts_with('<') { "" } else { said.trim() };
-        let why: Box<str> = match location {
-            Some(location) if status.is_redirection() => format!("it points to {location}").into(),
-            Some(_) | None => why.into(),
-        };
-        if let Some(error) = error.filter(|error| !probe || !status.is_server_error() || modern(error)) {
-            // The exchange tells whose answer it is, whatever id it bears.
-            self.session.take_error(now, id, error);
-            return true;
-        }
-        let older = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
-        let opening = message.method() == Some(method::INITIALIZE) && self.mode == Mode::Streamable;
-        if opening && older && !core::mem::replace(&mut self.tried_events, true) {
-            self.try_events(Refused { message, status: status.as_u16(), words: why });
-            return true;
-        }
-        self.session.handle_transport(now, Transport::Refused { id, status: status.as_u16(), why: &why });
-        true
-    }
-
-    /// Whether a message went out under a session id.
-    fn is_held_by_session(&self, message: &Outgoing) -> bool {
-        let modern = message.version().is_some_and(|version| version.era() == Era::Modern);
-        self.session_id.is_some() && !modern && message.method() != Some(method::INITIALIZE)
-    }
-
-    fn expiry_quirk(&mut self, message: &Outgoing, status: StatusCode) {
-        let detail = format!("an expired session was told of by HTTP {}, where 404 is due", status.as_u16());
-        self.session.transport_quirk(QuirkKind::SessionExpiredStatus, message.method(), detail);
-    }
-
-    /// The server forgot the session, and says so by an error under a good status.
-    fn expired(&mut self, message: &Outgoing) {
-        self.expiry_quirk(message, StatusCode::OK);
-        self.session.handle_transport(self.session.now(), Transport::Expired { id: message.id() });
-    }
-
-    /// Whether `initialize` was refused for a session that the server still has, which is ended then.
-    fn mend_initialize(&mut self, message: &Outgoing, said: &str) -> bool {
-        if message.method() != Some(method::INITIALIZE) || !is_initialized(said) {
-            return false;
-        }
-        let Some(former) = self.former.take() else { return false };
-        let detail = "a new `initialize` was refused for the session before, which was ended first then";
-        self.session.transport_quirk(QuirkKind::AlreadyInitialized, Some(method::INITIALIZE), detail);
-        self.delete(&former, Some(message.clone()));
-        true
-    }
-
-    /// The stream of the older transport names where messages go.
-    fn found_endpoint(&mut self, endpoint: &str, refused: Option<Refused>) {
-        let now = self.session.now();
-        let target = resolve(&self.url, endpoint).filter(|target| is_same_origin(&self.url, target));
-        let Some(target) = target else {
-            let why = format!("the server's stream names the endpoint `{endpoint}`, which is none of the same origin");
-            return self.session.handle_transport(now, Transport::Senseless { why: &why });
-        };
-        let first = self.mode == Mode::Streamable || self.mode == Mode::Events(None);
-        self.mode = Mode::Events(Some(target));
-        match refused {
-            Some(refused) if refused.message.id().is_some_and(|id| self.session.is_waiting(id)) => {
-                self.send(refused.message, 0);
-            }
-            Some(_) => {}
-            None if first => self.session.handle_transport(now, Transport::Opened),
-            None => {}
-        }
-    }
-
-    /// There is no stream of the older transport: the refusal stands, or the server has another transport by now.
-    fn no_endpoint(&mut self, refused: Option<Refused>) {
-        let now = self.session.now();
-        let Some(refused) = refused else {
-            self.mode = Mode::Streamable;
-            let why = "the stream names no endpoint";
-            return self.session.handle_transport(now, Transport::Closed { why });
-        };
-        let Some(id) = refused.message.id() else { return };
-        let (status, why) = (refused.status, &*refused.words);
-        self.session.handle_transport(now, Transport::Refused { id, status, why });
     }
 
     fn deleted(&mut self) {
         self.session_id = None;
         self.session.handle_transport(self.session.now(), Transport::Closed { why: "the session is ended" });
     }
-}
-
-fn is_about_who_asks(status: StatusCode) -> bool {
-    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 
 fn is_visible(id: &[u8]) -> bool {
@@ -641,63 +476,4 @@ struct Found {
     any: bool,
     /// An error that is about the session, not about the request.
     error: Option<Box<str>>,
-}
-
-/// The events in a piece of the older transport's stream: whether each names an endpoint, and its data.
-fn read(events: &mut Events, chunk: &[u8]) -> Vec<(bool, Vec<u8>)> {
-    let mut found = Vec::new();
-    events.decoder.feed(chunk, |item| match item {
-        Sse::Event(event) | Sse::TooLong(event) if event.name == b"endpoint" || event.name == b"message" => {
-            found.push((event.name == b"endpoint", event.data.to_vec()));
-        }
-        Sse::Event(_) | Sse::TooLong(_) | Sse::Retry(_) => {}
-    });
-    found
-}
-
-/// The JSON-RPC error that a body is: what some gateway says of itself is none.
-fn json_error(body: &[u8]) -> Option<ErrorObject> {
-    let Ok(Decoded::One(message)) = jsonrpc::decode(body, jsonrpc::Limits::default()) else { return None };
-    let versioned = !message.deviations.version;
-    if let Body::Error { error, .. } = message.body { Some(error).filter(|it| versioned || it.code != 0) } else { None }
-}
-
-/// As `json_error`, where a glance shows that it may be one.
-fn short_error(body: &[u8]) -> Option<ErrorObject> {
-    let short = body.len() <= WORDS && body.windows(b"\"error\"".len()).any(|part| part == b"\"error\"");
-    if short { json_error(body) } else { None }
-}
-
-/// Whether an error is about what was asked, whoever asked it.
-const fn is_of_a_request(error: &ErrorObject) -> bool {
-    matches!(error.code, error_code::METHOD_NOT_FOUND | error_code::INVALID_PARAMS)
-}
-
-/// Whether an error says that the server forgot the session. Where the status is good, it has to say so plainly.
-fn is_expiry(error: &ErrorObject, good: bool) -> bool {
-    const PLAIN: [&str; 12] = [
-        "session not found",
-        "session id not found",
-        "no valid session",
-        "invalid session",
-        "unknown session",
-        "session expired",
-        "session has expired",
-        "session is invalid",
-        "session terminated",
-        "session has been terminated",
-        "session does not exist",
-        "invalid or missing session",
-    ];
-    if is_of_a_request(error) {
-        return false;
-    }
-    let said = error.message.to_ascii_lowercase();
-    let fresh = said == "not initialized"
-        || ["server", "session"].iter().any(|it| said.contains(&format!("{it} not initialized")));
-    fresh || if good { PLAIN.iter().any(|plain| said.contains(plain)) } else { said.contains("session") }
-}
-
-fn is_initialized(said: &str) -> bool {
-    said.to_ascii_lowercase().contains("already initialized")
 }

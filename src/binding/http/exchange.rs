@@ -37,6 +37,8 @@ pub(super) struct Exchange {
     pub(super) purpose: Purpose,
     pub(super) url: Uri,
     pub(super) redirects: u8,
+    /// The answer's; 0 until it has one.
+    pub(super) status: u16,
     pub(super) reply: Reply,
 }
 

@@ -2,6 +2,8 @@
 
 mod answer;
 mod exchange;
+mod older;
+mod refusal;
 mod request;
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -11,7 +13,7 @@ use core::time::Duration;
 
 use http::{HeaderValue, Uri};
 
-use self::exchange::{Exchange, Purpose, Refused, Reply};
+use self::exchange::{Exchange, Purpose, Reply};
 use self::request::Common;
 use crate::jsonrpc::Limits;
 use crate::machine::stream;
@@ -55,8 +57,7 @@ pub enum HttpAction {
 pub struct HttpRequest {
     /// What becomes of it is reported under this name.
     pub exchange: ExchangeId,
-    /// Which request of the embedder's it carries or is about, if any: so that it can be authorised as the user whose it
-    /// is.
+    /// Which request of the embedder's it carries or is about, if any: so that it can be authorised as its user.
     pub of: Option<RequestId>,
     /// The request, without the embedder's own headers. They are given anew for each, and never kept here.
     pub request: http::Request<Vec<u8>>,
@@ -105,6 +106,9 @@ enum Later {
 /// [`handle_body`](Self::handle_body), [`handle_end`](Self::handle_end) and [`handle_failure`](Self::handle_failure).
 /// Exchanges run side by side; a stream may last as long as the session, so no exchange has a time limit but the
 /// session's own.
+///
+/// Commands and getters are those of the session. Its own `poll`, `handle_*` and `deadline` know nothing of exchanges:
+/// what is polled or reported there is lost to this type.
 #[derive(Clone, Debug)]
 pub struct HttpSession {
     session: Session,
@@ -368,7 +372,7 @@ impl HttpSession {
             Purpose::Resume { id, .. } => self.session.handle_of(*id),
             Purpose::Stream | Purpose::Events { .. } | Purpose::Delete { .. } => None,
         };
-        self.exchanges.insert(exchange, Exchange { purpose, url, redirects, reply: Reply::None });
+        self.exchanges.insert(exchange, Exchange { purpose, url, redirects, status: 0, reply: Reply::None });
         self.out.push_back(HttpAction::Request(HttpRequest { exchange: ExchangeId(exchange), of, request }));
         exchange
     }
@@ -415,11 +419,6 @@ impl HttpSession {
         let common = Common { session: Some(session), version };
         let request = request::delete(&self.url, common);
         self.start(Purpose::Delete { then }, self.url.clone(), 0, request);
-    }
-
-    /// The server refused `initialize` as one of the older transport would.
-    fn try_events(&mut self, refused: Refused) {
-        self.get(Purpose::Events { refused: Some(refused) });
     }
 
     fn after(&mut self, wait: Duration, what: Later) {
@@ -469,7 +468,8 @@ impl HttpSession {
 
 /// Whether an action has to wait: for the answer to `notifications/initialized`, or a call for the stream.
 fn is_held(action: &Action, all: bool, calls: bool) -> bool {
-    matches!(action, Action::Send(message) if all && !is_answer(message) || calls && message.method() == Some(method::TOOLS_CALL))
+    let Action::Send(message) = action else { return false };
+    all && !is_answer(message) || calls && message.method() == Some(method::TOOLS_CALL)
 }
 
 /// Whether a message answers something that the server asked.
