@@ -247,7 +247,7 @@ fn exposed(server: &str, host: &Host, policy: &ToolPolicy) -> Vec<String> {
     let toolset = choice.toolset.unwrap();
     let mut names = Names::default();
     names.update([(server, toolset.targets())]);
-    toolset.functions(&names).map(|function| function.name.into()).collect()
+    toolset.clone().into_functions(&names).map(|function| function.name.into()).collect()
 }
 
 #[test]
@@ -286,12 +286,12 @@ fn a_function_is_what_the_server_wrote() {
     let toolset = choice.toolset.unwrap();
     let mut names = Names::new(Style::MCP_DOUBLE);
     names.update([("s", toolset.targets())]);
-    let functions: Vec<_> = toolset.functions(&names).collect();
+    let functions: Vec<_> = toolset.clone().into_functions(&names).collect();
     let [get, bare] = &*functions else { panic!("two functions") };
-    assert_eq!((get.name, get.description), ("mcp__s__get_it", Some("Gets é.")));
+    assert_eq!((get.name, get.description.as_deref()), ("mcp__s__get_it", Some("Gets é.")));
     assert_eq!(get.input_schema.get(), schema, "byte for byte, unless a pass is asked for");
     assert_eq!((get.hints.read_only, get.renamed), (Some(true), Some(Renamed::Characters)));
-    assert_eq!((bare.name, bare.description, bare.renamed), ("mcp__s__bare", None, None));
+    assert_eq!((bare.name, bare.description.as_deref(), bare.renamed), ("mcp__s__bare", None, None));
     assert_eq!(bare.input_schema.get(), r#"{"type":"object"}"#);
     assert_eq!(
         serde_json::to_string(&functions).unwrap(),
@@ -310,7 +310,7 @@ fn utility_tools_are_functions_with_schemas() {
     let toolset = choose("docs", &policy, &host.session, Suspicion::Warn).toolset.unwrap();
     let mut names = Names::default();
     names.update([("docs", toolset.targets())]);
-    for (function, utility) in toolset.functions(&names).zip(Utility::ALL) {
+    for (function, utility) in toolset.clone().into_functions(&names).zip(Utility::ALL) {
         assert_eq!(function.name, format!("mcp_docs_{utility}"));
         assert_eq!(function.hints.read_only, Some(true));
         assert!(function.description.is_some_and(|description| !description.is_empty()));
@@ -338,7 +338,7 @@ fn an_exposed_name_leads_to_the_server_and_its_tool_or_utility() {
     assert_eq!(resolve("mcp_my_api_get_it"), Some(("my-api", Target::tool("get-it"))));
     assert_eq!(resolve("mcp_my_api_list_prompts"), Some(("my-api", Utility::ListPrompts.into())));
     assert_eq!(resolve("mcp_my_api_secret"), None, "what was left out cannot be called");
-    let exposed: Vec<_> = toolset.functions(&names).map(|function| function.name).collect();
+    let exposed: Vec<_> = toolset.clone().into_functions(&names).map(|function| function.name).collect();
     let mut found: Vec<_> = exposed.iter().map(|name| resolve(name).unwrap().1).collect();
     assert_eq!(exposed.len(), 6, "a tool that is named as a utility is there beside it");
     found.sort();
@@ -354,7 +354,7 @@ fn what_has_no_name_is_no_function() {
     let toolset = choose("s", &policy, &host.session, Suspicion::Warn).toolset.unwrap();
     let mut names = Names::default();
     names.update([("s", [Target::tool("b")])]);
-    assert_eq!(toolset.functions(&names).map(|function| function.name).collect::<Vec<_>>(), ["mcp_s_b"]);
+    assert_eq!(toolset.clone().into_functions(&names).map(|function| function.name).collect::<Vec<_>>(), ["mcp_s_b"]);
 }
 
 /// A server with a tool that tries to instruct the model, one that does so in its schema, and a sound one.

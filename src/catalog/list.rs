@@ -68,6 +68,11 @@ impl List {
         self.fingerprint
     }
 
+    /// Whether the other one is the same, byte for byte.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.pages == other.pages && self.entries.len() == other.entries.len()
+    }
+
     fn entry(&self, key: &str) -> Option<&Entry> {
         let at = self.by_key.binary_search_by(|index| self.key_at(*index).cmp(key)).ok()?;
         self.entries.get(*self.by_key.get(at)? as usize)

@@ -19,6 +19,7 @@ pub(crate) use mirror::mirrored;
 
 use alloc::sync::Arc;
 
+use crate::jsonrpc::Json;
 use crate::protocol::{Family, PerFamily};
 
 /// What a server offers, as it was last listed.
@@ -81,6 +82,27 @@ impl Catalog {
     }
 
     pub(crate) fn replace(&mut self, family: Family, list: List) {
-        *self.lists.get_mut(family) = Some(Arc::new(list));
+        self.share(family, Arc::new(list));
+    }
+
+    /// A family's items as they are held, if there are any.
+    pub(crate) const fn held(&self, family: Family) -> Option<&Arc<List>> {
+        self.lists.get(family).as_ref()
+    }
+
+    /// Takes items that others may hold, too.
+    pub(crate) fn share(&mut self, family: Family, list: Arc<List>) {
+        *self.lists.get_mut(family) = Some(list);
+    }
+
+    /// Takes a family's items, an array of them that was kept outside; tells what is wrong with it.
+    pub(crate) fn restore(&mut self, family: Family, items: Json<'_>, bounds: Bounds) -> Result<(), &'static str> {
+        let items = Items::read(family, &mut items.scan(), bounds).map_err(|_| "they are no array")?;
+        let mut builder = Builder::default();
+        if builder.add(items, bounds).over {
+            return Err("there are too many");
+        }
+        self.replace(family, builder.finish());
+        Ok(())
     }
 }

@@ -12,10 +12,13 @@
 
 pub mod config;
 mod glob;
+pub mod hub;
 pub mod instructions;
 pub mod names;
+mod saved;
 pub mod schema;
 pub mod toolset;
 mod utility;
 
+pub use saved::Saved;
 pub use utility::Utility;

@@ -33,7 +33,7 @@
 //!
 //! let mut names = Names::default();
 //! names.update([("github", toolset.targets())]);
-//! let functions: Vec<_> = toolset.functions(&names).collect();
+//! let functions: Vec<_> = toolset.into_functions(&names).collect();
 //! assert_eq!(
 //!     serde_json::to_string(&functions).unwrap(),
 //!     r#"[{"name":"mcp_github_create_issue","description":"Creates an issue.","input_schema":{"type":"object"}}]"#
@@ -41,6 +41,7 @@
 //! assert_eq!(choice.left_out[0].to_string(), "drop: `exclude` names it");
 //! ```
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
@@ -75,8 +76,9 @@ impl<'a> Offer<'a> {
         Self { catalog, resources, prompts: has(Family::Prompts) }
     }
 
-    fn has(&self, utility: Utility) -> bool {
-        if utility.capability() == Capability::Resources { self.resources } else { self.prompts }
+    /// Whether there are resources, or prompts.
+    pub(super) fn has(&self, capability: Capability) -> bool {
+        if capability == Capability::Resources { self.resources } else { self.prompts }
     }
 }
 
@@ -188,7 +190,7 @@ pub struct Function<'a> {
     pub name: &'a str,
     /// What it does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<&'a str>,
+    pub description: Option<Cow<'a, str>>,
     /// The JSON Schema of its arguments, byte for byte as the server wrote it. [`schema`] has passes for providers that
     /// accept less.
     pub input_schema: &'a RawValue,
@@ -231,7 +233,7 @@ pub fn choose<'a>(
     for utility in Utility::ALL {
         let resources = utility.capability() == Capability::Resources;
         let allowed = if resources { policy.resources } else { policy.prompts };
-        match (allowed, offer.has(utility)) {
+        match (allowed, offer.has(utility.capability())) {
             (true, true) => utilities.push(utility),
             (false, _) => left_out.push(LeftOut { target: utility.into(), why: Why::TurnedOff }),
             (true, false) => left_out.push(LeftOut { target: utility.into(), why: Why::NotOffered }),
@@ -258,7 +260,7 @@ fn texts(tool: &Tool<'_>, mut each: impl FnMut(&str, &str)) {
     schema::texts(tool.input_schema, |at, text| each(&format!("/inputSchema{at}"), text));
 }
 
-impl Toolset<'_> {
+impl<'a> Toolset<'a> {
     /// What it holds, for [`Names::update`].
     pub fn targets(&self) -> Vec<Target> {
         let tools = self.tools.iter().map(|tool| Target::tool(tool.name));
@@ -267,25 +269,26 @@ impl Toolset<'_> {
 
     /// The functions that a model is told of: the tools in the server's order, then the utility tools. What has no name
     /// is passed over.
-    pub fn functions<'s>(&'s self, names: &'s Names) -> impl Iterator<Item = Function<'s>> {
-        let tools = self.tools.iter().filter_map(|tool| {
+    pub fn into_functions(self, names: &'a Names) -> impl Iterator<Item = Function<'a>> {
+        let server = self.server;
+        let tools = self.tools.into_iter().filter_map(move |tool| {
             let target = Target::tool(tool.name);
             Some(Function {
-                name: names.name(self.server, &target)?,
-                description: tool.description.as_deref(),
+                name: names.name(server, &target)?,
+                description: tool.description,
                 input_schema: tool.input_schema,
                 hints: tool.hints,
-                renamed: names.renamed(self.server, &target),
+                renamed: names.renamed(server, &target),
             })
         });
-        let utilities = self.utilities.iter().filter_map(|utility| {
-            let target = Target::from(*utility);
+        let utilities = self.utilities.into_iter().filter_map(move |utility| {
+            let target = Target::from(utility);
             Some(Function {
-                name: names.name(self.server, &target)?,
-                description: Some(utility.description()),
+                name: names.name(server, &target)?,
+                description: Some(utility.description().into()),
                 input_schema: utility.input_schema(),
                 hints: utility.hints(),
-                renamed: names.renamed(self.server, &target),
+                renamed: names.renamed(server, &target),
             })
         });
         tools.chain(utilities)

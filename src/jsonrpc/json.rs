@@ -29,6 +29,11 @@ impl<'a> Json<'a> {
         Self(text)
     }
 
+    /// Text that is one JSON value, at most `depth` levels deep, without white space around it.
+    pub(crate) fn checked(text: &'a str, depth: usize) -> Option<Self> {
+        super::validate::value(text, depth).is_ok().then_some(Self(text))
+    }
+
     pub(crate) const fn text(self) -> &'a str {
         self.0
     }

@@ -5,11 +5,13 @@
 //! step, ids, deadlines and cursors are moved after it. The matrices below are rendered from the code, and a
 //! test fails where they differ.
 
+pub mod breaker;
 pub mod discovery;
 pub mod handshake;
 pub mod keepalive;
 pub mod ladder;
 pub mod link;
+pub mod member;
 pub mod refresh;
 pub mod request;
 pub mod resource;

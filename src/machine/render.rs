@@ -8,7 +8,8 @@ use core::fmt::{Debug, Write};
 use std::path::Path;
 
 use super::{
-    Row, Verdict, discovery, handshake, keepalive, ladder, link, refresh, request, resource, stream, subscription,
+    Row, Verdict, breaker, discovery, handshake, keepalive, ladder, link, member, refresh, request, resource, stream,
+    subscription,
 };
 
 struct Table<'a, S, I, E: 'static> {
@@ -235,6 +236,37 @@ fn resource_table() {
     for state in State::ALL {
         let next = resource::step(*state, Input::Lost).next;
         assert!(matches!(next, State::Wanted | State::Gone), "{state:?} outlives its connection as {next:?}");
+    }
+}
+
+#[test]
+fn member_table() {
+    use member::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: member::step };
+    table.check("member", &[State::Closed]);
+    for state in State::ALL {
+        for input in Input::ALL {
+            let row = member::step(*state, *input);
+            let has = |effect| row.effects.contains(&effect);
+            assert_eq!(has(Effect::Open), *state != row.next && row.next == State::Starting, "{state:?} takes room");
+            assert_eq!(
+                has(Effect::Release),
+                *state == State::Starting && row.next != *state,
+                "{state:?} gives it back"
+            );
+            assert_eq!(has(Effect::Forget), *state != row.next && row.next == State::Closed, "{state:?} × {input:?}");
+        }
+    }
+}
+
+#[test]
+fn breaker_table() {
+    use breaker::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: breaker::step };
+    table.check("breaker", &[]);
+    table.timer("breaker", |effect| effect == Effect::Rest, Input::Cooled);
+    for state in State::ALL {
+        assert_eq!(breaker::step(*state, Input::Answered).next, State::Closed, "{state:?} keeps out who answers");
     }
 }
 

@@ -68,6 +68,11 @@ impl Family {
 pub struct PerFamily<T>([T; 4]);
 
 impl<T> PerFamily<T> {
+    /// What `each` gives for each family.
+    pub fn from_fn(each: impl FnMut(Family) -> T) -> Self {
+        Self(Family::ALL.map(each))
+    }
+
     /// Each family's value in turn.
     pub fn iter(&self) -> impl Iterator<Item = (Family, &T)> {
         Family::ALL.into_iter().zip(&self.0)

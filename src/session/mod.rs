@@ -53,7 +53,7 @@ use self::subscriptions::Subscriptions;
 use self::timers::{Timer, Timers};
 use self::walk::Slot;
 use crate::Time;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, List};
 use crate::machine::{QuirkKind, ladder, link as link_machine, request};
 use crate::protocol::{Capability, Family, PerFamily, ProtocolVersion, method};
 
@@ -346,6 +346,11 @@ impl Session {
     /// What the server offers, as it was last listed.
     pub const fn catalog(&self) -> &Catalog {
         &self.catalog
+    }
+
+    /// Has the items of a family held where others hold the same.
+    pub(crate) fn share_list(&mut self, family: Family, list: Arc<List>) {
+        self.catalog.share(family, list);
     }
 
     /// What became of a family.

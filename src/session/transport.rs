@@ -18,7 +18,7 @@ pub enum Transport<'a> {
         /// What the system said, an exit status say.
         why: &'a str,
     },
-    /// Over [`Wire::Http`]: the exchange of a request broke, or ended, before its answer.
+    /// Over [`Wire::Http`](crate::Wire::Http): the exchange of a request broke, or ended, before its answer.
     Lost {
         /// The request's id on the wire.
         id: u64,
@@ -27,7 +27,7 @@ pub enum Transport<'a> {
         /// What the system said.
         why: &'a str,
     },
-    /// Over [`Wire::Http`]: the server refused a request by a status, without a JSON-RPC error.
+    /// Over [`Wire::Http`](crate::Wire::Http): the server refused a request by a status, without a JSON-RPC error.
     Refused {
         /// The request's id on the wire.
         id: u64,
@@ -36,12 +36,12 @@ pub enum Transport<'a> {
         /// What the server said.
         why: &'a str,
     },
-    /// Over [`Wire::Http`]: the server forgot the session (specification 2025-11-25, "Session Management").
+    /// Over [`Wire::Http`](crate::Wire::Http): the server forgot the session (specification 2025-11-25, "Session Management").
     Expired {
         /// The request, by its id on the wire, that was refused for it, and did not run.
         id: Option<u64>,
     },
-    /// Over [`Wire::Http`]: the server wants to know who asks (401), or knows, and refuses (403).
+    /// Over [`Wire::Http`](crate::Wire::Http): the server wants to know who asks (401), or knows, and refuses (403).
     Unauthorized {
         /// The request, by its id on the wire, that was refused for it.
         id: Option<u64>,

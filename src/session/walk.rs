@@ -1,6 +1,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use core::time::Duration;
+use serde::{Deserialize, Serialize};
 
 use crate::Time;
 use crate::catalog::{Builder, Fingerprint, List};
@@ -81,7 +82,8 @@ impl Slot {
 }
 
 /// What became of a family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum FamilyStatus {
     /// Nothing is known yet.

@@ -113,6 +113,12 @@ impl Default for ToolPolicy {
 }
 
 impl ToolPolicy {
+    /// The same for policies that mean the same.
+    pub(in crate::host) fn fingerprint(&self) -> Fingerprint {
+        let json = serde_json::to_string(self).unwrap_or_default();
+        Fingerprint::of(json.as_bytes())
+    }
+
     /// Whether the tool of this name, the server's own, passes the filters.
     ///
     /// ```

@@ -58,6 +58,7 @@ pub use changes::{Change, Changes};
 pub use entry::{Auth, Endpoint, Entry, Http, Sampling, Stdio, Texts, ToolPolicy};
 pub use error::{Error, Oddity, Problem, Warning};
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -102,6 +103,25 @@ pub struct Configuration {
 pub struct Document(pub Configuration);
 
 impl Configuration {
+    /// The configuration with the variables of every entry replaced, as [`Entry::expand`] does it. An entry that names
+    /// a variable without a value is among the errors then. Of one that is turned off, nothing is replaced.
+    #[must_use]
+    pub fn expand<'a>(&self, mut lookup: impl FnMut(&str) -> Option<Cow<'a, str>>) -> Self {
+        let Self { servers, errors, warnings } = self;
+        let mut expanded = Self { servers: BTreeMap::new(), errors: errors.clone(), warnings: warnings.clone() };
+        for (server, entry) in servers {
+            if !entry.enabled {
+                expanded.servers.insert(server.clone(), entry.clone());
+                continue;
+            }
+            match entry.expand(server, &mut lookup) {
+                Ok(entry) => drop(expanded.servers.insert(server.clone(), entry)),
+                Err(errors) => expanded.errors.extend(errors),
+            }
+        }
+        expanded
+    }
+
     fn insert(&mut self, server: Box<str>, value: &Value) {
         let known = self.servers.remove(&server).is_some() || self.errors.iter().any(|error| error.server == server);
         if known {

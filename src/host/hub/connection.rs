@@ -1,0 +1,113 @@
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use core::ops::{Deref, DerefMut};
+
+#[cfg(feature = "http")]
+use crate::binding::http::{HttpAction, HttpSession};
+use crate::host::config::{Endpoint, Entry};
+use crate::session::{Action, Failure, FailureKind, Options, Session};
+use crate::{LineSession, Time};
+
+/// A session over the transport that its server has.
+#[derive(Clone, Debug)]
+pub(super) enum Connection {
+    Lines(Box<LineSession>),
+    #[cfg(feature = "http")]
+    Http(Box<HttpSession>),
+}
+
+/// What such a session wants done.
+pub(super) enum Wish {
+    Lines(Action),
+    #[cfg(feature = "http")]
+    Http(HttpAction),
+}
+
+/// Where a server is.
+pub(super) enum Place {
+    Process,
+    #[cfg(feature = "http")]
+    Address(http::Uri),
+}
+
+impl Place {
+    pub(super) fn of(server: &str, entry: &Entry) -> Result<Self, Failure> {
+        let Endpoint::Http(endpoint) = &entry.endpoint else { return Ok(Self::Process) };
+        Self::address(&endpoint.url).map_err(|why| {
+            let message = format!("{server} cannot be reached: `url` is `{}`, and {why}", endpoint.url);
+            Failure { kind: FailureKind::Connect, message: message.into() }
+        })
+    }
+
+    #[cfg(feature = "http")]
+    fn address(url: &str) -> Result<Self, String> {
+        let url: http::Uri = url.parse().map_err(|why| format!("that is no address: {why}"))?;
+        if url.host().is_none() {
+            return Err("that names no host".into());
+        }
+        Ok(Self::Address(url))
+    }
+
+    #[cfg(not(feature = "http"))]
+    fn address(_: &str) -> Result<Self, String> {
+        Err("this program is built without HTTP".into())
+    }
+}
+
+impl Connection {
+    /// A session with a server, not open yet.
+    pub(super) fn new(place: Place, options: Options) -> Self {
+        match place {
+            Place::Process => Self::Lines(Box::new(LineSession::new(Session::new(options)))),
+            #[cfg(feature = "http")]
+            Place::Address(url) => Self::Http(Box::new(HttpSession::new(options, url))),
+        }
+    }
+
+    pub(super) fn poll(&mut self) -> Option<Wish> {
+        match self {
+            Self::Lines(session) => session.poll().map(Wish::Lines),
+            #[cfg(feature = "http")]
+            Self::Http(session) => session.poll().map(Wish::Http),
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        match self {
+            Self::Lines(session) => session.deadline(),
+            #[cfg(feature = "http")]
+            Self::Http(session) => session.deadline(),
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        match self {
+            Self::Lines(session) => session.handle_timeout(now),
+            #[cfg(feature = "http")]
+            Self::Http(session) => session.handle_timeout(now),
+        }
+    }
+}
+
+impl Deref for Connection {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        match self {
+            Self::Lines(session) => session,
+            #[cfg(feature = "http")]
+            Self::Http(session) => session,
+        }
+    }
+}
+
+impl DerefMut for Connection {
+    fn deref_mut(&mut self) -> &mut Session {
+        match self {
+            Self::Lines(session) => session,
+            #[cfg(feature = "http")]
+            Self::Http(session) => session,
+        }
+    }
+}

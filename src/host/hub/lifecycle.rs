@@ -1,0 +1,297 @@
+//! What becomes of servers: admitted, started, lost, replaced, retired.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+use super::connection::{Connection, Place};
+use super::event::{HubEvent, SessionHandle};
+use super::member::Member;
+use super::{Hub, Phase};
+use crate::catalog::Fingerprint;
+use crate::host::config::Entry;
+use crate::machine::breaker;
+use crate::machine::member::{Effect, Input, State, step};
+use crate::session::{Cause, Event, Failure, FailureKind, Next};
+
+/// In which order servers start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// Somebody waits for it.
+    Called,
+    Required,
+    Other,
+}
+
+impl Hub {
+    /// Takes a server that is configured now, unless it is turned off.
+    pub(super) fn admit(&mut self, server: &str) -> Option<SessionHandle> {
+        let entry = self.configuration.servers.get(server).filter(|entry| entry.enabled)?;
+        let fault = Place::of(server, entry).err();
+        self.last_handle = self.last_handle.saturating_add(1);
+        let (handle, name) = (SessionHandle(self.last_handle), Arc::<str>::from(server));
+        self.current.insert(Arc::clone(&name), handle);
+        self.members.insert(handle, Member { failure: fault.clone(), ..Member::new(Arc::clone(&name)) });
+        if let Some(failure) = fault {
+            self.step(handle, Input::Ended);
+            self.events.push_back(HubEvent::Failed { server: name, failure, again: false });
+        }
+        Some(handle)
+    }
+
+    /// A server is not to be there any more; `entry` is what it was set up by.
+    pub(super) fn retire(&mut self, server: &str, entry: Option<Entry>) {
+        let Some(handle) = self.current.remove(server) else { return };
+        self.offer(handle, None);
+        self.dismiss(handle, entry);
+    }
+
+    /// A server is to have another session, once the one that it has is gone; `entry` is what that was set up by.
+    pub(super) fn renew(&mut self, server: &str, entry: Option<Entry>) {
+        let (Some(former), Some(now)) = (self.current.get(server).copied(), self.configuration.servers.get(server))
+        else {
+            if let Some(handle) = self.admit(server)
+                && self.phase == Phase::Open
+            {
+                self.want(handle, Rank::Other);
+            }
+            return;
+        };
+        // A server at the same place most likely offers the same.
+        let same = entry.as_ref().is_some_and(|entry| entry.endpoint == now.endpoint) && now.enabled;
+        let Some(member) = self.members.get_mut(&former) else { return };
+        let wanted = self.phase == Phase::Open || !matches!(member.state, State::Idle | State::Failed);
+        let kept = if same && !member.stands_in { member.offer.take() } else { None };
+        if kept.is_none() {
+            self.offer(former, None);
+        }
+        self.current.remove(server);
+        self.dismiss(former, entry);
+        let Some(handle) = self.admit(server) else { return };
+        if let Some(member) = self.members.get_mut(&former) {
+            member.successor = Some(handle);
+        }
+        if let Some(member) = self.members.get_mut(&handle) {
+            (member.after, member.offer) = (Some(former), kept);
+        }
+        self.choose_again(handle);
+        if wanted {
+            self.want(handle, Rank::Other);
+        }
+    }
+
+    fn dismiss(&mut self, handle: SessionHandle, entry: Option<Entry>) {
+        if let Some(member) = self.members.get_mut(&handle) {
+            member.retired = entry.map(Box::new);
+        }
+        self.step(handle, Input::Close);
+    }
+
+    /// A server is wanted, as soon as the session before it is gone.
+    pub(super) fn want(&mut self, handle: SessionHandle, rank: Rank) {
+        let Some(member) = self.members.get(&handle) else { return };
+        let waits = member.after.is_some_and(|former| self.members.contains_key(&former));
+        let required = self.options.required.contains(&*member.name);
+        let rank = if required { rank.min(Rank::Required) } else { rank };
+        let Some(member) = self.members.get_mut(&handle) else { return };
+        let former = member.rank;
+        member.rank = rank.min(former);
+        member.due |= waits;
+        if member.rank < former && self.waiting.remove(&(former, handle)) {
+            self.waiting.insert((member.rank, handle));
+        }
+        if !waits {
+            self.step(handle, Input::Wanted);
+        }
+    }
+
+    pub(super) fn step(&mut self, handle: SessionHandle, input: Input) {
+        let Some(member) = self.members.get_mut(&handle) else { return };
+        let row = step(member.state, input);
+        member.state = row.next;
+        for effect in row.effects {
+            self.apply(handle, *effect);
+        }
+        self.tell();
+    }
+
+    fn apply(&mut self, handle: SessionHandle, effect: Effect) {
+        let now = self.now;
+        let Some(member) = self.members.get_mut(&handle) else { return };
+        match effect {
+            Effect::Queue => {
+                self.settled = false;
+                self.waiting.insert((member.rank, handle));
+                self.fill();
+            }
+            Effect::Leave => {
+                self.waiting.remove(&(member.rank, handle));
+            }
+            Effect::Open => {
+                self.starting = self.starting.saturating_add(1);
+                self.connect(handle);
+                if let Some(session) = self.session_mut(handle) {
+                    // It is new.
+                    let _ = session.open(now);
+                }
+            }
+            Effect::Reopen => {
+                if let Some(session) = self.session_mut(handle) {
+                    // One that is on its way already cannot be opened, and need not be.
+                    let _ = session.open(now);
+                }
+            }
+            Effect::Release => {
+                self.starting = self.starting.saturating_sub(1);
+                self.fill();
+            }
+            Effect::Show => {
+                member.failure = None;
+                (member.stands_in, member.parked) = (false, false);
+                self.missing.remove(&*member.name);
+                self.show(handle);
+                self.answer_lists(handle);
+            }
+            Effect::Hide => {
+                member.stands_in = false;
+                self.offer(handle, None);
+                self.answer_lists(handle);
+            }
+            Effect::Shut => match &mut member.connection {
+                Some(session) => {
+                    // One that is over already has said so, or will.
+                    let _ = session.close(now);
+                    self.touch(handle);
+                    self.end_lists(handle);
+                }
+                None => self.step(handle, Input::Ended),
+            },
+            Effect::Forget => self.touch(handle),
+        }
+    }
+
+    /// Has as many servers start as there is room for.
+    fn fill(&mut self) {
+        while self.starting < self.options.starts.max(1) {
+            let Some((_, handle)) = self.waiting.pop_first() else { return };
+            self.step(handle, Input::Room);
+        }
+    }
+
+    /// Makes sure that a server has a session, open or not.
+    pub(super) fn connect(&mut self, handle: SessionHandle) {
+        let Some(member) = self.members.get_mut(&handle).filter(|member| member.connection.is_none()) else { return };
+        let Some(entry) = self.configuration.servers.get(&*member.name) else { return };
+        // Whether there is such a place was seen when the server was admitted.
+        let Ok(place) = Place::of(&member.name, entry) else { return };
+        let mut options = entry.options(&member.name, self.options.session.clone());
+        options.verdict = member.verdict.take().or(options.verdict);
+        // Sessions that are lost together do not come back together.
+        options.seed ^= Fingerprint::of(member.name.as_bytes()).get();
+        member.connection = Some(Connection::new(place, options));
+    }
+
+    /// Tells what became of the hub as a whole.
+    pub(super) fn tell(&mut self) {
+        let at_rest = self.starting == 0 && self.waiting.is_empty();
+        match self.phase {
+            Phase::Fresh | Phase::Open => {
+                if self.phase == Phase::Open && self.missing.is_empty() && !self.ready {
+                    self.ready = true;
+                    self.events.push_back(HubEvent::Ready);
+                }
+                if at_rest && !self.settled {
+                    self.settled = true;
+                    self.events.push_back(HubEvent::Settled);
+                }
+            }
+            Phase::Closing if self.members.is_empty() => {
+                self.phase = Phase::Closed;
+                self.events.push_back(HubEvent::Closed);
+            }
+            Phase::Closing | Phase::Closed => {}
+        }
+    }
+
+    /// Takes what a session says; gives what there is to tell of it.
+    pub(super) fn heard(&mut self, handle: SessionHandle, event: Event) -> Option<HubEvent> {
+        let server = Arc::clone(&self.members.get(&handle)?.name);
+        match &event {
+            Event::Ready => {
+                self.reset_breaker(handle);
+                self.step(handle, Input::Ready);
+            }
+            Event::CatalogChanged { .. } => self.show(handle),
+            Event::Down { failure, next } => self.lost(handle, failure.clone(), *next),
+            Event::Closed { cause } => {
+                let failure = match cause {
+                    Cause::Failed(failure) => failure.clone(),
+                    Cause::Requested => {
+                        Failure { kind: FailureKind::Closed, message: "the host closed the session".into() }
+                    }
+                };
+                self.ended(handle, failure);
+            }
+            Event::Finished { request, outcome } => {
+                if let Some(call) = self.finished(handle, *request, outcome) {
+                    let Event::Finished { outcome, .. } = event else { return None };
+                    return Some(HubEvent::Finished { call, server, outcome });
+                }
+            }
+            Event::InputRequired { .. }
+            | Event::Unauthorized { .. }
+            | Event::Asked { .. }
+            | Event::AskEnded { .. }
+            | Event::Progress { .. }
+            | Event::Subscription { .. }
+            | Event::ResourceUpdated { .. }
+            | Event::Log { .. }
+            | Event::Notification { .. }
+            | Event::Quirk(_) => {}
+        }
+        Some(HubEvent::Session { session: handle, server, event })
+    }
+
+    fn lost(&mut self, handle: SessionHandle, failure: Failure, next: Next) {
+        let Some(member) = self.members.get_mut(&handle) else { return };
+        member.failure = Some(failure.clone());
+        let (starting, server) = (member.state == State::Starting, Arc::clone(&member.name));
+        member.parked = matches!(next, Next::Parked { .. });
+        match next {
+            // Its end follows.
+            Next::Close => return,
+            Next::Reopen { .. } => {}
+            Next::Parked { .. } => self.breaker_step(handle, breaker::Input::FailedAgain),
+        }
+        self.step(handle, Input::Down);
+        if starting {
+            self.events.push_back(HubEvent::Failed { server, failure, again: true });
+            self.answer_lists(handle);
+        }
+    }
+
+    fn ended(&mut self, handle: SessionHandle, failure: Failure) {
+        let Some(member) = self.members.get_mut(&handle) else { return };
+        let (by_itself, server) = (member.state != State::Closing, Arc::clone(&member.name));
+        if by_itself {
+            member.failure = Some(failure.clone());
+        }
+        self.step(handle, Input::Ended);
+        if by_itself {
+            self.events.push_back(HubEvent::Failed { server, failure, again: false });
+        }
+    }
+
+    /// A session is over, and has nothing more to say.
+    pub(super) fn forget(&mut self, handle: SessionHandle) {
+        let Some(member) = self.members.remove(&handle) else { return };
+        if let Some(deadline) = member.deadline {
+            self.timers.remove(&(deadline, handle));
+        }
+        if let Some(next) = member.successor
+            && self.members.get(&next).is_some_and(|next| next.due)
+        {
+            self.want(next, Rank::Other);
+        }
+        self.tell();
+    }
+}

@@ -1,0 +1,98 @@
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::connection::Connection;
+use super::event::SessionHandle;
+use super::lifecycle::Rank;
+use super::shelf::Chosen;
+use crate::Time;
+use crate::catalog::{Catalog, Fingerprint};
+use crate::host::config::Entry;
+use crate::host::{Saved, Utility};
+use crate::machine::{breaker, member};
+use crate::protocol::PerFamily;
+use crate::session::{EraVerdict, Failure, FamilyStatus, RequestId, Session};
+
+/// A server, as long as its entry means the same.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) name: Arc<str>,
+    pub(super) state: member::State,
+    /// How urgently it is wanted.
+    pub(super) rank: Rank,
+    /// It is wanted as soon as the session before it is gone.
+    pub(super) due: bool,
+    /// Its session lost the connection, and does not try again for some time.
+    pub(super) parked: bool,
+    /// There is none until the server is wanted.
+    pub(super) connection: Option<Connection>,
+    /// What it was set up by, where the configuration says something else by now.
+    pub(super) retired: Option<Box<Entry>>,
+    /// The server's session before, which has to be gone first.
+    pub(super) after: Option<SessionHandle>,
+    /// The server's next session.
+    pub(super) successor: Option<SessionHandle>,
+    pub(super) breaker: breaker::State,
+    pub(super) failures: u32,
+    /// Until when the server is left in peace.
+    pub(super) rests_until: Time,
+    pub(super) calls: BTreeSet<RequestId>,
+    /// Calls of utility tools that wait for the session to have listed.
+    pub(super) lists: Vec<(u64, Utility)>,
+    pub(super) offer: Option<Offer>,
+    /// What is offered was saved, and nobody asked the server yet.
+    pub(super) stands_in: bool,
+    pub(super) verdict: Option<EraVerdict>,
+    pub(super) failure: Option<Failure>,
+    pub(super) deadline: Option<Time>,
+    /// It is among those that are to be polled.
+    pub(super) touched: bool,
+}
+
+/// What a server offers.
+#[derive(Clone, Debug)]
+pub(super) struct Offer {
+    pub(super) catalog: Catalog,
+    pub(super) families: PerFamily<FamilyStatus>,
+    pub(super) instructions: Option<Box<str>>,
+    pub(super) chosen: Arc<Chosen>,
+}
+
+impl Member {
+    pub(super) fn new(name: Arc<str>) -> Self {
+        Self {
+            name,
+            state: member::State::Idle,
+            rank: Rank::Other,
+            due: false,
+            parked: false,
+            connection: None,
+            retired: None,
+            after: None,
+            successor: None,
+            breaker: breaker::State::Closed,
+            failures: 0,
+            rests_until: Time::ZERO,
+            calls: BTreeSet::new(),
+            lists: Vec::new(),
+            offer: None,
+            stands_in: false,
+            verdict: None,
+            failure: None,
+            deadline: None,
+            touched: false,
+        }
+    }
+
+    pub(super) fn session(&self) -> Option<&Session> {
+        self.connection.as_deref()
+    }
+
+    pub(super) fn saved(&self, entry: Fingerprint, at: u64) -> Option<Saved> {
+        let Offer { catalog, families, instructions, .. } = self.offer.clone()?;
+        let verdict = self.session().and_then(Session::verdict).or(self.verdict);
+        Some(Saved { entry, at, verdict, instructions, catalog, families })
+    }
+}

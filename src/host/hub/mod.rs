@@ -1,0 +1,431 @@
+//! Many servers as one: their sessions, started side by side within a cap, one deadline, one toolset with one space of
+//! names, calls that find their way, and a configuration that can change under way.
+//!
+//! A [`Hub`] is used as a session is: it does no I/O, [`poll`](Hub::poll) says what is to be done, the `handle_*` methods
+//! take what happened. Each thing to do names the [`SessionHandle`] that it is for.
+//!
+//! ```
+//! use mcp_proto::host::config::Configuration;
+//! use mcp_proto::host::hub::{Hub, HubAction, HubEvent, HubOptions};
+//! use mcp_proto::{Options, Time};
+//!
+//! let json = r#"{"github": {"command": "github-mcp"}, "old": {"command": "x", "enabled": false}}"#;
+//! let configuration: Configuration = serde_json::from_str(json).unwrap();
+//!
+//! let mut hub = Hub::new(HubOptions::new(Options::new("my-host", "1.0")));
+//! hub.configure(Time::ZERO, configuration).unwrap();
+//! hub.open(Time::ZERO).unwrap();
+//!
+//! // Nothing is required, so the hub is ready from the first.
+//! assert!(matches!(hub.poll(), Some(HubAction::Event(HubEvent::Ready))));
+//! let Some(HubAction::Open { session, .. }) = hub.poll() else { panic!("a process to start") };
+//! assert_eq!(hub.server(session), Some("github"));
+//! // Start what `hub.entry(session)` says, then: hub.handle_transport(now, session, Transport::Opened) …
+//! assert!(hub.poll().is_none(), "what is turned off is never opened");
+//! ```
+//!
+//! # Start
+//! [`Hub::open`] starts every server that is enabled, as many at once as [`HubOptions::starts`] says, the required ones
+//! first. A server of which something was saved ([`Saved`], [`Hub::restore`]) is not started: what was saved stands in
+//! for it until it is called, or [`Hub::start`] wants it. Then it is asked, and what differs is a
+//! [`HubEvent::ToolsetChanged`].
+//!
+//! # Calls
+//! [`Hub::call`] takes an exposed name. Utility tools that list are answered from what the session listed, once it has;
+//! those that read are requests of the session. Each call that is accepted ends in one [`HubEvent::Finished`]. A server
+//! whose calls fail one after the other is left in peace for a while ([`Breaker`], and the table of
+//! [`machine::breaker`](crate::machine::breaker)).
+//!
+//! # Change
+//! [`Hub::configure`] takes a new configuration at any time, and touches only the servers whose entry means something
+//! else: where only filters differ, the toolset is chosen anew; otherwise the session is closed, and another one is
+//! opened once that one is gone. The table of [`machine::member`](crate::machine::member) says what becomes of a server.
+
+mod calls;
+mod connection;
+mod event;
+mod lifecycle;
+mod member;
+mod shelf;
+mod show;
+mod turns;
+
+pub use event::{Breaker, CallError, CallId, HubAction, HubEvent, HubMisuse, HubOptions, SessionHandle};
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use self::connection::Connection;
+use self::lifecycle::Rank;
+use self::member::Member;
+use self::shelf::Shelf;
+use super::Saved;
+use super::config::{Changes, Configuration, Entry};
+use super::names::Names;
+use crate::Time;
+#[cfg(feature = "http")]
+use crate::binding::http::{Broken, ExchangeId};
+use crate::machine::member::{Input, State};
+use crate::session::{Failure, Session, Transport};
+
+/// Sessions by the names of their servers. The [module](self) says how it is used.
+#[derive(Clone, Debug)]
+pub struct Hub {
+    options: HubOptions,
+    now: Time,
+    configuration: Configuration,
+    names: Names,
+    current: BTreeMap<Arc<str>, SessionHandle>,
+    /// By their handles: those that are on their way out among them.
+    members: BTreeMap<SessionHandle, Member>,
+    last_handle: u64,
+    last_list: u64,
+    shelf: Shelf,
+    /// What waits for room to start.
+    waiting: BTreeSet<(Rank, SessionHandle)>,
+    /// How many are starting.
+    starting: usize,
+    phase: Phase,
+    /// The required servers that were not up yet.
+    missing: BTreeSet<Box<str>>,
+    /// `Ready` was told.
+    ready: bool,
+    /// `Settled` was told since a server was wanted.
+    settled: bool,
+    timers: BTreeSet<(Time, SessionHandle)>,
+    /// Sessions that may have something to say.
+    touched: VecDeque<SessionHandle>,
+    events: VecDeque<HubEvent>,
+}
+
+/// Where the hub as a whole stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing is started yet.
+    Fresh,
+    Open,
+    Closing,
+    Closed,
+}
+
+/// What is known of a server that is configured.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ServerReport<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its entry.
+    pub entry: &'a Entry,
+    /// Its session's handle; `None` where it is turned off.
+    pub handle: Option<SessionHandle>,
+    /// Where it stands; `None` where it is turned off.
+    pub state: Option<State>,
+    /// What is offered of it was saved, and the server was not asked yet.
+    pub stands_in: bool,
+    /// What was wrong with it last, as long as it is not up.
+    pub failure: Option<&'a Failure>,
+    /// Its session, once it was wanted.
+    pub session: Option<&'a Session>,
+    /// How its author wants it used, for the model.
+    pub instructions: Option<&'a str>,
+}
+
+impl Hub {
+    /// A hub without servers, not open yet.
+    pub fn new(mut options: HubOptions) -> Self {
+        let names = core::mem::take(&mut options.names);
+        Self {
+            now: Time::ZERO,
+            configuration: Configuration::default(),
+            names,
+            current: BTreeMap::new(),
+            members: BTreeMap::new(),
+            last_handle: 0,
+            last_list: 0,
+            shelf: Shelf::default(),
+            waiting: BTreeSet::new(),
+            starting: 0,
+            phase: Phase::Fresh,
+            missing: options.required.clone(),
+            ready: false,
+            settled: true,
+            timers: BTreeSet::new(),
+            touched: VecDeque::new(),
+            events: VecDeque::new(),
+            options,
+        }
+    }
+
+    /// Takes the servers that there are now, their variables replaced ([`Configuration::expand`]): the first ones, or
+    /// others than before. Returns in what they differ. A server whose new entry is of no use stays as it was.
+    ///
+    /// # Errors
+    /// [`HubMisuse::Closed`].
+    pub fn configure(&mut self, now: Time, mut configuration: Configuration) -> Result<Changes, HubMisuse> {
+        self.check()?;
+        self.advance(now);
+        let changes = Changes::between(&self.configuration, &configuration);
+        for server in &changes.invalid {
+            let kept = self.configuration.servers.remove(server);
+            configuration.servers.extend(kept.map(|entry| (server.clone(), entry)));
+        }
+        let mut before = core::mem::replace(&mut self.configuration, configuration);
+        for server in &changes.removed {
+            self.retire(server, before.servers.remove(server));
+        }
+        for change in &changes.changed {
+            if change.needs_session() {
+                self.renew(&change.server, before.servers.remove(&change.server));
+            } else if let Some(handle) = self.current.get(&*change.server) {
+                self.choose_again(*handle);
+            }
+        }
+        for server in &changes.added {
+            self.renew(server, None);
+        }
+        Ok(changes)
+    }
+
+    /// Lets what was saved of a server stand in for it, until the server is wanted.
+    ///
+    /// # Errors
+    /// [`HubMisuse::Closed`], [`HubMisuse::UnknownServer`], [`HubMisuse::Disabled`], [`HubMisuse::Started`];
+    /// [`HubMisuse::Stale`] where it was saved under another entry, and is of no use any more.
+    pub fn restore(&mut self, now: Time, server: &str, saved: Saved) -> Result<(), HubMisuse> {
+        let (handle, entry) = self.known(server)?;
+        let name = || Box::from(server);
+        if self.members.get(&handle).is_none_or(|member| member.state != State::Idle) {
+            return Err(HubMisuse::Started { server: name() });
+        }
+        if entry.fingerprint() != saved.entry {
+            return Err(HubMisuse::Stale { server: name() });
+        }
+        self.advance(now);
+        self.stand_in(handle, saved);
+        Ok(())
+    }
+
+    /// What a server offers, to be kept until the next run; `None` as long as nobody asked it. `at` is the time, in
+    /// seconds since 1970.
+    pub fn save(&self, server: &str, at: u64) -> Option<Saved> {
+        let entry = self.configuration.servers.get(server)?;
+        self.members.get(self.current.get(server)?)?.saved(entry.fingerprint(), at)
+    }
+
+    /// Starts the servers.
+    ///
+    /// # Errors
+    /// [`HubMisuse::Closed`], [`HubMisuse::AlreadyOpen`].
+    pub fn open(&mut self, now: Time) -> Result<(), HubMisuse> {
+        self.check()?;
+        if self.phase == Phase::Open {
+            return Err(HubMisuse::AlreadyOpen);
+        }
+        self.advance(now);
+        (self.phase, self.settled) = (Phase::Open, false);
+        let wanted = self.members.iter().filter(|(_, member)| !member.stands_in);
+        for handle in wanted.map(|(handle, _)| *handle).collect::<Vec<_>>() {
+            self.want(handle, Rank::Other);
+        }
+        self.tell();
+        Ok(())
+    }
+
+    /// Wants a server now: one that something saved stands in for is started, one that is parked tries again, one that
+    /// failed gets another session. Of one that is up or starting, nothing is wanted.
+    ///
+    /// # Errors
+    /// [`HubMisuse::Closed`], [`HubMisuse::UnknownServer`], [`HubMisuse::Disabled`].
+    pub fn start(&mut self, now: Time, server: &str) -> Result<(), HubMisuse> {
+        let (mut handle, _) = self.known(server)?;
+        self.advance(now);
+        if self.members.get(&handle).is_some_and(|member| member.state == State::Failed) {
+            self.renew(server, None);
+            handle = self.current.get(server).copied().unwrap_or(handle);
+        }
+        self.reset_breaker(handle);
+        self.want(handle, Rank::Called);
+        self.tell();
+        Ok(())
+    }
+
+    /// The embedder can authorise a server's requests now, or again: those that wait for it go on, and a server that
+    /// could not be asked for want of it is asked.
+    ///
+    /// # Errors
+    /// As of [`start`](Self::start).
+    pub fn authorized(&mut self, now: Time, server: &str) -> Result<(), HubMisuse> {
+        let (handle, _) = self.known(server)?;
+        self.advance(now);
+        self.reset_breaker(handle);
+        let now = self.now;
+        if let Some(session) = self.session_mut(handle) {
+            // A session that is over needs no token.
+            let _ = session.authorized(now);
+        }
+        Ok(())
+    }
+
+    /// Closes every session.
+    ///
+    /// # Errors
+    /// [`HubMisuse::Closed`].
+    pub fn close(&mut self, now: Time) -> Result<(), HubMisuse> {
+        self.check()?;
+        self.advance(now);
+        self.phase = Phase::Closing;
+        for handle in self.members.keys().copied().collect::<Vec<_>>() {
+            self.step(handle, Input::Close);
+        }
+        self.tell();
+        Ok(())
+    }
+
+    /// Takes what a process wrote, in chunks of any size.
+    pub fn handle_bytes(&mut self, now: Time, session: SessionHandle, chunk: &[u8]) {
+        self.input(now, session, |connection, now| match connection {
+            Connection::Lines(lines) => lines.handle_bytes(now, chunk),
+            #[cfg(feature = "http")]
+            Connection::Http(_) => {}
+        });
+    }
+
+    /// Takes what happened to a process, or to the way to it.
+    pub fn handle_transport(&mut self, now: Time, session: SessionHandle, event: Transport<'_>) {
+        self.input(now, session, |connection, now| match connection {
+            Connection::Lines(lines) => lines.handle_transport(now, event),
+            #[cfg(feature = "http")]
+            Connection::Http(_) => {}
+        });
+    }
+
+    /// Takes the head of an answer ([`HttpSession::handle_head`](crate::binding::http::HttpSession::handle_head)).
+    #[cfg(feature = "http")]
+    pub fn handle_head(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        exchange: ExchangeId,
+        status: http::StatusCode,
+        headers: &http::HeaderMap,
+    ) {
+        self.input(now, session, |connection, now| match connection {
+            Connection::Http(it) => it.handle_head(now, exchange, status, headers),
+            Connection::Lines(_) => {}
+        });
+    }
+
+    /// Takes a piece of an answer's body.
+    #[cfg(feature = "http")]
+    pub fn handle_body(&mut self, now: Time, session: SessionHandle, exchange: ExchangeId, chunk: &[u8]) {
+        self.input(now, session, |connection, now| match connection {
+            Connection::Http(it) => it.handle_body(now, exchange, chunk),
+            Connection::Lines(_) => {}
+        });
+    }
+
+    /// Takes that an answer is whole.
+    #[cfg(feature = "http")]
+    pub fn handle_end(&mut self, now: Time, session: SessionHandle, exchange: ExchangeId) {
+        self.input(now, session, |connection, now| match connection {
+            Connection::Http(it) => it.handle_end(now, exchange),
+            Connection::Lines(_) => {}
+        });
+    }
+
+    /// Takes that an exchange failed.
+    #[cfg(feature = "http")]
+    pub fn handle_failure(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        exchange: ExchangeId,
+        broken: Broken,
+        why: &str,
+    ) {
+        self.input(now, session, |connection, now| match connection {
+            Connection::Http(it) => it.handle_failure(now, exchange, broken, why),
+            Connection::Lines(_) => {}
+        });
+    }
+
+    /// Whether every session is closed.
+    pub fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed && self.events.is_empty()
+    }
+
+    /// The servers that are configured, those that are turned off among them, by their names.
+    pub fn servers(&self) -> impl Iterator<Item = ServerReport<'_>> {
+        self.configuration.servers.iter().map(|(name, entry)| {
+            let handle = self.current.get(&**name).copied();
+            let member = handle.and_then(|handle| self.members.get(&handle));
+            ServerReport {
+                name,
+                entry,
+                handle,
+                state: member.map(|member| member.state),
+                stands_in: member.is_some_and(|member| member.stands_in),
+                failure: member.filter(|member| member.state != State::Up).and_then(|member| member.failure.as_ref()),
+                session: member.and_then(Member::session),
+                instructions: member
+                    .and_then(|member| member.offer.as_ref())
+                    .and_then(|offer| offer.instructions.as_deref()),
+            }
+        })
+    }
+
+    /// The configuration as it is in force.
+    pub const fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+
+    /// The server that a session is with.
+    pub fn server(&self, session: SessionHandle) -> Option<&str> {
+        self.members.get(&session).map(|member| &*member.name)
+    }
+
+    /// What a session was set up by: the command to start, the headers to send.
+    pub fn entry(&self, session: SessionHandle) -> Option<&Entry> {
+        let member = self.members.get(&session)?;
+        member.retired.as_deref().or_else(|| self.configuration.servers.get(&*member.name))
+    }
+
+    /// A server's session, once it was wanted.
+    pub fn session(&self, session: SessionHandle) -> Option<&Session> {
+        self.members.get(&session)?.session()
+    }
+
+    /// A server's session, for its commands: requests of the embedder's own, answers to what the server asks,
+    /// subscriptions. Its `poll`, `handle_*`, `open` and `close` are the hub's to call.
+    pub fn session_mut(&mut self, session: SessionHandle) -> Option<&mut Session> {
+        self.touch(session);
+        self.members.get_mut(&session)?.connection.as_deref_mut()
+    }
+
+    /// A server's session, as it is now.
+    pub fn handle(&self, server: &str) -> Option<SessionHandle> {
+        self.current.get(server).copied()
+    }
+
+    fn check(&self) -> Result<(), HubMisuse> {
+        match self.phase {
+            Phase::Fresh | Phase::Open => Ok(()),
+            Phase::Closing | Phase::Closed => Err(HubMisuse::Closed),
+        }
+    }
+
+    /// A server that is configured, and enabled.
+    fn known(&self, server: &str) -> Result<(SessionHandle, &Entry), HubMisuse> {
+        self.check()?;
+        let entry = self.configuration.servers.get(server);
+        let entry = entry.ok_or_else(|| HubMisuse::UnknownServer { server: server.into() })?;
+        let handle = self.current.get(server).ok_or_else(|| HubMisuse::Disabled { server: server.into() })?;
+        Ok((*handle, entry))
+    }
+
+    fn advance(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+}

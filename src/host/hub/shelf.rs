@@ -1,0 +1,99 @@
+//! What many servers have in common is held once.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::catalog::{Fingerprint, List};
+use crate::host::Utility;
+use crate::host::config::ToolPolicy;
+use crate::host::names::Target;
+use crate::host::toolset::{self, Offer, Suspicion};
+use crate::protocol::{Capability, Family};
+
+/// What was chosen of a list of tools by a policy.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    /// The list, which keeps its address from being another's.
+    _tools: Option<Arc<List>>,
+    pub(super) targets: Vec<Target>,
+}
+
+/// Lists, and what was chosen of them. What nobody else holds is swept out, now and then.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shelf {
+    lists: BTreeMap<(Family, Fingerprint), Arc<List>>,
+    choices: BTreeMap<Key, Arc<Chosen>>,
+    /// How many there may be before the next sweep.
+    room: usize,
+}
+
+/// The address of a list that is on the shelf, what there is beside tools, and the policy.
+type Key = (usize, [bool; 2], Fingerprint);
+
+/// The least number of things for which sweeping is worth the while.
+const FEW: usize = 64;
+
+impl Shelf {
+    /// The list that is the same, if there is one; this one from here on, if there is not.
+    pub(super) fn list(&mut self, family: Family, list: Arc<List>) -> Arc<List> {
+        let key = (family, list.fingerprint());
+        match self.lists.get(&key) {
+            Some(known) if known.is_same(&list) => Arc::clone(known),
+            // Two that share nothing but the fingerprint; whoever has the other keeps it.
+            Some(_) => list,
+            None => {
+                self.lists.insert(key, Arc::clone(&list));
+                self.sweep();
+                list
+            }
+        }
+    }
+
+    /// What is chosen of an offer, whose tools are on the shelf.
+    pub(super) fn choose(
+        &mut self,
+        server: &str,
+        policy: &ToolPolicy,
+        suspicion: Suspicion,
+        (tools, offer): (Option<&Arc<List>>, Offer<'_>),
+    ) -> Arc<Chosen> {
+        let has = [Capability::Resources, Capability::Prompts].map(|capability| offer.has(capability));
+        let address = tools.map_or(0, |tools| Arc::as_ptr(tools).addr());
+        let key = (address, has, policy.fingerprint());
+        if let Some(known) = self.choices.get(&key) {
+            return Arc::clone(known);
+        }
+        let choice = toolset::choose(server, policy, offer, suspicion);
+        let targets = choice.toolset.map(|toolset| toolset.targets()).unwrap_or_default();
+        let chosen = Arc::new(Chosen { _tools: tools.cloned(), targets });
+        self.choices.insert(key, Arc::clone(&chosen));
+        self.sweep();
+        chosen
+    }
+
+    fn sweep(&mut self) {
+        if self.lists.len().saturating_add(self.choices.len()) <= self.room.max(FEW) {
+            return;
+        }
+        self.choices.retain(|_, chosen| Arc::strong_count(chosen) > 1);
+        self.lists.retain(|_, list| Arc::strong_count(list) > 1);
+        self.room = self.lists.len().saturating_add(self.choices.len()).saturating_mul(2);
+    }
+}
+
+impl Chosen {
+    pub(super) fn utilities(&self) -> impl Iterator<Item = Utility> {
+        self.targets.iter().filter_map(|target| match target {
+            Target::Tool(_) => None,
+            Target::Utility(utility) => Some(*utility),
+        })
+    }
+
+    pub(super) fn tools(&self) -> impl Iterator<Item = &str> {
+        self.targets.iter().filter_map(|target| match target {
+            Target::Tool(name) => Some(&**name),
+            Target::Utility(_) => None,
+        })
+    }
+}

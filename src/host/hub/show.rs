@@ -1,0 +1,157 @@
+//! What a model sees of all servers.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::event::{HubEvent, SessionHandle};
+use super::member::Offer;
+use super::{Hub, Phase};
+use crate::catalog::{Catalog, Difference, Fingerprint};
+use crate::host::Saved;
+use crate::host::config::ToolPolicy;
+use crate::host::names::{Names, Target};
+use crate::host::toolset::{self, Choice, Function, Toolset};
+use crate::protocol::{Family, PerFamily};
+use crate::session::FamilyStatus;
+
+impl Hub {
+    /// The functions that a model is told of, with their servers, by the servers' names: of each the tools in the
+    /// server's order, then the utility tools.
+    pub fn functions(&self) -> impl Iterator<Item = (&str, Function<'_>)> {
+        self.current.keys().flat_map(|server| {
+            let toolset = self.toolset(server);
+            let functions = toolset.map(|toolset| toolset.into_functions(&self.names)).into_iter().flatten();
+            functions.map(move |function| (&**server, function))
+        })
+    }
+
+    /// What a model may call of a server; `None` where there is nothing, or nothing is known of it.
+    pub fn toolset(&self, server: &str) -> Option<Toolset<'_>> {
+        let (server, handle) = self.current.get_key_value(server)?;
+        let Offer { catalog, chosen, .. } = self.members.get(handle)?.offer.as_ref()?;
+        let tools: Vec<_> = chosen.tools().filter_map(|tool| catalog.tool(tool)).collect();
+        let utilities: Vec<_> = chosen.utilities().collect();
+        (!tools.is_empty() || !utilities.is_empty()).then_some(Toolset { server, tools, utilities })
+    }
+
+    /// What was chosen of a server's tools, with what was left out and why, and what tries to instruct the model; `None`
+    /// where nothing is known of it.
+    pub fn choice(&self, server: &str) -> Option<Choice<'_>> {
+        let (server, handle) = self.current.get_key_value(server)?;
+        let offer = self.members.get(handle)?.offer.as_ref()?;
+        let policy = &self.configuration.servers.get(&**server)?.tools;
+        Some(toolset::choose(server, policy, offer.view(), self.options.suspicion))
+    }
+
+    /// The exposed names of all servers' tools, and the way back.
+    pub const fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// A session told what its server offers.
+    pub(super) fn show(&mut self, handle: SessionHandle) {
+        let Some(member) = self.members.get_mut(&handle) else { return };
+        let Some(session) = &mut member.connection else { return };
+        if self.current.get(&member.name) != Some(&handle) {
+            return;
+        }
+        for family in Family::ALL {
+            if let Some(list) = session.catalog().held(family) {
+                let shared = self.shelf.list(family, Arc::clone(list));
+                session.share_list(family, shared);
+            }
+        }
+        let catalog = session.catalog().clone();
+        let families = PerFamily::from_fn(|family| session.family(family).status);
+        let instructions = session.server().and_then(|server| server.instructions.clone());
+        self.offer(handle, Some((catalog, families, instructions)));
+    }
+
+    /// What was saved of a server is all that is known of it.
+    pub(super) fn stand_in(&mut self, handle: SessionHandle, saved: Saved) {
+        let Saved { verdict, instructions, mut catalog, families, .. } = saved;
+        let Some(member) = self.members.get_mut(&handle) else { return };
+        (member.verdict, member.stands_in, member.due) = (verdict, true, false);
+        self.missing.remove(&*member.name);
+        for family in Family::ALL {
+            if let Some(list) = catalog.held(family) {
+                let shared = self.shelf.list(family, Arc::clone(list));
+                catalog.share(family, shared);
+            }
+        }
+        self.offer(handle, Some((catalog, families, instructions)));
+        self.tell();
+    }
+
+    /// A server's policy is another.
+    pub(super) fn choose_again(&mut self, handle: SessionHandle) {
+        let Some(offer) = self.members.get(&handle).and_then(|member| member.offer.clone()) else { return };
+        self.offer(handle, Some((offer.catalog, offer.families, offer.instructions)));
+    }
+
+    /// A server offers this from here on; nothing, where there is nothing.
+    pub(super) fn offer(
+        &mut self,
+        handle: SessionHandle,
+        offer: Option<(Catalog, PerFamily<FamilyStatus>, Option<Box<str>>)>,
+    ) {
+        let Some(member) = self.members.get_mut(&handle) else { return };
+        let server = Arc::clone(&member.name);
+        let no_policy = ToolPolicy::default();
+        let policy = self.configuration.servers.get(&*server).map_or(&no_policy, |entry| &entry.tools);
+        let offer = offer.map(|(catalog, families, instructions)| {
+            let view = toolset::Offer::new(&catalog, |family| *families.get(family));
+            let tools = (catalog.held(Family::Tools), view);
+            let chosen = self.shelf.choose(&server, policy, self.options.suspicion, tools);
+            Offer { catalog, families, instructions, chosen }
+        });
+        let former = core::mem::replace(&mut member.offer, offer);
+        if let (Some(a), Some(b)) = (&former, &member.offer)
+            && Arc::ptr_eq(&a.chosen, &b.chosen)
+        {
+            return;
+        }
+        let (before, after) = (targets(former.as_ref()), targets(member.offer.as_ref()));
+        let mut difference = Difference::default();
+        let named = |names: &Names, target: &Target| names.name(&server, target).map(Box::from);
+        let gone = before.keys().filter(|target| !after.contains_key(*target));
+        difference.removed.extend(gone.filter_map(|target| named(&self.names, target)));
+        match &member.offer {
+            Some(offer) => self.names.update([(&*server, offer.chosen.targets.iter().cloned())]),
+            None => self.names.remove(&server),
+        }
+        for (target, fingerprint) in &after {
+            let name = named(&self.names, target);
+            match before.get(target) {
+                None => difference.added.extend(name),
+                Some(former) if former != fingerprint => difference.changed.extend(name),
+                Some(_) => {}
+            }
+        }
+        for names in [&mut difference.added, &mut difference.removed, &mut difference.changed] {
+            names.sort_unstable();
+        }
+        if !difference.is_empty() && matches!(self.phase, Phase::Fresh | Phase::Open) {
+            self.events.push_back(HubEvent::ToolsetChanged { server, difference });
+        }
+    }
+}
+
+impl Offer {
+    pub(super) fn view(&self) -> toolset::Offer<'_> {
+        toolset::Offer::new(&self.catalog, |family| *self.families.get(family))
+    }
+}
+
+/// What is exposed of an offer, each with the fingerprint of what the server wrote.
+fn targets(offer: Option<&Offer>) -> BTreeMap<&Target, Option<Fingerprint>> {
+    let Some(offer) = offer else { return BTreeMap::new() };
+    let list = offer.catalog.list(Family::Tools);
+    let fingerprint = |target: &Target| match target {
+        Target::Tool(name) => list.fingerprint_of(name),
+        Target::Utility(_) => None,
+    };
+    offer.chosen.targets.iter().map(|target| (target, fingerprint(target))).collect()
+}

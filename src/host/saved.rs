@@ -1,0 +1,103 @@
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+use serde::de::{self, Deserialize, Deserializer};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::catalog::{Bounds, Catalog, Fingerprint};
+use crate::jsonrpc::Json;
+use crate::protocol::{Family, PerFamily};
+use crate::session::{EraVerdict, FamilyStatus, Limits, Session};
+
+/// What a server offered when it was last asked, to be kept between runs: it stands in for the server until somebody
+/// needs that one ([`Hub::restore`](super::hub::Hub::restore)).
+///
+/// It is written as JSON, by `serde_json`, and read likewise; what was written by something else is judged as what a
+/// server sends, and bounded by [`Limits::default`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Saved {
+    /// The fingerprint of the server's entry ([`Entry::fingerprint`](super::config::Entry::fingerprint)). What was
+    /// saved under another one tells nothing of the server.
+    pub entry: Fingerprint,
+    /// When it was saved, in seconds since 1970: the embedder's word, since this crate knows no calendar.
+    pub at: u64,
+    /// The server's era, which spares the next handshake the probe.
+    pub verdict: Option<EraVerdict>,
+    /// How the server's author wants it used, for the model.
+    pub instructions: Option<Box<str>>,
+    /// What it offers.
+    pub catalog: Catalog,
+    /// What became of each family.
+    pub families: PerFamily<FamilyStatus>,
+}
+
+impl Saved {
+    /// What a session knows of its server, which was set up by the entry of this fingerprint.
+    pub fn of(session: &Session, entry: Fingerprint, at: u64) -> Self {
+        Self {
+            entry,
+            at,
+            verdict: session.verdict(),
+            instructions: session.server().and_then(|server| server.instructions.clone()),
+            catalog: session.catalog().clone(),
+            families: PerFamily::from_fn(|family| session.family(family).status),
+        }
+    }
+}
+
+/// A family as it is written.
+#[derive(Serialize, serde::Deserialize)]
+struct Written<Items> {
+    status: FamilyStatus,
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    items: Option<Items>,
+}
+
+fn none<T>() -> Option<T> {
+    None
+}
+
+/// What is saved, as it is written.
+#[derive(Serialize, serde::Deserialize)]
+#[serde(bound(deserialize = "Items: de::Deserialize<'de>"))]
+struct Form<Items> {
+    entry: Fingerprint,
+    at: u64,
+    verdict: Option<EraVerdict>,
+    instructions: Option<Box<str>>,
+    families: BTreeMap<Family, Written<Items>>,
+}
+
+impl Serialize for Saved {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let families = Family::ALL.into_iter().map(|family| {
+            let list = self.catalog.list(family);
+            let items: Vec<&RawValue> = list.iter().map(|(_, item)| Json::trusted(item).raw()).collect();
+            let written = Written { status: *self.families.get(family), items: (!list.is_empty()).then_some(items) };
+            (family, written)
+        });
+        let Self { entry, at, verdict, instructions, .. } = self.clone();
+        Form { entry, at, verdict, instructions, families: families.collect() }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Saved {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Form::<Box<RawValue>> { entry, at, verdict, instructions, families } = Form::deserialize(deserializer)?;
+        let limits = Limits::default();
+        let bounds = Bounds { items: limits.items, bytes: limits.list_bytes, mirror: false };
+        let (mut catalog, mut statuses) = (Catalog::default(), PerFamily::from_fn(|_| FamilyStatus::Unasked));
+        for (family, Written { status, items }) in families {
+            *statuses.get_mut(family) = status;
+            let Some(items) = items else { continue };
+            let items = Json::checked(items.get(), limits.message.depth).ok_or("they are nested too deep");
+            items.and_then(|items| catalog.restore(family, items, bounds)).map_err(|why| {
+                de::Error::custom(format!("the saved items of `{}` are of no use: {why}", family.member()))
+            })?;
+        }
+        Ok(Self { entry, at, verdict, instructions, catalog, families: statuses })
+    }
+}
