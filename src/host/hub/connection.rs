@@ -40,6 +40,15 @@ impl Place {
         })
     }
 
+    /// A session with the server there, not open yet.
+    pub(super) fn connect(self, options: Options) -> Connection {
+        match self {
+            Self::Process => Connection::Lines(Box::new(LineSession::new(Session::new(options)))),
+            #[cfg(feature = "http")]
+            Self::Address(url) => Connection::Http(Box::new(HttpSession::new(options, url))),
+        }
+    }
+
     #[cfg(feature = "http")]
     fn address(url: &str) -> Result<Self, String> {
         let url: http::Uri = url.parse().map_err(|why| format!("that is no address: {why}"))?;
@@ -56,15 +65,6 @@ impl Place {
 }
 
 impl Connection {
-    /// A session with a server, not open yet.
-    pub(super) fn new(place: Place, options: Options) -> Self {
-        match place {
-            Place::Process => Self::Lines(Box::new(LineSession::new(Session::new(options)))),
-            #[cfg(feature = "http")]
-            Place::Address(url) => Self::Http(Box::new(HttpSession::new(options, url))),
-        }
-    }
-
     pub(super) fn poll(&mut self) -> Option<Wish> {
         match self {
             Self::Lines(session) => session.poll().map(Wish::Lines),

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-use super::connection::{Connection, Place};
+use super::connection::Place;
 use super::event::{HubEvent, SessionHandle};
 use super::member::Member;
 use super::{Hub, Phase};
@@ -67,11 +67,8 @@ impl Hub {
         self.current.remove(server);
         self.dismiss(former, entry);
         let Some(handle) = self.admit(server) else { return };
-        if let Some(member) = self.members.get_mut(&former) {
-            member.successor = Some(handle);
-        }
         if let Some(member) = self.members.get_mut(&handle) {
-            (member.after, member.offer) = (Some(former), kept);
+            member.offer = kept;
         }
         self.choose_again(handle);
         if wanted {
@@ -80,16 +77,17 @@ impl Hub {
     }
 
     fn dismiss(&mut self, handle: SessionHandle, entry: Option<Entry>) {
-        if let Some(member) = self.members.get_mut(&handle) {
-            member.retired = entry.map(Box::new);
-        }
+        let Some(member) = self.members.get_mut(&handle) else { return };
+        (member.retired, member.leaves) = (entry.map(Box::new), true);
+        let leaving = self.leaving.entry(Arc::clone(&member.name)).or_default();
+        *leaving = leaving.saturating_add(1);
         self.step(handle, Input::Close);
     }
 
-    /// A server is wanted, as soon as the session before it is gone.
+    /// A server is wanted, as soon as no session before is left of it: two of them might be in each other's way.
     pub(super) fn want(&mut self, handle: SessionHandle, rank: Rank) {
         let Some(member) = self.members.get(&handle) else { return };
-        let waits = member.after.is_some_and(|former| self.members.contains_key(&former));
+        let waits = self.leaving.contains_key(&member.name);
         let required = self.options.required.contains(&*member.name);
         let rank = if required { rank.min(Rank::Required) } else { rank };
         let Some(member) = self.members.get_mut(&handle) else { return };
@@ -187,7 +185,7 @@ impl Hub {
         options.verdict = member.verdict.take().or(options.verdict);
         // Sessions that are lost together do not come back together.
         options.seed ^= Fingerprint::of(member.name.as_bytes()).get();
-        member.connection = Some(Connection::new(place, options));
+        member.connection = Some(place.connect(options));
     }
 
     /// Tells what became of the hub as a whole.
@@ -217,7 +215,10 @@ impl Hub {
         let server = Arc::clone(&self.members.get(&handle)?.name);
         match &event {
             Event::Ready => {
-                self.reset_breaker(handle);
+                // What was refused for want of a connection can be called; calls that failed are not forgotten.
+                if self.members.get(&handle).is_some_and(|member| member.parked) {
+                    self.reset_breaker(handle);
+                }
                 self.step(handle, Input::Ready);
             }
             Event::CatalogChanged { .. } => self.show(handle),
@@ -287,10 +288,17 @@ impl Hub {
         if let Some(deadline) = member.deadline {
             self.timers.remove(&(deadline, handle));
         }
-        if let Some(next) = member.successor
-            && self.members.get(&next).is_some_and(|next| next.due)
-        {
-            self.want(next, Rank::Other);
+        if member.leaves {
+            let left = self.leaving.get(&member.name).map_or(0, |left| left.saturating_sub(1));
+            if left > 0 {
+                self.leaving.insert(member.name, left);
+            } else {
+                self.leaving.remove(&member.name);
+                let next = self.current.get(&member.name).copied();
+                if let Some(next) = next.filter(|next| self.members.get(next).is_some_and(|next| next.due)) {
+                    self.want(next, Rank::Other);
+                }
+            }
         }
         self.tell();
     }

@@ -4,7 +4,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::connection::Connection;
-use super::event::SessionHandle;
 use super::lifecycle::Rank;
 use super::shelf::Chosen;
 use crate::Time;
@@ -22,7 +21,7 @@ pub(super) struct Member {
     pub(super) state: member::State,
     /// How urgently it is wanted.
     pub(super) rank: Rank,
-    /// It is wanted as soon as the session before it is gone.
+    /// It is wanted as soon as the server's session before it is gone.
     pub(super) due: bool,
     /// Its session lost the connection, and does not try again for some time.
     pub(super) parked: bool,
@@ -30,10 +29,8 @@ pub(super) struct Member {
     pub(super) connection: Option<Connection>,
     /// What it was set up by, where the configuration says something else by now.
     pub(super) retired: Option<Box<Entry>>,
-    /// The server's session before, which has to be gone first.
-    pub(super) after: Option<SessionHandle>,
-    /// The server's next session.
-    pub(super) successor: Option<SessionHandle>,
+    /// It is closed for its entry's sake, and the server may have another session after it.
+    pub(super) leaves: bool,
     pub(super) breaker: breaker::State,
     pub(super) failures: u32,
     /// Until when the server is left in peace.
@@ -70,8 +67,7 @@ impl Member {
             parked: false,
             connection: None,
             retired: None,
-            after: None,
-            successor: None,
+            leaves: false,
             breaker: breaker::State::Closed,
             failures: 0,
             rests_until: Time::ZERO,

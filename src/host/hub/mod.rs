@@ -83,6 +83,8 @@ pub struct Hub {
     last_handle: u64,
     last_list: u64,
     shelf: Shelf,
+    /// How many sessions of a server are being closed, so that another can follow.
+    leaving: BTreeMap<Arc<str>, u32>,
     /// What waits for room to start.
     waiting: BTreeSet<(Rank, SessionHandle)>,
     /// How many are starting.
@@ -145,6 +147,7 @@ impl Hub {
             last_handle: 0,
             last_list: 0,
             shelf: Shelf::default(),
+            leaving: BTreeMap::new(),
             waiting: BTreeSet::new(),
             starting: 0,
             phase: Phase::Fresh,
@@ -239,8 +242,14 @@ impl Hub {
     /// # Errors
     /// [`HubMisuse::Closed`], [`HubMisuse::UnknownServer`], [`HubMisuse::Disabled`].
     pub fn start(&mut self, now: Time, server: &str) -> Result<(), HubMisuse> {
-        let (mut handle, _) = self.known(server)?;
+        self.known(server)?;
         self.advance(now);
+        self.begin(server);
+        Ok(())
+    }
+
+    fn begin(&mut self, server: &str) {
+        let Some(mut handle) = self.current.get(server).copied() else { return };
         if self.members.get(&handle).is_some_and(|member| member.state == State::Failed) {
             self.renew(server, None);
             handle = self.current.get(server).copied().unwrap_or(handle);
@@ -248,7 +257,6 @@ impl Hub {
         self.reset_breaker(handle);
         self.want(handle, Rank::Called);
         self.tell();
-        Ok(())
     }
 
     /// The embedder can authorise a server's requests now, or again: those that wait for it go on, and a server that
@@ -259,6 +267,10 @@ impl Hub {
     pub fn authorized(&mut self, now: Time, server: &str) -> Result<(), HubMisuse> {
         let (handle, _) = self.known(server)?;
         self.advance(now);
+        if self.members.get(&handle).is_some_and(|member| member.state == State::Failed) {
+            self.begin(server);
+            return Ok(());
+        }
         self.reset_breaker(handle);
         let now = self.now;
         if let Some(session) = self.session_mut(handle) {
