@@ -92,9 +92,9 @@ pub(super) struct Input {
     pub(super) left: Duration,
 }
 
-impl Call {
+impl Purpose {
     fn is_tool_call(&self) -> bool {
-        self.request.method == method::TOOLS_CALL
+        matches!(self, Self::Call(call) if call.request.method == method::TOOLS_CALL)
     }
 }
 
@@ -136,9 +136,13 @@ pub(super) struct Requests {
     open: BTreeMap<u64, Open>,
     deadlines: BTreeSet<(Time, u64)>,
     call_deadlines: BTreeSet<(Time, u64)>,
+    /// In the order of their ids, as the next.
     engine_queue: VecDeque<u64>,
     call_queue: VecDeque<u64>,
-    in_flight: usize,
+    /// How many of `call_queue` are no calls of tools.
+    queued_others: u32,
+    in_flight: u32,
+    tools_in_flight: u32,
     /// The ids on the wire of requests that the embedder knows by another one.
     renamed: BTreeMap<RequestId, u64>,
     /// While the embedder is asked by the server, the time of its own requests stands still, since then.
@@ -188,8 +192,8 @@ impl Requests {
             expired: false,
             mended: false,
         };
-        self.call_queue.push_back(id);
         self.add(id, Open { purpose: Purpose::Call(call), phase: State::Queued, deadline: Some(deadline) });
+        self.requeue(id);
         handle
     }
 
@@ -201,8 +205,20 @@ impl Requests {
         if let Some(deadline) = open.deadline {
             self.deadlines_of(&open.purpose).insert((deadline, id));
         }
-        self.in_flight = self.in_flight.saturating_add(usize::from(in_flight(&open.purpose, open.phase)));
+        if in_flight(&open.purpose, open.phase) {
+            self.takes_off(open.purpose.is_tool_call());
+        }
         self.open.insert(id, open);
+    }
+
+    fn takes_off(&mut self, tool: bool) {
+        self.in_flight = self.in_flight.saturating_add(1);
+        self.tools_in_flight = self.tools_in_flight.saturating_add(u32::from(tool));
+    }
+
+    fn lands(&mut self, tool: bool) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.tools_in_flight = self.tools_in_flight.saturating_sub(u32::from(tool));
     }
 
     /// The requests that are open, whatever they wait for.
@@ -246,9 +262,10 @@ impl Requests {
     pub(super) fn set_phase(&mut self, id: u64, phase: State) {
         let Some(open) = self.open.get_mut(&id) else { return };
         let before = core::mem::replace(&mut open.phase, phase);
+        let tool = open.purpose.is_tool_call();
         match (in_flight(&open.purpose, before), in_flight(&open.purpose, phase)) {
-            (true, false) => self.in_flight = self.in_flight.saturating_sub(1),
-            (false, true) => self.in_flight = self.in_flight.saturating_add(1),
+            (true, false) => self.lands(tool),
+            (false, true) => self.takes_off(tool),
             (true, true) | (false, false) => {}
         }
     }
@@ -267,15 +284,19 @@ impl Requests {
     }
 
     pub(super) fn remove(&mut self, id: u64) -> Option<Open> {
+        if let Ok(at) = self.call_queue.binary_search(&id) {
+            self.dequeue(at);
+        }
         let open = self.open.remove(&id)?;
         if let Some(deadline) = open.deadline {
             self.deadlines_of(&open.purpose).remove(&(deadline, id));
         }
-        self.in_flight = self.in_flight.saturating_sub(usize::from(in_flight(&open.purpose, open.phase)));
+        if in_flight(&open.purpose, open.phase) {
+            self.lands(open.purpose.is_tool_call());
+        }
         match &open.purpose {
             Purpose::Call(call) => {
                 self.renamed.remove(&call.handle);
-                self.call_queue.retain(|queued| *queued != id);
             }
             Purpose::Probe
             | Purpose::Initialize
@@ -285,7 +306,9 @@ impl Requests {
             | Purpose::Listen { .. }
             | Purpose::Subscribe(_)
             | Purpose::Unsubscribe(_) => {
-                self.engine_queue.retain(|queued| *queued != id);
+                if let Ok(at) = self.engine_queue.binary_search(&id) {
+                    self.engine_queue.remove(at);
+                }
             }
         }
         Some(open)
@@ -320,12 +343,19 @@ impl Requests {
         engine.map(|(id, _)| *id).collect()
     }
 
-    /// A request waits to be sent again.
+    /// A request of the embedder's waits to be sent, or sent again.
     pub(super) fn requeue(&mut self, id: u64) {
         let at = self.call_queue.partition_point(|queued| *queued < id);
         if self.call_queue.get(at) != Some(&id) {
             self.call_queue.insert(at, id);
+            self.queued_others = self.queued_others.saturating_add(u32::from(!self.is_tool_call(id)));
         }
+    }
+
+    fn dequeue(&mut self, at: usize) -> Option<u64> {
+        let id = self.call_queue.remove(at)?;
+        self.queued_others = self.queued_others.saturating_sub(u32::from(!self.is_tool_call(id)));
+        Some(id)
     }
 
     /// Gives a request a new id on the wire. The embedder knows it by the first one.
@@ -400,26 +430,22 @@ impl Requests {
     /// The next request to write, where the bound and the state of the session allow one. Without `parallel`, a
     /// tool is not called while another is; what waits behind it goes first then.
     pub(super) fn next(&mut self, limit: usize, calls: bool, parallel: bool) -> Option<u64> {
-        if self.in_flight >= limit {
+        if usize::try_from(self.in_flight).is_ok_and(|in_flight| in_flight >= limit) {
             return None;
         }
         match self.engine_queue.pop_front() {
             Some(id) => Some(id),
-            None if calls && (parallel || !self.is_calling_tool()) => self.call_queue.pop_front(),
-            None if calls => {
+            None if calls && (parallel || self.tools_in_flight == 0) => self.dequeue(0),
+            None if calls && self.queued_others > 0 => {
                 let at = self.call_queue.iter().position(|id| !self.is_tool_call(*id))?;
-                self.call_queue.remove(at)
+                self.dequeue(at)
             }
             None => None,
         }
     }
 
     fn is_tool_call(&self, id: u64) -> bool {
-        self.open.get(&id).is_some_and(|open| matches!(&open.purpose, Purpose::Call(call) if call.is_tool_call()))
-    }
-
-    fn is_calling_tool(&self) -> bool {
-        self.open.iter().any(|(id, open)| in_flight(&open.purpose, open.phase) && self.is_tool_call(*id))
+        self.open.get(&id).is_some_and(|open| open.purpose.is_tool_call())
     }
 
     /// The request that this token belongs to made progress: it may take longer. Gives the request, and tells whether

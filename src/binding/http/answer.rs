@@ -169,7 +169,7 @@ impl HttpSession {
             && message.id().is_some_and(|id| !self.session.is_waiting(id))
         {
             events.answered = true;
-            self.after(LINGER, Later::LetGo(exchange));
+            it.let_go = Some(self.after(LINGER, Later::LetGo(exchange)));
         }
         // A resumed stream has done what it was for; the server may hold it open for ever.
         if let Purpose::Resume { id, .. } = it.purpose
@@ -224,6 +224,9 @@ impl HttpSession {
     fn ended(&mut self, now: Time, exchange: ExchangeId, broken: Option<&str>) {
         // It is over, and not to be dropped.
         let it = self.exchanges.remove(&exchange.0);
+        if let Some(due) = it.as_ref().and_then(|it| it.let_go) {
+            self.later.remove(&due);
+        }
         self.arrive(now);
         let counts = |it: &Exchange| self.is_current() || self.lingers(&it.purpose);
         let Some(it) = it.filter(counts) else { return };
@@ -234,11 +237,11 @@ impl HttpSession {
                 if self.refused(message, *refusal) {
                     self.accepted(exchange.0);
                 }
-                self.answer_sent(exchange);
+                self.answer_sent();
             }
             (Purpose::Message(message), reply) => {
                 self.accepted(exchange.0);
-                let Some(id) = message.id() else { return self.answer_sent(exchange) };
+                let Some(id) = message.id() else { return self.answer_sent() };
                 self.forget(exchange, Some(id));
                 self.answer_ended(id, &message, status, reply, broken);
             }
@@ -254,7 +257,8 @@ impl HttpSession {
                 let busy = refusal.status == StatusCode::TOO_MANY_REQUESTS || refusal.status.is_server_error();
                 if busy && refusal.status != StatusCode::NOT_IMPLEMENTED {
                     let wait = refusal.retry_after.or(retry).unwrap_or(RETRY).max(SHORTEST_RETRY);
-                    return self.after(wait, Later::Resume { id, last_id, retry });
+                    self.after(wait, Later::Resume { id, last_id, retry });
+                    return;
                 }
                 self.lost(id, "the stream of the request cannot be taken up again");
             }
@@ -332,7 +336,7 @@ impl HttpSession {
         self.tidy();
     }
 
-    fn forget(&mut self, exchange: ExchangeId, id: Option<u64>) {
+    pub(super) fn forget(&mut self, exchange: ExchangeId, id: Option<u64>) {
         if let Some(id) = id.filter(|id| self.carriers.get(id) == Some(&exchange.0)) {
             self.carriers.remove(&id);
         }
@@ -351,8 +355,7 @@ impl HttpSession {
     }
 
     /// The exchange of a notification or an answer is over: the last one lets the session end.
-    fn answer_sent(&mut self, exchange: ExchangeId) {
-        self.later.retain(|(_, later)| !matches!(later, Later::LetGo(other) if *other == exchange));
+    fn answer_sent(&mut self) {
         if self.shutting && self.session.is_closing() {
             self.shut(Shut::CloseInput);
         }
@@ -426,7 +429,7 @@ impl HttpSession {
     }
 
     fn redirected(&mut self, exchange: u64, it: Exchange, headers: &HeaderMap) {
-        self.carriers.retain(|_, carrier| *carrier != exchange);
+        self.forget(ExchangeId(exchange), it.purpose.carried());
         self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
         let location = headers.get(LOCATION).and_then(|location| location.to_str().ok()).unwrap_or_default();
         let target = resolve(&it.url, location).filter(|target| is_same_origin(&it.url, target));

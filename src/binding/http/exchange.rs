@@ -5,6 +5,7 @@ use core::time::Duration;
 use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode, Uri};
 
+use crate::Time;
 use crate::binding::SseDecoder;
 use crate::session::{Challenge, Outgoing};
 
@@ -40,6 +41,19 @@ pub(super) struct Exchange {
     /// The answer's; 0 until it has one.
     pub(super) status: u16,
     pub(super) reply: Reply,
+    /// What is due for it, if it does not end by itself.
+    pub(super) let_go: Option<(Time, u64)>,
+}
+
+impl Purpose {
+    /// The request, by its id on the wire, whose answer it brings.
+    pub(super) fn carried(&self) -> Option<u64> {
+        match self {
+            Self::Message(message) => message.id(),
+            Self::Resume { id, .. } => Some(*id),
+            Self::Stream | Self::Events { .. } | Self::Delete { .. } => None,
+        }
+    }
 }
 
 /// What came of the answer so far.

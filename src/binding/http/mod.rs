@@ -125,7 +125,8 @@ pub struct HttpSession {
     carriers: BTreeMap<u64, u64>,
     last_exchange: u64,
     out: VecDeque<HttpAction>,
-    later: Vec<(Time, Later)>,
+    later: BTreeMap<(Time, u64), Later>,
+    last_later: u64,
     /// The exchange of `notifications/initialized`, before whose end nothing else is sent.
     initialized: Option<u64>,
     stream: stream::State,
@@ -173,7 +174,8 @@ impl HttpSession {
             carriers: BTreeMap::new(),
             last_exchange: 0,
             out: VecDeque::new(),
-            later: Vec::new(),
+            later: BTreeMap::new(),
+            last_later: 0,
             initialized: None,
             stream: stream::State::Idle,
             stream_id: Vec::new(),
@@ -214,7 +216,7 @@ impl HttpSession {
         if pending || !self.out.is_empty() || self.is_untidy() {
             return Some(now);
         }
-        let later = self.later.iter().map(|(at, _)| *at).min();
+        let later = self.later.first_key_value().map(|((at, _), _)| *at);
         [self.session.next_timer(), later, self.stream_wait].into_iter().flatten().min()
     }
 
@@ -224,10 +226,8 @@ impl HttpSession {
         self.tidy();
         let now = self.session.now();
         self.stream_wait = self.stream_wait.filter(|until| *until > now);
-        let (due, later) = core::mem::take(&mut self.later).into_iter().partition(|(at, _)| *at <= now);
-        self.later = later;
-        let due: Vec<(Time, Later)> = due;
-        for (_, what) in due {
+        let later = self.later.split_off(&(now, u64::MAX));
+        for what in core::mem::replace(&mut self.later, later).into_values() {
             match what {
                 Later::Send(message) if message.id().is_none_or(|id| self.session.is_waiting(id)) => {
                     self.send(message, 0);
@@ -239,8 +239,8 @@ impl HttpSession {
                 Later::Stream => self.stream_step(stream::Input::Timer),
                 Later::LetGo(exchange) => {
                     self.accepted(exchange.0);
-                    self.carriers.retain(|_, carrier| *carrier != exchange.0);
-                    if self.exchanges.remove(&exchange.0).is_some() {
+                    if let Some(it) = self.exchanges.remove(&exchange.0) {
+                        self.forget(exchange, it.purpose.carried());
                         self.out.push_back(HttpAction::Drop(exchange));
                     }
                 }
@@ -338,11 +338,6 @@ impl HttpSession {
     }
 
     fn abort(&mut self, id: u64) {
-        self.later.retain(|(_, later)| match later {
-            Later::Send(message) => message.id() != Some(id),
-            Later::Resume { id: resumed, .. } => *resumed != id,
-            Later::Stream | Later::LetGo(_) => true,
-        });
         if let Some(exchange) = self.carriers.remove(&id)
             && self.exchanges.remove(&exchange).is_some()
         {
@@ -359,12 +354,7 @@ impl HttpSession {
     fn start(&mut self, purpose: Purpose, url: Uri, redirects: u8, request: http::Request<Vec<u8>>) -> u64 {
         self.last_exchange = self.last_exchange.saturating_add(1);
         let exchange = self.last_exchange;
-        let carried = match &purpose {
-            Purpose::Message(message) => message.id(),
-            Purpose::Resume { id, .. } => Some(*id),
-            Purpose::Stream | Purpose::Events { .. } | Purpose::Delete { .. } => None,
-        };
-        if let Some(id) = carried {
+        if let Some(id) = purpose.carried() {
             self.carriers.insert(id, exchange);
         }
         let of = match &purpose {
@@ -372,7 +362,7 @@ impl HttpSession {
             Purpose::Resume { id, .. } => self.session.handle_of(*id),
             Purpose::Stream | Purpose::Events { .. } | Purpose::Delete { .. } => None,
         };
-        self.exchanges.insert(exchange, Exchange { purpose, url, redirects, status: 0, reply: Reply::None });
+        self.exchanges.insert(exchange, Exchange { purpose, url, redirects, status: 0, reply: Reply::None, let_go: None });
         self.out.push_back(HttpAction::Request(HttpRequest { exchange: ExchangeId(exchange), of, request }));
         exchange
     }
@@ -399,7 +389,10 @@ impl HttpSession {
         }
         // Nobody else gives up what has no request.
         if told {
-            self.after(self.session.options().timeouts.request, Later::LetGo(ExchangeId(exchange)));
+            let due = self.after(self.session.options().timeouts.request, Later::LetGo(ExchangeId(exchange)));
+            if let Some(it) = self.exchanges.get_mut(&exchange) {
+                it.let_go = Some(due);
+            }
         }
     }
 
@@ -421,8 +414,11 @@ impl HttpSession {
         self.start(Purpose::Delete { then }, self.url.clone(), 0, request);
     }
 
-    fn after(&mut self, wait: Duration, what: Later) {
-        self.later.push((self.session.now() + wait, what));
+    fn after(&mut self, wait: Duration, what: Later) -> (Time, u64) {
+        self.last_later = self.last_later.saturating_add(1);
+        let due = (self.session.now() + wait, self.last_later);
+        self.later.insert(due, what);
+        due
     }
 
     fn stream_step(&mut self, input: stream::Input) {
@@ -451,7 +447,7 @@ impl HttpSession {
                     let own = RETRY.saturating_mul(factor).min(LONGEST_RETRY);
                     self.after(self.stream_retry.unwrap_or(own).max(SHORTEST_RETRY), Later::Stream);
                 }
-                stream::Effect::Disarm => self.later.retain(|(_, later)| !matches!(later, Later::Stream)),
+                stream::Effect::Disarm => self.later.retain(|_, later| !matches!(later, Later::Stream)),
                 stream::Effect::Expire => {
                     self.session.handle_transport(self.session.now(), Transport::Expired { id: None });
                 }
