@@ -73,7 +73,7 @@ impl Session {
             self.quirk(QuirkKind::ServerRequest, None, Some(&method), detail);
             return;
         }
-        let of = self.exchange.and_then(|id| self.handle_of(id));
+        let of = self.exchange.and_then(|id| self.handle_of(id.get()));
         let message = match self.consider(&method, params) {
             Consideration::Ask(asked) => {
                 self.last_ask = self.last_ask.saturating_add(1);

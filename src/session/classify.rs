@@ -175,24 +175,25 @@ impl Session {
     }
 
     fn response(&mut self, id: ResponseId, deviations: Deviations, answer: Result<&RawValue, ErrorObject>) {
-        let (id, quirk) = match self.requests.match_response(id, answer.is_err(), self.exchange) {
-            Match::Id(id) => (id, None),
-            Match::Loose(id) => (id, Some((QuirkKind::IdType, "the id came back in another type"))),
-            Match::Only(id) => {
-                (id, Some((QuirkKind::IdNull, "an error without an id of ours; the only request was meant")))
-            }
-            Match::Late => {
-                self.stats.late_answers = self.stats.late_answers.saturating_add(1);
-                return;
-            }
-            Match::NoId => {
-                let words = answer.err().map(|error| format!("an error without an id of ours: {error}"));
-                return self.quirk(QuirkKind::IdNull, None, None, excerpt(&words.unwrap_or_default()));
-            }
-            Match::Unknown => {
-                return self.quirk(QuirkKind::UnknownId, None, None, "an answer to no open request; ignored");
-            }
-        };
+        let (id, quirk) =
+            match self.requests.match_response(id, answer.is_err(), self.exchange.map(core::num::NonZero::get)) {
+                Match::Id(id) => (id, None),
+                Match::Loose(id) => (id, Some((QuirkKind::IdType, "the id came back in another type"))),
+                Match::Only(id) => {
+                    (id, Some((QuirkKind::IdNull, "an error without an id of ours; the only request was meant")))
+                }
+                Match::Late => {
+                    self.stats.late_answers = self.stats.late_answers.saturating_add(1);
+                    return;
+                }
+                Match::NoId => {
+                    let words = answer.err().map(|error| format!("an error without an id of ours: {error}"));
+                    return self.quirk(QuirkKind::IdNull, None, None, excerpt(&words.unwrap_or_default()));
+                }
+                Match::Unknown => {
+                    return self.quirk(QuirkKind::UnknownId, None, None, "an answer to no open request; ignored");
+                }
+            };
         let Some(open) = self.requests.get(id) else { return };
         let method: Cow<'static, str> = match &open.purpose {
             Purpose::Probe => Cow::Borrowed(method::DISCOVER),

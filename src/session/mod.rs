@@ -43,6 +43,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::num::NonZero;
 use serde_json::value::RawValue;
 
 use self::ask::Ask;
@@ -103,7 +104,7 @@ pub struct Session {
     /// How often the server forgot the session since a request of the embedder's was answered.
     expiries: u32,
     /// The request in whose HTTP exchange the message at hand came.
-    exchange: Option<u64>,
+    exchange: Option<NonZero<u64>>,
     verdict: Option<EraVerdict>,
     /// The handshake under way follows one that closed on the probe.
     reopened: bool,
@@ -271,7 +272,7 @@ impl Session {
     /// Takes what the server sent in the HTTP exchange of the request of this id. What answers nothing by its own id
     /// answers that one.
     pub fn handle_exchange(&mut self, now: Time, id: u64, bytes: &[u8]) {
-        self.exchange = Some(id);
+        self.exchange = NonZero::new(id);
         self.handle_message(now, bytes);
         self.exchange = None;
     }

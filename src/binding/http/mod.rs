@@ -362,7 +362,8 @@ impl HttpSession {
             Purpose::Resume { id, .. } => self.session.handle_of(*id),
             Purpose::Stream | Purpose::Events { .. } | Purpose::Delete { .. } => None,
         };
-        self.exchanges.insert(exchange, Exchange { purpose, url, redirects, status: 0, reply: Reply::None, let_go: None });
+        self.exchanges
+            .insert(exchange, Exchange { purpose, url, redirects, status: 0, reply: Reply::None, let_go: None });
         self.out.push_back(HttpAction::Request(HttpRequest { exchange: ExchangeId(exchange), of, request }));
         exchange
     }
