@@ -13,16 +13,19 @@
 )]
 
 mod common;
+#[path = "common/http.rs"]
+mod web;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::{Host, Server, legacy, options};
+use common::{Host, Server, legacy, options, tools};
 use mcp_proto::{
     FailureKind, Family, FamilyStatus, LineSession, Outcome, QuirkKind, Request, Session, Time, Transport,
 };
 use peak_alloc::PeakAlloc;
 use serde_json::json;
+use web::{Site, Web};
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
@@ -383,4 +386,26 @@ fn list_changed_for_ever() {
     let asked = server.was_asked("tools/list");
     assert!((10..100).contains(&asked), "{asked} walks in 1,000 s that found nothing new");
     assert!(memory < MIB, "{} KiB", memory / 1024);
+}
+
+/// The server never ends the streams of its answers: each is let go of, and nothing of it stays.
+#[test]
+fn streams_that_are_never_ended_leave_nothing_behind() {
+    let _alone = alone();
+    let content = json!({"content": []});
+    let mut site =
+        Site::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"])).result("tools/call", content.clone());
+    let mut web = Web::connect(legacy(), &mut site);
+    let mut kept_after = |calls: usize| {
+        for _ in 0..calls {
+            let (_, call) = web.call("a");
+            web.head(&call, 200, &[("content-type", "text/event-stream")]);
+            web.push(&call, call.result(content.clone()));
+            web.wait(Duration::from_secs(3));
+            (web.log, web.events, web.dropped) = (vec![], vec![], vec![]);
+        }
+        peak(|| drop(std::hint::black_box(web.session.clone())))
+    };
+    let (few, many) = (kept_after(10), kept_after(2000));
+    assert!(many < few + 4096, "{few} bytes after 10 calls, {many} after 2,010");
 }

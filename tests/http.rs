@@ -17,32 +17,21 @@ mod common;
 mod web;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use common::{legacy, options, tools};
+use common::{legacy, millis, options, reconnecting, seconds, tools};
 use mcp_proto::binding::http::{Broken, HttpAction};
 use mcp_proto::{
-    Cause, Eras, Event, FailureKind, Family, Keepalive, LogLevel, Next, Options, Outcome, ProtocolVersion, Reconnect,
-    Request, RequestId, Time,
+    Cause, Eras, Event, FailureKind, Family, Keepalive, LogLevel, Next, Options, Outcome, ProtocolVersion, Request,
+    Time,
 };
 use serde_json::{Value, json};
-use web::{Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web, raw};
+use web::{Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web, modern_site, raw, site, tool, was_answered};
 
 const INITIALIZED: &str = "notifications/initialized";
 const CANCELLED: &str = "notifications/cancelled";
 const LISTEN: &str = "subscriptions/listen";
 const STREAM: [(&str, &str); 1] = [("content-type", "text/event-stream")];
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
-
-fn site() -> Site {
-    let content = json!({"content": []});
-    Site::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"])).result("tools/call", content)
-}
-
-fn modern_site() -> Site {
-    let content = json!({"resultType": "complete", "content": []});
-    Site::modern(json!({"tools": {}})).result("tools/list", tools(&["a"])).result("tools/call", content)
-}
 
 fn ready(site: &mut Site) -> Web {
     connect(legacy(), site)
@@ -56,27 +45,6 @@ fn connect(options: Options, site: &mut Site) -> Web {
     let web = Web::connect(options, site);
     assert!(web.is_ready(), "{:?}", web.failure());
     web
-}
-
-fn reconnecting(mut options: Options) -> Options {
-    options.reconnect = Some(Reconnect::default());
-    options
-}
-
-fn tool(name: &str) -> Request {
-    Request::call_tool(name, None)
-}
-
-fn millis(number: u64) -> Duration {
-    Duration::from_millis(number)
-}
-
-fn seconds(number: u64) -> Duration {
-    Duration::from_secs(number)
-}
-
-fn was_answered(web: &Web, request: RequestId) -> bool {
-    matches!(web.ended(request), Some(Outcome::Result(_)))
 }
 
 fn question(id: u64, method: &str) -> Value {

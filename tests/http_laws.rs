@@ -914,18 +914,8 @@ fn text_of(body: Body, message: &Value) -> String {
 /// A server's answer, in whichever era it was asked.
 fn result(request: &Value) -> Value {
     let capabilities = json!({"tools": {"listChanged": true}, "prompts": {}, "resources": {"subscribe": true}});
-    match request["method"].as_str().unwrap_or_default() {
-        "server/discover" => json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}),
-        "initialize" => {
-            json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {"name": "s"}})
-        }
-        "tools/list" if request["params"]["cursor"].is_null() => json!({"tools": [{"name": "a"}], "nextCursor": "2"}),
-        "tools/list" => json!({"tools": [{"name": "b"}]}),
-        "prompts/list" => json!({"prompts": []}),
-        "resources/list" => json!({"resources": [{"uri": "r:1"}]}),
-        "resources/templates/list" => json!({"resourceTemplates": []}),
-        _ => json!({}),
-    }
+    let method = request["method"].as_str().unwrap_or_default();
+    common::result(method, &request["params"], "2025-11-25", &capabilities)
 }
 
 fn session_options() -> impl Strategy<Value = Options> {

@@ -790,18 +790,7 @@ fn agreed(id: &Value) -> Value {
 fn result(request: &Value) -> Value {
     let capabilities =
         json!({"tools": {"listChanged": true}, "prompts": {}, "resources": {"subscribe": true}, "logging": {}});
-    match request["method"].as_str().unwrap() {
-        "server/discover" => json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}),
-        "initialize" => {
-            json!({"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": {"name": "s"}})
-        }
-        "tools/list" if request["params"]["cursor"].is_null() => json!({"tools": [{"name": "a"}], "nextCursor": "2"}),
-        "tools/list" => json!({"tools": [{"name": "b"}]}),
-        "prompts/list" => json!({"prompts": []}),
-        "resources/list" => json!({"resources": [{"uri": "r:1"}]}),
-        "resources/templates/list" => json!({"resourceTemplates": []}),
-        _ => json!({}),
-    }
+    common::result(request["method"].as_str().unwrap(), &request["params"], "2025-06-18", &capabilities)
 }
 
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Host, Server, legacy, options, tools};
+use common::{Host, Server, legacy, millis, options, tools};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
@@ -97,10 +97,6 @@ fn reopen(host: &mut Host, server: &mut Server) {
     host.take_sent();
     host.transport(Transport::Opened);
     host.serve(server);
-}
-
-fn millis(number: u64) -> Duration {
-    Duration::from_millis(number)
 }
 
 // Requests of the embedder's.

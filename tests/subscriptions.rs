@@ -14,18 +14,11 @@
 
 mod common;
 
-use std::time::Duration;
-
-use common::{Host, Server, legacy, options, tools};
-use mcp_proto::{Event, Family, LogLevel, Misuse, Options, QuirkKind, Reconnect, Request, Transport};
+use common::{Host, Server, legacy, options, reconnecting, seconds, tools};
+use mcp_proto::{Event, Family, LogLevel, Misuse, Options, QuirkKind, Request, Transport};
 use serde_json::{Value, json};
 
 const LISTEN: &str = "subscriptions/listen";
-
-fn reconnecting(mut options: Options) -> Options {
-    options.reconnect = Some(Reconnect::default());
-    options
-}
 
 /// A modern server with tools and resources that change. Whoever plays it agrees to streams by hand.
 fn modern() -> Server {
@@ -108,10 +101,6 @@ fn told(host: &mut Host) -> Vec<String> {
     let told = told.collect();
     host.events.clear();
     told
-}
-
-fn seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
 }
 
 #[test]
@@ -324,6 +313,51 @@ fn a_stream_of_nothing_is_ended() {
         (&json!("notifications/cancelled"), &stream["id"])
     );
     assert_eq!(host.session.deadline(), None);
+}
+
+/// A server that has one stream for a client ends the one before as soon as it is asked for another.
+#[test]
+fn a_stream_that_ends_while_another_is_asked_for_leaves_that_one_its_wishes() {
+    let (mut host, _, stream) = listening(options());
+    agree_to_all(&mut host, &stream);
+    host.session.subscribe(host.now, "x://a").unwrap();
+    host.collect();
+    let second = host.take_one();
+    agree_to_all(&mut host, &second);
+    assert_eq!(host.take_methods(), ["notifications/cancelled"]);
+    assert_eq!(told(&mut host), ["x://a active"]);
+    host.session.subscribe(host.now, "x://b").unwrap();
+    host.collect();
+    let third = host.take_one();
+    end(&mut host, &second);
+    assert_eq!((told(&mut host), host.take_sent()), (vec![], vec![]));
+    agree_to_all(&mut host, &third);
+    // Nothing told of the first one meanwhile, so it is told anew.
+    assert_eq!(told(&mut host), ["x://a active", "x://b active"]);
+}
+
+/// A wish that nobody hears is told to be refused, whenever it was made.
+#[test]
+fn a_wish_without_a_stream_is_refused() {
+    for has_listen in [true, false] {
+        let mut silent = options();
+        silent.listen = !has_listen;
+        let why = if has_listen { "the options say not to listen" } else { "it has no `subscriptions/listen`" };
+        let mut host = Host::open(silent);
+        let mut server = modern().error(LISTEN, -32601, "Method not found");
+        host.session.subscribe(host.now, "x://early").unwrap();
+        host.serve(&mut server);
+        assert!(host.is_ready());
+        assert_eq!(told(&mut host), [format!("x://early refused: {why}")]);
+        host.session.subscribe(host.now, "x://late").unwrap();
+        host.collect();
+        assert_eq!(told(&mut host), [format!("x://late refused: {why}")]);
+        // To ask again is to be told again.
+        host.session.subscribe(host.now, "x://early").unwrap();
+        host.collect();
+        assert_eq!(told(&mut host), [format!("x://early refused: {why}")]);
+        assert_eq!(server.was_asked(LISTEN), usize::from(!has_listen));
+    }
 }
 
 #[test]

@@ -16,10 +16,10 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Host, Server, options, tools};
+use common::{Host, Server, options, reconnecting, tools};
 use mcp_proto::{
     Action, Era, EraVerdict, Eras, Event, FailureKind, Family, FamilyStatus, LogLevel, Misuse, Options, Outcome,
-    ProtocolVersion, QuirkKind, Reconnect, Request, Shut, Time, TraceContext, Transport,
+    ProtocolVersion, QuirkKind, Request, Shut, Time, TraceContext, Transport,
 };
 use serde_json::{Value, json};
 
@@ -40,11 +40,6 @@ fn auto() -> Options {
 
 fn modern_only() -> Options {
     with(Eras::ModernOnly(ProtocolVersion::V2026_07_28))
-}
-
-fn reconnecting(mut options: Options) -> Options {
-    options.reconnect = Some(Reconnect::default());
-    options
 }
 
 fn saved(version: ProtocolVersion) -> Options {

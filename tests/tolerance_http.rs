@@ -16,34 +16,20 @@ mod common;
 #[path = "common/http.rs"]
 mod web;
 
-use std::time::Duration;
-
-use common::{legacy, options, tools};
+use common::{legacy, millis, options, reconnecting, seconds, tools};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::{
     Cause, Era, Eras, Event, FailureKind, Family, FamilyStatus, ListErrors, Options, Outcome, ProtocolVersion,
     QuirkKind, Reconnect, Request, RequestId,
 };
 use serde_json::{Value, json};
-use web::{Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web};
+use web::{Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web, modern_site, site, tool, was_answered};
 
 /// How a server answers an exchange.
 type Answering = Box<dyn Fn(&Exchange) -> Reply>;
 
 const INITIALIZED: &str = "notifications/initialized";
 const MODERN: &str = "2026-07-28";
-
-/// A legacy server with one tool, sessions and a stream.
-fn site() -> Site {
-    let content = json!({"content": []});
-    Site::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"])).result("tools/call", content)
-}
-
-/// A modern server with one tool.
-fn modern_site() -> Site {
-    let content = json!({"resultType": "complete", "content": []});
-    Site::modern(json!({"tools": {}})).result("tools/list", tools(&["a"])).result("tools/call", content)
-}
 
 fn ready(site: &mut Site) -> Web {
     let web = Web::connect(legacy(), site);
@@ -55,19 +41,6 @@ fn modern_only() -> Options {
     let mut options = options();
     options.eras = Eras::ModernOnly(ProtocolVersion::V2026_07_28);
     options
-}
-
-fn reconnecting(mut options: Options) -> Options {
-    options.reconnect = Some(Reconnect::default());
-    options
-}
-
-fn millis(number: u64) -> Duration {
-    Duration::from_millis(number)
-}
-
-fn seconds(number: u64) -> Duration {
-    Duration::from_secs(number)
 }
 
 fn names(web: &Web) -> Vec<String> {
@@ -100,10 +73,6 @@ fn assert_quirk(web: &Web, kind: QuirkKind, method: &str) {
     assert_eq!(web.quirk_methods(kind), [method]);
     let told = web.events.iter().filter(|event| matches!(event, Event::Quirk(quirk) if quirk.kind == kind));
     assert_eq!(told.count(), 1);
-}
-
-fn was_answered(web: &Web, request: RequestId) -> bool {
-    matches!(web.ended(request), Some(Outcome::Result(_)))
 }
 
 // Streamable HTTP, row by row.
@@ -937,10 +906,6 @@ fn broken_off(site: &mut Site, options: Options, request: Request, text: &str) -
     web.body(&exchange, text);
     web.end(&exchange);
     (web, request, exchange)
-}
-
-fn tool(name: &str) -> Request {
-    Request::call_tool(name, None)
 }
 
 /// agentdeals #1100

@@ -19,10 +19,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{Host, Server, tools};
+use common::{Host, Server, millis, reconnecting, tools};
 use mcp_proto::{
-    Cause, Era, Event, FailureKind, Family, FamilyStatus, Keepalive, Options, Outcome, Probe, QuirkKind, Reconnect,
-    Request, RequestId, Shut, Time, Transport, Wire,
+    Cause, Era, Event, FailureKind, Family, FamilyStatus, Keepalive, Options, Outcome, Probe, QuirkKind, Request,
+    RequestId, Shut, Time, Transport, Wire,
 };
 use serde_json::{Value, json};
 
@@ -137,11 +137,6 @@ fn alive(mut options: Options, change: impl FnOnce(&mut Keepalive)) -> Options {
     options
 }
 
-fn reconnecting(mut options: Options) -> Options {
-    options.reconnect = Some(Reconnect::default());
-    options
-}
-
 /// A server whose shortest list is that of its resources.
 fn listing() -> Server {
     Server::legacy(json!({"tools": {}, "prompts": {}, "resources": {}}))
@@ -157,10 +152,6 @@ fn listing() -> Server {
         )
         .result("ping", json!({}))
         .result("tools/call", json!({"content": []}))
-}
-
-fn millis(number: u64) -> Duration {
-    Duration::from_millis(number)
 }
 
 fn secs(number: u64) -> Duration {

@@ -8,10 +8,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest, HttpSession};
 use mcp_proto::{Event, Request, RequestId, Time};
 
-use super::checks::{Deadlines, END, OWED, assert_same, check_kept, check_message};
+use super::checks::{END, OWED, assert_same, check_message};
 use super::host::Host;
 use super::input::Input;
 use super::peer::{self, Peer};
+use super::rig::{Clock, Driven};
 
 /// Takes bytes for a sequence of operations on a session over HTTP, and checks what holds after each.
 pub(crate) fn http(bytes: &[u8]) -> u64 {
@@ -25,10 +26,7 @@ struct Rig {
     session: HttpSession,
     host: Host,
     peer: Peer,
-    now: Time,
-    polling: bool,
-    /// Something may wait that was said before the latest operation.
-    behind: bool,
+    clock: Clock,
     url: Uri,
     running: Vec<Running>,
     last_exchange: Option<ExchangeId>,
@@ -83,9 +81,7 @@ impl Rig {
             session: HttpSession::new(options, url.clone()),
             host: Host::default(),
             peer,
-            now: Time::ZERO,
-            polling: true,
-            behind: false,
+            clock: Clock::default(),
             url,
             running: Vec::new(),
             last_exchange: None,
@@ -104,7 +100,8 @@ impl Rig {
     }
 
     fn operate(&mut self, operation: u8, input: &mut Input<'_>) {
-        if self.host.operate(operation, &mut self.session, self.now, input) {
+        let ours = self.host.operate(operation, &mut self.session, self.clock.now, input);
+        if ours || self.pass(operation, input) {
             return;
         }
         match operation {
@@ -126,7 +123,7 @@ impl Rig {
                 let broken = [Broken::Midway, Broken::Unreachable][input.pick(2)];
                 self.over(it.exchange);
                 self.host.own += 8;
-                self.session.handle_failure(self.now, it.exchange, broken, "reset");
+                self.session.handle_failure(self.clock.now, it.exchange, broken, "reset");
             }
             // What the server says of itself, as an event of a stream.
             b'i' => {
@@ -147,21 +144,6 @@ impl Rig {
                 self.body(&it, &event);
             }
             b'x' => self.report_what_is_over(input),
-            // Time, and time that nobody tells of.
-            b'q' => self.wait(input.step()),
-            b'r' => self.now = self.now + input.step(),
-            b's' => {
-                let Some(deadline) = self.session.deadline() else { return };
-                self.wait(deadline.since(self.now));
-            }
-            b't' => self.session.handle_timeout([Time::ZERO, self.now][input.pick(2)]),
-            b'u' => self.now = END,
-            b'v' => self.polling = !self.polling,
-            b'w' => {
-                if let Some(action) = self.session.poll() {
-                    self.take(action);
-                }
-            }
             _ => {}
         }
     }
@@ -173,7 +155,7 @@ impl Rig {
 
     /// Whether an exchange goes on, as far as its embedder knows.
     fn runs(&mut self, it: &Running) -> bool {
-        if self.polling {
+        if self.clock.polling {
             self.drain();
         }
         self.running.iter().any(|running| running.exchange == it.exchange)
@@ -192,7 +174,7 @@ impl Rig {
         if matches!(status.as_u16(), 307 | 308) {
             self.host.own += 3;
         }
-        self.session.handle_head(self.now, it.exchange, status, headers);
+        self.session.handle_head(self.clock.now, it.exchange, status, headers);
     }
 
     /// Sends a head, where none was.
@@ -218,12 +200,12 @@ impl Rig {
             return;
         }
         let mut pieces = self.session.clone();
-        self.session.handle_body(self.now, it.exchange, bytes);
+        self.session.handle_body(self.clock.now, it.exchange, bytes);
         for byte in bytes {
-            pieces.handle_body(self.now, it.exchange, &[*byte]);
+            pieces.handle_body(self.clock.now, it.exchange, &[*byte]);
         }
         // What is dropped is dropped at the next poll. At the end of time each call finds something due.
-        if it.id.is_some() && it.method != "GET" && self.now < END && !bytes.is_empty() {
+        if it.id.is_some() && it.method != "GET" && self.clock.now < END && !bytes.is_empty() {
             let drained = |mut session: HttpSession| {
                 let actions: Vec<_> = std::iter::from_fn(|| session.poll()).collect();
                 (actions, session)
@@ -238,7 +220,7 @@ impl Rig {
         }
         self.over(it.exchange);
         self.host.own += 2;
-        self.session.handle_end(self.now, it.exchange);
+        self.session.handle_end(self.clock.now, it.exchange);
     }
 
     fn event(&mut self, it: &Running, text: &str) {
@@ -400,63 +382,21 @@ impl Rig {
     fn report_what_is_over(&mut self, input: &mut Input<'_>) {
         let exchange = input.choose(&self.over);
         let kind = input.pick(4);
-        let Some(exchange) = exchange.filter(|_| self.now < END) else { return };
-        self.session.handle_timeout(self.now);
+        let Some(exchange) = exchange.filter(|_| self.clock.now < END) else { return };
+        self.session.handle_timeout(self.clock.now);
         let before = self.session.clone();
         match kind {
-            0 => self.session.handle_head(self.now, exchange, StatusCode::NOT_FOUND, &HeaderMap::new()),
-            1 => self.session.handle_body(self.now, exchange, br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#),
-            2 => self.session.handle_end(self.now, exchange),
-            _ => self.session.handle_failure(self.now, exchange, Broken::Unreachable, "late"),
+            0 => self.session.handle_head(self.clock.now, exchange, StatusCode::NOT_FOUND, &HeaderMap::new()),
+            1 => self.session.handle_body(self.clock.now, exchange, br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#),
+            2 => self.session.handle_end(self.clock.now, exchange),
+            _ => self.session.handle_failure(self.clock.now, exchange, Broken::Unreachable, "late"),
         }
         assert_same(&before, &self.session, "an exchange that is over made a difference");
-    }
-
-    /// Lets time go by, stopping at each deadline while there is somebody who polls.
-    fn wait(&mut self, duration: Duration) {
-        let end = self.now + duration;
-        let mut deadlines = Deadlines::default();
-        for _ in 0..1_000 {
-            if !self.polling || self.now == END {
-                break;
-            }
-            self.drain();
-            let Some(deadline) = self.session.deadline().filter(|deadline| *deadline <= end) else { break };
-            deadlines.reach(deadline);
-            self.now = self.now.max(deadline);
-            self.session.handle_timeout(self.now);
-        }
-        self.now = end;
-        self.session.handle_timeout(end);
-    }
-
-    fn check(&mut self) {
-        if self.polling {
-            self.drain();
-            assert!(!self.host.closed || self.session.deadline().is_none(), "there is a deadline after the end");
-        } else {
-            let mut behind = self.session.clone();
-            let owed = std::iter::from_fn(|| behind.poll()).count();
-            self.check_owed(owed, self.running.len());
-            self.behind = true;
-        }
-        check_kept(&self.session);
     }
 
     fn check_owed(&self, owed: usize, running: usize) {
         let own = self.host.own + 4 * running;
         assert!(owed <= OWED + own, "{owed} actions wait, {own} for the embedder's own doing");
-    }
-
-    fn drain(&mut self) {
-        let (mut owed, running) = (0, self.running.len());
-        while let Some(action) = self.session.poll() {
-            self.take(action);
-            owed += 1;
-            self.check_owed(owed, running);
-        }
-        self.behind = false;
-        self.host.own = 0;
     }
 
     fn take(&mut self, action: HttpAction) {
@@ -468,7 +408,7 @@ impl Rig {
                 assert!(self.last_exchange >= Some(exchange), "{exchange:?} was never run");
                 assert!(self.dropped.insert(exchange), "{exchange:?} was dropped twice");
                 let runs = self.running.iter().any(|it| it.exchange == exchange);
-                assert!(runs || self.behind, "{exchange:?} was over");
+                assert!(runs || self.clock.behind, "{exchange:?} was over");
                 self.over(exchange);
             }
             HttpAction::Event(event) => {
@@ -523,31 +463,51 @@ impl Rig {
         assert!(of.is_none_or(known), "{of:?} was not open");
     }
 
-    /// Whatever came before: a session that is closed comes to its end, and nothing follows.
+    /// After its end, nothing follows.
     fn end(&mut self) {
-        self.polling = true;
-        self.drain();
-        let now = self.now;
-        self.host.command(&mut self.session, 6, |session| session.close(now));
-        let grace = self.session.options().timeouts.grace;
-        for _ in 0..4 {
-            self.wait(grace);
-        }
-        self.drain();
-        assert!(self.host.closed && self.session.is_closed(), "no end came of close");
+        self.close();
         for exchange in self.over.clone() {
-            self.session.handle_head(self.now, exchange, StatusCode::OK, &HeaderMap::new());
-            self.session.handle_body(self.now, exchange, b"{}");
-            self.session.handle_end(self.now, exchange);
-            self.session.handle_failure(self.now, exchange, Broken::Unreachable, "");
+            self.session.handle_head(self.clock.now, exchange, StatusCode::OK, &HeaderMap::new());
+            self.session.handle_body(self.clock.now, exchange, b"{}");
+            self.session.handle_end(self.clock.now, exchange);
+            self.session.handle_failure(self.clock.now, exchange, Broken::Unreachable, "");
         }
-        let now = self.now;
+        let now = self.clock.now;
         let Self { host, session, .. } = self;
         assert!(host.command(session, 0, |session| session.open(now)).is_none());
         assert!(host.command(session, 0, |session| session.request(now, Request::new("ping"))).is_none());
-        self.session.handle_timeout(self.now + Duration::from_secs(3600));
+        self.session.handle_timeout(self.clock.now + Duration::from_secs(3600));
         self.drain();
         assert_eq!(self.session.deadline(), None);
+    }
+}
+
+impl Driven for Rig {
+    type Session = HttpSession;
+
+    fn parts(&mut self) -> (&mut HttpSession, &mut Clock, &mut Host) {
+        (&mut self.session, &mut self.clock, &mut self.host)
+    }
+
+    fn take_next(&mut self) {
+        if let Some(action) = self.session.poll() {
+            self.take(action);
+        }
+    }
+
+    fn drain(&mut self) {
+        let (mut owed, running) = (0, self.running.len());
+        while let Some(action) = self.session.poll() {
+            self.take(action);
+            owed += 1;
+            self.check_owed(owed, running);
+        }
+        self.clock.behind = false;
+        self.host.own = 0;
+    }
+
+    fn check_waiting(&self, owed: usize) {
+        self.check_owed(owed, self.running.len());
     }
 }
 

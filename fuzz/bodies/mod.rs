@@ -8,6 +8,7 @@ mod http;
 mod input;
 mod message;
 mod peer;
+mod rig;
 mod session;
 
 pub(crate) use self::http::http;

@@ -7,10 +7,11 @@ use std::time::Duration;
 use mcp_proto::jsonrpc::{self, Body, Decoded, Message};
 use mcp_proto::{Action, Challenge, Era, Event, OpenFailure, Outgoing, Request, Session, Time, Transport, Wire};
 
-use super::checks::{Deadlines, END, OWED, check_kept, check_line, members};
+use super::checks::{END, OWED, check_line, members};
 use super::host::Host;
 use super::input::Input;
 use super::peer::{self, Peer};
+use super::rig::{Clock, Driven};
 
 /// Takes bytes for a sequence of operations on a session, and checks what holds after each.
 pub(crate) fn session(bytes: &[u8]) -> u64 {
@@ -24,10 +25,7 @@ pub(super) struct Rig {
     pub(super) session: Session,
     host: Host,
     peer: Peer,
-    now: Time,
-    polling: bool,
-    /// Something may wait that was said before the latest operation.
-    behind: bool,
+    clock: Clock,
     /// What is on the wire and was not answered, but for streams.
     wire: Vec<(u64, String)>,
     /// The requests for streams that were not answered.
@@ -52,9 +50,7 @@ impl Rig {
             session: Session::new(options),
             host: Host::default(),
             peer,
-            now: Time::ZERO,
-            polling: true,
-            behind: false,
+            clock: Clock::default(),
             wire: Vec::new(),
             streams: Vec::new(),
             wire_ids: BTreeSet::new(),
@@ -73,7 +69,8 @@ impl Rig {
     }
 
     fn operate(&mut self, operation: u8, input: &mut Input<'_>) {
-        if self.host.operate(operation, &mut self.session, self.now, input) {
+        let ours = self.host.operate(operation, &mut self.session, self.clock.now, input);
+        if ours || self.pass(operation, input) {
             return;
         }
         match operation {
@@ -106,21 +103,6 @@ impl Rig {
                 self.receive_text(text);
             }
             b'p' => self.transport(Transport::SignOfLife),
-            // Time, and time that nobody tells of.
-            b'q' => self.wait(input.step()),
-            b'r' => self.now = self.now + input.step(),
-            b's' => {
-                let Some(deadline) = self.session.deadline() else { return };
-                self.wait(deadline.since(self.now));
-            }
-            b't' => self.session.handle_timeout([Time::ZERO, self.now][input.pick(2)]),
-            b'u' => self.now = END,
-            b'v' => self.polling = !self.polling,
-            b'w' => {
-                if let Some(action) = self.session.poll() {
-                    self.take(action);
-                }
-            }
             // The last message again, a part of it, and bytes.
             b'x' => {
                 let message = self.last_message.clone();
@@ -144,7 +126,7 @@ impl Rig {
 
     fn transport(&mut self, event: Transport<'_>) {
         self.host.own += 8;
-        self.session.handle_transport(self.now, event);
+        self.session.handle_transport(self.clock.now, event);
     }
 
     fn answer(&mut self, input: &mut Input<'_>, make: impl FnOnce(&mut Peer, &str, usize) -> String) {
@@ -221,7 +203,7 @@ impl Rig {
             _ => peer::ask(input),
         };
         self.owe(text.as_bytes());
-        self.session.handle_exchange(self.now, id, text.as_bytes());
+        self.session.handle_exchange(self.clock.now, id, text.as_bytes());
         self.last_message = text.into_bytes();
     }
 
@@ -256,7 +238,7 @@ impl Rig {
 
     fn receive(&mut self, bytes: &[u8]) {
         self.owe(bytes);
-        self.session.handle_message(self.now, bytes);
+        self.session.handle_message(self.clock.now, bytes);
     }
 
     fn owe(&mut self, bytes: &[u8]) {
@@ -272,47 +254,6 @@ impl Rig {
         }
     }
 
-    /// Lets time go by, stopping at each deadline while there is somebody who polls.
-    fn wait(&mut self, duration: Duration) {
-        let end = self.now + duration;
-        let mut deadlines = Deadlines::default();
-        for _ in 0..1_000 {
-            if !self.polling || self.now == END {
-                break;
-            }
-            self.drain();
-            let Some(deadline) = self.session.deadline().filter(|deadline| *deadline <= end) else { break };
-            deadlines.reach(deadline);
-            self.now = self.now.max(deadline);
-            self.session.handle_timeout(self.now);
-        }
-        self.now = end;
-        self.session.handle_timeout(end);
-    }
-
-    fn check(&mut self) {
-        if self.polling {
-            self.drain();
-            assert!(!self.host.closed || self.session.deadline().is_none(), "there is a deadline after the end");
-        } else {
-            let mut behind = self.session.clone();
-            let owed = std::iter::from_fn(|| behind.poll()).count();
-            let own = self.host.own;
-            assert!(owed <= OWED + own, "{owed} actions wait, {own} for the embedder's own doing");
-            self.behind = true;
-        }
-        check_kept(&self.session);
-    }
-
-    fn drain(&mut self) {
-        while let Some(action) = self.session.poll() {
-            self.take(action);
-        }
-        self.behind = false;
-        self.host.own = 0;
-        self.guessed = 0;
-    }
-
     fn take(&mut self, action: Action) {
         assert!(!self.host.closed, "after the end: {action:?}");
         format!("{action:?}").hash(&mut self.print);
@@ -322,7 +263,7 @@ impl Rig {
                 self.epoch = open.epoch;
                 self.wire.clear();
                 self.streams.clear();
-                if !self.behind {
+                if !self.clock.behind {
                     self.owed_answers.clear();
                 }
             }
@@ -363,18 +304,9 @@ impl Rig {
         }
     }
 
-    /// Whatever came before: a session that is closed comes to its end, and nothing follows.
+    /// After its end, nothing follows.
     fn end(&mut self) {
-        self.polling = true;
-        self.drain();
-        let now = self.now;
-        self.host.command(&mut self.session, 6, |session| session.close(now));
-        let grace = self.session.options().timeouts.grace;
-        for _ in 0..4 {
-            self.wait(grace);
-        }
-        self.drain();
-        assert!(self.host.closed && self.session.is_closed(), "no end came of close");
+        self.close();
         self.receive(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
         let last = self.wire_ids.last().copied().unwrap_or(0);
         for event in [
@@ -389,15 +321,43 @@ impl Rig {
         ] {
             self.transport(event);
         }
-        let now = self.now;
+        let now = self.clock.now;
         assert!(self.host.command(&mut self.session, 0, |session| session.open(now)).is_none());
         assert!(
             self.host.command(&mut self.session, 0, |session| session.request(now, Request::new("ping"))).is_none()
         );
         assert!(self.host.command(&mut self.session, 0, |session| session.subscribe(now, "r:0")).is_none());
-        self.session.handle_timeout(self.now + Duration::from_secs(3600));
+        self.session.handle_timeout(self.clock.now + Duration::from_secs(3600));
         self.drain();
         assert_eq!(self.session.deadline(), None);
+    }
+}
+
+impl Driven for Rig {
+    type Session = Session;
+
+    fn parts(&mut self) -> (&mut Session, &mut Clock, &mut Host) {
+        (&mut self.session, &mut self.clock, &mut self.host)
+    }
+
+    fn take_next(&mut self) {
+        if let Some(action) = self.session.poll() {
+            self.take(action);
+        }
+    }
+
+    fn drain(&mut self) {
+        while let Some(action) = self.session.poll() {
+            self.take(action);
+        }
+        self.clock.behind = false;
+        self.host.own = 0;
+        self.guessed = 0;
+    }
+
+    fn check_waiting(&self, owed: usize) {
+        let own = self.host.own;
+        assert!(owed <= OWED + own, "{owed} actions wait, {own} for the embedder's own doing");
     }
 }
 

@@ -106,6 +106,10 @@ impl Session {
         let words = format!("HTTP {status}{separator}{}", super::classify::excerpt(why));
         let handshake = self.handshake.request == Some(id);
         let Some(open) = self.requests.get(id) else { return };
+        // A gateway tells that it got no answer, not what became of the request.
+        if matches!(status, 502 | 504) && !matches!(open.purpose, Purpose::Probe | Purpose::Initialize) {
+            return self.exchange_lost(id, true, &words);
+        }
         match open.purpose {
             Purpose::Probe if handshake => {
                 self.requests.remove(id);

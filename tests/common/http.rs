@@ -8,13 +8,12 @@ use std::time::Duration;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest, HttpSession};
-use mcp_proto::{
-    Cause, Event, Failure, FailureKind, Family, FamilyStatus, Options, Outcome, QuirkKind, Request, RequestId, Time,
-};
+use mcp_proto::{Event, Options, Outcome, Request, RequestId, Time};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
-use crate::common::Server;
+use crate::common::told::told;
+use crate::common::{Server, tools};
 
 pub const URL: &str = "https://example.com/mcp";
 pub const SESSION: &str = "mcp-session-id";
@@ -390,65 +389,13 @@ impl Web {
         request
     }
 
-    pub fn result_of(&self, request: RequestId) -> &Outcome {
-        self.ended(request).expect("the request ended")
-    }
-
-    pub fn ended(&self, request: RequestId) -> Option<&Outcome> {
-        let mut outcomes = self.events.iter().filter_map(|event| match event {
-            Event::Finished { request: ended, outcome } if *ended == request => Some(outcome),
-            _ => None,
-        });
-        let outcome = outcomes.next();
-        assert!(outcomes.next().is_none(), "a request ends once");
-        outcome
-    }
-
     /// The outcome of a request by its variant's name; `open` where it did not end.
     pub fn outcome(&self, request: RequestId) -> String {
         let text = self.ended(request).map_or("open".into(), |outcome| format!("{outcome:?}"));
         text.split(['(', ' ']).next().unwrap().into()
     }
 
-    pub fn failure(&self) -> Option<&Failure> {
-        self.events.iter().find_map(|event| match event {
-            Event::Down { failure, .. } => Some(failure),
-            _ => None,
-        })
-    }
-
-    pub fn failure_kind(&self) -> Option<FailureKind> {
-        self.failure().map(|failure| failure.kind)
-    }
-
-    pub fn cause(&self) -> Option<&Cause> {
-        self.events.iter().find_map(|event| match event {
-            Event::Closed { cause } => Some(cause),
-            _ => None,
-        })
-    }
-
-    pub fn quirks(&self) -> Vec<QuirkKind> {
-        self.session.quirks().iter().map(|quirk| quirk.kind).collect()
-    }
-
-    /// The methods of the quirks of this kind.
-    pub fn quirk_methods(&self, kind: QuirkKind) -> Vec<&str> {
-        let of_kind = self.session.quirks().iter().filter(|quirk| quirk.kind == kind);
-        of_kind.map(|quirk| quirk.method.as_deref().unwrap_or("")).collect()
-    }
-
-    pub fn keys(&self, family: Family) -> Vec<&str> {
-        self.session.catalog().list(family).iter().map(|(key, _)| key).collect()
-    }
-
-    pub fn status(&self, family: Family) -> FamilyStatus {
-        self.session.family(family).status
-    }
-
-    pub fn is_ready(&self) -> bool {
-        self.session.is_ready()
-    }
+    told!();
 }
 
 /// What holds for every request (specification, "Streamable HTTP", Sending Messages).
@@ -650,6 +597,26 @@ impl Site {
         }
         reply
     }
+}
+
+/// A legacy server with one tool, sessions and a stream.
+pub fn site() -> Site {
+    let content = json!({"content": []});
+    Site::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"])).result("tools/call", content)
+}
+
+/// A modern server with one tool.
+pub fn modern_site() -> Site {
+    let content = json!({"resultType": "complete", "content": []});
+    Site::modern(json!({"tools": {}})).result("tools/list", tools(&["a"])).result("tools/call", content)
+}
+
+pub fn tool(name: &str) -> Request {
+    Request::call_tool(name, None)
+}
+
+pub fn was_answered(web: &Web, request: RequestId) -> bool {
+    matches!(web.ended(request), Some(Outcome::Result(_)))
 }
 
 /// Raw JSON.

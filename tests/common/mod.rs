@@ -2,13 +2,14 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test crate uses its own part")]
 
+pub mod told;
+
 use std::time::Duration;
 
-use mcp_proto::{
-    Action, Cause, Event, Failure, FailureKind, Family, FamilyStatus, Options, Outcome, QuirkKind, RequestId, Session,
-    Shut, Time, Transport,
-};
+use mcp_proto::{Action, Event, Family, Options, Reconnect, Session, Shut, Time, Transport};
 use serde_json::{Value, json};
+
+use self::told::told;
 
 /// A session and all that came out of it.
 pub struct Host {
@@ -146,60 +147,11 @@ impl Host {
         panic!("server and session do not come to rest");
     }
 
-    pub fn result_of(&self, request: RequestId) -> &Outcome {
-        let mut outcomes = self.events.iter().filter_map(|event| match event {
-            Event::Finished { request: ended, outcome } if *ended == request => Some(outcome),
-            _ => None,
-        });
-        let outcome = outcomes.next().expect("the request ended");
-        assert!(outcomes.next().is_none(), "a request ends once");
-        outcome
-    }
-
-    pub fn failure(&self) -> Option<&Failure> {
-        self.events.iter().find_map(|event| match event {
-            Event::Down { failure, .. } => Some(failure),
-            _ => None,
-        })
-    }
-
-    pub fn failure_kind(&self) -> Option<FailureKind> {
-        self.failure().map(|failure| failure.kind)
-    }
-
-    pub fn cause(&self) -> Option<&Cause> {
-        self.events.iter().find_map(|event| match event {
-            Event::Closed { cause } => Some(cause),
-            _ => None,
-        })
-    }
-
-    /// The kinds of quirk, in order.
-    pub fn quirks(&self) -> Vec<QuirkKind> {
-        self.session.quirks().iter().map(|quirk| quirk.kind).collect()
-    }
-
-    /// The methods of the quirks of this kind.
-    pub fn quirk_methods(&self, kind: QuirkKind) -> Vec<&str> {
-        let of_kind = self.session.quirks().iter().filter(|quirk| quirk.kind == kind);
-        of_kind.map(|quirk| quirk.method.as_deref().unwrap_or("")).collect()
-    }
-
-    pub fn status(&self, family: Family) -> FamilyStatus {
-        self.session.family(family).status
-    }
-
     pub fn count(&self, family: Family) -> usize {
         self.session.catalog().list(family).len()
     }
 
-    pub fn keys(&self, family: Family) -> Vec<&str> {
-        self.session.catalog().list(family).iter().map(|(key, _)| key).collect()
-    }
-
-    pub fn is_ready(&self) -> bool {
-        self.session.is_ready()
-    }
+    told!();
 }
 
 type Handler = Box<dyn FnMut(&Value) -> Result<Value, Value>>;
@@ -299,8 +251,38 @@ pub fn legacy() -> Options {
     options
 }
 
+/// As these, with the transport opened again where it is lost.
+pub fn reconnecting(mut options: Options) -> Options {
+    options.reconnect = Some(Reconnect::default());
+    options
+}
+
+pub fn millis(number: u64) -> Duration {
+    Duration::from_millis(number)
+}
+
+pub fn seconds(number: u64) -> Duration {
+    Duration::from_secs(number)
+}
+
 /// A list of tools with these names.
 pub fn tools(names: &[&str]) -> Value {
     let tool = |name: &&str| json!({"name": name, "inputSchema": {"type": "object"}});
     json!({"tools": names.iter().map(tool).collect::<Vec<_>>()})
+}
+
+/// What a server answers whose list of tools has two pages; `version` is that of the legacy era.
+pub fn result(method: &str, params: &Value, version: &str, capabilities: &Value) -> Value {
+    match method {
+        "server/discover" => json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}),
+        "initialize" => {
+            json!({"protocolVersion": version, "capabilities": capabilities, "serverInfo": {"name": "s"}})
+        }
+        "tools/list" if params["cursor"].is_null() => json!({"tools": [{"name": "a"}], "nextCursor": "2"}),
+        "tools/list" => json!({"tools": [{"name": "b"}]}),
+        "prompts/list" => json!({"prompts": []}),
+        "resources/list" => json!({"resources": [{"uri": "r:1"}]}),
+        "resources/templates/list" => json!({"resourceTemplates": []}),
+        _ => json!({}),
+    }
 }

@@ -36,6 +36,7 @@ impl HttpSession {
         if moved && !matches!(it.purpose, Purpose::Delete { .. }) {
             return self.redirected(exchange.0, it, headers);
         }
+        self.unreached = false;
         let labelled = Kind::labelled(headers);
         let good = status.is_success();
         it.status = status.as_u16();
@@ -306,8 +307,14 @@ impl HttpSession {
                 self.exchanges.remove(&exchange.0);
                 self.forget(exchange, id);
                 self.accepted(exchange.0);
-                if let Some(id) = id.filter(|_| self.session.has_handshake()) {
+                let id = id.filter(|_| self.session.has_handshake());
+                if let Some(id) = id {
                     self.session.handle_transport(now, Transport::Lost { id, sent: false, why });
+                }
+                // One that reaches nobody while others are being answered is no reason to end those.
+                let others = self.exchanges.values().any(|it| it.status != 0);
+                if id.is_some() && others && !core::mem::replace(&mut self.unreached, true) {
+                    return;
                 }
                 let how = crate::session::OpenFailure::Connect;
                 self.session.handle_transport(now, Transport::OpenFailed { how, why });

@@ -141,6 +141,8 @@ pub struct HttpSession {
     stood: bool,
     /// The stream of the older transport was asked for, on this connection.
     tried_events: bool,
+    /// A request reached nobody, and nothing was answered since.
+    unreached: bool,
     /// The session is being ended.
     shutting: bool,
 }
@@ -184,6 +186,7 @@ impl HttpSession {
             stream_wait: None,
             stood: false,
             tried_events: false,
+            unreached: false,
             shutting: false,
         }
     }

@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use super::connection::Place;
 use super::event::{HubEvent, SessionHandle};
 use super::member::Member;
+use super::shelf::Shelf;
 use super::{Hub, Phase};
 use crate::catalog::Fingerprint;
 use crate::host::config::Entry;
@@ -204,6 +205,8 @@ impl Hub {
             }
             Phase::Closing if self.members.is_empty() => {
                 self.phase = Phase::Closed;
+                self.current.clear();
+                self.shelf = Shelf::default();
                 self.events.push_back(HubEvent::Closed);
             }
             Phase::Closing | Phase::Closed => {}

@@ -64,7 +64,9 @@ impl Shelf {
         if let Some(known) = self.choices.get(&key) {
             return Arc::clone(known);
         }
-        let choice = toolset::choose(server, policy, offer, suspicion);
+        // What is only to be reported is found by whoever asks for it; looking through every text is dear.
+        let looks = if suspicion == Suspicion::LeaveOut { suspicion } else { Suspicion::Ignore };
+        let choice = toolset::choose(server, policy, offer, looks);
         let targets = choice.toolset.map(|toolset| toolset.targets()).unwrap_or_default();
         let chosen = Arc::new(Chosen { _tools: tools.cloned(), targets });
         self.choices.insert(key, Arc::clone(&chosen));

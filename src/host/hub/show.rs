@@ -45,7 +45,8 @@ impl Hub {
         Some(toolset::choose(server, policy, offer.view(), self.options.suspicion))
     }
 
-    /// The exposed names of all servers' tools, and the way back.
+    /// The exposed names of all servers' tools, and the way back. They are there after the end, too, to be kept for the
+    /// next run.
     pub const fn names(&self) -> &Names {
         &self.names
     }
