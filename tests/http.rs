@@ -1195,7 +1195,7 @@ fn a_busy_server_that_says_no_time_refuses() {
 #[test]
 fn a_refusal_is_the_requests_answer() {
     for (status, text) in
-        [(400, "bad"), (402, "pay"), (413, "too large"), (431, ""), (500, "it broke"), (502, ""), (301, "")]
+        [(400, "bad"), (402, "pay"), (413, "too large"), (431, ""), (500, "it broke"), (501, ""), (301, "")]
     {
         for (options, mut site) in [(legacy(), site()), (options(), modern_site())] {
             let mut web = connect(options, &mut site);
@@ -1332,7 +1332,7 @@ fn a_server_that_cannot_be_reached_is_tried_again() {
     let mut web = connect(reconnecting(legacy()), &mut site);
     let ((lost, first), (unsent, second)) = (web.call("a"), web.call("a"));
     web.head(&first, 200, &STREAM);
-    web.fail(&second, Broken::Unreachable);
+    web.lose(&second);
     assert_eq!((web.outcome(lost), web.outcome(unsent)), ("Unknown".into(), "open".into()));
     assert!(web.open.is_empty() && web.was_dropped(&first));
     let Some(Event::Down { failure, next: Next::Reopen { .. } }) =

@@ -657,7 +657,7 @@ fn delete_is_sent_only_when_the_session_closes_for_good() {
     web.serve(&mut site);
     web.wait_and_serve(seconds(1), &mut site);
     let (_, call) = web.call("a");
-    web.fail(&call, Broken::Unreachable);
+    web.lose(&call);
     web.wait_and_serve(seconds(1), &mut site);
     site.forget();
     let request = web.want(Request::call_tool("a", None));
@@ -1633,7 +1633,7 @@ fn probe_5xx_is_followed_by_initialize_and_not_remembered() {
         assert_eq!(web.session.verdict(), None, "{told}");
         // The next connection is probed again.
         let (_, call) = web.call("a");
-        web.fail(&call, Broken::Unreachable);
+        web.lose(&call);
         web.wait_and_serve(seconds(5), &mut site);
         assert_eq!((web.is_ready(), web.count("server/discover")), (true, 2), "{told}");
     }

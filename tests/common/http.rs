@@ -275,6 +275,13 @@ impl Web {
         self.collect();
     }
 
+    /// Nobody is there any more: a request reaches nobody, and neither does the next try.
+    pub fn lose(&mut self, exchange: &Exchange) {
+        self.fail(exchange, Broken::Unreachable);
+        let again = self.take_the(&exchange.name());
+        self.fail(&again, Broken::Unreachable);
+    }
+
     /// Answers, as far as the session wants to hear it.
     pub fn reply(&mut self, exchange: &Exchange, reply: Reply) {
         let headers: Vec<_> = reply.headers.iter().map(|(name, value)| (*name, &**value)).collect();
