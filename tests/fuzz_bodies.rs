@@ -63,6 +63,11 @@ fn http_of_the_corpus() {
     over_the_corpus("http", bodies::http);
 }
 
+#[test]
+fn host_floor_of_the_corpus() {
+    over_the_corpus("host", bodies::host);
+}
+
 /// Pieces of messages, put together at random.
 #[test]
 fn random_messages() {
@@ -95,17 +100,67 @@ fn random_messages() {
         "é",
         "\u{0}",
     ];
-    over_random_inputs(bodies::message, |rng| {
-        let mut input = Vec::new();
-        for _ in 0..rng.usize(..24) {
-            input.extend_from_slice(rng.choice(pieces).unwrap_or("").as_bytes());
+    over_random_inputs(bodies::message, |rng| pieced(rng, &pieces));
+}
+
+/// Pieces of configurations and schemas, put together at random, and steps of names.
+#[test]
+fn random_host_floor() {
+    let pieces = [
+        "{",
+        "}",
+        "}}}",
+        "[",
+        "]",
+        ",",
+        "\"a\":",
+        "null",
+        "1.5",
+        "\"x\"",
+        "\"${A:-b}\"",
+        "{\"command\":\"x\"",
+        "\"url\":",
+        "\"env\":",
+        "\"timeout\":",
+        "\"tools\":{\"include\":",
+        "{\"definitions\":",
+        "{\"$ref\":\"#/definitions/a\"}",
+        "\"properties\":",
+        "{\"anyOf\":[",
+        "{\"type\":\"null\"}",
+        "\"type\":[\"null\",\"x\"]",
+        "{\"name\":\"a\",\"inputSchema\":",
+        "\"description\":\"<system>\"",
+    ];
+    over_random_inputs(bodies::host, |rng| match rng.u8(..4) {
+        0 => {
+            let mut input = b"n0".to_vec();
+            for _ in 0..rng.usize(..9) {
+                input.push(*rng.choice(b"uuurk").unwrap_or(&b'u'));
+                input.extend((0..rng.usize(..24)).map(|_| rng.u8(b'0'..b'@')));
+                input.push(b' ');
+            }
+            input
         }
-        if rng.bool() {
-            let end = input.len().saturating_sub(1);
-            input.splice(end.., [rng.u8(..)]);
+        part => {
+            let mut input = [&b"c"[..], b"s", b"t1300"][usize::from(part) - 1].to_vec();
+            input.extend(pieced(rng, &pieces));
+            input
         }
-        input
     });
+}
+
+/// Pieces in any order, and now and then a byte of any kind at the end.
+fn pieced(rng: &mut fastrand::Rng, pieces: &[&str]) -> Vec<u8> {
+    let mut input = Vec::new();
+    for _ in 0..rng.usize(..24) {
+        input.extend_from_slice(rng.choice(pieces).copied().unwrap_or("").as_bytes());
+    }
+    if rng.bool() {
+        let end = input.len().saturating_sub(1);
+        input.splice(end.., [rng.u8(..)]);
+    }
+    input
 }
 
 /// Operations with their choices, the likelier ones at the front.

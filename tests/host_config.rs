@@ -320,6 +320,8 @@ fn a_time_in_milliseconds_is_a_warning() {
         ["server `s`, `timeout`: it is more than a day; it is in seconds, not in milliseconds"]
     );
     assert_eq!(read.servers["s"].timeout, Duration::from_secs(600_000));
+    let read = entry("command: x\ntimeout: 932187471.893627286");
+    assert_eq!(read.servers["s"].timeout, Duration::from_secs(932_187_471), "a fraction would not be read again");
 }
 
 #[test]
@@ -507,7 +509,7 @@ fn variables_are_replaced_in_what_reaches_the_server() {
     };
     let entry = sound(entry(concat!(
         "command: ${HOME}/bin/x\n",
-        "args: [\"--token=${TOKEN}\", \"${HOME}${HOME}\", \"$HOME\", \"$${HOME}\", \"${\", \"${HOME\"]\n",
+        "args: [\"--token=${TOKEN}\", \"${HOME}${HOME}\", \"$HOME\", \"$${HOME}\", \"${\", \"${HOME $${\"]\n",
         "env: {A: \"${EMPTY}\", B: \"${EMPTY:-b}\", C: \"${NONE:-c:-d}\", D: \"${env:X}\", \"${HOME}\": e}\n",
         "cwd: ${HOME}\n",
         "tools: {include: [\"${HOME}\"]}",
@@ -515,7 +517,7 @@ fn variables_are_replaced_in_what_reaches_the_server() {
     let expanded = entry.expand("s", lookup).unwrap();
     let program = stdio(&expanded);
     assert_eq!(&*program.command, "/home/ada/bin/x");
-    let args = ["--token=a${HOME}b", "/home/ada/home/ada", "$HOME", "${HOME}", "${", "${HOME"];
+    let args = ["--token=a${HOME}b", "/home/ada/home/ada", "$HOME", "${HOME}", "${", "${HOME ${"];
     assert_eq!(program.args, boxed(&args));
     let env: Vec<_> = program.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
     assert_eq!(env, ["${HOME}=e", "A=", "B=b", "C=c:-d", "D=x"]);

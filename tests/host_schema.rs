@@ -108,6 +108,34 @@ fn definitions_that_are_no_keyword_stay() {
 }
 
 #[test]
+fn definitions_stay_where_a_reference_may_be_lost() {
+    for schema in [
+        r##"{"definitions":[{}],"items":{"$ref":"#/definitions/0"}}"##,
+        r##"{"definitions":{"A":{"definitions":5}},"items":{"$ref":"#/definitions/A/definitions"}}"##,
+        r##"{"":{"definitions":{"A":{}}},"items":{"$ref":"#//definitions/A"}}"##,
+    ] {
+        stays(Pass::Definitions, schema);
+    }
+    // What is so deep is not looked into.
+    let (open, close) = (r#"{"items":"#.repeat(70), "}".repeat(70));
+    stays(
+        Pass::Definitions,
+        &format!(r##"{{"definitions":{{"A":{{}}}},"not":{open}{{"$ref":"#/definitions/A"}}{close}}}"##),
+    );
+}
+
+#[test]
+fn a_long_name_is_not_repeated_with_everything_in_it() {
+    let members: Vec<_> = (0..1_000).map(|at| format!(r#""{at}":{{"items":{{}}}}"#)).collect();
+    let schema =
+        raw(&format!(r#"{{"properties":{{"{}":{{"properties":{{{}}}}}}}}}"#, "n".repeat(20_000), members.join(",")));
+    let changes = Pass::MissingTypes.apply(&schema).changes;
+    assert_eq!(changes.len(), 1_002);
+    let written: usize = changes.iter().map(|change| change.at.len()).sum();
+    assert!(written < 20 * schema.get().len(), "{written}");
+}
+
+#[test]
 fn null_leaves_lists_of_types() {
     becomes(
         Pass::NullUnions,

@@ -559,3 +559,35 @@ fn a_schema_with_many_annotations_is_read_once() {
     let web = connect(options(), &mut { site });
     assert_eq!((web.keys(Family::Tools), web.quirks()), (vec!["a"], vec![QuirkKind::InvalidItem]));
 }
+
+/// The longest time that a request may take is its own, without that in which it waited for somebody.
+#[test]
+fn progress_after_a_long_wait_for_input_or_a_token_extends_the_deadline() {
+    for token in [false, true] {
+        let mut site = if token {
+            modern_site().on("tools/call", |_| Reply::status(401).with("www-authenticate", "Bearer"))
+        } else {
+            inquiring()
+        };
+        let mut web = connect(asking(options()), &mut site);
+        let request = web.want(tool("a").progress().timeout(seconds(60)).max_timeout(seconds(600)));
+        web.serve(&mut site);
+        web.wait(seconds(595));
+        if token {
+            authorize(&mut web);
+        } else {
+            web.session.provide(web.now, request, [("q", &*raw(&json!({"action": "accept"})))]).unwrap();
+            web.collect();
+        }
+        let again = web.take_the("tools/call");
+        web.head(&again, 200, &STREAM);
+        for progress in 1..=11 {
+            web.wait(seconds(50));
+            assert_eq!(web.outcome(request), "open", "token: {token}, {progress}");
+            let params = json!({"progressToken": again.json()["id"], "progress": progress});
+            web.push(&again, json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+        }
+        web.wait(seconds(50));
+        assert_eq!(web.outcome(request), "TimedOut", "token: {token}");
+    }
+}

@@ -544,3 +544,24 @@ fn the_engines_own_requests_are_not_the_embedders_to_make() {
         assert!(matches!(refused, Misuse::Reserved { .. }), "{method}");
     }
 }
+
+/// As above, with one more wish, which the stream that is asked for does not have.
+#[test]
+fn a_stream_that_ends_while_two_more_are_wanted_leaves_each_its_wishes() {
+    let (mut host, _, stream) = listening(options());
+    agree_to_all(&mut host, &stream);
+    host.session.subscribe(host.now, "x://a").unwrap();
+    host.collect();
+    let second = host.take_one();
+    host.session.subscribe(host.now, "x://b").unwrap();
+    host.collect();
+    end(&mut host, &stream);
+    assert_eq!((told(&mut host), host.take_sent()), (vec![], vec![]));
+    agree_to_all(&mut host, &second);
+    let third = host.take_one();
+    assert_eq!(third["params"]["notifications"]["resourceSubscriptions"], json!(["x://a", "x://b"]));
+    agree_to_all(&mut host, &third);
+    let told = told(&mut host);
+    assert!(told.contains(&"x://a active".into()) && told.contains(&"x://b active".into()), "{told:?}");
+    assert!(told.iter().all(|told| told.ends_with(" active")), "{told:?}");
+}

@@ -3,6 +3,7 @@
 #![allow(dead_code, unused_imports, reason = "each target runs one of the bodies")]
 
 mod checks;
+mod floor;
 mod host;
 mod http;
 mod input;
@@ -11,6 +12,7 @@ mod peer;
 mod rig;
 mod session;
 
+pub(crate) use self::floor::host;
 pub(crate) use self::http::http;
 pub(crate) use self::message::message;
 pub(crate) use self::session::session;

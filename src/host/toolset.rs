@@ -176,7 +176,7 @@ impl fmt::Display for Why {
 pub struct Suspicious<'a> {
     /// The tool whose text it is.
     pub tool: &'a str,
-    /// Where in the tool: a JSON Pointer (RFC 6901).
+    /// Where in the tool: a JSON Pointer (RFC 6901), with `…` for what is too long in it.
     pub at: Box<str>,
     /// What was found.
     pub finding: Finding,

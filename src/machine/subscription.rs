@@ -68,7 +68,7 @@ pub enum Effect {
     Adopt,
     /// Nothing tells of changes now.
     Forget,
-    /// The stream that was asked for will, of all that is wanted.
+    /// Nothing tells of changes now; the stream that was asked for will.
     Await,
     /// Wait, longer each time.
     Arm,
@@ -128,7 +128,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Wanted => R::advance(State::ChangingStale, &[]),
             Input::Unwanted => R::advance(State::Idle, &[DropAsked, DropOpen, Forget]),
             Input::Agreed => R::advance(State::Open, &[DropOpen, Adopt]),
-            Input::Ended => R::advance(State::Asking, &[Forget, Await]),
+            Input::Ended => R::advance(State::Asking, &[Await]),
             Input::Failed => R::advance(State::Waiting, &[DropOpen, Forget, Arm]),
             Input::Unknown => R::quirk(QuirkKind::MethodNotFound, State::Refused, &[DropOpen, Forget]),
             Input::Absent => R::advance(State::Refused, &[DropOpen, Forget]),
@@ -139,7 +139,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         State::ChangingStale => match input {
             Input::Unwanted => R::advance(State::Idle, &[DropAsked, DropOpen, Forget]),
             Input::Agreed => R::advance(State::Changing, &[DropOpen, Adopt, Ask]),
-            Input::Ended => R::advance(State::AskingStale, &[Forget, Await]),
+            Input::Ended => R::advance(State::AskingStale, &[Await]),
             Input::Failed => R::advance(State::Waiting, &[DropOpen, Forget, Arm]),
             Input::Unknown => R::quirk(QuirkKind::MethodNotFound, State::Refused, &[DropOpen, Forget]),
             Input::Absent => R::advance(State::Refused, &[DropOpen, Forget]),

@@ -48,7 +48,7 @@ impl Session {
         let now = self.now;
         if let Some(Call { input: Some(rounds), latest, .. }) = self.requests.call_mut(id) {
             // The user's time is not the request's.
-            *latest = (*latest).max(now + rounds.left);
+            *latest = *latest + now.since(rounds.since);
             let asked = Json::from(&*rounds.result).member("inputRequests");
             let filled = given.iter().map(|(key, response)| {
                 let wanted = asked.and_then(|asked| asked.member(key));
@@ -191,7 +191,15 @@ impl Session {
         let left = self.requests.time_left(id, self.now);
         let state = state.map(|state| state.text().into());
         Answer::Input(
-            Box::new(Rounds { rounds, result: result.to_owned(), state, known, responses: None, left }),
+            Box::new(Rounds {
+                rounds,
+                result: result.to_owned(),
+                state,
+                known,
+                responses: None,
+                left,
+                since: self.now,
+            }),
             inputs,
         )
     }
@@ -266,9 +274,10 @@ impl Session {
 
     /// The server refused a request unread: it waits for what it lacks.
     pub(super) fn bar(&mut self, id: u64, by: Bar, outcome: Outcome) {
-        let left = self.requests.time_left(id, self.now);
+        let now = self.now;
+        let left = self.requests.time_left(id, now);
         let Some(call) = self.requests.call_mut(id) else { return };
-        call.barred = Some(Box::new(Barred { by, outcome, left }));
+        call.barred = Some(Box::new(Barred { by, outcome, left, since: now }));
         self.call_step(id, Input::Refused);
         if by == Bar::Headers {
             self.want_schemas();
@@ -282,12 +291,12 @@ impl Session {
             if barred.by != by {
                 continue;
             }
-            let deadline = self.now + barred.left;
+            let (deadline, waited) = (self.now + barred.left, self.now.since(barred.since));
             if input == Input::Admitted {
                 self.requests.set_deadline(id, Some(deadline));
                 if let Some(call) = self.requests.call_mut(id) {
                     call.barred = None;
-                    call.latest = call.latest.max(deadline);
+                    call.latest = call.latest + waited;
                 }
             }
             self.call_step(id, input);

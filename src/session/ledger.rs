@@ -63,8 +63,10 @@ pub(super) struct Barred {
     pub(super) by: Bar,
     /// How it ends if nothing is done about it.
     pub(super) outcome: Outcome,
-    /// How much time it had left.
+    /// How much time it had left,
     pub(super) left: Duration,
+    /// and since when it waits.
+    pub(super) since: Time,
 }
 
 /// What a request lacks.
@@ -88,8 +90,10 @@ pub(super) struct Input {
     pub(super) known: Vec<(Box<str>, Box<str>)>,
     /// The value of `inputResponses`, once it is known.
     pub(super) responses: Option<Box<str>>,
-    /// How much time the request had left when the server asked.
+    /// How much time the request had left when the server asked,
     pub(super) left: Duration,
+    /// and when that was.
+    pub(super) since: Time,
 }
 
 impl Purpose {

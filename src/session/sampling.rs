@@ -19,9 +19,9 @@ impl Session {
         let params = params.map(Json::from);
         let member = |name| params.and_then(|params| params.member(name));
         if let Some(most) = policy.max_tokens {
-            // A number beyond all bounds is beyond this one.
-            let wanted = member("maxTokens").map(|tokens| tokens.text().parse().unwrap_or(u64::MAX));
-            if let Some(wanted) = wanted.filter(|wanted| *wanted > most) {
+            let wanted = member("maxTokens").filter(|tokens| !is_at_most(tokens.text(), most));
+            if let Some(wanted) = wanted {
+                let wanted = excerpt(wanted.text());
                 return Some(format!("{wanted} tokens are wanted, and at most {most} are given"));
             }
         }
@@ -53,6 +53,12 @@ impl Session {
         self.sampled.push_back(now);
         None
     }
+}
+
+/// Whether this is a number, and not above a bound.
+fn is_at_most(number: &str, most: u64) -> bool {
+    // One with a fraction or an exponent is told as exactly as it has to be.
+    number.parse::<u64>().map_or_else(|_| number.parse::<f64>().is_ok_and(|it| it <= most as f64), |it| it <= most)
 }
 
 /// Whether a message is one in which the model uses a tool.

@@ -274,8 +274,14 @@ impl Session {
                     self.drop_stream(open);
                 }
                 subscription::Effect::Adopt => self.adopt_stream(agreed),
-                subscription::Effect::Forget => self.forget_stream(),
-                subscription::Effect::Await => self.await_resources(),
+                subscription::Effect::Forget => {
+                    self.forget_open();
+                    self.lose_resources();
+                }
+                subscription::Effect::Await => {
+                    self.forget_open();
+                    self.await_asked();
+                }
                 subscription::Effect::Arm => {
                     let factor = 1_u32.checked_shl(self.subscriptions.failures).unwrap_or(u32::MAX);
                     self.subscriptions.failures = self.subscriptions.failures.saturating_add(1).min(16);
@@ -287,14 +293,20 @@ impl Session {
         }
     }
 
-    fn await_resources(&mut self) {
+    /// What the open stream told of, or was to, the one that is asked for will.
+    fn await_asked(&mut self) {
         for uri in self.uris() {
-            self.resource_step(&uri, resource::Input::Possible, None);
+            if self.is_resource(&uri, resource::State::Asking) || self.is_resource(&uri, resource::State::Active) {
+                self.resource_step(&uri, resource::Input::Lost, None);
+                self.resource_step(&uri, resource::Input::Possible, None);
+            }
         }
     }
 
     fn ask_for_stream(&mut self) {
-        self.await_resources();
+        for uri in self.uris() {
+            self.resource_step(&uri, resource::Input::Possible, None);
+        }
         let deadline = self.now + self.options.timeouts.request;
         self.subscriptions.asked = Some(self.requests.insert(Purpose::Listen { agreed: false }, Some(deadline)));
     }
@@ -364,7 +376,7 @@ impl Session {
     }
 
     /// Nothing tells of changes any more: what is listed may become untrue unnoticed.
-    fn forget_stream(&mut self) {
+    fn forget_open(&mut self) {
         self.subscriptions.open = None;
         if self.now.since(self.subscriptions.opened_at) >= LONGEST_WAIT {
             self.subscriptions.failures = 0;
@@ -374,7 +386,6 @@ impl Session {
                 self.families.get_mut(family).unwatched = true;
             }
         }
-        self.lose_resources();
     }
 
     /// `notifications/subscriptions/acknowledged`.

@@ -98,7 +98,7 @@ impl<'a, L: FnMut(&str) -> Option<Cow<'a, str>>> Expansion<'_, L> {
                 }),
             }
         }
-        expanded.push_str(rest);
+        expanded.push_str(&rest.replace("$${", "${"));
         *value = expanded.into();
     }
 }

@@ -33,7 +33,8 @@ const TOOLS: &[&str] = &["include", "exclude", "resources", "prompts"];
 const SAMPLING: &[&str] =
     &["enabled", "model", "max_tokens_cap", "timeout", "max_rpm", "allowed_models", "max_tool_rounds", "log_level"];
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// A day, in seconds.
+const DAY: u64 = 24 * 60 * 60;
 
 /// Reads one server's entry, and notes what is wrong with it: all of it at once.
 pub(super) struct Reader<'a> {
@@ -212,9 +213,10 @@ impl Reader<'_> {
         };
         let seconds = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         match seconds.filter(|seconds| !seconds.is_zero()) {
-            Some(seconds) if seconds > DAY => {
+            // A number of so many digits does not come through every format as it was.
+            Some(seconds) if seconds.as_secs() > DAY => {
                 self.warn(Some(key), Oddity::LongTime);
-                seconds
+                Duration::from_secs(seconds.as_secs())
             }
             Some(seconds) => seconds,
             None => self.wrong(Some(&key), Problem::NotSeconds { found: excerpt(text) }).unwrap_or(default),

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::Hub;
 use super::event::{CallError, CallId, CallKind, HubEvent, SessionHandle};
-use super::lifecycle::Rank;
+use super::lifecycle::{Rank, new_session};
 use super::member::{Member, Offer};
 use crate::Time;
 use crate::host::Utility;
@@ -48,6 +48,9 @@ impl Hub {
             Target::Utility(utility) => utility_request(name, *utility, arguments)?,
         };
         let handle = self.current.get(resolved.server).copied().ok_or_else(unknown)?;
+        // A name may be known from a run before.
+        let offer = self.members.get(&handle).and_then(|member| member.offer.as_ref());
+        offer.filter(|offer| offer.chosen.has(resolved.target)).ok_or_else(unknown)?;
         let kind = match what {
             What::Request(request) => {
                 self.check_breaker(now, handle)?;
@@ -62,6 +65,7 @@ impl Hub {
         if !self.members.get(&handle).is_some_and(tries) {
             self.want(handle, Rank::Called);
         }
+        self.settle();
         Ok(CallId { session: handle, kind })
     }
 
@@ -89,15 +93,23 @@ impl Hub {
     }
 
     fn request(&mut self, now: Time, handle: SessionHandle, request: Request) -> Result<RequestId, CallError> {
-        self.advance(now);
-        let now = self.now;
-        self.connect(handle);
-        self.touch(handle);
+        let now = self.now.max(now);
         let Some(member) = self.members.get_mut(&handle) else { return Err(CallError::Closed) };
         let refused = |misuse| CallError::Session { server: Arc::clone(&member.name), misuse };
-        let session = member.connection.as_mut().ok_or_else(|| refused(Misuse::Closed))?;
-        let id = session.request(now, request).map_err(refused)?;
+        let id = match &mut member.connection {
+            Some(session) => session.request(now, request).map_err(refused)?,
+            None => {
+                let entry = self.configuration.servers.get(&*member.name);
+                let session = entry.and_then(|entry| new_session(member, entry, &self.options.session));
+                let mut session = session.ok_or_else(|| refused(Misuse::Closed))?;
+                let id = session.request(now, request).map_err(refused)?;
+                member.connection = Some(session);
+                id
+            }
+        };
         member.calls.insert(id);
+        self.advance(now);
+        self.touch(handle);
         Ok(id)
     }
 
@@ -105,7 +117,7 @@ impl Hub {
     fn list(&mut self, handle: SessionHandle, utility: Utility) -> Result<CallKind, CallError> {
         let limit = self.options.session.limits.queued;
         let Some(member) = self.members.get_mut(&handle) else { return Err(CallError::Closed) };
-        if member.lists.len() >= limit {
+        if member.lists.len().max(self.events.len()) >= limit {
             let (server, misuse) = (Arc::clone(&member.name), Misuse::TooManyRequests { limit });
             return Err(CallError::Session { server, misuse });
         }

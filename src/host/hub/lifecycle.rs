@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-use super::connection::Place;
+use super::connection::{Connection, Place};
 use super::event::{HubEvent, SessionHandle};
 use super::member::Member;
 use super::shelf::Shelf;
@@ -12,7 +12,7 @@ use crate::catalog::Fingerprint;
 use crate::host::config::Entry;
 use crate::machine::breaker;
 use crate::machine::member::{Effect, Input, State, step};
-use crate::session::{Cause, Event, Failure, FailureKind, Next};
+use crate::session::{Cause, Event, Failure, FailureKind, Next, Options};
 
 /// In which order servers start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +44,7 @@ impl Hub {
         let Some(handle) = self.current.remove(server) else { return };
         self.offer(handle, None);
         self.dismiss(handle, entry);
+        self.note_required(server);
     }
 
     /// A server is to have another session, once the one that it has is gone; `entry` is what that was set up by.
@@ -107,10 +108,24 @@ impl Hub {
         let Some(member) = self.members.get_mut(&handle) else { return };
         let row = step(member.state, input);
         member.state = row.next;
+        let server = Arc::clone(&member.name);
         for effect in row.effects {
             self.apply(handle, *effect);
         }
-        self.tell();
+        self.note_required(&server);
+    }
+
+    /// Keeps account of the required servers that are not there, until all of them are.
+    pub(super) fn note_required(&mut self, server: &str) {
+        if self.ready || !self.options.required.contains(server) {
+            return;
+        }
+        let member = self.current.get(server).and_then(|handle| self.members.get(handle));
+        if member.is_some_and(|member| member.state == State::Up || member.stands_in) {
+            self.missing.remove(server);
+        } else {
+            self.missing.insert(server.into());
+        }
     }
 
     fn apply(&mut self, handle: SessionHandle, effect: Effect) {
@@ -120,7 +135,6 @@ impl Hub {
             Effect::Queue => {
                 self.settled = false;
                 self.waiting.insert((member.rank, handle));
-                self.fill();
             }
             Effect::Leave => {
                 self.waiting.remove(&(member.rank, handle));
@@ -139,14 +153,10 @@ impl Hub {
                     let _ = session.open(now);
                 }
             }
-            Effect::Release => {
-                self.starting = self.starting.saturating_sub(1);
-                self.fill();
-            }
+            Effect::Release => self.starting = self.starting.saturating_sub(1),
             Effect::Show => {
                 member.failure = None;
                 (member.stands_in, member.parked) = (false, false);
-                self.missing.remove(&*member.name);
                 self.show(handle);
                 self.answer_lists(handle);
             }
@@ -155,42 +165,41 @@ impl Hub {
                 self.offer(handle, None);
                 self.answer_lists(handle);
             }
-            Effect::Shut => match &mut member.connection {
-                Some(session) => {
+            Effect::Shut => {
+                let has_session = member.connection.is_some();
+                if let Some(session) = &mut member.connection {
                     // One that is over already has said so, or will.
                     let _ = session.close(now);
                     self.touch(handle);
-                    self.end_lists(handle);
                 }
-                None => self.step(handle, Input::Ended),
-            },
+                self.end_lists(handle);
+                if !has_session {
+                    self.step(handle, Input::Ended);
+                }
+            }
             Effect::Forget => self.touch(handle),
         }
     }
 
-    /// Has as many servers start as there is room for.
-    fn fill(&mut self) {
-        while self.starting < self.options.starts.max(1) {
-            let Some((_, handle)) = self.waiting.pop_first() else { return };
+    /// Something was done, all of it: has as many servers start as there is room for, and tells what became of the hub.
+    pub(super) fn settle(&mut self) {
+        while self.starting < self.options.starts.max(1) && matches!(self.phase, Phase::Fresh | Phase::Open) {
+            let Some((_, handle)) = self.waiting.pop_first() else { break };
             self.step(handle, Input::Room);
         }
+        self.tell();
     }
 
     /// Makes sure that a server has a session, open or not.
-    pub(super) fn connect(&mut self, handle: SessionHandle) {
+    fn connect(&mut self, handle: SessionHandle) {
         let Some(member) = self.members.get_mut(&handle).filter(|member| member.connection.is_none()) else { return };
-        let Some(entry) = self.configuration.servers.get(&*member.name) else { return };
-        // Whether there is such a place was seen when the server was admitted.
-        let Ok(place) = Place::of(&member.name, entry) else { return };
-        let mut options = entry.options(&member.name, self.options.session.clone());
-        options.verdict = member.verdict.take().or(options.verdict);
-        // Sessions that are lost together do not come back together.
-        options.seed ^= Fingerprint::of(member.name.as_bytes()).get();
-        member.connection = Some(place.connect(options));
+        if let Some(entry) = self.configuration.servers.get(&*member.name) {
+            member.connection = new_session(member, entry, &self.options.session);
+        }
     }
 
     /// Tells what became of the hub as a whole.
-    pub(super) fn tell(&mut self) {
+    fn tell(&mut self) {
         let at_rest = self.starting == 0 && self.waiting.is_empty();
         match self.phase {
             Phase::Fresh | Phase::Open => {
@@ -252,6 +261,7 @@ impl Hub {
             | Event::Notification { .. }
             | Event::Quirk(_) => {}
         }
+        self.settle();
         Some(HubEvent::Session { session: handle, server, event })
     }
 
@@ -303,6 +313,17 @@ impl Hub {
                 }
             }
         }
-        self.tell();
+        self.settle();
     }
+}
+
+/// A session with a server as its entry says, not open yet.
+pub(super) fn new_session(member: &Member, entry: &Entry, options: &Options) -> Option<Connection> {
+    // Whether there is such a place was seen when the server was admitted.
+    let place = Place::of(&member.name, entry).ok()?;
+    let mut options = entry.options(&member.name, options.clone());
+    options.verdict = member.verdict.or(options.verdict);
+    // Sessions that are lost together do not come back together.
+    options.seed ^= Fingerprint::of(member.name.as_bytes()).get();
+    Some(place.connect(options))
 }

@@ -188,6 +188,7 @@ impl Hub {
         for server in &changes.added {
             self.renew(server, None);
         }
+        self.settle();
         Ok(changes)
     }
 
@@ -232,7 +233,7 @@ impl Hub {
         for handle in wanted.map(|(handle, _)| *handle).collect::<Vec<_>>() {
             self.want(handle, Rank::Other);
         }
-        self.tell();
+        self.settle();
         Ok(())
     }
 
@@ -256,7 +257,7 @@ impl Hub {
         }
         self.reset_breaker(handle);
         self.want(handle, Rank::Called);
-        self.tell();
+        self.settle();
     }
 
     /// The embedder can authorise a server's requests now, or again: those that wait for it go on, and a server that
@@ -291,7 +292,7 @@ impl Hub {
         for handle in self.members.keys().copied().collect::<Vec<_>>() {
             self.step(handle, Input::Close);
         }
-        self.tell();
+        self.settle();
         Ok(())
     }
 

@@ -3,6 +3,8 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::fmt;
 
 use crate::catalog::{Fingerprint, List};
 use crate::host::Utility;
@@ -16,16 +18,26 @@ use crate::protocol::{Capability, Family};
 pub(super) struct Chosen {
     /// The list, which keeps its address from being another's.
     _tools: Option<Arc<List>>,
+    /// In order, so that one is soon found.
     pub(super) targets: Vec<Target>,
 }
 
 /// Lists, and what was chosen of them. What nobody else holds is swept out, now and then.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Shelf {
     lists: BTreeMap<(Family, Fingerprint), Arc<List>>,
     choices: BTreeMap<Key, Arc<Chosen>>,
     /// How many there may be before the next sweep.
     room: usize,
+}
+
+/// Without addresses, which are other ones each time.
+impl fmt::Debug for Shelf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lists, choices, room } = self;
+        let (lists, choices) = (lists.len(), choices.len());
+        f.debug_struct("Shelf").field("lists", &lists).field("choices", &choices).field("room", room).finish()
+    }
 }
 
 /// The address of a list that is on the shelf, what there is beside tools, and the policy.
@@ -67,7 +79,8 @@ impl Shelf {
         // What is only to be reported is found by whoever asks for it; looking through every text is dear.
         let looks = if suspicion == Suspicion::LeaveOut { suspicion } else { Suspicion::Ignore };
         let choice = toolset::choose(server, policy, offer, looks);
-        let targets = choice.toolset.map(|toolset| toolset.targets()).unwrap_or_default();
+        let mut targets = choice.toolset.map(|toolset| toolset.targets()).unwrap_or_default();
+        targets.sort_unstable();
         let chosen = Arc::new(Chosen { _tools: tools.cloned(), targets });
         self.choices.insert(key, Arc::clone(&chosen));
         self.sweep();
@@ -92,10 +105,16 @@ impl Chosen {
         })
     }
 
-    pub(super) fn tools(&self) -> impl Iterator<Item = &str> {
-        self.targets.iter().filter_map(|target| match target {
-            Target::Tool(name) => Some(&**name),
-            Target::Utility(_) => None,
-        })
+    pub(super) fn has(&self, target: &Target) -> bool {
+        self.targets.binary_search(target).is_ok()
+    }
+
+    pub(super) fn has_tool(&self, name: &str) -> bool {
+        let by_name = |target: &Target| match target {
+            Target::Tool(tool) => (**tool).cmp(name),
+            // They come after the tools.
+            Target::Utility(_) => Ordering::Greater,
+        };
+        self.targets.binary_search_by(by_name).is_ok()
     }
 }

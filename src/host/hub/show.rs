@@ -31,7 +31,7 @@ impl Hub {
     pub fn toolset(&self, server: &str) -> Option<Toolset<'_>> {
         let (server, handle) = self.current.get_key_value(server)?;
         let Offer { catalog, chosen, .. } = self.members.get(handle)?.offer.as_ref()?;
-        let tools: Vec<_> = chosen.tools().filter_map(|tool| catalog.tool(tool)).collect();
+        let tools: Vec<_> = catalog.tools().filter(|tool| chosen.has_tool(tool.name)).collect();
         let utilities: Vec<_> = chosen.utilities().collect();
         (!tools.is_empty() || !utilities.is_empty()).then_some(Toolset { server, tools, utilities })
     }
@@ -75,7 +75,7 @@ impl Hub {
         let Saved { verdict, instructions, mut catalog, families, .. } = saved;
         let Some(member) = self.members.get_mut(&handle) else { return };
         (member.verdict, member.stands_in, member.due) = (verdict, true, false);
-        self.missing.remove(&*member.name);
+        let server = Arc::clone(&member.name);
         for family in Family::ALL {
             if let Some(list) = catalog.held(family) {
                 let shared = self.shelf.list(family, Arc::clone(list));
@@ -83,7 +83,8 @@ impl Hub {
             }
         }
         self.offer(handle, Some((catalog, families, instructions)));
-        self.tell();
+        self.note_required(&server);
+        self.settle();
     }
 
     /// A server's policy is another.

@@ -37,7 +37,7 @@ use crate::jsonrpc::Json;
 #[non_exhaustive]
 pub enum Pass {
     /// `definitions` becomes `$defs`, and what refers to it with it. It means the same. Nothing is changed where a schema
-    /// has both with a name in common.
+    /// has both with a name in common, where `definitions` is no map, and where schemas are in each other too deep.
     Definitions,
     /// A union with null becomes what else is in it: in `type`, `anyOf` and `oneOf`; `default: null` goes with it. Null
     /// is not accepted any more where it was; what is required stays so.
@@ -61,7 +61,7 @@ pub struct Adapted<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
-    /// Where, in the schema before the pass: a JSON Pointer (RFC 6901).
+    /// Where, in the schema before the pass: a JSON Pointer (RFC 6901), of a long one the beginning and `…`.
     pub at: Box<str>,
     /// What.
     pub what: What,
@@ -117,7 +117,7 @@ impl Pass {
         let mut change = |place: Place<'_>, what| changes.push(Change { at: place.pointer.into(), what });
         match self {
             Self::Definitions => {
-                let mut clash = false;
+                let mut clash = root.is_cut();
                 schemas(&mut root, |schema, _| clash |= has_clash(schema));
                 if !clash {
                     schemas(&mut root, |schema, place| definitions(schema, |what| change(place, what)));
@@ -165,11 +165,16 @@ fn quoted(text: &str) -> Node<'static> {
     Node::Leaf(format!("\"{text}\"").into())
 }
 
-/// Whether `definitions` and `$defs` have a name in common.
+/// Whether `definitions` are none, or have a name in common with `$defs`.
 fn has_clash(schema: &Node<'_>) -> bool {
-    let (Some(old), Some(new)) = (schema.get("definitions"), schema.get("$defs")) else { return false };
-    !matches!((old, new), (Node::Object(_), Node::Object(_)))
-        || old.members().iter().any(|member| new.has(&member.name))
+    match (schema.get("definitions"), schema.get("$defs")) {
+        (None, _) | (Some(Node::Object(_)), None) => false,
+        (Some(Node::Object(old)), Some(new @ Node::Object(_))) => {
+            let names = new.names();
+            old.iter().any(|member| names.contains(&*member.name))
+        }
+        (Some(_), _) => true,
+    }
 }
 
 fn definitions(schema: &mut Node<'_>, mut change: impl FnMut(What)) {
@@ -207,7 +212,8 @@ fn moved(reference: &str) -> Option<String> {
         let keyword = step.trim_end_matches('"');
         let named = core::mem::take(&mut is_name);
         moved.push('/');
-        if named || data || keyword.bytes().all(|byte| byte.is_ascii_digit()) {
+        let is_index = !keyword.is_empty() && keyword.bytes().all(|byte| byte.is_ascii_digit());
+        if named || data || is_index {
             moved.push_str(step);
             continue;
         }
@@ -268,11 +274,12 @@ fn drop_null_branch(schema: &mut Node<'_>, keyword: &'static str) -> bool {
     let [Node::Object(inner)] = &**branches else { return true };
     let inner = inner.clone();
     let describes = |name: &str| matches!(name, "title" | "description" | "default" | "examples" | "deprecated");
-    if inner.iter().any(|member| schema.has(&member.name) && !describes(&member.name)) {
+    let names = schema.names();
+    if inner.iter().any(|member| names.contains(&*member.name) && !describes(&member.name)) {
         return true;
     }
+    let fresh: Vec<_> = inner.into_iter().filter(|member| !names.contains(&*member.name)).collect();
     schema.remove(keyword);
-    let fresh: Vec<_> = inner.into_iter().filter(|member| !schema.has(&member.name)).collect();
     if let Some(members) = schema.members_mut() {
         members.extend(fresh);
     }

@@ -1,4 +1,5 @@
 use alloc::borrow::Cow;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -114,6 +115,20 @@ impl<'a> Node<'a> {
 
     pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut Self> {
         self.members_mut()?.iter_mut().rev().find(|member| member.name == name).map(|member| &mut member.value)
+    }
+
+    /// The members' names, where many are to be looked for.
+    pub(super) fn names(&self) -> BTreeSet<&str> {
+        self.members().iter().map(|member| &*member.name).collect()
+    }
+
+    /// Whether there is more in it than was looked into.
+    pub(super) fn is_cut(&self) -> bool {
+        match self {
+            Self::Leaf(text) => text.starts_with(['{', '[']),
+            Self::Array(elements) => elements.iter().any(Self::is_cut),
+            Self::Object(members) => members.iter().any(|member| member.value.is_cut()),
+        }
     }
 
     pub(super) fn has(&self, name: &str) -> bool {

@@ -1,4 +1,3 @@
-use alloc::format;
 use alloc::string::{String, ToString};
 
 use super::tree::Node;
@@ -90,10 +89,26 @@ fn visit<'a>(
     each(schema, Place { pointer, positive });
 }
 
+/// How long a pointer gets: thousands of schemas may stand under one long name.
+const LONGEST: usize = 512;
+
 /// Goes one step further in a pointer, and back.
 fn within(pointer: &mut String, step: &str, inside: impl FnOnce(&mut String)) {
     let length = pointer.len();
-    pointer.push_str(&format!("/{}", step.replace('~', "~0").replace('/', "~1")));
+    if length <= LONGEST {
+        pointer.push('/');
+        for char in step.chars() {
+            match char {
+                _ if pointer.len() > LONGEST => {
+                    pointer.push('…');
+                    break;
+                }
+                '~' => pointer.push_str("~0"),
+                '/' => pointer.push_str("~1"),
+                _ => pointer.push(char),
+            }
+        }
+    }
     inside(pointer);
     pointer.truncate(length);
 }

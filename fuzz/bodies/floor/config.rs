@@ -1,0 +1,199 @@
+//! Configuration files.
+
+use mcp_proto::host::config::{
+    Changes, Configuration, Document, Endpoint, Entry, Error, Oddity, Problem, Texts, Warning,
+};
+use mcp_proto::{Options, Session, Time, Transport};
+
+use super::super::checks::END;
+
+/// A name that `serde_json` has for itself: a map with no other is a number.
+const RESERVED: &str = "$serde_json::private::";
+
+/// Reads bytes as a file, and as what stands in one.
+pub(super) fn check(json: &[u8]) -> String {
+    let file = serde_json::from_slice::<Document>(json).map(|Document(read)| read);
+    let map = serde_json::from_slice::<Configuration>(json);
+    for read in [&file, &map].into_iter().flatten() {
+        check_messages(read);
+        check_changes(read);
+        for (server, entry) in &read.servers {
+            check_session(server, entry);
+            check_expansion(server, entry);
+        }
+        check_expansions(read);
+        if !String::from_utf8_lossy(json).contains(RESERVED) {
+            check_written(read);
+        }
+    }
+    format!("{file:?} {map:?}")
+}
+
+fn check_messages(read: &Configuration) {
+    for error in &read.errors {
+        let Error { server, key, problem, .. } = error;
+        let message = error.to_string();
+        assert!(message.starts_with(&format!("server `{server}`")), "{message}");
+        let Some(key) = key else { continue };
+        assert!(message.contains(&**key), "{message}");
+        // What stands there may be a secret.
+        let secret = ["env.", "headers."].iter().any(|map| key.starts_with(map));
+        assert!(!secret || matches!(problem, Problem::Kind { .. }), "{message}");
+    }
+    for warning in &read.warnings {
+        let (server, message) = (&warning.server, warning.to_string());
+        assert!(message.starts_with(&format!("server `{server}`")), "{message}");
+        assert!(read.servers.contains_key(server) || is_wrong(read, server), "nobody is {server:?}");
+    }
+    assert!(!read.servers.keys().any(|server| is_wrong(read, server)), "of use, and of none");
+}
+
+fn is_wrong(read: &Configuration, server: &str) -> bool {
+    read.errors.iter().any(|error| *error.server == *server)
+}
+
+/// What is written is read again, in either shape, and nothing is odd in it but what was kept.
+fn check_written(read: &Configuration) {
+    let written = serde_json::to_string(read).expect("a configuration can be written");
+    let mut kept: Vec<&Warning> = read.warnings.iter().filter(|warning| is_kept(read, warning)).collect();
+    kept.sort_by_key(|warning| &warning.server);
+    for key in ["mcp_servers", "mcpServers"] {
+        let Document(again) = serde_json::from_str(&format!(r#"{{"{key}":{written}}}"#)).expect("what was written");
+        assert_eq!(again.servers, read.servers, "{written}");
+        assert_eq!(again.errors, [], "{written}");
+        assert_eq!(again.warnings.iter().collect::<Vec<_>>(), kept, "{written}");
+        let prints = |read: &Configuration| read.servers.values().map(Entry::fingerprint).collect::<Vec<_>>();
+        assert_eq!(prints(&again), prints(read), "{written}");
+    }
+}
+
+/// Whether what is odd is a value that an entry keeps.
+fn is_kept(read: &Configuration, warning: &Warning) -> bool {
+    let kept = match warning.oddity {
+        Oddity::LongTime => true,
+        Oddity::UnknownWord { .. } => warning.key.as_deref() == Some("auth"),
+        _ => false,
+    };
+    kept && read.servers.contains_key(&warning.server)
+}
+
+fn check_changes(read: &Configuration) {
+    let servers: Vec<_> = read.servers.keys().cloned().collect();
+    let same = Changes::between(read, read);
+    assert!(same.is_empty() && same.invalid.is_empty(), "{same:?}");
+    assert_eq!(same.unchanged, servers);
+    let nothing = Configuration::default();
+    let mut all = Changes::default();
+    all.added = servers.clone();
+    assert_eq!(Changes::between(&nothing, read), all);
+    let mut none = Changes::default();
+    none.removed = servers.clone();
+    assert_eq!(Changes::between(read, &nothing), none);
+
+    // A slip takes nothing away.
+    let sound = configuration(read.errors.iter().map(|error| (&error.server, Entry::stdio("x"))));
+    let mut slip = Changes::default();
+    slip.invalid = sound.servers.keys().cloned().collect();
+    slip.added = servers;
+    assert_eq!(Changes::between(&sound, read), slip);
+
+    let server = Box::from("s");
+    for (one, other) in read.servers.values().zip(read.servers.values().skip(1)) {
+        let [before, after] = [one, other].map(|entry| configuration([(&server, entry.clone())]));
+        let changes = Changes::between(&before, &after);
+        assert_eq!(changes.changed.is_empty(), one == other, "{one:?} {other:?}");
+        assert!(changes.changed.iter().all(|change| !change.keys.is_empty()));
+    }
+}
+
+fn configuration<'a>(servers: impl IntoIterator<Item = (&'a Box<str>, Entry)>) -> Configuration {
+    let mut configuration = Configuration::default();
+    configuration.servers = servers.into_iter().map(|(server, entry)| (server.clone(), entry)).collect();
+    configuration
+}
+
+/// Whatever an entry says, a session can be opened with it.
+fn check_session(server: &str, entry: &Entry) {
+    let options = entry.options(server, Options::new("fuzz", "1"));
+    assert_eq!(*options.server, *server);
+    let mut session = Session::new(options);
+    session.open(Time::ZERO).expect("a new session can be opened");
+    for now in [Time::ZERO, END] {
+        session.handle_transport(now, Transport::Opened);
+        session.handle_timeout(now);
+        while session.poll().is_some() {}
+    }
+}
+
+type Lookup = fn(&str) -> Option<String>;
+
+fn check_expansion(server: &str, entry: &Entry) {
+    let lookups: [Lookup; 3] = [|name| Some(format!("${{{name}}}")), |_| None, |_| Some(String::new())];
+    for lookup in lookups {
+        let mut missing = Vec::new();
+        let mut endpoint = entry.endpoint.clone();
+        texts(&mut endpoint, |text| *text = expanded(text, lookup, &mut missing).into());
+        match entry.expand(server, |name| lookup(name).map(Into::into)) {
+            Ok(found) => {
+                assert!(missing.is_empty(), "no value for {missing:?}");
+                let mut expected = entry.clone();
+                expected.endpoint = endpoint;
+                assert!(found == expected, "{found:?} is not {expected:?}");
+            }
+            Err(errors) => {
+                let named = errors.iter().map(|error| match &error.problem {
+                    Problem::NoVariable { variable } => variable.to_string(),
+                    other => panic!("{other:?}"),
+                });
+                assert_eq!(named.collect::<Vec<_>>(), missing);
+            }
+        }
+    }
+}
+
+/// A variable without a value costs the server that names it, if that is used, and no other.
+fn check_expansions(read: &Configuration) {
+    let found = read.expand(|_| None);
+    for (server, entry) in &read.servers {
+        let expected = if entry.enabled { entry.expand(server, |_| None).ok() } else { Some(entry.clone()) };
+        assert_eq!(found.servers.get(server), expected.as_ref());
+        assert_ne!(found.servers.contains_key(server), is_wrong(&found, server), "{server:?}");
+    }
+    assert!(found.errors.starts_with(&read.errors), "{:?}", found.errors);
+}
+
+/// Calls `each` with every text in which variables are replaced.
+fn texts(endpoint: &mut Endpoint, mut each: impl FnMut(&mut Box<str>)) {
+    let (text, list, map, folder): (_, &mut [_], &mut Texts, _) = match endpoint {
+        Endpoint::Stdio(stdio) => (&mut stdio.command, &mut stdio.args, &mut stdio.env, stdio.cwd.as_mut()),
+        Endpoint::Http(http) => (&mut http.url, &mut [], &mut http.headers, None),
+        other => panic!("{other:?}"),
+    };
+    each(text);
+    list.iter_mut().chain(map.values_mut()).chain(folder).for_each(each);
+}
+
+/// What a text with variables means, in the plainest way.
+fn expanded(text: &str, lookup: Lookup, missing: &mut Vec<String>) -> String {
+    let (mut expanded, mut rest) = (String::new(), text);
+    while let Some(char) = rest.chars().next() {
+        let reference = rest.strip_prefix("${").and_then(|after| after.split_once('}'));
+        if let Some(after) = rest.strip_prefix("$${") {
+            expanded.push_str("${");
+            rest = after;
+        } else if let Some((reference, after)) = reference {
+            let (name, default) = reference.split_once(":-").map_or((reference, None), |(a, b)| (a, Some(b)));
+            match (lookup(name), default) {
+                (Some(value), None) => expanded.push_str(&value),
+                (Some(value), Some(default)) => expanded.push_str(if value.is_empty() { default } else { &value }),
+                (None, Some(default)) => expanded.push_str(default),
+                (None, None) => missing.push(name.into()),
+            }
+            rest = after;
+        } else {
+            expanded.push(char);
+            rest = rest.split_at(char.len_utf8()).1;
+        }
+    }
+    expanded
+}

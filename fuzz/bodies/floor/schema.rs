@@ -1,0 +1,89 @@
+//! Schemas.
+
+use std::borrow::Cow;
+
+use mcp_proto::host::schema::{Adapted, Change, Pass, What, adapt};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::super::input::raw;
+
+/// Takes bytes for a schema.
+pub(super) fn check(json: &[u8]) -> String {
+    let Ok(schema) = serde_json::from_slice::<&RawValue>(json) else { return String::new() };
+    check_passes(schema);
+    if let Ok(value) = serde_json::from_slice::<Value>(json) {
+        check_places(&value);
+    }
+    format!("{:?}", adapt(schema, &Pass::ALL))
+}
+
+/// What holds of every schema, and even of what is none.
+pub(super) fn check_passes(schema: &RawValue) {
+    for passes in [&Pass::ALL[..], &Pass::ALL[..1], &Pass::ALL[1..2], &Pass::ALL[2..], &[]] {
+        let Adapted { schema: new, changes, .. } = adapt(schema, passes);
+        let same = matches!(new, Cow::Borrowed(same) if std::ptr::eq(same, schema));
+        assert_eq!(changes.is_empty(), same, "{changes:?}");
+        assert_eq!(changes.is_empty(), new.get() == schema.get(), "{changes:?} {new}");
+        let read = serde_json::from_str::<&RawValue>(new.get()).unwrap_or_else(|error| panic!("{new}: {error}"));
+        assert_eq!(read.get(), new.get());
+        changes.iter().for_each(|change| check_pointer(&change.at));
+        assert!(new.get().len() <= schema.get().len() + 32 * changes.len(), "{new}");
+        let again = adapt(&new, passes);
+        assert!(again.changes.is_empty(), "{new} is not all that there is to do: {:?}", again.changes);
+    }
+}
+
+/// However long the names are that it leads through, a pointer is short.
+pub(super) fn check_pointer(pointer: &str) {
+    assert!(pointer.len() <= 1024, "a pointer of {} bytes", pointer.len());
+}
+
+/// What was changed is where it is said to be. No member of a value's is there twice, so a pointer leads to one place.
+fn check_places(value: &Value) {
+    let schema = raw(&value.to_string());
+    for pass in Pass::ALL {
+        let adapted = pass.apply(&schema);
+        let new: Value = serde_json::from_str(adapted.schema.get()).expect("what can be read before can be after");
+        assert_eq!(new == *value, adapted.changes.is_empty(), "{:?}", adapted.changes);
+        for change in adapted.changes.iter().filter(|change| !change.at.contains('…')) {
+            let Some(Value::Object(old)) = value.pointer(&change.at) else { panic!("nothing is there: {change}") };
+            assert!(change.to_string().starts_with(if change.at.is_empty() { "(root)" } else { &change.at }));
+            match change.what {
+                What::DefinitionsMoved => assert!(old.contains_key("definitions"), "{change}"),
+                What::Reference => check_reference(value, &new, change),
+                What::NullDropped => {
+                    assert!(["type", "anyOf", "oneOf"].iter().any(|key| old.contains_key(*key)), "{change}");
+                }
+                What::TypeAdded(_) => assert!(!old.contains_key("type"), "{change}"),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A reference that led somewhere still does.
+fn check_reference(old: &Value, new: &Value, change: &Change) {
+    let place = old.pointer(&change.at).and_then(|schema| schema["$ref"].as_str()).expect("a reference");
+    let moved = place_after(new, &change.at)["$ref"].as_str().expect("a reference");
+    assert_ne!(place, moved);
+    // A number may be a name, under a keyword that nobody knows.
+    if place.split('/').any(|step| !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit())) {
+        return;
+    }
+    let leads = |value: &Value, reference: &str| value.pointer(reference.trim_start_matches('#')).is_some();
+    assert!(!leads(old, place) || leads(new, moved), "{place} led somewhere, and {moved} leads nowhere");
+}
+
+/// Where a place is after `definitions` became `$defs`.
+fn place_after<'v>(mut new: &'v Value, pointer: &str) -> &'v Value {
+    for step in pointer.split('/').skip(1) {
+        let step = step.replace("~1", "/").replace("~0", "~");
+        let moved = if step == "definitions" && new.get(&step).is_none() { "$defs" } else { &step };
+        new = match new {
+            Value::Array(elements) => &elements[moved.parse::<usize>().expect("an index")],
+            other => &other[moved],
+        };
+    }
+    new
+}
