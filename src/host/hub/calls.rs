@@ -163,10 +163,7 @@ impl Hub {
             breaker::Input::Failed
         };
         let input = match outcome {
-            Outcome::Result(_) | Outcome::InputRequired(_) => breaker::Input::Answered,
-            // A status alone may be a gateway's.
-            Outcome::Error(error) if error.code == 0 => failed,
-            Outcome::Error(_) => breaker::Input::Answered,
+            Outcome::Result(_) | Outcome::InputRequired(_) | Outcome::Error(_) => breaker::Input::Answered,
             Outcome::Invalid(_) | Outcome::TimedOut | Outcome::Unknown => failed,
             Outcome::NotAdvertised | Outcome::Cancelled | Outcome::NotSent => breaker::Input::Undecided,
         };

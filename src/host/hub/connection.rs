@@ -35,7 +35,8 @@ impl Place {
     pub(super) fn of(server: &str, entry: &Entry) -> Result<Self, Failure> {
         let Endpoint::Http(endpoint) = &entry.endpoint else { return Ok(Self::Process) };
         Self::address(&endpoint.url).map_err(|why| {
-            let message = format!("{server} cannot be reached: `url` is `{}`, and {why}", endpoint.url);
+            // The address itself may hold a secret.
+            let message = format!("{server} cannot be reached: {why}");
             Failure { kind: FailureKind::Connect, message: message.into() }
         })
     }
@@ -51,16 +52,18 @@ impl Place {
 
     #[cfg(feature = "http")]
     fn address(url: &str) -> Result<Self, String> {
-        let url: http::Uri = url.parse().map_err(|why| format!("that is no address: {why}"))?;
-        if url.host().is_none() {
-            return Err("that names no host".into());
+        let wanted = "one is as `https://example.com/mcp`";
+        let url: http::Uri = url.parse().map_err(|why| format!("its `url` is no address ({why}); {wanted}"))?;
+        match (url.scheme_str(), url.host()) {
+            (Some("http" | "https"), Some(_)) => Ok(Self::Address(url)),
+            (None, _) => Err(format!("its `url` does not begin with `http://` or `https://`; {wanted}")),
+            (Some(scheme), _) => Err(format!("its `url` begins with `{scheme}`, which is not HTTP; {wanted}")),
         }
-        Ok(Self::Address(url))
     }
 
     #[cfg(not(feature = "http"))]
     fn address(_: &str) -> Result<Self, String> {
-        Err("this program is built without HTTP".into())
+        Err("it has a `url`, and this program is built without HTTP".into())
     }
 }
 

@@ -200,7 +200,7 @@ impl Hub {
     pub fn restore(&mut self, now: Time, server: &str, saved: Saved) -> Result<(), HubMisuse> {
         let (handle, entry) = self.known(server)?;
         let name = || Box::from(server);
-        if self.members.get(&handle).is_none_or(|member| member.state != State::Idle) {
+        if self.members.get(&handle).is_none_or(|member| member.state != State::Idle || member.due) {
             return Err(HubMisuse::Started { server: name() });
         }
         if entry.fingerprint() != saved.entry {

@@ -74,7 +74,7 @@ impl Hub {
     pub(super) fn stand_in(&mut self, handle: SessionHandle, saved: Saved) {
         let Saved { verdict, instructions, mut catalog, families, .. } = saved;
         let Some(member) = self.members.get_mut(&handle) else { return };
-        (member.verdict, member.stands_in, member.due) = (verdict, true, false);
+        (member.verdict, member.stands_in) = (verdict, true);
         let server = Arc::clone(&member.name);
         for family in Family::ALL {
             if let Some(list) = catalog.held(family) {
