@@ -70,7 +70,7 @@ impl Session {
         if failed {
             let words = self.families.get_mut(family).words.take().unwrap_or_default();
             let message =
-                format!("{} did not give the list of `{}`: {words}", self.options.server, family.list_method());
+                format!("{} did not give the list of `{}`: {words}", self.server_name(), family.list_method());
             return self.lose(FailureKind::ListFailed, message.into(), Loss::Unusable);
         }
         if matches!(row.next, State::NotAdvertised | State::Absent) && !self.catalog.list(family).is_empty() {
@@ -278,7 +278,7 @@ impl Session {
         } else if kind == QuirkKind::CursorRejected {
             format!("the server refused its own cursor ({words}); began again")
         } else {
-            let (server, capability) = (&self.options.server, family.capability().as_str());
+            let (server, capability) = (self.server_name(), family.capability().as_str());
             format!("{server} declares `{capability}`, yet answered `{method}` with {words}")
         };
         self.quirk(kind, Some(family), Some(method), detail);

@@ -76,7 +76,7 @@ impl Session {
                     }
                     // The server refused nothing: where another connection may be had, it is had.
                     None if self.link == link::State::Connecting && self.options.reconnect.is_some() => {
-                        let message = format!("{} during discovery: {words}", self.options.server);
+                        let message = format!("{} during discovery: {words}", self.server_name());
                         self.lose(FailureKind::Closed, message.into(), Loss::Gone);
                     }
                     None => self.list_failed(family, &ErrorObject::new(0, words), false),
@@ -87,7 +87,7 @@ impl Session {
                 self.send_discover(self.handshake.offered.unwrap_or(ProtocolVersion::NEWEST_MODERN));
             }
             Purpose::Probe | Purpose::Initialize => {
-                let message = format!("{} broke the exchange of the handshake: {why}", self.options.server);
+                let message = format!("{} broke the exchange of the handshake: {why}", self.server_name());
                 self.lose(FailureKind::Closed, message.into(), Loss::Gone);
             }
             Purpose::Listen { .. } => self.stream_ended(id, None),
@@ -160,7 +160,7 @@ impl Session {
             self.expiries = 0;
         }
         self.expiries = self.expiries.saturating_add(1);
-        let server = &self.options.server;
+        let server = self.server_name();
         if self.expiries > RECOVERIES {
             let detail = format!("{RECOVERIES} sessions in a row expired before a call was answered");
             let message = format!("{server} forgets its sessions as soon as they are opened: {detail}");
@@ -207,7 +207,7 @@ impl Session {
             Some(_) | None if connecting && needed => {
                 let kind = if forbidden { FailureKind::Forbidden } else { FailureKind::Unauthorized };
                 let wants = if forbidden { "refuses who asks" } else { "wants to know who asks" };
-                let message = format!("{} {wants} (HTTP {status}){separator}{why}", self.options.server);
+                let message = format!("{} {wants} (HTTP {status}){separator}{why}", self.server_name());
                 self.lose(kind, message.into(), Loss::Unusable);
             }
             Some(id) => self.exchange_refused(id, status, &why),

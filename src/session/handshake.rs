@@ -268,7 +268,7 @@ impl Session {
     }
 
     fn handshake_failed(&mut self, failure: Failure) {
-        let server = &self.options.server;
+        let server = self.server_name();
         let words = self.handshake.words.as_deref().unwrap_or("it did not say why");
         let offered = self.handshake.offered.map_or("no version", ProtocolVersion::as_str);
         let asked = match self.handshake.offered.map(ProtocolVersion::era) {

@@ -59,9 +59,9 @@ impl Session {
         self.liveness.state = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             let detail = if kind == QuirkKind::PingUnsupported {
-                format!("{} has no `ping`; it is asked otherwise, or not at all", self.options.server)
+                format!("{} has no `ping`; it is asked otherwise, or not at all", self.server_name())
             } else {
-                format!("{} answers requests, but no `ping`; it is asked otherwise, or not at all", self.options.server)
+                format!("{} answers requests, but no `ping`; it is asked otherwise, or not at all", self.server_name())
             };
             self.quirk(kind, None, Some(method::PING), detail);
         }
@@ -96,7 +96,7 @@ impl Session {
                 Effect::Disarm => self.timers.set(Timer::Keepalive, None),
                 Effect::Dead => {
                     let probes = self.options.keepalive.unwrap_or_default().threshold;
-                    let message = format!("{} left {probes} keepalive probes in a row unanswered", self.options.server);
+                    let message = format!("{} left {probes} keepalive probes in a row unanswered", self.server_name());
                     self.lose(FailureKind::Closed, message.into(), Loss::Unusable);
                 }
             }

@@ -105,20 +105,20 @@ impl Session {
                     OpenFailure::Connect => FailureKind::Connect,
                 };
                 let message = match how {
-                    OpenFailure::Spawn => format!("{} cannot be started: {why}", self.options.server),
-                    OpenFailure::Connect => format!("{} cannot be reached: {why}", self.options.server),
+                    OpenFailure::Spawn => format!("{} cannot be started: {why}", self.server_name()),
+                    OpenFailure::Connect => format!("{} cannot be reached: {why}", self.server_name()),
                 };
                 self.gone(kind, message.into(), why);
             }
             Transport::Closed { why } => {
-                let message = format!("{} closed the connection {}: {why}", self.options.server, self.occasion());
+                let message = format!("{} closed the connection {}: {why}", self.server_name(), self.occasion());
                 self.gone(FailureKind::Closed, message.into(), why);
             }
             Transport::SignOfLife => self.sign_of_life(),
             Transport::Senseless { why }
                 if matches!(self.link, link::State::Opening | link::State::Connecting | link::State::Ready) =>
             {
-                let message = format!("{}: {why}", self.options.server);
+                let message = format!("{}: {why}", self.server_name());
                 self.lose(FailureKind::Protocol, message.into(), Loss::Final);
             }
             Transport::Senseless { .. } => {}
@@ -228,7 +228,7 @@ impl Session {
     }
 
     pub(super) fn open_timed_out(&mut self) {
-        let message = format!("{} did not open within {:?}", self.options.server, self.options.timeouts.open);
+        let message = format!("{} did not open within {:?}", self.server_name(), self.options.timeouts.open);
         self.lose(FailureKind::HandshakeTimeout, message.into(), Loss::Unusable);
     }
 

@@ -50,6 +50,7 @@ use self::ask::Ask;
 use self::handshake::Handshake;
 use self::keepalive::Liveness;
 use self::ledger::Requests;
+use self::sampling::Sampled;
 use self::subscriptions::Subscriptions;
 use self::timers::{Timer, Timers};
 use self::walk::Slot;
@@ -76,6 +77,8 @@ pub struct Stats {
 #[derive(Clone, Debug)]
 pub struct Session {
     options: Arc<Options>,
+    /// Where the options are shared, and name no server.
+    server_name: Option<Arc<str>>,
     now: Time,
     rng: fastrand::Rng,
     link: link_machine::State,
@@ -90,8 +93,7 @@ pub struct Session {
     log_level: Option<LogLevel>,
     asks: BTreeMap<u64, Ask>,
     last_ask: u64,
-    /// When the server was let ask for samples last, oldest first.
-    sampled: VecDeque<Time>,
+    sampled: Option<Box<Sampled>>,
     held: VecDeque<Held>,
     held_bytes: usize,
     quirks: Vec<Quirk>,
@@ -141,7 +143,7 @@ impl Session {
             log_level: options.log_level,
             asks: BTreeMap::new(),
             last_ask: 0,
-            sampled: VecDeque::new(),
+            sampled: None,
             held: VecDeque::new(),
             held_bytes: 0,
             quirks: Vec::new(),
@@ -159,7 +161,23 @@ impl Session {
             proven: false,
             failure: None,
             stats: Stats::default(),
+            server_name: None,
             options,
+        }
+    }
+
+    /// One of many sessions with the same options, but for what is its own.
+    pub(crate) fn one_of_many(
+        options: &Arc<Options>,
+        server: Arc<str>,
+        seed: u64,
+        verdict: Option<EraVerdict>,
+    ) -> Self {
+        Self {
+            server_name: Some(server),
+            rng: fastrand::Rng::with_seed(seed),
+            verdict: verdict.or(options.verdict),
+            ..Self::new(Arc::clone(options))
         }
     }
 
@@ -196,7 +214,7 @@ impl Session {
             && let Some(capability) = self.missing_capability(&request.method)
         {
             return Err(Misuse::NotAdvertised {
-                server: self.options.server.clone(),
+                server: self.server_name().into(),
                 method: (&*request.method).into(),
                 capability: capability.as_str(),
             });
@@ -385,6 +403,11 @@ impl Session {
     /// How much of what came was of no use.
     pub const fn stats(&self) -> Stats {
         self.stats
+    }
+
+    /// The server's name in messages for people.
+    pub fn server_name(&self) -> &str {
+        self.server_name.as_deref().unwrap_or(&self.options.server)
     }
 
     /// How the session was set up.

@@ -76,7 +76,7 @@ impl Session {
         }
         if matches!(self.families.get(family).status, FamilyStatus::NotAdvertised | FamilyStatus::Absent) {
             return Err(Misuse::NotAdvertised {
-                server: self.options.server.clone(),
+                server: self.server_name().into(),
                 method: family.list_method().into(),
                 capability: family.capability().as_str(),
             });

@@ -1,3 +1,4 @@
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
@@ -5,12 +6,19 @@ use serde_json::value::RawValue;
 
 use super::Session;
 use super::classify::excerpt;
+use crate::Time;
 use crate::jsonrpc::Json;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Messages of a request that are looked at.
 const MESSAGES: usize = 10_000;
+
+/// When the server was let ask for samples within the last minute, oldest first. Few sessions have any.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sampled {
+    at: VecDeque<Time>,
+}
 
 impl Session {
     /// What a request for a sample is over, if it is over anything. One that is not counts from here on.
@@ -46,11 +54,12 @@ impl Session {
         }
         let most = policy.per_minute?;
         let now = self.now;
-        self.sampled.retain(|at| now.since(*at) < MINUTE);
-        if usize::try_from(most).is_ok_and(|most| self.sampled.len() >= most) {
+        let Sampled { at: sampled } = &mut **self.sampled.get_or_insert_default();
+        sampled.retain(|at| now.since(*at) < MINUTE);
+        if usize::try_from(most).is_ok_and(|most| sampled.len() >= most) {
             return Some(format!("at most {most} requests a minute are taken"));
         }
-        self.sampled.push_back(now);
+        sampled.push_back(now);
         None
     }
 }

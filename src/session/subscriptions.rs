@@ -69,7 +69,7 @@ impl Session {
         self.check_open()?;
         if self.is_established() && !self.lets_subscribe() {
             return Err(Misuse::NotAdvertised {
-                server: self.options.server.clone(),
+                server: self.server_name().into(),
                 method: method::SUBSCRIBE.into(),
                 capability: "resources.subscribe",
             });
@@ -259,7 +259,7 @@ impl Session {
         self.subscriptions.stream = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             let detail =
-                format!("{} declares that it tells of changes, yet has no `{}`", self.options.server, method::LISTEN);
+                format!("{} declares that it tells of changes, yet has no `{}`", self.server_name(), method::LISTEN);
             self.quirk(kind, None, Some(method::LISTEN), detail);
         }
         for effect in row.effects {
@@ -454,7 +454,7 @@ impl Session {
         self.check_open()?;
         if self.is_ready() && self.missing_capability(method::SET_LEVEL).is_some() {
             return Err(Misuse::NotAdvertised {
-                server: self.options.server.clone(),
+                server: self.server_name().into(),
                 method: method::SET_LEVEL.into(),
                 capability: Capability::Logging.as_str(),
             });

@@ -165,8 +165,13 @@ impl HttpSession {
     /// A session with the server at this URL, which is absolute.
     pub fn new(mut options: Options, url: Uri) -> Self {
         options.wire = Wire::Http;
+        Self::over(Session::new(options), url)
+    }
+
+    /// A session that was set up for HTTP, with the server at this URL.
+    pub(crate) fn over(session: Session, url: Uri) -> Self {
         Self {
-            session: Session::new(options),
+            session,
             url,
             epoch: 0,
             mode: Mode::Streamable,

@@ -256,6 +256,17 @@ impl Entry {
         options
     }
 
+    /// The same for entries whose sessions behave the same, whatever server they are with.
+    pub(in crate::host) fn behaviour(&self) -> Fingerprint {
+        let blank = match self.endpoint {
+            Endpoint::Stdio(_) => Self::stdio(""),
+            Endpoint::Http(_) => Self::http(""),
+        };
+        let Self { timeout, connect_timeout, supports_parallel_tool_calls, .. } = *self;
+        let sampling = self.sampling.clone();
+        Self { timeout, connect_timeout, supports_parallel_tool_calls, sampling, ..blank }.fingerprint()
+    }
+
     /// The entry's fingerprint: the same for entries that mean the same, however they are written. What was saved of a
     /// server is worth something as long as its entry has this fingerprint.
     pub fn fingerprint(&self) -> Fingerprint {

@@ -100,7 +100,7 @@ impl Hub {
             Some(session) => session.request(now, request).map_err(refused)?,
             None => {
                 let entry = self.configuration.servers.get(&*member.name);
-                let session = entry.and_then(|entry| new_session(member, entry, &self.options.session));
+                let session = entry.and_then(|entry| new_session(member, entry, &self.options, &mut self.shelf));
                 let mut session = session.ok_or_else(|| refused(Misuse::Closed))?;
                 let id = session.request(now, request).map_err(refused)?;
                 member.connection = Some(session);

@@ -6,7 +6,7 @@ use core::ops::{Deref, DerefMut};
 #[cfg(feature = "http")]
 use crate::binding::http::{HttpAction, HttpSession};
 use crate::host::config::{Endpoint, Entry};
-use crate::session::{Action, Failure, FailureKind, Options, Session};
+use crate::session::{Action, Failure, FailureKind, Session};
 use crate::{LineSession, Time};
 
 /// A session over the transport that its server has.
@@ -42,11 +42,11 @@ impl Place {
     }
 
     /// A session with the server there, not open yet.
-    pub(super) fn connect(self, options: Options) -> Connection {
+    pub(super) fn connect(self, session: Session) -> Connection {
         match self {
-            Self::Process => Connection::Lines(Box::new(LineSession::new(Session::new(options)))),
+            Self::Process => Connection::Lines(Box::new(LineSession::new(session))),
             #[cfg(feature = "http")]
-            Self::Address(url) => Connection::Http(Box::new(HttpSession::new(options, url))),
+            Self::Address(url) => Connection::Http(Box::new(HttpSession::over(session, url))),
         }
     }
 

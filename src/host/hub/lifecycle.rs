@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use super::connection::{Connection, Place};
-use super::event::{HubEvent, SessionHandle};
+use super::event::{HubEvent, HubOptions, SessionHandle};
 use super::member::Member;
 use super::shelf::Shelf;
 use super::{Hub, Phase};
@@ -12,7 +12,7 @@ use crate::catalog::Fingerprint;
 use crate::host::config::Entry;
 use crate::machine::breaker;
 use crate::machine::member::{Effect, Input, State, step};
-use crate::session::{Cause, Event, Failure, FailureKind, Next, Options};
+use crate::session::{Cause, Event, Failure, FailureKind, Next, Session};
 
 /// In which order servers start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +61,8 @@ impl Hub {
         // A server at the same place most likely offers the same.
         let same = entry.as_ref().is_some_and(|entry| entry.endpoint == now.endpoint) && now.enabled;
         let Some(member) = self.members.get_mut(&former) else { return };
-        let wanted = self.phase == Phase::Open || !matches!(member.state, State::Idle | State::Failed);
+        let started = !matches!(member.state, State::Idle | State::Failed) || member.due;
+        let wanted = self.phase == Phase::Open || started;
         let kept = if same && !member.stands_in { member.offer.take() } else { None };
         if kept.is_none() {
             self.offer(former, None);
@@ -194,7 +195,7 @@ impl Hub {
     fn connect(&mut self, handle: SessionHandle) {
         let Some(member) = self.members.get_mut(&handle).filter(|member| member.connection.is_none()) else { return };
         if let Some(entry) = self.configuration.servers.get(&*member.name) {
-            member.connection = new_session(member, entry, &self.options.session);
+            member.connection = new_session(member, entry, &self.options, &mut self.shelf);
         }
     }
 
@@ -318,12 +319,16 @@ impl Hub {
 }
 
 /// A session with a server as its entry says, not open yet.
-pub(super) fn new_session(member: &Member, entry: &Entry, options: &Options) -> Option<Connection> {
+pub(super) fn new_session(
+    member: &Member,
+    entry: &Entry,
+    options: &HubOptions,
+    shelf: &mut Shelf,
+) -> Option<Connection> {
     // Whether there is such a place was seen when the server was admitted.
     let place = Place::of(&member.name, entry).ok()?;
-    let mut options = entry.options(&member.name, options.clone());
-    options.verdict = member.verdict.or(options.verdict);
     // Sessions that are lost together do not come back together.
-    options.seed ^= Fingerprint::of(member.name.as_bytes()).get();
-    Some(place.connect(options))
+    let seed = options.session.seed ^ Fingerprint::of(member.name.as_bytes()).get();
+    let options = shelf.options(entry, &options.session);
+    Some(place.connect(Session::one_of_many(&options, Arc::clone(&member.name), seed, member.verdict)))
 }

@@ -8,10 +8,11 @@ use core::fmt;
 
 use crate::catalog::{Fingerprint, List};
 use crate::host::Utility;
-use crate::host::config::ToolPolicy;
+use crate::host::config::{Entry, ToolPolicy};
 use crate::host::names::Target;
 use crate::host::toolset::{self, Offer, Suspicion};
 use crate::protocol::{Capability, Family};
+use crate::session::Options;
 
 /// What was chosen of a list of tools by a policy.
 #[derive(Debug)]
@@ -27,16 +28,15 @@ pub(super) struct Chosen {
 pub(super) struct Shelf {
     lists: BTreeMap<(Family, Fingerprint), Arc<List>>,
     choices: BTreeMap<Key, Arc<Chosen>>,
+    options: BTreeMap<Fingerprint, Arc<Options>>,
     /// How many there may be before the next sweep.
     room: usize,
 }
 
-/// Without addresses, which are other ones each time.
+/// What is on it says nothing of the hub, and has addresses in it, which are other ones each time.
 impl fmt::Debug for Shelf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lists, choices, room } = self;
-        let (lists, choices) = (lists.len(), choices.len());
-        f.debug_struct("Shelf").field("lists", &lists).field("choices", &choices).field("room", room).finish()
+        f.debug_struct("Shelf").finish_non_exhaustive()
     }
 }
 
@@ -87,13 +87,30 @@ impl Shelf {
         chosen
     }
 
+    /// How sessions with entries of this kind behave.
+    pub(super) fn options(&mut self, entry: &Entry, all: &Options) -> Arc<Options> {
+        let key = entry.behaviour();
+        if let Some(known) = self.options.get(&key) {
+            return Arc::clone(known);
+        }
+        let options = Arc::new(entry.options(&all.server, all.clone()));
+        self.options.insert(key, Arc::clone(&options));
+        self.sweep();
+        options
+    }
+
+    fn len(&self) -> usize {
+        self.lists.len().saturating_add(self.choices.len()).saturating_add(self.options.len())
+    }
+
     fn sweep(&mut self) {
-        if self.lists.len().saturating_add(self.choices.len()) <= self.room.max(FEW) {
+        if self.len() <= self.room.max(FEW) {
             return;
         }
         self.choices.retain(|_, chosen| Arc::strong_count(chosen) > 1);
         self.lists.retain(|_, list| Arc::strong_count(list) > 1);
-        self.room = self.lists.len().saturating_add(self.choices.len()).saturating_mul(2);
+        self.options.retain(|_, options| Arc::strong_count(options) > 1);
+        self.room = self.len().saturating_mul(2);
     }
 }
 
