@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::Uri;
@@ -18,6 +18,8 @@ usage:
   probe [OPTION ...]                                 the demo server, which probe brings along
   probe [OPTION ...] stdio -- COMMAND [ARG ...]      a server as a child process
   probe [OPTION ...] http URL                        Streamable HTTP, or a server of the older HTTP+SSE transport
+  probe [OPTION ...] config FILE [SERVER ...]        servers from a configuration file, side by side: all of them, or
+                                                     these
 
 options:
   --json                      one JSON report on standard output, and nothing else there
@@ -42,10 +44,23 @@ options:
                               with --json on standard error
   --help                      print this
 
+config:
+  FILE is JSON or YAML, with servers under `mcp_servers` or `mcpServers`; `${NAME}` in an entry is replaced by the
+  environment's variable. Beside the servers it is reported what a model would get of them all. --call takes a tool's
+  exposed name; --read, --prompt, --watch and --diagram are for one server. The JSON report has
+    servers        by name, for each the report that it would have alone; `disabled` is the outcome of one that is
+                   turned off, `configuration` the kind of failure of one whose entry is of no use
+    toolset        name, server, tool (its own name), renamed (characters, too-long, taken), description, inputSchema
+    leftOut        server, tool, why
+    suspicious     server, tool, at, sign, excerpt: texts that try to instruct the model
+    calls          server, and what a call's report has
+    configuration  errors, warnings: server, key, message
+
 exit status:
-  0  the session became ready, and every call, read and prompt was answered with a result
+  0  the session became ready, and every call, read and prompt was answered with a result; of a file's servers, every
+     one that is chosen and not disabled
   1  not so
-  2  wrong usage
+  2  wrong usage, or a configuration file that cannot be read
 ";
 
 /// What a command line asks for.
@@ -56,7 +71,16 @@ pub(crate) enum Invocation {
     DemoServer {
         watched: Option<u32>,
     },
-    Run(Box<Settings>),
+    Run {
+        settings: Box<Settings>,
+        target: Target,
+    },
+    /// These servers of a file, or all of them where none is named.
+    RunAll {
+        settings: Box<Settings>,
+        file: PathBuf,
+        servers: Vec<String>,
+    },
 }
 
 pub(crate) struct Settings {
@@ -70,7 +94,6 @@ pub(crate) struct Settings {
     pub(crate) watch: Option<Duration>,
     /// What goes with every HTTP request.
     pub(crate) headers: HeaderMap,
-    pub(crate) target: Target,
 }
 
 pub(crate) enum Target {
@@ -100,7 +123,6 @@ impl Target {
 pub(crate) const DEMO_SERVER: &str = "demo-server";
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-const SUBCOMMAND_TO_COME: &str = "config";
 const OPTIONS_TO_COME: [&str; 2] = ["--journal", "--replay"];
 
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
@@ -115,8 +137,8 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
         answers: Answers::default(),
         watch: None,
         headers: HeaderMap::new(),
-        target: Target::Demo,
     };
+    let (mut target, mut all) = (Target::Demo, None);
     if args.peek().is_some_and(|first| first == DEMO_SERVER) {
         args.next();
         return demo_server(args);
@@ -147,15 +169,16 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
                 settings.headers.append(name, value);
             }
             Some("stdio") => {
-                settings.target = command(args)?;
+                target = command(args)?;
                 break;
             }
             Some("http") => {
-                settings.target = url(args)?;
+                target = url(args)?;
                 break;
             }
-            Some(later) if later == SUBCOMMAND_TO_COME => {
-                return Err(format!("this version of probe does not have the subcommand `{later}` yet"));
+            Some("config") => {
+                all = Some(config(args)?);
+                break;
             }
             Some(later) if OPTIONS_TO_COME.contains(&later) => {
                 return Err(format!("this version of probe does not have {later} yet"));
@@ -164,12 +187,31 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
             Some(_) | None => return Err(format!("unknown subcommand {}", shown(&arg))),
         }
     }
-    if !settings.headers.is_empty() && !matches!(settings.target, Target::Http { .. }) {
-        return Err("--header needs a server over HTTP".into());
-    }
     settings.timeout = timeout.unwrap_or(TIMEOUT.saturating_add(watch));
     settings.watch = Some(watch).filter(|watch| !watch.is_zero());
-    Ok(Invocation::Run(Box::new(settings)))
+    if let Some((file, servers)) = all {
+        for_all(&settings)?;
+        return Ok(Invocation::RunAll { settings: Box::new(settings), file, servers });
+    }
+    if !settings.headers.is_empty() && !matches!(target, Target::Http { .. }) {
+        return Err("--header needs a server over HTTP".into());
+    }
+    Ok(Invocation::Run { settings: Box::new(settings), target })
+}
+
+/// Whether these have a meaning for several servers.
+fn for_all(settings: &Settings) -> Result<(), String> {
+    for (given, option) in [(settings.watch.is_some(), "--watch"), (settings.diagram, "--diagram")] {
+        if given {
+            return Err(format!("{option} is for one server, and not for `config`"));
+        }
+    }
+    if settings.steps.iter().all(Step::is_call) {
+        return Ok(());
+    }
+    Err("with `config`, --call takes a tool's exposed name, and there is no --read and no --prompt: call \
+         mcp_SERVER_read_resource or mcp_SERVER_get_prompt"
+        .into())
 }
 
 fn demo_server(mut args: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
@@ -210,6 +252,15 @@ fn url(mut args: impl Iterator<Item = OsString>) -> Result<Target, String> {
     let url: Option<Uri> = given.to_str().and_then(|url| url.parse().ok());
     let url = url.filter(|url| matches!(url.scheme_str(), Some("http" | "https")));
     url.map(|url| Target::Http { url }).ok_or_else(|| format!("{} is no http or https URL", shown(&given)))
+}
+
+fn config(mut args: impl Iterator<Item = OsString>) -> Result<(PathBuf, Vec<String>), String> {
+    let file = args.next().filter(|file| !file.is_empty()).ok_or("usage: config FILE [SERVER ...]")?;
+    if file.to_string_lossy().starts_with('-') {
+        return Err(format!("options come before the subcommand: {}", shown(&file)));
+    }
+    let server = |server: OsString| server.into_string().map_err(|server| format!("{} is not UTF-8", shown(&server)));
+    Ok((file.into(), args.map(server).collect::<Result<_, _>>()?))
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {

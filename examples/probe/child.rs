@@ -1,25 +1,59 @@
 //! A server as a child process: threads move bytes, so that nothing it does or leaves undone blocks the run.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc;
+use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_proto::Shut;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::relay::Relay;
 use crate::tree::Tree;
 
-/// How often it is looked whether the process is still there.
+/// How often it is looked whether the process is still there, and whether one that is to go is gone.
 const TICK: Duration = Duration::from_millis(50);
+const TICK_AT_END: Duration = Duration::from_millis(5);
 /// How long an end may take that has begun: from the output's end to the exit, or the other way round.
 const GRACE: Duration = Duration::from_secs(1);
 /// After this, what still comes from an output that outlived its process counts for nothing.
 const OUTLIVED: Duration = Duration::from_secs(5);
 /// Chunks of output that wait; then the process waits.
 const QUEUE: usize = 64;
+/// How long the last of its standard error is waited for.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// What is started.
+#[derive(Default)]
+pub(crate) struct Program {
+    pub(crate) program: OsString,
+    pub(crate) args: Vec<OsString>,
+    /// Beside probe's own environment.
+    pub(crate) env: Vec<(String, String)>,
+    /// The folder that it runs in, if it is another than probe's.
+    pub(crate) cwd: Option<PathBuf>,
+    /// What the lines of its standard error begin with, where they are among those of others.
+    pub(crate) label: Option<String>,
+}
+
+impl Program {
+    /// Why it was not started; among others' errors with what was to be started.
+    pub(crate) fn not_started(&self, error: io::Error) -> io::Error {
+        if self.label.is_none() {
+            return error;
+        }
+        match &self.cwd {
+            Some(cwd) if !cwd.is_dir() => {
+                io::Error::other(format!("there is no folder `{}` to start it in", cwd.display()))
+            }
+            Some(_) | None => io::Error::other(format!("`{}`: {error}", self.program.display())),
+        }
+    }
+}
 
 /// What a process's threads report.
 pub(crate) enum Piece {
@@ -30,39 +64,52 @@ pub(crate) enum Piece {
     InputBroken(io::Error),
 }
 
-/// What was heard of a server.
+/// What was heard of a process.
 pub(crate) enum Heard {
     Output(Vec<u8>),
     Life,
     /// It is gone; nothing follows.
     Closed(String),
-    Nothing,
+}
+
+/// How far the end of a process has come, and since when.
+#[derive(Clone, Copy)]
+enum End {
+    /// It closed its input or output, so that its exit is waited for.
+    Due(Instant),
+    Terminated(Instant),
+    Killed(Instant),
+    /// It is gone, but for its last words.
+    Gone(Instant),
 }
 
 pub(crate) struct Server {
     child: Child,
     tree: Tree,
     /// What is written to its input; dropped to close it.
-    input: Option<Sender<Vec<u8>>>,
+    input: Option<mpsc::Sender<Vec<u8>>>,
     pieces: Receiver<Piece>,
     relay: Option<Relay>,
     exit: Option<(ExitStatus, Instant)>,
     last_output: Instant,
     broken: Option<(io::Error, Instant)>,
     told_to_end: bool,
+    end: Option<End>,
+    /// It did not exit by itself.
+    forced: bool,
 }
 
 impl Server {
-    pub(crate) fn start(program: &OsStr, args: &[OsString]) -> io::Result<Self> {
-        let mut child = Command::new(program)
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+    pub(crate) fn start(program: &Program) -> io::Result<Self> {
+        let mut command = Command::new(&program.program);
+        command.args(&program.args).envs(program.env.iter().map(|(name, value)| (name, value)));
+        if let Some(cwd) = &program.cwd {
+            command.current_dir(cwd);
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (input, lines) = channel();
-        let (sender, pieces) = sync_channel(QUEUE);
+        let (input, lines) = mpsc::channel();
+        let (sender, pieces) = channel(QUEUE);
         // From here on an early return drops the server, which kills the process.
         let mut server = Self {
             child,
@@ -74,11 +121,13 @@ impl Server {
             last_output: Instant::now(),
             broken: None,
             told_to_end: false,
+            end: None,
+            forced: false,
         };
         let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
         let (stdin, stdout, stderr) =
             (stdin.ok_or_else(missing)?, stdout.ok_or_else(missing)?, stderr.ok_or_else(missing)?);
-        server.relay = Some(Relay::start(stderr, sender.clone())?);
+        server.relay = Some(Relay::start(stderr, sender.clone(), program.label.clone())?);
         let broken = sender.clone();
         thread::Builder::new().name("input".into()).spawn(move || write(stdin, &lines, &broken))?;
         thread::Builder::new().name("output".into()).spawn(move || read(stdout, &sender))?;
@@ -105,34 +154,35 @@ impl Server {
         }
     }
 
-    /// Waits for something to be heard, until then.
-    pub(crate) fn wait(&mut self, until: Instant) -> Heard {
-        loop {
-            let rest = until.saturating_duration_since(Instant::now());
-            match self.pieces.recv_timeout(rest.min(TICK)) {
-                Ok(Piece::Output(bytes)) => {
+    /// What is heard of it next. It wants to be asked again after [`tick`](Self::tick) even where nobody wakes.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
+        while self.end.is_none() {
+            match self.pieces.poll_recv(context) {
+                Poll::Ready(Some(Piece::Output(bytes))) => {
                     self.last_output = Instant::now();
-                    return if self.is_over() { self.closed() } else { Heard::Output(bytes) };
+                    if !self.is_over() {
+                        return Poll::Ready(Heard::Output(bytes));
+                    }
+                    self.end = Some(End::Due(Instant::now()));
                 }
-                Ok(Piece::Life) => return Heard::Life,
-                Ok(Piece::InputBroken(error)) => self.broken = Some((error, Instant::now())),
-                Ok(Piece::OutputEnded(error)) => {
+                Poll::Ready(Some(Piece::Life)) => return Poll::Ready(Heard::Life),
+                Poll::Ready(Some(Piece::InputBroken(error))) => self.broken = Some((error, Instant::now())),
+                Poll::Ready(Some(Piece::OutputEnded(error))) => {
                     if let Some(error) = error {
                         self.broken.get_or_insert((error, Instant::now()));
                     }
-                    return self.closed();
+                    self.end = Some(End::Due(Instant::now()));
                 }
-                Err(RecvTimeoutError::Disconnected) => return self.closed(),
-                Err(RecvTimeoutError::Timeout) => {
-                    if self.is_over() {
-                        return self.closed();
-                    }
-                    if rest.is_zero() {
-                        return Heard::Nothing;
-                    }
-                }
+                Poll::Ready(None) => self.end = Some(End::Due(Instant::now())),
+                Poll::Pending if self.is_over() => self.end = Some(End::Due(Instant::now())),
+                Poll::Pending => return Poll::Pending,
             }
         }
+        if self.is_gone() { Poll::Ready(Heard::Closed(self.last_words())) } else { Poll::Pending }
+    }
+
+    pub(crate) const fn tick(&self) -> Duration {
+        if self.end.is_some() { TICK_AT_END } else { TICK }
     }
 
     /// Whether nothing is to come any more although the output has not ended: its process exited, and another
@@ -154,46 +204,50 @@ impl Server {
         }
     }
 
-    fn exits_within(&mut self, limit: Duration) -> bool {
-        let start = Instant::now();
-        loop {
-            self.poll_exit();
-            if self.exit.is_some() {
-                return true;
+    /// Sees to it that a process that is to go is gone, and was heard to its last words.
+    fn is_gone(&mut self) -> bool {
+        self.poll_exit();
+        let exited = self.exit.is_some();
+        let now = Instant::now();
+        self.end = match self.end {
+            Some(End::Due(_) | End::Terminated(_) | End::Killed(_)) if exited => Some(End::Gone(now)),
+            Some(End::Due(since)) if since.elapsed() >= GRACE => {
+                self.forced = true;
+                self.terminate();
+                Some(End::Terminated(now))
             }
-            if start.elapsed() >= limit {
-                return false;
+            Some(End::Terminated(since)) if since.elapsed() >= GRACE => {
+                self.kill();
+                Some(End::Killed(now))
             }
-            thread::sleep(Duration::from_millis(5));
-        }
+            // Nothing more can be done.
+            Some(End::Killed(since)) if since.elapsed() >= GRACE => Some(End::Gone(now)),
+            end => end,
+        };
+        let Some(End::Gone(since)) = self.end else { return false };
+        since.elapsed() >= LAST_WORDS || self.relay.as_mut().is_none_or(Relay::is_done)
     }
 
-    /// Sees to it that the process is gone, and says how it went.
-    fn closed(&mut self) -> Heard {
+    /// How it went.
+    fn last_words(&mut self) -> String {
         let mut why = String::new();
-        let forced = !self.exits_within(GRACE);
-        if forced {
+        if self.forced {
             why.push_str("it closed input or output and did not exit, so it was ended: ");
-            self.terminate();
-            if !self.exits_within(GRACE) {
-                self.kill();
-                self.exits_within(GRACE);
-            }
         }
         match self.exit {
             Some((status, _)) => why.push_str(&status.to_string()),
             None => why.push_str("not even killing it helped"),
         }
-        if let Some((error, _)) = self.broken.as_ref().filter(|_| forced) {
+        if let Some((error, _)) = self.broken.as_ref().filter(|_| self.forced) {
             why.push_str(&format!(" (before that: {error})"));
         }
         if let Some(relay) = self.relay.take() {
-            let words = relay.finish();
+            let words = relay.words();
             if !words.is_empty() && !self.told_to_end {
                 why.push_str(&format!("; its last words on standard error: {words}"));
             }
         }
-        Heard::Closed(why)
+        why
     }
 
     /// `SIGTERM`, where there is such a thing. What the process started hears it too: a shell or a package
@@ -224,22 +278,22 @@ impl Drop for Server {
         if self.exit.is_none() {
             let _ = self.child.wait();
         }
-        if let Some(relay) = self.relay.take() {
-            relay.finish();
+        if let Some(mut relay) = self.relay.take() {
+            relay.wait(LAST_WORDS);
         }
     }
 }
 
-fn write(mut stdin: impl Write, lines: &Receiver<Vec<u8>>, pieces: &SyncSender<Piece>) {
+fn write(mut stdin: impl Write, lines: &mpsc::Receiver<Vec<u8>>, pieces: &Sender<Piece>) {
     while let Ok(line) = lines.recv() {
         if let Err(error) = stdin.write_all(&line).and_then(|()| stdin.flush()) {
-            let _ = pieces.send(Piece::InputBroken(error));
+            let _ = pieces.blocking_send(Piece::InputBroken(error));
             return;
         }
     }
 }
 
-fn read(mut stdout: impl Read, pieces: &SyncSender<Piece>) {
+fn read(mut stdout: impl Read, pieces: &Sender<Piece>) {
     let mut buffer = vec![0; 64 << 10];
     loop {
         let piece = match stdout.read(&mut buffer) {
@@ -249,7 +303,7 @@ fn read(mut stdout: impl Read, pieces: &SyncSender<Piece>) {
             Err(error) => Piece::OutputEnded(Some(error)),
         };
         let ended = matches!(piece, Piece::OutputEnded(_));
-        if pieces.send(piece).is_err() || ended {
+        if pieces.blocking_send(piece).is_err() || ended {
             return;
         }
     }

@@ -1,17 +1,20 @@
-//! What the session tells: noted for the report, answered where it is a question, and what is asked next.
+//! What a session tells: noted for the report, and answered where it is a question.
 
 use std::time::{Duration, Instant};
 
 use mcp_proto::catalog::Difference;
 use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::{AskId, Cause, Challenge, Event, Failure, Family, InputRequest, Misuse, Next, RequestId};
+use mcp_proto::{
+    AskId, Cause, Challenge, Event, Failure, Family, InputRequest, Next, Outcome, RequestId, Session, Time,
+};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::args::Settings;
+use crate::peer::Peer;
 use crate::raw;
-use crate::record::{CallRecord, FailureReport};
-use crate::run::Run;
+use crate::record::FailureReport;
 use crate::text::{cut, one_line};
 
 /// Characters of an event that standard error shows.
@@ -37,12 +40,59 @@ struct NotificationDetail<'a> {
     params: Option<&'a RawValue>,
 }
 
-impl Run<'_> {
-    pub(crate) fn event(&mut self, event: Event) {
+/// Time since the run began.
+#[derive(Clone, Copy)]
+pub(crate) struct Clock(pub(crate) Instant);
+
+impl Clock {
+    pub(crate) fn now(self) -> Time {
+        Time::from_epoch(self.0.elapsed())
+    }
+
+    pub(crate) fn at(self, instant: Instant) -> Time {
+        Time::from_epoch(instant.saturating_duration_since(self.0))
+    }
+
+    pub(crate) fn instant(self, time: Time) -> Option<Instant> {
+        self.0.checked_add(Duration::from_micros(time.as_micros()))
+    }
+}
+
+/// A server and its session, while it says something.
+pub(crate) struct Talk<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) clock: Clock,
+    pub(crate) peer: &'a mut Peer,
+    pub(crate) session: &'a mut Session,
+}
+
+/// What follows from an event for the run.
+pub(crate) enum Follow {
+    Nothing,
+    Ready,
+    Finished(RequestId, Outcome),
+    Parked(Time),
+    Closing,
+    Closed,
+}
+
+impl Talk<'_> {
+    pub(crate) fn event(&mut self, event: Event) -> Follow {
         match event {
-            Event::Ready => self.ready(),
+            Event::Ready => {
+                self.ready();
+                return Follow::Ready;
+            }
+            Event::Finished { request, outcome } => return Follow::Finished(request, outcome),
+            Event::Down { failure, next } => return self.down(&failure, next),
+            Event::Closed { cause } => {
+                if let Cause::Failed(failure) = &cause {
+                    self.peer.record.failure.get_or_insert_with(|| failure.into());
+                }
+                self.tell("closed", &self.peer.record.failure.clone());
+                return Follow::Closed;
+            }
             Event::CatalogChanged { family, difference } => self.changed(family, &difference),
-            Event::Finished { request, outcome } => self.finished(request, outcome),
             Event::Asked { ask, method, params } => self.asked(ask, &method, params.as_deref()),
             Event::InputRequired { request, inputs } => self.input_required(request, &inputs),
             Event::Progress { params, .. } => self.tell("progress", &params),
@@ -60,41 +110,32 @@ impl Run<'_> {
             Event::Unauthorized { request, forbidden, why, challenges } => {
                 self.unauthorized(request, forbidden, &why, &challenges);
             }
-            Event::Down { failure, next } => self.down(&failure, next),
-            Event::Closed { cause } => {
-                if let Cause::Failed(failure) = &cause {
-                    self.record.failure.get_or_insert_with(|| failure.into());
-                }
-                self.tell("closed", &self.record.failure.clone());
-            }
             Event::AskEnded { .. } | Event::Quirk(_) | _ => {}
         }
+        Follow::Nothing
     }
 
     /// Notes an event; of a session that is watched, whoever watches hears at once.
     pub(crate) fn tell(&mut self, kind: &'static str, detail: &impl Serialize) {
-        let (now, detail) = (self.now(), raw::of(detail));
+        let (now, detail) = (self.clock.now(), raw::of(detail));
         if self.settings.watch.is_some() {
             let at = Duration::from_millis(now.as_millis()).as_secs_f64();
             let detail = if detail.get() == "null" { String::new() } else { cut(&one_line(detail.get()), SHOWN) };
             crate::complain(&format!("{}\n", format!("probe: {at:.3} s  {kind}  {detail}").trim_end()));
         }
-        self.record.event(now, kind, detail);
+        self.peer.record.event(now, kind, detail);
     }
 
     fn ready(&mut self) {
-        let now = self.now();
-        let first = !std::mem::replace(&mut self.record.ready, true);
-        self.record.failure = None;
-        self.record.discovered.get_or_insert(now);
+        let now = self.clock.now();
+        let first = !std::mem::replace(&mut self.peer.record.ready, true);
+        self.peer.record.failure = None;
+        self.peer.record.discovered.get_or_insert(now);
         self.tell(if first { "ready" } else { "reconnected" }, &());
-        self.trace.note(if first { "ready" } else { "ready again" });
+        self.peer.trace.note(if first { "ready" } else { "ready again" });
         if first && self.settings.watch.is_some() {
             let uris: Vec<Box<str>> = self.session.catalog().resources().map(|resource| resource.uri.into()).collect();
             self.subscribe(&uris);
-        }
-        if self.calling.is_none() {
-            self.go_on();
         }
     }
 
@@ -108,7 +149,7 @@ impl Run<'_> {
         let (added, removed, changed) = (&difference.added, &difference.removed, &difference.changed);
         self.tell(kind, &json!({"added": added, "removed": removed, "changed": changed}));
         if family == Family::Resources && self.settings.watch.is_some() {
-            let now = self.now();
+            let now = self.clock.now();
             for uri in removed {
                 // One that was never subscribed to needs no end.
                 let _ = self.session.unsubscribe(now, uri);
@@ -119,7 +160,7 @@ impl Run<'_> {
 
     /// Asks to be told of these resources, where the server lets it.
     fn subscribe(&mut self, uris: &[Box<str>]) {
-        let now = self.now();
+        let now = self.clock.now();
         // The first that is refused here tells of the others, too: of the server, or of how many there may be.
         let _ = uris.iter().try_for_each(|uri| self.session.subscribe(now, uri));
     }
@@ -128,7 +169,7 @@ impl Run<'_> {
         self.tell("asked", &AskedDetail { key: None, method, params });
         let answer = self.settings.answers.to(None, method);
         let answer = answer.as_deref().ok_or_else(|| ErrorObject::new(-1, "User rejected sampling request"));
-        let now = self.now();
+        let now = self.clock.now();
         // Where the question ended meanwhile, nobody waits for this.
         let _ = self.session.answer(now, ask, answer);
     }
@@ -140,7 +181,7 @@ impl Run<'_> {
         }
         let answer = |input: &InputRequest| self.settings.answers.to(Some(&input.key), &input.method);
         let answers: Option<Vec<_>> = inputs.iter().map(answer).collect();
-        let now = self.now();
+        let now = self.clock.now();
         // Where the call ended meanwhile, nobody waits for this.
         let _ = match &answers {
             Some(answers) => {
@@ -159,72 +200,28 @@ impl Run<'_> {
             .collect();
         self.tell("unauthorized", &json!({"forbidden": forbidden, "message": why, "challenges": challenges}));
         if let Some(request) = request {
-            let now = self.now();
+            let now = self.clock.now();
             // Where the call ended meanwhile, nobody waits for this.
             let _ = self.session.decline(now, request);
         }
     }
 
-    fn down(&mut self, failure: &Failure, next: Next) {
-        self.anew = true;
-        if self.web.is_some() {
-            self.trace.reset();
+    fn down(&mut self, failure: &Failure, next: Next) -> Follow {
+        self.peer.anew = true;
+        if self.peer.is_web() {
+            self.peer.trace.reset();
         }
         let failure = FailureReport::from(failure);
         self.tell("down", &failure);
         // Until the connection is there again, this is how things stand.
-        self.record.failure = Some(failure);
+        self.peer.record.failure = Some(failure);
         match next {
             Next::Parked { until } => {
                 self.tell("parked", &json!({"untilMs": until.as_millis()}));
-                // Nothing more is to come of it.
-                if self.ends_before(until) {
-                    self.close();
-                }
+                Follow::Parked(until)
             }
-            Next::Close => {
-                self.closing.get_or_insert_with(Instant::now);
-            }
-            Next::Reopen { .. } | _ => {}
-        }
-    }
-
-    /// Starts the next step that can be made; after the last one watches, or closes.
-    fn go_on(&mut self) {
-        while let Some(step) = self.settings.steps.get(self.record.calls.len()) {
-            if !self.session.is_ready() {
-                return;
-            }
-            let now = self.now();
-            match self.session.request(now, step.request()) {
-                Ok(request) => {
-                    self.calling = Some((request, now));
-                    return;
-                }
-                Err(misuse) => {
-                    let not_advertised = matches!(misuse, Misuse::NotAdvertised { .. });
-                    let outcome = if not_advertised { "not-advertised" } else { "not-sent" };
-                    self.record.calls.push(CallRecord::without_answer(step, outcome));
-                }
-            }
-        }
-        if self.settings.watch.is_some() {
-            self.watched.get_or_insert_with(Instant::now);
-        } else {
-            self.close();
-        }
-    }
-
-    fn finished(&mut self, request: RequestId, outcome: mcp_proto::Outcome) {
-        let Some((_, since)) = self.calling.take_if(|(calling, _)| *calling == request) else { return };
-        let Some(step) = self.settings.steps.get(self.record.calls.len()) else { return };
-        // Only the end of the run's time cancels a call.
-        let late = matches!(outcome, mcp_proto::Outcome::Cancelled);
-        let outcome = if late { mcp_proto::Outcome::TimedOut } else { outcome };
-        let took = Some(self.now().since(since));
-        self.record.calls.push(CallRecord { took, ..CallRecord::ended(step, outcome) });
-        if self.closing.is_none() {
-            self.go_on();
+            Next::Close => Follow::Closing,
+            Next::Reopen { .. } | _ => Follow::Nothing,
         }
     }
 }

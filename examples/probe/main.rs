@@ -1,23 +1,37 @@
 //! Connects to an MCP server, and reports what it is, what it offers and what it gets wrong.
 //!
 //! Every protocol decision is the library's; here are only input, output and printing.
+//!
+//! `probe config FILE` does so with the servers of a configuration file side by side, and reports what a model would get
+//! of them all. Its JSON report, beside what `--help` says of it: `servers` has the report that each server would have
+//! alone; one that is turned off is never opened, and has the outcome `disabled`; one whose entry is of no use has
+//! `failed`, its failure of the kind `configuration`. `exposedName` is what the toolset has, `null` for a tool that is
+//! left out of it. Calls are made by exposed names, once every server is ready or failed, and stand in `calls` beside
+//! `servers`.
 
 mod advice;
 mod answers;
 mod args;
 mod child;
+mod course;
 mod demo;
 mod diagram;
+mod engine;
 mod events;
 #[path = "../http/exchanges.rs"]
 mod exchanges;
-mod link;
+mod file;
+mod io;
+mod offered;
+mod peer;
 mod people;
+mod people_all;
 mod progress;
 mod raw;
 mod record;
 mod relay;
 mod report;
+mod report_all;
 mod run;
 mod step;
 mod text;
@@ -25,36 +39,39 @@ mod trace;
 mod tree;
 mod web;
 
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{BufWriter, ErrorKind, IsTerminal, Result, Write, stderr, stdout};
+use std::path::Path;
 use std::process::ExitCode;
 
-use self::args::{Invocation, Settings};
+use self::args::{Invocation, Settings, Target};
 use self::report::Report;
+use self::report_all::ReportAll;
 
 fn main() -> ExitCode {
     match args::parse(std::env::args_os().skip(1)) {
         Ok(Invocation::Help) => status(print(args::HELP.as_bytes()), true),
         Ok(Invocation::DemoServer { watched }) => status(demo::serve(watched), true),
-        Ok(Invocation::Run(settings)) => probe(&settings),
-        Err(wrong) => {
-            complain(&format!("probe: {wrong}\nTry --help.\n"));
-            ExitCode::from(2)
-        }
+        Ok(Invocation::Run { settings, target }) => probe(&settings, &target),
+        Ok(Invocation::RunAll { settings, file, servers }) => probe_all(&settings, &file, &servers),
+        Err(wrong) => misused(&format!("{wrong}\nTry --help.")),
     }
 }
 
-fn probe(settings: &Settings) -> ExitCode {
-    let run::Outcome { session, record, trace } = run::run(settings);
-    let report = Report::new(&session, &record);
+fn misused(wrong: &str) -> ExitCode {
+    complain(&format!("probe: {wrong}\n"));
+    ExitCode::from(2)
+}
+
+fn probe(settings: &Settings, target: &Target) -> ExitCode {
+    let run::Ended { session, peer } = run::run(settings, target);
+    let names = report::names(&peer.name, &session);
+    let report = Report::new(&peer.name, &session, &peer.record, &names);
     let printed = if settings.json {
-        let mut out = io::BufWriter::new(io::stdout().lock());
-        let written = serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from);
-        written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush())
+        print_json(&report)
     } else {
-        let colours = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        print(people::render(&report, &session, &record, colours).as_bytes())
+        print(people::render(&report, &session, &peer.record, colours()).as_bytes())
     };
-    let printed = match trace.steps() {
+    let printed = match peer.trace.steps() {
         Some(steps) if settings.json => {
             complain(&diagram::render(steps));
             printed
@@ -65,19 +82,48 @@ fn probe(settings: &Settings) -> ExitCode {
     status(printed, report.is_good())
 }
 
-fn print(bytes: &[u8]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+fn probe_all(settings: &Settings, file: &Path, servers: &[String]) -> ExitCode {
+    let mut plan = match file::load(file, servers, &settings.headers) {
+        Ok(plan) => plan,
+        Err(wrong) => return misused(&wrong),
+    };
+    for trouble in plan.errors.iter().chain(&plan.warnings) {
+        complain(&format!("probe: {}\n", text::one_line(&trouble.message)));
+    }
+    let ended = run::run_all(settings, &mut plan);
+    let report = ReportAll::new(&plan, &ended);
+    let printed = if settings.json {
+        print_json(&report)
+    } else {
+        print(people_all::render(&report, &ended, colours()).as_bytes())
+    };
+    status(printed, report.is_good())
+}
+
+fn print_json(report: &impl serde::Serialize) -> Result<()> {
+    let mut out = BufWriter::new(stdout().lock());
+    serde_json::to_writer_pretty(&mut out, report)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+fn colours() -> bool {
+    stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+fn print(bytes: &[u8]) -> Result<()> {
+    let mut out = stdout().lock();
     out.write_all(bytes)?;
     out.flush()
 }
 
 /// Whoever closed standard error does not want to hear.
 fn complain(message: &str) {
-    let _ = io::stderr().write_all(message.as_bytes());
+    let _ = stderr().write_all(message.as_bytes());
 }
 
 /// A reader that has seen enough, `head` say, is no error.
-fn status(printed: io::Result<()>, good: bool) -> ExitCode {
+fn status(printed: Result<()>, good: bool) -> ExitCode {
     match printed {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             complain(&format!("probe: standard output: {error}\n"));

@@ -22,9 +22,8 @@ const INSTRUCTION_LINES: usize = 6;
 const NAMES: usize = 36;
 
 pub(crate) fn render(report: &Report<'_>, session: &Session, record: &Record, colours: bool) -> String {
-    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(100);
-    let mut page = Page { out: String::new(), columns: columns.clamp(40, 200), colours };
-    page.head(report, session);
+    let mut page = Page::new(colours);
+    page.head(report);
     if let Some(failure) = &report.failure {
         page.failure(failure, session);
     }
@@ -32,19 +31,19 @@ pub(crate) fn render(report: &Report<'_>, session: &Session, record: &Record, co
         page.families(report, session);
     }
     page.quirks(report, session);
-    page.calls(report);
+    page.calls(&report.calls.iter().collect::<Vec<_>>());
     page.events(report, record);
     page.out
 }
 
-struct Page {
-    out: String,
-    columns: usize,
+pub(crate) struct Page {
+    pub(crate) out: String,
+    pub(crate) columns: usize,
     colours: bool,
 }
 
 #[derive(Clone, Copy)]
-enum Style {
+pub(crate) enum Style {
     Bold,
     Dim,
     Red,
@@ -53,7 +52,30 @@ enum Style {
 }
 
 impl Page {
-    fn style(&self, style: Style, text: &str) -> String {
+    pub(crate) fn new(colours: bool) -> Self {
+        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(100);
+        Self { out: String::new(), columns: columns.clamp(40, 200), colours }
+    }
+
+    /// One of several servers: what it is, and how much it has.
+    pub(crate) fn brief(&mut self, report: &Report<'_>, session: &Session) {
+        self.head(report);
+        if let Some(failure) = &report.failure {
+            self.failure(failure, session);
+        }
+        if report.server.is_some() {
+            for (family, report) in report.families.iter() {
+                let status = self.status(report);
+                let label = if family == Family::ResourceTemplates { "templates" } else { family.member() };
+                self.line(&format!("{} {status}", pad(label, 13)));
+            }
+        }
+        if !report.quirks.is_empty() {
+            self.quirks(report, session);
+        }
+    }
+
+    pub(crate) fn style(&self, style: Style, text: &str) -> String {
         let code = match style {
             Style::Bold => "1",
             Style::Dim => "2",
@@ -64,20 +86,20 @@ impl Page {
         if self.colours { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.into() }
     }
 
-    fn line(&mut self, text: &str) {
+    pub(crate) fn line(&mut self, text: &str) {
         self.out.push_str(text);
         self.out.push('\n');
     }
 
     /// A heading, after a blank line.
-    fn heading(&mut self, title: &str, rest: &str) {
+    pub(crate) fn heading(&mut self, title: &str, rest: &str) {
         let title = self.style(Style::Bold, title);
         let space = if rest.is_empty() { "" } else { "  " };
         self.line(&format!("\n{title}{space}{rest}"));
     }
 
     /// A text in lines of the page's width, all of them indented.
-    fn block(&mut self, indent: usize, text: &str, limit: usize, style: Option<Style>) {
+    pub(crate) fn block(&mut self, indent: usize, text: &str, limit: usize, style: Option<Style>) {
         let lines = wrap(&safe(text), self.columns.saturating_sub(indent));
         let more = lines.len().saturating_sub(limit);
         let margin = " ".repeat(indent);
@@ -91,8 +113,8 @@ impl Page {
         }
     }
 
-    fn head(&mut self, report: &Report<'_>, session: &Session) {
-        let asked = one_line(&session.options().server);
+    fn head(&mut self, report: &Report<'_>) {
+        let asked = one_line(report.called);
         let Some(server) = &report.server else {
             let title = self.style(Style::Bold, &asked);
             return self.line(&title);
@@ -226,12 +248,12 @@ impl Page {
         }
     }
 
-    fn calls(&mut self, report: &Report<'_>) {
-        if report.calls.is_empty() {
+    pub(crate) fn calls(&mut self, calls: &[&CallRecord]) {
+        if calls.is_empty() {
             return;
         }
         self.heading("Calls", "");
-        for call in report.calls {
+        for call in calls {
             let what = match call.method {
                 "resources/read" => "read ",
                 "prompts/get" => "prompt ",

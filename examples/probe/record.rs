@@ -57,6 +57,9 @@ pub(crate) struct CallRecord {
     pub(crate) error: Option<ErrorReport>,
     #[serde(skip)]
     pub(crate) took: Option<std::time::Duration>,
+    /// The server that it went to, where there are several.
+    #[serde(skip)]
+    pub(crate) server: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -76,7 +79,7 @@ impl CallRecord {
     /// A call that had no answer.
     pub(crate) fn without_answer(step: &Step, outcome: &'static str) -> Self {
         let (method, target) = (step.method(), step.target.clone());
-        Self { method, target, outcome, result: None, error: None, took: None }
+        Self { method, target, outcome, result: None, error: None, took: None, server: None }
     }
 
     pub(crate) fn ended(step: &Step, outcome: Outcome) -> Self {

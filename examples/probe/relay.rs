@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::process::ChildStderr;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::Sender;
 
 use crate::child::Piece;
 use crate::text;
@@ -20,6 +22,8 @@ const LIFE: Duration = Duration::from_millis(100);
 /// How much of the end is kept, for messages.
 const TAIL: usize = 2048;
 const LAST_WORDS: usize = 300;
+/// How long a line may be before it is passed on without its end.
+const LINE: usize = 8 << 10;
 
 pub(crate) struct Relay {
     tail: Arc<Mutex<VecDeque<u8>>>,
@@ -27,7 +31,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    pub(crate) fn start(from: ChildStderr, life: SyncSender<Piece>) -> io::Result<Self> {
+    pub(crate) fn start(from: ChildStderr, life: Sender<Piece>, label: Option<String>) -> io::Result<Self> {
         let tail = Arc::new(Mutex::new(VecDeque::new()));
         let kept = Arc::clone(&tail);
         let (chunks, waiting) = sync_channel::<Vec<u8>>(QUEUE);
@@ -36,15 +40,28 @@ impl Relay {
         thread::Builder::new().name("errors out".into()).spawn(move || {
             let mut to = io::stderr();
             // Where nobody listens any more, the server may talk on all the same.
-            waiting.into_iter().for_each(|chunk| drop(to.write_all(&chunk)));
+            match label {
+                Some(label) => pass_on_lines(&label, waiting, |line| drop(to.write_all(line))),
+                None => waiting.into_iter().for_each(|chunk| drop(to.write_all(&chunk))),
+            }
             let _ = end.send(());
         })?;
         Ok(Self { tail, done })
     }
 
-    /// Waits a moment for what is under way, and gives the server's last words.
-    pub(crate) fn finish(self) -> String {
-        let _ = self.done.recv_timeout(Duration::from_millis(500));
+    /// Whether everything was passed on.
+    pub(crate) fn is_done(&mut self) -> bool {
+        self.wait(Duration::ZERO)
+    }
+
+    /// Waits for what is under way; true where everything was passed on.
+    pub(crate) fn wait(&mut self, limit: Duration) -> bool {
+        // After it said so once, nobody is there to say so.
+        !matches!(self.done.recv_timeout(limit), Err(RecvTimeoutError::Timeout))
+    }
+
+    /// The server's last words.
+    pub(crate) fn words(self) -> String {
         let Ok(tail) = self.tail.lock() else { return String::new() };
         let tail: Vec<u8> = tail.iter().copied().collect();
         let tail = String::from_utf8_lossy(&tail);
@@ -55,7 +72,7 @@ impl Relay {
     }
 }
 
-fn read(mut from: impl Read, chunks: &SyncSender<Vec<u8>>, life: &SyncSender<Piece>, tail: &Mutex<VecDeque<u8>>) {
+fn read(mut from: impl Read, chunks: &SyncSender<Vec<u8>>, life: &Sender<Piece>, tail: &Mutex<VecDeque<u8>>) {
     let mut buffer = vec![0; 8 << 10];
     let mut told: Option<Instant> = None;
     let mut left_out = 0_usize;
@@ -98,5 +115,28 @@ fn offer(chunks: &SyncSender<Vec<u8>>, mut chunk: Vec<u8>, patience: Duration) -
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => return false,
         }
         thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whole lines, each with whose it is before it, so that they can stand among those of others.
+fn pass_on_lines(label: &str, chunks: Receiver<Vec<u8>>, mut write: impl FnMut(&[u8])) {
+    let mut line = Vec::new();
+    let mut end = |line: &mut Vec<u8>| {
+        if !line.ends_with(b"\n") {
+            line.push(b'\n');
+        }
+        write(&[label.as_bytes(), b": ", line].concat());
+        line.clear();
+    };
+    for chunk in chunks {
+        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+            line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || line.len() > LINE {
+                end(&mut line);
+            }
+        }
+    }
+    if !line.is_empty() {
+        end(&mut line);
     }
 }

@@ -1,6 +1,7 @@
 //! The report for programs. Names and order of its members are a contract.
 
 use mcp_proto::catalog::Tool;
+use mcp_proto::host::names::{Names, Target};
 use mcp_proto::{Era, Family, Quirk, Session, Time};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -12,6 +13,9 @@ use crate::record::{CallRecord, EventRecord, FailureReport, Record};
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report<'a> {
+    /// As the server is called here.
+    #[serde(skip)]
+    pub(crate) called: &'a str,
     pub(crate) outcome: &'static str,
     pub(crate) failure: Option<FailureReport>,
     pub(crate) era: Option<Era>,
@@ -37,7 +41,7 @@ pub(crate) struct ServerReport<'a> {
     pub(crate) version: Option<&'a str>,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Families {
     pub(crate) tools: FamilyReport,
@@ -61,15 +65,46 @@ pub(crate) struct QuirkReport<'a> {
     pub(crate) detail: &'a str,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Timings {
     pub(crate) handshake_ms: Option<u64>,
     pub(crate) discovery_ms: Option<u64>,
 }
 
+impl Default for FamilyReport {
+    fn default() -> Self {
+        Self { status: "unasked", items: 0, pages: 0 }
+    }
+}
+
 impl<'a> Report<'a> {
-    pub(crate) fn new(session: &'a Session, record: &'a Record) -> Self {
+    /// Of a server that was not opened.
+    pub(crate) fn unopened(outcome: &'static str, failure: Option<FailureReport>) -> Self {
+        Self {
+            called: "",
+            outcome,
+            failure,
+            era: None,
+            protocol_version: None,
+            server: None,
+            capabilities: None,
+            instructions: None,
+            families: Families::default(),
+            tools: Vec::new(),
+            prompts: Vec::new(),
+            resources: Vec::new(),
+            resource_templates: Vec::new(),
+            calls: &[],
+            quirks: Vec::new(),
+            events: &[],
+            connects: 0,
+            timings: Timings::default(),
+        }
+    }
+
+    /// Of a session, whose tools have these names.
+    pub(crate) fn new(called: &'a str, session: &'a Session, record: &'a Record, names: &'a Names) -> Self {
         let server = session.server();
         let ready = record.ready && record.failure.is_none();
         let ended = || FailureReport { kind: "closed".into(), message: "the session ended before it was ready".into() };
@@ -81,6 +116,7 @@ impl<'a> Report<'a> {
         };
         let catalog = session.catalog();
         Self {
+            called,
             outcome: if ready { "ready" } else { "failed" },
             failure,
             era: server.map(|server| server.era()),
@@ -95,7 +131,7 @@ impl<'a> Report<'a> {
                 resources: family(Family::Resources),
                 resource_templates: family(Family::ResourceTemplates),
             },
-            tools: catalog.tools().map(|tool| ToolReport::new(&session.options().server, tool)).collect(),
+            tools: catalog.tools().map(|tool| ToolReport::new(called, tool, names)).collect(),
             prompts: catalog.prompts().map(|prompt| prompt.raw).collect(),
             resources: catalog.resources().map(|resource| resource.raw).collect(),
             resource_templates: catalog.resource_templates().map(|template| template.raw).collect(),
@@ -132,16 +168,22 @@ fn between(start: Option<Time>, end: Option<Time>) -> Option<u64> {
     start.zip(end).map(|(start, end)| Time::from_epoch(end.since(start)).as_millis())
 }
 
-/// A tool as the server wrote it, with the name that a model would see.
+/// The names that a model would know the tools of one server by.
+pub(crate) fn names(called: &str, session: &Session) -> Names {
+    let mut names = Names::default();
+    names.update([(called, session.catalog().tools().map(|tool| Target::tool(tool.name)))]);
+    names
+}
+
+/// A tool as the server wrote it, with the name that a model would see, if it saw it.
 struct ToolReport<'a> {
     tool: Tool<'a>,
-    exposed_name: String,
+    exposed_name: Option<&'a str>,
 }
 
 impl<'a> ToolReport<'a> {
-    fn new(server: &str, tool: Tool<'a>) -> Self {
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        let exposed_name = format!("mcp_{server}_{}", tool.name).chars().map(plain).collect();
+    fn new(called: &str, tool: Tool<'a>, names: &'a Names) -> Self {
+        let exposed_name = names.name(called, &Target::tool(tool.name));
         Self { tool, exposed_name }
     }
 }

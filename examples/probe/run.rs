@@ -1,70 +1,97 @@
-//! The run: a session, its server, one clock.
+//! The run: sessions, their servers, one clock.
 
-use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction};
-use mcp_proto::{Action, Keepalive, OpenFailure, Options, Reconnect, RequestId, Shut, Time, Transport};
+use mcp_proto::binding::http::{Broken, ExchangeId};
+use mcp_proto::host::hub::{Hub, HubOptions};
+use mcp_proto::{Keepalive, OpenFailure, Options, Reconnect, Session, Shut, Time, Transport};
 use serde_json::json;
 
-use crate::args::{DEMO_SERVER, Settings, Target};
-use crate::child::{Heard, Server};
-use crate::exchanges::{self, Piece};
-use crate::link::{Link, Wish};
+use crate::args::{Settings, Target};
+use crate::child::{self, Program};
+use crate::engine::{Asked, Engine, Wish};
+use crate::events::{Clock, Talk};
+use crate::exchanges::Piece;
+use crate::file::Plan;
+use crate::io::Io;
+use crate::offered::Offered;
+use crate::peer::{Heard, Peer, Place};
 use crate::progress::Progress;
 use crate::raw;
-use crate::record::{CallRecord, FailureReport, Record};
+use crate::record::{CallRecord, FailureReport};
 use crate::trace::Trace;
-use crate::web::Web;
 
-/// How long the session may take to close, at most.
+/// How long sessions may take to close, at most.
 const CLOSING: Duration = Duration::from_secs(10);
 
-pub(crate) struct Outcome {
-    pub(crate) session: Link,
-    pub(crate) record: Record,
-    pub(crate) trace: Trace,
+/// A server, at the end of the run.
+pub(crate) struct Ended {
+    pub(crate) session: Session,
+    pub(crate) peer: Peer,
+}
+
+/// The servers of a file, at the end of the run.
+pub(crate) struct AllEnded {
+    pub(crate) servers: Vec<Ended>,
+    pub(crate) offered: Offered,
+    pub(crate) calls: Vec<CallRecord>,
 }
 
 /// Connects, discovers, calls, watches, closes.
-pub(crate) fn run(settings: &Settings) -> Outcome {
-    let start = Instant::now();
-    let options = options(settings);
-    let trace = Trace::new(options.limits.message, settings.diagram);
-    let mut run = Run {
-        settings,
-        start,
-        deadline: start.checked_add(settings.timeout),
-        session: Link::new(options, &settings.target),
-        server: None,
-        web: None,
-        epoch: 0,
-        anew: true,
-        record: Record::default(),
-        trace,
-        progress: Progress::new(start),
-        calling: None,
-        watched: None,
-        closing: None,
+pub(crate) fn run(settings: &Settings, target: &Target) -> Ended {
+    let place = match target {
+        Target::Demo => Place::Demo { counted: settings.watch.is_some() },
+        Target::Stdio { program, args } => {
+            Place::Process(Program { program: program.clone(), args: args.clone(), ..Program::default() })
+        }
+        Target::Http { .. } => Place::Web(settings.headers.clone()),
     };
-    match run.prepare() {
-        Ok(()) => run.drive(),
-        Err(message) => run.record.failure = Some(FailureReport { kind: "connect".into(), message }),
+    let mut options = options(settings);
+    options.server = target.name().into();
+    let trace = Trace::new(options.limits.message, settings.diagram);
+    let peer = Peer::new(target.name(), place, trace);
+    let mut run = Run::new(settings, Engine::one(options.clone(), target), vec![peer]);
+    run.go();
+    let Run { engine, mut peers, calls, .. } = run;
+    let mut peer = peers.swap_remove(0);
+    peer.record.calls = calls;
+    let session = peer.last.take().or_else(|| engine.session(0).cloned());
+    Ended { session: session.unwrap_or_else(|| Session::new(options)), peer }
+}
+
+/// The same with all servers of a file side by side: connects, discovers, calls by exposed names, closes.
+pub(crate) fn run_all(settings: &Settings, plan: &mut Plan) -> AllEnded {
+    let base = options(settings);
+    let mut hub_options = HubOptions::new(base.clone());
+    // Whoever asks for a call wants to see what becomes of it.
+    hub_options.breaker = None;
+    let mut hub = Hub::new(hub_options);
+    // A hub that is new takes any.
+    let _ = hub.configure(Time::ZERO, plan.configuration.clone());
+    let (mut handles, mut peers) = (Vec::new(), Vec::new());
+    for (name, place) in std::mem::take(&mut plan.places) {
+        if let Some(handle) = hub.handle(&name) {
+            handles.push(handle);
+            peers.push(Peer::new(name.into(), place, Trace::new(base.limits.message, false)));
+        }
     }
-    let Run { session, mut record, trace, .. } = run;
-    for step in settings.steps.iter().skip(record.calls.len()) {
-        record.calls.push(CallRecord::without_answer(step, "not-sent"));
-    }
-    if record.events_left_out > 0 {
-        let (now, left_out) = (Time::from_epoch(start.elapsed()), record.events_left_out);
-        record.event(now, "left-out", raw::of(&json!({"events": left_out})));
-    }
-    Outcome { session, record, trace }
+    let mut run = Run::new(settings, Engine::Hub(Box::new(hub), handles), peers);
+    run.go();
+    let Run { engine, peers, calls, offered, .. } = run;
+    let end = |(at, mut peer): (usize, Peer)| {
+        let session = peer.last.take().or_else(|| engine.session(at).cloned());
+        let unopened = || {
+            let mut options = base.clone();
+            options.server = (&*peer.name).into();
+            Session::new(options)
+        };
+        Ended { session: session.unwrap_or_else(unopened), peer }
+    };
+    AllEnded { servers: peers.into_iter().enumerate().map(end).collect(), offered: offered.unwrap_or_default(), calls }
 }
 
 fn options(settings: &Settings) -> Options {
     let mut options = Options::new("mcp-proto-probe", env!("CARGO_PKG_VERSION"));
-    options.server = settings.target.name().into();
     options.capabilities.elicitation = true;
     options.capabilities.sampling = settings.answers.offer_sampling();
     options.eras = settings.eras;
@@ -85,63 +112,101 @@ fn options(settings: &Settings) -> Options {
 
 pub(crate) struct Run<'a> {
     pub(crate) settings: &'a Settings,
-    start: Instant,
+    pub(crate) clock: Clock,
     /// When the whole run is to be over.
-    deadline: Option<Instant>,
-    pub(crate) session: Link,
-    server: Option<Server>,
-    /// Where the server is reached over HTTP.
-    pub(crate) web: Option<Web>,
-    /// Which of the session's transports the process is.
-    epoch: u32,
-    /// The next process, or the next that is heard over HTTP, opens the session anew; otherwise it goes on with the
-    /// handshake of the one before.
-    pub(crate) anew: bool,
-    pub(crate) record: Record,
-    pub(crate) trace: Trace,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) engine: Engine,
+    pub(crate) peers: Vec<Peer>,
     progress: Progress,
+    pub(crate) calls: Vec<CallRecord>,
     /// The step that waits for its answer, and since when.
-    pub(crate) calling: Option<(RequestId, Time)>,
-    /// Since when the session is only watched.
+    pub(crate) calling: Option<(Asked, Time)>,
+    /// Since when a session is only watched.
     pub(crate) watched: Option<Instant>,
-    /// Since when the session is being closed.
+    /// Since when the sessions are being closed.
     pub(crate) closing: Option<Instant>,
+    /// What a model would get, as it was before.
+    pub(crate) offered: Option<Offered>,
+}
+
+impl<'a> Run<'a> {
+    fn new(settings: &'a Settings, engine: Engine, peers: Vec<Peer>) -> Self {
+        let start = Instant::now();
+        Self {
+            settings,
+            clock: Clock(start),
+            deadline: start.checked_add(settings.timeout),
+            engine,
+            peers,
+            progress: Progress::new(start),
+            calls: Vec::new(),
+            calling: None,
+            watched: None,
+            closing: None,
+            offered: None,
+        }
+    }
 }
 
 impl Run<'_> {
     pub(crate) fn now(&self) -> Time {
-        Time::from_epoch(self.start.elapsed())
+        self.clock.now()
     }
 
-    fn prepare(&mut self) -> Result<(), String> {
-        if let Target::Http { .. } = self.settings.target {
-            self.web = Some(Web::new(self.settings.headers.clone())?);
+    pub(crate) const fn is_hub(&self) -> bool {
+        matches!(self.engine, Engine::Hub(..))
+    }
+
+    fn go(&mut self) {
+        match self.prepare() {
+            Ok(mut io) => self.drive(&mut io),
+            Err(message) => {
+                for peer in &mut self.peers {
+                    peer.record.failure = Some(FailureReport { kind: "connect".into(), message: message.clone() });
+                }
+            }
         }
-        Ok(())
+        for step in self.settings.steps.iter().skip(self.calls.len()) {
+            self.calls.push(CallRecord::without_answer(step, "not-sent"));
+        }
+        let now = self.now();
+        for peer in &mut self.peers {
+            let left_out = peer.record.events_left_out;
+            if left_out > 0 {
+                peer.record.event(now, "left-out", raw::of(&json!({"events": left_out})));
+            }
+        }
     }
 
-    fn drive(&mut self) {
+    fn prepare(&mut self) -> Result<Io, String> {
+        let mut io = Io::new()?;
+        for peer in &mut self.peers {
+            peer.prepare(&mut io)?;
+        }
+        Ok(io)
+    }
+
+    fn drive(&mut self, io: &mut Io) {
         let now = self.now();
-        // A session that is new can be opened.
-        let _ = self.session.open(now);
-        self.act();
-        while !self.session.is_closed() {
+        self.engine.open(now);
+        self.act(io);
+        while !self.engine.is_closed() {
             if self.closing.is_some_and(|since| since.elapsed() >= CLOSING) {
                 break;
             }
-            self.listen();
+            self.listen(io);
             let now = self.now();
             if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                self.time_is_up();
+                self.time_is_up(io);
             }
             if self.watch_ends().is_some_and(|end| end <= Instant::now()) && self.closing.is_none() {
-                self.trace.note("the watch is over");
+                self.note("the watch is over");
                 self.close();
-                self.act();
+                self.act(io);
             }
-            if self.session.deadline().is_some_and(|deadline| deadline <= now) {
-                self.session.handle_timeout(now);
-                self.act();
+            if self.engine.deadline().is_some_and(|deadline| deadline <= now) {
+                self.engine.handle_timeout(now);
+                self.act(io);
             }
             if self.progress.is_due() {
                 let waiting = self.waiting();
@@ -150,230 +215,150 @@ impl Run<'_> {
         }
     }
 
-    fn watch_ends(&self) -> Option<Instant> {
-        self.watched?.checked_add(self.settings.watch?)
-    }
-
-    /// Whether the run is over before this time.
-    pub(crate) fn ends_before(&self, time: Time) -> bool {
-        let end = self.watch_ends().or(self.deadline);
-        end.is_some_and(|end| Time::from_epoch(end.saturating_duration_since(self.start)) < time)
-    }
-
-    /// Waits for the server, or for the time at which something is due.
-    fn listen(&mut self) {
-        let session = self.session.deadline().map(|at| Duration::from_micros(at.as_micros()));
-        let session = session.and_then(|at| self.start.checked_add(at));
+    /// Waits for a server, or for the time at which something is due.
+    fn listen(&mut self, io: &mut Io) {
+        let due = self.engine.deadline().and_then(|at| self.clock.instant(at));
         let closing = self.closing.and_then(|since| since.checked_add(CLOSING));
         let end = [self.deadline, self.watch_ends()].into_iter().flatten().min().filter(|_| self.closing.is_none());
         let second = Instant::now().checked_add(Duration::from_secs(1));
-        let dates = [session, closing, end, self.progress.next(), second];
+        let dates = [due, closing, end, self.progress.next(), second];
         let until = dates.into_iter().flatten().min().unwrap_or_else(Instant::now);
-        if let Some(web) = &mut self.web {
-            if let Some((exchange, piece)) = web.wait(until) {
-                self.exchanged(exchange, piece);
+        match io.hear(&mut self.peers, until) {
+            Some((at, Heard::Process(child::Heard::Output(bytes)))) => self.receive(io, at, &bytes),
+            Some((at, Heard::Process(child::Heard::Life))) => self.transport(io, at, Transport::SignOfLife),
+            Some((at, Heard::Process(child::Heard::Closed(why)))) => {
+                if let Some(peer) = self.peers.get_mut(at) {
+                    peer.gone(&why);
+                }
+                self.transport(io, at, Transport::Closed { why: &why });
             }
-            return;
-        }
-        let heard = match &mut self.server {
-            Some(server) => server.wait(until),
-            None => {
-                std::thread::sleep(until.saturating_duration_since(Instant::now()));
-                Heard::Nothing
-            }
-        };
-        match heard {
-            Heard::Output(bytes) => self.receive(&bytes),
-            Heard::Life => self.transport(Transport::SignOfLife),
-            Heard::Closed(why) => {
-                self.server = None;
-                self.trace.note(format!("process gone: {why}"));
-                self.trace.reset();
-                self.transport(Transport::Closed { why: &why });
-            }
-            Heard::Nothing => {}
+            Some((at, Heard::Exchange(exchange, piece))) => self.exchanged(io, at, exchange, piece),
+            None => {}
         }
     }
 
     /// Line by line, so that what follows from each is done, and drawn, before the next.
-    fn receive(&mut self, bytes: &[u8]) {
-        let epoch = self.epoch;
+    fn receive(&mut self, io: &mut Io, at: usize, bytes: &[u8]) {
+        let Some(epoch) = self.peers.get(at).map(|peer| peer.epoch) else { return };
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            if self.epoch != epoch {
-                return;
-            }
-            self.trace.received(piece);
-            let (now, late) = (self.now(), self.session.stats().late_answers);
-            if let Link::Pipe(session) = &mut self.session {
-                session.handle_bytes(now, piece);
-            }
-            self.settle(late);
+            let Some(peer) = self.peers.get_mut(at).filter(|peer| peer.epoch == epoch) else { return };
+            peer.trace.received(piece);
+            let (now, late) = (self.now(), self.late_answers(at));
+            self.engine.handle_bytes(now, at, piece);
+            self.settle(io, at, late);
         }
     }
 
     /// What came of an exchange; of a stream line by line likewise.
-    fn exchanged(&mut self, exchange: ExchangeId, piece: Piece) {
+    fn exchanged(&mut self, io: &mut Io, at: usize, exchange: ExchangeId, piece: Piece) {
+        let Some(peer) = self.peers.get_mut(at) else { return };
         // Where nobody is there, nothing was opened.
         let there = !matches!(piece, Piece::Failure(Broken::Unreachable, _));
         if there && self.closing.is_none() {
-            self.opened();
+            peer.opened();
         }
-        let streamed = self.web.as_ref().is_some_and(|web| web.is_stream(exchange));
         let pieces: Vec<Piece> = match piece {
-            Piece::Body(chunk) if streamed => {
+            Piece::Body(chunk) if peer.is_stream(exchange) => {
                 chunk.split_inclusive(|byte| *byte == b'\n').map(|line| Piece::Body(line.into())).collect()
             }
             Piece::Head(..) | Piece::Body(_) | Piece::End | Piece::Failure(..) => vec![piece],
         };
         for piece in &pieces {
-            let Some(web) = self.web.as_mut().filter(|web| web.is_running(exchange)) else { return };
-            web.show(exchange, piece, &mut self.trace);
-            let (now, late) = (self.now(), self.session.stats().late_answers);
-            if let Link::Http(session) = &mut self.session {
-                exchanges::tell(session, now, exchange, piece);
+            if !self.peers.get_mut(at).is_some_and(|peer| peer.show(exchange, piece)) {
+                return;
             }
-            self.settle(late);
+            let (now, late) = (self.now(), self.late_answers(at));
+            self.engine.handle_exchange(now, at, exchange, piece);
+            self.settle(io, at, late);
         }
     }
 
-    /// Does what follows from what the server sent; so many answers were late before it.
-    fn settle(&mut self, late: u64) {
-        let late = self.session.stats().late_answers.saturating_sub(late);
-        if late > 0 {
-            self.tell("late-answer", &json!({"answers": late}));
-        }
-        self.act();
+    fn late_answers(&self, at: usize) -> u64 {
+        self.engine.session(at).map_or(0, |session| session.stats().late_answers)
     }
 
-    fn transport(&mut self, event: Transport<'_>) {
+    /// Does what follows from what a server sent; so many answers were late before it.
+    fn settle(&mut self, io: &mut Io, at: usize, late: u64) {
+        let late = self.late_answers(at).saturating_sub(late);
+        if late > 0
+            && let Some(mut talk) = self.talk(at)
+        {
+            talk.tell("late-answer", &json!({"answers": late}));
+        }
+        self.introduced(at);
+        self.act(io);
+    }
+
+    fn transport(&mut self, io: &mut Io, at: usize, event: Transport<'_>) {
         let now = self.now();
-        if let Link::Pipe(session) = &mut self.session {
-            session.handle_transport(now, event);
-        }
-        self.act();
+        self.engine.handle_transport(now, at, event);
+        self.introduced(at);
+        self.act(io);
     }
 
-    fn act(&mut self) {
-        loop {
-            if self.record.introduced.is_none() && self.session.server().is_some() {
-                self.record.introduced = Some(self.now());
-            }
-            let Some(wish) = self.session.poll() else { return };
+    /// Notes when a server is known.
+    fn introduced(&mut self, at: usize) {
+        let now = self.now();
+        if let Some(peer) = self.peers.get_mut(at).filter(|peer| peer.record.introduced.is_none())
+            && self.engine.session(at).is_some_and(|session| session.server().is_some())
+        {
+            peer.record.introduced = Some(now);
+        }
+    }
+
+    pub(crate) fn act(&mut self, io: &mut Io) {
+        while let Some((at, wish)) = self.engine.poll() {
             match wish {
-                Wish::Pipe(Action::Open(open)) => self.open(open.epoch),
-                Wish::Pipe(Action::Send(message)) => {
-                    self.trace.sent(message.bytes());
-                    if let Some(server) = &self.server {
-                        server.send(message.line());
+                Wish::Settled if self.closing.is_none() && self.calling.is_none() => self.go_on(),
+                Wish::Settled => {}
+                Wish::Open(epoch) => self.open(io, at, epoch),
+                Wish::Shut(how) => self.shut(io, at, how),
+                Wish::Failed(failure) => self.failed(at, &failure),
+                Wish::Finished(call, outcome) => self.finished(Asked::Call(call), outcome),
+                Wish::Event(event) => {
+                    if let Some(follow) = self.talk(at).map(|mut talk| talk.event(event)) {
+                        self.follow(at, follow);
                     }
                 }
-                Wish::Pipe(Action::Shut(how)) => self.shut(how),
-                Wish::Pipe(Action::Event(event)) | Wish::Http(HttpAction::Event(event)) => self.event(event),
-                Wish::Http(HttpAction::Request(request)) => {
-                    let now = self.now();
-                    self.record.opened.get_or_insert(now);
-                    if let Some(web) = &mut self.web {
-                        web.start(request, &mut self.trace);
+                Wish::Send(message) => {
+                    if let Some(peer) = self.peers.get_mut(at) {
+                        peer.send(message.bytes(), message.line());
                     }
                 }
-                Wish::Http(HttpAction::Drop(exchange)) => {
-                    if let Some(web) = &mut self.web {
-                        web.drop(exchange, &mut self.trace);
+                Wish::Request(request) => {
+                    let (now, _context) = (self.now(), io.enter());
+                    if let Some(peer) = self.peers.get_mut(at) {
+                        peer.request(now, request);
                     }
                 }
-                // Over stdio there is no exchange to drop.
-                Wish::Pipe(Action::Abort(_) | _) | Wish::Http(_) => {}
+                Wish::Drop(exchange) => {
+                    if let Some(peer) = self.peers.get_mut(at) {
+                        peer.drop(exchange);
+                    }
+                }
             }
         }
     }
 
-    fn open(&mut self, epoch: u32) {
+    fn open(&mut self, io: &mut Io, at: usize, epoch: u32) {
         let now = self.now();
-        self.epoch = epoch;
-        self.record.opened.get_or_insert(now);
-        self.server = None;
-        self.trace.reset();
-        let started = match &self.settings.target {
-            Target::Demo => std::env::current_exe().and_then(|program| {
-                let start = self.settings.watch.map(|_| epoch.to_string());
-                let args: Vec<OsString> = [DEMO_SERVER.into()].into_iter().chain(start.map(Into::into)).collect();
-                Server::start(program.as_os_str(), &args)
-            }),
-            Target::Stdio { program, args } => Server::start(program, args),
-            // Over HTTP there is nothing to open.
-            Target::Http { .. } => return,
+        let Some(opened) = self.peers.get_mut(at).map(|peer| peer.open(epoch, now)) else { return };
+        let why = opened.map_err(|error| error.to_string());
+        let event = match &why {
+            Ok(()) => Transport::Opened,
+            Err(why) => Transport::OpenFailed { how: OpenFailure::Spawn, why },
         };
-        match started {
-            Ok(server) => {
-                self.opened();
-                self.trace.note(format!("process {} started", server.id()));
-                self.server = Some(server);
-                self.transport(Transport::Opened);
-            }
-            Err(error) => {
-                self.trace.note(format!("not started: {error}"));
-                let why = error.to_string();
-                self.transport(Transport::OpenFailed { how: OpenFailure::Spawn, why: &why });
-            }
-        }
+        self.transport(io, at, event);
     }
 
-    /// Counts how often the session was opened.
-    fn opened(&mut self) {
-        let anew = std::mem::take(&mut self.anew);
-        self.record.connects = self.record.connects.saturating_add(u32::from(anew));
+    fn talk(&mut self, at: usize) -> Option<Talk<'_>> {
+        let (peer, session) = (self.peers.get_mut(at)?, self.engine.session_mut(at)?);
+        Some(Talk { settings: self.settings, clock: self.clock, peer, session })
     }
 
-    fn shut(&mut self, how: Shut) {
-        self.trace.note(match how {
-            Shut::CloseInput => "input closed",
-            Shut::Terminate => "told to terminate",
-            Shut::Kill => "killed",
-        });
-        match &mut self.server {
-            Some(server) => server.shut(how),
-            None => self.transport(Transport::Closed { why: "there is no process" }),
-        }
-    }
-
-    pub(crate) fn close(&mut self) {
-        let now = self.now();
-        self.closing.get_or_insert_with(Instant::now);
-        // One that is closed needs no closing.
-        let _ = self.session.close(now);
-    }
-
-    /// The whole run took too long: what was learned stays, the rest is closed.
-    fn time_is_up(&mut self) {
-        self.deadline = None;
-        if self.closing.is_some() {
-            return;
-        }
-        let (now, waiting) = (self.now(), self.waiting());
-        let message = format!("not done within {:?}: waited for {waiting}", self.settings.timeout);
-        self.record.failure.get_or_insert(FailureReport { kind: "timeout".into(), message });
-        self.trace.note("time is up");
-        self.closing = Some(Instant::now());
-        if let Some((request, _)) = self.calling {
-            // One that ended meanwhile needs no end.
-            let _ = self.session.cancel(now, request);
-            self.act();
-        }
-        self.close();
-        self.act();
-    }
-
-    /// What the run waits for, in words.
-    fn waiting(&self) -> String {
-        let http = self.web.is_some();
-        match &self.server {
-            None if !http => "the process to start".into(),
-            Some(_) if self.closing.is_some() => "the process to end".into(),
-            None if self.closing.is_some() => "the server to end the session".into(),
-            Some(_) | None => {
-                let idle = if self.watched.is_some() { "the end of the watch" } else { "the server" };
-                self.trace.waiting().unwrap_or_else(|| idle.into())
-            }
+    fn shut(&mut self, io: &mut Io, at: usize, how: Shut) {
+        if !self.peers.get_mut(at).is_some_and(|peer| peer.shut(how)) {
+            self.transport(io, at, Transport::Closed { why: "there is no process" });
         }
     }
 }

@@ -67,6 +67,13 @@ impl Step {
         matches!(self.what, What::Call(_))
     }
 
+    pub(crate) fn call_arguments(&self) -> Option<&RawValue> {
+        match &self.what {
+            What::Call(arguments) => arguments.as_deref(),
+            What::Read | What::Prompt(_) => None,
+        }
+    }
+
     pub(crate) fn request(&self) -> Request {
         let request = match &self.what {
             What::Call(arguments) => {

@@ -1,21 +1,18 @@
 //! A server over HTTP: its exchanges, and what a trace shows of them.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::pin::pin;
+use std::task::{Context, Poll};
 
 use mcp_proto::binding::http::{ExchangeId, HttpRequest};
 use mcp_proto::binding::{Sse, SseDecoder};
-use reqwest::Method;
 use reqwest::header::HeaderMap;
-use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
+use reqwest::{Client, Method};
 
-use crate::exchanges::{Exchanges, Piece, client};
+use crate::exchanges::{Exchanges, Piece};
 use crate::trace::Trace;
 
 pub(crate) struct Web {
-    /// None when it is given up.
-    runtime: Option<Runtime>,
     exchanges: Exchanges,
     /// What goes with every request.
     own: HeaderMap,
@@ -39,14 +36,12 @@ enum Body {
 }
 
 impl Web {
-    pub(crate) fn new(own: HeaderMap) -> Result<Self, String> {
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
-        let exchanges = Exchanges::new(client().map_err(|error| error.to_string())?);
-        Ok(Self { runtime: Some(runtime), exchanges, own, shown: BTreeMap::new() })
+    pub(crate) fn new(client: Client, own: HeaderMap) -> Self {
+        Self { exchanges: Exchanges::new(client), own, shown: BTreeMap::new() }
     }
 
+    /// Runs a request, as a task of the runtime that is entered.
     pub(crate) fn start(&mut self, request: HttpRequest, trace: &mut Trace) {
-        let Some(runtime) = &self.runtime else { return };
         let sent = &request.request;
         let id = match *sent.method() {
             Method::POST => trace.sent(sent.body()),
@@ -63,7 +58,6 @@ impl Web {
         };
         let shown = Shown { method: sent.method().clone(), id, good: false, body: Body::Blank };
         self.shown.insert(request.exchange, shown);
-        let _context = runtime.enter();
         self.exchanges.start(request, self.own.clone());
     }
 
@@ -82,11 +76,9 @@ impl Web {
         self.shown.get(&exchange).is_some_and(|shown| !matches!(shown.body, Body::Json(_)))
     }
 
-    /// Waits for something to come of an exchange, until then.
-    pub(crate) fn wait(&mut self, until: Instant) -> Option<(ExchangeId, Piece)> {
-        let rest = until.saturating_duration_since(Instant::now());
-        let (runtime, exchanges) = (self.runtime.as_ref()?, &mut self.exchanges);
-        runtime.block_on(async { timeout(rest, exchanges.next()).await }).ok().flatten()
+    /// What comes of an exchange next.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<(ExchangeId, Piece)>> {
+        pin!(self.exchanges.next()).poll(context)
     }
 
     /// Has the trace show what came.
@@ -144,15 +136,6 @@ impl Shown {
                 Sse::Event(event) | Sse::TooLong(event) => trace.message(event.data),
                 Sse::Retry(_) => {}
             }),
-        }
-    }
-}
-
-impl Drop for Web {
-    /// A name that is being looked up is not waited for.
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
         }
     }
 }

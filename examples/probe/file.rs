@@ -1,0 +1,154 @@
+//! A configuration file: its servers, and what is wrong with them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use mcp_proto::host::config::{Configuration, Document, Endpoint, Entry};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::Serialize;
+
+use crate::child::Program;
+use crate::peer::Place;
+
+/// What a run over a file needs.
+pub(crate) struct Plan {
+    /// The servers that were chosen, as far as they are of use.
+    pub(crate) configuration: Configuration,
+    /// Where those are that are enabled.
+    pub(crate) places: BTreeMap<Box<str>, Place>,
+    pub(crate) errors: Vec<Trouble>,
+    pub(crate) warnings: Vec<Trouble>,
+}
+
+/// Something wrong or odd in the file.
+#[derive(Serialize)]
+pub(crate) struct Trouble {
+    pub(crate) server: Box<str>,
+    pub(crate) key: Option<Box<str>>,
+    /// The whole of it, server and key included.
+    pub(crate) message: String,
+}
+
+/// Reads a file, and of its servers chooses these; all where none is named. `headers` go with every request to one over
+/// HTTP.
+pub(crate) fn load(path: &Path, chosen: &[String], headers: &HeaderMap) -> Result<Plan, String> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
+    let Document(mut configuration) = parse(path, &text).map_err(|wrong| format!("{shown}: {wrong}"))?;
+    let names: Vec<Box<str>> = {
+        let bad = configuration.errors.iter().map(|error| &error.server);
+        let mut names: Vec<_> = configuration.servers.keys().chain(bad).cloned().collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    };
+    if names.is_empty() {
+        return Err(format!("{shown}: there are no servers in it; they stand under `mcp_servers` or `mcpServers`"));
+    }
+    if let Some(unknown) = chosen.iter().find(|name| !names.iter().any(|known| **known == ***name)) {
+        return Err(format!("{shown}: there is no server {unknown:?}; there are {}", names.join(", ")));
+    }
+    let is_chosen = |server: &str| chosen.is_empty() || chosen.iter().any(|name| name == server);
+    configuration.servers.retain(|server, _| is_chosen(server));
+    configuration.errors.retain(|error| is_chosen(&error.server));
+    configuration.warnings.retain(|warning| is_chosen(&warning.server));
+
+    let mut configuration = configuration.expand(variable);
+    let mut plan = Plan {
+        places: BTreeMap::new(),
+        errors: configuration.errors.drain(..).map(|it| Trouble::new(&it.server, it.key.clone(), &it)).collect(),
+        warnings: configuration.warnings.drain(..).map(|it| Trouble::new(&it.server, it.key.clone(), &it)).collect(),
+        configuration: Configuration::default(),
+    };
+    for (server, entry) in configuration.servers {
+        if entry.enabled {
+            match place(&server, &entry, headers) {
+                Ok(place) => drop(plan.places.insert(server.clone(), place)),
+                Err(trouble) => {
+                    plan.errors.push(trouble);
+                    continue;
+                }
+            }
+        }
+        plan.configuration.servers.insert(server, entry);
+    }
+    Ok(plan)
+}
+
+impl Trouble {
+    fn new(server: &str, key: Option<Box<str>>, message: &impl ToString) -> Self {
+        Self { server: server.into(), key, message: message.to_string() }
+    }
+
+    pub(crate) fn unmatched(server: &str, key: &str, pattern: &str) -> Self {
+        let message = format!("server `{server}`, `{key}`: `{pattern}` is the name of none of its tools");
+        Self { server: server.into(), key: Some(key.into()), message }
+    }
+}
+
+/// By the file's ending; without one that says it, as JSON if it looks like that.
+fn parse(path: &Path, text: &str) -> Result<Document, String> {
+    let text = text.trim_start_matches('\u{feff}');
+    let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+    let json = match ending.as_deref() {
+        Some("json") => true,
+        Some("yaml" | "yml") => false,
+        Some(_) | None => text.trim_start().starts_with('{'),
+    };
+    if json {
+        serde_json::from_str(text).map_err(|error| format!("as JSON: {error}"))
+    } else {
+        serde_saphyr::from_str(text).map_err(|error| format!("as YAML: {error}"))
+    }
+}
+
+/// `${NAME}`, and `${env:NAME}` as editors write it.
+fn variable(name: &str) -> Option<Cow<'static, str>> {
+    let name = name.strip_prefix("env:").unwrap_or(name);
+    // A name that no variable can have makes the look-up panic.
+    let possible = !name.is_empty() && !name.contains(['=', '\0']);
+    possible.then(|| std::env::var(name).ok()).flatten().map(Cow::Owned)
+}
+
+fn place(server: &str, entry: &Entry, headers: &HeaderMap) -> Result<Place, Trouble> {
+    match &entry.endpoint {
+        Endpoint::Stdio(stdio) => Ok(Place::Process(Program {
+            program: (&*stdio.command).into(),
+            args: stdio.args.iter().map(|arg| (&**arg).into()).collect(),
+            env: stdio.env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            cwd: stdio.cwd.as_ref().map(|cwd| (&**cwd).into()),
+            label: Some(server.into()),
+        })),
+        Endpoint::Http(http) => {
+            let mut all = HeaderMap::new();
+            for (name, value) in &http.headers {
+                let (name, value) = header(name, value).map_err(|wrong| {
+                    let key = format!("headers.{name}");
+                    let message = format!("server `{server}`, `{key}`: {wrong}");
+                    Trouble { server: server.into(), key: Some(key.into()), message }
+                })?;
+                all.append(name, value);
+            }
+            // Who typed a header wants that one.
+            for name in headers.keys() {
+                all.remove(name);
+            }
+            all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+            Ok(Place::Web(all))
+        }
+        _ => {
+            let message = format!("server `{server}`: this version of probe does not know how to reach it");
+            Err(Trouble { server: server.into(), key: None, message })
+        }
+    }
+}
+
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
+    let name = HeaderName::try_from(name.trim()).map_err(|_| "no header can have this name")?;
+    // It may be a secret, so it is not repeated.
+    let value = HeaderValue::try_from(value.trim());
+    let mut value = value.map_err(|_| "the value has characters that no header can have; remove them")?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}

@@ -1,0 +1,83 @@
+//! What the ways to servers share: a runtime, an HTTP client, and the wait for whoever is heard first.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use reqwest::Client;
+use tokio::runtime::{Builder, EnterGuard, Runtime};
+use tokio::task::yield_now;
+use tokio::time::timeout;
+
+use crate::exchanges;
+use crate::peer::{Heard, Peer};
+
+pub(crate) struct Io {
+    /// None when it is given up.
+    runtime: Option<Runtime>,
+    client: Option<Client>,
+    /// Who was heard last: another one is heard first the next time, lest one that talks without end drowns the others.
+    last: usize,
+}
+
+impl Io {
+    pub(crate) fn new() -> Result<Self, String> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+        Ok(Self { runtime: Some(runtime), client: None, last: 0 })
+    }
+
+    pub(crate) fn client(&mut self) -> Result<Client, String> {
+        if let Some(client) = &self.client {
+            return Ok(client.clone());
+        }
+        let client = exchanges::client().map_err(|error| error.to_string())?;
+        Ok(self.client.insert(client).clone())
+    }
+
+    pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {
+        self.runtime.as_ref().map(Runtime::enter)
+    }
+
+    /// Waits for something to be heard of a server, until then.
+    pub(crate) fn hear(&mut self, peers: &mut [Peer], until: Instant) -> Option<(usize, Heard)> {
+        let (runtime, first) = (self.runtime.as_ref()?, self.last.saturating_add(1));
+        loop {
+            let rest = until.saturating_duration_since(Instant::now());
+            let tick = peers.iter().filter_map(Peer::tick).min().unwrap_or(rest);
+            let heard = runtime.block_on(async {
+                // Exchanges go on even where a process has something to say each time.
+                yield_now().await;
+                timeout(rest.min(tick), poll_fn(|context| poll(peers, first, context))).await
+            });
+            match heard {
+                Ok(heard) => {
+                    self.last = heard.0;
+                    return Some(heard);
+                }
+                Err(_) if Instant::now() >= until => return None,
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// Asks each in turn, beginning with that one.
+fn poll(peers: &mut [Peer], first: usize, context: &mut Context<'_>) -> Poll<(usize, Heard)> {
+    let (before, after) = peers.split_at_mut(first.min(peers.len()));
+    let after = after.iter_mut().enumerate().map(|(at, peer)| (at.saturating_add(first), peer));
+    for (at, peer) in after.chain(before.iter_mut().enumerate()) {
+        if let Poll::Ready(heard) = peer.poll(context) {
+            return Poll::Ready((at, heard));
+        }
+    }
+    Poll::Pending
+}
+
+impl Drop for Io {
+    /// A name that is being looked up is not waited for.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
