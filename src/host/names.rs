@@ -35,7 +35,8 @@
 //! assert_eq!((found.server, found.target), ("my-api", &Target::tool("list-items.v2")));
 //! ```
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -94,10 +95,18 @@ impl Style {
         let length = [prefix, server, between, tool].iter().map(|part| part.len()).sum();
         let mut name = String::with_capacity(length);
         name.push_str(prefix);
-        name.extend(server.chars().map(|char| self.allowed(char)));
+        self.push(&mut name, server);
         name.push_str(between);
-        name.extend(tool.chars().map(|char| self.allowed(char)));
+        self.push(&mut name, tool);
         name
+    }
+
+    fn push(self, name: &mut String, part: &str) {
+        if self.allows(part) {
+            name.push_str(part);
+        } else {
+            name.extend(part.chars().map(|char| self.allowed(char)));
+        }
     }
 
     /// Whether a name needs no character replaced.
@@ -170,15 +179,9 @@ pub enum Renamed {
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     style: Style,
-    given: BTreeMap<Arc<str>, BTreeMap<Target, Arc<str>>>,
+    /// Of each server, in the targets' order.
+    given: BTreeMap<Arc<str>, Vec<(Target, Arc<str>)>>,
     back: BTreeMap<Arc<str>, (Arc<str>, Target)>,
-}
-
-/// Who wants a plain name, in an update.
-struct Claim {
-    rank: Rank,
-    /// The best of that rank; none where there are several.
-    best: Option<(Arc<str>, Target)>,
 }
 
 /// How good a claim is to a plain name, the best first.
@@ -198,23 +201,40 @@ impl Names {
     /// Says what each of these servers has now: all of it, in any order. What is gone loses its name, what stays keeps
     /// it, what is new gets one. Servers that are not mentioned are left alone.
     pub fn update<'a, T: IntoIterator<Item = Target>>(&mut self, servers: impl IntoIterator<Item = (&'a str, T)>) {
-        let mut current: BTreeMap<Arc<str>, BTreeSet<Target>> = BTreeMap::new();
+        let mut current: BTreeMap<Arc<str>, Vec<Target>> = BTreeMap::new();
         for (server, targets) in servers {
             current.entry(self.server(server)).or_default().extend(targets);
         }
         let mut fresh = Vec::new();
-        for (server, targets) in current {
-            if let Some(given) = self.given.get_mut(&server) {
-                given.retain(|target, name| targets.contains(target) || self.back.remove(name).is_none());
+        for (server, mut targets) in current {
+            targets.sort_unstable();
+            targets.dedup();
+            let given = self.given.get_mut(&server);
+            if let Some(given) = given {
+                given
+                    .retain(|(target, name)| targets.binary_search(target).is_ok() || self.back.remove(name).is_none());
+                targets.retain(|target| find(given, target).is_none());
+                if given.is_empty() {
+                    self.given.remove(&server);
+                }
             }
-            let given = self.given.get(&server);
-            let is_new = |target: &Target| given.is_none_or(|given| !given.contains_key(target));
-            fresh.extend(targets.into_iter().filter(is_new).map(|target| (Arc::clone(&server), target)));
-            if given.is_some_and(BTreeMap::is_empty) {
+            fresh.extend(targets.into_iter().map(|target| (Arc::clone(&server), target)));
+        }
+        self.assign(fresh);
+    }
+
+    /// As an update of a server that had names for all it had: these are gone, and these, in their order, are new.
+    pub(super) fn revise(&mut self, server: &str, gone: &[&Target], fresh: &[&Target]) {
+        let server = self.server(server);
+        if !gone.is_empty()
+            && let Some(given) = self.given.get_mut(&server)
+        {
+            given.retain(|(target, name)| gone.binary_search(&target).is_err() || self.back.remove(name).is_none());
+            if given.is_empty() {
                 self.given.remove(&server);
             }
         }
-        self.assign(fresh);
+        self.assign(fresh.iter().map(|target| (Arc::clone(&server), Target::clone(target))).collect());
     }
 
     /// Gives names that were given in a run before: what [`iter`](Self::iter) had then. What they stand for is taken to
@@ -231,13 +251,32 @@ impl Names {
     /// assert_eq!(names.name("s", &Target::tool("c")), Some("mcp_s_c"));
     /// ```
     pub fn restore<'a>(&mut self, known: impl IntoIterator<Item = (&'a str, &'a str, Target)>) {
+        let mut fresh: BTreeMap<Arc<str>, BTreeMap<Target, Arc<str>>> = BTreeMap::new();
         for (name, server, target) in known {
-            let has_one = self.name(server, &target).is_some();
-            if !has_one && !self.back.contains_key(name) && self.may_give(name, server, &target) {
-                let server = self.server(server);
-                self.give(name.into(), server, target);
+            let server = fresh.get_key_value(server).map_or_else(|| self.server(server), |(it, _)| Arc::clone(it));
+            let has_one = self.name(&server, &target).is_some();
+            let has_one = has_one || fresh.get(&server).is_some_and(|given| given.contains_key(&target));
+            if has_one || !self.may_give(name, &server, &target) {
+                continue;
+            }
+            if let Entry::Vacant(free) = self.back.entry(name.into()) {
+                let name = Arc::clone(free.key());
+                free.insert((Arc::clone(&server), target.clone()));
+                fresh.entry(server).or_default().insert(target, name);
             }
         }
+        for (server, names) in fresh {
+            self.keep(server, names);
+        }
+    }
+
+    /// Keeps a server's new names, which are in the targets' order.
+    fn keep(&mut self, server: Arc<str>, names: impl IntoIterator<Item = (Target, Arc<str>)>) {
+        let given = self.given.entry(server).or_default();
+        given.extend(names);
+        // Both parts of it are sorted, which this is quick at.
+        given.sort_by(|a, b| a.0.cmp(&b.0));
+        given.shrink_to_fit();
     }
 
     /// Whether this is the plain name, or one with a suffix.
@@ -257,17 +296,17 @@ impl Names {
 
     /// Takes a server's names away.
     pub fn remove(&mut self, server: &str) {
-        for name in self.given.remove(server).into_iter().flat_map(BTreeMap::into_values) {
+        for (_, name) in self.given.remove(server).unwrap_or_default() {
             self.back.remove(&name);
         }
     }
 
     /// Names what has none yet. It is sorted, and each but once.
     fn assign(&mut self, fresh: Vec<(Arc<str>, Target)>) {
-        let mut claims: BTreeMap<String, Claim> = BTreeMap::new();
-        for (server, target) in &fresh {
+        let mut claims: Vec<(Arc<str>, Rank, usize)> = Vec::with_capacity(fresh.len());
+        for (index, (server, target)) in fresh.iter().enumerate() {
             let plain = self.style.plain(server, target.name());
-            if plain.len() > MAX_LEN || self.back.contains_key(&*plain) {
+            if plain.len() > MAX_LEN {
                 continue;
             }
             let rank = match target {
@@ -275,44 +314,55 @@ impl Names {
                 Target::Tool(_) => Rank::Own,
                 Target::Utility(_) => Rank::Utility,
             };
-            let claimant = Some((Arc::clone(server), target.clone()));
-            claims
-                .entry(plain)
-                .and_modify(|claim| {
-                    if rank < claim.rank {
-                        *claim = Claim { rank, best: claimant.clone() };
-                    } else if rank == claim.rank {
-                        claim.best = None;
-                    }
-                })
-                .or_insert(Claim { rank, best: claimant });
+            claims.push((plain.into(), rank, index));
         }
-        for (plain, claim) in claims {
-            if let Some((server, target)) = claim.best {
-                self.give(plain.into(), server, target);
+        claims.sort_unstable();
+        let mut names = alloc::vec![None; fresh.len()];
+        for claims in claims.chunk_by(|a, b| a.0 == b.0) {
+            // The best of them, unless there are several such.
+            let [(plain, rank, index), ..] = claims else { continue };
+            let alone = claims.get(1).is_none_or(|(_, second, _)| rank < second);
+            if let (true, Some((server, target)), Some(name)) = (alone, fresh.get(*index), names.get_mut(*index))
+                && let Entry::Vacant(free) = self.back.entry(Arc::clone(plain))
+            {
+                free.insert((Arc::clone(server), target.clone()));
+                *name = Some(Arc::clone(plain));
             }
         }
-        for (server, target) in fresh {
-            if self.given.get(&server).is_some_and(|given| given.contains_key(&target)) {
-                continue;
-            }
-            let plain = self.style.plain(&server, target.name());
+        for ((server, target), name) in fresh.iter().zip(&mut names).filter(|(_, name)| name.is_none()) {
+            let plain = self.style.plain(server, target.name());
             let kept = plain.get(..KEPT).unwrap_or(&plain);
-            let mut tries = (0..u32::MAX).map(|number| format!("{kept}_{:08x}", digits(&server, &target, number)));
-            if let Some(name) = tries.find(|name| !self.back.contains_key(&**name)) {
-                self.give(name.into(), server, target);
+            let mut tries = (0..u32::MAX).map(|number| format!("{kept}_{:08x}", digits(server, target, number)));
+            if let Some(free) = tries.find(|name| !self.back.contains_key(&**name)) {
+                let free = Arc::<str>::from(free);
+                self.back.insert(Arc::clone(&free), (Arc::clone(server), target.clone()));
+                *name = Some(free);
             }
         }
-    }
-
-    fn give(&mut self, name: Arc<str>, server: Arc<str>, target: Target) {
-        self.given.entry(Arc::clone(&server)).or_default().insert(target.clone(), Arc::clone(&name));
-        self.back.insert(name, (server, target));
+        let mut named = fresh.into_iter().zip(names).peekable();
+        while let Some(((server, _), _)) = named.peek() {
+            let server = Arc::clone(server);
+            let of_it = core::iter::from_fn(|| named.next_if(|((next, _), _)| *next == server));
+            self.keep(Arc::clone(&server), of_it.filter_map(|((_, target), name)| Some((target, name?))));
+        }
     }
 
     /// The exposed name of what a server has.
     pub fn name(&self, server: &str, target: &Target) -> Option<&str> {
-        self.given.get(server)?.get(target).map(|name| &**name)
+        find(self.of(server), target)
+    }
+
+    /// Takes the names of servers away that are not wanted.
+    pub(super) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
+        let unwanted: Vec<_> = self.given.keys().filter(|server| !wanted(server)).cloned().collect();
+        for server in unwanted {
+            self.remove(&server);
+        }
+    }
+
+    /// Every name of a server, in the targets' order.
+    pub(super) fn of(&self, server: &str) -> &[(Target, Arc<str>)] {
+        self.given.get(server).map_or(&[], |given| given)
     }
 
     /// What is behind an exposed name.
@@ -353,6 +403,12 @@ impl Names {
     pub const fn style(&self) -> Style {
         self.style
     }
+}
+
+/// The name of a target, among those of its server.
+pub(super) fn find<'a>(given: &'a [(Target, Arc<str>)], target: &Target) -> Option<&'a str> {
+    let at = given.binary_search_by(|(known, _)| known.cmp(target)).ok()?;
+    given.get(at).map(|(_, name)| &**name)
 }
 
 /// The digits of a suffix, as a number.

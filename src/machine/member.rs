@@ -9,6 +9,8 @@ alphabet! {
     State {
         /// Nobody wanted it yet.
         Idle,
+        /// It is wanted, and waits until no session before is left of its server.
+        Waiting,
         /// It is wanted, and waits for room to start.
         Queued,
         /// Its session has room, and is being opened.
@@ -31,6 +33,12 @@ alphabet! {
     Input {
         /// The hub is opened, the server is called, or the embedder asks for it.
         Wanted,
+        /// As wanted, while a session before is left of its server: the two might be in each other's way.
+        WantedNext,
+        /// None is left.
+        Free,
+        /// Something saved is to stand in for it.
+        Restored,
         /// There is room for it to start.
         Room,
         /// Its session is ready.
@@ -48,6 +56,10 @@ alphabet! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
+    /// Wait for the session before to be gone.
+    Await,
+    /// Wait for it no longer.
+    Arrive,
     /// Wait for room to start.
     Queue,
     /// Wait for it no longer.
@@ -72,50 +84,86 @@ type R = Row<State, Effect>;
 
 /// Decides.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Forget, Hide, Leave, Open, Queue, Release, Reopen, Show, Shut};
+    use Effect::{Arrive, Await, Forget, Hide, Leave, Open, Queue, Release, Reopen, Show, Shut};
     match state {
         State::Idle => match input {
             Input::Wanted => R::advance(State::Queued, &[Queue]),
-            Input::Ended => R::advance(State::Failed, &[]),
+            Input::WantedNext => R::advance(State::Waiting, &[Await]),
+            Input::Restored => R::advance(State::Idle, &[]),
+            Input::Ended => R::advance(State::Failed, &[Hide]),
             Input::Close => R::advance(State::Closing, &[Shut]),
-            Input::Room | Input::Ready | Input::Down => R::ignore(state),
+            Input::Free | Input::Room | Input::Ready | Input::Down => R::ignore(state),
+        },
+        State::Waiting => match input {
+            Input::Wanted | Input::Free => R::advance(State::Queued, &[Arrive, Queue]),
+            Input::Restored => R::advance(State::Idle, &[Arrive]),
+            Input::Ended => R::advance(State::Failed, &[Arrive, Hide]),
+            Input::Close => R::advance(State::Closing, &[Arrive, Shut]),
+            Input::WantedNext | Input::Room | Input::Ready | Input::Down => R::ignore(state),
         },
         State::Queued => match input {
             Input::Room => R::advance(State::Starting, &[Open]),
+            Input::Restored => R::advance(State::Idle, &[Leave]),
+            Input::Ended => R::advance(State::Failed, &[Leave, Hide]),
             Input::Close => R::advance(State::Closing, &[Leave, Shut]),
-            Input::Wanted | Input::Ready | Input::Down | Input::Ended => R::ignore(state),
+            Input::Wanted | Input::WantedNext | Input::Free | Input::Ready | Input::Down => R::ignore(state),
         },
         State::Starting => match input {
             Input::Ready => R::advance(State::Up, &[Release, Show]),
             Input::Down => R::advance(State::Down, &[Release]),
+            Input::Restored => R::misuse(state),
             Input::Ended => R::advance(State::Failed, &[Release, Hide]),
             Input::Close => R::advance(State::Closing, &[Release, Shut]),
-            Input::Wanted | Input::Room => R::ignore(state),
+            Input::Wanted | Input::WantedNext | Input::Free | Input::Room => R::ignore(state),
         },
         State::Up => match input {
             Input::Down => R::advance(State::Down, &[]),
+            Input::Restored => R::misuse(state),
             Input::Ended => R::advance(State::Failed, &[Hide]),
             Input::Close => R::advance(State::Closing, &[Shut]),
-            Input::Wanted | Input::Room | Input::Ready => R::ignore(state),
+            Input::Wanted | Input::WantedNext | Input::Free | Input::Room | Input::Ready => R::ignore(state),
         },
         State::Down => match input {
             Input::Wanted => R::advance(State::Down, &[Reopen]),
             Input::Ready => R::advance(State::Up, &[Show]),
+            Input::Restored => R::misuse(state),
             Input::Ended => R::advance(State::Failed, &[Hide]),
             Input::Close => R::advance(State::Closing, &[Shut]),
-            Input::Room | Input::Down => R::ignore(state),
+            Input::WantedNext | Input::Free | Input::Room | Input::Down => R::ignore(state),
         },
         State::Failed => match input {
+            Input::Restored => R::misuse(state),
             Input::Close => R::advance(State::Closed, &[Forget]),
             // Another one takes its place.
-            Input::Wanted | Input::Room | Input::Ready | Input::Down | Input::Ended => R::ignore(state),
+            Input::Wanted
+            | Input::WantedNext
+            | Input::Free
+            | Input::Room
+            | Input::Ready
+            | Input::Down
+            | Input::Ended => R::ignore(state),
         },
         State::Closing => match input {
+            Input::Restored => R::misuse(state),
             Input::Ended => R::advance(State::Closed, &[Forget]),
-            Input::Wanted | Input::Room | Input::Ready | Input::Down | Input::Close => R::ignore(state),
+            Input::Wanted
+            | Input::WantedNext
+            | Input::Free
+            | Input::Room
+            | Input::Ready
+            | Input::Down
+            | Input::Close => R::ignore(state),
         },
         State::Closed => match input {
-            Input::Wanted | Input::Room | Input::Ready | Input::Down | Input::Ended | Input::Close => R::ignore(state),
+            Input::Restored => R::misuse(state),
+            Input::Wanted
+            | Input::WantedNext
+            | Input::Free
+            | Input::Room
+            | Input::Ready
+            | Input::Down
+            | Input::Ended
+            | Input::Close => R::ignore(state),
         },
     }
 }

@@ -88,7 +88,8 @@ impl Session {
         };
         let modern = version.filter(|version| version.era() == Era::Modern);
         let meta = Meta { options: &self.options, log_level: self.log_level, modern, trace: None, progress: None };
-        let mut line = Vec::new();
+        // A call tells what room it needs itself.
+        let mut line = if matches!(purpose, Purpose::Call(_)) { Vec::new() } else { Vec::with_capacity(128) };
         let method = match purpose {
             Purpose::Probe => {
                 object_request(&mut line, id, method::DISCOVER, |params| meta.write(params, None));

@@ -306,9 +306,11 @@ impl Session {
     pub fn handle_timeout(&mut self, now: Time) {
         self.advance(now);
         // Each once: where time is at its end, whatever is armed anew is due at once.
-        for timer in Timer::ALL {
-            if self.timers.take_due(timer, self.now) {
-                self.fire(timer);
+        if self.timers.next().is_some_and(|at| at <= self.now) {
+            for timer in Timer::ALL {
+                if self.timers.take_due(timer, self.now) {
+                    self.fire(timer);
+                }
             }
         }
         for id in self.requests.expired(self.now) {

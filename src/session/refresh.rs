@@ -117,6 +117,7 @@ impl Session {
         slot.status = status;
         self.commit(family);
         self.schemas_known(family, true);
+        self.rest();
     }
 
     /// Takes a family's walk as its list, and tells where it differs from the one before.

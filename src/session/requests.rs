@@ -6,7 +6,7 @@ use core::time::Duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::Object;
+use crate::jsonrpc::{Json, Object};
 use crate::protocol::method;
 
 /// A request to make: a method, parameters, and how long it may take.
@@ -32,11 +32,11 @@ pub enum Reference<'a> {
 
 /// Parameters that are an object with these members.
 fn object(members: impl FnOnce(&mut Object<'_>)) -> Option<Box<RawValue>> {
-    let mut json = Vec::new();
+    let mut json = Vec::with_capacity(128);
     let mut object = Object::begin(&mut json);
     members(&mut object);
     object.end();
-    String::from_utf8(json).ok().and_then(|json| RawValue::from_string(json).ok())
+    String::from_utf8(json).ok().map(|json| Json::trusted(&json).to_raw())
 }
 
 impl Request {

@@ -39,6 +39,24 @@ impl Timer {
         Self::Refresh(Family::Resources),
         Self::Refresh(Family::ResourceTemplates),
     ];
+
+    /// Its place among all.
+    const fn place(self) -> usize {
+        match self {
+            Self::Open => 0,
+            Self::Probe => 1,
+            Self::Handshake => 2,
+            Self::Discovery => 3,
+            Self::Reopen => 4,
+            Self::Keepalive => 5,
+            Self::Grace => 6,
+            Self::Stream => 7,
+            Self::Refresh(Family::Tools) => 8,
+            Self::Refresh(Family::Prompts) => 9,
+            Self::Refresh(Family::Resources) => 10,
+            Self::Refresh(Family::ResourceTemplates) => 11,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -48,15 +66,13 @@ impl Timers {
     const COUNT: usize = 12;
 
     pub(super) fn set(&mut self, timer: Timer, at: Option<Time>) {
-        for (slot, which) in self.0.iter_mut().zip(Timer::ALL) {
-            if which == timer {
-                *slot = at;
-            }
+        if let Some(slot) = self.0.get_mut(timer.place()) {
+            *slot = at;
         }
     }
 
     pub(super) fn get(&self, timer: Timer) -> Option<Time> {
-        Timer::ALL.into_iter().zip(self.0).find(|(which, _)| *which == timer).and_then(|(_, at)| at)
+        self.0.get(timer.place()).copied().flatten()
     }
 
     pub(super) fn next(&self) -> Option<Time> {
@@ -80,5 +96,15 @@ impl Timers {
         let at = self.get(kept);
         self.clear();
         self.set(kept, at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_timer_has_its_place() {
+        assert_eq!(Timer::ALL.map(Timer::place), core::array::from_fn(|place| place));
     }
 }

@@ -43,9 +43,9 @@ impl Hub {
         self.check().map_err(|_| CallError::Closed)?;
         let unknown = || CallError::UnknownTool { name: name.into() };
         let resolved = self.names.resolve(name).ok_or_else(unknown)?;
-        let what = match resolved.target {
-            Target::Tool(tool) => What::Request(Request::call_tool(tool, arguments)),
-            Target::Utility(utility) => utility_request(name, *utility, arguments)?,
+        let (what, utility) = match resolved.target {
+            Target::Tool(tool) => (What::Request(Request::call_tool(tool, arguments)), None),
+            Target::Utility(utility) => (utility_request(name, *utility, arguments)?, Some(*utility)),
         };
         let handle = self.current.get(resolved.server).copied().ok_or_else(unknown)?;
         // A name may be known from a run before.
@@ -54,18 +54,18 @@ impl Hub {
         let kind = match what {
             What::Request(request) => {
                 self.check_breaker(now, handle)?;
-                let request = self.request(now, handle, adapt(request))?;
+                let request = self.request(now, handle, adapt(request), utility)?;
                 self.breaker_step(handle, breaker::Input::Call);
-                CallKind::Request(request)
+                CallKind::Request(request, utility)
             }
             What::List(utility) => self.list(handle, utility)?,
         };
         // A session that waits for its next try goes on waiting; one that was given up tries for the call's sake.
         let tries = |member: &Member| member.state == State::Down && !member.parked;
-        if !self.members.get(&handle).is_some_and(tries) {
+        if !self.members.get(&handle).is_some_and(|member| tries(member)) {
             self.want(handle, Rank::Called);
         }
-        self.settle();
+        self.unsettled = true;
         Ok(CallId { session: handle, kind })
     }
 
@@ -76,8 +76,8 @@ impl Hub {
     pub fn cancel(&mut self, now: Time, call: CallId) -> Result<(), Misuse> {
         let member = self.members.get_mut(&call.session).ok_or(Misuse::UnknownRequest)?;
         match call.kind {
-            CallKind::Request(request) => {
-                let session = member.connection.as_mut().filter(|_| member.calls.contains(&request));
+            CallKind::Request(request, _) => {
+                let session = member.connection.as_mut().filter(|_| member.calls.contains_key(&request));
                 session.ok_or(Misuse::UnknownRequest)?.cancel(now, request)?;
                 self.touch(call.session);
             }
@@ -92,7 +92,13 @@ impl Hub {
         Ok(())
     }
 
-    fn request(&mut self, now: Time, handle: SessionHandle, request: Request) -> Result<RequestId, CallError> {
+    fn request(
+        &mut self,
+        now: Time,
+        handle: SessionHandle,
+        request: Request,
+        utility: Option<Utility>,
+    ) -> Result<RequestId, CallError> {
         let now = self.now.max(now);
         let Some(member) = self.members.get_mut(&handle) else { return Err(CallError::Closed) };
         let refused = |misuse| CallError::Session { server: Arc::clone(&member.name), misuse };
@@ -107,7 +113,7 @@ impl Hub {
                 id
             }
         };
-        member.calls.insert(id);
+        member.calls.insert(id, utility);
         self.advance(now);
         self.touch(handle);
         Ok(id)
@@ -124,38 +130,26 @@ impl Hub {
         self.last_list = self.last_list.saturating_add(1);
         member.lists.push((self.last_list, utility));
         if matches!(member.state, State::Up | State::Down) {
-            self.answer_lists(handle);
+            self.end_lists(handle, true);
         }
         Ok(CallKind::List(self.last_list, utility))
     }
 
-    /// Answers the utility tools that list, from what is known; with nothing known they end.
-    pub(super) fn answer_lists(&mut self, handle: SessionHandle) {
+    /// Ends the utility tools that list, and wait: with what is known, if it is of use, and anything is.
+    pub(super) fn end_lists(&mut self, handle: SessionHandle, of_use: bool) {
         let Some(member) = self.members.get_mut(&handle) else { return };
         for (number, utility) in core::mem::take(&mut member.lists) {
-            let known = member.offer.as_ref().map(|offer| Outcome::Result(listing(offer, utility)));
+            let known = member.offer.as_ref().filter(|_| of_use);
+            let outcome = known.map_or(Outcome::NotSent, |offer| Outcome::Result(listing(offer, utility)));
             let call = CallId { session: handle, kind: CallKind::List(number, utility) };
-            let (server, outcome) = (Arc::clone(&member.name), known.unwrap_or(Outcome::NotSent));
-            self.events.push_back(HubEvent::Finished { call, server, outcome });
-        }
-    }
-
-    /// The utility tools that list, and wait, end without an answer.
-    pub(super) fn end_lists(&mut self, handle: SessionHandle) {
-        let Some(member) = self.members.get_mut(&handle) else { return };
-        for (number, utility) in core::mem::take(&mut member.lists) {
-            let call = CallId { session: handle, kind: CallKind::List(number, utility) };
-            let server = Arc::clone(&member.name);
-            self.events.push_back(HubEvent::Finished { call, server, outcome: Outcome::NotSent });
+            self.events.push_back(HubEvent::Finished { call, server: Arc::clone(&member.name), outcome });
         }
     }
 
     /// A request of a session ended: the call that it was, if it was one of the hub's.
     pub(super) fn finished(&mut self, handle: SessionHandle, request: RequestId, outcome: &Outcome) -> Option<CallId> {
         let member = self.members.get_mut(&handle)?;
-        if !member.calls.remove(&request) {
-            return None;
-        }
+        let utility = member.calls.remove(&request)?;
         let most = self.options.breaker.map_or(u32::MAX, |breaker| breaker.failures);
         let failed = if member.failures.saturating_add(1) >= most {
             breaker::Input::FailedAgain
@@ -164,11 +158,13 @@ impl Hub {
         };
         let input = match outcome {
             Outcome::Result(_) | Outcome::InputRequired(_) | Outcome::Error(_) => breaker::Input::Answered,
+            // One that nobody could take yet is no failure of the server's.
+            Outcome::TimedOut if member.state != State::Up => breaker::Input::Undecided,
             Outcome::Invalid(_) | Outcome::TimedOut | Outcome::Unknown => failed,
             Outcome::NotAdvertised | Outcome::Cancelled | Outcome::NotSent => breaker::Input::Undecided,
         };
         self.breaker_step(handle, input);
-        Some(CallId { session: handle, kind: CallKind::Request(request) })
+        Some(CallId { session: handle, kind: CallKind::Request(request, utility) })
     }
 
     fn check_breaker(&self, now: Time, handle: SessionHandle) -> Result<(), CallError> {
@@ -180,7 +176,9 @@ impl Hub {
                 Some(failure) => failure.message.clone(),
                 None => alloc::format!("{} calls in a row failed", member.failures).into(),
             };
-            return Err(CallError::Resting { server: Arc::clone(&member.name), why, until: member.rests_until });
+            // A call that is under way, to see, tells when.
+            let until = (state == breaker::State::Open).then_some(member.rests_until);
+            return Err(CallError::Resting { server: Arc::clone(&member.name), why, until });
         }
         Ok(())
     }

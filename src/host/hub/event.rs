@@ -1,5 +1,5 @@
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -20,11 +20,14 @@ pub struct HubOptions {
     pub session: Options,
     /// How many servers may be starting at the same time. 8.
     pub starts: usize,
-    /// The servers without which [`HubEvent::Ready`] does not come. They start before the others.
+    /// How the sessions of single servers behave, in place of `session`, but for what their entries say.
+    pub own: BTreeMap<Box<str>, Options>,
+    /// The servers without which [`HubEvent::Ready`] does not come. They start before the others, but for those that
+    /// are called.
     pub required: BTreeSet<Box<str>>,
     /// When a server that fails is left in peace; `None` for never.
     pub breaker: Option<Breaker>,
-    /// What becomes of tools whose texts try to instruct the model.
+    /// What becomes of tools whose texts try to instruct the model. [`Hub::choice`](super::Hub::choice) reports them.
     pub suspicion: Suspicion,
     /// How names are made, and those that were given in a run before.
     pub names: Names,
@@ -35,6 +38,7 @@ impl HubOptions {
     pub fn new(session: Options) -> Self {
         Self {
             session,
+            own: BTreeMap::new(),
             starts: 8,
             required: BTreeSet::new(),
             breaker: Some(Breaker::default()),
@@ -76,8 +80,8 @@ pub struct CallId {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum CallKind {
-    /// The session's request.
-    Request(RequestId),
+    /// The session's request, a utility tool's or a tool's.
+    Request(RequestId, Option<Utility>),
     /// What the hub answers itself from what the session listed.
     List(u64, Utility),
 }
@@ -88,11 +92,19 @@ impl CallId {
         self.session
     }
 
+    /// The utility tool that was called, which tells what the result is like; `None` where it was a tool of the server's.
+    pub const fn utility(self) -> Option<Utility> {
+        match self.kind {
+            CallKind::Request(_, utility) => utility,
+            CallKind::List(_, utility) => Some(utility),
+        }
+    }
+
     /// The session's request, by which the session's own events name it; `None` where the hub answers it itself from
     /// what the session listed.
     pub const fn request(self) -> Option<RequestId> {
         match self.kind {
-            CallKind::Request(request) => Some(request),
+            CallKind::Request(request, _) => Some(request),
             CallKind::List(..) => None,
         }
     }
@@ -182,7 +194,7 @@ pub enum HubEvent {
         call: CallId,
         /// The server.
         server: Arc<str>,
-        /// How it ended.
+        /// How it ended: what a result is like, [`CallId::utility`] tells.
         outcome: Outcome,
     },
     /// The end: every session is closed. Nothing follows.
@@ -253,8 +265,8 @@ pub enum CallError {
         server: Arc<str>,
         /// What was wrong last.
         why: Box<str>,
-        /// When a call is made again.
-        until: Time,
+        /// When a call is made again; `None` while one is under way, to see.
+        until: Option<Time>,
     },
     /// The server's session refuses it.
     #[error("the server `{server}`: {misuse}")]

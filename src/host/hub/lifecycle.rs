@@ -31,7 +31,8 @@ impl Hub {
         self.last_handle = self.last_handle.saturating_add(1);
         let (handle, name) = (SessionHandle(self.last_handle), Arc::<str>::from(server));
         self.current.insert(Arc::clone(&name), handle);
-        self.members.insert(handle, Member { failure: fault.clone(), ..Member::new(Arc::clone(&name)) });
+        let member = Member { failure: fault.clone(), ..Member::new(Arc::clone(&name)) };
+        self.members.insert(handle, Box::new(member));
         if let Some(failure) = fault {
             self.step(handle, Input::Ended);
             self.events.push_back(HubEvent::Failed { server: name, failure, again: false });
@@ -61,9 +62,8 @@ impl Hub {
         // A server at the same place most likely offers the same.
         let same = entry.as_ref().is_some_and(|entry| entry.endpoint == now.endpoint) && now.enabled;
         let Some(member) = self.members.get_mut(&former) else { return };
-        let started = !matches!(member.state, State::Idle | State::Failed) || member.due;
-        let wanted = self.phase == Phase::Open || started;
-        let kept = if same && !member.stands_in { member.offer.take() } else { None };
+        let wanted = self.phase == Phase::Open || !matches!(member.state, State::Idle | State::Failed);
+        let kept = if same && member.stands_in.is_none() { member.offer.take() } else { None };
         if kept.is_none() {
             self.offer(former, None);
         }
@@ -87,22 +87,19 @@ impl Hub {
         self.step(handle, Input::Close);
     }
 
-    /// A server is wanted, as soon as no session before is left of it: two of them might be in each other's way.
+    /// A server is wanted.
     pub(super) fn want(&mut self, handle: SessionHandle, rank: Rank) {
         let Some(member) = self.members.get(&handle) else { return };
-        let waits = self.leaving.contains_key(&member.name);
+        let next = self.leaving.contains_key(&member.name);
         let required = self.options.required.contains(&*member.name);
         let rank = if required { rank.min(Rank::Required) } else { rank };
         let Some(member) = self.members.get_mut(&handle) else { return };
         let former = member.rank;
         member.rank = rank.min(former);
-        member.due |= waits;
         if member.rank < former && self.waiting.remove(&(former, handle)) {
             self.waiting.insert((member.rank, handle));
         }
-        if !waits {
-            self.step(handle, Input::Wanted);
-        }
+        self.step(handle, if next { Input::WantedNext } else { Input::Wanted });
     }
 
     pub(super) fn step(&mut self, handle: SessionHandle, input: Input) {
@@ -122,7 +119,7 @@ impl Hub {
             return;
         }
         let member = self.current.get(server).and_then(|handle| self.members.get(handle));
-        if member.is_some_and(|member| member.state == State::Up || member.stands_in) {
+        if member.is_some_and(|member| member.state == State::Up || member.stands_in.is_some()) {
             self.missing.remove(server);
         } else {
             self.missing.insert(server.into());
@@ -133,6 +130,11 @@ impl Hub {
         let now = self.now;
         let Some(member) = self.members.get_mut(&handle) else { return };
         match effect {
+            Effect::Await => {
+                self.settled = false;
+                self.awaiting = self.awaiting.saturating_add(1);
+            }
+            Effect::Arrive => self.awaiting = self.awaiting.saturating_sub(1),
             Effect::Queue => {
                 self.settled = false;
                 self.waiting.insert((member.rank, handle));
@@ -157,14 +159,14 @@ impl Hub {
             Effect::Release => self.starting = self.starting.saturating_sub(1),
             Effect::Show => {
                 member.failure = None;
-                (member.stands_in, member.parked) = (false, false);
+                (member.stands_in, member.parked) = (None, false);
                 self.show(handle);
-                self.answer_lists(handle);
+                self.end_lists(handle, true);
             }
             Effect::Hide => {
-                member.stands_in = false;
+                member.stands_in = None;
                 self.offer(handle, None);
-                self.answer_lists(handle);
+                self.end_lists(handle, false);
             }
             Effect::Shut => {
                 let has_session = member.connection.is_some();
@@ -173,7 +175,7 @@ impl Hub {
                     let _ = session.close(now);
                     self.touch(handle);
                 }
-                self.end_lists(handle);
+                self.end_lists(handle, false);
                 if !has_session {
                     self.step(handle, Input::Ended);
                 }
@@ -184,6 +186,7 @@ impl Hub {
 
     /// Something was done, all of it: has as many servers start as there is room for, and tells what became of the hub.
     pub(super) fn settle(&mut self) {
+        self.unsettled = false;
         while self.starting < self.options.starts.max(1) && matches!(self.phase, Phase::Fresh | Phase::Open) {
             let Some((_, handle)) = self.waiting.pop_first() else { break };
             self.step(handle, Input::Room);
@@ -201,7 +204,7 @@ impl Hub {
 
     /// Tells what became of the hub as a whole.
     fn tell(&mut self) {
-        let at_rest = self.starting == 0 && self.waiting.is_empty();
+        let at_rest = self.starting == 0 && self.waiting.is_empty() && self.awaiting == 0;
         match self.phase {
             Phase::Fresh | Phase::Open => {
                 if self.phase == Phase::Open && self.missing.is_empty() && !self.ready {
@@ -251,18 +254,19 @@ impl Hub {
                     return Some(HubEvent::Finished { call, server, outcome });
                 }
             }
-            Event::InputRequired { .. }
-            | Event::Unauthorized { .. }
-            | Event::Asked { .. }
+            // It is there, however long the call takes.
+            Event::InputRequired { .. } | Event::Progress { .. } | Event::Asked { .. } => {
+                self.breaker_step(handle, breaker::Input::Answered);
+            }
+            Event::Unauthorized { .. }
             | Event::AskEnded { .. }
-            | Event::Progress { .. }
             | Event::Subscription { .. }
             | Event::ResourceUpdated { .. }
             | Event::Log { .. }
             | Event::Notification { .. }
             | Event::Quirk(_) => {}
         }
-        self.settle();
+        self.unsettled = true;
         Some(HubEvent::Session { session: handle, server, event })
     }
 
@@ -280,7 +284,7 @@ impl Hub {
         self.step(handle, Input::Down);
         if starting {
             self.events.push_back(HubEvent::Failed { server, failure, again: true });
-            self.answer_lists(handle);
+            self.end_lists(handle, true);
         }
     }
 
@@ -308,13 +312,12 @@ impl Hub {
                 self.leaving.insert(member.name, left);
             } else {
                 self.leaving.remove(&member.name);
-                let next = self.current.get(&member.name).copied();
-                if let Some(next) = next.filter(|next| self.members.get(next).is_some_and(|next| next.due)) {
-                    self.want(next, Rank::Other);
+                if let Some(next) = self.current.get(&member.name).copied() {
+                    self.step(next, Input::Free);
                 }
             }
         }
-        self.settle();
+        self.unsettled = true;
     }
 }
 
@@ -329,6 +332,9 @@ pub(super) fn new_session(
     let place = Place::of(&member.name, entry).ok()?;
     // Sessions that are lost together do not come back together.
     let seed = options.session.seed ^ Fingerprint::of(member.name.as_bytes()).get();
-    let options = shelf.options(entry, &options.session);
+    let options = match options.own.get(&*member.name) {
+        Some(own) => Arc::new(entry.options(&member.name, own.clone())),
+        None => shelf.options(entry, &options.session),
+    };
     Some(place.connect(Session::one_of_many(&options, Arc::clone(&member.name), seed, member.verdict)))
 }

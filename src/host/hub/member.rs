@@ -1,5 +1,5 @@
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -21,8 +21,6 @@ pub(super) struct Member {
     pub(super) state: member::State,
     /// How urgently it is wanted.
     pub(super) rank: Rank,
-    /// It is wanted as soon as the server's session before it is gone.
-    pub(super) due: bool,
     /// Its session lost the connection, and does not try again for some time.
     pub(super) parked: bool,
     /// There is none until the server is wanted.
@@ -35,12 +33,12 @@ pub(super) struct Member {
     pub(super) failures: u32,
     /// Until when the server is left in peace.
     pub(super) rests_until: Time,
-    pub(super) calls: BTreeSet<RequestId>,
+    pub(super) calls: BTreeMap<RequestId, Option<Utility>>,
     /// Calls of utility tools that wait for the session to have listed.
     pub(super) lists: Vec<(u64, Utility)>,
     pub(super) offer: Option<Offer>,
-    /// What is offered was saved, and nobody asked the server yet.
-    pub(super) stands_in: bool,
+    /// What is offered was saved then, in seconds since 1970, and nobody asked the server yet.
+    pub(super) stands_in: Option<u64>,
     pub(super) verdict: Option<EraVerdict>,
     pub(super) failure: Option<Failure>,
     pub(super) deadline: Option<Time>,
@@ -63,7 +61,6 @@ impl Member {
             name,
             state: member::State::Idle,
             rank: Rank::Other,
-            due: false,
             parked: false,
             connection: None,
             retired: None,
@@ -71,10 +68,10 @@ impl Member {
             breaker: breaker::State::Closed,
             failures: 0,
             rests_until: Time::ZERO,
-            calls: BTreeSet::new(),
+            calls: BTreeMap::new(),
             lists: Vec::new(),
             offer: None,
-            stands_in: false,
+            stands_in: None,
             verdict: None,
             failure: None,
             deadline: None,
@@ -89,6 +86,7 @@ impl Member {
     pub(super) fn saved(&self, entry: Fingerprint, at: u64) -> Option<Saved> {
         let Offer { catalog, families, instructions, .. } = self.offer.clone()?;
         let verdict = self.session().and_then(Session::verdict).or(self.verdict);
+        let at = self.stands_in.unwrap_or(at);
         Some(Saved { entry, at, verdict, instructions, catalog, families })
     }
 }

@@ -2,7 +2,8 @@
 //! names, calls that find their way, and a configuration that can change under way.
 //!
 //! A [`Hub`] is used as a session is: it does no I/O, [`poll`](Hub::poll) says what is to be done, the `handle_*` methods
-//! take what happened. Each thing to do names the [`SessionHandle`] that it is for.
+//! take what happened. Each thing to do names the [`SessionHandle`] that it is for. After each input it is polled until
+//! nothing is left: that is when the hub itself hears what became of its sessions.
 //!
 //! ```
 //! use mcp_proto::host::config::Configuration;
@@ -32,7 +33,10 @@
 //!
 //! # Calls
 //! [`Hub::call`] takes an exposed name. Utility tools that list are answered from what the session listed, once it has;
-//! those that read are requests of the session. Each call that is accepted ends in one [`HubEvent::Finished`]. A server
+//! those that read are requests of the session. Each call that is accepted ends in one [`HubEvent::Finished`]. A result
+//! is what the server wrote: of a tool that of `tools/call`, of `read_resource` that of `resources/read`, of `get_prompt`
+//! that of `prompts/get`; `list_resources` gives an object with the arrays `resources` and `resourceTemplates`,
+//! `list_prompts` one with `prompts`, each item byte for byte ([`CallId::utility`] tells which it is). A server
 //! whose calls fail one after the other is left in peace for a while ([`Breaker`], and the table of
 //! [`machine::breaker`](crate::machine::breaker)).
 //!
@@ -67,8 +71,9 @@ use super::names::Names;
 use crate::Time;
 #[cfg(feature = "http")]
 use crate::binding::http::{Broken, ExchangeId};
-use crate::machine::member::{Input, State};
-use crate::session::{Failure, Session, Transport};
+use crate::machine::member::{Input, State, step};
+use crate::machine::{Verdict, breaker};
+use crate::session::{Failure, FailureKind, Session, Transport};
 
 /// Sessions by the names of their servers. The [module](self) says how it is used.
 #[derive(Clone, Debug)]
@@ -79,7 +84,7 @@ pub struct Hub {
     names: Names,
     current: BTreeMap<Arc<str>, SessionHandle>,
     /// By their handles: those that are on their way out among them.
-    members: BTreeMap<SessionHandle, Member>,
+    members: BTreeMap<SessionHandle, Box<Member>>,
     last_handle: u64,
     last_list: u64,
     shelf: Shelf,
@@ -87,6 +92,8 @@ pub struct Hub {
     leaving: BTreeMap<Arc<str>, u32>,
     /// What waits for room to start.
     waiting: BTreeSet<(Rank, SessionHandle)>,
+    /// How many wait for the session before to be gone.
+    awaiting: usize,
     /// How many are starting.
     starting: usize,
     phase: Phase,
@@ -94,6 +101,8 @@ pub struct Hub {
     missing: BTreeSet<Box<str>>,
     /// `Ready` was told.
     ready: bool,
+    /// Something was done since room was given, and `Ready` and `Settled` were thought of.
+    unsettled: bool,
     /// `Settled` was told since a server was wanted.
     settled: bool,
     timers: BTreeSet<(Time, SessionHandle)>,
@@ -105,7 +114,7 @@ pub struct Hub {
 /// Where the hub as a whole stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing is started yet.
+    /// Nothing is started yet but what was asked for by its name.
     Fresh,
     Open,
     Closing,
@@ -124,8 +133,10 @@ pub struct ServerReport<'a> {
     pub handle: Option<SessionHandle>,
     /// Where it stands; `None` where it is turned off.
     pub state: Option<State>,
-    /// What is offered of it was saved, and the server was not asked yet.
-    pub stands_in: bool,
+    /// When what is offered of it was saved, in seconds since 1970, as long as the server was not asked.
+    pub stands_in: Option<u64>,
+    /// Until when no call is made to it, since it failed.
+    pub rests_until: Option<Time>,
     /// What was wrong with it last, as long as it is not up.
     pub failure: Option<&'a Failure>,
     /// Its session, once it was wanted.
@@ -149,10 +160,12 @@ impl Hub {
             shelf: Shelf::default(),
             leaving: BTreeMap::new(),
             waiting: BTreeSet::new(),
+            awaiting: 0,
             starting: 0,
             phase: Phase::Fresh,
             missing: options.required.clone(),
             ready: false,
+            unsettled: false,
             settled: true,
             timers: BTreeSet::new(),
             touched: VecDeque::new(),
@@ -188,11 +201,15 @@ impl Hub {
         for server in &changes.added {
             self.renew(server, None);
         }
-        self.settle();
+        let Configuration { servers, errors, .. } = &self.configuration;
+        let faulty: BTreeSet<_> = errors.iter().map(|error| &*error.server).collect();
+        self.names.retain(|server| servers.contains_key(server) || faulty.contains(server));
+        self.unsettled = true;
         Ok(changes)
     }
 
-    /// Lets what was saved of a server stand in for it, until the server is wanted.
+    /// Lets what was saved of a server stand in for it, until the server is wanted: before [`open`](Self::open), or
+    /// after [`configure`](Self::configure) and before the next [`poll`](Self::poll).
     ///
     /// # Errors
     /// [`HubMisuse::Closed`], [`HubMisuse::UnknownServer`], [`HubMisuse::Disabled`], [`HubMisuse::Started`];
@@ -200,19 +217,25 @@ impl Hub {
     pub fn restore(&mut self, now: Time, server: &str, saved: Saved) -> Result<(), HubMisuse> {
         let (handle, entry) = self.known(server)?;
         let name = || Box::from(server);
-        if self.members.get(&handle).is_none_or(|member| member.state != State::Idle || member.due) {
+        let may = |member: &Member| {
+            // What somebody waits for is not to wait for a call.
+            let is_called = member.rank == Rank::Called || member.connection.is_some() || !member.lists.is_empty();
+            !is_called && step(member.state, Input::Restored).verdict != Verdict::Misuse
+        };
+        if !self.members.get(&handle).is_some_and(|member| may(member)) {
             return Err(HubMisuse::Started { server: name() });
         }
         if entry.fingerprint() != saved.entry {
             return Err(HubMisuse::Stale { server: name() });
         }
         self.advance(now);
+        self.step(handle, Input::Restored);
         self.stand_in(handle, saved);
         Ok(())
     }
 
-    /// What a server offers, to be kept until the next run; `None` as long as nobody asked it. `at` is the time, in
-    /// seconds since 1970.
+    /// What a server offers, to be kept until the next run; `None` where nobody asked it. `at` is the time, in seconds
+    /// since 1970; of a server that was not asked in this run, what stands in for it keeps its own.
     pub fn save(&self, server: &str, at: u64) -> Option<Saved> {
         let entry = self.configuration.servers.get(server)?;
         self.members.get(self.current.get(server)?)?.saved(entry.fingerprint(), at)
@@ -229,16 +252,17 @@ impl Hub {
         }
         self.advance(now);
         (self.phase, self.settled) = (Phase::Open, false);
-        let wanted = self.members.iter().filter(|(_, member)| !member.stands_in);
+        let wanted = self.members.iter().filter(|(_, member)| member.stands_in.is_none());
         for handle in wanted.map(|(handle, _)| *handle).collect::<Vec<_>>() {
             self.want(handle, Rank::Other);
         }
-        self.settle();
+        self.unsettled = true;
         Ok(())
     }
 
     /// Wants a server now: one that something saved stands in for is started, one that is parked tries again, one that
-    /// failed gets another session. Of one that is up or starting, nothing is wanted.
+    /// failed gets another session. Of one that is up or starting, nothing is wanted. Its calls go through, whatever
+    /// failed before.
     ///
     /// # Errors
     /// [`HubMisuse::Closed`], [`HubMisuse::UnknownServer`], [`HubMisuse::Disabled`].
@@ -257,7 +281,7 @@ impl Hub {
         }
         self.reset_breaker(handle);
         self.want(handle, Rank::Called);
-        self.settle();
+        self.unsettled = true;
     }
 
     /// The embedder can authorise a server's requests now, or again: those that wait for it go on, and a server that
@@ -268,8 +292,11 @@ impl Hub {
     pub fn authorized(&mut self, now: Time, server: &str) -> Result<(), HubMisuse> {
         let (handle, _) = self.known(server)?;
         self.advance(now);
-        if self.members.get(&handle).is_some_and(|member| member.state == State::Failed) {
-            self.begin(server);
+        let refused = |failure: &Failure| matches!(failure.kind, FailureKind::Unauthorized | FailureKind::Forbidden);
+        if let Some(member) = self.members.get(&handle).filter(|member| member.state == State::Failed) {
+            if member.failure.as_ref().is_some_and(refused) {
+                self.begin(server);
+            }
             return Ok(());
         }
         self.reset_breaker(handle);
@@ -292,7 +319,7 @@ impl Hub {
         for handle in self.members.keys().copied().collect::<Vec<_>>() {
             self.step(handle, Input::Close);
         }
-        self.settle();
+        self.unsettled = true;
         Ok(())
     }
 
@@ -379,14 +406,21 @@ impl Hub {
                 entry,
                 handle,
                 state: member.map(|member| member.state),
-                stands_in: member.is_some_and(|member| member.stands_in),
+                rests_until: member.filter(|member| member.breaker == breaker::State::Open).map(|it| it.rests_until),
+                stands_in: member.and_then(|member| member.stands_in),
                 failure: member.filter(|member| member.state != State::Up).and_then(|member| member.failure.as_ref()),
-                session: member.and_then(Member::session),
+                session: member.and_then(|member| member.session()),
                 instructions: member
                     .and_then(|member| member.offer.as_ref())
                     .and_then(|offer| offer.instructions.as_deref()),
             }
         })
+    }
+
+    /// The required servers that were not up yet, as long as [`HubEvent::Ready`] was not told: those that are starting, that
+    /// failed, that are turned off, or that nobody configured.
+    pub fn missing(&self) -> impl Iterator<Item = &str> {
+        self.missing.iter().map(|server| &**server)
     }
 
     /// The configuration as it is in force.

@@ -6,21 +6,23 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::fmt;
 
+use super::member::Offer;
 use crate::catalog::{Fingerprint, List};
 use crate::host::Utility;
 use crate::host::config::{Entry, ToolPolicy};
 use crate::host::names::Target;
-use crate::host::toolset::{self, Offer, Suspicion};
+use crate::host::toolset::{self, Suspicion};
 use crate::protocol::{Capability, Family};
 use crate::session::Options;
 
 /// What was chosen of a list of tools by a policy.
 #[derive(Debug)]
 pub(super) struct Chosen {
+    key: Key,
     /// The list, which keeps its address from being another's.
     _tools: Option<Arc<List>>,
-    /// In order, so that one is soon found.
-    pub(super) targets: Vec<Target>,
+    /// In their order, each with the fingerprint of what the server wrote of it.
+    pub(super) targets: Vec<(Target, Option<Fingerprint>)>,
 }
 
 /// Lists, and what was chosen of them. What nobody else holds is swept out, now and then.
@@ -51,7 +53,7 @@ impl Shelf {
     pub(super) fn list(&mut self, family: Family, list: Arc<List>) -> Arc<List> {
         let key = (family, list.fingerprint());
         match self.lists.get(&key) {
-            Some(known) if known.is_same(&list) => Arc::clone(known),
+            Some(known) if Arc::ptr_eq(known, &list) || known.is_same(&list) => Arc::clone(known),
             // Two that share nothing but the fingerprint; whoever has the other keeps it.
             Some(_) => list,
             None => {
@@ -68,7 +70,7 @@ impl Shelf {
         server: &str,
         policy: &ToolPolicy,
         suspicion: Suspicion,
-        (tools, offer): (Option<&Arc<List>>, Offer<'_>),
+        (tools, offer): (Option<&Arc<List>>, toolset::Offer<'_>),
     ) -> Arc<Chosen> {
         let has = [Capability::Resources, Capability::Prompts].map(|capability| offer.has(capability));
         let address = tools.map_or(0, |tools| Arc::as_ptr(tools).addr());
@@ -79,12 +81,40 @@ impl Shelf {
         // What is only to be reported is found by whoever asks for it; looking through every text is dear.
         let looks = if suspicion == Suspicion::LeaveOut { suspicion } else { Suspicion::Ignore };
         let choice = toolset::choose(server, policy, offer, looks);
-        let mut targets = choice.toolset.map(|toolset| toolset.targets()).unwrap_or_default();
+        let targets = choice.toolset.map(|toolset| toolset.targets()).unwrap_or_default().into_iter();
+        let fingerprint = |target: &Target| match target {
+            Target::Tool(name) => tools.and_then(|tools| tools.fingerprint_of(name)),
+            Target::Utility(_) => None,
+        };
+        let mut targets: Vec<_> = targets
+            .map(|target| {
+                let written = fingerprint(&target);
+                (target, written)
+            })
+            .collect();
         targets.sort_unstable();
-        let chosen = Arc::new(Chosen { _tools: tools.cloned(), targets });
+        let chosen = Arc::new(Chosen { key, _tools: tools.cloned(), targets });
         self.choices.insert(key, Arc::clone(&chosen));
         self.sweep();
         chosen
+    }
+
+    /// An offer is over: what nobody else holds of it goes.
+    pub(super) fn release(&mut self, offer: Offer) {
+        // The shelf holds it, and this.
+        const TWO: usize = 2;
+        let Offer { catalog, chosen, .. } = offer;
+        if Arc::strong_count(&chosen) == TWO {
+            self.choices.remove(&chosen.key);
+        }
+        drop(chosen);
+        for family in Family::ALL {
+            let Some(list) = catalog.held(family).filter(|list| Arc::strong_count(list) == TWO) else { continue };
+            let key = (family, list.fingerprint());
+            if self.lists.get(&key).is_some_and(|known| Arc::ptr_eq(known, list)) {
+                self.lists.remove(&key);
+            }
+        }
     }
 
     /// How sessions with entries of this kind behave.
@@ -115,15 +145,20 @@ impl Shelf {
 }
 
 impl Chosen {
+    /// What was chosen, if anything was.
+    pub(super) fn of(chosen: Option<&Self>) -> &[(Target, Option<Fingerprint>)] {
+        chosen.map_or(&[], |chosen| &chosen.targets)
+    }
+
     pub(super) fn utilities(&self) -> impl Iterator<Item = Utility> {
-        self.targets.iter().filter_map(|target| match target {
+        self.targets.iter().filter_map(|(target, _)| match target {
             Target::Tool(_) => None,
             Target::Utility(utility) => Some(*utility),
         })
     }
 
     pub(super) fn has(&self, target: &Target) -> bool {
-        self.targets.binary_search(target).is_ok()
+        self.targets.binary_search_by(|(known, _)| known.cmp(target)).is_ok()
     }
 
     pub(super) fn has_tool(&self, name: &str) -> bool {
@@ -132,6 +167,6 @@ impl Chosen {
             // They come after the tools.
             Target::Utility(_) => Ordering::Greater,
         };
-        self.targets.binary_search_by(by_name).is_ok()
+        self.targets.binary_search_by(|(target, _)| by_name(target)).is_ok()
     }
 }

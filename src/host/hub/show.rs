@@ -1,17 +1,18 @@
 //! What a model sees of all servers.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use super::event::{HubEvent, SessionHandle};
 use super::member::Offer;
+use super::shelf::Chosen;
 use super::{Hub, Phase};
 use crate::catalog::{Catalog, Difference, Fingerprint};
 use crate::host::Saved;
 use crate::host::config::ToolPolicy;
-use crate::host::names::{Names, Target};
+use crate::host::names::{self, Names, Target};
 use crate::host::toolset::{self, Choice, Function, Toolset};
 use crate::protocol::{Family, PerFamily};
 use crate::session::FamilyStatus;
@@ -72,9 +73,9 @@ impl Hub {
 
     /// What was saved of a server is all that is known of it.
     pub(super) fn stand_in(&mut self, handle: SessionHandle, saved: Saved) {
-        let Saved { verdict, instructions, mut catalog, families, .. } = saved;
+        let Saved { at, verdict, instructions, mut catalog, families, .. } = saved;
         let Some(member) = self.members.get_mut(&handle) else { return };
-        (member.verdict, member.stands_in) = (verdict, true);
+        (member.verdict, member.stands_in) = (verdict, Some(at));
         let server = Arc::clone(&member.name);
         for family in Family::ALL {
             if let Some(list) = catalog.held(family) {
@@ -84,7 +85,7 @@ impl Hub {
         }
         self.offer(handle, Some((catalog, families, instructions)));
         self.note_required(&server);
-        self.settle();
+        self.unsettled = true;
     }
 
     /// A server's policy is another.
@@ -110,28 +111,38 @@ impl Hub {
             Offer { catalog, families, instructions, chosen }
         });
         let former = core::mem::replace(&mut member.offer, offer);
-        if let (Some(a), Some(b)) = (&former, &member.offer)
-            && Arc::ptr_eq(&a.chosen, &b.chosen)
-        {
-            return;
+        let same = match (&former, &member.offer) {
+            (Some(a), Some(b)) => Arc::ptr_eq(&a.chosen, &b.chosen),
+            // Names of a run before are kept for what may come.
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        if !same {
+            let after = member.offer.as_ref().map(|offer| Arc::clone(&offer.chosen));
+            self.tell_difference(server, former.as_ref().map(|offer| &*offer.chosen), after.as_deref());
         }
-        let (before, after) = (targets(former.as_ref()), targets(member.offer.as_ref()));
+        if let Some(former) = former {
+            self.shelf.release(former);
+        }
+    }
+
+    fn tell_difference(&mut self, server: Arc<str>, before: Option<&Chosen>, after: Option<&Chosen>) {
+        let Parted { gone, fresh, other } = Parted::between(Chosen::of(before), Chosen::of(after));
         let mut difference = Difference::default();
-        let named = |names: &Names, target: &Target| names.name(&server, target).map(Box::from);
-        let gone = before.keys().filter(|target| !after.contains_key(*target));
-        difference.removed.extend(gone.filter_map(|target| named(&self.names, target)));
-        match &member.offer {
-            Some(offer) => self.names.update([(&*server, offer.chosen.targets.iter().cloned())]),
-            None => self.names.remove(&server),
-        }
-        for (target, fingerprint) in &after {
-            let name = named(&self.names, target);
-            match before.get(target) {
-                None => difference.added.extend(name),
-                Some(former) if former != fingerprint => difference.changed.extend(name),
-                Some(_) => {}
+        let named = |names: &[_], target: &Target| names::find(names, target).map(Box::from);
+        let names = self.names.of(&server);
+        difference.removed.extend(gone.iter().filter_map(|target| named(names, target)));
+        match (before, after) {
+            (_, None) => self.names.remove(&server),
+            // What was restored of names may know more than there is.
+            (None, Some(after)) => {
+                self.names.update([(&*server, after.targets.iter().map(|(target, _)| target.clone()))])
             }
+            (Some(_), Some(_)) => self.names.revise(&server, &gone, &fresh),
         }
+        let names = self.names.of(&server);
+        difference.added.extend(fresh.iter().filter_map(|target| named(names, target)));
+        difference.changed.extend(other.iter().filter_map(|target| named(names, target)));
         for names in [&mut difference.added, &mut difference.removed, &mut difference.changed] {
             names.sort_unstable();
         }
@@ -147,13 +158,34 @@ impl Offer {
     }
 }
 
-/// What is exposed of an offer, each with the fingerprint of what the server wrote.
-fn targets(offer: Option<&Offer>) -> BTreeMap<&Target, Option<Fingerprint>> {
-    let Some(offer) = offer else { return BTreeMap::new() };
-    let list = offer.catalog.list(Family::Tools);
-    let fingerprint = |target: &Target| match target {
-        Target::Tool(name) => list.fingerprint_of(name),
-        Target::Utility(_) => None,
-    };
-    offer.chosen.targets.iter().map(|target| (target, fingerprint(target))).collect()
+/// In what two choices differ.
+#[derive(Default)]
+struct Parted<'a> {
+    gone: Vec<&'a Target>,
+    fresh: Vec<&'a Target>,
+    /// What is in both, and was written otherwise.
+    other: Vec<&'a Target>,
+}
+
+impl<'a> Parted<'a> {
+    fn between(before: &'a [(Target, Option<Fingerprint>)], after: &'a [(Target, Option<Fingerprint>)]) -> Self {
+        let mut parted = Self::default();
+        let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
+        loop {
+            let order = match (before.peek(), after.peek()) {
+                (None, None) => return parted,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((was, _)), Some((is, _))) => was.cmp(is),
+            };
+            let was = if order.is_le() { before.next() } else { None };
+            let is = if order.is_ge() { after.next() } else { None };
+            match (was, is) {
+                (Some((target, was)), Some((_, is))) if was != is => parted.other.push(target),
+                (Some((target, _)), None) => parted.gone.push(target),
+                (None, Some((target, _))) => parted.fresh.push(target),
+                (Some(_), Some(_)) | (None, None) => {}
+            }
+        }
+    }
 }

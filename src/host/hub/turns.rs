@@ -17,7 +17,13 @@ impl Hub {
             if let Some(event) = self.events.pop_front() {
                 return Some(HubAction::Event(event));
             }
-            let handle = *self.touched.front()?;
+            let Some(handle) = self.touched.front().copied() else {
+                if !self.unsettled {
+                    return None;
+                }
+                self.settle();
+                continue;
+            };
             let wish = self.members.get_mut(&handle).and_then(|member| member.connection.as_mut()?.poll());
             match wish {
                 Some(wish) => {
@@ -36,7 +42,7 @@ impl Hub {
     /// When [`handle_timeout`](Self::handle_timeout) is wanted next: at once while there may be something to poll, never
     /// where it is `None`.
     pub fn deadline(&self) -> Option<Time> {
-        if !self.events.is_empty() || !self.touched.is_empty() {
+        if !self.events.is_empty() || !self.touched.is_empty() || self.unsettled {
             return Some(self.now);
         }
         self.timers.first().map(|(at, _)| *at)
