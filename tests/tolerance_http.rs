@@ -1773,7 +1773,8 @@ fn nothing_else_is_sent_before_initialized_was_answered_within_the_deadline() {
     web.wait(millis(59_999));
     assert!(web.take().is_empty() && web.failure().is_none());
     web.wait(millis(1));
-    assert!(web.failure().is_some() || !web.take().is_empty(), "it hangs");
+    web.serve(&mut site);
+    assert!(web.is_ready(), "a server that answers all but that is good for the rest: {:?}", web.failure());
 }
 
 /// Refused or broken, it was answered: the next request shows what the session is worth.

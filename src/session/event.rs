@@ -196,7 +196,8 @@ pub struct AskId(pub(super) u64);
 pub enum Outcome {
     /// The server's result, byte for byte.
     Result(Box<RawValue>),
-    /// The server's error. One that came as an HTTP status alone, `HTTP 502` say, has the code 0.
+    /// The server's error. One that came as an HTTP status alone, `HTTP 500` say, has the code 0 (and so
+    /// have some servers' own).
     Error(ErrorObject),
     /// The server needs input before it can go on, and got none, or wants what the client did not offer. The result is
     /// the server's, byte for byte.

@@ -27,6 +27,17 @@ impl Session {
         Some(action)
     }
 
+    /// Gives the engine's own requests that were not polled yet their whole time once more.
+    pub(crate) fn renew_unsent(&mut self, now: Time) {
+        self.advance(now);
+        let deadline = self.now() + self.options.timeouts.request;
+        for id in self.requests.engine() {
+            if self.requests.get(id).is_some_and(|open| matches!(open.phase, State::Queued | State::Written)) {
+                self.requests.set_deadline(id, Some(deadline));
+            }
+        }
+    }
+
     /// When time matters next, whatever waits to be polled.
     pub(crate) fn next_timer(&self) -> Option<Time> {
         self.timers_deadline()

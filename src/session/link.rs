@@ -34,7 +34,13 @@ impl Session {
             self.end_calls();
             self.end_connection(false);
         }
+        // A transport that nobody was asked for yet, since nothing was polled, needs no shutting.
+        let unseen = input == link::Input::Close && self.out.iter().any(|action| matches!(action, Action::Open(_)));
         self.link_step(input);
+        if unseen {
+            self.drop_output();
+            self.ladder_step(ladder::Input::Exited);
+        }
         Ok(())
     }
 

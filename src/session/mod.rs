@@ -412,7 +412,8 @@ impl Session {
         self.server_name.as_deref().unwrap_or(&self.options.server)
     }
 
-    /// How the session was set up.
+    /// How the session was set up. In a [`Hub`](crate::host::hub::Hub), how sessions like it are: its name is
+    /// [`server_name`](Self::server_name), its seed and its verdict are its own.
     pub fn options(&self) -> &Options {
         &self.options
     }

@@ -224,10 +224,7 @@ impl HttpSession {
     /// An answer ended; `broken` is what the system said where it did not end as the server meant it.
     fn ended(&mut self, now: Time, exchange: ExchangeId, broken: Option<&str>) {
         // It is over, and not to be dropped.
-        let it = self.exchanges.remove(&exchange.0);
-        if let Some(due) = it.as_ref().and_then(|it| it.let_go) {
-            self.later.remove(&due);
-        }
+        let it = self.drop_exchange(exchange);
         self.arrive(now);
         let counts = |it: &Exchange| self.is_current() || self.lingers(&it.purpose);
         let Some(it) = it.filter(counts) else { return };
@@ -303,29 +300,29 @@ impl HttpSession {
         let unreachable = broken == Broken::Unreachable;
         match &it.purpose {
             Purpose::Message(message) if unreachable && !self.lingers(&it.purpose) => {
-                let id = message.id();
-                self.exchanges.remove(&exchange.0);
+                let (id, initialized) = (message.id(), message.method() == Some(method::INITIALIZED));
+                self.drop_exchange(exchange);
                 self.forget(exchange, id);
                 self.accepted(exchange.0);
-                let id = id.filter(|_| self.session.has_handshake());
-                if let Some(id) = id {
+                let agreed = self.session.has_handshake();
+                if let Some(id) = id.filter(|_| agreed) {
                     self.session.handle_transport(now, Transport::Lost { id, sent: false, why });
                 }
                 // One that reaches nobody while others are being answered is no reason to end those.
                 let others = self.exchanges.values().any(|it| it.status != 0);
-                if id.is_some() && others && !core::mem::replace(&mut self.unreached, true) {
+                if agreed && !initialized && others && !core::mem::replace(&mut self.unreached, true) {
                     return;
                 }
                 let how = crate::session::OpenFailure::Connect;
                 self.session.handle_transport(now, Transport::OpenFailed { how, why });
             }
             Purpose::Events { .. } if unreachable => {
-                self.exchanges.remove(&exchange.0);
+                self.drop_exchange(exchange);
                 let how = crate::session::OpenFailure::Connect;
                 self.session.handle_transport(now, Transport::OpenFailed { how, why });
             }
             Purpose::Events { refused: Some(_) } => {
-                self.exchanges.remove(&exchange.0);
+                self.drop_exchange(exchange);
                 self.session.handle_transport(now, Transport::Closed { why });
             }
             // As far as it came, it is as if it had ended there.
@@ -347,6 +344,15 @@ impl HttpSession {
         if let Some(id) = id.filter(|id| self.carriers.get(id) == Some(&exchange.0)) {
             self.carriers.remove(&id);
         }
+    }
+
+    /// An exchange is over, and what was due for it is not due any more.
+    pub(super) fn drop_exchange(&mut self, exchange: ExchangeId) -> Option<Exchange> {
+        let it = self.exchanges.remove(&exchange.0)?;
+        if let Some(due) = it.let_go {
+            self.later.remove(&due);
+        }
+        Some(it)
     }
 
     /// `notifications/initialized` was answered: the rest may follow, and the stream is asked for.

@@ -230,6 +230,11 @@ impl HttpSession {
 
     /// Takes that time went by. A call too many, or too early, does nothing.
     pub fn handle_timeout(&mut self, now: Time) {
+        // What was held for an answer to `initialized` that does not come has its time from here on.
+        let held_by = self.initialized.and_then(|exchange| self.exchanges.get(&exchange)?.let_go);
+        if held_by.is_some_and(|(due, _)| due <= now) {
+            self.session.renew_unsent(now);
+        }
         self.session.handle_timeout(now);
         self.tidy();
         let now = self.session.now();
@@ -347,7 +352,7 @@ impl HttpSession {
 
     fn abort(&mut self, id: u64) {
         if let Some(exchange) = self.carriers.remove(&id)
-            && self.exchanges.remove(&exchange).is_some()
+            && self.drop_exchange(ExchangeId(exchange)).is_some()
         {
             self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
         }

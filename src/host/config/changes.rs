@@ -1,4 +1,5 @@
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::{Configuration, Endpoint, Entry};
@@ -63,6 +64,7 @@ impl Changes {
     /// What leads from one configuration to another.
     pub fn between(before: &Configuration, after: &Configuration) -> Self {
         let mut changes = Self::default();
+        let faulty: BTreeSet<_> = after.errors.iter().map(|error| &*error.server).collect();
         for (server, old) in &before.servers {
             match after.servers.get(server) {
                 Some(new) => {
@@ -73,9 +75,7 @@ impl Changes {
                         changes.changed.push(Change { server: server.clone(), keys });
                     }
                 }
-                None if after.errors.iter().any(|error| error.server == *server) => {
-                    changes.invalid.push(server.clone());
-                }
+                None if faulty.contains(&**server) => changes.invalid.push(server.clone()),
                 None => changes.removed.push(server.clone()),
             }
         }

@@ -45,7 +45,7 @@ pub enum Endpoint {
     Http(Http),
 }
 
-/// A server that is a program. Its `Debug` shows the names in `env`, never the values.
+/// A server that is a program. Its `Debug` shows the names in `env`, never the values, and how many arguments there are.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stdio {
@@ -59,7 +59,8 @@ pub struct Stdio {
     pub cwd: Option<Box<str>>,
 }
 
-/// A server that is an address. Its `Debug` shows the names in `headers`, never the values.
+/// A server that is an address. Its `Debug` shows the names in `headers`, never the values, and of the address neither
+/// who asks nor the query.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Http {
@@ -281,7 +282,7 @@ impl fmt::Debug for Stdio {
         let env: Vec<_> = env.keys().collect();
         f.debug_struct("Stdio")
             .field("command", command)
-            .field("args", args)
+            .field("args", &args.len())
             .field("env", &env)
             .field("cwd", cwd)
             .finish()
@@ -292,7 +293,20 @@ impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { url, headers, auth } = self;
         let headers: Vec<_> = headers.keys().collect();
-        f.debug_struct("Http").field("url", url).field("headers", &headers).field("auth", auth).finish()
+        f.debug_struct("Http").field("url", &shown(url)).field("headers", &headers).field("auth", auth).finish()
+    }
+}
+
+/// An address without what may be secret in it: who asks, and the query.
+fn shown(url: &str) -> String {
+    let (before, query) = url.split_once('?').map_or((url, ""), |(before, _)| (before, "?…"));
+    match before.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+            let (user, host) = authority.rsplit_once('@').map_or(("", authority), |(_, host)| ("…@", host));
+            format!("{scheme}://{user}{host}{path}{query}")
+        }
+        None => format!("{before}{query}"),
     }
 }
 

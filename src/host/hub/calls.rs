@@ -20,7 +20,7 @@ use crate::protocol::Family;
 use crate::session::{Misuse, Outcome, Request, RequestId};
 
 impl Hub {
-    /// Calls a tool by its exposed name, with these arguments: a JSON object.
+    /// Calls a tool by its exposed name, with these arguments: a JSON object, or null for none.
     ///
     /// # Errors
     /// A [`CallError`], which says which server, what was expected, and what to do.
@@ -41,9 +41,14 @@ impl Hub {
         adapt: impl FnOnce(Request) -> Request,
     ) -> Result<CallId, CallError> {
         self.check().map_err(|_| CallError::Closed)?;
+        // A model that has nothing to say may say so.
+        let arguments = arguments.filter(|arguments| arguments.get() != "null");
         let unknown = || CallError::UnknownTool { name: name.into() };
         let resolved = self.names.resolve(name).ok_or_else(unknown)?;
         let (what, utility) = match resolved.target {
+            Target::Tool(_) if arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) => {
+                return Err(CallError::Arguments { name: name.into(), expected: "a JSON object" });
+            }
             Target::Tool(tool) => (What::Request(Request::call_tool(tool, arguments)), None),
             Target::Utility(utility) => (utility_request(name, *utility, arguments)?, Some(*utility)),
         };
@@ -60,9 +65,10 @@ impl Hub {
             }
             What::List(utility) => self.list(handle, utility)?,
         };
-        // A session that waits for its next try goes on waiting; one that was given up tries for the call's sake.
-        let tries = |member: &Member| member.state == State::Down && !member.parked;
-        if !self.members.get(&handle).is_some_and(|member| tries(member)) {
+        // A session that waits for its next try goes on waiting; one that was given up tries for a request's sake.
+        let request = matches!(kind, CallKind::Request(..));
+        let rests = |member: &Member| member.state == State::Down && !(request && member.parked);
+        if !self.members.get(&handle).is_some_and(|member| rests(member)) {
             self.want(handle, Rank::Called);
         }
         self.unsettled = true;

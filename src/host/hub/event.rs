@@ -250,7 +250,7 @@ pub enum CallError {
         /// The name.
         name: Box<str>,
     },
-    /// The arguments are not what the utility tool takes.
+    /// The arguments are not what the tool takes.
     #[error("`{name}` takes {expected}")]
     Arguments {
         /// The exposed name.

@@ -1,0 +1,447 @@
+//! A hub of many sessions in virtual time: start, an hour of idleness, a storm of changes, calls, a reload, the end.
+//!
+//! Times are information. What is promised is counted, and what is broken fails the run: requests, events, allocations,
+//! bytes held. `run instructions` counts instructions, with few sessions and with ten times as many.
+
+mod meter;
+mod servers;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_proto::host::config::{Configuration, Endpoint, Entry};
+use mcp_proto::host::hub::{Hub, HubAction, HubEvent, HubOptions};
+use mcp_proto::host::names::{Names, Target};
+use mcp_proto::{
+    Action, Eras, Event, LineSession, Options, Outcome, RawValue, Request, Session, Shut, Time, Transport,
+};
+
+use crate::meter::{held, measure};
+use crate::servers::{Answer, Arrival, Counts, Definitions, LIST_CHANGED, Servers, TOOLS, put, tool};
+
+const SESSIONS: u64 = 10_000;
+const STARTS: usize = 64;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// How often each server tells of a change in the storm, within a second.
+const CHANGES: u64 = 100;
+
+/// Calls for each session.
+const CALLS: u64 = 10;
+
+/// One of so many entries is changed by the reload; as many are gone, as many new.
+const RELOADED: u64 = 100;
+
+/// How long a message is on its way.
+const LATENCY: Duration = Duration::from_millis(1);
+
+/// What an idle session may hold, its catalogue aside: DESIGN's figure.
+const IDLE: i64 = 2048;
+
+/// What the hub itself may hold of a server, beside its session, its names and its catalogue.
+const OWN: i64 = 512;
+
+struct Bench {
+    hub: Hub,
+    servers: Servers,
+    now: Time,
+    latency: Duration,
+    events: Events,
+}
+
+/// What the hub told.
+#[derive(Default)]
+struct Events {
+    settled: u64,
+    toolsets: u64,
+    finished: u64,
+    closed: u64,
+    timeouts: u64,
+}
+
+/// What was promised and is not so.
+#[derive(Default)]
+struct Checks {
+    failed: u32,
+}
+
+impl Checks {
+    fn check(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.failed += 1;
+            println!("FAILED: {}", what());
+        }
+    }
+}
+
+fn options() -> Options {
+    let mut options = Options::new("bench", "1");
+    options.eras = Eras::LegacyOnly;
+    options
+}
+
+fn entry(argument: &str) -> Entry {
+    let mut entry = Entry::stdio("canned-server");
+    if let Endpoint::Stdio(stdio) = &mut entry.endpoint {
+        stdio.args.push(argument.into());
+    }
+    entry
+}
+
+fn server(number: u64) -> String {
+    format!("s{number:08}")
+}
+
+fn configuration(sessions: u64) -> Configuration {
+    let mut configuration = Configuration::default();
+    configuration.servers.extend((0..sessions).map(|number| (server(number).into(), entry("first"))));
+    configuration
+}
+
+fn arguments() -> Box<RawValue> {
+    RawValue::from_string(r#"{"query":"open invoices","limit":3}"#.into()).expect("JSON")
+}
+
+impl Bench {
+    fn new(sessions: u64, definitions: Definitions) -> Self {
+        let mut options = HubOptions::new(options());
+        options.starts = STARTS;
+        Self {
+            hub: Hub::new(options),
+            servers: Servers::new(sessions as usize, definitions),
+            now: Time::ZERO,
+            latency: LATENCY,
+            events: Events::default(),
+        }
+    }
+
+    fn drain(&mut self) {
+        while let Some(action) = self.hub.poll() {
+            match action {
+                HubAction::Send { session, message } => self.servers.take(session, &message),
+                HubAction::Open { session, .. } => {
+                    let name = self.hub.server(session).expect("what is opened is known");
+                    self.servers.start(session, name);
+                }
+                HubAction::Shut { session, how } => {
+                    assert_eq!(how, Shut::CloseInput, "these servers end at once");
+                    self.servers.stop(session);
+                }
+                HubAction::Event(event) => self.events.take(&event),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Does what the hub wants, and lets what the servers say arrive, until neither has more.
+    fn settle(&mut self) {
+        loop {
+            self.drain();
+            if self.servers.arrivals.is_empty() {
+                return;
+            }
+            self.now = self.now + self.latency;
+            // None arrives while others do.
+            let mut arrivals = std::mem::take(&mut self.servers.arrivals);
+            for (session, arrival) in arrivals.drain(..) {
+                match arrival {
+                    Arrival::Opened => self.hub.handle_transport(self.now, session, Transport::Opened),
+                    Arrival::Closed => self.hub.handle_transport(self.now, session, Transport::Closed { why: "gone" }),
+                    Arrival::Answer(answer, id) => {
+                        let line = self.servers.answer(session, answer, id);
+                        self.hub.handle_bytes(self.now, session, line);
+                    }
+                }
+            }
+            self.servers.arrivals = arrivals;
+        }
+    }
+
+    fn wait_until(&mut self, end: Time) {
+        while let Some(deadline) = self.hub.deadline().filter(|deadline| *deadline <= end) {
+            self.now = self.now.max(deadline);
+            self.events.timeouts += 1;
+            self.hub.handle_timeout(self.now);
+            self.settle();
+        }
+        self.now = self.now.max(end);
+    }
+
+    #[inline(never)]
+    fn open(&mut self, configuration: Configuration) {
+        self.hub.configure(self.now, configuration).expect("a new hub can be configured");
+        self.hub.open(self.now).expect("a new hub can be opened");
+        self.settle();
+    }
+
+    #[inline(never)]
+    fn keep_alive(&mut self) {
+        self.wait_until(self.now + 60 * MINUTE);
+    }
+
+    /// Every server tells of changes, again and again, and twice there is one.
+    #[inline(never)]
+    fn storm(&mut self) {
+        let start = self.now;
+        let handles: Vec<_> = self.servers.handles().collect();
+        for round in 0..CHANGES {
+            self.wait_until(start + Duration::from_millis(1000 * round / CHANGES));
+            self.servers.version += usize::from(round % (CHANGES / 2) == 0);
+            for session in &handles {
+                self.hub.handle_bytes(self.now, *session, LIST_CHANGED);
+            }
+            self.settle();
+        }
+        self.wait_until(start + Duration::from_secs(10));
+    }
+
+    /// Calls tools all over the servers, by their exposed names.
+    #[inline(never)]
+    fn calls(&mut self, sessions: u64, arguments: &RawValue) {
+        let mut name = *b"mcp_s00000000_tool_00";
+        let mut at = 0_u64;
+        self.latency = Duration::ZERO;
+        for _ in 0..sessions * CALLS {
+            at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            put(&mut name[5..13], (at >> 33) % sessions, b'0');
+            put(&mut name[19..], (at >> 20) % (TOOLS as u64 - 1), b'0');
+            let name = std::str::from_utf8(&name).expect("ASCII");
+            self.hub.call(self.now, name, Some(arguments)).expect("there is such a tool");
+            self.settle();
+        }
+        self.latency = LATENCY;
+    }
+
+    #[inline(never)]
+    fn reload(&mut self, configuration: Configuration) {
+        self.hub.configure(self.now, configuration).expect("the hub is open");
+        self.settle();
+    }
+
+    #[inline(never)]
+    fn close(&mut self) {
+        self.hub.close(self.now).expect("the hub is open");
+        self.settle();
+    }
+}
+
+impl Events {
+    fn take(&mut self, event: &HubEvent) {
+        match event {
+            HubEvent::Settled => self.settled += 1,
+            HubEvent::ToolsetChanged { .. } => self.toolsets += 1,
+            HubEvent::Finished { outcome: Outcome::Result(_), .. } => self.finished += 1,
+            HubEvent::Closed => self.closed += 1,
+            HubEvent::Ready
+            | HubEvent::Session { event: Event::Ready | Event::CatalogChanged { .. } | Event::Closed { .. }, .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A session by itself, of the same options.
+struct Lone {
+    session: LineSession,
+    servers: Servers,
+    finished: u64,
+}
+
+impl Lone {
+    fn open(options: &Arc<Options>, definitions: Definitions) -> Self {
+        let session = LineSession::new(Session::new(Arc::clone(options)));
+        let mut lone = Self { session, servers: Servers::new(0, definitions), finished: 0 };
+        lone.session.open(Time::ZERO).expect("a new session can be opened");
+        lone.settle();
+        lone
+    }
+
+    fn settle(&mut self) {
+        while let Some(action) = self.session.poll() {
+            match action {
+                Action::Open(_) => self.session.handle_transport(Time::ZERO, Transport::Opened),
+                Action::Send(message) => {
+                    let Some((answer, id)) = Answer::to(&message) else { continue };
+                    let line = self.servers.line(answer, id, 0);
+                    self.session.handle_bytes(Time::ZERO, line);
+                }
+                Action::Event(Event::Finished { outcome: Outcome::Result(_), .. }) => self.finished += 1,
+                Action::Event(Event::Ready) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn calls(&mut self, count: u64, arguments: &RawValue) {
+        let names: Vec<_> = (0..TOOLS).map(tool).collect();
+        for name in names.iter().cycle().take(count as usize) {
+            let request = Request::call_tool(name, Some(arguments));
+            self.session.request(Time::ZERO, request).expect("the session is ready");
+            self.settle();
+        }
+    }
+}
+
+/// What a session by itself takes when it is idle, with these tools, and with options that others have, too.
+fn lone_size(options: &Arc<Options>, definitions: Definitions) -> i64 {
+    let Lone { session, .. } = Lone::open(options, definitions);
+    let before = held();
+    drop(session);
+    before - held() + size_of::<LineSession>() as i64
+}
+
+/// What the names hold: the same ones, given at once.
+fn names_size(names: &Names) -> i64 {
+    let mut servers: BTreeMap<&str, Vec<Target>> = BTreeMap::new();
+    for (_, found) in names.iter() {
+        servers.entry(found.server).or_default().push(found.target.clone());
+    }
+    let ((_servers, _names), cost) = measure(|| {
+        let mut again = Names::new(names.style());
+        again.update(servers.iter().map(|(server, targets)| (*server, targets.iter().cloned())));
+        (servers, again)
+    });
+    cost.held
+}
+
+/// Opens a hub, and tells what was held before it had anything.
+fn opened(sessions: u64, definitions: Definitions, checks: &mut Checks) -> (Bench, i64) {
+    let mut bench = Bench::new(sessions, definitions);
+    let before = held();
+    let configuration = configuration(sessions);
+    let ((), cost) = measure(|| bench.open(configuration));
+    let what = if definitions == Definitions::Same { "start, the same tools" } else { "start, different tools" };
+    cost.print(what, "sessions", sessions);
+    let lists = bench.servers.counts.lists;
+    checks.check(bench.events.settled == 1, || format!("settled {} times", bench.events.settled));
+    checks.check(bench.events.toolsets == sessions, || format!("{} toolsets", bench.events.toolsets));
+    checks.check(lists == sessions, || format!("{lists} lists were asked for"));
+    let names = bench.hub.names().len() as u64;
+    checks.check(names == sessions * TOOLS as u64, || format!("{names} names"));
+    (bench, before)
+}
+
+fn run(sessions: u64) -> Checks {
+    // The first line that is printed has a buffer allocated.
+    println!("{sessions} sessions with {TOOLS} tools each, {STARTS} of them starting at once");
+    let mut checks = Checks::default();
+    let per = |bytes: i64| bytes / sessions as i64;
+    let options = Arc::new(entry("first").options("canned", options()));
+    let idle = lone_size(&options, Definitions::None);
+    let catalog = lone_size(&options, Definitions::Same) - idle;
+
+    let start = held();
+    let (bench, before) = opened(sessions, Definitions::Different, &mut checks);
+    let different = held() - before;
+    drop(bench);
+    let leaked = held() - start;
+    checks.check(leaked == 0, || format!("{leaked} bytes are held by nobody"));
+    let (mut bench, before) = opened(sessions, Definitions::Same, &mut checks);
+    let same = held() - before;
+
+    let names = names_size(bench.hub.names());
+    let configured = measure(|| configuration(sessions)).1;
+    let list = bench.servers.list_len();
+    println!("held by an idle hub, in bytes a session:");
+    println!("  {:>7} configuration, {:>5} session, {:>6} names", per(configured.held), idle, per(names));
+    let own = per(same - configured.held - names - catalog) - idle;
+    println!("  {own:>7} of the hub's own");
+    println!("  {:>7} in all with the same tools, {:>5} with different ones", per(same), per(different));
+    println!("  {catalog:>7} in the catalogue, which came as a line of {list} bytes");
+    checks.check(idle <= IDLE, || format!("an idle session holds {idle} bytes"));
+    checks.check(own <= OWN, || format!("of a server, the hub holds {own} bytes"));
+    // The first of them is held either way. What was chosen of a list belongs to it, and comes on top.
+    let catalogs = catalog * (sessions as i64 - 1);
+    let saved = different - same;
+    checks.check(saved >= catalogs && saved < catalogs + catalogs / 3, || {
+        format!("the same definitions save {saved} bytes, where all catalogues but one have {catalogs}")
+    });
+
+    let was = bench.servers.counts.clone();
+    let ((), cost) = measure(|| bench.keep_alive());
+    let pings = bench.servers.counts.pings - was.pings;
+    cost.print("an hour of keepalives", "probes", pings);
+    println!("  {} timeouts", bench.events.timeouts);
+    checks.check((59 * sessions..=60 * sessions).contains(&pings), || format!("{pings} probes in an hour"));
+    checks.check(cost.held <= 0, || format!("{} bytes more are held after an hour of idleness", cost.held));
+
+    bench.servers.forget_lists();
+    bench.events = Events::default();
+    let ((), cost) = measure(|| bench.storm());
+    cost.print("a storm of changes", "notifications", sessions * CHANGES);
+    cost.print("", "sessions", sessions);
+    let Counts { lists, most_lists, .. } = bench.servers.counts;
+    let toolsets = bench.events.toolsets;
+    println!("  {lists} lists, {most_lists} of a server at most; {toolsets} toolsets changed");
+    checks.check(most_lists <= 2 && lists >= sessions, || format!("{most_lists} lists of one server"));
+    checks.check(toolsets == lists, || format!("{toolsets} toolsets changed, where each list was another"));
+    let newest =
+        (0..sessions).all(|number| bench.hub.names().resolve(&format!("mcp_{}_extra_2", server(number))).is_some());
+    checks.check(newest, || "a toolset is not the newest".into());
+    // Empty queues keep their room until a session rests again.
+    let ((), rested) = measure(|| bench.wait_until(bench.now + 2 * MINUTE));
+    let more = cost.held + rested.held;
+    println!("  {} bytes a session more are held; {} once it rested", per(cost.held), per(more));
+    // Lists that nobody has any more stay on the shelf until it is swept.
+    checks.check(more < 64 * sessions as i64 + 3 * catalog, || format!("{more} bytes more are held after the storm"));
+
+    let arguments = arguments();
+    let ((), cost) = measure(|| bench.calls(sessions, &arguments));
+    cost.print("calls by exposed names", "calls", sessions * CALLS);
+    checks.check(bench.events.finished == sessions * CALLS, || format!("{} results", bench.events.finished));
+    let mut lone = Lone::open(&options, Definitions::Same);
+    let ((), cost) = measure(|| lone.calls(sessions * CALLS, &arguments));
+    cost.print("the same on a lone session", "calls", sessions * CALLS);
+    assert_eq!(lone.finished, sessions * CALLS, "every call has a result");
+    drop(lone);
+
+    let before_reload = held();
+    let few = sessions / RELOADED;
+    let mut other = configuration(sessions + few);
+    for number in (0..sessions).step_by(RELOADED as usize) {
+        other.servers.insert(server(number).into(), entry("second"));
+        other.servers.remove(&*server(number + 1));
+    }
+    bench.servers.forget_lists();
+    bench.events = Events::default();
+    let was = bench.servers.counts.clone();
+    let ((), cost) = measure(|| bench.reload(other));
+    cost.print("a reload", "sessions", sessions);
+    cost.print("", "touched", 3 * few);
+    let Counts { opens, shuts, lists, .. } = bench.servers.counts;
+    let (opens, shuts) = (opens - was.opens, shuts - was.shuts);
+    println!("  {opens} opened, {shuts} shut, {} toolsets changed", bench.events.toolsets);
+    let touched = [opens, shuts, lists] == [2 * few; 3];
+    checks.check(touched, || format!("{opens} opened, {shuts} shut, {lists} lists, for {few} of each kind"));
+    checks.check(bench.events.toolsets == 4 * few, || format!("{} toolsets changed", bench.events.toolsets));
+    checks.check(bench.servers.len() as u64 == sessions, || format!("{} servers run", bench.servers.len()));
+    let more = held() - before_reload;
+    println!("  {} bytes a session more are held", per(more));
+    checks.check(more < 64 * sessions as i64, || format!("{more} bytes more are held after the reload"));
+
+    let shuts = bench.servers.counts.shuts;
+    let ((), cost) = measure(|| bench.close());
+    cost.print("the end", "sessions", sessions);
+    drop(arguments);
+    let (left, shuts) = (held() - before, bench.servers.counts.shuts - shuts);
+    checks.check((shuts, bench.events.closed) == (sessions, 1), || format!("{shuts} shut"));
+    checks.check(bench.hub.is_closed() && bench.hub.deadline().is_none(), || "the hub is not closed".into());
+    // The names are there to be kept for the next run.
+    let (names, configuration) = (names_size(bench.hub.names()), configured.held);
+    let [all, of_names, of_configuration] = [left, names, configuration].map(per);
+    println!("  {all} bytes a session are held: {of_names} by the names, {of_configuration} by the configuration");
+    let Counts { lines, bytes, .. } = bench.servers.counts;
+    println!("the servers sent {lines} lines of {bytes} bytes");
+    checks.check(per(left - configuration - names) < 64, || format!("{} bytes are held after the end", left));
+    drop(bench);
+    let leaked = held() - start;
+    checks.check(leaked == 0, || format!("{leaked} bytes are held by nobody"));
+    checks
+}
+
+fn main() -> ExitCode {
+    let sessions = std::env::args().nth(1).map_or(SESSIONS, |sessions| sessions.parse().expect("how many sessions"));
+    if run(sessions).failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

@@ -1,0 +1,618 @@
+//! A hub in virtual time, whose sessions are served by name, each by a server that does as it is told.
+
+#![allow(dead_code, unreachable_pub, reason = "each test crate uses its own part")]
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
+use std::time::Duration;
+
+use http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use mcp_proto::binding::http::{Broken, ExchangeId};
+use mcp_proto::host::config::Configuration;
+use mcp_proto::host::hub::{CallError, CallId, Hub, HubAction, HubEvent, HubOptions, SessionHandle};
+use mcp_proto::machine::member::State;
+use mcp_proto::{Event, OpenFailure, Options, Outcome, Shut, Time, Transport};
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
+
+use crate::common::{Server, tools};
+
+/// What a server is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mood {
+    Answers,
+    /// It starts, and says nothing.
+    Silent,
+    /// Its command is not to be found, or nobody listens at its address.
+    DoesNotStart,
+    /// It goes away at the first word.
+    Exits,
+    /// It wants to know who asks, wherever it can say so.
+    Refuses,
+}
+
+/// A server, and what it was told to be.
+pub struct Peer {
+    pub server: Server,
+    pub mood: Mood,
+    /// The method that it does not answer for now.
+    pub holds: Option<&'static str>,
+    /// Its process outlives its input, until it is let go, or killed.
+    pub clings: bool,
+    held: Vec<(SessionHandle, Option<ExchangeId>, Value)>,
+}
+
+/// A process that runs.
+#[derive(Clone, Copy, Debug)]
+struct Process {
+    session: SessionHandle,
+    ends: bool,
+}
+
+/// What the hub wants done.
+#[derive(Debug)]
+enum Todo {
+    Open(SessionHandle),
+    Message(SessionHandle, Option<ExchangeId>, Value),
+    Shut(SessionHandle, Shut),
+}
+
+/// A hub, and all that came out of it.
+pub struct Rig {
+    pub hub: Hub,
+    pub now: Time,
+    pub peers: BTreeMap<String, Peer>,
+    /// What came out, in a line each: `a: open`, `a: > tools/list`, `a: shut`, `a: ready`, `a + mcp_a_x`, `settled`.
+    pub log: Vec<String>,
+    pub events: Vec<HubEvent>,
+    /// Every message that was ever sent, with its session.
+    pub sent: Vec<(SessionHandle, Value)>,
+    /// Every HTTP request that was ever sent, with its session.
+    pub requests: Vec<(SessionHandle, http::Request<Vec<u8>>)>,
+    /// The names that the differences add up to.
+    pub told: BTreeSet<String>,
+    accepted: Vec<CallId>,
+    starts: usize,
+    /// Sessions that were opened, and whose first try is not over.
+    trying: BTreeSet<SessionHandle>,
+    ever: BTreeSet<SessionHandle>,
+    processes: BTreeMap<String, Process>,
+    /// The newest of all exchanges.
+    exchange: Option<ExchangeId>,
+    exchanges: BTreeMap<(SessionHandle, ExchangeId), Value>,
+    todo: VecDeque<Todo>,
+    closing: bool,
+    /// Nothing is polled for now.
+    pub lazy: bool,
+    /// What is polled may have been decided before the last command.
+    behind: bool,
+}
+
+/// A configuration, of which all is in order.
+pub fn configuration(servers: Value) -> Configuration {
+    let read: Configuration = serde_json::from_value(servers).unwrap();
+    assert_eq!((&*read.errors, &*read.warnings), (&[][..], &[][..]));
+    read
+}
+
+/// Servers that are programs with these names, and nothing else said of them.
+pub fn programs(names: &[&str]) -> Configuration {
+    configuration(names.iter().map(|name| (*name, json!({"command": name}))).collect())
+}
+
+/// A server of the legacy era with these tools, resources and prompts, as far as there are any.
+pub fn full(names: &[&str], resources: &[&str], prompts: &[&str]) -> Server {
+    let mut capabilities = json!({"tools": {"listChanged": true}});
+    for (capability, has) in [("resources", !resources.is_empty()), ("prompts", !prompts.is_empty())] {
+        if has {
+            capabilities[capability] = json!({});
+        }
+    }
+    let resource = |name: &&str| json!({"uri": format!("r:{name}"), "name": name});
+    let prompt = |name: &&str| json!({"name": name});
+    Server::legacy(capabilities)
+        .result("tools/list", tools(names))
+        .result("resources/list", json!({"resources": resources.iter().map(resource).collect::<Vec<_>>()}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}))
+        .result("prompts/list", json!({"prompts": prompts.iter().map(prompt).collect::<Vec<_>>()}))
+        .on("tools/call", |params| Ok(json!({"content": [{"type": "text", "text": params["name"]}]})))
+        .result("resources/read", json!({"contents": []}))
+        .result("prompts/get", json!({"messages": []}))
+}
+
+pub fn with_tools(names: &[&str]) -> Server {
+    full(names, &[], &[])
+}
+
+impl Rig {
+    pub fn new(options: HubOptions) -> Self {
+        Self {
+            starts: options.starts,
+            hub: Hub::new(options),
+            now: Time::ZERO,
+            peers: BTreeMap::new(),
+            log: vec![],
+            events: vec![],
+            sent: vec![],
+            requests: vec![],
+            told: BTreeSet::new(),
+            accepted: vec![],
+            trying: BTreeSet::new(),
+            ever: BTreeSet::new(),
+            processes: BTreeMap::new(),
+            exchange: None,
+            exchanges: BTreeMap::new(),
+            todo: VecDeque::new(),
+            closing: false,
+            lazy: false,
+            behind: false,
+        }
+    }
+
+    /// A hub of sessions that behave in this way.
+    pub fn of(session: Options) -> Self {
+        Self::new(HubOptions::new(session))
+    }
+
+    /// The server of this name.
+    pub fn peer(mut self, name: &str, server: Server) -> Self {
+        let peer = Peer { server, mood: Mood::Answers, holds: None, clings: false, held: vec![] };
+        self.peers.insert(name.into(), peer);
+        self
+    }
+
+    pub fn mood(&mut self, name: &str, mood: Mood) {
+        self.get(name).mood = mood;
+    }
+
+    pub fn in_mood(mut self, name: &str, mood: Mood) -> Self {
+        self.mood(name, mood);
+        self
+    }
+
+    pub fn get(&mut self, name: &str) -> &mut Peer {
+        self.peers.get_mut(name).expect(name)
+    }
+
+    /// Has a server answer a method with this from now on.
+    pub fn answers(&mut self, name: &str, method: &str, result: Value) {
+        let peer = self.get(name);
+        peer.server = mem::replace(&mut peer.server, Server::new()).result(method, result);
+    }
+
+    /// Gives a server other tools from now on, which it tells, if anybody listens.
+    pub fn change_tools(&mut self, name: &str, names: &[&str]) {
+        self.answers(name, "tools/list", tools(names));
+        self.say(name, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    }
+
+    /// Takes this configuration.
+    pub fn configure(&mut self, configuration: Configuration) {
+        self.hub.configure(self.now, configuration).unwrap();
+        self.collect();
+    }
+
+    pub fn open(&mut self) {
+        self.hub.open(self.now).unwrap();
+        self.collect();
+    }
+
+    pub fn close(&mut self) {
+        self.hub.close(self.now).unwrap();
+        self.closing = true;
+        self.collect();
+    }
+
+    pub fn is_closing(&self) -> bool {
+        self.closing
+    }
+
+    /// Programs of these names, started and served.
+    pub fn up(mut self, names: &[&str]) -> Self {
+        self.configure(programs(names));
+        self.open();
+        self.serve();
+        self
+    }
+
+    pub fn try_call(&mut self, name: &str, arguments: Value) -> Result<CallId, CallError> {
+        let arguments = to_raw_value(&arguments).unwrap();
+        let call = self.hub.call(self.now, name, Some(&arguments));
+        self.accepted.extend(call.iter().copied());
+        self.collect();
+        call
+    }
+
+    /// Takes note of a call that was made otherwise.
+    pub fn accept(&mut self, call: CallId) {
+        self.accepted.push(call);
+        self.collect();
+    }
+
+    pub fn call(&mut self, name: &str) -> CallId {
+        self.try_call(name, json!({})).unwrap()
+    }
+
+    /// A call, and how it ended.
+    pub fn outcome_of(&mut self, name: &str, arguments: Value) -> String {
+        let call = self.try_call(name, arguments).unwrap();
+        self.serve();
+        self.outcome(call)
+    }
+
+    /// How a call ended, by its variant's name and the result; `open` where it did not.
+    pub fn outcome(&self, call: CallId) -> String {
+        match self.ended(call) {
+            None => "open".into(),
+            Some(Outcome::Result(result)) => result.get().into(),
+            Some(other) => format!("{other:?}").split(['(', ' ']).next().unwrap().into(),
+        }
+    }
+
+    pub fn ended(&self, call: CallId) -> Option<&Outcome> {
+        let mut outcomes = self.events.iter().filter_map(|event| match event {
+            HubEvent::Finished { call: ended, outcome, .. } if *ended == call => Some(outcome),
+            _ => None,
+        });
+        let outcome = outcomes.next();
+        assert!(outcomes.next().is_none(), "a call ends once");
+        outcome
+    }
+
+    /// The calls that did not end.
+    pub fn open_calls(&self) -> Vec<CallId> {
+        self.accepted.iter().copied().filter(|call| self.ended(*call).is_none()).collect()
+    }
+
+    /// Takes everything that the hub wants done. What holds for all of it is looked at here.
+    pub fn collect(&mut self) {
+        self.behind |= self.lazy;
+        if self.lazy {
+            return;
+        }
+        while let Some(action) = self.hub.poll() {
+            assert!(!self.log.iter().any(|line| line == "closed"), "{action:?} after the end");
+            match action {
+                HubAction::Open { session, .. } => {
+                    self.opened(session);
+                    let name = self.name_of(session);
+                    self.log.push(format!("{name}: open"));
+                    self.todo.push_back(Todo::Open(session));
+                }
+                HubAction::Send { session, message } => {
+                    let value: Value = serde_json::from_slice(message.bytes()).unwrap();
+                    self.message(session, None, value);
+                }
+                HubAction::Shut { session, how } => {
+                    let name = self.name_of(session);
+                    self.log.push(format!("{name}: shut"));
+                    self.trying.remove(&session);
+                    self.todo.push_back(Todo::Shut(session, how));
+                }
+                HubAction::Request { session, request } => {
+                    if !self.ever.contains(&session) {
+                        self.opened(session);
+                    }
+                    let message = serde_json::from_slice(request.request.body()).unwrap_or(Value::Null);
+                    self.requests.push((session, request.request));
+                    self.exchange = Some(request.exchange);
+                    assert!(self.exchanges.insert((session, request.exchange), message.clone()).is_none());
+                    self.message(session, Some(request.exchange), message);
+                }
+                HubAction::Drop { session, exchange } => {
+                    assert!(self.exchanges.remove(&(session, exchange)).is_some(), "{exchange:?} does not go on");
+                }
+                HubAction::Event(event) => self.heard(event),
+                other => panic!("an action that no test knows: {other:?}"),
+            }
+        }
+        self.behind = false;
+        if !self.closing {
+            let names: BTreeSet<_> = self.functions().into_iter().collect();
+            assert_eq!(self.told, names, "the differences do not add up");
+        }
+    }
+
+    /// A session goes on its way: only that of a server that is to be used, one at a time, and within the cap.
+    fn opened(&mut self, session: SessionHandle) {
+        let name = self.name_of(session);
+        if !self.behind {
+            assert!(!self.closing, "opened while the hub closes");
+            assert_eq!(self.hub.handle(&name), Some(session), "{name} has another session by now");
+            assert!(self.hub.configuration().servers[&*name].enabled, "{name} is turned off");
+        }
+        assert!(!self.processes.contains_key(&name), "{name} is opened while it runs");
+        if self.ever.insert(session) {
+            self.trying.insert(session);
+            let hub = &self.hub;
+            self.trying.retain(|session| hub.server(*session).is_some_and(|name| hub.handle(name) == Some(*session)));
+            assert!(self.trying.len() <= self.starts, "more than {} start at once", self.starts);
+        }
+        let starting = self.hub.servers().filter(|report| report.state == Some(State::Starting)).count();
+        assert!(starting <= self.starts, "more than {} start at once", self.starts);
+    }
+
+    fn message(&mut self, session: SessionHandle, exchange: Option<ExchangeId>, value: Value) {
+        let name = self.name_of(session);
+        let method = value["method"].as_str().unwrap_or(if value.is_null() { "(none)" } else { "(answer)" });
+        self.log.push(format!("{name}: > {method}"));
+        self.sent.push((session, value.clone()));
+        self.todo.push_back(Todo::Message(session, exchange, value));
+    }
+
+    fn heard(&mut self, event: HubEvent) {
+        match &event {
+            HubEvent::Session { session, server, event } => {
+                assert_eq!(self.name_of(*session), **server);
+                let text = format!("{event:?}");
+                let what = text.split(['(', ' ']).next().unwrap().to_lowercase();
+                self.log.push(format!("{server}: {what}"));
+                if matches!(event, Event::Ready | Event::Down { .. } | Event::Closed { .. }) {
+                    self.trying.remove(session);
+                }
+            }
+            HubEvent::Ready => self.log.push("ready".into()),
+            HubEvent::Settled => self.log.push("settled".into()),
+            HubEvent::Failed { server, again, .. } => {
+                self.log.push(format!("{server} failed{}", if *again { ", again" } else { "" }));
+            }
+            HubEvent::ToolsetChanged { server, difference } => {
+                assert!(!difference.is_empty(), "no difference");
+                for name in &difference.removed {
+                    self.log.push(format!("{server} - {name}"));
+                    assert!(self.told.remove(&**name), "{name} was not there");
+                }
+                for name in &difference.added {
+                    self.log.push(format!("{server} + {name}"));
+                    assert!(self.told.insert((&**name).into()), "{name} was there");
+                }
+                for name in &difference.changed {
+                    self.log.push(format!("{server} ~ {name}"));
+                    assert!(self.told.contains(&**name), "{name} was not there");
+                }
+            }
+            HubEvent::Finished { call, server, .. } => {
+                assert!(self.accepted.contains(call), "{call:?} was not made");
+                assert!(self.ended(*call).is_none(), "{call:?} ends twice");
+                self.log.push(format!("{server}: finished"));
+            }
+            HubEvent::Closed => {
+                assert!(self.closing, "closed by itself");
+                self.log.push("closed".into());
+            }
+            other => panic!("an event that no test knows: {other:?}"),
+        }
+        self.events.push(event);
+    }
+
+    fn name_of(&self, session: SessionHandle) -> String {
+        self.hub.server(session).expect("the server of a session that does something").into()
+    }
+
+    /// Does what the hub wants, and what that leads to, until nothing is left to do.
+    pub fn serve(&mut self) {
+        for _ in 0..100_000 {
+            let Some(todo) = self.todo.pop_front() else { return };
+            match todo {
+                Todo::Open(session) => self.start(session),
+                Todo::Message(session, exchange, message) => self.take(session, exchange, &message),
+                Todo::Shut(session, how) => self.shut(session, how),
+            }
+        }
+        panic!("servers and hub do not come to rest");
+    }
+
+    fn start(&mut self, session: SessionHandle) {
+        let Some(name) = self.hub.server(session).map(String::from) else { return };
+        let event = if self.get(&name).mood == Mood::DoesNotStart {
+            Transport::OpenFailed { how: OpenFailure::Spawn, why: "no such file" }
+        } else {
+            self.processes.insert(name, Process { session, ends: false });
+            Transport::Opened
+        };
+        self.hub.handle_transport(self.now, session, event);
+        self.collect();
+    }
+
+    fn take(&mut self, session: SessionHandle, exchange: Option<ExchangeId>, message: &Value) {
+        let Some(name) = self.hub.server(session).map(String::from) else { return };
+        match exchange {
+            Some(exchange) if !self.exchanges.contains_key(&(session, exchange)) => return,
+            None if self.process(session).is_none() => return,
+            Some(_) | None => {}
+        }
+        let peer = self.get(&name);
+        if peer.holds.is_some() && message["method"].as_str() == peer.holds {
+            return peer.held.push((session, exchange, message.clone()));
+        }
+        match (peer.mood, exchange) {
+            (Mood::Silent, _) => {}
+            (Mood::Answers | Mood::Refuses, None) => {
+                let answers = peer.server.answer(message);
+                answers.iter().for_each(|answer| self.write(session, answer));
+            }
+            (Mood::Exits | Mood::DoesNotStart, None) => self.exit(&name),
+            (Mood::Answers, Some(exchange)) => self.reply(session, exchange, message),
+            (Mood::Refuses, Some(exchange)) => {
+                self.head(session, exchange, 401, (WWW_AUTHENTICATE, "Bearer scope=\"tools\""));
+                self.end(session, exchange);
+            }
+            (Mood::Exits | Mood::DoesNotStart, Some(exchange)) => {
+                self.exchanges.remove(&(session, exchange));
+                self.hub.handle_failure(self.now, session, exchange, Broken::Unreachable, "refused");
+                self.collect();
+            }
+        }
+    }
+
+    /// A server over HTTP answers each message as one exchange; it has no stream of its own.
+    fn reply(&mut self, session: SessionHandle, exchange: ExchangeId, message: &Value) {
+        let name = self.name_of(session);
+        if message.is_null() {
+            self.head(session, exchange, 405, (CONTENT_TYPE, "text/plain"));
+            return self.end(session, exchange);
+        }
+        match self.get(&name).server.answer(message).pop() {
+            None => self.head(session, exchange, 202, (CONTENT_TYPE, "text/plain")),
+            Some(answer) => {
+                self.head(session, exchange, 200, (CONTENT_TYPE, "application/json"));
+                if self.exchanges.contains_key(&(session, exchange)) {
+                    self.hub.handle_body(self.now, session, exchange, answer.to_string().as_bytes());
+                    self.collect();
+                }
+            }
+        }
+        self.end(session, exchange);
+    }
+
+    fn head(
+        &mut self,
+        session: SessionHandle,
+        exchange: ExchangeId,
+        status: u16,
+        (name, value): (http::HeaderName, &'static str),
+    ) {
+        let headers: HeaderMap = [(name, HeaderValue::from_static(value))].into_iter().collect();
+        self.hub.handle_head(self.now, session, exchange, StatusCode::from_u16(status).unwrap(), &headers);
+        self.collect();
+    }
+
+    fn end(&mut self, session: SessionHandle, exchange: ExchangeId) {
+        if self.exchanges.remove(&(session, exchange)).is_some() {
+            self.hub.handle_end(self.now, session, exchange);
+            self.collect();
+        }
+    }
+
+    fn process(&self, session: SessionHandle) -> Option<&str> {
+        let mut running = self.processes.iter();
+        running.find(|(_, process)| process.session == session).map(|(name, _)| &**name)
+    }
+
+    /// A process writes this.
+    pub fn write(&mut self, session: SessionHandle, message: &Value) {
+        self.hub.handle_bytes(self.now, session, format!("{message}\n").as_bytes());
+        self.collect();
+    }
+
+    /// A server says something unasked, if its process runs.
+    pub fn say(&mut self, name: &str, message: &Value) {
+        if let Some(process) = self.processes.get(name).copied() {
+            self.write(process.session, message);
+        }
+    }
+
+    /// A server's process goes away by itself.
+    pub fn exit(&mut self, name: &str) {
+        if let Some(process) = self.processes.remove(name) {
+            self.hub.handle_transport(self.now, process.session, Transport::Closed { why: "exit status 1" });
+            self.collect();
+        }
+    }
+
+    /// The servers whose processes run.
+    pub fn running(&self) -> impl Iterator<Item = &str> {
+        self.processes.keys().map(String::as_str)
+    }
+
+    /// Whether a server's process runs.
+    pub fn runs(&self, name: &str) -> bool {
+        self.processes.contains_key(name)
+    }
+
+    fn shut(&mut self, session: SessionHandle, how: Shut) {
+        let Some(name) = self.process(session).map(String::from) else {
+            // It never came to run.
+            self.hub.handle_transport(self.now, session, Transport::Closed { why: "never started" });
+            return self.collect();
+        };
+        if self.get(&name).clings && how != Shut::Kill {
+            self.processes.entry(name).and_modify(|process| process.ends = true);
+        } else {
+            self.exit(&name);
+        }
+    }
+
+    /// Lets a process that clings go, once it was told to.
+    pub fn let_go(&mut self, name: &str) {
+        self.get(name).clings = false;
+        if self.processes.get(name).is_some_and(|process| process.ends) {
+            self.exit(name);
+        }
+    }
+
+    /// Has a server answer what it holds.
+    pub fn release(&mut self, name: &str) {
+        let peer = self.get(name);
+        peer.holds = None;
+        for (session, exchange, message) in mem::take(&mut peer.held) {
+            self.take(session, exchange, &message);
+        }
+        self.serve();
+    }
+
+    /// How many messages a server holds.
+    pub fn held(&self, name: &str) -> usize {
+        self.peers[name].held.len()
+    }
+
+    /// Lets time go by while the servers answer, stopping at each deadline on the way.
+    pub fn wait(&mut self, duration: Duration) {
+        self.serve();
+        let end = self.now + duration;
+        let mut still = 0;
+        while let Some(deadline) = self.hub.deadline().filter(|deadline| *deadline <= end) {
+            still = if deadline > self.now { 0 } else { still + 1 };
+            assert!(still < 100, "the same deadline again and again");
+            self.now = self.now.max(deadline);
+            self.timeout();
+            self.serve();
+        }
+        self.now = end;
+        self.timeout();
+        self.serve();
+    }
+
+    pub fn timeout(&mut self) {
+        self.hub.handle_timeout(self.now);
+        self.collect();
+        let deadline = self.hub.deadline();
+        assert!(deadline.is_none_or(|at| at > self.now), "time went by, and matters at {deadline:?} already");
+    }
+
+    /// The names of the functions that a model is told of.
+    pub fn functions(&self) -> Vec<String> {
+        self.hub.functions().map(|(_, function)| function.name.into()).collect()
+    }
+
+    pub fn state(&self, name: &str) -> Option<State> {
+        self.hub.servers().find(|report| report.name == name).expect(name).state
+    }
+
+    /// An exchange of a request that was sent.
+    pub fn exchange(&self) -> ExchangeId {
+        self.exchange.expect("something went over HTTP")
+    }
+
+    /// What was logged since the last look.
+    pub fn take_log(&mut self) -> Vec<String> {
+        mem::take(&mut self.log)
+    }
+
+    /// How often a line was logged.
+    pub fn count(&self, line: &str) -> usize {
+        self.log.iter().filter(|known| *known == line).count()
+    }
+
+    /// Where a line stands in the log.
+    pub fn at(&self, line: &str) -> usize {
+        self.log.iter().position(|known| known == line).unwrap_or_else(|| panic!("no {line:?} in {:#?}", self.log))
+    }
+
+    /// The parameters of what a server was asked by this method, in order.
+    pub fn asked(&self, name: &str, method: &str) -> Vec<Value> {
+        let asked = self.peers[name].server.asked.iter();
+        asked.filter(|message| message["method"] == method).map(|message| message["params"].clone()).collect()
+    }
+}
