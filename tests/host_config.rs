@@ -763,3 +763,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn debug_shows_no_secret() {
+    let config: Configuration = serde_json::from_value(json!({
+        "a": {"command": "x", "args": ["--key", "hush", "--token=hush"], "env": {"KEY": "hush"}},
+        "b": {"url": "https://me:hush@example.com:8080/mcp?key=hush", "headers": {"Authorization": "hush"}},
+        "c": {"url": "https://example.com/mcp"},
+    }))
+    .unwrap();
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("hush"), "{shown}");
+    for rest in ["KEY", "Authorization", "https://…@example.com:8080/mcp?…", "\"https://example.com/mcp\""] {
+        assert!(shown.contains(rest), "{rest} in {shown}");
+    }
+}

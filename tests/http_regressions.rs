@@ -591,3 +591,18 @@ fn progress_after_a_long_wait_for_input_or_a_token_extends_the_deadline() {
         assert_eq!(web.outcome(request), "TimedOut", "token: {token}");
     }
 }
+
+/// What nobody waits for is not missed where others are being answered.
+#[test]
+fn a_notification_that_reaches_nobody_costs_the_others_nothing() {
+    let mut web = connect(reconnecting(legacy()), &mut site());
+    let ((given_up, _), (other, answered)) = (web.call("a"), web.call("a"));
+    web.head(&answered, 200, &STREAM);
+    web.session.cancel(web.now, given_up).unwrap();
+    web.collect();
+    let cancelled = web.take_the("notifications/cancelled");
+    web.fail(&cancelled, Broken::Unreachable);
+    assert_eq!((web.is_ready(), web.outcome(other)), (true, "open".into()));
+    web.push(&answered, answered.result(json!({"content": []})));
+    assert!(was_answered(&web, other) && web.failure().is_none());
+}

@@ -1847,3 +1847,58 @@ fn arguments_are_an_object_or_nothing() {
         assert_eq!(error.to_string(), "`mcp_a_x` takes a JSON object");
     }
 }
+
+#[test]
+fn a_trial_that_makes_progress_lets_the_others_through() {
+    let mut rig = failing();
+    (0..3).for_each(|_| fail(&mut rig));
+    rig.wait(secs(60));
+    let adapted = rig.hub.call_with(rig.now, "mcp_a_x", None, |request| request.progress().timeout(secs(900)));
+    rig.accept(adapted.unwrap());
+    rig.collect();
+    rig.serve();
+    assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::Resting { until: None, .. })));
+    let token = rig.sent.last().unwrap().1["id"].clone();
+    let params = json!({"progressToken": token, "progress": 1});
+    rig.say("a", &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+    rig.call("mcp_a_x");
+}
+
+#[test]
+fn settled_waits_for_what_waits_for_the_session_before() {
+    let mut rig = rig().peer("a", with_tools(&["x"]));
+    rig.mood("a", Mood::Silent);
+    rig.configure(programs(&["a"]));
+    rig.open();
+    rig.get("a").clings = true;
+    rig.configure(one(json!({"command": "other"})));
+    rig.serve();
+    assert_eq!((rig.count("settled"), rig.state("a")), (0, Some(State::Waiting)));
+    rig.mood("a", Mood::Answers);
+    rig.let_go("a");
+    rig.serve();
+    assert_eq!((rig.count("settled"), rig.state("a")), (1, Some(State::Up)), "{:#?}", rig.log);
+}
+
+#[test]
+fn names_of_servers_that_nobody_configures_are_given_up() {
+    let before = rig().peer("my-api", with_tools(&["x"])).up(&["my-api"]);
+    let mut options = HubOptions::new(legacy());
+    options.names = before.hub.names().clone();
+    let rig = Rig::new(options).peer("my_api", with_tools(&["x"])).up(&["my_api"]);
+    assert_eq!((rig.functions(), rig.hub.names().len()), (vec!["mcp_my_api_x".into()], 1));
+}
+
+#[test]
+fn names_of_a_run_before_outlive_a_failed_start() {
+    let before = rig().peer("a", with_tools(&["t-1"])).up(&["a"]);
+    let mut options = HubOptions::new(legacy());
+    options.names = before.hub.names().clone();
+    let mut rig = Rig::new(options).peer("a", with_tools(&["t_1", "t-1"])).in_mood("a", Mood::DoesNotStart).up(&["a"]);
+    assert_eq!(rig.state("a"), Some(State::Failed));
+    rig.mood("a", Mood::Answers);
+    rig.hub.start(rig.now, "a").unwrap();
+    rig.collect();
+    rig.serve();
+    assert_eq!(rig.hub.names().resolve("mcp_a_t_1").unwrap().target.name(), "t-1");
+}

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use common::{Host, Server, legacy, options};
 use mcp_proto::{
-    Eras, Event, Misuse, Next, OpenFailure, Options, Outcome, ProtocolVersion, QuirkKind, Reconnect, Request, Time,
-    Transport,
+    Action, Cause, Eras, Event, Misuse, Next, OpenFailure, Options, Outcome, ProtocolVersion, QuirkKind, Reconnect,
+    Request, Session, Time, Transport,
 };
 use serde_json::{Value, json};
 
@@ -355,4 +355,14 @@ fn an_embedder_that_never_polls_lets_nothing_pile_up() {
         waiting += 1;
     }
     assert!(waiting < 10, "{waiting} actions wait");
+}
+
+/// Nobody was asked for the transport yet, so that there is nothing to shut.
+#[test]
+fn a_session_closed_before_its_transport_was_asked_for_ends_at_once() {
+    let mut session = Session::new(options());
+    session.open(Time::ZERO).unwrap();
+    session.close(Time::ZERO).unwrap();
+    let Some(Action::Event(Event::Closed { cause: Cause::Requested })) = session.poll() else { panic!("not the end") };
+    assert!(session.poll().is_none() && session.is_closed() && session.deadline().is_none());
 }
