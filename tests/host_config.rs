@@ -149,7 +149,10 @@ fn auth_oauth_is_oauth() {
 #[test]
 fn auth_of_another_word_is_kept_and_told() {
     let read = entry("url: \"https://mcp.example.com/mcp\"\nauth: basic");
-    assert_eq!(warnings(&read), ["server `s`, `auth`: nobody knows `basic`"]);
+    assert_eq!(
+        warnings(&read),
+        ["server `s`, `auth`: nobody knows this way to authenticate; write `oauth`, or give a token in `headers`"]
+    );
     assert_eq!(http(&read.servers["s"]).auth, Some(Auth::Other("basic".into())));
 }
 
@@ -776,5 +779,41 @@ fn debug_shows_no_secret() {
     assert!(!shown.contains("hush"), "{shown}");
     for rest in ["KEY", "Authorization", "https://…@example.com:8080/mcp?…", "\"https://example.com/mcp\""] {
         assert!(shown.contains(rest), "{rest} in {shown}");
+    }
+}
+
+/// What is said of a file is not much longer than the file.
+#[test]
+fn long_names_are_not_told_again_and_again() {
+    let (server, variable) = ("s".repeat(40_000), "v".repeat(4_000));
+    let nulls: serde_json::Map<_, _> = (0..4_000).map(|n| (n.to_string(), json!([]))).collect();
+    let config: Configuration = serde_json::from_value(json!({&*server: {"command": "x", "env": nulls}})).unwrap();
+    assert_eq!(config.errors.len(), 4_000);
+    assert!(config.errors.iter().all(|error| std::sync::Arc::ptr_eq(&error.server, &config.errors[0].server)));
+    assert!(config.errors.iter().all(|error| error.to_string().len() < 200));
+
+    let args = vec![format!("${{{variable}}}").repeat(1_000); 2];
+    let entry: Configuration = serde_json::from_value(json!({&*server: {"command": "x", "args": args}})).unwrap();
+    let errors = entry.expand(|_| None).errors;
+    assert_eq!(errors.len(), 2, "once for each value");
+    assert!(errors.iter().all(|error| error.to_string().len() < 300));
+}
+
+#[test]
+fn what_a_file_or_an_auth_says_is_not_told() {
+    for file in ["\"hush\"", "true", "1", "-1", "1.5"] {
+        let error = serde_json::from_str::<Document>(file).unwrap_err().to_string();
+        assert!(error.starts_with("the file is ") && !error.contains("hush"), "{error}");
+    }
+    let json = json!({"a": {"url": "https://example.com", "auth": "Bearer hush"}});
+    let config: Configuration = serde_json::from_value(json).unwrap();
+    assert_eq!(
+        config.warnings[0].to_string(),
+        "server `a`, `auth`: nobody knows this way to authenticate; write `oauth`, or give a token in `headers`"
+    );
+    assert!(!format!("{config:?}").contains("hush"));
+    for url in ["me:hush@host/x", "https:\\\\me:hush@host", "https://me:hu/hush@host/x", "https://host/x#hush"] {
+        let config: Configuration = serde_json::from_value(json!({"a": {"url": url}})).unwrap();
+        assert!(!format!("{config:?}").contains("hush"), "{config:?}");
     }
 }

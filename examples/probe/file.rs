@@ -37,8 +37,8 @@ pub(crate) fn load(path: &Path, chosen: &[String], headers: &HeaderMap) -> Resul
     let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
     let Document(mut configuration) = parse(path, &text).map_err(|wrong| format!("{shown}: {wrong}"))?;
     let names: Vec<Box<str>> = {
-        let bad = configuration.errors.iter().map(|error| &error.server);
-        let mut names: Vec<_> = configuration.servers.keys().chain(bad).cloned().collect();
+        let bad = configuration.errors.iter().map(|error| Box::from(&*error.server));
+        let mut names: Vec<_> = configuration.servers.keys().cloned().chain(bad).collect();
         names.sort_unstable();
         names.dedup();
         names

@@ -72,14 +72,23 @@ pub struct Http {
     pub auth: Option<Auth>,
 }
 
-/// How the user of a server is authenticated.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How the user of a server is authenticated. Its `Debug` does not show another word, which may be a secret.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Auth {
     /// `oauth`: OAuth 2.1 with PKCE.
     OAuth,
     /// Another word, for the embedder to make sense of.
     Other(Box<str>),
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OAuth => "OAuth",
+            Self::Other(_) => "Other(…)",
+        })
+    }
 }
 
 impl Auth {
@@ -299,15 +308,11 @@ impl fmt::Debug for Http {
 
 /// An address without what may be secret in it: who asks, and the query.
 fn shown(url: &str) -> String {
-    let (before, query) = url.split_once('?').map_or((url, ""), |(before, _)| (before, "?…"));
-    match before.split_once("://") {
-        Some((scheme, rest)) => {
-            let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-            let (user, host) = authority.rsplit_once('@').map_or(("", authority), |(_, host)| ("…@", host));
-            format!("{scheme}://{user}{host}{path}{query}")
-        }
-        None => format!("{before}{query}"),
-    }
+    let Some((scheme, rest)) = url.split_once("://") else { return "…".into() };
+    let (rest, query) = rest.split_once(['?', '#']).map_or((rest, ""), |(rest, _)| (rest, "?…"));
+    // The last one: a password that is written as it is may have any character in it.
+    let (user, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("…@", rest));
+    format!("{scheme}://{user}{rest}{query}")
 }
 
 /// As it would be written in the `mcp_servers` map, without what is the default.

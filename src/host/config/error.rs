@@ -1,16 +1,19 @@
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
+
+use super::value::excerpt;
 
 /// Why a server's entry is of no use. It costs that server, and no other.
 ///
-/// Its message names the server and the key, says what is wrong, and how to mend it. Values of `env` and `headers`,
-/// which may be secrets, are never part of it.
+/// Its message names the server and the key, says what is wrong, and how to mend it. Values of `env`, `headers`
+/// and `auth`, which may be secrets, are never part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("server `{server}`{}: {problem}", At(key))]
+#[error("{}: {problem}", At(server, key))]
 #[non_exhaustive]
 pub struct Error {
     /// The server.
-    pub server: Box<str>,
+    pub server: Arc<str>,
     /// The key, with those that it is in: `tools.include`. None where the entry as a whole is wrong.
     pub key: Option<Box<str>>,
     /// What is wrong.
@@ -78,7 +81,7 @@ pub enum Problem {
 #[non_exhaustive]
 pub struct Warning {
     /// The server.
-    pub server: Box<str>,
+    pub server: Arc<str>,
     /// The key, with those that it is in: `tools.include`. None where it is the server's own name.
     pub key: Option<Box<str>>,
     /// What is odd.
@@ -87,7 +90,7 @@ pub struct Warning {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "server `{}`{}: {}", self.server, At(&self.key), self.oddity)
+        write!(f, "{}: {}", At(&self.server, &self.key), self.oddity)
     }
 }
 
@@ -117,6 +120,8 @@ pub enum Oddity {
         /// The word.
         word: Box<str>,
     },
+    /// A way to authenticate that nobody knows. What it says is kept, and is not told, since it may be a secret.
+    UnknownAuth,
     /// It contradicts `command` or `url`, which count.
     Contradiction,
 }
@@ -135,16 +140,20 @@ impl fmt::Display for Oddity {
             }
             Self::LongTime => f.write_str("it is more than a day; it is in seconds, not in milliseconds"),
             Self::UnknownWord { word } => write!(f, "nobody knows `{word}`"),
+            Self::UnknownAuth => {
+                f.write_str("nobody knows this way to authenticate; write `oauth`, or give a token in `headers`")
+            }
             Self::Contradiction => f.write_str("it contradicts the entry's `command` or `url`, which counts"),
         }
     }
 }
 
 /// Where something is, as a part of a message.
-struct At<'a>(&'a Option<Box<str>>);
+struct At<'a>(&'a str, &'a Option<Box<str>>);
 
 impl fmt::Display for At<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_ref().map_or(Ok(()), |key| write!(f, ", `{key}`"))
+        write!(f, "server `{}`", excerpt(self.0))?;
+        self.1.as_ref().map_or(Ok(()), |key| write!(f, ", `{key}`"))
     }
 }

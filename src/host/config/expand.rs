@@ -1,10 +1,13 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::entry::path;
 use super::error::{Error, Problem};
+use super::value::excerpt;
 use super::{Endpoint, Entry, Http, Stdio};
 
 impl Entry {
@@ -34,7 +37,7 @@ impl Entry {
         server: &str,
         lookup: impl FnMut(&str) -> Option<Cow<'a, str>>,
     ) -> Result<Self, Vec<Error>> {
-        let mut expansion = Expansion { server, lookup, errors: Vec::new() };
+        let mut expansion = Expansion { server: server.into(), lookup, errors: Vec::new() };
         let mut entry = self.clone();
         match &mut entry.endpoint {
             Endpoint::Stdio(Stdio { command, args, env, cwd }) => {
@@ -43,7 +46,7 @@ impl Entry {
                     expansion.replace("args", arg);
                 }
                 for (name, value) in env {
-                    expansion.replace(&path("env", name), value);
+                    expansion.replace(&path("env", &excerpt(name)), value);
                 }
                 if let Some(cwd) = cwd {
                     expansion.replace("cwd", cwd);
@@ -52,7 +55,7 @@ impl Entry {
             Endpoint::Http(Http { url, headers, auth: _ }) => {
                 expansion.replace("url", url);
                 for (name, value) in headers {
-                    expansion.replace(&path("headers", name), value);
+                    expansion.replace(&path("headers", &excerpt(name)), value);
                 }
             }
         }
@@ -60,19 +63,19 @@ impl Entry {
     }
 }
 
-struct Expansion<'s, L> {
-    server: &'s str,
+struct Expansion<L> {
+    server: Arc<str>,
     lookup: L,
     errors: Vec<Error>,
 }
 
-impl<'a, L: FnMut(&str) -> Option<Cow<'a, str>>> Expansion<'_, L> {
+impl<'a, L: FnMut(&str) -> Option<Cow<'a, str>>> Expansion<L> {
     fn replace(&mut self, key: &str, value: &mut Box<str>) {
         if !value.contains("${") {
             return;
         }
         let mut expanded = String::with_capacity(value.len());
-        let mut rest = &**value;
+        let (mut rest, mut missing) = (&**value, BTreeSet::new());
         while let Some((before, after)) = rest.split_once("${") {
             if let Some(before) = before.strip_suffix('$') {
                 expanded.push_str(before);
@@ -91,13 +94,14 @@ impl<'a, L: FnMut(&str) -> Option<Cow<'a, str>>> Expansion<'_, L> {
             match (found, default) {
                 (Some(found), _) => expanded.push_str(&found),
                 (None, Some(default)) => expanded.push_str(default),
-                (None, None) => self.errors.push(Error {
-                    server: self.server.into(),
-                    key: Some(key.into()),
-                    problem: Problem::NoVariable { variable: name.into() },
-                }),
+                (None, None) => drop(missing.insert(name)),
             }
         }
+        self.errors.extend(missing.into_iter().map(|variable| Error {
+            server: Arc::clone(&self.server),
+            key: Some(key.into()),
+            problem: Problem::NoVariable { variable: excerpt(variable) },
+        }));
         expanded.push_str(&rest.replace("$${", "${"));
         *value = expanded.into();
     }

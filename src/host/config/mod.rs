@@ -62,6 +62,7 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -122,17 +123,31 @@ impl Configuration {
         expanded
     }
 
-    fn insert(&mut self, server: Box<str>, value: &Value) {
-        let known = self.servers.remove(&server).is_some() || self.errors.iter().any(|error| error.server == server);
-        if known {
-            self.errors.retain(|error| error.server != server);
-            self.warnings.retain(|warning| warning.server != server);
-            self.warnings.push(Warning { server: server.clone(), key: None, oddity: Oddity::Twice });
+    /// Reads the entries, in the file's order. Of those that are there more than once, the last counts.
+    fn read(entries: Vec<(Box<str>, Value)>) -> Self {
+        let mut last = BTreeMap::new();
+        for (index, (server, _)) in entries.iter().enumerate() {
+            last.entry(&**server).and_modify(|(at, twice)| (*at, *twice) = (index, true)).or_insert((index, false));
         }
-        let mut reader = Reader { server: &server, errors: &mut self.errors, warnings: &mut self.warnings };
-        if let Some(entry) = reader.entry(value) {
-            self.servers.insert(server, entry);
+        let mut counts = alloc::vec![None; entries.len()];
+        for (index, twice) in last.into_values() {
+            if let Some(counts) = counts.get_mut(index) {
+                *counts = Some(twice);
+            }
         }
+        let mut configuration = Self::default();
+        for ((server, value), twice) in entries.into_iter().zip(counts) {
+            let Some(twice) = twice else { continue };
+            let Self { servers, errors, warnings } = &mut configuration;
+            let name = Arc::from(&*server);
+            if twice {
+                warnings.push(Warning { server: Arc::clone(&name), key: None, oddity: Oddity::Twice });
+            }
+            if let Some(entry) = (Reader { server: &name, errors, warnings }).entry(&value) {
+                servers.insert(server, entry);
+            }
+        }
+        configuration
     }
 }
 
@@ -145,22 +160,8 @@ impl Serialize for Configuration {
 
 impl<'de> Deserialize<'de> for Configuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut configuration = Self::default();
-        servers(deserializer, |server, value| configuration.insert(server, &value))?;
-        Ok(configuration)
+        de::DeserializeSeed::deserialize(Raw, deserializer).map(Self::read)
     }
-}
-
-/// Takes a map of entries, in the file's order.
-fn servers<'de, D: Deserializer<'de>>(deserializer: D, mut each: impl FnMut(Box<str>, Value)) -> Result<(), D::Error> {
-    match Value::deserialize(deserializer)? {
-        Value::Map(servers) => servers.into_iter().for_each(|(server, value)| each(server, value)),
-        Value::Null => {}
-        other @ (Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::List(_)) => {
-            return Err(de::Error::custom(format!("the servers are {}, not a map by their names", other.kind())));
-        }
-    }
-    Ok(())
 }
 
 impl<'de> Deserialize<'de> for Document {
@@ -196,23 +197,48 @@ impl<'de> Visitor<'de> for DocumentVisitor {
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        let mut configuration = Configuration::default();
-        for (server, value) in shared.into_iter().chain(own).flatten() {
-            configuration.insert(server, &value);
-        }
-        Ok(configuration)
+        Ok(Configuration::read(shared.into_iter().chain(own).flatten().collect()))
+    }
+
+    // Without what it says: the wrong file may be full of secrets.
+    fn visit_str<E: de::Error>(self, _: &str) -> Result<Configuration, E> {
+        Err(no_map("text"))
+    }
+
+    fn visit_bool<E: de::Error>(self, _: bool) -> Result<Configuration, E> {
+        Err(no_map("true or false"))
+    }
+
+    fn visit_i64<E: de::Error>(self, _: i64) -> Result<Configuration, E> {
+        Err(no_map("a number"))
+    }
+
+    fn visit_u64<E: de::Error>(self, _: u64) -> Result<Configuration, E> {
+        Err(no_map("a number"))
+    }
+
+    fn visit_f64<E: de::Error>(self, _: f64) -> Result<Configuration, E> {
+        Err(no_map("a number"))
     }
 }
 
-/// A map of entries, as it is in the file.
+fn no_map<E: de::Error>(found: &str) -> E {
+    E::custom(format!("the file is {found}, not a map with `mcp_servers` or `mcpServers` in it"))
+}
+
+/// A map of entries, as it is in the file, and in its order.
 struct Raw;
 
 impl<'de> de::DeserializeSeed<'de> for Raw {
     type Value = Vec<(Box<str>, Value)>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        let mut found = Vec::new();
-        servers(deserializer, |server, value| found.push((server, value)))?;
-        Ok(found)
+        match Value::deserialize(deserializer)? {
+            Value::Map(servers) => Ok(servers),
+            Value::Null => Ok(Vec::new()),
+            other @ (Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::List(_)) => {
+                Err(de::Error::custom(format!("the servers are {}, not a map by their names", other.kind())))
+            }
+        }
     }
 }

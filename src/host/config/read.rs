@@ -1,6 +1,7 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -38,7 +39,7 @@ const DAY: u64 = 24 * 60 * 60;
 
 /// Reads one server's entry, and notes what is wrong with it: all of it at once.
 pub(super) struct Reader<'a> {
-    pub(super) server: &'a str,
+    pub(super) server: &'a Arc<str>,
     pub(super) errors: &'a mut Vec<Error>,
     pub(super) warnings: &'a mut Vec<Warning>,
 }
@@ -106,8 +107,8 @@ impl Reader<'_> {
         for key in ["type", "transport"] {
             self.transport(members, key, has_url);
         }
-        if let (true, Some(Auth::Other(word))) = (has_url, &auth) {
-            self.warn(Some("auth".into()), Oddity::UnknownWord { word: excerpt(word) });
+        if let (true, Some(Auth::Other(_))) = (has_url, &auth) {
+            self.warn(Some("auth".into()), Oddity::UnknownAuth);
         }
         Some(match (command, url) {
             (Some(command), _) => Endpoint::Stdio(Stdio { command, args, env, cwd }),
@@ -299,12 +300,12 @@ impl Reader<'_> {
     }
 
     fn wrong<T>(&mut self, key: Option<&str>, problem: Problem) -> Option<T> {
-        self.errors.push(Error { server: self.server.into(), key: key.map(Box::from), problem });
+        self.errors.push(Error { server: Arc::clone(self.server), key: key.map(Box::from), problem });
         None
     }
 
     fn warn(&mut self, key: Option<String>, oddity: Oddity) {
-        self.warnings.push(Warning { server: self.server.into(), key: key.map(Box::from), oddity });
+        self.warnings.push(Warning { server: Arc::clone(self.server), key: key.map(Box::from), oddity });
     }
 }
 
