@@ -1902,3 +1902,16 @@ fn names_of_a_run_before_outlive_a_failed_start() {
     rig.serve();
     assert_eq!(rig.hub.names().resolve("mcp_a_t_1").unwrap().target.name(), "t-1");
 }
+
+#[test]
+fn no_address_shows_its_secrets() {
+    let mut rig = rig();
+    let url = "https://me:hush@example.com/mcp?key=hush";
+    rig.configure(configuration(json!({"a": {"url": url, "headers": {"Authorization": "hush"}}})));
+    rig.hub.open(rig.now).unwrap();
+    let mut shown = format!("{:?}", rig.hub);
+    while let Some(action) = rig.hub.poll() {
+        shown += &format!("{action:?}{:?}", rig.hub);
+    }
+    assert!(!shown.contains("hush") && shown.contains("https://…@example.com/mcp?…"), "{shown}");
+}

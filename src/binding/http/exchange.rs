@@ -3,8 +3,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderMap, StatusCode, Uri};
+use http::{HeaderMap, StatusCode};
 
+use super::request::Address;
 use crate::Time;
 use crate::binding::SseDecoder;
 use crate::session::{Challenge, Outgoing};
@@ -36,7 +37,7 @@ pub(super) struct Refused {
 #[derive(Clone, Debug)]
 pub(super) struct Exchange {
     pub(super) purpose: Purpose,
-    pub(super) url: Uri,
+    pub(super) url: Address,
     pub(super) redirects: u8,
     /// The answer's; 0 until it has one.
     pub(super) status: u16,

@@ -8,13 +8,14 @@ mod request;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::time::Duration;
 
 use http::{HeaderValue, Uri};
 
 use self::exchange::{Exchange, Purpose, Reply};
-use self::request::Common;
+use self::request::{Address, Common};
 use crate::jsonrpc::Limits;
 use crate::machine::stream;
 use crate::protocol::{Era, method};
@@ -51,8 +52,8 @@ pub enum HttpAction {
     Event(Event),
 }
 
-/// A request to run.
-#[derive(Clone, Debug)]
+/// A request to run. Its `Debug` shows no secret, and nothing of the body.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct HttpRequest {
     /// What becomes of it is reported under this name.
@@ -61,6 +62,19 @@ pub struct HttpRequest {
     pub of: Option<RequestId>,
     /// The request, without the embedder's own headers. They are given anew for each, and never kept here.
     pub request: http::Request<Vec<u8>>,
+}
+
+impl fmt::Debug for HttpRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { exchange, of, request } = self;
+        f.debug_struct("HttpRequest")
+            .field("exchange", exchange)
+            .field("of", of)
+            .field("method", request.method())
+            .field("uri", &Address(request.uri().clone()))
+            .field("headers", request.headers())
+            .finish_non_exhaustive()
+    }
 }
 
 /// An exchange of a session's.
@@ -83,7 +97,7 @@ enum Mode {
     /// Streamable HTTP, as far as is known.
     Streamable,
     /// HTTP+SSE, whose messages go to an endpoint of their own; none while its stream is opened.
-    Events(Option<Uri>),
+    Events(Option<Address>),
 }
 
 /// What is due later.
@@ -113,7 +127,7 @@ enum Later {
 pub struct HttpSession {
     session: Session,
     /// Where the server is.
-    url: Uri,
+    url: Address,
     /// Which of the session's connections the exchanges belong to.
     epoch: u32,
     mode: Mode,
@@ -172,7 +186,7 @@ impl HttpSession {
     pub(crate) fn over(session: Session, url: Uri) -> Self {
         Self {
             session,
-            url,
+            url: Address(url),
             epoch: 0,
             mode: Mode::Streamable,
             session_id: None,
@@ -364,7 +378,7 @@ impl HttpSession {
         Common { session: self.session_id.as_ref(), version }
     }
 
-    fn start(&mut self, purpose: Purpose, url: Uri, redirects: u8, request: http::Request<Vec<u8>>) -> u64 {
+    fn start(&mut self, purpose: Purpose, url: Address, redirects: u8, request: http::Request<Vec<u8>>) -> u64 {
         self.last_exchange = self.last_exchange.saturating_add(1);
         let exchange = self.last_exchange;
         if let Some(id) = purpose.carried() {

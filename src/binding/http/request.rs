@@ -1,7 +1,8 @@
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt::Write;
+use core::fmt::{self, Write};
+use core::ops::Deref;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,6 +10,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 
+use crate::binding::shown;
 use crate::catalog::{Catalog, mirrored};
 use crate::jsonrpc::Json;
 use crate::protocol::{Era, ProtocolVersion, method};
@@ -38,6 +40,24 @@ impl Common<'_> {
         if let Some(version) = self.version {
             headers.insert(VERSION, HeaderValue::from_static(version.as_str()));
         }
+    }
+}
+
+/// Where a server is. Its `Debug` shows no secret.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Address(pub(super) Uri);
+
+impl Deref for Address {
+    type Target = Uri;
+
+    fn deref(&self) -> &Uri {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shown(&self.0.to_string()))
     }
 }
 
@@ -132,7 +152,7 @@ fn encode(value: &str) -> HeaderValue {
 }
 
 /// Where a reference in an answer of `base` leads.
-pub(super) fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
+pub(super) fn resolve(base: &Uri, reference: &str) -> Option<Address> {
     let base = base.to_string();
     let base = UriAbsoluteStr::new(base.split('#').next()?).ok()?;
     // What is no ASCII is written as browsers write it.
@@ -145,7 +165,7 @@ pub(super) fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
         }
     }
     let resolved = UriReferenceStr::new(&plain).ok()?.resolve_against(base).to_string();
-    resolved.split('#').next()?.parse().ok()
+    resolved.split('#').next()?.parse().ok().map(Address)
 }
 
 /// Whether what may be sent to one may be sent to the other.

@@ -8,6 +8,7 @@ use core::time::Duration;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use crate::binding::shown;
 use crate::catalog::Fingerprint;
 use crate::host::glob;
 use crate::session::{Options, SamplingPolicy, Wire};
@@ -304,15 +305,6 @@ impl fmt::Debug for Http {
         let headers: Vec<_> = headers.keys().collect();
         f.debug_struct("Http").field("url", &shown(url)).field("headers", &headers).field("auth", auth).finish()
     }
-}
-
-/// An address without what may be secret in it: who asks, and the query.
-fn shown(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return "…".into() };
-    let (rest, query) = rest.split_once(['?', '#']).map_or((rest, ""), |(rest, _)| (rest, "?…"));
-    // The last one: a password that is written as it is may have any character in it.
-    let (user, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("…@", rest));
-    format!("{scheme}://{user}{rest}{query}")
 }
 
 /// As it would be written in the `mcp_servers` map, without what is the default.
