@@ -56,7 +56,7 @@ impl Run<'_> {
 
     /// Tells at once what became of one of several servers.
     fn announce(&self, at: usize, text: &str) {
-        let name = self.peers.get(at).map_or("", |peer| &*peer.name);
+        let name = self.peers.get(at).map_or_else(String::new, |peer| crate::text::one_line(&peer.name));
         let now = Duration::from_millis(self.now().as_millis()).as_secs_f64();
         crate::complain(&format!("probe: {now:.3} s  {name}  {}\n", crate::text::one_line(text)));
     }
@@ -167,7 +167,7 @@ impl Run<'_> {
             return step.map_or_else(|| "the servers to end".into(), |step| format!("`{}`", step.target));
         }
         let listed: Vec<String> =
-            awaited.iter().take(4).map(|peer| format!("{} ({})", peer.name, peer.waiting(closing, idle))).collect();
+            awaited.iter().take(4).map(|peer| format!("{} ({})", crate::text::one_line(&peer.name), peer.waiting(closing, idle))).collect();
         let more = awaited.len().saturating_sub(listed.len());
         format!("{}{}", listed.join(", "), if more > 0 { format!(", and {more} more") } else { String::new() })
     }

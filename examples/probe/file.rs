@@ -99,7 +99,8 @@ fn parse(path: &Path, text: &str) -> Result<Document, String> {
     if json {
         serde_json::from_str(text).map_err(|error| format!("as JSON: {error}"))
     } else {
-        serde_saphyr::from_str(text).map_err(|error| format!("as YAML: {error}"))
+        // The lines around a slip may hold secrets.
+        serde_saphyr::from_str(text).map_err(|error| format!("as YAML: {}", error.without_snippet()))
     }
 }
 
