@@ -334,9 +334,10 @@ fn names_of_a_run_before_expose_nothing() {
     rig.configure(one(json!({"command": "a", "tools": {"exclude": ["drop"]}})));
     rig.open();
     assert_eq!(rig.functions(), [""; 0]);
-    assert_eq!(refused(&mut rig, "mcp_a_drop"), "there is no tool `mcp_a_drop`");
+    assert_eq!(refused(&mut rig, "mcp_a_drop"), "the server `a` is not up: it was not asked yet what it offers");
     rig.serve();
     assert_eq!(rig.functions(), ["mcp_a_x"]);
+    assert_eq!(refused(&mut rig, "mcp_a_drop"), "there is no tool `mcp_a_drop`");
     assert_eq!(rig.asked("a", "tools/call"), [Value::Null; 0]);
 }
 
@@ -1336,7 +1337,7 @@ fn what_a_server_said_before_it_was_removed_changes_nothing() {
         rig.collect();
         assert_eq!(rig.count("a: catalogchanged"), 1, "{:#?}", rig.log);
         assert_eq!((rig.count("a - mcp_a_x"), rig.functions()), (1, vec![]));
-        assert!(rig.hub.names().is_empty());
+        assert_eq!(rig.hub.names().resolve("mcp_a_new"), None);
     }
 }
 
@@ -1914,4 +1915,54 @@ fn no_address_shows_its_secrets() {
         shown += &format!("{action:?}{:?}", rig.hub);
     }
     assert!(!shown.contains("hush") && shown.contains("https://…@example.com/mcp?…"), "{shown}");
+}
+
+/// What a model, or a user's permission, knows by a name is not another server's while its own is away.
+#[test]
+fn no_server_gets_the_name_of_one_that_is_away() {
+    let mut rig = rig().peer("google", with_tools(&["x"])).peer("google_drive", with_tools(&["delete"]));
+    rig = rig.up(&["google", "google_drive"]);
+    rig.exit("google_drive");
+    rig.serve();
+    assert_eq!(rig.state("google_drive"), Some(State::Failed));
+    rig.change_tools("google", &["drive_delete"]);
+    rig.wait(secs(5));
+    assert_eq!(rig.functions().len(), 1);
+    assert_ne!(rig.functions(), ["mcp_google_drive_delete"]);
+    assert!(refused(&mut rig, "mcp_google_drive_delete").starts_with("the server `google_drive` is not up: "));
+    rig.hub.start(rig.now, "google_drive").unwrap();
+    rig.collect();
+    rig.serve();
+    assert_eq!(rig.hub.names().resolve("mcp_google_drive_delete").unwrap().server, "google_drive");
+}
+
+/// Other filters count for what waits to be sent, too.
+#[test]
+fn a_call_that_waits_goes_with_the_tool_that_is_filtered_out() {
+    let mut rig = rig().peer("a", with_tools(&["x", "drop"])).up(&["a"]);
+    rig.get("a").holds = Some("tools/call");
+    let (sent, waits) = (rig.call("mcp_a_x"), rig.call("mcp_a_drop"));
+    rig.serve();
+    rig.configure(one(json!({"command": "a", "tools": {"exclude": "drop"}})));
+    assert_eq!((rig.outcome(waits), rig.outcome(sent)), ("Cancelled".into(), "open".into()));
+    rig.get("a").holds = None;
+    rig.release("a");
+    assert!(rig.outcome(sent).contains("content"));
+    assert_eq!(rig.asked("a", "tools/call").len(), 1);
+}
+
+/// A list that comes again as it was is held where it was held before.
+#[test]
+fn what_is_listed_again_as_it_was_is_still_held_once() {
+    let mut rig = rig().peer("a", with_tools(&["x"])).peer("b", with_tools(&["x"])).up(&["a", "b"]);
+    for name in ["a", "b"] {
+        rig.say(name, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    }
+    rig.wait(secs(5));
+    assert_eq!(rig.asked("b", "tools/list").len(), 2);
+    let reports: Vec<_> = rig.hub.servers().collect();
+    let places = reports.iter().map(|report| report.session.unwrap().catalog().tool("x").unwrap().input_schema.get());
+    let places: Vec<_> = places.map(str::as_ptr).collect();
+    assert_eq!(places[0], places[1]);
+    assert_eq!(rig.hub.toolset("a").unwrap().tools[0].input_schema.get().as_ptr(), places[0]);
 }

@@ -410,7 +410,13 @@ impl World {
                 assert!(entry.tools.admits(tool), "{tool} is not wanted");
             }
         }
-        assert!(self.rig.is_closing() || hub.names().len() == seen.len(), "a name of nothing");
+        let shown: BTreeSet<_> = hub.functions().map(|(server, _)| server).collect();
+        for (name, resolved) in hub.names().iter().filter(|_| !self.rig.is_closing()) {
+            // A server that is not up keeps its names; one that is has no other than those of its tools.
+            let enabled = hub.configuration().servers.get(resolved.server).is_some_and(|entry| entry.enabled);
+            assert!(enabled, "{name} is a name of nothing");
+            assert!(!shown.contains(resolved.server) || seen.contains(name), "{name} is a name of nothing");
+        }
         if !self.rig.lazy {
             self.time_is_as_told();
         }

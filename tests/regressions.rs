@@ -366,3 +366,32 @@ fn a_session_closed_before_its_transport_was_asked_for_ends_at_once() {
     let Some(Action::Event(Event::Closed { cause: Cause::Requested })) = session.poll() else { panic!("not the end") };
     assert!(session.poll().is_none() && session.is_closed() && session.deadline().is_none());
 }
+
+/// What was carried over a connection that failed may be answered twice on the next one, however much lies in between.
+#[test]
+fn a_second_error_of_a_call_that_was_carried_over_ends_no_other() {
+    let mut options = options();
+    (options.eras, options.reconnect) = (Eras::LegacyFirst, Some(Reconnect::default()));
+    let mut host = Host::new(options);
+    let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", json!({"tools": [{"name": "a"}]}));
+    server = server.result("tools/call", json!({"content": []}));
+    let first = host.session.request(host.now, Request::call_tool("a", None)).unwrap();
+    host.session.open(host.now).unwrap();
+    host.collect();
+    host.session.handle_transport(host.now, Transport::OpenFailed { how: OpenFailure::Connect, why: "no" });
+    host.wait(Duration::from_secs(2));
+    host.transport(Transport::Opened);
+    host.serve(&mut server);
+    let ended = |host: &Host, request| {
+        host.events.iter().any(|event| matches!(event, Event::Finished { request: it, .. } if *it == request))
+    };
+    assert!(ended(&host, first));
+    host.session.refresh(host.now, mcp_proto::Family::Tools).unwrap();
+    host.collect();
+    host.serve(&mut server);
+    let second = host.session.request(host.now, Request::call_tool("a", None)).unwrap();
+    host.collect();
+    host.session.handle_message(host.now, br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"stale"}}"#);
+    host.collect();
+    assert!(!ended(&host, second), "{:?}", host.events);
+}

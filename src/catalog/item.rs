@@ -207,7 +207,7 @@ impl ToolHints {
 const ANY_OBJECT: &str = r#"{"type":"object"}"#;
 
 impl<'a> Tool<'a> {
-    pub(super) fn read(name: &'a str, text: &'a str) -> Self {
+    pub(crate) fn read(name: &'a str, text: &'a str) -> Self {
         let Members {
             strings: [_, (_, title), (_, description), _],
             values: [(_, input), (_, output_schema), (_, annotations), _, _, (_, meta)],

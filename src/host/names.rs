@@ -138,6 +138,14 @@ impl Target {
         Self::Tool(name.into())
     }
 
+    /// The utility tool that it is, if it is one.
+    pub const fn utility(&self) -> Option<Utility> {
+        match self {
+            Self::Tool(_) => None,
+            Self::Utility(utility) => Some(*utility),
+        }
+    }
+
     /// Its name, before it is exposed.
     pub fn name(&self) -> &str {
         match self {

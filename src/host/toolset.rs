@@ -88,7 +88,8 @@ impl<'a> From<&'a Session> for Offer<'a> {
     }
 }
 
-/// What becomes of a tool whose texts try to instruct the model ([`instructions`]).
+/// What becomes of a tool whose texts try to instruct the model ([`instructions`]): its title and its description, and
+/// those in the schema of its arguments. Names, defaults and examples are not looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Suspicion {
     /// Nothing: nobody looks.
@@ -211,12 +212,14 @@ pub fn choose<'a>(
 ) -> Choice<'a> {
     let offer = offer.into();
     let (mut tools, mut left_out, mut suspicious) = (Vec::new(), Vec::new(), Vec::new());
-    for tool in offer.catalog.tools() {
-        let mut leave_out = |why| left_out.push(LeftOut { target: Target::tool(tool.name), why });
-        if !policy.admits(tool.name) {
+    let list = offer.catalog.list(Family::Tools);
+    for (name, raw) in list.iter() {
+        let mut leave_out = |why| left_out.push(LeftOut { target: Target::tool(name), why });
+        if !policy.admits(name) {
             leave_out(if policy.include.is_some() { Why::NotIncluded } else { Why::Excluded });
             continue;
         }
+        let tool = Tool::read(name, raw);
         let before = suspicious.len();
         if suspicion != Suspicion::Ignore {
             texts(&tool, |at, text| {
@@ -240,7 +243,7 @@ pub fn choose<'a>(
         }
     }
     let unmatched = policy.include.as_ref().unwrap_or(&policy.exclude).iter().map(|pattern| &**pattern);
-    let unmatched = unmatched.filter(|pattern| !offer.catalog.tools().any(|tool| glob::matches(pattern, tool.name)));
+    let unmatched = unmatched.filter(|pattern| !list.iter().any(|(name, _)| glob::matches(pattern, name)));
     Choice {
         unmatched: unmatched.collect(),
         toolset: (!tools.is_empty() || !utilities.is_empty()).then_some(Toolset { server, tools, utilities }),

@@ -385,7 +385,8 @@ impl Requests {
             self.open = BTreeMap::new();
             (self.deadlines, self.call_deadlines) = (BTreeSet::new(), BTreeSet::new());
             (self.engine_queue, self.call_queue) = (VecDeque::new(), VecDeque::new());
-            (self.renamed, self.carried) = (BTreeMap::new(), BTreeSet::new());
+            // What is carried over may be answered a second time, for as long as the connection lives.
+            self.renamed = BTreeMap::new();
         }
     }
 

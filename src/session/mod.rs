@@ -248,6 +248,12 @@ impl Session {
         Ok(())
     }
 
+    /// Whether a request is open, and nothing of it went out.
+    pub(crate) fn is_unsent(&self, request: RequestId) -> bool {
+        let open = self.requests.wire_id(request).and_then(|id| self.requests.get(id));
+        open.is_some_and(|open| matches!(open.phase, request::State::Queued | request::State::Written))
+    }
+
     /// Sends a notification, where there is a connection that is ready.
     ///
     /// # Errors
@@ -336,7 +342,8 @@ impl Session {
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is wanted next: at once while there is something to poll,
-    /// never where it is `None`.
+    /// never where it is `None`. What is due is served before more input is taken: input does not do it, and a server
+    /// may never fall silent.
     pub fn deadline(&self) -> Option<Time> {
         if !self.out.is_empty() {
             return Some(self.now);

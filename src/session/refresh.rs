@@ -131,7 +131,10 @@ impl Session {
         let Walk { items, done, .. } = *walk;
         let list = done.unwrap_or_else(|| items.finish());
         let difference = self.was_ready.then(|| Difference::between(self.catalog.list(family), &list));
-        self.catalog.replace(family, list);
+        // What is the same stays where others may hold it.
+        if self.catalog.held(family).is_none_or(|former| !former.is_same(&list)) {
+            self.catalog.replace(family, list);
+        }
         if let Some(difference) = difference.filter(|difference| !difference.is_empty()) {
             self.event(Event::CatalogChanged { family, difference });
         }

@@ -97,7 +97,8 @@ pub struct Configuration {
     pub warnings: Vec<Warning>,
 }
 
-/// A whole configuration file, with `mcp_servers`, or `mcpServers`, and whatever else; none where there is neither.
+/// A whole configuration file, with `mcp_servers`, or `mcpServers`, and whatever else; none where there is neither. Where
+/// there is what was most likely meant for one of them, `servers` say, it cannot be read.
 ///
 /// Where a file has both, a server that is in both is as `mcp_servers` has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -170,6 +171,9 @@ impl<'de> Deserialize<'de> for Document {
     }
 }
 
+/// What people, and other programs, write for `mcpServers`.
+const FOREIGN: [&str; 6] = ["servers", "mcpServer", "mcp_server", "mcp-servers", "mcpservers", "context_servers"];
+
 struct DocumentVisitor;
 
 impl<'de> Visitor<'de> for DocumentVisitor {
@@ -189,13 +193,21 @@ impl<'de> Visitor<'de> for DocumentVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Configuration, A::Error> {
-        let (mut shared, mut own) = (Vec::new(), Vec::new());
+        let (mut shared, mut own, mut foreign) = (Vec::new(), Vec::new(), None);
         while let Some(Key(key)) = map.next_key()? {
             match &*key {
                 "mcpServers" => shared.push(map.next_value_seed(Raw)?),
                 "mcp_servers" => own.push(map.next_value_seed(Raw)?),
-                _ => drop(map.next_value::<IgnoredAny>()?),
+                _ => {
+                    foreign = FOREIGN.into_iter().find(|foreign| *foreign == &*key).or(foreign);
+                    map.next_value::<IgnoredAny>()?;
+                }
             }
+        }
+        // No server at all is not what somebody meant who wrote this.
+        if let (Some(foreign), true, true) = (foreign, shared.is_empty(), own.is_empty()) {
+            let why = format!("there is `{foreign}`, which is not looked at; write `mcpServers` or `mcp_servers`");
+            return Err(de::Error::custom(why));
         }
         Ok(Configuration::read(shared.into_iter().chain(own).flatten().collect()))
     }

@@ -45,21 +45,30 @@ impl Hub {
         let arguments = arguments.filter(|arguments| arguments.get() != "null");
         let unknown = || CallError::UnknownTool { name: name.into() };
         let resolved = self.names.resolve(name).ok_or_else(unknown)?;
-        let (what, utility) = match resolved.target {
+        let target = resolved.target.clone();
+        let what = match &target {
             Target::Tool(_) if arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) => {
                 return Err(CallError::Arguments { name: name.into(), expected: "a JSON object" });
             }
-            Target::Tool(tool) => (What::Request(Request::call_tool(tool, arguments)), None),
-            Target::Utility(utility) => (utility_request(name, *utility, arguments)?, Some(*utility)),
+            Target::Tool(tool) => What::Request(Request::call_tool(tool, arguments)),
+            Target::Utility(utility) => utility_request(name, *utility, arguments)?,
         };
         let handle = self.current.get(resolved.server).copied().ok_or_else(unknown)?;
-        // A name may be known from a run before.
-        let offer = self.members.get(&handle).and_then(|member| member.offer.as_ref());
-        offer.filter(|offer| offer.chosen.has(resolved.target)).ok_or_else(unknown)?;
+        let member = self.members.get(&handle).ok_or_else(unknown)?;
+        // A name may be known from before.
+        let Some(offer) = &member.offer else {
+            let failure = member.failure.as_ref().map(|failure| failure.message.clone());
+            let why = failure.unwrap_or_else(|| "it was not asked yet what it offers".into());
+            return Err(CallError::NotUp { server: Arc::clone(&member.name), why });
+        };
+        if !offer.chosen.has(&target) {
+            return Err(unknown());
+        }
         let kind = match what {
             What::Request(request) => {
                 self.check_breaker(now, handle)?;
-                let request = self.request(now, handle, adapt(request), utility)?;
+                let utility = target.utility();
+                let request = self.request(now, handle, adapt(request), target)?;
                 self.breaker_step(handle, breaker::Input::Call);
                 CallKind::Request(request, utility)
             }
@@ -103,7 +112,7 @@ impl Hub {
         now: Time,
         handle: SessionHandle,
         request: Request,
-        utility: Option<Utility>,
+        target: Target,
     ) -> Result<RequestId, CallError> {
         let now = self.now.max(now);
         let Some(member) = self.members.get_mut(&handle) else { return Err(CallError::Closed) };
@@ -119,7 +128,7 @@ impl Hub {
                 id
             }
         };
-        member.calls.insert(id, utility);
+        member.calls.insert(id, target);
         self.advance(now);
         self.touch(handle);
         Ok(id)
@@ -155,7 +164,7 @@ impl Hub {
     /// A request of a session ended: the call that it was, if it was one of the hub's.
     pub(super) fn finished(&mut self, handle: SessionHandle, request: RequestId, outcome: &Outcome) -> Option<CallId> {
         let member = self.members.get_mut(&handle)?;
-        let utility = member.calls.remove(&request)?;
+        let utility = member.calls.remove(&request)?.utility();
         let most = self.options.breaker.map_or(u32::MAX, |breaker| breaker.failures);
         let failed = if member.failures.saturating_add(1) >= most {
             breaker::Input::FailedAgain
@@ -171,6 +180,20 @@ impl Hub {
         };
         self.breaker_step(handle, input);
         Some(CallId { session: handle, kind: CallKind::Request(request, utility) })
+    }
+
+    /// Gives up the calls that were not sent yet, and that the policy does not allow any more.
+    pub(super) fn give_up_calls(&mut self, handle: SessionHandle) {
+        let now = self.now;
+        let Some(member) = self.members.get_mut(&handle) else { return };
+        let (Some(session), Some(offer)) = (&mut member.connection, &member.offer) else { return };
+        for (request, _) in member.calls.iter().filter(|(_, target)| !offer.chosen.has(target)) {
+            if session.is_unsent(*request) {
+                // It is open.
+                let _ = session.cancel(now, *request);
+            }
+        }
+        self.touch(handle);
     }
 
     fn check_breaker(&self, now: Time, handle: SessionHandle) -> Result<(), CallError> {

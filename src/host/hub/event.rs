@@ -250,6 +250,14 @@ pub enum CallError {
         /// The name.
         name: Box<str>,
     },
+    /// What the server offers is not known, or not any more.
+    #[error("the server `{server}` is not up: {why}")]
+    NotUp {
+        /// The server.
+        server: Arc<str>,
+        /// What is wrong with it.
+        why: Box<str>,
+    },
     /// The arguments are not what the tool takes.
     #[error("`{name}` takes {expected}")]
     Arguments {

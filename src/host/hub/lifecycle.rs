@@ -44,6 +44,7 @@ impl Hub {
     pub(super) fn retire(&mut self, server: &str, entry: Option<Entry>) {
         let Some(handle) = self.current.remove(server) else { return };
         self.offer(handle, None);
+        self.names.remove(server);
         self.dismiss(handle, entry);
         self.note_required(server);
     }
@@ -59,8 +60,11 @@ impl Hub {
             }
             return;
         };
+        if !now.enabled {
+            return self.retire(server, entry);
+        }
         // A server at the same place most likely offers the same.
-        let same = entry.as_ref().is_some_and(|entry| entry.endpoint == now.endpoint) && now.enabled;
+        let same = entry.as_ref().is_some_and(|entry| entry.endpoint == now.endpoint);
         let Some(member) = self.members.get_mut(&former) else { return };
         let wanted = self.phase == Phase::Open || !matches!(member.state, State::Idle | State::Failed);
         let kept = if same && member.stands_in.is_none() { member.offer.take() } else { None };

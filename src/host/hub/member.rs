@@ -9,6 +9,7 @@ use super::shelf::Chosen;
 use crate::Time;
 use crate::catalog::{Catalog, Fingerprint};
 use crate::host::config::Entry;
+use crate::host::names::Target;
 use crate::host::{Saved, Utility};
 use crate::machine::{breaker, member};
 use crate::protocol::PerFamily;
@@ -33,7 +34,7 @@ pub(super) struct Member {
     pub(super) failures: u32,
     /// Until when the server is left in peace.
     pub(super) rests_until: Time,
-    pub(super) calls: BTreeMap<RequestId, Option<Utility>>,
+    pub(super) calls: BTreeMap<RequestId, Target>,
     /// Calls of utility tools that wait for the session to have listed.
     pub(super) lists: Vec<(u64, Utility)>,
     pub(super) offer: Option<Offer>,

@@ -3,7 +3,9 @@
 //!
 //! A [`Hub`] is used as a session is: it does no I/O, [`poll`](Hub::poll) says what is to be done, the `handle_*` methods
 //! take what happened. Each thing to do names the [`SessionHandle`] that it is for. After each input it is polled until
-//! nothing is left: that is when the hub itself hears what became of its sessions.
+//! nothing is left: that is when the hub itself hears what became of its sessions. A deadline that is due is served before
+//! more input is taken, since one server may never fall silent; and what belongs to a process is not reported any more once
+//! [`HubAction::Open`] asked for the session's next one.
 //!
 //! ```
 //! use mcp_proto::host::config::Configuration;

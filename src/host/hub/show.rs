@@ -92,6 +92,7 @@ impl Hub {
     pub(super) fn choose_again(&mut self, handle: SessionHandle) {
         let Some(offer) = self.members.get(&handle).and_then(|member| member.offer.clone()) else { return };
         self.offer(handle, Some((offer.catalog, offer.families, offer.instructions)));
+        self.give_up_calls(handle);
     }
 
     /// A server offers this from here on; nothing, where there is nothing.
@@ -133,7 +134,8 @@ impl Hub {
         let names = self.names.of(&server);
         difference.removed.extend(gone.iter().filter_map(|target| named(names, target)));
         match (before, after) {
-            (_, None) => self.names.remove(&server),
+            // They stay the server's as long as it is configured, so that no other one gets them meanwhile.
+            (_, None) => {}
             // What was restored of names may know more than there is.
             (None, Some(after)) => {
                 self.names.update([(&*server, after.targets.iter().map(|(target, _)| target.clone()))])

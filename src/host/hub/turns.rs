@@ -40,7 +40,7 @@ impl Hub {
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is wanted next: at once while there may be something to poll, never
-    /// where it is `None`.
+    /// where it is `None`. What is due is served before more input is taken.
     pub fn deadline(&self) -> Option<Time> {
         if !self.events.is_empty() || !self.touched.is_empty() || self.unsettled {
             return Some(self.now);
