@@ -62,7 +62,7 @@ fn toolset(page: &mut Page, report: &ReportAll<'_>) {
     let renamed = report.toolset.iter().filter(|function| !function.name.ends_with(&function.tool));
     let renamed = renamed.filter_map(|function| {
         let why = match function.renamed? {
-            "characters" => "it has characters that no name can have",
+            "characters" => "characters of it are replaced, as the style of names has it",
             "too-long" => "it would be too long",
             _ => "another tool has that name",
         };

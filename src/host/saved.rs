@@ -15,7 +15,8 @@ use crate::session::{EraVerdict, FamilyStatus, Limits, Session};
 /// needs that one ([`Hub::restore`](super::hub::Hub::restore)).
 ///
 /// It is written as JSON, by `serde_json`, and read likewise; what was written by something else is judged as what a
-/// server sends, and bounded by [`Limits::default`].
+/// server sends, and bounded by [`Limits::default`]. Keep the text as it is: a detour over `serde_json::Value` may sort
+/// the members of items, which count as changed then when the server is asked.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Saved {

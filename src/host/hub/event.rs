@@ -114,7 +114,8 @@ impl CallId {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum HubAction {
-    /// Start the process, as [`Action::Open`](crate::Action::Open) says.
+    /// Start the process, as [`Action::Open`](crate::Action::Open) says. One of this session's that runs yet is to be
+    /// ended first, and nothing of it is reported any more.
     Open {
         /// Whose: [`Hub::entry`](super::Hub::entry) has the command.
         session: SessionHandle,
@@ -135,7 +136,7 @@ pub enum HubAction {
         /// In which way.
         how: Shut,
     },
-    /// Run an HTTP request.
+    /// Run an HTTP request (feature `http`).
     #[cfg(feature = "http")]
     Request {
         /// Whose: [`Hub::entry`](super::Hub::entry) has the headers.
@@ -143,7 +144,7 @@ pub enum HubAction {
         /// What.
         request: HttpRequest,
     },
-    /// Drop an HTTP exchange.
+    /// Drop an HTTP exchange (feature `http`).
     #[cfg(feature = "http")]
     Drop {
         /// Whose.
@@ -176,7 +177,7 @@ pub enum HubEvent {
     Failed {
         /// The server.
         server: Arc<str>,
-        /// Why.
+        /// Why: the message names the server.
         failure: Failure,
         /// Whether its session tries again.
         again: bool,

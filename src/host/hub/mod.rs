@@ -27,6 +27,8 @@
 //! assert!(hub.poll().is_none(), "what is turned off is never opened");
 //! ```
 //!
+//! `examples/hub` in the repository is a whole host on std alone.
+//!
 //! # Start
 //! [`Hub::open`] starts every server that is enabled, as many at once as [`HubOptions::starts`] says, the required ones
 //! first. A server of which something was saved ([`Saved`], [`Hub::restore`]) is not started: what was saved stands in
@@ -45,7 +47,7 @@
 //! # Change
 //! [`Hub::configure`] takes a new configuration at any time, and touches only the servers whose entry means something
 //! else: where only filters differ, the toolset is chosen anew; otherwise the session is closed, and another one is
-//! opened once that one is gone. The table of [`machine::member`](crate::machine::member) says what becomes of a server.
+//! opened once that one is gone. A server keeps its names as long as it is configured, up or not. The table of [`machine::member`](crate::machine::member) says what becomes of a server.
 
 mod calls;
 mod connection;

@@ -1,0 +1,179 @@
+//! A host of many servers, with std alone: reads a configuration file, starts its servers, prints the functions that a
+//! model would get, and makes calls. Servers that are addresses fail: std has no HTTP client.
+//!
+//! ```sh
+//! cargo run --example hub -- mcp.json
+//! cargo run --example hub -- mcp.json mcp_memory_read_graph '{}' mcp_memory_search_nodes '{"query": "bees"}'
+//! ```
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{self, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mcp_proto::binding::http::Broken;
+use mcp_proto::host::config::{Document, Endpoint, Entry};
+use mcp_proto::host::hub::{Hub, HubAction, HubEvent, HubOptions};
+use mcp_proto::{OpenFailure, Options, RawValue, Shut, Time, Transport};
+
+/// Pieces of output that wait to be taken; then the servers wait.
+const QUEUE: usize = 16;
+/// Messages that wait to be read by a server; then it is taken for one that never reads.
+const UNREAD: usize = 256;
+
+/// A server's process, with a thread for either direction, so that nothing it does or leaves undone blocks the others.
+struct Process {
+    epoch: u32,
+    child: Child,
+    input: Option<SyncSender<Vec<u8>>>,
+}
+
+impl Process {
+    /// `tell` takes what it writes, none at the end.
+    fn start(entry: &Entry, epoch: u32, tell: impl Fn(Option<Vec<u8>>) + Send + 'static) -> io::Result<Self> {
+        let Endpoint::Stdio(program) = &entry.endpoint else { return Err(io::ErrorKind::Unsupported.into()) };
+        let mut command = Command::new(&*program.command);
+        command.args(program.args.iter().map(|arg| &**arg));
+        command.envs(program.env.iter().map(|(name, value)| (&**name, &**value)));
+        command.current_dir(program.cwd.as_deref().unwrap_or("."));
+        let (input, lines) = sync_channel::<Vec<u8>>(UNREAD);
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut process = Self { epoch, child, input: Some(input) };
+        let (stdin, stdout) = (process.child.stdin.take(), process.child.stdout.take());
+        let (mut stdin, mut stdout) = stdin.zip(stdout).ok_or(io::ErrorKind::BrokenPipe)?;
+        // Where a write fails, the output ends too, or the answer does not come in time.
+        thread::spawn(move || lines.into_iter().try_for_each(|line| stdin.write_all(&line)));
+        thread::spawn(move || {
+            let mut buffer = [0; 8192];
+            while let Ok(len @ 1..) = stdout.read(&mut buffer) {
+                tell(buffer.get(..len).map(<[u8]>::to_vec));
+            }
+            tell(None);
+        });
+        Ok(process)
+    }
+
+    fn send(&mut self, line: &[u8]) {
+        let full = |input: &SyncSender<_>| matches!(input.try_send(line.to_vec()), Err(TrySendError::Full(_)));
+        if self.input.as_ref().is_some_and(full) {
+            // The end of its output tells.
+            let _ = self.child.kill();
+        }
+    }
+
+    fn shut(&mut self, how: Shut) {
+        match how {
+            Shut::CloseInput => self.input = None,
+            // Std knows no `SIGTERM`. What a shell or a package runner started is not reached, and has its input closed.
+            Shut::Terminate | Shut::Kill => drop(self.child.kill()),
+        }
+    }
+
+    /// How it ended: one without output is of no use, and goes, if it is not gone.
+    fn end(&mut self) -> String {
+        let _ = self.child.kill();
+        self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let file = args.next().ok_or("usage: hub FILE [NAME ARGUMENTS ...]")?;
+    let mut wanted = Vec::new();
+    while let Some(name) = args.next() {
+        wanted.push((name, RawValue::from_string(args.next().unwrap_or_else(|| "{}".into()))?));
+    }
+    let Document(configuration) = serde_json::from_str(&std::fs::read_to_string(file)?)?;
+    let configuration = configuration.expand(|name| std::env::var(name).ok().map(Into::into));
+    configuration.errors.iter().for_each(|error| eprintln!("{error}"));
+    configuration.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+
+    let clock = Instant::now();
+    let now = || Time::from_epoch(clock.elapsed());
+    let (sender, pieces) = sync_channel(QUEUE);
+    let (mut processes, mut calls, mut settled) = (BTreeMap::<_, Process>::new(), BTreeMap::new(), false);
+    let mut hub = Hub::new(HubOptions::new(Options::new("my-host", "1.0")));
+    hub.configure(now(), configuration)?;
+    hub.open(now())?;
+    loop {
+        while let Some(action) = hub.poll() {
+            match action {
+                HubAction::Open { session, open } => {
+                    // There may be one still that the session gave up without shutting it.
+                    processes.remove(&session);
+                    let Some(entry) = hub.entry(session) else { continue };
+                    let sender = sender.clone();
+                    let tell = move |piece| drop(sender.send((session, open.epoch, piece)));
+                    let started = Process::start(entry, open.epoch, tell).map_err(|error| error.to_string());
+                    let event = match &started {
+                        Ok(_) => Transport::Opened,
+                        Err(why) => Transport::OpenFailed { how: OpenFailure::Spawn, why },
+                    };
+                    hub.handle_transport(now(), session, event);
+                    processes.extend(started.ok().map(|process| (session, process)));
+                }
+                HubAction::Send { session, message } => {
+                    processes.get_mut(&session).into_iter().for_each(|process| process.send(message.line()));
+                }
+                HubAction::Shut { session, how } => {
+                    processes.get_mut(&session).into_iter().for_each(|process| process.shut(how));
+                }
+                HubAction::Request { session, request } => {
+                    let why = "this example does not do HTTP";
+                    hub.handle_failure(now(), session, request.exchange, Broken::Unreachable, why);
+                }
+                // It comes again where a server was started later.
+                HubAction::Event(HubEvent::Settled) if !settled => {
+                    settled = true;
+                    for (_, function) in hub.functions() {
+                        println!("{}  {}", function.name, function.description.unwrap_or_default());
+                    }
+                    for (name, arguments) in &wanted {
+                        match hub.call(now(), name, Some(arguments)) {
+                            Ok(call) => drop(calls.insert(call, name)),
+                            Err(error) => eprintln!("{error}"),
+                        }
+                    }
+                    if calls.is_empty() {
+                        hub.close(now())?;
+                    }
+                }
+                HubAction::Event(HubEvent::Finished { call, outcome, .. }) => {
+                    println!("{}: {outcome:?}", calls.remove(&call).map_or("", String::as_str));
+                    if calls.is_empty() {
+                        hub.close(now())?;
+                    }
+                }
+                HubAction::Event(HubEvent::Failed { server, failure, .. }) => eprintln!("{server}: {failure}"),
+                HubAction::Event(HubEvent::Closed) => return Ok(()),
+                // What does not concern a command that lists and calls.
+                HubAction::Drop { .. } | HubAction::Event(_) | _ => {}
+            }
+        }
+        let wait = hub.deadline().map_or(Duration::MAX, |deadline| deadline.since(now()));
+        // What is due comes first, lest a server that is never silent stop the time for all.
+        if wait.is_zero() {
+            hub.handle_timeout(now());
+            continue;
+        }
+        match pieces.recv_timeout(wait) {
+            // Of a process that was replaced: the hub takes all for the present one's.
+            Ok((session, epoch, _)) if processes.get(&session).is_none_or(|process| process.epoch != epoch) => {}
+            Ok((session, _, Some(bytes))) => hub.handle_bytes(now(), session, &bytes),
+            Ok((session, _, None)) => {
+                let why = processes.remove(&session).map_or_else(String::new, |mut process| process.end());
+                hub.handle_transport(now(), session, Transport::Closed { why: &why });
+            }
+            Err(_) => hub.handle_timeout(now()),
+        }
+    }
+}
