@@ -166,8 +166,11 @@ impl Run<'_> {
             let step = self.settings.steps.get(self.calls.len()).filter(|_| self.calling.is_some() && !closing);
             return step.map_or_else(|| "the servers to end".into(), |step| format!("`{}`", step.target));
         }
-        let listed: Vec<String> =
-            awaited.iter().take(4).map(|peer| format!("{} ({})", crate::text::one_line(&peer.name), peer.waiting(closing, idle))).collect();
+        let listed: Vec<String> = awaited
+            .iter()
+            .take(4)
+            .map(|peer| format!("{} ({})", crate::text::one_line(&peer.name), peer.waiting(closing, idle)))
+            .collect();
         let more = awaited.len().saturating_sub(listed.len());
         format!("{}{}", listed.join(", "), if more > 0 { format!(", and {more} more") } else { String::new() })
     }
