@@ -72,7 +72,7 @@ impl Hub {
                 self.breaker_step(handle, breaker::Input::Call);
                 CallKind::Request(request, utility)
             }
-            What::List(utility) => self.list(handle, utility)?,
+            What::List(utility) => self.list(now, handle, utility)?,
         };
         // A session that waits for its next try goes on waiting; one that was given up tries for a request's sake.
         let request = matches!(kind, CallKind::Request(..));
@@ -135,7 +135,7 @@ impl Hub {
     }
 
     /// Answers a utility tool that lists: now, or as soon as the server listed.
-    fn list(&mut self, handle: SessionHandle, utility: Utility) -> Result<CallKind, CallError> {
+    fn list(&mut self, now: Time, handle: SessionHandle, utility: Utility) -> Result<CallKind, CallError> {
         let limit = self.options.session.limits.queued;
         let Some(member) = self.members.get_mut(&handle) else { return Err(CallError::Closed) };
         if member.lists.len().max(self.events.len()) >= limit {
@@ -144,7 +144,9 @@ impl Hub {
         }
         self.last_list = self.last_list.saturating_add(1);
         member.lists.push((self.last_list, utility));
-        if matches!(member.state, State::Up | State::Down) {
+        let known = matches!(member.state, State::Up | State::Down);
+        self.advance(now);
+        if known {
             self.end_lists(handle, true);
         }
         Ok(CallKind::List(self.last_list, utility))
