@@ -5,7 +5,7 @@ use alloc::string::String;
 use serde_json::value::RawValue;
 
 use super::ledger::{Match, Purpose};
-use super::{Event, Held, LogLevel, Server, Session};
+use super::{Event, LogLevel, Server, Session};
 use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId};
 use crate::machine::handshake::Input;
 use crate::machine::{QuirkKind, link};
@@ -157,19 +157,19 @@ impl Session {
 
     fn hold(&mut self, method: &str, params: Option<&RawValue>) {
         let size = method.len().saturating_add(params.map_or(0, |params| params.get().len()));
-        let held = self.held_bytes.saturating_add(size);
-        if self.held.len() >= self.options.limits.held || held > HELD_BYTES {
+        let held = self.held.get_or_insert_default();
+        let bytes = held.bytes.saturating_add(size);
+        if held.notifications.len() >= self.options.limits.held || bytes > HELD_BYTES {
             self.stats.left_out = self.stats.left_out.saturating_add(1);
             return;
         }
-        self.held_bytes = held;
-        self.held.push_back(Held { method: method.into(), params: params.map(ToOwned::to_owned) });
+        held.bytes = bytes;
+        held.notifications.push((method.into(), params.map(ToOwned::to_owned)));
     }
 
     /// The session is ready: what waited for that is handled now, in order.
     pub(super) fn release_held(&mut self) {
-        self.held_bytes = 0;
-        for Held { method, params } in core::mem::take(&mut self.held) {
+        for (method, params) in self.held.take().unwrap_or_default().notifications {
             self.notification(&method, params.as_deref());
         }
     }

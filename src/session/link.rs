@@ -275,8 +275,7 @@ impl Session {
         self.stop_keepalive();
         self.timers.clear_but(Timer::Grace);
         self.ready_since = None;
-        self.held.clear();
-        self.held_bytes = 0;
+        self.held = None;
         self.end_asks(gone);
         self.lose_calls();
         self.lose_subscriptions();

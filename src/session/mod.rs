@@ -94,8 +94,7 @@ pub struct Session {
     asks: BTreeMap<u64, Ask>,
     last_ask: u64,
     sampled: Option<Box<Sampled>>,
-    held: VecDeque<Held>,
-    held_bytes: usize,
+    held: Option<Box<Held>>,
     quirks: Vec<Quirk>,
     timers: Timers,
     out: VecDeque<Action>,
@@ -117,11 +116,11 @@ pub struct Session {
     stats: Stats,
 }
 
-/// A notification that waits for the session to be ready.
-#[derive(Clone, Debug)]
+/// Notifications that wait for the session to be ready. Few sessions have any, and not for long.
+#[derive(Clone, Debug, Default)]
 struct Held {
-    method: Box<str>,
-    params: Option<Box<RawValue>>,
+    bytes: usize,
+    notifications: Vec<(Box<str>, Option<Box<RawValue>>)>,
 }
 
 impl Session {
@@ -144,8 +143,7 @@ impl Session {
             asks: BTreeMap::new(),
             last_ask: 0,
             sampled: None,
-            held: VecDeque::new(),
-            held_bytes: 0,
+            held: None,
             quirks: Vec::new(),
             timers: Timers::default(),
             out: VecDeque::new(),

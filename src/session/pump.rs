@@ -31,7 +31,6 @@ impl Session {
     pub(super) fn rest(&mut self) {
         self.requests.release();
         self.out.shrink_to_fit();
-        self.held.shrink_to_fit();
         self.quirks.shrink_to_fit();
     }
 
