@@ -205,6 +205,7 @@ impl Builder {
         by_key.sort_unstable();
         self.list.by_key = by_key.into_iter().map(|(_, index)| index).collect();
         self.list.entries.shrink_to_fit();
+        self.list.pages.shrink_to_fit();
         self.list
     }
 
