@@ -2,7 +2,7 @@
 #![doc = ""]
 #![doc = include_str!("discovery.md")]
 
-use super::{QuirkKind, Row, alphabet};
+use super::{Row, alphabet};
 
 alphabet! {
     /// What is known of the family.
@@ -33,40 +33,28 @@ alphabet! {
 alphabet! {
     /// What happens to the family.
     Input {
-        /// It is to be asked.
+        /// Its list may be requested.
         Advertised,
-        /// It is not to be asked.
+        /// Its list may not be requested.
         NotAdvertised,
-        /// A page came, and names the next.
-        More,
-        /// The last page came.
-        Last,
-        /// A page came that names a cursor seen before, and brought nothing new.
-        LoopDone,
-        /// A page came that names a cursor seen before, and brought something new.
-        LoopCut,
-        /// A page came that exceeds a bound.
-        Limit,
-        /// A cursor was refused, the first time.
-        CursorRejected,
-        /// The method does not exist, which is tolerated.
-        MethodNotFound,
-        /// The method does not exist, by the text of another error, which is tolerated.
-        MethodNotFoundText,
-        /// An error that shows no fault: the family was not declared, or nothing is known of what was.
-        Refused,
-        /// An error that ends the session.
+        /// The whole list came.
+        Whole,
+        /// A bound or a guard ended the list; its beginning came.
+        Part,
+        /// The server has no such method, which is tolerated.
+        Absent,
+        /// The list failed, and the connection with it.
         ErrorFatal,
-        /// An error that costs the rest of the list.
-        ErrorKept,
-        /// An error that costs the whole list.
-        ErrorLost,
-        /// An error that costs nothing: the list of an earlier walk stays.
+        /// The list failed; the pages that came are kept.
+        ErrorRest,
+        /// The list failed, and nothing is held of it.
+        ErrorList,
+        /// The list failed; the list of an earlier connection stays.
         ErrorStale,
-        /// The list is another now.
+        /// The list changed.
         ListChanged,
-        /// The list is another now, of a family that was not declared, which is not honoured.
-        ListChangedUndeclared,
+        /// A new connection begins.
+        Reset,
     }
 }
 
@@ -74,17 +62,17 @@ alphabet! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Ask for the first page.
+    /// Request the list.
     Ask,
-    /// Ask for the next page.
-    AskNext,
     /// Take what came as the family's list.
     Commit,
-    /// Leave the walk, and what it brought.
+    /// Drop what came.
     Drop,
-    /// The session cannot go on without this list.
+    /// Hold no items of the family any more.
+    Clear,
+    /// Fail the connection, which cannot do without this list.
     Fail,
-    /// Let the refresh decide when to ask again.
+    /// Let the refresh decide when to request the list again.
     Refresh,
 }
 
@@ -92,57 +80,43 @@ type R = Row<State, Effect>;
 
 /// Decides.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Ask, Commit, Drop, Fail, Refresh};
+    use Effect::{Ask, Clear, Commit, Drop, Fail, Refresh};
     match state {
         State::Unasked => match input {
             Input::Advertised => R::advance(State::Walking, &[Ask]),
-            Input::NotAdvertised => R::advance(State::NotAdvertised, &[]),
-            Input::ListChangedUndeclared => R::quirk(QuirkKind::UndeclaredListChanged, state, &[]),
-            Input::More
-            | Input::Last
-            | Input::LoopDone
-            | Input::LoopCut
-            | Input::Limit
-            | Input::CursorRejected
-            | Input::MethodNotFound
-            | Input::MethodNotFoundText
-            | Input::Refused
+            Input::NotAdvertised => R::advance(State::NotAdvertised, &[Clear]),
+            Input::Whole
+            | Input::Part
+            | Input::Absent
             | Input::ErrorFatal
-            | Input::ErrorKept
-            | Input::ErrorLost
+            | Input::ErrorRest
+            | Input::ErrorList
             | Input::ErrorStale
-            | Input::ListChanged => R::ignore(state),
+            | Input::ListChanged
+            | Input::Reset => R::ignore(state),
         },
         State::NotAdvertised => match input {
             Input::ListChanged => R::advance(State::Walking, &[Ask]),
-            Input::ListChangedUndeclared => R::quirk(QuirkKind::UndeclaredListChanged, state, &[]),
+            Input::Reset => R::advance(State::Unasked, &[]),
             Input::Advertised
             | Input::NotAdvertised
-            | Input::More
-            | Input::Last
-            | Input::LoopDone
-            | Input::LoopCut
-            | Input::Limit
-            | Input::CursorRejected
-            | Input::MethodNotFound
-            | Input::MethodNotFoundText
-            | Input::Refused
+            | Input::Whole
+            | Input::Part
+            | Input::Absent
             | Input::ErrorFatal
-            | Input::ErrorKept
-            | Input::ErrorLost
+            | Input::ErrorRest
+            | Input::ErrorList
             | Input::ErrorStale => R::ignore(state),
         },
         State::Walking => walking(
             state,
             input,
             Ends {
-                listed: R::advance(State::Listed, &[Commit]),
-                looped: R::quirk(QuirkKind::CursorLoop, State::Listed, &[Commit]),
-                cut: R::quirk(QuirkKind::CursorLoop, State::Partial, &[Commit]),
-                limited: R::quirk(QuirkKind::ListLimit, State::Partial, &[Commit]),
+                whole: R::advance(State::Listed, &[Commit]),
+                part: R::advance(State::Partial, &[Commit]),
                 fatal: R::advance(State::Failed, &[Drop, Fail]),
-                kept: R::advance(State::Partial, &[Commit]),
-                lost: R::advance(State::Failed, &[Drop]),
+                rest: R::advance(State::Partial, &[Commit]),
+                list: R::advance(State::Failed, &[Drop]),
                 changed: R::advance(State::WalkingStale, &[]),
             },
         ),
@@ -150,118 +124,93 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             state,
             input,
             Ends {
-                listed: R::advance(State::Following, &[Commit, Ask]),
-                looped: R::quirk(QuirkKind::CursorLoop, State::Following, &[Commit, Ask]),
-                cut: R::quirk(QuirkKind::CursorLoop, State::Following, &[Commit, Ask]),
-                limited: R::quirk(QuirkKind::ListLimit, State::Following, &[Commit, Ask]),
+                whole: R::advance(State::Following, &[Commit, Ask]),
+                part: R::advance(State::Following, &[Commit, Ask]),
                 fatal: R::advance(State::Failed, &[Drop, Fail]),
-                kept: R::advance(State::Partial, &[Commit, Refresh]),
-                lost: R::advance(State::Failed, &[Drop, Refresh]),
+                rest: R::advance(State::Partial, &[Commit, Refresh]),
+                list: R::advance(State::Failed, &[Drop, Refresh]),
                 changed: R::ignore(state),
             },
         ),
-        // The walk before this one was taken already, so no error of this one costs anything.
+        // The list before this one was taken already, so no error of this one costs anything.
         State::Following => walking(
             state,
             input,
             Ends {
-                listed: R::advance(State::Listed, &[Commit]),
-                looped: R::quirk(QuirkKind::CursorLoop, State::Listed, &[Commit]),
-                cut: R::quirk(QuirkKind::CursorLoop, State::Partial, &[Commit]),
-                limited: R::quirk(QuirkKind::ListLimit, State::Partial, &[Commit]),
+                whole: R::advance(State::Listed, &[Commit]),
+                part: R::advance(State::Partial, &[Commit]),
                 fatal: R::advance(State::Listed, &[Drop, Refresh]),
-                kept: R::advance(State::Listed, &[Drop, Refresh]),
-                lost: R::advance(State::Listed, &[Drop, Refresh]),
+                rest: R::advance(State::Listed, &[Drop, Refresh]),
+                list: R::advance(State::Listed, &[Drop, Refresh]),
                 changed: R::advance(State::FollowingStale, &[]),
             },
         ),
-        // No third walk, or a server that changes its list all the time would never be ready: that is the refresh's.
+        // No third list, or a client of a server that changes its list all the time would never be ready: that is left
+        // to the refresh.
         State::FollowingStale => walking(
             state,
             input,
             Ends {
-                listed: R::advance(State::Listed, &[Commit, Refresh]),
-                looped: R::quirk(QuirkKind::CursorLoop, State::Listed, &[Commit, Refresh]),
-                cut: R::quirk(QuirkKind::CursorLoop, State::Partial, &[Commit, Refresh]),
-                limited: R::quirk(QuirkKind::ListLimit, State::Partial, &[Commit, Refresh]),
+                whole: R::advance(State::Listed, &[Commit, Refresh]),
+                part: R::advance(State::Partial, &[Commit, Refresh]),
                 fatal: R::advance(State::Listed, &[Drop, Refresh]),
-                kept: R::advance(State::Listed, &[Drop, Refresh]),
-                lost: R::advance(State::Listed, &[Drop, Refresh]),
+                rest: R::advance(State::Listed, &[Drop, Refresh]),
+                list: R::advance(State::Listed, &[Drop, Refresh]),
                 changed: R::ignore(state),
             },
         ),
         State::Listed | State::Partial | State::Failed => match input {
             Input::ListChanged => R::advance(state, &[Refresh]),
-            Input::ListChangedUndeclared => R::quirk(QuirkKind::UndeclaredListChanged, state, &[]),
+            Input::Reset => R::advance(State::Unasked, &[]),
             Input::Advertised
             | Input::NotAdvertised
-            | Input::More
-            | Input::Last
-            | Input::LoopDone
-            | Input::LoopCut
-            | Input::Limit
-            | Input::CursorRejected
-            | Input::MethodNotFound
-            | Input::MethodNotFoundText
-            | Input::Refused
+            | Input::Whole
+            | Input::Part
+            | Input::Absent
             | Input::ErrorFatal
-            | Input::ErrorKept
-            | Input::ErrorLost
+            | Input::ErrorRest
+            | Input::ErrorList
             | Input::ErrorStale => R::ignore(state),
         },
-        // The method does not exist, so there is nothing to ask again.
+        // The method does not exist, so there is nothing to request again.
         State::Absent => match input {
-            Input::ListChangedUndeclared => R::quirk(QuirkKind::UndeclaredListChanged, state, &[]),
+            Input::Reset => R::advance(State::Unasked, &[]),
             Input::Advertised
             | Input::NotAdvertised
-            | Input::More
-            | Input::Last
-            | Input::LoopDone
-            | Input::LoopCut
-            | Input::Limit
-            | Input::CursorRejected
-            | Input::MethodNotFound
-            | Input::MethodNotFoundText
-            | Input::Refused
+            | Input::Whole
+            | Input::Part
+            | Input::Absent
             | Input::ErrorFatal
-            | Input::ErrorKept
-            | Input::ErrorLost
+            | Input::ErrorRest
+            | Input::ErrorList
             | Input::ErrorStale
             | Input::ListChanged => R::ignore(state),
         },
     }
 }
 
-/// In what the kinds of walk differ.
+/// In what the states differ in which pages are in flight.
 #[derive(Clone, Copy)]
 struct Ends {
-    listed: R,
-    looped: R,
-    cut: R,
-    limited: R,
+    whole: R,
+    part: R,
     fatal: R,
-    kept: R,
-    lost: R,
+    rest: R,
+    list: R,
     changed: R,
 }
 
 const fn walking(state: State, input: Input, ends: Ends) -> R {
     match input {
-        Input::More => R::advance(state, &[Effect::AskNext]),
-        Input::Last => ends.listed,
-        Input::LoopDone => ends.looped,
-        Input::LoopCut => ends.cut,
-        Input::Limit => ends.limited,
-        Input::CursorRejected => R::quirk(QuirkKind::CursorRejected, state, &[Effect::Ask]),
-        Input::MethodNotFound => R::quirk(QuirkKind::MethodNotFound, State::Absent, &[Effect::Drop]),
-        Input::MethodNotFoundText => R::quirk(QuirkKind::MethodNotFoundText, State::Absent, &[Effect::Drop]),
-        Input::Refused => R::advance(State::Absent, &[Effect::Drop]),
+        Input::Whole => ends.whole,
+        Input::Part => ends.part,
+        Input::Absent => R::advance(State::Absent, &[Effect::Drop, Effect::Clear]),
         Input::ErrorFatal => ends.fatal,
-        Input::ErrorKept => ends.kept,
-        Input::ErrorLost => ends.lost,
+        Input::ErrorRest => ends.rest,
+        Input::ErrorList => ends.list,
         Input::ErrorStale => R::advance(State::Listed, &[Effect::Drop, Effect::Refresh]),
         Input::ListChanged => ends.changed,
-        Input::ListChangedUndeclared => R::quirk(QuirkKind::UndeclaredListChanged, state, &[]),
+        Input::Reset => R::advance(State::Unasked, &[Effect::Drop]),
         Input::Advertised | Input::NotAdvertised => R::ignore(state),
     }
 }

@@ -1,17 +1,21 @@
 //! The tables: every decision of the engine, as pure functions of a state and an input.
 //!
-//! Each machine is `const fn step(State, Input) -> Row`, a nested `match` without wildcards, so that the
-//! compiler refuses a pair that nobody decided. States and inputs carry no data: payloads are judged before a
-//! step, ids, deadlines and cursors are moved after it. The matrices below are rendered from the code, and a
-//! test fails where they differ.
+//! A state table is `const fn step(State, Input) -> Row`; a decision table, for what needs no state, is a `const fn`
+//! from small enums to a decision. Both are nested `match`es without wildcards, so that the compiler refuses a
+//! combination that nobody decided. States and inputs carry no data: payloads are classified before a step, and ids,
+//! deadlines and cursors are updated after it. The tables in the documentation are rendered from the code, and a test
+//! fails where they differ.
 
 pub mod breaker;
 pub mod discovery;
+pub mod gate;
 pub mod handshake;
 pub mod keepalive;
 pub mod ladder;
 pub mod link;
+pub mod list_error;
 pub mod member;
+pub mod paging;
 pub mod refresh;
 pub mod request;
 pub mod resource;
@@ -19,7 +23,7 @@ mod row;
 pub mod stream;
 pub mod subscription;
 
-pub use row::{QuirkKind, Row, Verdict};
+pub use row::{Decision, QuirkKind, Row, Verdict};
 
 #[cfg(test)]
 mod render;

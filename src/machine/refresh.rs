@@ -27,24 +27,18 @@ alphabet! {
         Wanted,
         /// The wait is over.
         Timer,
-        /// A page came, and names the next.
-        More,
-        /// The last page came, and the list is another than before.
-        Last,
-        /// The last page came, and the list is the one before.
+        /// The whole list came, and differs from the one before.
+        Differs,
+        /// The whole list came, and is the one before.
         Same,
-        /// As same, for the third time in a row or more.
+        /// As [`Same`](Self::Same), for the third time in a row or more.
         SameAgain,
-        /// A page came that names a cursor seen before, and brought nothing new.
-        LoopDone,
-        /// A page came that names a cursor seen before, and brought something new.
-        LoopCut,
-        /// A page came that exceeds a bound.
-        Limit,
-        /// A cursor was refused, the first time.
-        CursorRejected,
-        /// An error.
+        /// A bound or a guard ended the list; its beginning came.
+        Part,
+        /// The list failed.
         Failed,
+        /// A new connection begins.
+        Reset,
     }
 }
 
@@ -56,10 +50,8 @@ pub enum Effect {
     Arm,
     /// Wait longer after each failure.
     ArmRetry,
-    /// Ask for the first page.
+    /// Request the list.
     Ask,
-    /// Ask for the next page.
-    AskNext,
     /// Take what came as the family's whole list.
     Commit,
     /// Take what came as a part of the family's list.
@@ -82,76 +74,64 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::ListChanged => R::advance(State::Due, &[Arm]),
             Input::Wanted => R::advance(State::Walking, &[Ask]),
             Input::Timer
-            | Input::More
-            | Input::Last
+            | Input::Differs
             | Input::Same
             | Input::SameAgain
-            | Input::LoopDone
-            | Input::LoopCut
-            | Input::Limit
-            | Input::CursorRejected
-            | Input::Failed => R::ignore(state),
+            | Input::Part
+            | Input::Failed
+            | Input::Reset => R::ignore(state),
         },
         State::Due => match input {
             Input::Timer | Input::Wanted => R::advance(State::Walking, &[Ask]),
-            Input::ListChanged
-            | Input::More
-            | Input::Last
-            | Input::Same
-            | Input::SameAgain
-            | Input::LoopDone
-            | Input::LoopCut
-            | Input::Limit
-            | Input::CursorRejected
-            | Input::Failed => R::ignore(state),
+            Input::Reset => R::advance(State::Idle, &[]),
+            Input::ListChanged | Input::Differs | Input::Same | Input::SameAgain | Input::Part | Input::Failed => {
+                R::ignore(state)
+            }
         },
         State::Walking => walking(
-            state,
             input,
             Ends {
                 next: State::Idle,
-                changed: &[Commit, Steady],
+                differs: &[Commit, Steady],
                 same: &[Commit],
                 same_again: &[Commit, Slow],
                 part: &[CommitPart, Steady],
             },
+            R::ignore(state),
         ),
         State::WalkingStale => walking(
-            state,
             input,
             Ends {
                 next: State::Due,
-                changed: &[Commit, Steady, Arm],
+                differs: &[Commit, Steady, Arm],
                 same: &[Commit, Arm],
                 same_again: &[Commit, Slow, Arm],
                 part: &[CommitPart, Steady, Arm],
             },
+            R::ignore(state),
         ),
     }
 }
 
-/// What follows the end of a walk, after which the list is asked again or not.
+/// What follows the end of a list, which is requested again or not.
 #[derive(Clone, Copy)]
 struct Ends {
     next: State,
-    changed: &'static [Effect],
+    differs: &'static [Effect],
     same: &'static [Effect],
     same_again: &'static [Effect],
     part: &'static [Effect],
 }
 
-const fn walking(state: State, input: Input, ends: Ends) -> R {
+const fn walking(input: Input, ends: Ends, ignored: R) -> R {
     match input {
-        Input::More => R::advance(state, &[Effect::AskNext]),
-        Input::Last => R::advance(ends.next, ends.changed),
+        Input::Differs => R::advance(ends.next, ends.differs),
         Input::Same => R::advance(ends.next, ends.same),
         Input::SameAgain => R::quirk(QuirkKind::ListChangedLoop, ends.next, ends.same_again),
-        Input::LoopDone => R::quirk(QuirkKind::CursorLoop, ends.next, ends.changed),
-        Input::LoopCut => R::quirk(QuirkKind::CursorLoop, ends.next, ends.part),
-        Input::Limit => R::quirk(QuirkKind::ListLimit, ends.next, ends.part),
-        Input::CursorRejected => R::quirk(QuirkKind::CursorRejected, state, &[Effect::Ask]),
+        Input::Part => R::advance(ends.next, ends.part),
         Input::Failed => R::advance(State::Due, &[Effect::Drop, Effect::ArmRetry]),
         Input::ListChanged | Input::Wanted => R::advance(State::WalkingStale, &[]),
-        Input::Timer => R::ignore(state),
+        Input::Reset => R::advance(State::Idle, &[]),
+        Input::Timer => ignored,
     }
 }

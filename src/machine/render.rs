@@ -8,8 +8,8 @@ use core::fmt::{Debug, Write};
 use std::path::Path;
 
 use super::{
-    Row, Verdict, breaker, discovery, handshake, keepalive, ladder, link, member, refresh, request, resource, stream,
-    subscription,
+    Decision, Row, Verdict, breaker, discovery, gate, handshake, keepalive, ladder, link, list_error, member, paging,
+    refresh, request, resource, stream, subscription,
 };
 
 struct Table<'a, S, I, E: 'static> {
@@ -100,13 +100,7 @@ impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E>
                 assert_eq!(row.next, state, "{name}: {state:?} is left by {input:?}");
             }
         }
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/machine/{name}.md"));
-        let rendered = self.markdown();
-        if std::env::var_os("BLESS").is_some() {
-            std::fs::write(&file, &rendered).unwrap();
-        }
-        let written = std::fs::read_to_string(&file).unwrap_or_default();
-        assert_eq!(written, rendered, "{} is not what the table says; BLESS=1 rewrites it", file.display());
+        bless(name, &self.markdown());
     }
 
     /// The states that a row with the effect leads to.
@@ -124,6 +118,126 @@ impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E>
             assert_ne!(verdict, Verdict::Ignore, "{name}: {state:?} arms a timer that means nothing there");
         }
     }
+}
+
+/// Compares what is rendered with the file that the documentation includes.
+fn bless(name: &str, rendered: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/machine/{name}.md"));
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&file, rendered).unwrap();
+    }
+    let written = std::fs::read_to_string(&file).unwrap_or_default();
+    assert_eq!(written, rendered, "{} is not what the table says; BLESS=1 rewrites it", file.display());
+}
+
+/// A column of a decision table: its heading, and the values of its enum.
+type Column = (&'static str, Vec<String>);
+
+fn column<T: Debug>(heading: &'static str, values: &[T]) -> Column {
+    (heading, values.iter().map(|value| format!("{value:?}")).collect())
+}
+
+/// Renders a decision table; lines that differ in nothing but an input become one.
+fn decisions(columns: &[Column], decide: &dyn Fn(&[usize]) -> String) -> String {
+    let mut out = String::from("|");
+    for (heading, _) in columns {
+        write!(out, " {heading} |").unwrap();
+    }
+    writeln!(out, " decision |\n|{}", " --- |".repeat(columns.len().saturating_add(1))).unwrap();
+    for line in lines(columns, &mut Vec::new(), decide) {
+        writeln!(out, "| {} |", line.join(" | ")).unwrap();
+    }
+    out
+}
+
+fn lines(columns: &[Column], chosen: &mut Vec<usize>, decide: &dyn Fn(&[usize]) -> String) -> Vec<Vec<String>> {
+    let Some(((_, values), rest)) = columns.split_first() else { return vec![vec![decide(chosen)]] };
+    let mut groups: Vec<(Vec<&str>, Vec<Vec<String>>)> = Vec::new();
+    for (index, value) in values.iter().enumerate() {
+        chosen.push(index);
+        let below = lines(rest, chosen, decide);
+        chosen.pop();
+        match groups.iter_mut().find(|(_, lines)| *lines == below) {
+            Some((names, _)) => names.push(value),
+            None => groups.push((vec![value], below)),
+        }
+    }
+    let all = groups.len() == 1;
+    let merged = groups.into_iter().flat_map(|(names, below)| {
+        let name = if all { "any".into() } else { names.join(", ") };
+        below.into_iter().map(move |line| [vec![name.clone()], line].concat())
+    });
+    merged.collect()
+}
+
+fn decision(decision: Decision) -> String {
+    match decision {
+        Decision::Allow => "allow".into(),
+        Decision::AllowAs(kind) => format!("allow, `{kind}`"),
+        Decision::Withhold => "withhold".into(),
+        Decision::WithholdAs(kind) => format!("withhold, `{kind}`"),
+    }
+}
+
+#[test]
+fn gate_table() {
+    use gate::{Declaration, Known, Policy, Purpose};
+    let columns = [
+        column("purpose", Purpose::ALL),
+        column("declared", Declaration::ALL),
+        column("policy", Policy::ALL),
+        column("known", Known::ALL),
+    ];
+    let decide = |at: &[usize]| {
+        let (purpose, declared) = (Purpose::ALL[at[0]], Declaration::ALL[at[1]]);
+        decision(gate::decide(purpose, declared, Policy::ALL[at[2]], Known::ALL[at[3]]))
+    };
+    bless("gate", &decisions(&columns, &decide));
+    for purpose in Purpose::ALL {
+        for known in Known::ALL {
+            let declared = gate::decide(*purpose, Declaration::Declared, Policy::Strict, *known);
+            assert_eq!(declared.quirk(), None, "{purpose:?}: what is declared is no deviation");
+        }
+    }
+}
+
+#[test]
+fn list_error_table() {
+    use list_error::{ByText, Class, Held, List, Meaning, Policy, ToolsAbsent};
+    let meaning = [
+        column("error", Class::ALL),
+        column("declared", gate::Declaration::ALL),
+        column("list", List::ALL),
+        column("tools absent", ToolsAbsent::ALL),
+        column("text", ByText::ALL),
+    ];
+    let decide = |at: &[usize]| {
+        let (class, declared) = (Class::ALL[at[0]], gate::Declaration::ALL[at[1]]);
+        let (list, tools, text) = (List::ALL[at[2]], ToolsAbsent::ALL[at[3]], ByText::ALL[at[4]]);
+        match list_error::meaning(class, declared, list, tools, text) {
+            Meaning::Absent => "absent".to_string(),
+            Meaning::AbsentAs(kind) => format!("absent, `{kind}`"),
+            Meaning::Failed => "failed".to_string(),
+        }
+    };
+    let cost = [column("policy", Policy::ALL), column("held", Held::ALL)];
+    let of_cost = |at: &[usize]| format!("{:?}", list_error::cost(Policy::ALL[at[0]], Held::ALL[at[1]]));
+    bless("list_error", &format!("{}\n{}", decisions(&meaning, &decide), decisions(&cost, &of_cost)));
+}
+
+#[test]
+fn paging_table() {
+    use paging::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: paging::step };
+    table.check("paging", &[]);
+    let asks = table.after(|effect| matches!(effect, Effect::AskFirst | Effect::AskNext));
+    for state in asks {
+        for input in Input::ALL.iter().filter(|input| **input != Input::Start) {
+            assert_ne!(paging::step(state, *input).verdict, Verdict::Ignore, "{state:?} leaves {input:?} undecided");
+        }
+    }
+    let ends = table.after(|effect| matches!(effect, Effect::EndWhole | Effect::EndPart | Effect::EndFailed));
+    assert_eq!(ends, BTreeSet::from([State::Idle]), "a list that ended is in flight");
 }
 
 #[test]
@@ -158,8 +272,8 @@ fn discovery_table() {
     use discovery::{Effect, Input, State};
     let table = Table { states: State::ALL, inputs: Input::ALL, step: discovery::step };
     table.check("discovery", &[]);
-    for state in table.after(|effect| matches!(effect, Effect::Ask | Effect::AskNext)) {
-        for answer in [Input::More, Input::Last, Input::ErrorFatal, Input::MethodNotFound] {
+    for state in table.after(|effect| effect == Effect::Ask) {
+        for answer in [Input::Whole, Input::Part, Input::Absent, Input::ErrorFatal, Input::ErrorList] {
             assert_ne!(
                 discovery::step(state, answer).verdict,
                 Verdict::Ignore,

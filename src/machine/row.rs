@@ -25,6 +25,37 @@ pub enum Verdict {
     Misuse,
 }
 
+/// What a decision table says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Go on.
+    Allow,
+    /// Go on, and record what the server did.
+    AllowAs(QuirkKind),
+    /// Do nothing.
+    Withhold,
+    /// Do nothing, and record what the server did.
+    WithholdAs(QuirkKind),
+}
+
+impl Decision {
+    /// Whether it goes on.
+    pub const fn is_allowed(self) -> bool {
+        match self {
+            Self::Allow | Self::AllowAs(_) => true,
+            Self::Withhold | Self::WithholdAs(_) => false,
+        }
+    }
+
+    /// What is recorded.
+    pub const fn quirk(self) -> Option<QuirkKind> {
+        match self {
+            Self::Allow | Self::Withhold => None,
+            Self::AllowAs(kind) | Self::WithholdAs(kind) => Some(kind),
+        }
+    }
+}
+
 impl<S, E: 'static> Row<S, E> {
     pub(super) const fn advance(next: S, effects: &'static [E]) -> Self {
         Self { verdict: Verdict::Advance, next, effects }

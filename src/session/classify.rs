@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use serde_json::value::RawValue;
 
+use super::discovery::ListFailure;
 use super::ledger::{Match, Purpose};
 use super::{Event, LogLevel, Server, Session};
 use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId};
@@ -227,7 +228,8 @@ impl Session {
             Purpose::Initialize => self.initialize_answered(id, answer),
             Purpose::List(family) => match answer {
                 Ok(result) => self.listed(family, result),
-                Err(error) => self.list_failed(family, &error, coded),
+                Err(error) if coded => self.list_failed(family, ListFailure::Server(&error)),
+                Err(error) => self.list_failed(family, ListFailure::Engine((*error.message).into())),
             },
             Purpose::SetLevel => {
                 if let Err(error) = answer {

@@ -1,28 +1,21 @@
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use core::time::Duration;
 use serde_json::value::RawValue;
 
 use super::ledger::Purpose;
 use super::link::Loss;
-use super::walk::{FamilyStatus, Walk};
+use super::walk::FamilyStatus;
 use super::{FailureKind, ListErrors, Session};
 use crate::catalog::{Bounds, Fingerprint, Items};
 use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::discovery::{Effect, Input, State, step};
-use crate::machine::{QuirkKind, Verdict, link, refresh};
+use crate::machine::gate::{self, Declaration};
+use crate::machine::list_error::{self, Cost, Meaning};
+use crate::machine::{Decision, QuirkKind, Verdict, link, paging, refresh};
 use crate::protocol::{Era, Family, error_code};
-
-/// A page as it is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Page {
-    More,
-    Last,
-    LoopDone,
-    LoopCut,
-    Limit,
-}
 
 impl Session {
     pub(super) fn start_discovery(&mut self) {
@@ -31,8 +24,7 @@ impl Session {
             self.start_stream();
         }
         for family in Family::ALL {
-            let declared = self.server.as_ref().and_then(|server| server.declares(family));
-            let asked = declared.unwrap_or(true) || self.options.tolerance.ask_anyway;
+            let asked = self.gate(gate::Purpose::Discover, family).is_allowed();
             self.discovery_step(family, if asked { Input::Advertised } else { Input::NotAdvertised });
         }
     }
@@ -59,10 +51,10 @@ impl Session {
         let mut failed = false;
         for effect in row.effects {
             match effect {
-                Effect::Ask => self.ask_first_page(family),
-                Effect::AskNext => self.ask_page(family),
+                Effect::Ask => self.paging_step(family, paging::Input::Start, None),
                 Effect::Commit => self.commit(family),
                 Effect::Drop => self.families.get_mut(family).walk = None,
+                Effect::Clear => self.clear(family),
                 Effect::Fail => failed = true,
                 Effect::Refresh => self.refresh_step(family, refresh::Input::ListChanged),
             }
@@ -72,10 +64,6 @@ impl Session {
             let message =
                 format!("{} did not give the list of `{}`: {words}", self.server_name(), family.list_method());
             return self.lose(FailureKind::ListFailed, message.into(), Loss::Unusable);
-        }
-        if matches!(row.next, State::NotAdvertised | State::Absent) && !self.catalog.list(family).is_empty() {
-            self.families.get_mut(family).walk = Some(Box::default());
-            self.commit(family);
         }
         if before != row.next && self.link == link::State::Connecting && self.settled() {
             self.discovered();
@@ -95,15 +83,83 @@ impl Session {
                 if let Some(id) = self.requests.list(family) {
                     self.give_up(id);
                 }
-                self.list_failed(family, &ErrorObject::new(0, &*why), false);
+                self.list_failed(family, ListFailure::Engine(Cow::Borrowed(&why)));
             }
         }
     }
 
-    pub(super) fn ask_first_page(&mut self, family: Family) {
-        let restarted = self.families.get(family).walk.as_ref().is_some_and(|walk| walk.restarted);
-        self.families.get_mut(family).walk = Some(Box::new(Walk { restarted, ..Walk::default() }));
-        self.ask_page(family);
+    /// The family has no items any more.
+    fn clear(&mut self, family: Family) {
+        if !self.catalog.list(family).is_empty() {
+            self.families.get_mut(family).walk = Some(Box::default());
+            self.commit(family);
+        }
+    }
+
+    /// What the gate says of a family.
+    pub(super) fn gate(&self, purpose: gate::Purpose, family: Family) -> Decision {
+        let tolerance = &self.options.tolerance;
+        let lenient = match purpose {
+            gate::Purpose::Discover => tolerance.ask_anyway,
+            gate::Purpose::ListChanged => tolerance.undeclared_list_changed,
+            gate::Purpose::Listed
+            | gate::Purpose::Refresh
+            | gate::Purpose::Keepalive
+            | gate::Purpose::Call
+            | gate::Purpose::Listen
+            | gate::Purpose::SetLevel => false,
+        };
+        let policy = if lenient { gate::Policy::Lenient } else { gate::Policy::Strict };
+        let server = self.server.as_ref();
+        let declared = declaration(server.and_then(|server| match purpose {
+            gate::Purpose::Listen => server.capabilities.as_ref().map(|it| it.list_changed(family.capability())),
+            gate::Purpose::Discover
+            | gate::Purpose::Listed
+            | gate::Purpose::Refresh
+            | gate::Purpose::Keepalive
+            | gate::Purpose::Call
+            | gate::Purpose::ListChanged
+            | gate::Purpose::SetLevel => server.declares(family),
+        }));
+        gate::decide(purpose, declared, policy, self.families.get(family).known())
+    }
+
+    /// Steps the list of a family; `class` is the error's, where it failed.
+    pub(super) fn paging_step(&mut self, family: Family, input: paging::Input, class: Option<list_error::Class>) {
+        let slot = self.families.get_mut(family);
+        let row = paging::step(slot.paging, input);
+        slot.paging = row.next;
+        if let Verdict::Quirk(kind) = row.verdict {
+            self.walk_quirk(kind, family);
+        }
+        for effect in row.effects {
+            match effect {
+                paging::Effect::AskFirst => {
+                    self.families.get_mut(family).walk = Some(Box::default());
+                    self.ask_page(family);
+                }
+                paging::Effect::AskNext => self.ask_page(family),
+                paging::Effect::EndWhole => match self.is_refreshing(family) {
+                    true => {
+                        let input = self.compare(family);
+                        self.refresh_step(family, input);
+                    }
+                    false => self.discovery_step(family, Input::Whole),
+                },
+                paging::Effect::EndPart => match self.is_refreshing(family) {
+                    true => self.refresh_step(family, refresh::Input::Part),
+                    false => self.discovery_step(family, Input::Part),
+                },
+                paging::Effect::EndFailed => match self.is_refreshing(family) {
+                    true => self.refresh_step(family, refresh::Input::Failed),
+                    false => self.discovery_failed(family, class.unwrap_or(list_error::Class::Other)),
+                },
+            }
+        }
+    }
+
+    fn is_refreshing(&self, family: Family) -> bool {
+        self.families.get(family).refresh != refresh::State::Idle
     }
 
     pub(super) fn ask_page(&mut self, family: Family) {
@@ -127,7 +183,7 @@ impl Session {
         });
         if let Some(kind) = kind.filter(|kind| kind != "complete") {
             let why = format!("a result of type `{}`, where a list was expected", super::classify::excerpt(&kind));
-            return self.list_failed(family, &ErrorObject::new(0, why), false);
+            return self.list_failed(family, ListFailure::Engine(why.into()));
         }
         let present = items.filter(|items| !matches!(items, Err(Some(value)) if value.is_null()));
         if present.is_none() {
@@ -149,7 +205,7 @@ impl Session {
         }
         let Ok(items) = present.unwrap_or(Ok(Items::EMPTY)) else {
             let why = format!("`{}` is no array", family.member());
-            return self.list_failed(family, &ErrorObject::new(0, why), false);
+            return self.list_failed(family, ListFailure::Engine(why.into()));
         };
         let report = walk.items.add(items, bounds);
         walk.pages = walk.pages.saturating_add(1);
@@ -159,12 +215,12 @@ impl Session {
         let repeated = cursor.is_some_and(|cursor| !walk.seen.insert(Fingerprint::of(cursor.text().as_bytes())));
         walk.cursor = cursor.map(|cursor| cursor.text().into());
         let page = match (cursor, repeated) {
-            _ if report.over => Page::Limit,
-            (Some(_), false) if walk.pages >= limits.pages => Page::Limit,
-            (None, _) => Page::Last,
-            (Some(_), false) => Page::More,
-            (Some(_), true) if report.added == 0 => Page::LoopDone,
-            (Some(_), true) => Page::LoopCut,
+            _ if report.over => paging::Input::Limit,
+            (Some(_), false) if walk.pages >= limits.pages => paging::Input::Limit,
+            (None, _) => paging::Input::Last,
+            (Some(_), false) => paging::Input::More,
+            (Some(_), true) if report.added == 0 => paging::Input::RepeatedEmpty,
+            (Some(_), true) => paging::Input::RepeatedNew,
         };
         if let Some(invalid) = report.invalid {
             self.quirk(QuirkKind::InvalidItem, Some(family), Some(family.list_method()), invalid);
@@ -174,93 +230,86 @@ impl Session {
             let detail = format!("{duplicate} came twice; the first is kept");
             self.quirk(QuirkKind::DuplicateItem, Some(family), Some(family.list_method()), detail);
         }
-        if self.undeclared(family) {
-            let detail = "not declared, and listed all the same";
-            self.quirk(QuirkKind::UndeclaredFamily, Some(family), Some(family.list_method()), detail);
+        if let Some(kind) = self.gate(gate::Purpose::Listed, family).quirk() {
+            self.walk_quirk(kind, family);
         }
-        self.walk_step(family, page);
+        self.paging_step(family, page, None);
     }
 
-    fn walk_step(&mut self, family: Family, page: Page) {
-        if self.families.get(family).refresh == refresh::State::Idle {
-            let input = match page {
-                Page::More => Input::More,
-                Page::Last => Input::Last,
-                Page::LoopDone => Input::LoopDone,
-                Page::LoopCut => Input::LoopCut,
-                Page::Limit => Input::Limit,
-            };
-            self.discovery_step(family, input);
-        } else {
-            let input = match page {
-                Page::More => refresh::Input::More,
-                Page::Last => self.last_page(family),
-                Page::LoopDone => refresh::Input::LoopDone,
-                Page::LoopCut => refresh::Input::LoopCut,
-                Page::Limit => refresh::Input::Limit,
-            };
-            self.refresh_step(family, input);
-        }
-    }
-
-    /// Takes a list's failure; `coded` tells whether the server answered with an error of its own.
-    pub(super) fn list_failed(&mut self, family: Family, error: &ErrorObject, coded: bool) {
-        let tolerance = self.options.tolerance;
-        let declared = self.server.as_ref().and_then(|server| server.declares(family));
-        let listed_before =
-            self.was_ready && matches!(self.families.get(family).status, FamilyStatus::Listed | FamilyStatus::Partial);
+    /// Takes a list's failure: the server's own error, or what the engine finds wrong.
+    pub(super) fn list_failed(&mut self, family: Family, failure: ListFailure<'_>) {
         let slot = self.families.get_mut(family);
-        // What the engine itself finds wrong has no code.
-        let words = if coded { format!("{error}") } else { String::from(&*error.message) };
+        let Some(walk) = &slot.walk else { return };
+        let on_cursor = walk.cursor.is_some();
+        let (words, class, refused) = match failure {
+            ListFailure::Server(error) => {
+                let class = match error.code {
+                    error_code::METHOD_NOT_FOUND => list_error::Class::MethodNotFound,
+                    _ if says_not_found(&error.message) => list_error::Class::SaysNotFound,
+                    _ => list_error::Class::Other,
+                };
+                (error.to_string().into(), class, error.code == error_code::INVALID_PARAMS)
+            }
+            ListFailure::Engine(words) => (words, list_error::Class::Other, false),
+        };
         slot.words = Some(Box::from(super::classify::excerpt(&words)));
-        let Some(walk) = &mut slot.walk else { return };
-        let on_cursor = coded && error.code == error_code::INVALID_PARAMS && walk.cursor.is_some();
-        let restart = on_cursor && !walk.restarted;
-        walk.restarted |= restart;
-        let kept = !walk.items.is_empty();
-        if slot.refresh != refresh::State::Idle {
-            let input = if restart { refresh::Input::CursorRejected } else { refresh::Input::Failed };
-            return self.refresh_step(family, input);
-        }
-        let absent_tolerated = family != Family::Tools || tolerance.tools_absent;
-        let not_found = coded && error.code == error_code::METHOD_NOT_FOUND;
-        let says_so = coded && tolerance.absent_by_text && says_not_found(&error.message);
-        let faultless = match declared {
-            Some(declared) => !declared,
-            None => (not_found || says_so) && absent_tolerated,
+        let input = if refused && on_cursor { paging::Input::CursorRefused } else { paging::Input::Failed };
+        self.paging_step(family, input, Some(class));
+    }
+
+    fn discovery_failed(&mut self, family: Family, class: list_error::Class) {
+        let tolerance = self.options.tolerance;
+        let declared = declaration(self.server.as_ref().and_then(|server| server.declares(family)));
+        let list = if family == Family::Tools { list_error::List::Tools } else { list_error::List::Optional };
+        let tools_absent = match tolerance.tools_absent {
+            false => list_error::ToolsAbsent::Fail,
+            true => list_error::ToolsAbsent::Tolerate,
         };
-        let input = if restart {
-            Input::CursorRejected
-        } else if faultless {
-            Input::Refused
-        } else if not_found && absent_tolerated {
-            Input::MethodNotFound
-        } else if says_so && absent_tolerated {
-            Input::MethodNotFoundText
-        } else if tolerance.list_errors == ListErrors::Fail && !self.was_ready {
-            Input::ErrorFatal
-        } else if listed_before {
-            Input::ErrorStale
-        } else if kept {
-            Input::ErrorKept
-        } else {
-            Input::ErrorLost
+        let by_text = match tolerance.absent_by_text {
+            false => list_error::ByText::Ignore,
+            true => list_error::ByText::Believe,
+        };
+        let input = match list_error::meaning(class, declared, list, tools_absent, by_text) {
+            Meaning::Absent => Input::Absent,
+            Meaning::AbsentAs(kind) => {
+                self.walk_quirk(kind, family);
+                Input::Absent
+            }
+            Meaning::Failed => match list_error::cost(tolerance.list_errors.into(), self.held(family)) {
+                Cost::Fatal => Input::ErrorFatal,
+                Cost::Rest => Input::ErrorRest,
+                Cost::List => Input::ErrorList,
+                Cost::Nothing => Input::ErrorStale,
+            },
         };
         self.discovery_step(family, input);
     }
 
-    fn undeclared(&self, family: Family) -> bool {
-        self.server.as_ref().and_then(|server| server.declares(family)) == Some(false)
+    /// What is held of a family whose list failed.
+    fn held(&self, family: Family) -> list_error::Held {
+        let slot = self.families.get(family);
+        let pages = slot.walk.as_ref().is_some_and(|walk| !walk.items.is_empty());
+        let former = matches!(slot.status, FamilyStatus::Listed | FamilyStatus::Partial);
+        match (self.was_ready, former, pages) {
+            (false, _, false) => list_error::Held::FirstNothing,
+            (false, _, true) => list_error::Held::FirstPages,
+            (true, true, _) => list_error::Held::Former,
+            (true, false, false) => list_error::Held::LaterNothing,
+            (true, false, true) => list_error::Held::LaterPages,
+        }
     }
 
-    /// The list of a family is another now, says the server.
+    /// The server says that the list of a family changed.
     pub(super) fn list_changed(&mut self, family: Family) {
-        let honoured = !self.undeclared(family) || self.options.tolerance.undeclared_list_changed;
-        let input = if honoured { Input::ListChanged } else { Input::ListChangedUndeclared };
-        if honoured && self.families.get(family).refresh != refresh::State::Idle {
-            return self.refresh_step(family, refresh::Input::ListChanged);
+        let decision = self.gate(gate::Purpose::ListChanged, family);
+        if let Some(kind) = decision.quirk() {
+            self.walk_quirk(kind, family);
         }
-        self.discovery_step(family, input);
+        match (decision.is_allowed(), self.is_refreshing(family)) {
+            (false, _) => {}
+            (true, true) => self.refresh_step(family, refresh::Input::ListChanged),
+            (true, false) => self.discovery_step(family, Input::ListChanged),
+        }
     }
 
     pub(super) fn walk_quirk(&mut self, kind: QuirkKind, family: Family) {
@@ -269,6 +318,8 @@ impl Session {
         let method = if changed { super::classify::list_changed_method(family) } else { family.list_method() };
         let detail: String = if changed {
             format!("`{}` is not declared; ignored", family.capability().as_str())
+        } else if kind == QuirkKind::UndeclaredFamily {
+            "not declared, and listed all the same".into()
         } else if kind == QuirkKind::CursorLoop {
             "a cursor came twice; the walk ended there".into()
         } else if kind == QuirkKind::ListLimit {
@@ -282,6 +333,32 @@ impl Session {
             format!("{server} declares `{capability}`, yet answered `{method}` with {words}")
         };
         self.quirk(kind, Some(family), Some(method), detail);
+    }
+}
+
+/// Why a list failed.
+pub(super) enum ListFailure<'a> {
+    /// The server's answer.
+    Server(&'a ErrorObject),
+    /// What the engine finds wrong.
+    Engine(Cow<'a, str>),
+}
+
+/// What the server's capabilities say, as the tables take it.
+pub(super) const fn declaration(declared: Option<bool>) -> Declaration {
+    match declared {
+        Some(true) => Declaration::Declared,
+        Some(false) => Declaration::Undeclared,
+        None => Declaration::Unknown,
+    }
+}
+
+impl From<ListErrors> for list_error::Policy {
+    fn from(policy: ListErrors) -> Self {
+        match policy {
+            ListErrors::Fail => Self::Fail,
+            ListErrors::Degrade => Self::Degrade,
+        }
     }
 }
 

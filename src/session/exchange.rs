@@ -1,6 +1,7 @@
 use alloc::format;
 
 use super::calls::REPLAYS;
+use super::discovery::ListFailure;
 use super::ledger::{Bar, Purpose};
 use super::link::Loss;
 use super::{Action, Challenge, Event, Failure, FailureKind, Misuse, Next, Outcome, Session, Wire};
@@ -79,7 +80,7 @@ impl Session {
                         let message = format!("{} during discovery: {words}", self.server_name());
                         self.lose(FailureKind::Closed, message.into(), Loss::Gone);
                     }
-                    None => self.list_failed(family, &ErrorObject::new(0, words), false),
+                    None => self.list_failed(family, ListFailure::Engine(words.into())),
                 }
             }
             Purpose::Probe if self.handshake.broken < REPLAYS => {

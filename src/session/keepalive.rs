@@ -4,11 +4,11 @@ use core::time::Duration;
 use super::ledger::Purpose;
 use super::link::Loss;
 use super::timers::Timer;
-use super::{FailureKind, FamilyStatus, Probe, Session};
+use super::{FailureKind, Probe, Session};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::machine::keepalive::{Effect, Input, State, step};
-use crate::machine::{QuirkKind, Verdict};
+use crate::machine::{QuirkKind, Verdict, gate};
 use crate::protocol::{Era, Family, error_code, method};
 
 /// The shortest interval between probes.
@@ -43,7 +43,7 @@ impl Session {
         match (legacy, keepalive.probe) {
             (false, _) if !keepalive.discover => {}
             (false, _) => self.keepalive_step(Input::StartDiscover),
-            (true, Probe::ToolsList) if self.families.get(Family::Tools).status == FamilyStatus::Listed => {
+            (true, Probe::ToolsList) if self.gate(gate::Purpose::Keepalive, Family::Tools).is_allowed() => {
                 self.keepalive_step(Input::StartList);
             }
             (true, Probe::ToolsList | Probe::Ping) => self.keepalive_step(Input::StartPing),
@@ -78,7 +78,7 @@ impl Session {
                 Effect::Ping => self.send_probe(method::PING),
                 Effect::List => {
                     let by_tools = self.options.keepalive.unwrap_or_default().probe == Probe::ToolsList
-                        && self.families.get(Family::Tools).status == FamilyStatus::Listed;
+                        && self.gate(gate::Purpose::Keepalive, Family::Tools).is_allowed();
                     let family = if by_tools { Some(Family::Tools) } else { self.cheapest_list() };
                     self.send_probe(family.unwrap_or(Family::Tools).list_method());
                 }
@@ -109,7 +109,8 @@ impl Session {
 
     /// The list that costs the server and the wire least, of those that worked.
     fn cheapest_list(&self) -> Option<Family> {
-        let listed = self.families.iter().filter(|(_, slot)| slot.status == FamilyStatus::Listed);
+        let allowed = |family| self.gate(gate::Purpose::Keepalive, family).is_allowed();
+        let listed = self.families.iter().filter(|(family, _)| allowed(*family));
         listed.min_by_key(|(family, slot)| (slot.pages, self.catalog.list(*family).len())).map(|(family, _)| family)
     }
 

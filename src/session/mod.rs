@@ -56,7 +56,7 @@ use self::timers::{Timer, Timers};
 use self::walk::Slot;
 use crate::Time;
 use crate::catalog::{Catalog, List};
-use crate::machine::{QuirkKind, ladder, link as link_machine, request};
+use crate::machine::{QuirkKind, gate, ladder, link as link_machine, request};
 use crate::protocol::{Capability, Family, PerFamily, ProtocolVersion, method};
 
 /// How much of what came was of no use.
@@ -451,16 +451,14 @@ impl Session {
         }
     }
 
-    /// The capability that the method needs, where the server said what it can do and lacks it.
+    /// The capability that the method needs, where the gate withholds it.
     fn missing_capability(&self, method: &str) -> Option<Capability> {
         let capability = Capability::needed_for(method)?;
-        let missing = self.server.as_ref()?.has(capability) == Some(false);
-        // A family that was listed all the same is there, whatever the server declares.
-        let listed = Family::ALL.into_iter().any(|family| {
-            let status = self.families.get(family).status;
-            family.capability() == capability && matches!(status, FamilyStatus::Listed | FamilyStatus::Partial)
-        });
-        (missing && !listed).then_some(capability)
+        let declared = discovery::declaration(self.server.as_ref()?.has(capability));
+        let families = Family::ALL.into_iter().filter(|family| family.capability() == capability);
+        let known = families.map(|family| self.families.get(family).known()).min().unwrap_or(gate::Known::Unasked);
+        let decision = gate::decide(gate::Purpose::Call, declared, gate::Policy::Strict, known);
+        (!decision.is_allowed()).then_some(capability)
     }
 
     /// Whether so much waits to be polled that what the server sends unasked is left out.

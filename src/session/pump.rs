@@ -1,10 +1,11 @@
 use alloc::format;
 use alloc::vec::Vec;
 
+use super::discovery::ListFailure;
 use super::ledger::Purpose;
 use super::timers::Timer;
 use super::{Action, Outgoing, RequestId, Session, Wire};
-use crate::jsonrpc::{ErrorObject, Object};
+use crate::jsonrpc::Object;
 use crate::machine::{handshake, ladder, link, refresh, request};
 use crate::protocol::{Era, method};
 
@@ -92,7 +93,7 @@ impl Session {
         }
         let words = format!("no answer within {:?}", self.options.timeouts.request);
         match open.purpose {
-            Purpose::List(family) => self.list_failed(family, &ErrorObject::new(0, words), false),
+            Purpose::List(family) => self.list_failed(family, ListFailure::Engine(words.into())),
             Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => self.subscription_answered(&uri, Some(&words)),
             Purpose::Probe
             | Purpose::Initialize

@@ -5,7 +5,7 @@ use super::walk::Walk;
 use super::{Event, FamilyStatus, Misuse, Session};
 use crate::Time;
 use crate::catalog::Difference;
-use crate::machine::{Verdict, refresh};
+use crate::machine::{Verdict, gate, paging, refresh};
 use crate::protocol::Family;
 
 /// The longest wait between walks that fail, or bring nothing.
@@ -44,9 +44,8 @@ impl Session {
                 }
                 refresh::Effect::Ask => {
                     self.timers.set(Timer::Refresh(family), None);
-                    self.ask_first_page(family);
+                    self.paging_step(family, paging::Input::Start, None);
                 }
-                refresh::Effect::AskNext => self.ask_page(family),
                 refresh::Effect::Commit => self.refreshed(family, FamilyStatus::Listed),
                 refresh::Effect::CommitPart => self.refreshed(family, FamilyStatus::Partial),
                 refresh::Effect::Slow => {
@@ -74,7 +73,7 @@ impl Session {
         if !self.is_ready() {
             return Err(Misuse::NotReady);
         }
-        if matches!(self.families.get(family).status, FamilyStatus::NotAdvertised | FamilyStatus::Absent) {
+        if !self.gate(gate::Purpose::Refresh, family).is_allowed() {
             return Err(Misuse::NotAdvertised {
                 server: self.server_name().into(),
                 method: family.list_method().into(),
@@ -91,11 +90,11 @@ impl Session {
         Ok(())
     }
 
-    /// The last page of a refresh came: is the list another than before?
-    pub(super) fn last_page(&mut self, family: Family) -> refresh::Input {
+    /// The whole list of a refresh came: whether it differs from the one before.
+    pub(super) fn compare(&mut self, family: Family) -> refresh::Input {
         let before = self.catalog.list(family).fingerprint();
         let slot = self.families.get_mut(family);
-        let Some(walk) = &mut slot.walk else { return refresh::Input::Last };
+        let Some(walk) = &mut slot.walk else { return refresh::Input::Differs };
         let list = core::mem::take(&mut walk.items).finish();
         let same = list.fingerprint() == before;
         walk.done = Some(list);
@@ -105,7 +104,7 @@ impl Session {
         }
         slot.unchanged = if same { slot.unchanged.saturating_add(1) } else { 0 };
         match slot.unchanged {
-            0 => refresh::Input::Last,
+            0 => refresh::Input::Differs,
             1..LOOP => refresh::Input::Same,
             _ => refresh::Input::SameAgain,
         }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::classify::excerpt;
+use super::discovery::declaration;
 use super::ledger::Purpose;
 use super::refresh::LONGEST_WAIT;
 use super::timers::Timer;
@@ -12,7 +13,7 @@ use super::{Event, Misuse, Session};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request::State as Phase;
-use crate::machine::{Verdict, resource, subscription};
+use crate::machine::{Verdict, gate, resource, subscription};
 use crate::protocol::{Capability, Era, Family, PerFamily, error_code, method};
 
 /// What the server is to tell of unasked, and what it agreed to.
@@ -139,7 +140,11 @@ impl Session {
 
     fn lets_subscribe(&self) -> bool {
         let capabilities = self.server.as_ref().and_then(|server| server.capabilities.as_ref());
-        capabilities.is_none_or(|capabilities| capabilities.subscribe())
+        self.gate_capability(gate::Purpose::Listen, capabilities.map(|capabilities| capabilities.subscribe()))
+    }
+
+    fn gate_capability(&self, purpose: gate::Purpose, declared: Option<bool>) -> bool {
+        gate::decide(purpose, declaration(declared), gate::Policy::Strict, gate::Known::Unasked).is_allowed()
     }
 
     /// Whether the server tells when the family's list changes.
@@ -250,8 +255,7 @@ impl Session {
     }
 
     fn wants_list(&self, family: Family) -> bool {
-        let capabilities = self.server.as_ref().and_then(|server| server.capabilities.as_ref());
-        capabilities.is_none_or(|capabilities| capabilities.list_changed(family.capability()))
+        self.gate(gate::Purpose::Listen, family).is_allowed()
     }
 
     fn stream_step(&mut self, input: subscription::Input, agreed: Option<Json<'_>>) {
@@ -470,10 +474,9 @@ impl Session {
 
     /// Tells a legacy server the level, where there is one and the server has a log.
     pub(super) fn send_log_level(&mut self) {
-        let has_log = self
-            .server
-            .as_ref()
-            .is_some_and(|server| server.era() == Era::Legacy && server.has(Capability::Logging) == Some(true));
+        let server = self.server.as_ref().filter(|server| server.era() == Era::Legacy);
+        let has_log =
+            server.is_some_and(|server| self.gate_capability(gate::Purpose::SetLevel, server.has(Capability::Logging)));
         // One that was not written yet takes the level of the time when it is.
         if has_log && self.log_level.is_some() && !self.requests.is_level_queued() {
             let deadline = self.now + self.options.timeouts.request;

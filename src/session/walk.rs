@@ -5,13 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::Time;
 use crate::catalog::{Builder, Fingerprint, List};
-use crate::machine::{discovery, refresh};
+use crate::machine::{discovery, gate, paging, refresh};
 
 /// What a session knows of one family.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) discovery: discovery::State,
     pub(super) refresh: refresh::State,
+    pub(super) paging: paging::State,
     pub(super) walk: Option<Box<Walk>>,
     pub(super) status: FamilyStatus,
     pub(super) pages: usize,
@@ -36,6 +37,7 @@ impl Default for Slot {
         Self {
             discovery: discovery::State::Unasked,
             refresh: refresh::State::Idle,
+            paging: paging::State::Idle,
             walk: None,
             status: FamilyStatus::Unasked,
             pages: 0,
@@ -55,13 +57,25 @@ impl Default for Slot {
 impl Slot {
     /// A new connection: the family is asked again, what is known stays.
     pub(super) fn reset(&mut self) {
-        self.discovery = discovery::State::Unasked;
-        self.refresh = refresh::State::Idle;
+        self.discovery = discovery::step(self.discovery, discovery::Input::Reset).next;
+        self.refresh = refresh::step(self.refresh, refresh::Input::Reset).next;
+        self.paging = paging::step(self.paging, paging::Input::Stop).next;
         self.walk = None;
         self.unwatched = false;
         self.failures = 0;
         self.unchanged = 0;
         self.slow = 0;
+    }
+
+    /// What is known of the list, as the gate takes it.
+    pub(super) const fn known(&self) -> gate::Known {
+        match self.status {
+            FamilyStatus::Unasked | FamilyStatus::NotAdvertised => gate::Known::Unasked,
+            FamilyStatus::Listed => gate::Known::Listed,
+            FamilyStatus::Partial => gate::Known::Partial,
+            FamilyStatus::Absent => gate::Known::Absent,
+            FamilyStatus::Failed => gate::Known::Failed,
+        }
     }
 
     /// Whether the discovery of this connection is done with the family.
@@ -146,6 +160,4 @@ pub(super) struct Walk {
     pub(super) done: Option<List>,
     /// How often a page was asked for again, since its exchange broke.
     pub(super) broken: u32,
-    /// A cursor was refused, and the walk began again.
-    pub(super) restarted: bool,
 }
