@@ -2,7 +2,7 @@
 #![no_std]
 
 extern crate alloc;
-#[cfg(any(test, feature = "http"))]
+#[cfg(any(test, feature = "http", feature = "rows"))]
 #[macro_use]
 extern crate std;
 

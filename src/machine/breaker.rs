@@ -2,7 +2,7 @@
 #![doc = ""]
 #![doc = include_str!("breaker.md")]
 
-use super::{Row, alphabet};
+use super::{Row, alphabet, recorded};
 
 alphabet! {
     /// Whether calls go through.
@@ -85,3 +85,5 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
     }
 }
+
+recorded!("breaker");

@@ -2,7 +2,7 @@
 #![doc = ""]
 #![doc = include_str!("discovery.md")]
 
-use super::{Row, alphabet};
+use super::{Row, alphabet, recorded};
 
 alphabet! {
     /// What is known of the family.
@@ -214,3 +214,5 @@ const fn walking(state: State, input: Input, ends: Ends) -> R {
         Input::Advertised | Input::NotAdvertised => R::ignore(state),
     }
 }
+
+recorded!("discovery");

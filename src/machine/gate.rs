@@ -111,3 +111,10 @@ pub const fn decide(purpose: Purpose, declared: Declaration, policy: Policy, kno
         },
     }
 }
+
+/// [`decide`], recorded where rows are counted.
+pub(crate) fn take(purpose: Purpose, declared: Declaration, policy: Policy, known: Known) -> Decision {
+    #[cfg(feature = "rows")]
+    super::rows::taken("gate", &[&purpose, &declared, &policy, &known]);
+    decide(purpose, declared, policy, known)
+}

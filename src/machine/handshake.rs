@@ -2,7 +2,7 @@
 #![doc = ""]
 #![doc = include_str!("handshake.md")]
 
-use super::{QuirkKind, Row, alphabet};
+use super::{QuirkKind, Row, alphabet, recorded};
 
 alphabet! {
     /// Where the handshake stands.
@@ -455,3 +455,5 @@ const fn initializing(state: State, input: Input, exits: Exits) -> R {
         | Input::ProbeTimeout => R::ignore(state),
     }
 }
+
+recorded!("handshake");

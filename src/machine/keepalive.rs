@@ -2,7 +2,7 @@
 #![doc = ""]
 #![doc = include_str!("keepalive.md")]
 
-use super::{QuirkKind, Row, alphabet};
+use super::{QuirkKind, Row, alphabet, recorded};
 
 alphabet! {
     /// Where the keepalive stands, and on which rung of its ladder.
@@ -196,3 +196,5 @@ const fn waiting(state: State, input: Input, rung: Rung) -> R {
         Input::StartPing | Input::StartList | Input::StartDiscover | Input::Quiet | Input::Busy => R::ignore(state),
     }
 }
+
+recorded!("keepalive");

@@ -2,7 +2,7 @@
 #![doc = ""]
 #![doc = include_str!("ladder.md")]
 
-use super::{QuirkKind, Row, alphabet};
+use super::{QuirkKind, Row, alphabet, recorded};
 
 alphabet! {
     /// How far the shutdown went.
@@ -76,3 +76,5 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
     }
 }
+
+recorded!("ladder");

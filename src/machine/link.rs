@@ -2,7 +2,7 @@
 #![doc = ""]
 #![doc = include_str!("link.md")]
 
-use super::{Row, alphabet};
+use super::{Row, alphabet, recorded};
 
 alphabet! {
     /// Where the connection stands.
@@ -225,3 +225,5 @@ const fn shutting(state: State, input: Input, gone: R) -> R {
         | Input::Timer => R::ignore(state),
     }
 }
+
+recorded!("link");

@@ -164,3 +164,23 @@ pub const fn cost(policy: Policy, held: Held) -> Cost {
         Held::Former => Cost::Nothing,
     }
 }
+
+/// [`meaning`], recorded where rows are counted.
+pub(crate) fn take_meaning(
+    class: Class,
+    declared: Declaration,
+    list: List,
+    tools_absent: ToolsAbsent,
+    by_text: ByText,
+) -> Meaning {
+    #[cfg(feature = "rows")]
+    super::rows::taken("list_error::meaning", &[&class, &declared, &list, &tools_absent, &by_text]);
+    meaning(class, declared, list, tools_absent, by_text)
+}
+
+/// [`cost`], recorded where rows are counted.
+pub(crate) fn take_cost(policy: Policy, held: Held) -> Cost {
+    #[cfg(feature = "rows")]
+    super::rows::taken("list_error::cost", &[&policy, &held]);
+    cost(policy, held)
+}

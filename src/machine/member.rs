@@ -2,7 +2,7 @@
 #![doc = ""]
 #![doc = include_str!("member.md")]
 
-use super::{Row, alphabet};
+use super::{Row, alphabet, recorded};
 
 alphabet! {
     /// Where a server stands.
@@ -167,3 +167,5 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
     }
 }
+
+recorded!("member");

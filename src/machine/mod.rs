@@ -27,6 +27,8 @@ pub use row::{Decision, QuirkKind, Row, Verdict};
 
 #[cfg(test)]
 mod render;
+#[cfg(feature = "rows")]
+mod rows;
 
 /// A fieldless enum with the list of its values.
 macro_rules! alphabet {
@@ -43,3 +45,16 @@ macro_rules! alphabet {
     };
 }
 pub(crate) use alphabet;
+
+/// Gives a state table a `take`, by which the engine steps it: `step`, and with the feature `rows` a record of the row.
+macro_rules! recorded {
+    ($table:literal) => {
+        /// [`step`], recorded where rows are counted.
+        pub(crate) fn take(state: State, input: Input) -> Row<State, Effect> {
+            #[cfg(feature = "rows")]
+            super::rows::taken($table, &[&state, &input]);
+            step(state, input)
+        }
+    };
+}
+pub(crate) use recorded;

@@ -2,7 +2,7 @@
 #![doc = ""]
 #![doc = include_str!("paging.md")]
 
-use super::{QuirkKind, Row, alphabet};
+use super::{QuirkKind, Row, alphabet, recorded};
 
 alphabet! {
     /// Which page is in flight.
@@ -99,3 +99,5 @@ const fn page(state: State, input: Input) -> R {
         Input::Stop => R::advance(State::Idle, &[]),
     }
 }
+
+recorded!("paging");

@@ -2,7 +2,7 @@
 #![doc = ""]
 #![doc = include_str!("refresh.md")]
 
-use super::{QuirkKind, Row, alphabet};
+use super::{QuirkKind, Row, alphabet, recorded};
 
 alphabet! {
     /// Where the refresh of a family stands.
@@ -135,3 +135,5 @@ const fn walking(input: Input, ends: Ends, ignored: R) -> R {
         Input::Timer => ignored,
     }
 }
+
+recorded!("refresh");

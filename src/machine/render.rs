@@ -120,6 +120,47 @@ impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E>
     }
 }
 
+/// Writes the rows that have to be taken, one a line, to the file that `MCP_ROWS_ALL` names.
+#[cfg(feature = "rows")]
+#[test]
+fn rows_to_take_are_listed() {
+    let Some(file) = std::env::var_os("MCP_ROWS_ALL") else { return };
+    let mut out = String::new();
+    macro_rules! state_tables {
+        ($($table:ident),*) => {$(
+            for state in $table::State::ALL {
+                for input in $table::Input::ALL {
+                    if $table::step(*state, *input).verdict != Verdict::Ignore {
+                        writeln!(out, "{}", super::rows::line(stringify!($table), &[state, input])).unwrap();
+                    }
+                }
+            }
+        )*};
+    }
+    state_tables!(
+        breaker,
+        discovery,
+        handshake,
+        keepalive,
+        ladder,
+        link,
+        member,
+        paging,
+        refresh,
+        request,
+        resource,
+        stream,
+        subscription
+    );
+    for table in [gate_decisions(), meaning_decisions(), cost_decisions()] {
+        for line in table.lines() {
+            let inputs = line.get(..table.columns.len()).unwrap();
+            writeln!(out, "{}\t{}", table.name, inputs.join("\t")).unwrap();
+        }
+    }
+    std::fs::write(file, out).unwrap();
+}
+
 /// Compares what is rendered with the file that the documentation includes.
 fn bless(name: &str, rendered: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/machine/{name}.md"));
@@ -137,62 +178,110 @@ fn column<T: Debug>(heading: &'static str, values: &[T]) -> Column {
     (heading, values.iter().map(|value| format!("{value:?}")).collect())
 }
 
-/// Renders a decision table; lines that differ in nothing but an input become one.
-fn decisions(columns: &[Column], decide: &dyn Fn(&[usize]) -> String) -> String {
-    let mut out = String::from("|");
-    for (heading, _) in columns {
-        write!(out, " {heading} |").unwrap();
-    }
-    writeln!(out, " decision |\n|{}", " --- |".repeat(columns.len().saturating_add(1))).unwrap();
-    for line in lines(columns, &mut Vec::new(), decide) {
-        writeln!(out, "| {} |", line.join(" | ")).unwrap();
-    }
-    out
+struct Decisions {
+    name: &'static str,
+    columns: Vec<Column>,
+    /// What is decided where each column has its value of this index.
+    decide: fn(&[usize]) -> String,
 }
 
-fn lines(columns: &[Column], chosen: &mut Vec<usize>, decide: &dyn Fn(&[usize]) -> String) -> Vec<Vec<String>> {
-    let Some(((_, values), rest)) = columns.split_first() else { return vec![vec![decide(chosen)]] };
-    let mut groups: Vec<(Vec<&str>, Vec<Vec<String>>)> = Vec::new();
-    for (index, value) in values.iter().enumerate() {
-        chosen.push(index);
-        let below = lines(rest, chosen, decide);
-        chosen.pop();
-        match groups.iter_mut().find(|(_, lines)| *lines == below) {
-            Some((names, _)) => names.push(value),
-            None => groups.push((vec![value], below)),
+impl Decisions {
+    fn markdown(&self) -> String {
+        let mut out = String::from("|");
+        for (heading, _) in &self.columns {
+            write!(out, " {heading} |").unwrap();
         }
+        writeln!(out, " decision |\n|{}", " --- |".repeat(self.columns.len().saturating_add(1))).unwrap();
+        for line in self.lines() {
+            writeln!(out, "| {} |", line.join(" | ")).unwrap();
+        }
+        out
     }
-    let all = groups.len() == 1;
-    let merged = groups.into_iter().flat_map(|(names, below)| {
-        let name = if all { "any".into() } else { names.join(", ") };
-        below.into_iter().map(move |line| [vec![name.clone()], line].concat())
-    });
-    merged.collect()
+
+    /// The inputs of each decision, and the decision. Values that make no difference stand in one line.
+    fn lines(&self) -> Vec<Vec<String>> {
+        self.below(&self.columns, &mut Vec::new())
+    }
+
+    fn below(&self, columns: &[Column], chosen: &mut Vec<usize>) -> Vec<Vec<String>> {
+        let Some(((_, values), rest)) = columns.split_first() else { return vec![vec![(self.decide)(chosen)]] };
+        let mut groups: Vec<(Vec<&str>, Vec<Vec<String>>)> = Vec::new();
+        for (index, value) in values.iter().enumerate() {
+            chosen.push(index);
+            let below = self.below(rest, chosen);
+            chosen.pop();
+            match groups.iter_mut().find(|(_, lines)| *lines == below) {
+                Some((names, _)) => names.push(value),
+                None => groups.push((vec![value], below)),
+            }
+        }
+        let all = groups.len() == 1;
+        let merged = groups.into_iter().flat_map(|(names, below)| {
+            let name = if all { "any".into() } else { names.join(", ") };
+            below.into_iter().map(move |line| [vec![name.clone()], line].concat())
+        });
+        merged.collect()
+    }
 }
 
-fn decision(decision: Decision) -> String {
-    match decision {
-        Decision::Allow => "allow".into(),
-        Decision::AllowAs(kind) => format!("allow, `{kind}`"),
-        Decision::Withhold => "withhold".into(),
-        Decision::WithholdAs(kind) => format!("withhold, `{kind}`"),
+fn gate_decisions() -> Decisions {
+    use gate::{Declaration, Known, Policy, Purpose};
+    Decisions {
+        name: "gate",
+        columns: vec![
+            column("purpose", Purpose::ALL),
+            column("declared", Declaration::ALL),
+            column("policy", Policy::ALL),
+            column("known", Known::ALL),
+        ],
+        decide: |at| {
+            let (purpose, declared) = (Purpose::ALL[at[0]], Declaration::ALL[at[1]]);
+            match gate::decide(purpose, declared, Policy::ALL[at[2]], Known::ALL[at[3]]) {
+                Decision::Allow => "allow".into(),
+                Decision::AllowAs(kind) => format!("allow, `{kind}`"),
+                Decision::Withhold => "withhold".into(),
+                Decision::WithholdAs(kind) => format!("withhold, `{kind}`"),
+            }
+        },
+    }
+}
+
+fn meaning_decisions() -> Decisions {
+    use list_error::{ByText, Class, List, Meaning, ToolsAbsent};
+    Decisions {
+        name: "list_error::meaning",
+        columns: vec![
+            column("error", Class::ALL),
+            column("declared", gate::Declaration::ALL),
+            column("list", List::ALL),
+            column("tools absent", ToolsAbsent::ALL),
+            column("text", ByText::ALL),
+        ],
+        decide: |at| {
+            let (class, declared) = (Class::ALL[at[0]], gate::Declaration::ALL[at[1]]);
+            let (list, tools, text) = (List::ALL[at[2]], ToolsAbsent::ALL[at[3]], ByText::ALL[at[4]]);
+            match list_error::meaning(class, declared, list, tools, text) {
+                Meaning::Absent => "absent".into(),
+                Meaning::AbsentAs(kind) => format!("absent, `{kind}`"),
+                Meaning::Failed => "failed".into(),
+            }
+        },
+    }
+}
+
+fn cost_decisions() -> Decisions {
+    use list_error::{Held, Policy};
+    Decisions {
+        name: "list_error::cost",
+        columns: vec![column("policy", Policy::ALL), column("held", Held::ALL)],
+        decide: |at| format!("{:?}", list_error::cost(Policy::ALL[at[0]], Held::ALL[at[1]])),
     }
 }
 
 #[test]
 fn gate_table() {
     use gate::{Declaration, Known, Policy, Purpose};
-    let columns = [
-        column("purpose", Purpose::ALL),
-        column("declared", Declaration::ALL),
-        column("policy", Policy::ALL),
-        column("known", Known::ALL),
-    ];
-    let decide = |at: &[usize]| {
-        let (purpose, declared) = (Purpose::ALL[at[0]], Declaration::ALL[at[1]]);
-        decision(gate::decide(purpose, declared, Policy::ALL[at[2]], Known::ALL[at[3]]))
-    };
-    bless("gate", &decisions(&columns, &decide));
+    bless("gate", &gate_decisions().markdown());
     for purpose in Purpose::ALL {
         for known in Known::ALL {
             let declared = gate::decide(*purpose, Declaration::Declared, Policy::Strict, *known);
@@ -203,26 +292,7 @@ fn gate_table() {
 
 #[test]
 fn list_error_table() {
-    use list_error::{ByText, Class, Held, List, Meaning, Policy, ToolsAbsent};
-    let meaning = [
-        column("error", Class::ALL),
-        column("declared", gate::Declaration::ALL),
-        column("list", List::ALL),
-        column("tools absent", ToolsAbsent::ALL),
-        column("text", ByText::ALL),
-    ];
-    let decide = |at: &[usize]| {
-        let (class, declared) = (Class::ALL[at[0]], gate::Declaration::ALL[at[1]]);
-        let (list, tools, text) = (List::ALL[at[2]], ToolsAbsent::ALL[at[3]], ByText::ALL[at[4]]);
-        match list_error::meaning(class, declared, list, tools, text) {
-            Meaning::Absent => "absent".to_string(),
-            Meaning::AbsentAs(kind) => format!("absent, `{kind}`"),
-            Meaning::Failed => "failed".to_string(),
-        }
-    };
-    let cost = [column("policy", Policy::ALL), column("held", Held::ALL)];
-    let of_cost = |at: &[usize]| format!("{:?}", list_error::cost(Policy::ALL[at[0]], Held::ALL[at[1]]));
-    bless("list_error", &format!("{}\n{}", decisions(&meaning, &decide), decisions(&cost, &of_cost)));
+    bless("list_error", &format!("{}\n{}", meaning_decisions().markdown(), cost_decisions().markdown()));
 }
 
 #[test]

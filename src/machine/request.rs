@@ -2,7 +2,7 @@
 #![doc = ""]
 #![doc = include_str!("request.md")]
 
-use super::{Row, alphabet};
+use super::{Row, alphabet, recorded};
 
 alphabet! {
     /// How far a request got.
@@ -221,3 +221,5 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
     }
 }
+
+recorded!("request");

@@ -2,7 +2,7 @@
 #![doc = ""]
 #![doc = include_str!("resource.md")]
 
-use super::{Row, alphabet};
+use super::{Row, alphabet, recorded};
 
 alphabet! {
     /// Where the subscription stands.
@@ -122,3 +122,5 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
     }
 }
+
+recorded!("resource");

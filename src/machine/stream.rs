@@ -3,7 +3,7 @@
 #![doc = ""]
 #![doc = include_str!("stream.md")]
 
-use super::{QuirkKind, Row, alphabet};
+use super::{QuirkKind, Row, alphabet, recorded};
 
 alphabet! {
     /// Where the stream stands.
@@ -110,3 +110,5 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
     }
 }
+
+recorded!("stream");

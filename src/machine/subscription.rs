@@ -3,7 +3,7 @@
 #![doc = ""]
 #![doc = include_str!("subscription.md")]
 
-use super::{QuirkKind, Row, alphabet};
+use super::{QuirkKind, Row, alphabet, recorded};
 
 alphabet! {
     /// Where the stream stands.
@@ -172,3 +172,5 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
     }
 }
+
+recorded!("subscription");

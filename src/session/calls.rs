@@ -10,7 +10,7 @@ use super::ledger::{Bar, Barred, Call, Input as Rounds, Purpose};
 use super::{Event, InputRequest, Misuse, Outcome, RequestId, Session, Wire};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
-use crate::machine::request::{Effect, Input, State, step};
+use crate::machine::request::{Effect, Input, State, take};
 use crate::protocol::error_code::METHOD_NOT_FOUND;
 use crate::protocol::method;
 
@@ -210,7 +210,7 @@ impl Session {
 
     fn call_step_to(&mut self, mut id: u64, input: Input, mut outcome: Option<Outcome>) {
         let Some(open) = self.requests.get(id) else { return };
-        let row = step(open.phase, input);
+        let row = take(open.phase, input);
         if row.next != State::Ended {
             self.requests.set_phase(id, row.next);
         }

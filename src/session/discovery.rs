@@ -11,7 +11,7 @@ use super::walk::FamilyStatus;
 use super::{FailureKind, ListErrors, Session};
 use crate::catalog::{Bounds, Fingerprint, Items};
 use crate::jsonrpc::{ErrorObject, Json};
-use crate::machine::discovery::{Effect, Input, State, step};
+use crate::machine::discovery::{Effect, Input, State, take};
 use crate::machine::gate::{self, Declaration};
 use crate::machine::list_error::{self, Cost, Meaning};
 use crate::machine::{Decision, QuirkKind, Verdict, link, paging, refresh};
@@ -32,7 +32,7 @@ impl Session {
     pub(super) fn discovery_step(&mut self, family: Family, input: Input) {
         let slot = self.families.get_mut(family);
         let before = slot.discovery;
-        let row = step(before, input);
+        let row = take(before, input);
         slot.discovery = row.next;
         let status = match row.next {
             State::NotAdvertised => Some(FamilyStatus::NotAdvertised),
@@ -121,13 +121,13 @@ impl Session {
             | gate::Purpose::ListChanged
             | gate::Purpose::SetLevel => server.declares(family),
         }));
-        gate::decide(purpose, declared, policy, self.families.get(family).known())
+        gate::take(purpose, declared, policy, self.families.get(family).known())
     }
 
     /// Steps the list of a family; `class` is the error's, where it failed.
     pub(super) fn paging_step(&mut self, family: Family, input: paging::Input, class: Option<list_error::Class>) {
         let slot = self.families.get_mut(family);
-        let row = paging::step(slot.paging, input);
+        let row = paging::take(slot.paging, input);
         slot.paging = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             self.walk_quirk(kind, family);
@@ -269,13 +269,13 @@ impl Session {
             false => list_error::ByText::Ignore,
             true => list_error::ByText::Believe,
         };
-        let input = match list_error::meaning(class, declared, list, tools_absent, by_text) {
+        let input = match list_error::take_meaning(class, declared, list, tools_absent, by_text) {
             Meaning::Absent => Input::Absent,
             Meaning::AbsentAs(kind) => {
                 self.walk_quirk(kind, family);
                 Input::Absent
             }
-            Meaning::Failed => match list_error::cost(tolerance.list_errors.into(), self.held(family)) {
+            Meaning::Failed => match list_error::take_cost(tolerance.list_errors.into(), self.held(family)) {
                 Cost::Fatal => Input::ErrorFatal,
                 Cost::Rest => Input::ErrorRest,
                 Cost::List => Input::ErrorList,

@@ -8,7 +8,7 @@ use super::timers::Timer;
 use super::{EraVerdict, Eras, FailureKind, Server, Session, Wire};
 use crate::Time;
 use crate::jsonrpc::Json;
-use crate::machine::handshake::{Effect, Failure, Input, State, step};
+use crate::machine::handshake::{Effect, Failure, Input, State, take};
 use crate::machine::{QuirkKind, Verdict, link};
 use crate::protocol::{Era, ProtocolVersion, method};
 
@@ -112,7 +112,7 @@ impl Session {
             // Where time jumped, both are over; what follows the probe is to have its time.
             self.timers.set(Timer::Handshake, Some(deadline.max(self.now + self.options.timeouts.probe)));
         }
-        let row = step(self.handshake.state, input);
+        let row = take(self.handshake.state, input);
         self.handshake.state = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             self.handshake_quirk(kind);

@@ -7,7 +7,7 @@ use super::timers::Timer;
 use super::{FailureKind, Probe, Session};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
-use crate::machine::keepalive::{Effect, Input, State, step};
+use crate::machine::keepalive::{Effect, Input, State, take};
 use crate::machine::{QuirkKind, Verdict, gate};
 use crate::protocol::{Era, Family, error_code, method};
 
@@ -55,7 +55,7 @@ impl Session {
     }
 
     fn keepalive_step(&mut self, input: Input) {
-        let row = step(self.liveness.state, input);
+        let row = take(self.liveness.state, input);
         self.liveness.state = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             let detail = if kind == QuirkKind::PingUnsupported {

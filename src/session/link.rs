@@ -24,7 +24,7 @@ pub(super) enum Loss {
 
 impl Session {
     pub(super) fn command(&mut self, now: Time, input: link::Input, misuse: Misuse) -> Result<(), Misuse> {
-        if link::step(self.link, input).verdict == Verdict::Misuse {
+        if link::take(self.link, input).verdict == Verdict::Misuse {
             self.check_open()?;
             return Err(misuse);
         }
@@ -45,7 +45,7 @@ impl Session {
     }
 
     pub(super) fn link_step(&mut self, input: link::Input) {
-        let row = link::step(self.link, input);
+        let row = link::take(self.link, input);
         self.link = row.next;
         for effect in row.effects {
             match effect {
@@ -75,7 +75,7 @@ impl Session {
     }
 
     pub(super) fn ladder_step(&mut self, input: ladder::Input) {
-        let row = ladder::step(self.ladder, input);
+        let row = ladder::take(self.ladder, input);
         self.ladder = row.next;
         // A transport that never opened had no input to mind.
         if let Verdict::Quirk(kind) = row.verdict

@@ -457,7 +457,7 @@ impl Session {
         let declared = discovery::declaration(self.server.as_ref()?.has(capability));
         let families = Family::ALL.into_iter().filter(|family| family.capability() == capability);
         let known = families.map(|family| self.families.get(family).known()).min().unwrap_or(gate::Known::Unasked);
-        let decision = gate::decide(gate::Purpose::Call, declared, gate::Policy::Strict, known);
+        let decision = gate::take(gate::Purpose::Call, declared, gate::Policy::Strict, known);
         (!decision.is_allowed()).then_some(capability)
     }
 

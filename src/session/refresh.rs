@@ -17,7 +17,7 @@ const LOOP: u32 = 3;
 impl Session {
     pub(super) fn refresh_step(&mut self, family: Family, input: refresh::Input) {
         let slot = self.families.get_mut(family);
-        let row = refresh::step(slot.refresh, input);
+        let row = refresh::take(slot.refresh, input);
         slot.refresh = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             self.walk_quirk(kind, family);

@@ -144,7 +144,7 @@ impl Session {
     }
 
     fn gate_capability(&self, purpose: gate::Purpose, declared: Option<bool>) -> bool {
-        gate::decide(purpose, declaration(declared), gate::Policy::Strict, gate::Known::Unasked).is_allowed()
+        gate::take(purpose, declaration(declared), gate::Policy::Strict, gate::Known::Unasked).is_allowed()
     }
 
     /// Whether the server tells when the family's list changes.
@@ -206,7 +206,7 @@ impl Session {
 
     fn resource_step(&mut self, uri: &str, input: resource::Input, words: Option<&str>) {
         let Some(state) = self.subscriptions.resources.get_mut(uri) else { return };
-        let row = resource::step(*state, input);
+        let row = resource::take(*state, input);
         *state = row.next;
         if row.next == resource::State::Gone {
             self.subscriptions.resources.remove(uri);
@@ -259,7 +259,7 @@ impl Session {
     }
 
     fn stream_step(&mut self, input: subscription::Input, agreed: Option<Json<'_>>) {
-        let row = subscription::step(self.subscriptions.stream, input);
+        let row = subscription::take(self.subscriptions.stream, input);
         self.subscriptions.stream = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             let detail =

@@ -57,9 +57,9 @@ impl Default for Slot {
 impl Slot {
     /// A new connection: the family is asked again, what is known stays.
     pub(super) fn reset(&mut self) {
-        self.discovery = discovery::step(self.discovery, discovery::Input::Reset).next;
-        self.refresh = refresh::step(self.refresh, refresh::Input::Reset).next;
-        self.paging = paging::step(self.paging, paging::Input::Stop).next;
+        self.discovery = discovery::take(self.discovery, discovery::Input::Reset).next;
+        self.refresh = refresh::take(self.refresh, refresh::Input::Reset).next;
+        self.paging = paging::take(self.paging, paging::Input::Stop).next;
         self.walk = None;
         self.unwatched = false;
         self.failures = 0;

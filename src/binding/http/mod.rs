@@ -450,7 +450,7 @@ impl HttpSession {
     }
 
     fn stream_step(&mut self, input: stream::Input) {
-        let row = stream::step(self.stream, input);
+        let row = stream::take(self.stream, input);
         self.stream = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             let detail = "the GET of a stream was refused with another status than 405, or answered with no stream";

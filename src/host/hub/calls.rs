@@ -201,8 +201,8 @@ impl Hub {
     fn check_breaker(&self, now: Time, handle: SessionHandle) -> Result<(), CallError> {
         let Some(member) = self.members.get(&handle) else { return Err(CallError::Closed) };
         let cooled = self.now.max(now) >= member.rests_until;
-        let state = if cooled { breaker::step(member.breaker, breaker::Input::Cooled).next } else { member.breaker };
-        if breaker::step(state, breaker::Input::Call).verdict == Verdict::Misuse {
+        let state = if cooled { breaker::take(member.breaker, breaker::Input::Cooled).next } else { member.breaker };
+        if breaker::take(state, breaker::Input::Call).verdict == Verdict::Misuse {
             let why = match &member.failure {
                 Some(failure) => failure.message.clone(),
                 None => alloc::format!("{} calls in a row failed", member.failures).into(),
@@ -217,9 +217,9 @@ impl Hub {
     pub(super) fn breaker_step(&mut self, handle: SessionHandle, input: breaker::Input) {
         let (Some(options), Some(member)) = (self.options.breaker, self.members.get_mut(&handle)) else { return };
         if self.now >= member.rests_until {
-            member.breaker = breaker::step(member.breaker, breaker::Input::Cooled).next;
+            member.breaker = breaker::take(member.breaker, breaker::Input::Cooled).next;
         }
-        let row = breaker::step(member.breaker, input);
+        let row = breaker::take(member.breaker, input);
         member.breaker = row.next;
         for effect in row.effects {
             match effect {

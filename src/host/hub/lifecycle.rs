@@ -11,7 +11,7 @@ use super::{Hub, Phase};
 use crate::catalog::Fingerprint;
 use crate::host::config::Entry;
 use crate::machine::breaker;
-use crate::machine::member::{Effect, Input, State, step};
+use crate::machine::member::{Effect, Input, State, take};
 use crate::session::{Cause, Event, Failure, FailureKind, Next, Session};
 
 /// In which order servers start.
@@ -108,7 +108,7 @@ impl Hub {
 
     pub(super) fn step(&mut self, handle: SessionHandle, input: Input) {
         let Some(member) = self.members.get_mut(&handle) else { return };
-        let row = step(member.state, input);
+        let row = take(member.state, input);
         member.state = row.next;
         let server = Arc::clone(&member.name);
         for effect in row.effects {

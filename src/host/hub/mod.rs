@@ -75,7 +75,7 @@ use super::names::Names;
 use crate::Time;
 #[cfg(feature = "http")]
 use crate::binding::http::{Broken, ExchangeId};
-use crate::machine::member::{Input, State, step};
+use crate::machine::member::{Input, State, take};
 use crate::machine::{Verdict, breaker};
 use crate::session::{Failure, FailureKind, Session, Transport};
 
@@ -224,7 +224,7 @@ impl Hub {
         let may = |member: &Member| {
             // What somebody waits for is not to wait for a call.
             let is_called = member.rank == Rank::Called || member.connection.is_some() || !member.lists.is_empty();
-            !is_called && step(member.state, Input::Restored).verdict != Verdict::Misuse
+            !is_called && take(member.state, Input::Restored).verdict != Verdict::Misuse
         };
         if !self.members.get(&handle).is_some_and(|member| may(member)) {
             return Err(HubMisuse::Started { server: name() });
