@@ -1,5 +1,7 @@
 //! The workloads of the harness, over a session whose transport is a function call.
 
+mod http;
+
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -67,10 +69,12 @@ fn options(modern: bool) -> Arc<Options> {
     Arc::new(options)
 }
 
-fn arguments() -> Box<RawValue> {
-    let arguments: Vec<String> =
-        CALL_ARGS.iter().map(|(name, value)| format!("{}:{}", serde_json::json!(name), serde_json::json!(value))).collect();
-    let json = format!(r#"{{"name":"{TOOL_NAME}","arguments":{{{}}}}}"#, arguments.join(","));
+fn arguments(tool: &str) -> Box<RawValue> {
+    let arguments: Vec<String> = CALL_ARGS
+        .iter()
+        .map(|(name, value)| format!("{}:{}", serde_json::json!(name), serde_json::json!(value)))
+        .collect();
+    let json = format!(r#"{{"name":"{tool}","arguments":{{{}}}}}"#, arguments.join(","));
     RawValue::from_string(json).unwrap()
 }
 
@@ -91,7 +95,7 @@ fn main() {
         }
         "w2" | "w2m" => {
             let mut client = Client::connect(&options, Peer::new(canned));
-            let arguments = arguments();
+            let arguments = arguments(TOOL_NAME);
             let meter = cli::Meter::start();
             for _ in 0..args.n {
                 client.call(&arguments);
@@ -106,7 +110,7 @@ fn main() {
             client.peer.burst = args.n;
             let mut line = client.peer.burst_line().as_bytes().to_vec();
             line.push(b'\n');
-            let arguments = arguments();
+            let arguments = arguments(TOOL_NAME);
             let meter = cli::Meter::start();
             client.call(&arguments);
             for _ in 0..client.burst {
@@ -143,6 +147,6 @@ fn main() {
             }
             meter.finish(bin, &args);
         }
-        _ => cli::usage(),
+        _ => http::run(&args, canned),
     }
 }
