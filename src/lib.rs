@@ -8,6 +8,8 @@ extern crate std;
 
 pub mod binding;
 pub mod catalog;
+#[cfg(any(doc, doctest))]
+pub mod guide;
 pub mod host;
 pub mod jsonrpc;
 pub mod machine;

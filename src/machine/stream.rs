@@ -3,7 +3,7 @@
 #![doc = ""]
 #![doc = include_str!("stream.md")]
 
-use super::{QuirkKind, Row, alphabet, recorded};
+use super::{QuirkKind, Row, alphabet};
 
 alphabet! {
     /// Where the stream stands.
@@ -111,4 +111,5 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     }
 }
 
-recorded!("stream");
+#[cfg(feature = "http")]
+super::recorded!("stream");
