@@ -608,6 +608,18 @@ fn a_header_mismatch_has_the_tools_listed_anew_and_the_call_made_once_more() {
     }
 }
 
+/// Only a refusal says that the call did not run.
+#[test]
+fn a_header_mismatch_under_a_status_that_refuses_nothing_is_the_calls_answer() {
+    for status in [200, 500] {
+        let mut web = modern(&mut modern_site());
+        let (request, call) = web.call("a");
+        web.reply(&call, Reply { status, ..mismatch(&call) });
+        assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code == -32020));
+        assert_eq!((web.take().len(), web.is_ready()), (0, true), "{status}");
+    }
+}
+
 #[test]
 fn a_header_mismatch_ends_with_the_refusal_where_the_list_cannot_be_had() {
     let mut web = modern(&mut modern_site());

@@ -1,6 +1,7 @@
 use alloc::boxed::Box;
 
-use super::{Action, Session};
+use super::ledger::Bar;
+use super::{Action, Outcome, Session};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::machine::request::State;
@@ -53,12 +54,24 @@ impl Session {
         self.expiries
     }
 
-    /// Takes an error that is the answer to this request, whatever id it bears.
-    pub(crate) fn take_error(&mut self, now: Time, id: u64, error: ErrorObject) {
+    /// Takes the error that this request was refused with, whatever id it bears; `unread` tells whether the status says
+    /// that the request did not run.
+    pub(crate) fn take_refusal(&mut self, now: Time, id: u64, error: ErrorObject, unread: bool) {
         self.advance(now);
         if self.is_waiting(id) {
-            self.answered(id, Err(error), true);
+            if unread && self.wants_headers(id, &error) {
+                self.bar(id, Bar::Headers, Outcome::Error(error));
+            } else {
+                self.answered(id, Err(error), true);
+            }
         }
+        self.pump();
+    }
+
+    /// Takes the answer to this request, under a good status, that says that the server forgot the session.
+    pub(crate) fn take_expiry(&mut self, now: Time, id: u64, error: ErrorObject) {
+        self.advance(now);
+        self.expired_by_answer(id, error);
         self.pump();
     }
 
