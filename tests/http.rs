@@ -1134,9 +1134,7 @@ fn a_stream_that_outlives_its_answer_is_let_go() {
 #[test]
 fn a_busy_server_is_asked_again_after_the_time_that_it_says() {
     for status in [429, 503] {
-        for (after, wait) in
-            [("3", 3000), (" 2 ", 2000), ("0", 100), ("Wed, 21 Oct 2026 07:28:00 GMT", 1000), ("soon", 1000)]
-        {
+        for (after, wait) in [("3", 3000), (" 2 ", 2000), ("0", 100), ("soon", 1000), ("", 1000), ("  ", 1000)] {
             let mut site = site();
             let mut web = ready(&mut site);
             let (request, call) = web.call("a");
@@ -1150,6 +1148,55 @@ fn a_busy_server_is_asked_again_after_the_time_that_it_says() {
             web.end_with(&again, site.reply(&again));
             assert!(was_answered(&web, request) && web.quirks().is_empty());
         }
+    }
+}
+
+/// What is no time waits as long as where a stream names none. A date is counted from the answer's own `Date`.
+#[test]
+fn a_busy_server_is_asked_again_after_the_date_that_it_says() {
+    const DATE: &str = "Wed, 21 Oct 2026 07:28:00 GMT";
+    for (date, after, wait) in [
+        (Some(DATE), "Wed, 21 Oct 2026 07:28:07 GMT", 7000),
+        (Some(DATE), "Wednesday, 21-Oct-26 07:28:07 GMT", 7000),
+        (Some(DATE), "Wed Oct 21 07:28:07 2026", 7000),
+        (Some(DATE), DATE, 100),
+        (Some(DATE), "Wed, 21 Oct 2026 07:27:00 GMT", 100),
+        (Some(DATE), "Wed, 21 Oct 2026 99:27:00 GMT", 1000),
+        (Some("soon"), "Wed, 21 Oct 2026 07:28:07 GMT", 1000),
+        (Some("7"), "Wed, 21 Oct 2026 07:28:07 GMT", 1000),
+        (None, "Wed, 21 Oct 2026 07:28:07 GMT", 1000),
+        (Some(DATE), "-3", 1000),
+        (Some(DATE), "1.5", 1000),
+    ] {
+        let mut site = site();
+        let mut web = ready(&mut site);
+        let (request, call) = web.call("a");
+        let reply = Reply::status(429).with("retry-after", after);
+        web.reply(&call, date.map_or(reply.clone(), |date| reply.clone().with("date", date)));
+        web.wait(millis(wait - 1));
+        assert!(web.take().is_empty(), "{date:?} {after}");
+        web.wait(millis(1));
+        let again = web.take_the("tools/call");
+        web.end_with(&again, site.reply(&again));
+        assert!(was_answered(&web, request), "{date:?} {after}");
+    }
+}
+
+/// Each wait is an hour at most, however long the server says.
+#[test]
+fn a_busy_server_is_asked_again_after_an_hour_at_the_latest() {
+    let dates = [("date", "Wed, 21 Oct 2026 07:28:00 GMT"), ("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT")];
+    for headers in [&dates[..], &[("retry-after", "99999999999999999999999")], &[("retry-after", "3601")]] {
+        let mut web = ready(&mut site());
+        let request = web.want(tool("a").timeout(seconds(86_400)).max_timeout(seconds(86_400)));
+        let call = web.take_one();
+        let reply = headers.iter().fold(Reply::status(503), |reply, (name, value)| reply.with(name, value));
+        web.reply(&call, reply);
+        web.wait(seconds(3599));
+        assert!(web.take().is_empty(), "{headers:?}");
+        web.wait(seconds(1));
+        let again = web.take_the("tools/call");
+        assert_eq!(again.of, Some(request));
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{Time, machine::Verdict};
 /// How long a call waits for the stream on which the server may ask something during it.
 const STREAM_WAIT: Duration = Duration::from_millis(500);
 
-/// The wait before a stream is taken up again, where the server does not say.
+/// The wait before a stream is taken up again, or a refused message sent again, where the server does not say.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The least of these waits, so that a server that says nothing is not asked without a pause.
