@@ -1144,11 +1144,95 @@ fn a_busy_server_is_asked_again_after_the_time_that_it_says() {
             assert!(web.take().is_empty(), "{after}");
             web.wait(millis(1));
             let again = web.take_the("tools/call");
-            assert_eq!((again.body(), again.headers(), again.of), (call.body(), call.headers(), Some(request)));
+            assert_eq!((again.headers(), again.of), (call.headers(), Some(request)));
+            assert_eq!(again.json()["params"], call.json()["params"]);
             web.end_with(&again, site.reply(&again));
             assert!(was_answered(&web, request) && web.quirks().is_empty());
         }
     }
+}
+
+/// No id is used twice on a connection (specification 2025-11-25, "Requests"), be it for a message that did not run.
+#[test]
+fn a_restarted_message_has_a_new_id_and_all_that_goes_by_it_follows() {
+    for status in [429, 503] {
+        for (options, mut site) in [(legacy(), site()), (options(), modern_site())] {
+            let is_legacy = options.eras == legacy().eras;
+            let mut web = connect(options, &mut site);
+            let busy = || Reply::status(status).with("retry-after", "1");
+            let request = web.want(tool("a").progress());
+            let call = web.take_one();
+            web.reply(&call, busy());
+            web.wait(seconds(1));
+            let again = web.take_the("tools/call");
+            web.reply(&again, busy());
+            web.wait(seconds(1));
+            let third = web.take_the("tools/call");
+            let ids = [&call, &again, &third].map(|exchange| exchange.json()["id"].as_u64().unwrap());
+            assert!(ids[0] < ids[1] && ids[1] < ids[2], "{ids:?}");
+            assert_eq!(third.of, Some(request));
+            let token = &third.json()["params"]["_meta"]["progressToken"];
+            assert_eq!(token.as_u64(), Some(ids[2]));
+            // Progress by the new token is the request's.
+            web.head(&third, 200, &[("content-type", "text/event-stream")]);
+            let progress = json!({"progressToken": token, "progress": 1});
+            let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress});
+            web.push(&third, progress);
+            let told = |event: &&Event| matches!(event, Event::Progress { request: of, .. } if *of == request);
+            assert_eq!(web.events.iter().filter(told).count(), 1);
+            // So is the end of its exchange, and the cancellation.
+            web.session.cancel(web.now, request).unwrap();
+            web.collect();
+            assert!(web.was_dropped(&third));
+            assert_eq!(web.outcome(request), "Cancelled");
+            if is_legacy {
+                let cancelled = web.take_the("notifications/cancelled");
+                assert_eq!(cancelled.json()["params"]["requestId"].as_u64(), Some(ids[2]));
+            }
+            assert!(web.quirks().is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_restarted_message_of_the_engines_own_has_a_new_id() {
+    let mut pinging = legacy();
+    pinging.keepalive = Some(mcp_proto::Keepalive::default());
+    for (options, site, names) in [
+        (pinging, site().result("ping", json!({})), &["initialize", "tools/list", "ping"][..]),
+        (options(), changing(), &["server/discover", "tools/list", "subscriptions/listen"]),
+    ] {
+        let mut site =
+            names.iter().fold(site, |site, name| site.first(name, 2, |_| Reply::status(429).with("retry-after", "2")));
+        let mut web = Web::connect(options, &mut site);
+        web.wait_and_serve(seconds(120), &mut site);
+        assert!(web.is_ready(), "{:?}", web.failure());
+        assert_eq!((web.count(names[0]), web.quirks()), (3, vec![]));
+        for name in names {
+            assert!(web.count(name) >= 3, "{name}");
+        }
+        let posts = web.log.iter().filter(|exchange| exchange.verb() == "POST");
+        let ids: Vec<_> = posts.filter_map(|exchange| exchange.json()["id"].as_u64()).collect();
+        assert!(ids.is_sorted_by(|one, other| one < other), "{ids:?}");
+    }
+}
+
+/// What waits to be sent again is forgotten with its request.
+#[test]
+fn a_restarted_message_that_is_given_up_leaves_nothing() {
+    let mut web = ready(&mut site());
+    let (request, call) = web.call("a");
+    web.reply(&call, Reply::status(429).with("retry-after", "30"));
+    let (resumed, call) = web.call("a");
+    web.reply(&call, Reply::events(&[]).body("text/event-stream", "id: 1\nretry: 30000\ndata:\n\n"));
+    for request in [request, resumed] {
+        web.session.cancel(web.now, request).unwrap();
+        web.collect();
+    }
+    for cancelled in web.take() {
+        web.reply(&cancelled, Reply::status(202));
+    }
+    assert_eq!(web.session.deadline(), None);
 }
 
 /// What is no time waits as long as where a stream names none. A date is counted from the answer's own `Date`.

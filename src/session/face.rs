@@ -1,7 +1,7 @@
 use alloc::boxed::Box;
 
-use super::ledger::Bar;
-use super::{Action, Outcome, Session};
+use super::ledger::{Bar, Purpose};
+use super::{Action, Outcome, Outgoing, Session};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::machine::request::State;
@@ -52,6 +52,23 @@ impl Session {
     /// How often the server forgot the session since a request of the embedder's was answered.
     pub(crate) const fn expiries(&self) -> u32 {
         self.expiries
+    }
+
+    /// Writes a request again that the server refused for now, under a new id: no connection uses one twice. None where
+    /// the request does not wait for its answer any more.
+    pub(crate) fn restart(&mut self, id: u64) -> Option<Outgoing> {
+        let open = self.requests.get(id).filter(|open| open.phase == State::Sent)?;
+        let handshake = matches!(open.purpose, Purpose::Probe | Purpose::Initialize);
+        // A handshake request that another one overtook has no version of its own any more.
+        if handshake && self.handshake.request != Some(id) {
+            return None;
+        }
+        let new = self.requests.rename(id);
+        let known = [&mut self.handshake.request, &mut self.liveness.request, &mut self.subscriptions.asked];
+        for known in known.into_iter().filter(|known| **known == Some(id)) {
+            *known = Some(new);
+        }
+        self.requests.get(new).map(|open| self.encode_request(new, &open.purpose))
     }
 
     /// Takes the error that this request was refused with, whatever id it bears; `unread` tells whether the status says

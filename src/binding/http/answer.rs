@@ -257,7 +257,7 @@ impl HttpSession {
                 let busy = refusal.status == StatusCode::TOO_MANY_REQUESTS || refusal.status.is_server_error();
                 if busy && refusal.status != StatusCode::NOT_IMPLEMENTED {
                     let wait = refusal.retry_after.or(retry).unwrap_or(RETRY).max(SHORTEST_RETRY);
-                    self.after(wait, Later::Resume { id, last_id, retry });
+                    self.after_for(id, wait, Later::Resume { id, last_id, retry });
                     return;
                 }
                 self.lost(id, "the stream of the request cannot be taken up again");
@@ -290,7 +290,7 @@ impl HttpSession {
                 self.session
                     .handle_transport(now, Transport::Closed { why: broken.unwrap_or("the stream of events ended") });
             }
-            (Purpose::Delete { then: Some(message) }, _) => self.send(message, 0),
+            (Purpose::Delete { then: Some(id) }, _) => self.restart(id),
             (Purpose::Delete { then: None }, _) => self.deleted(),
         }
     }
@@ -431,7 +431,7 @@ impl HttpSession {
         }
         let retry = events.and_then(|events| events.retry).or(waited);
         let wait = retry.unwrap_or(RETRY).max(SHORTEST_RETRY);
-        self.after(wait, Later::Resume { id, last_id, retry });
+        self.after_for(id, wait, Later::Resume { id, last_id, retry });
     }
 
     /// Tells the session that a request stays without an answer, where it does.

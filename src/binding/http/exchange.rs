@@ -25,14 +25,14 @@ pub(super) enum Purpose {
     Resume { id: u64, last_id: Vec<u8>, retry: Option<Duration> },
     /// The GET of the older transport's only stream; where it was a try, what was refused before.
     Events { refused: Option<Refused> },
-    /// The DELETE of a session; then this message is sent anew.
-    Delete { then: Option<Outgoing> },
+    /// The DELETE of a session; then this request is sent again.
+    Delete { then: Option<u64> },
 }
 
 /// An `initialize` that was refused, in a way that may mean that the server is of the older transport.
 #[derive(Clone, Debug)]
 pub(super) struct Refused {
-    pub(super) message: Outgoing,
+    pub(super) id: u64,
     pub(super) status: u16,
     pub(super) words: Box<str>,
 }

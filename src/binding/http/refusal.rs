@@ -60,11 +60,15 @@ impl HttpSession {
             return true;
         }
         if let (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(wait)) = (status, retry_after) {
-            // What has no request has no deadline either; only the handshake cannot do without it.
-            if id.is_none() && message.method() != Some(method::INITIALIZED) {
-                return true;
+            let wait = wait.max(SHORTEST_RETRY);
+            match id {
+                Some(id) => self.after_for(id, wait, Later::Restart(id)),
+                // What has no request has no deadline either; only the handshake cannot do without it.
+                None if message.method() != Some(method::INITIALIZED) => return true,
+                None => {
+                    self.after(wait, Later::Send(message));
+                }
             }
-            self.after(wait.max(SHORTEST_RETRY), Later::Send(message));
             return false;
         }
         if self.mend_initialize(&message, said) {
@@ -93,7 +97,7 @@ impl HttpSession {
         let older = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
         let opening = message.method() == Some(method::INITIALIZE) && self.mode == Mode::Streamable;
         if opening && older && !core::mem::replace(&mut self.tried_events, true) {
-            self.try_events(Refused { message, status: status.as_u16(), words: why });
+            self.try_events(Refused { id, status: status.as_u16(), words: why });
             return true;
         }
         self.session.handle_transport(now, Transport::Refused { id, status: status.as_u16(), why: &why });
@@ -126,7 +130,7 @@ impl HttpSession {
         let Some(former) = self.former.take() else { return false };
         let detail = "a new `initialize` was refused for the session before, which was ended first then";
         self.session.transport_quirk(QuirkKind::AlreadyInitialized, Some(method::INITIALIZE), detail);
-        self.delete(&former, Some(message.clone()));
+        self.delete(&former, message.id());
         true
     }
 }
