@@ -608,6 +608,18 @@ fn a_header_mismatch_has_the_tools_listed_anew_and_the_call_made_once_more() {
     }
 }
 
+/// Only a refusal says that the call did not run.
+#[test]
+fn a_header_mismatch_under_a_status_that_refuses_nothing_is_the_calls_answer() {
+    for status in [200, 500] {
+        let mut web = modern(&mut modern_site());
+        let (request, call) = web.call("a");
+        web.reply(&call, Reply { status, ..mismatch(&call) });
+        assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code == -32020));
+        assert_eq!((web.take().len(), web.is_ready()), (0, true), "{status}");
+    }
+}
+
 #[test]
 fn a_header_mismatch_ends_with_the_refusal_where_the_list_cannot_be_had() {
     let mut web = modern(&mut modern_site());
@@ -1122,9 +1134,7 @@ fn a_stream_that_outlives_its_answer_is_let_go() {
 #[test]
 fn a_busy_server_is_asked_again_after_the_time_that_it_says() {
     for status in [429, 503] {
-        for (after, wait) in
-            [("3", 3000), (" 2 ", 2000), ("0", 100), ("Wed, 21 Oct 2026 07:28:00 GMT", 1000), ("soon", 1000)]
-        {
+        for (after, wait) in [("3", 3000), (" 2 ", 2000), ("0", 100), ("soon", 1000), ("", 1000), ("  ", 1000)] {
             let mut site = site();
             let mut web = ready(&mut site);
             let (request, call) = web.call("a");
@@ -1134,10 +1144,143 @@ fn a_busy_server_is_asked_again_after_the_time_that_it_says() {
             assert!(web.take().is_empty(), "{after}");
             web.wait(millis(1));
             let again = web.take_the("tools/call");
-            assert_eq!((again.body(), again.headers(), again.of), (call.body(), call.headers(), Some(request)));
+            assert_eq!((again.headers(), again.of), (call.headers(), Some(request)));
+            assert_eq!(again.json()["params"], call.json()["params"]);
             web.end_with(&again, site.reply(&again));
             assert!(was_answered(&web, request) && web.quirks().is_empty());
         }
+    }
+}
+
+/// No id is used twice on a connection (specification 2025-11-25, "Requests"), be it for a message that did not run.
+#[test]
+fn a_restarted_message_has_a_new_id_and_all_that_goes_by_it_follows() {
+    for status in [429, 503] {
+        for (options, mut site) in [(legacy(), site()), (options(), modern_site())] {
+            let is_legacy = options.eras == legacy().eras;
+            let mut web = connect(options, &mut site);
+            let busy = || Reply::status(status).with("retry-after", "1");
+            let request = web.want(tool("a").progress());
+            let call = web.take_one();
+            web.reply(&call, busy());
+            web.wait(seconds(1));
+            let again = web.take_the("tools/call");
+            web.reply(&again, busy());
+            web.wait(seconds(1));
+            let third = web.take_the("tools/call");
+            let ids = [&call, &again, &third].map(|exchange| exchange.json()["id"].as_u64().unwrap());
+            assert!(ids[0] < ids[1] && ids[1] < ids[2], "{ids:?}");
+            assert_eq!(third.of, Some(request));
+            let token = &third.json()["params"]["_meta"]["progressToken"];
+            assert_eq!(token.as_u64(), Some(ids[2]));
+            // Progress by the new token is the request's.
+            web.head(&third, 200, &[("content-type", "text/event-stream")]);
+            let progress = json!({"progressToken": token, "progress": 1});
+            let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress});
+            web.push(&third, progress);
+            let told = |event: &&Event| matches!(event, Event::Progress { request: of, .. } if *of == request);
+            assert_eq!(web.events.iter().filter(told).count(), 1);
+            // So is the end of its exchange, and the cancellation.
+            web.session.cancel(web.now, request).unwrap();
+            web.collect();
+            assert!(web.was_dropped(&third));
+            assert_eq!(web.outcome(request), "Cancelled");
+            if is_legacy {
+                let cancelled = web.take_the("notifications/cancelled");
+                assert_eq!(cancelled.json()["params"]["requestId"].as_u64(), Some(ids[2]));
+            }
+            assert!(web.quirks().is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_restarted_message_of_the_engines_own_has_a_new_id() {
+    let mut pinging = legacy();
+    pinging.keepalive = Some(mcp_proto::Keepalive::default());
+    for (options, site, names) in [
+        (pinging, site().result("ping", json!({})), &["initialize", "tools/list", "ping"][..]),
+        (options(), changing(), &["server/discover", "tools/list", "subscriptions/listen"]),
+    ] {
+        let mut site =
+            names.iter().fold(site, |site, name| site.first(name, 2, |_| Reply::status(429).with("retry-after", "2")));
+        let mut web = Web::connect(options, &mut site);
+        web.wait_and_serve(seconds(120), &mut site);
+        assert!(web.is_ready(), "{:?}", web.failure());
+        assert_eq!((web.count(names[0]), web.quirks()), (3, vec![]));
+        for name in names {
+            assert!(web.count(name) >= 3, "{name}");
+        }
+        let posts = web.log.iter().filter(|exchange| exchange.verb() == "POST");
+        let ids: Vec<_> = posts.filter_map(|exchange| exchange.json()["id"].as_u64()).collect();
+        assert!(ids.is_sorted_by(|one, other| one < other), "{ids:?}");
+    }
+}
+
+/// What waits to be sent again is forgotten with its request.
+#[test]
+fn a_restarted_message_that_is_given_up_leaves_nothing() {
+    let mut web = ready(&mut site());
+    let (request, call) = web.call("a");
+    web.reply(&call, Reply::status(429).with("retry-after", "30"));
+    let (resumed, call) = web.call("a");
+    web.reply(&call, Reply::events(&[]).body("text/event-stream", "id: 1\nretry: 30000\ndata:\n\n"));
+    for request in [request, resumed] {
+        web.session.cancel(web.now, request).unwrap();
+        web.collect();
+    }
+    for cancelled in web.take() {
+        web.reply(&cancelled, Reply::status(202));
+    }
+    assert_eq!(web.session.deadline(), None);
+}
+
+/// What is no time waits as long as where a stream names none. A date is counted from the answer's own `Date`.
+#[test]
+fn a_busy_server_is_asked_again_after_the_date_that_it_says() {
+    const DATE: &str = "Wed, 21 Oct 2026 07:28:00 GMT";
+    for (date, after, wait) in [
+        (Some(DATE), "Wed, 21 Oct 2026 07:28:07 GMT", 7000),
+        (Some(DATE), "Wednesday, 21-Oct-26 07:28:07 GMT", 7000),
+        (Some(DATE), "Wed Oct 21 07:28:07 2026", 7000),
+        (Some(DATE), DATE, 100),
+        (Some(DATE), "Wed, 21 Oct 2026 07:27:00 GMT", 100),
+        (Some(DATE), "Wed, 21 Oct 2026 99:27:00 GMT", 1000),
+        (Some("soon"), "Wed, 21 Oct 2026 07:28:07 GMT", 1000),
+        (Some("7"), "Wed, 21 Oct 2026 07:28:07 GMT", 1000),
+        (None, "Wed, 21 Oct 2026 07:28:07 GMT", 1000),
+        (Some(DATE), "-3", 1000),
+        (Some(DATE), "1.5", 1000),
+    ] {
+        let mut site = site();
+        let mut web = ready(&mut site);
+        let (request, call) = web.call("a");
+        let reply = Reply::status(429).with("retry-after", after);
+        web.reply(&call, date.map_or(reply.clone(), |date| reply.clone().with("date", date)));
+        web.wait(millis(wait - 1));
+        assert!(web.take().is_empty(), "{date:?} {after}");
+        web.wait(millis(1));
+        let again = web.take_the("tools/call");
+        web.end_with(&again, site.reply(&again));
+        assert!(was_answered(&web, request), "{date:?} {after}");
+    }
+}
+
+/// Each wait is an hour at most, however long the server says.
+#[test]
+fn a_busy_server_is_asked_again_after_an_hour_at_the_latest() {
+    let dates = [("date", "Wed, 21 Oct 2026 07:28:00 GMT"), ("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT")];
+    for headers in [&dates[..], &[("retry-after", "99999999999999999999999")], &[("retry-after", "3601")]] {
+        let mut web = ready(&mut site());
+        let request = web.want(tool("a").timeout(seconds(86_400)).max_timeout(seconds(86_400)));
+        let call = web.take_one();
+        let reply = headers.iter().fold(Reply::status(503), |reply, (name, value)| reply.with(name, value));
+        web.reply(&call, reply);
+        web.wait(seconds(3599));
+        assert!(web.take().is_empty(), "{headers:?}");
+        web.wait(seconds(1));
+        let again = web.take_the("tools/call");
+        assert_eq!(again.of, Some(request));
     }
 }
 

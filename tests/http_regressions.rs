@@ -174,6 +174,21 @@ fn answers_and_notifications_whose_post_is_never_over_are_let_go() {
     }
 }
 
+/// A request that has the head of its answer reached the server, whatever the embedder calls the failure.
+#[test]
+fn a_call_whose_answer_began_is_not_sent_again_where_nobody_is_said_to_be_reached() {
+    for body in ["", "data: "] {
+        let mut site = site();
+        let mut web = connect(reconnecting(legacy()), &mut site);
+        let (request, call) = web.call("a");
+        web.head(&call, 200, &STREAM);
+        web.body(&call, body);
+        web.fail(&call, Broken::Unreachable);
+        web.wait_and_serve(seconds(600), &mut site);
+        assert_eq!((web.outcome(request), web.count("tools/call")), ("Unknown".into(), 1));
+    }
+}
+
 /// What never left did not run, however often it was tried.
 #[test]
 fn a_call_that_reached_nobody_was_not_sent() {

@@ -390,7 +390,7 @@ fn a_404_without_a_session_is_no_expiry() {
 
 /// opencode #32809, affine-mcp #301, keryx #503
 #[test]
-fn session_expired_status_400_503_or_200_with_an_error_that_names_the_session() {
+fn session_expired_status_400_or_503_with_an_error_that_names_the_session() {
     let error = |code: i64, message: &str| json!({"code": code, "message": message});
     let json_error =
         |status, error: Value| move |call: &Exchange| Reply::json(status, &call.answer("error", error.clone()));
@@ -400,18 +400,16 @@ fn session_expired_status_400_503_or_200_with_an_error_that_names_the_session() 
     let replies: Vec<Answering> = vec![
         Box::new(|_| Reply::text(400, "Bad Request: No valid session ID provided")),
         Box::new(|_| Reply::text(400, "Mcp-Session-Id header is required")),
+        Box::new(|_| Reply::text(400, "No transport found for sessionId")),
         Box::new(|_| Reply::json(400, &json!({"error": "Invalid or missing session ID"}))),
+        Box::new(|_| Reply::json(400, &json!({"statusCode": 400, "message": "Session 81a3 does not exist"}))),
         Box::new(without_id(400, error(-32000, "Bad Request: No valid session ID provided"))),
+        Box::new(without_id(400, error(-32000, "Bad Request: Server not initialized"))),
         Box::new(json_error(400, error(-32003, "Session expired"))),
         Box::new(json_error(400, error(-32600, "Server not initialized"))),
+        Box::new(json_error(400, error(-32002, "not initialized"))),
         Box::new(|_| Reply::text(503, "session not found on this node")),
         Box::new(without_id(503, error(-32000, "Session is gone"))),
-        Box::new(json_error(200, error(-32001, "Session not found"))),
-        Box::new(json_error(200, error(-32000, "Session has expired"))),
-        Box::new(json_error(200, error(-32002, "Server not initialized"))),
-        Box::new(json_error(200, error(-32600, "Bad Request: Server not initialized"))),
-        Box::new(move |call| Reply::events(&[call.answer("error", error(-32001, "Session not found"))])),
-        Box::new(move |call| Reply::events(&[call.answer("error", error(-32002, "Server not initialized"))])),
     ];
     for reply in replies {
         let mut site = site();
@@ -426,6 +424,165 @@ fn session_expired_status_400_503_or_200_with_an_error_that_names_the_session() 
         assert_eq!((web.count("initialize"), web.count("tools/call")), (2, 2), "{told}");
         assert_quirk(&web, QuirkKind::SessionExpiredStatus, "tools/call");
         assert_eq!(web.quirks().len(), 1, "{told}");
+    }
+}
+
+/// The errors that transports are known to give for a session that they forgot.
+fn known_expiries() -> Vec<(i64, String)> {
+    let mut known = vec![];
+    for message in ["Session not found", "Invalid session ID", "No valid session ID provided", "Server not initialized"]
+    {
+        for prefix in ["", "Bad Request: "] {
+            for suffix in ["", " or expired"] {
+                let codes = [-32000, -32001, -32600];
+                known.extend(codes.map(|code| (code, format!("{prefix}{message}{suffix}"))));
+            }
+        }
+    }
+    known
+}
+
+/// As JSON or as an event, an error to this request under a good status.
+fn good_error(call: &Exchange, by_event: bool, code: i64, message: &str) -> Reply {
+    let error = call.error(code, message);
+    if by_event { Reply::events(&[error]) } else { Reply::json(200, &error) }
+}
+
+fn assert_error(web: &Web, request: RequestId, code: i64, message: &str) {
+    let Outcome::Error(error) = web.result_of(request) else { panic!("{message}: {:?}", web.result_of(request)) };
+    assert_eq!((error.code, &*error.message), (code, message));
+}
+
+/// The call may have run: it ends with the server's error, and the next one finds a new session.
+#[test]
+fn session_expired_status_200_renews_the_session_and_the_call_is_not_sent_again() {
+    for (number, (code, message)) in known_expiries().into_iter().enumerate() {
+        let mut site = site();
+        let mut web = ready(&mut site);
+        let (request, call) = web.call("a");
+        site.forget();
+        web.reply(&call, good_error(&call, number % 2 == 0, code, &message));
+        web.serve(&mut site);
+        assert_error(&web, request, code, &message);
+        assert!(web.is_ready(), "{message}");
+        assert_eq!((web.count("initialize"), web.count("tools/call")), (2, 1), "{message}");
+        assert_quirk(&web, QuirkKind::SessionExpiredStatus, "tools/call");
+        assert_eq!(web.quirks().len(), 1, "{message}");
+        let next = web.want(tool("a"));
+        web.serve(&mut site);
+        assert!(was_answered(&web, next), "{message}");
+        assert_eq!((web.count("initialize"), web.count("tools/call")), (2, 2), "{message}");
+    }
+}
+
+#[test]
+fn session_expired_status_200_sends_again_what_only_reads_or_may_be_replayed() {
+    for by_event in [true, false] {
+        for request in [Request::read_resource("x:1"), Request::get_prompt("p", []), tool("a").replay(true)] {
+            let mut site = Site::legacy(json!({"tools": {}, "resources": {}, "prompts": {}}))
+                .result("tools/list", tools(&["a"]))
+                .result("tools/call", json!({"content": []}))
+                .result("prompts/list", json!({"prompts": []}))
+                .result("prompts/get", json!({"messages": []}))
+                .result("resources/list", json!({"resources": []}))
+                .result("resources/templates/list", json!({"resourceTemplates": []}))
+                .result("resources/read", json!({"contents": []}));
+            let mut web = ready(&mut site);
+            let request = web.want(request);
+            let exchange = web.take_one();
+            site.forget();
+            web.reply(&exchange, good_error(&exchange, by_event, -32001, "Session not found"));
+            web.serve(&mut site);
+            let name = exchange.name();
+            assert!(was_answered(&web, request), "{name}: {:?}", web.ended(request));
+            assert_eq!((web.count("initialize"), web.count(&name)), (2, 2), "{name}");
+            assert_ne!(web.last(&name).json()["id"], exchange.json()["id"]);
+        }
+    }
+}
+
+/// Where a new session does not help, the error is the answer, and the session stays.
+#[test]
+fn session_expired_status_200_sends_what_only_reads_again_once() {
+    let mut site = Site::legacy(json!({"resources": {}}))
+        .result("resources/list", json!({"resources": []}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}))
+        .on("resources/read", |read| Reply::json(200, &read.error(-32001, "Session not found")));
+    let mut web = ready(&mut site);
+    for round in 1..=5 {
+        let request = web.want(Request::read_resource("x:1"));
+        web.serve(&mut site);
+        assert_error(&web, request, -32001, "Session not found");
+        assert_eq!((web.count("initialize"), web.count("resources/read")), (1 + round, 2 * round));
+        assert!(web.is_ready());
+    }
+}
+
+#[test]
+fn session_expired_status_200_to_a_list_is_recovered() {
+    for by_event in [true, false] {
+        let mut site =
+            site().first("tools/list", 1, move |list| good_error(list, by_event, -32600, "Server not initialized"));
+        let mut web = ready(&mut site);
+        web.serve(&mut site);
+        assert_eq!((web.keys(Family::Tools), web.count("initialize"), web.count("tools/list")), (vec!["a"], 2, 2));
+        assert_quirk(&web, QuirkKind::SessionExpiredStatus, "tools/list");
+    }
+}
+
+/// Whatever the status, what a tool says of its own sessions is the call's answer: the call is sent once, the session
+/// stays, and so does the call beside it.
+#[test]
+fn session_expired_status_is_no_text_of_a_tools_own() {
+    let own = [
+        (-32000, "Browser session not found: abc"),
+        (-32000, "Payment declined: invalid session token"),
+        (-32001, "Session not found: abc"),
+        (-32001, "Session not found in the shop"),
+        (-32600, "The database server not initialized"),
+        (-32603, "Session not found"),
+        (-32003, "Session expired"),
+        (-32002, "Server not initialized"),
+        (-32000, "Session has expired"),
+        (1, "Invalid session ID"),
+    ];
+    // These do name a session, and tell by the status that the call did not run.
+    let names = ["Session not found: abc", "Session not found in the shop", "Session not found", "Session expired"];
+    let names_it = |message| {
+        names.contains(&message) || ["Server", "Session has", "Invalid"].iter().any(|it| message.starts_with(it))
+    };
+    for (status, by_event) in [(200, false), (200, true), (400, false), (503, false), (500, false), (409, false)] {
+        for (code, message) in own {
+            if matches!(status, 400 | 503) && names_it(message) {
+                continue;
+            }
+            let mut site = site();
+            let mut web = ready(&mut site);
+            let ((request, call), (beside, other)) = (web.call("a"), web.call("a"));
+            let reply = good_error(&call, by_event, code, message);
+            web.reply(&call, Reply { status, ..reply });
+            assert_error(&web, request, code, message);
+            assert_eq!((web.outcome(beside), web.goes_on(&other)), ("open".into(), true), "{status} {message}");
+            web.reply(&other, Reply::json(200, &other.result(json!({"content": []}))));
+            web.serve(&mut site);
+            assert!(was_answered(&web, beside));
+            assert_eq!((web.count("initialize"), web.count("tools/call")), (1, 2), "{status} {message}");
+            assert!(web.is_ready() && web.quirks().is_empty(), "{:?}", web.quirks());
+        }
+    }
+}
+
+/// An error that bears the id of another request is that one's answer, in whichever exchange it comes.
+#[test]
+fn session_expired_status_200_is_of_the_request_whose_exchange_it_is() {
+    for by_event in [true, false] {
+        let mut web = ready(&mut site());
+        let ((request, call), (beside, other)) = (web.call("a"), web.call("a"));
+        let error = other.error(-32001, "Session not found");
+        let reply = if by_event { Reply::events(&[error, call.result(json!({}))]) } else { Reply::json(200, &error) };
+        web.reply(&call, reply);
+        assert_error(&web, beside, -32001, "Session not found");
+        assert_eq!((web.outcome(request) == "Result", web.count("initialize")), (by_event, 1));
     }
 }
 
@@ -509,6 +666,18 @@ fn a_404_with_an_unknown_method_is_no_expired_session() {
         assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code == -32601));
         assert_eq!((web.count("initialize"), web.is_ready()), (1, true));
     }
+}
+
+#[test]
+fn a_404_with_an_unknown_method_that_names_the_session_is_an_expired_session() {
+    let mut site = site();
+    let mut web = ready(&mut site);
+    let (request, call) = web.call("a");
+    site.forget();
+    web.reply(&call, Reply::json(404, &call.error(-32601, "Session not found")));
+    web.serve(&mut site);
+    assert!(was_answered(&web, request), "{:?}", web.ended(request));
+    assert_eq!((web.count("initialize"), web.count("tools/call")), (2, 2));
 }
 
 #[test]
@@ -598,7 +767,7 @@ fn already_initialized_ends_the_former_session_first() {
                 None => web.fail(&delete, Broken::Midway),
             }
             let again = web.last("initialize");
-            assert_ne!(again.id, initialize.id);
+            assert_ne!(again.json()["id"], initialize.json()["id"]);
             assert_eq!(again.header(SESSION), None);
             web.serve(&mut site);
             assert!(web.is_ready() && was_answered(&web, request), "{ended:?}");

@@ -97,7 +97,6 @@ impl Session {
     pub(super) fn call_answered(&mut self, id: u64, answer: Result<&RawValue, ErrorObject>) {
         let answer = match answer {
             Ok(result) => self.judge(id, result),
-            Err(error) if self.wants_headers(id, &error) => return self.bar(id, Bar::Headers, Outcome::Error(error)),
             Err(error) => Answer::Complete(Outcome::Error(error)),
         };
         match answer {
@@ -208,7 +207,7 @@ impl Session {
         self.call_step_to(id, input, None);
     }
 
-    fn call_step_to(&mut self, mut id: u64, input: Input, mut outcome: Option<Outcome>) {
+    pub(super) fn call_step_to(&mut self, mut id: u64, input: Input, mut outcome: Option<Outcome>) {
         let Some(open) = self.requests.get(id) else { return };
         let row = take(open.phase, input);
         if row.next != State::Ended {

@@ -155,6 +155,33 @@ impl Session {
             let error = ErrorObject::new(0, "refused again on a new session; it did not run");
             return self.call_answered(id, Err(error));
         }
+        self.recover(id);
+    }
+
+    /// The server says in the answer to a request, under a good status, that it forgot the session. The request may have
+    /// run: it ends with this answer, unless it may run twice.
+    pub(super) fn expired_by_answer(&mut self, id: u64, error: ErrorObject) {
+        if !self.is_established() || !self.is_sent(id) {
+            return;
+        }
+        let replayable = self.is_replayable(id);
+        if let Some(call) = self.requests.call_mut(id) {
+            if call.expired {
+                // A new session did not help it.
+                return self.answered(id, Err(error), true);
+            }
+            if replayable {
+                // It is sent again as what else was in flight and may run twice.
+                call.expired = true;
+            } else {
+                self.call_step_to(id, Input::Answered, Some(Outcome::Error(error)));
+            }
+        }
+        self.recover(None);
+    }
+
+    /// Opens a new session in place of one that the server forgot; `refused` is the request that did not run for it.
+    fn recover(&mut self, refused: Option<u64>) {
         // One that lived long is no sign of a loop.
         let interval = self.options.keepalive.unwrap_or_default().interval;
         if self.ready_since.is_some_and(|since| self.now.since(since) >= interval) {
@@ -169,7 +196,7 @@ impl Session {
             return self.lose(FailureKind::Closed, message.into(), Loss::Final);
         }
         let failure = Failure { kind: FailureKind::Closed, message: format!("{server} forgot the session").into() };
-        if let Some((id, call)) = id.and_then(|id| self.requests.call_mut(id).map(|call| (id, call))) {
+        if let Some((id, call)) = refused.and_then(|id| self.requests.call_mut(id).map(|call| (id, call))) {
             // It did not run. One that meets the same fate again is not sent for ever.
             call.expired = true;
             self.call_step(id, Input::NotRun);

@@ -1,6 +1,7 @@
 use alloc::boxed::Box;
 
-use super::{Action, Session};
+use super::ledger::{Bar, Purpose};
+use super::{Action, Outcome, Outgoing, Session};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::machine::request::State;
@@ -53,12 +54,41 @@ impl Session {
         self.expiries
     }
 
-    /// Takes an error that is the answer to this request, whatever id it bears.
-    pub(crate) fn take_error(&mut self, now: Time, id: u64, error: ErrorObject) {
+    /// Writes a request again that the server refused for now, under a new id: no connection uses one twice. None where
+    /// the request does not wait for its answer any more.
+    pub(crate) fn restart(&mut self, id: u64) -> Option<Outgoing> {
+        let open = self.requests.get(id).filter(|open| open.phase == State::Sent)?;
+        let handshake = matches!(open.purpose, Purpose::Probe | Purpose::Initialize);
+        // A handshake request that another one overtook has no version of its own any more.
+        if handshake && self.handshake.request != Some(id) {
+            return None;
+        }
+        let new = self.requests.rename(id);
+        let known = [&mut self.handshake.request, &mut self.liveness.request, &mut self.subscriptions.asked];
+        for known in known.into_iter().filter(|known| **known == Some(id)) {
+            *known = Some(new);
+        }
+        self.requests.get(new).map(|open| self.encode_request(new, &open.purpose))
+    }
+
+    /// Takes the error that this request was refused with, whatever id it bears; `unread` tells whether the status says
+    /// that the request did not run.
+    pub(crate) fn take_refusal(&mut self, now: Time, id: u64, error: ErrorObject, unread: bool) {
         self.advance(now);
         if self.is_waiting(id) {
-            self.answered(id, Err(error), true);
+            if unread && self.wants_headers(id, &error) {
+                self.bar(id, Bar::Headers, Outcome::Error(error));
+            } else {
+                self.answered(id, Err(error), true);
+            }
         }
+        self.pump();
+    }
+
+    /// Takes the answer to this request, under a good status, that says that the server forgot the session.
+    pub(crate) fn take_expiry(&mut self, now: Time, id: u64, error: ErrorObject) {
+        self.advance(now);
+        self.expired_by_answer(id, error);
         self.pump();
     }
 

@@ -21,7 +21,7 @@ pub(super) struct Liveness {
     /// When something was heard of the server last.
     pub(super) heard: Time,
     /// The probe that waits for its answer.
-    request: Option<u64>,
+    pub(super) request: Option<u64>,
     sent: Time,
     misses: u32,
     /// When the last of them was.

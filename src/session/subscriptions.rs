@@ -21,7 +21,7 @@ use crate::protocol::{Capability, Era, Family, PerFamily, error_code, method};
 pub(super) struct Subscriptions {
     stream: subscription::State,
     /// The request for the stream that the server did not agree to yet.
-    asked: Option<u64>,
+    pub(super) asked: Option<u64>,
     /// The request for the stream that it agreed to.
     open: Option<u64>,
     opened_at: Time,

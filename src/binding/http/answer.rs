@@ -11,7 +11,7 @@ use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
 
 use super::exchange::{Events, Exchange, Kind, Purpose, Refusal, Reply, keep};
-use super::refusal::{WORDS, is_about_who_asks, is_expiry, is_initialized, short_error};
+use super::refusal::{WORDS, is_about_who_asks, is_initialized, is_known_expiry, short_error};
 use super::request::{SESSION_ID, is_same_origin, resolve};
 use super::{
     Broken, ExchangeId, HttpAction, HttpSession, LINGER, Later, Mode, REDIRECTS, RETRY, SHORTEST_RETRY, STREAM_WAIT,
@@ -19,6 +19,7 @@ use super::{
 };
 use crate::Time;
 use crate::binding::{Sse, SseDecoder};
+use crate::jsonrpc::ErrorObject;
 use crate::machine::{QuirkKind, stream};
 use crate::protocol::method;
 use crate::session::{Outgoing, Shut, Transport};
@@ -153,12 +154,12 @@ impl HttpSession {
                         self.barren = 0;
                     }
                 }
-                if let (Purpose::Message(message), Some(said)) = (&it.purpose, found.error) {
+                if let (Purpose::Message(message), Some(error)) = (&it.purpose, found.error) {
                     let message = message.clone();
                     self.forget(exchange, message.id());
                     self.out.push_back(HttpAction::Drop(exchange));
-                    if !self.mend_initialize(&message, &said) {
-                        self.expired(&message);
+                    if !self.mend_initialize(&message, &error.message) {
+                        self.expired_by_answer(&message, error);
                     }
                     return;
                 }
@@ -197,11 +198,12 @@ impl HttpSession {
         events.decoder.feed(chunk, |item| match item {
             Sse::Event(event) | Sse::TooLong(event) if event.name == b"message" && found.error.is_none() => {
                 found.any = true;
-                if (held || opening)
-                    && let Some(error) = short_error(event.data)
-                    && (held && is_expiry(&error, true) || opening && is_initialized(&error.message))
+                if let Some(message) = message
+                    && (held || opening)
+                    && let Some(error) = short_error(event.data, message)
+                    && (held && is_known_expiry(&error) || opening && is_initialized(&error.message))
                 {
-                    found.error = Some(error.message);
+                    found.error = Some(error);
                     return;
                 }
                 match id {
@@ -255,7 +257,7 @@ impl HttpSession {
                 let busy = refusal.status == StatusCode::TOO_MANY_REQUESTS || refusal.status.is_server_error();
                 if busy && refusal.status != StatusCode::NOT_IMPLEMENTED {
                     let wait = refusal.retry_after.or(retry).unwrap_or(RETRY).max(SHORTEST_RETRY);
-                    self.after(wait, Later::Resume { id, last_id, retry });
+                    self.after_for(id, wait, Later::Resume { id, last_id, retry });
                     return;
                 }
                 self.lost(id, "the stream of the request cannot be taken up again");
@@ -288,16 +290,17 @@ impl HttpSession {
                 self.session
                     .handle_transport(now, Transport::Closed { why: broken.unwrap_or("the stream of events ended") });
             }
-            (Purpose::Delete { then: Some(message) }, _) => self.send(message, 0),
+            (Purpose::Delete { then: Some(id) }, _) => self.restart(id),
             (Purpose::Delete { then: None }, _) => self.deleted(),
         }
     }
 
-    /// Takes that an exchange failed, at any time before its end.
+    /// Takes that an exchange failed, at any time before its end. One that has its head reached the server, however it
+    /// failed.
     pub fn handle_failure(&mut self, now: Time, exchange: ExchangeId, broken: Broken, why: &str) {
         self.session.handle_timeout(now);
         let Some(it) = self.exchanges.get(&exchange.0) else { return };
-        let unreachable = broken == Broken::Unreachable;
+        let unreachable = broken == Broken::Unreachable && it.status == 0;
         match &it.purpose {
             Purpose::Message(message) if unreachable && !self.lingers(&it.purpose) => {
                 let (id, initialized) = (message.id(), message.method() == Some(method::INITIALIZED));
@@ -381,9 +384,9 @@ impl HttpSession {
                 self.lost(id, broken.unwrap_or_default());
             }
             Reply::Json(body) => {
-                if let Some(error) = short_error(&body) {
-                    if self.is_held_by_session(message) && is_expiry(&error, true) {
-                        return self.expired(message);
+                if let Some(error) = short_error(&body, message) {
+                    if self.is_held_by_session(message) && is_known_expiry(&error) {
+                        return self.expired_by_answer(message, error);
                     }
                     if self.mend_initialize(message, &error.message) {
                         return;
@@ -428,7 +431,7 @@ impl HttpSession {
         }
         let retry = events.and_then(|events| events.retry).or(waited);
         let wait = retry.unwrap_or(RETRY).max(SHORTEST_RETRY);
-        self.after(wait, Later::Resume { id, last_id, retry });
+        self.after_for(id, wait, Later::Resume { id, last_id, retry });
     }
 
     /// Tells the session that a request stays without an answer, where it does.
@@ -491,5 +494,5 @@ struct Found {
     /// Anything at all.
     any: bool,
     /// An error that is about the session, not about the request.
-    error: Option<Box<str>>,
+    error: Option<ErrorObject>,
 }

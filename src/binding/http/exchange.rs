@@ -2,13 +2,17 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, DATE, HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
+use super::RETRY;
 use super::request::Address;
 use crate::Time;
 use crate::binding::SseDecoder;
 use crate::session::{Challenge, Outgoing};
+
+/// The longest wait that a server may ask for before the next try.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// What an exchange is for.
 #[derive(Clone, Debug)]
@@ -21,14 +25,14 @@ pub(super) enum Purpose {
     Resume { id: u64, last_id: Vec<u8>, retry: Option<Duration> },
     /// The GET of the older transport's only stream; where it was a try, what was refused before.
     Events { refused: Option<Refused> },
-    /// The DELETE of a session; then this message is sent anew.
-    Delete { then: Option<Outgoing> },
+    /// The DELETE of a session; then this request is sent again.
+    Delete { then: Option<u64> },
 }
 
 /// An `initialize` that was refused, in a way that may mean that the server is of the older transport.
 #[derive(Clone, Debug)]
 pub(super) struct Refused {
-    pub(super) message: Outgoing,
+    pub(super) id: u64,
     pub(super) status: u16,
     pub(super) words: Box<str>,
 }
@@ -95,6 +99,8 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
+    /// The wait that the server asks for before the next try, [`LONGEST_RETRY_AFTER`] at most; [`RETRY`] where its
+    /// `Retry-After` says no time.
     pub(super) retry_after: Option<Duration>,
     pub(super) challenges: Vec<Challenge>,
     /// Where else the server points to.
@@ -129,12 +135,7 @@ impl Kind {
 
 impl Refusal {
     pub(super) fn new(status: StatusCode, headers: &HeaderMap) -> Self {
-        let wait = |value: &str| match value.trim() {
-            seconds if seconds.bytes().all(|byte| byte.is_ascii_digit()) => seconds.parse().unwrap_or(u64::MAX),
-            // A date means nothing without a clock that knows one.
-            _ => 1,
-        };
-        let retry_after = headers.get(RETRY_AFTER).map(|value| Duration::from_secs(value.to_str().map_or(1, wait)));
+        let retry_after = headers.contains_key(RETRY_AFTER).then(|| retry_after(headers).unwrap_or(RETRY));
         let mut challenges = Vec::new();
         for value in headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()) {
             for challenge in http_auth::parser::ChallengeParser::new(value).map_while(Result::ok) {
@@ -145,6 +146,21 @@ impl Refusal {
         let location = headers.get(LOCATION).and_then(|location| location.to_str().ok()).map(Box::from);
         Self { status, retry_after, challenges, location, body: Vec::new() }
     }
+}
+
+/// The time that `Retry-After` says, where it says one (RFC 9110, section 10.2.3). A date counts from the answer's own
+/// `Date`, since a session knows no calendar.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
+    let after = text(RETRY_AFTER).filter(|after| !after.is_empty())?;
+    let wait = if after.bytes().all(|byte| byte.is_ascii_digit()) {
+        // What overflows is above any bound.
+        Duration::from_secs(after.parse().unwrap_or(u64::MAX))
+    } else {
+        let (until, now) = (httpdate::parse_http_date(after).ok()?, httpdate::parse_http_date(text(DATE)?).ok()?);
+        until.duration_since(now).unwrap_or_default()
+    };
+    Some(wait.min(LONGEST_RETRY_AFTER))
 }
 
 /// Adds to what is kept, up to a bound.

@@ -25,7 +25,7 @@ use crate::{Time, machine::Verdict};
 /// How long a call waits for the stream on which the server may ask something during it.
 const STREAM_WAIT: Duration = Duration::from_millis(500);
 
-/// The wait before a stream is taken up again, where the server does not say.
+/// The wait before a stream is taken up again, or a refused message sent again, where the server does not say.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The least of these waits, so that a server that says nothing is not asked without a pause.
@@ -103,8 +103,10 @@ enum Mode {
 /// What is due later.
 #[derive(Clone, Debug)]
 enum Later {
-    /// Send a message again.
+    /// Send a message again that has no id.
     Send(Outgoing),
+    /// Send a request again.
+    Restart(u64),
     /// Take up the stream of a request.
     Resume { id: u64, last_id: Vec<u8>, retry: Option<Duration> },
     /// Ask for the stream again.
@@ -141,6 +143,8 @@ pub struct HttpSession {
     out: VecDeque<HttpAction>,
     later: BTreeMap<(Time, u64), Later>,
     last_later: u64,
+    /// When requests are sent again, or their streams taken up, by the requests' ids.
+    waits: BTreeMap<u64, (Time, u64)>,
     /// The exchange of `notifications/initialized`, before whose end nothing else is sent.
     initialized: Option<u64>,
     stream: stream::State,
@@ -197,6 +201,7 @@ impl HttpSession {
             out: VecDeque::new(),
             later: BTreeMap::new(),
             last_later: 0,
+            waits: BTreeMap::new(),
             initialized: None,
             stream: stream::State::Idle,
             stream_id: Vec::new(),
@@ -256,13 +261,14 @@ impl HttpSession {
         let later = self.later.split_off(&(now, u64::MAX));
         for what in core::mem::replace(&mut self.later, later).into_values() {
             match what {
-                Later::Send(message) if message.id().is_none_or(|id| self.session.is_waiting(id)) => {
-                    self.send(message, 0);
+                Later::Send(message) => self.send(message, 0),
+                Later::Restart(id) => self.restart(id),
+                Later::Resume { id, last_id, retry } => {
+                    self.waits.remove(&id);
+                    if self.session.is_waiting(id) {
+                        self.get(Purpose::Resume { id, last_id, retry });
+                    }
                 }
-                Later::Resume { id, last_id, retry } if self.session.is_waiting(id) => {
-                    self.get(Purpose::Resume { id, last_id, retry });
-                }
-                Later::Send(_) | Later::Resume { .. } => {}
                 Later::Stream => self.stream_step(stream::Input::Timer),
                 Later::LetGo(exchange) => {
                     self.accepted(exchange.0);
@@ -309,6 +315,7 @@ impl HttpSession {
     /// Drops all that goes on, but for what lingers.
     fn drop_all(&mut self) {
         self.later.clear();
+        self.waits.clear();
         self.carriers.clear();
         (self.initialized, self.stream_wait) = (None, None);
         for (id, exchange) in core::mem::take(&mut self.exchanges) {
@@ -365,6 +372,9 @@ impl HttpSession {
     }
 
     fn abort(&mut self, id: u64) {
+        if let Some(due) = self.waits.remove(&id) {
+            self.later.remove(&due);
+        }
         if let Some(exchange) = self.carriers.remove(&id)
             && self.drop_exchange(ExchangeId(exchange)).is_some()
         {
@@ -424,6 +434,14 @@ impl HttpSession {
         }
     }
 
+    /// Posts a request again that was refused for now, under a new id.
+    fn restart(&mut self, id: u64) {
+        self.waits.remove(&id);
+        if let Some(message) = self.session.restart(id) {
+            self.send(message, 0);
+        }
+    }
+
     /// Asks for a stream.
     fn get(&mut self, purpose: Purpose) -> u64 {
         let last_id = match &purpose {
@@ -435,7 +453,7 @@ impl HttpSession {
         self.start(purpose, self.url.clone(), 0, request)
     }
 
-    fn delete(&mut self, session: &HeaderValue, then: Option<Outgoing>) {
+    fn delete(&mut self, session: &HeaderValue, then: Option<u64>) {
         let version = self.session.server().map(|server| server.version);
         let common = Common { session: Some(session), version };
         let request = request::delete(&self.url, common);
@@ -447,6 +465,12 @@ impl HttpSession {
         let due = (self.session.now() + wait, self.last_later);
         self.later.insert(due, what);
         due
+    }
+
+    /// As [`after`](Self::after), for what is forgotten where this request is given up.
+    fn after_for(&mut self, id: u64, wait: Duration, what: Later) {
+        let due = self.after(wait, what);
+        self.waits.insert(id, due);
     }
 
     fn stream_step(&mut self, input: stream::Input) {

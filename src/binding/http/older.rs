@@ -50,10 +50,7 @@ impl HttpSession {
         let first = self.mode == Mode::Streamable || self.mode == Mode::Events(None);
         self.mode = Mode::Events(Some(target));
         match refused {
-            Some(refused) if refused.message.id().is_some_and(|id| self.session.is_waiting(id)) => {
-                self.send(refused.message, 0);
-            }
-            Some(_) => {}
+            Some(refused) => self.restart(refused.id),
             None if first => self.session.handle_transport(now, Transport::Opened),
             None => {}
         }
@@ -67,8 +64,7 @@ impl HttpSession {
             let why = "the stream names no endpoint";
             return self.session.handle_transport(now, Transport::Closed { why });
         };
-        let Some(id) = refused.message.id() else { return };
-        let (status, why) = (refused.status, &*refused.words);
+        let (id, status, why) = (refused.id, refused.status, &*refused.words);
         self.session.handle_transport(now, Transport::Refused { id, status, why });
     }
 }

@@ -1,4 +1,7 @@
 //! Answers that refuse: whose error it is, and whether it is about the session.
+//!
+//! A tool may say anything in its errors, of its own sessions too. So only the status tells that a request did not run;
+//! texts are compared whole where it does not.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -8,7 +11,7 @@ use http::StatusCode;
 
 use super::exchange::{Refusal, Refused};
 use super::{HttpSession, Later, Mode, SHORTEST_RETRY};
-use crate::jsonrpc::{self, Body, Decoded, ErrorObject};
+use crate::jsonrpc::{self, Body, Decoded, ErrorObject, ResponseId};
 use crate::machine::QuirkKind;
 use crate::protocol::{Era, error_code, method};
 use crate::session::{Outgoing, Transport};
@@ -24,18 +27,21 @@ impl HttpSession {
     pub(super) fn refused(&mut self, message: Outgoing, refusal: Refusal) -> bool {
         let now = self.session.now();
         let Refusal { status, retry_after, challenges, location, body } = refusal;
-        let error = json_error(&body);
+        let error = json_error(&body).map(|(_, error)| error);
         let words = String::from_utf8_lossy(&body);
         let said = error.as_ref().map_or(&*words, |error| &error.message);
         let held = self.is_held_by_session(&message);
         let id = message.id();
-        let told = || error.clone().unwrap_or_else(|| ErrorObject::new(0, said));
+        let code = error.as_ref().map(|error| error.code);
         let expired = match status {
-            StatusCode::NOT_FOUND => error.as_ref().is_none_or(|error| {
-                // What a resource is not found by names no session.
-                !is_of_a_request(error) && (error.code != RESOURCE_NOT_FOUND || is_expiry(error, false))
-            }),
-            StatusCode::BAD_REQUEST | StatusCode::SERVICE_UNAVAILABLE => is_expiry(&told(), false),
+            StatusCode::NOT_FOUND => match code {
+                Some(error_code::INVALID_PARAMS) => false,
+                Some(error_code::METHOD_NOT_FOUND | RESOURCE_NOT_FOUND) => names_session(said),
+                Some(_) | None => true,
+            },
+            StatusCode::BAD_REQUEST | StatusCode::SERVICE_UNAVAILABLE => {
+                !matches!(code, Some(error_code::METHOD_NOT_FOUND | error_code::INVALID_PARAMS)) && names_session(said)
+            }
             // A new session is tried once; then it is about who asks.
             StatusCode::UNAUTHORIZED => challenges.is_empty() && self.session.expiries() == 0,
             _ => false,
@@ -54,11 +60,15 @@ impl HttpSession {
             return true;
         }
         if let (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(wait)) = (status, retry_after) {
-            // What has no request has no deadline either; only the handshake cannot do without it.
-            if id.is_none() && message.method() != Some(method::INITIALIZED) {
-                return true;
+            let wait = wait.max(SHORTEST_RETRY);
+            match id {
+                Some(id) => self.after_for(id, wait, Later::Restart(id)),
+                // What has no request has no deadline either; only the handshake cannot do without it.
+                None if message.method() != Some(method::INITIALIZED) => return true,
+                None => {
+                    self.after(wait, Later::Send(message));
+                }
             }
-            self.after(wait.max(SHORTEST_RETRY), Later::Send(message));
             return false;
         }
         if self.mend_initialize(&message, said) {
@@ -81,13 +91,13 @@ impl HttpSession {
         };
         if let Some(error) = error.filter(|error| !probe || !status.is_server_error() || modern(error)) {
             // The exchange tells whose answer it is, whatever id it bears.
-            self.session.take_error(now, id, error);
+            self.session.take_refusal(now, id, error, status.is_client_error());
             return true;
         }
         let older = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
         let opening = message.method() == Some(method::INITIALIZE) && self.mode == Mode::Streamable;
         if opening && older && !core::mem::replace(&mut self.tried_events, true) {
-            self.try_events(Refused { message, status: status.as_u16(), words: why });
+            self.try_events(Refused { id, status: status.as_u16(), words: why });
             return true;
         }
         self.session.handle_transport(now, Transport::Refused { id, status: status.as_u16(), why: &why });
@@ -105,10 +115,11 @@ impl HttpSession {
         self.session.transport_quirk(QuirkKind::SessionExpiredStatus, message.method(), detail);
     }
 
-    /// The server forgot the session, and says so by an error under a good status.
-    pub(super) fn expired(&mut self, message: &Outgoing) {
+    /// The answer to a request, under a good status, is an error that says that the server forgot the session.
+    pub(super) fn expired_by_answer(&mut self, message: &Outgoing, error: ErrorObject) {
+        let Some(id) = message.id() else { return };
         self.expiry_quirk(message, StatusCode::OK);
-        self.session.handle_transport(self.session.now(), Transport::Expired { id: message.id() });
+        self.session.take_expiry(self.session.now(), id, error);
     }
 
     /// Whether `initialize` was refused for a session that the server still has, which is ended then.
@@ -119,7 +130,7 @@ impl HttpSession {
         let Some(former) = self.former.take() else { return false };
         let detail = "a new `initialize` was refused for the session before, which was ended first then";
         self.session.transport_quirk(QuirkKind::AlreadyInitialized, Some(method::INITIALIZE), detail);
-        self.delete(&former, Some(message.clone()));
+        self.delete(&former, message.id());
         true
     }
 }
@@ -129,46 +140,65 @@ pub(super) fn is_about_who_asks(status: StatusCode) -> bool {
 }
 
 /// The JSON-RPC error that a body is: what some gateway says of itself is none.
-fn json_error(body: &[u8]) -> Option<ErrorObject> {
+fn json_error(body: &[u8]) -> Option<(ResponseId, ErrorObject)> {
     let Ok(Decoded::One(message)) = jsonrpc::decode(body, jsonrpc::Limits::default()) else { return None };
     let versioned = !message.deviations.version;
-    if let Body::Error { error, .. } = message.body { Some(error).filter(|it| versioned || it.code != 0) } else { None }
+    match message.body {
+        Body::Error { id, error } if versioned || error.code != 0 => Some((id, error)),
+        Body::Error { .. } | Body::Result { .. } | Body::Request { .. } | Body::Notification { .. } => None,
+    }
 }
 
-/// As `json_error`, where a glance shows that it may be one.
-pub(super) fn short_error(body: &[u8]) -> Option<ErrorObject> {
+/// The error that a body answers this request with, where a glance shows that it may be one. An error that bears the id
+/// of another request is no answer to this one.
+pub(super) fn short_error(body: &[u8], request: &Outgoing) -> Option<ErrorObject> {
     let short = body.len() <= WORDS && body.windows(b"\"error\"".len()).any(|part| part == b"\"error\"");
-    if short { json_error(body) } else { None }
+    if !short {
+        return None;
+    }
+    let (id, error) = json_error(body)?;
+    match id {
+        ResponseId::Exact(id) | ResponseId::Loose(id) if request.id() != Some(id) => None,
+        ResponseId::Exact(_) | ResponseId::Loose(_) | ResponseId::Absent | ResponseId::Foreign => Some(error),
+    }
 }
 
-/// Whether an error is about what was asked, whoever asked it.
-const fn is_of_a_request(error: &ErrorObject) -> bool {
-    matches!(error.code, error_code::METHOD_NOT_FOUND | error_code::INVALID_PARAMS)
-}
-
-/// Whether an error says that the server forgot the session. Where the status is good, it has to say so plainly.
-pub(super) fn is_expiry(error: &ErrorObject, good: bool) -> bool {
-    const PLAIN: [&str; 12] = [
-        "session not found",
-        "session id not found",
-        "no valid session",
-        "invalid session",
-        "unknown session",
-        "session expired",
-        "session has expired",
-        "session is invalid",
-        "session terminated",
-        "session has been terminated",
-        "session does not exist",
-        "invalid or missing session",
-    ];
-    if is_of_a_request(error) {
+/// Whether an error is, code and whole message, one that transports are known to give under a good status for a session
+/// that they forgot.
+pub(super) fn is_known_expiry(error: &ErrorObject) -> bool {
+    const CODES: [i64; 3] = [-32000, -32001, -32600];
+    const MESSAGES: [&str; 4] =
+        ["session not found", "invalid session id", "no valid session id provided", "server not initialized"];
+    if !CODES.contains(&error.code) {
         return false;
     }
-    let said = error.message.to_ascii_lowercase();
-    let fresh = said == "not initialized"
-        || ["server", "session"].iter().any(|it| said.contains(&format!("{it} not initialized")));
-    fresh || if good { PLAIN.iter().any(|plain| said.contains(plain)) } else { said.contains("session") }
+    let said = error.message.trim().to_ascii_lowercase();
+    let said = said.strip_prefix("bad request: ").unwrap_or(&said);
+    let said = said.strip_suffix(" or expired").unwrap_or(said);
+    MESSAGES.contains(&said)
+}
+
+/// Whether a refusal names the transport's session, or says that the server is not initialized: by words that stand
+/// before them in such messages, and no other. A tool says which session it means: "Browser session not found".
+fn names_session(said: &str) -> bool {
+    const GENERIC: &str = "\
+        a active an and bad be cannot client code could detail error expired find for found has have header http \
+        in invalid is message mcp missing must no not of or please provide reason request required requires \
+        server service stale status statuscode such terminated the there this to transport unauthorized \
+        unavailable unknown unrecognized valid was with you your";
+    let mut negated = false;
+    for word in said.split(|it: char| !it.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        let is = |known: &str| word.eq_ignore_ascii_case(known);
+        if is("session") || is("sessionid") || negated && is("initialized") {
+            return true;
+        }
+        negated = is("not");
+        let number = word.bytes().all(|byte| byte.is_ascii_digit());
+        if !number && !GENERIC.split(' ').any(is) {
+            return false;
+        }
+    }
+    false
 }
 
 pub(super) fn is_initialized(said: &str) -> bool {
