@@ -22,7 +22,8 @@ use common::{Host, Server, legacy, options, tools};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::host::config::{Configuration, Document, Entry};
 use mcp_proto::host::hub::{Breaker, CallError, HubEvent, HubMisuse, HubOptions};
-use mcp_proto::host::toolset::Suspicion;
+use mcp_proto::host::names::{Names, Target};
+use mcp_proto::host::toolset::{Suspicion, Why};
 use mcp_proto::host::{Saved, Utility};
 use mcp_proto::machine::member::State;
 use mcp_proto::{Eras, Event, FailureKind, Misuse, Options, Outcome, Reconnect, Time, Transport};
@@ -591,6 +592,26 @@ fn a_server_with_nothing_left_has_no_toolset() {
     let left_out: Vec<_> = rig.hub.choice("a").unwrap().left_out.iter().map(ToString::to_string).collect();
     assert_eq!(left_out.len(), 5, "{left_out:?}");
     assert!(!rig.log.iter().any(|line| line.contains(['+', '-', '~'])), "{:#?}", rig.log);
+}
+
+#[test]
+fn a_tool_whose_every_name_is_taken_is_reported_as_left_out() {
+    let mut tools: Vec<String> = ["a_b", "a-b"].map(String::from).into();
+    while let Some(taken) = {
+        let mut names = Names::default();
+        names.update([("a", tools.iter().map(|tool| Target::tool(tool)))]);
+        names.name("a", &Target::tool("a-b")).map(|name| name["mcp_a_".len()..].to_string())
+    } {
+        tools.push(taken);
+        assert!(tools.len() < 100, "a tool is tried again and again");
+    }
+    let tools: Vec<_> = tools.iter().map(|tool| &**tool).collect();
+    let rig = rig().peer("a", with_tools(&tools)).up(&["a"]);
+    let choice = rig.hub.choice("a").unwrap();
+    let left_out: Vec<_> = choice.left_out.iter().filter(|it| it.why == Why::Unnamed).map(|it| &it.target).collect();
+    assert_eq!(left_out, [&Target::tool("a-b")]);
+    assert_eq!(choice.toolset.unwrap().tools.len(), tools.len() - 1);
+    assert_eq!(rig.functions().len(), tools.len() - 1);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod builder;
 mod difference;
 mod fingerprint;
+mod hash;
 mod item;
 mod list;
 mod mirror;
@@ -12,6 +13,7 @@ mod mirror;
 pub(crate) use builder::{Bounds, Builder, Items};
 pub use difference::Difference;
 pub use fingerprint::Fingerprint;
+pub(crate) use hash::hash;
 pub use item::{Prompt, PromptArgument, Resource, ResourceTemplate, Tool, ToolHints};
 pub use list::List;
 #[cfg(feature = "http")]

@@ -43,7 +43,7 @@ impl Hub {
         let (server, handle) = self.current.get_key_value(server)?;
         let offer = self.members.get(handle)?.offer.as_ref()?;
         let policy = &self.configuration.servers.get(&**server)?.tools;
-        Some(toolset::choose(server, policy, offer.view(), self.options.suspicion))
+        Some(toolset::choose(server, policy, offer.view(), self.options.suspicion).named(&self.names))
     }
 
     /// The exposed names of all servers' tools, and the way back. They are there after the end, too, to be kept for the
