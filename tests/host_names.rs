@@ -13,8 +13,12 @@
     reason = "a helper may fail as a test may"
 )]
 
+#[path = "common/collisions.rs"]
+mod collisions;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use collisions::{hash, pairs};
 use mcp_proto::host::Utility;
 use mcp_proto::host::names::{MAX_LEN, Names, Renamed, Style, Target};
 use proptest::prelude::*;
@@ -41,57 +45,16 @@ fn suffix(server: &str, separator: u8, tool: &str, rest: &[u8]) -> String {
     format!("_{:08x}", hash(&bytes) as u32)
 }
 
-/// The hash of the suffix, which no release may change.
-fn hash(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let hash = words.iter().fold(start(bytes.len()), |hash, word| step(hash, u64::from_le_bytes(*word)));
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    mix(hash ^ u64::from_le_bytes(last))
-}
-
-const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-
-fn start(len: usize) -> u64 {
-    mix(len as u64 ^ ODD)
-}
-
-fn step(hash: u64, word: u64) -> u64 {
-    (hash ^ word).wrapping_mul(ODD).rotate_left(29)
-}
-
-fn mix(mut hash: u64) -> u64 {
-    hash ^= hash >> 33;
-    hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash ^= hash >> 33;
-    hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^ (hash >> 33)
-}
-
 /// Tools of the server `colludes` whose names begin alike, and whose digits are the same in every try.
 fn colliding(doublings: usize) -> Vec<String> {
     let kept = "t".repeat(63);
     let before = ["colludes".as_bytes(), &[0xFF], kept.as_bytes()].concat();
     let length = before.len() + 16 * doublings;
-    // The length is hashed first: without a number, with one, with one of two digits, …
-    let mut states = [0, 2, 3, 4, 5].map(|more| start(length + more));
-    for word in before.as_chunks::<8>().0 {
-        states = states.map(|state| step(state, u64::from_le_bytes(*word)));
-    }
-    let letters = |number: u64| (0..8).fold(0, |word, at| word | (0x60 | (number >> (4 * at) & 0xF)) << (8 * at));
-    let text = |word: u64| String::from_utf8(word.to_le_bytes().to_vec()).unwrap();
+    // Without a number, with one of one digit, of two, …
+    let lengths = [0, 2, 3, 4, 5].map(|more| length + more);
     let mut tools = vec![kept];
-    for _ in 0..doublings {
-        // A bit of one word changes a single bit of the state, in half of the states, which the next word changes back.
-        let end = |[a, b]: [u64; 2]| states.map(|state| step(step(state, a), b));
-        let pairs = (0..).map(|number| {
-            let [a, b] = [letters(number), letters(!number)];
-            ([a, b], [a ^ 1 << 62, b ^ 1 << 27])
-        });
-        let (one, other) = pairs.take(10_000).find(|(one, other)| end(*one) == end(*other)).unwrap();
-        states = end(one);
-        let grow = |tool: &String| [one, other].map(|[a, b]| tool.clone() + &text(a) + &text(b));
-        tools = tools.iter().flat_map(grow).collect();
+    for pair in pairs(&before, &lengths, doublings) {
+        tools = tools.iter().flat_map(|tool| pair.each_ref().map(|text| tool.clone() + text)).collect();
     }
     tools
 }

@@ -93,11 +93,10 @@ impl Session {
 
     /// The last page of a refresh came: is the list another than before?
     pub(super) fn last_page(&mut self, family: Family) -> refresh::Input {
-        let before = self.catalog.list(family).fingerprint();
         let slot = self.families.get_mut(family);
         let Some(walk) = &mut slot.walk else { return refresh::Input::Last };
         let list = core::mem::take(&mut walk.items).finish();
-        let same = list.fingerprint() == before;
+        let same = list.has_same_items(self.catalog.list(family));
         walk.done = Some(list);
         let demanded = core::mem::take(&mut slot.on_demand);
         if same && demanded {

@@ -75,6 +75,7 @@ use super::names::Names;
 use crate::Time;
 #[cfg(feature = "http")]
 use crate::binding::http::{Broken, ExchangeId};
+use crate::catalog::FingerprintKey;
 use crate::machine::member::{Input, State, step};
 use crate::machine::{Verdict, breaker};
 use crate::session::{Failure, FailureKind, Session, Transport};
@@ -229,7 +230,7 @@ impl Hub {
         if !self.members.get(&handle).is_some_and(|member| may(member)) {
             return Err(HubMisuse::Started { server: name() });
         }
-        if entry.fingerprint() != saved.entry {
+        if !saved.is_of(entry) {
             return Err(HubMisuse::Stale { server: name() });
         }
         self.advance(now);
@@ -238,11 +239,12 @@ impl Hub {
         Ok(())
     }
 
-    /// What a server offers, to be kept until the next run; `None` where nobody asked it. `at` is the time, in seconds
-    /// since 1970; of a server that was not asked in this run, what stands in for it keeps its own.
-    pub fn save(&self, server: &str, at: u64) -> Option<Saved> {
+    /// What a server offers, to be kept until the next run; `None` where nobody asked it. `key` is the embedder's secret
+    /// ([`FingerprintKey`]); it is saved, too, so that another one may be given in the next run. `at` is the time, in
+    /// seconds since 1970; of a server that was not asked in this run, what stands in for it keeps its own.
+    pub fn save(&self, server: &str, key: FingerprintKey, at: u64) -> Option<Saved> {
         let entry = self.configuration.servers.get(server)?;
-        self.members.get(self.current.get(server)?)?.saved(entry.fingerprint(), at)
+        self.members.get(self.current.get(server)?)?.saved(entry, key, at)
     }
 
     /// Starts the servers.
