@@ -184,7 +184,9 @@ impl Hub {
                     self.step(handle, Input::Ended);
                 }
             }
-            Effect::Forget => self.touch(handle),
+            // A session may have something to say yet; it is forgotten once that was polled.
+            Effect::Forget if member.connection.is_some() => self.touch(handle),
+            Effect::Forget => self.forget(handle),
         }
     }
 

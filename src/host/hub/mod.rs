@@ -183,9 +183,9 @@ impl Hub {
     /// others than before. Returns in what they differ. A server whose new entry is of no use stays as it was.
     ///
     /// # Errors
-    /// [`HubMisuse::Closed`].
+    /// [`HubMisuse::Closed`], [`HubMisuse::Unpolled`].
     pub fn configure(&mut self, now: Time, mut configuration: Configuration) -> Result<Changes, HubMisuse> {
-        self.check()?;
+        self.check_room()?;
         self.advance(now);
         let changes = Changes::between(&self.configuration, &configuration);
         for server in &changes.invalid {
@@ -217,7 +217,8 @@ impl Hub {
     /// after [`configure`](Self::configure) and before the next [`poll`](Self::poll).
     ///
     /// # Errors
-    /// [`HubMisuse::Closed`], [`HubMisuse::UnknownServer`], [`HubMisuse::Disabled`], [`HubMisuse::Started`];
+    /// [`HubMisuse::Closed`], [`HubMisuse::Unpolled`], [`HubMisuse::UnknownServer`], [`HubMisuse::Disabled`],
+    /// [`HubMisuse::Started`];
     /// [`HubMisuse::Stale`] where it was saved under another entry, and is of no use any more.
     pub fn restore(&mut self, now: Time, server: &str, saved: Saved) -> Result<(), HubMisuse> {
         let (handle, entry) = self.known(server)?;
@@ -271,7 +272,7 @@ impl Hub {
     /// failed before.
     ///
     /// # Errors
-    /// [`HubMisuse::Closed`], [`HubMisuse::UnknownServer`], [`HubMisuse::Disabled`].
+    /// [`HubMisuse::Closed`], [`HubMisuse::Unpolled`], [`HubMisuse::UnknownServer`], [`HubMisuse::Disabled`].
     pub fn start(&mut self, now: Time, server: &str) -> Result<(), HubMisuse> {
         self.known(server)?;
         self.advance(now);
@@ -469,9 +470,17 @@ impl Hub {
         }
     }
 
-    /// A server that is configured, and enabled.
-    fn known(&self, server: &str) -> Result<(SessionHandle, &Entry), HubMisuse> {
+    /// Whether there is room for what a command adds to the events. How many it adds depends on what it is given, so the
+    /// bound is on those that were there before.
+    fn check_room(&self) -> Result<(), HubMisuse> {
         self.check()?;
+        let limit = self.options.session.limits.output;
+        if self.events.len() >= limit { Err(HubMisuse::Unpolled { limit }) } else { Ok(()) }
+    }
+
+    /// A server that is configured, and enabled, for a command that may add events.
+    fn known(&self, server: &str) -> Result<(SessionHandle, &Entry), HubMisuse> {
+        self.check_room()?;
         let entry = self.configuration.servers.get(server);
         let entry = entry.ok_or_else(|| HubMisuse::UnknownServer { server: server.into() })?;
         let handle = self.current.get(server).ok_or_else(|| HubMisuse::Disabled { server: server.into() })?;
