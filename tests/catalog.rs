@@ -12,12 +12,14 @@
     reason = "a helper may fail as a test may"
 )]
 
+#[path = "common/collisions.rs"]
+mod collisions;
 mod common;
 
 use std::time::Duration;
 
-use common::{Host, Server, legacy};
-use mcp_proto::catalog::{Catalog, Difference, ToolHints};
+use common::{Host, KEY, Server, legacy};
+use mcp_proto::catalog::{Catalog, Difference, Fingerprint, FingerprintKey, ToolHints};
 use mcp_proto::{Event, Family, FamilyStatus, Options, QuirkKind, Reconnect, Transport};
 use serde_json::{Value, json};
 
@@ -293,7 +295,7 @@ fn prompt_arguments_of_a_wrong_type_are_passed_over() {
 }
 
 fn fingerprint(items: &[&str]) -> String {
-    listed(Family::Tools, &array(items)).session.catalog().fingerprint().to_string()
+    listed(Family::Tools, &array(items)).session.catalog().fingerprint(KEY).to_string()
 }
 
 const A: &str = r#"{"name":"a","inputSchema":{}}"#;
@@ -303,11 +305,11 @@ const B: &str = r#"{"name":"b","inputSchema":{}}"#;
 fn fingerprints_are_the_same_in_every_release() {
     let host = listed(Family::Tools, &array(&[A]));
     let list = host.session.catalog().list(Family::Tools);
-    assert_eq!(list.fingerprint_of("a").unwrap().to_string(), "46a935c16f2bcc7f");
-    assert_eq!(list.fingerprint().to_string(), "a92c9bdef177f131");
-    assert_eq!(host.session.catalog().fingerprint().to_string(), "e82951d0f96850e1");
-    assert_eq!(Catalog::default().fingerprint().to_string(), "582ad399606b67d1");
-    assert_eq!(list.fingerprint_of("b"), None);
+    assert_eq!(list.fingerprint_of("a", KEY).unwrap().to_string(), "1e498a437f7250eeb043c72edaee5a93");
+    assert_eq!(list.fingerprint(KEY).to_string(), "1e498a437f7250eeb043c72edaee5a93");
+    assert_eq!(host.session.catalog().fingerprint(KEY).to_string(), "5d42e10f4ef2e0b82ca724b38c62a901");
+    assert_eq!(Catalog::default().fingerprint(KEY).to_string(), "bd258c21f797c3f753143f8f44152a98");
+    assert_eq!(list.fingerprint_of("b", KEY), None);
 }
 
 #[test]
@@ -329,7 +331,7 @@ fn fingerprints_know_no_pages() {
         answer(&mut host, &request, &page);
     }
     assert_eq!(host.keys(Family::Tools), ["a", "b"]);
-    assert_eq!(host.session.catalog().fingerprint().to_string(), fingerprint(&[A, B]));
+    assert_eq!(host.session.catalog().fingerprint(KEY).to_string(), fingerprint(&[A, B]));
 }
 
 #[test]
@@ -354,8 +356,8 @@ fn fingerprints_differ_by_a_byte() {
 #[test]
 fn fingerprints_tell_the_families_apart() {
     let item = r#"[{"name":"a","inputSchema":{}}]"#;
-    let tools = listed(Family::Tools, item).session.catalog().fingerprint();
-    let prompts = listed(Family::Prompts, item).session.catalog().fingerprint();
+    let tools = listed(Family::Tools, item).session.catalog().fingerprint(KEY);
+    let prompts = listed(Family::Prompts, item).session.catalog().fingerprint(KEY);
     assert_ne!(tools, prompts);
 }
 
@@ -434,14 +436,62 @@ fn a_reconnect_tells_the_difference() {
     assert_differs(&host);
 }
 
+/// Two lists of one tool, whose descriptions have one hash.
+fn with_one_hash() -> [String; 2] {
+    let before = collisions::padded(r#"{"name":"t","inputSchema":{},"description":"Adds. "#);
+    let end = r#""}"#;
+    let pairs = collisions::pairs(before.as_bytes(), &[before.len() + 16 + end.len()], 1);
+    let lists = pairs[0].each_ref().map(|text| format!("{before}{text}{end}"));
+    assert_ne!(lists[0], lists[1]);
+    assert_eq!(collisions::hash(lists[0].as_bytes()), collisions::hash(lists[1].as_bytes()));
+    lists.map(|item| array(&[&item]))
+}
+
+#[test]
+fn a_description_with_the_hash_of_the_one_before_is_a_difference() {
+    let [one, other] = with_one_hash();
+    let mut host = listed(Family::Tools, &one);
+    refresh(&mut host, Family::Tools, &other);
+    let [(Family::Tools, difference)] = changes(&host)[..] else { panic!("{:?}", changes(&host)) };
+    assert_eq!(difference.changed, ["t".into()]);
+    let mut host = reconnected(&one);
+    serve(&mut host, Family::Tools, &other);
+    assert_eq!(changes(&host).len(), 1, "over another connection, too");
+}
+
+#[test]
+fn fingerprints_of_texts_with_one_hash_differ() {
+    let [one, other] = with_one_hash().map(|items| listed(Family::Tools, &items));
+    let item = |host: &Host| host.session.catalog().list(Family::Tools).fingerprint_of("t", KEY);
+    assert_ne!(item(&one), item(&other));
+    assert_ne!(one.session.catalog().fingerprint(KEY), other.session.catalog().fingerprint(KEY));
+}
+
+#[test]
+fn fingerprints_under_another_key_are_others() {
+    let host = listed(Family::Tools, &array(&[A]));
+    let other = FingerprintKey::new([7; 16]);
+    assert_ne!(host.session.catalog().fingerprint(KEY), host.session.catalog().fingerprint(other));
+    assert_eq!(format!("{KEY:?}"), "FingerprintKey(…)", "it is a secret");
+    assert_eq!(serde_json::to_string(&KEY).unwrap(), r#""30313233343536373839616263646566""#);
+    assert_eq!(serde_json::from_str::<FingerprintKey>(r#""30313233343536373839616263646566""#).unwrap(), KEY);
+    let fingerprint = Fingerprint::of(KEY, b"");
+    let written = serde_json::to_string(&fingerprint).unwrap();
+    assert_eq!(written, format!("\"{fingerprint}\""));
+    assert_eq!(serde_json::from_str::<Fingerprint>(&written).unwrap(), fingerprint);
+    for wrong in [r#""0""#, "7", r#""+0313233343536373839616263646566""#] {
+        assert!(serde_json::from_str::<Fingerprint>(wrong).is_err(), "{wrong}");
+    }
+}
+
 #[test]
 fn a_refresh_without_a_difference_tells_nothing() {
     let mut host = listed(Family::Tools, &array(&[A, B]));
-    let fingerprint = host.session.catalog().fingerprint();
+    let fingerprint = host.session.catalog().fingerprint(KEY);
     refresh(&mut host, Family::Tools, &format!("[ {B},\n{A}]"));
     assert!(changes(&host).is_empty());
     assert_eq!(host.keys(Family::Tools), ["b", "a"], "in the new order all the same");
-    assert_eq!(host.session.catalog().fingerprint(), fingerprint);
+    assert_eq!(host.session.catalog().fingerprint(KEY), fingerprint);
 }
 
 #[test]

@@ -15,6 +15,7 @@
 
 use std::time::Duration;
 
+use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::{
     Auth, Changes, Configuration, Document, Endpoint, Entry, Http, Oddity, Problem, Sampling, Stdio, ToolPolicy,
 };
@@ -620,7 +621,7 @@ fn every_key_that_differs_is_named() {
 
 #[test]
 fn entries_that_mean_the_same_have_one_fingerprint() {
-    let read = |text: &str| entry(text).servers["s"].fingerprint();
+    let read = |text: &str| entry(text).servers["s"].fingerprint(FingerprintKey::new([7; 16]));
     let plain = read("command: x\nenv: {A: \"1\", B: \"2\"}");
     assert_eq!(plain, read("enabled: on\nenv:\n  B: 2\n  A: 1\ncommand: x\ntimeout: 120"));
     for other in

@@ -13,9 +13,12 @@
     reason = "a helper may fail as a test may"
 )]
 
+#[path = "common/collisions.rs"]
+mod collisions;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use mcp_proto::catalog::Fingerprint;
+use collisions::{hash, pairs};
 use mcp_proto::host::Utility;
 use mcp_proto::host::names::{MAX_LEN, Names, Renamed, Style, Target};
 use proptest::prelude::*;
@@ -39,8 +42,21 @@ fn name<'a>(names: &'a Names, server: &str, tool: &str) -> &'a str {
 /// The suffix as the documentation has it.
 fn suffix(server: &str, separator: u8, tool: &str, rest: &[u8]) -> String {
     let bytes = [server.as_bytes(), &[separator], tool.as_bytes(), rest].concat();
-    let fingerprint = Fingerprint::of(&bytes).to_string();
-    format!("_{}", &fingerprint[8..])
+    format!("_{:08x}", hash(&bytes) as u32)
+}
+
+/// Tools of the server `colludes` whose names begin alike, and whose digits are the same in every try.
+fn colliding(doublings: usize) -> Vec<String> {
+    let kept = "t".repeat(63);
+    let before = ["colludes".as_bytes(), &[0xFF], kept.as_bytes()].concat();
+    let length = before.len() + 16 * doublings;
+    // Without a number, with one of one digit, of two, …
+    let lengths = [0, 2, 3, 4, 5].map(|more| length + more);
+    let mut tools = vec![kept];
+    for pair in pairs(&before, &lengths, doublings) {
+        tools = tools.iter().flat_map(|tool| pair.each_ref().map(|text| tool.clone() + text)).collect();
+    }
+    tools
 }
 
 fn suffixed(plain: &str, server: &str, tool: &str) -> String {
@@ -254,6 +270,45 @@ fn digits_that_collide_are_tried_again() {
         assert_eq!(name(&names, "s", low), format!("{kept}{}", suffix("s", 0xFF, low, b"")));
         assert_eq!(name(&names, "s", high), format!("{kept}{}", suffix("s", 0xFF, high, b"\xFF1")));
     }
+}
+
+#[test]
+fn thousands_of_tools_whose_digits_collide_are_each_tried_a_few_times() {
+    let mut tools = colliding(12);
+    for rest in [&b""[..], b"\xFF1", b"\xFF32", b"\xFF4095"] {
+        let digits: BTreeSet<_> = tools.iter().map(|tool| suffix("colludes", 0xFF, tool, rest)).collect();
+        assert_eq!(digits.len(), 1);
+    }
+    tools.sort_unstable();
+    let last = tools.pop().unwrap();
+    let mut names = Names::default();
+    names.update([("colludes", targets(&tools.iter().map(|tool| &**tool).collect::<Vec<_>>()))]);
+    let kept = format!("mcp_colludes_{}", "t".repeat(42));
+    for (number, tool) in tools.iter().enumerate() {
+        let again = if number == 0 { vec![] } else { [b"\xFF", number.to_string().as_bytes()].concat() };
+        assert_eq!(name(&names, "colludes", tool), format!("{kept}{}", suffix("colludes", 0xFF, tool, &again)));
+    }
+    tools.push(last.clone());
+    names.update([("colludes", targets(&tools.iter().map(|tool| &**tool).collect::<Vec<_>>()))]);
+    assert_eq!(names.name("colludes", &Target::tool(&last)), None, "its tries are all taken");
+}
+
+#[test]
+fn a_tool_whose_tries_are_all_taken_has_no_name() {
+    let tries = (0..=32_u32).map(|number| match number {
+        0 => suffix("s", 0xFF, "a-b", b""),
+        _ => suffix("s", 0xFF, "a-b", &[b"\xFF", number.to_string().as_bytes()].concat()),
+    });
+    let mut tools: Vec<_> = tries.map(|digits| format!("a_b{digits}")).collect();
+    tools.extend(["a_b", "a-b", "a-c"].map(String::from));
+    let mut names = Names::default();
+    names.update([("s", tools.iter().map(|tool| Target::tool(tool)))]);
+    assert_eq!(names.name("s", &Target::tool("a-b")), None);
+    assert_eq!(names.len(), tools.len() - 1);
+    assert_eq!(name(&names, "s", "a-c"), "mcp_s_a_c");
+    tools.remove(0);
+    names.update([("s", tools.iter().map(|tool| Target::tool(tool)))]);
+    assert_eq!(name(&names, "s", "a-b"), format!("mcp_s_a_b{}", suffix("s", 0xFF, "a-b", b"")), "one is free again");
 }
 
 #[test]

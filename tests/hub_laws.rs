@@ -19,7 +19,7 @@ mod rig;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use common::legacy;
+use common::{KEY, legacy};
 use mcp_proto::host::Saved;
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubMisuse, HubOptions, SessionHandle};
@@ -203,7 +203,7 @@ impl World {
         world.configure();
         let before = peopled(Rig::of(legacy()), &world.names).up(&world.names);
         for name in some(&world.names, setup.saved) {
-            let saved = before.hub.save(name, 7).unwrap();
+            let saved = before.hub.save(name, KEY, 7).unwrap();
             world.command(|hub, now| hub.restore(now, name, saved.clone())).unwrap();
             world.saved.push(saved);
         }
@@ -353,7 +353,7 @@ impl World {
                 let result = self.command(|hub, now| hub.authorized(now, name));
                 self.misused(*server, &result);
             }
-            Op::Save(server) => self.saved.extend(self.rig.hub.save(self.name(*server), 7)),
+            Op::Save(server) => self.saved.extend(self.rig.hub.save(self.name(*server), KEY, 7)),
             Op::Restore(server, which) => {
                 let at = usize::from(*which) % self.saved.len().max(1);
                 let Some(saved) = self.saved.get(at).cloned() else { return };

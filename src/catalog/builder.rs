@@ -6,7 +6,7 @@ use core::cmp::Ordering;
 
 use super::item::{Judgement, judge};
 use super::list::Entry;
-use super::{Fingerprint, List};
+use super::{List, hash};
 use crate::jsonrpc::{Json, Scan};
 use crate::protocol::Family;
 
@@ -99,20 +99,19 @@ impl<'a> Items<'a> {
             key_start: u32::try_from(key_start).ok()?,
             key_len,
             unescaped,
-            fingerprint: Fingerprint::of(item.as_bytes()),
         })
     }
 }
 
-/// The index of an entry, under the fingerprint of its key.
-type Hashed = (Fingerprint, u32);
+/// The hash of an entry's key, and its index.
+type Hashed = (u64, u32);
 
 /// Builds a list page by page.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Builder {
     list: List,
     bytes: usize,
-    /// Every entry, sorted by its key's fingerprint and then by the key, so that keys are seldom looked at: runs whose
+    /// Every entry, sorted by its key's hash and then by the key, so that keys are seldom looked at: runs whose
     /// lengths at least halve from one to the next, so that there are few to look into, and each is merged few times.
     runs: Vec<Vec<Hashed>>,
 }
@@ -137,7 +136,7 @@ impl Builder {
         }));
         let mut run: Vec<Hashed> = Vec::with_capacity(list.entries.len().saturating_sub(base));
         for (index, entry) in (0..).zip(&list.entries).skip(base) {
-            run.push((Fingerprint::of(list.item(entry).0.as_bytes()), index));
+            run.push((hash(list.item(entry).0.as_bytes()), index));
         }
         run.sort_unstable_by(|a, b| by_key(list, *a, *b).then(a.1.cmp(&b.1)));
         let twice = self.known(&run);
@@ -196,11 +195,6 @@ impl Builder {
 
     /// The list that came of the pages.
     pub(crate) fn finish(mut self) -> List {
-        let items = self.runs.iter().flatten().filter_map(|(key, index)| {
-            let entry = self.list.entries.get(*index as usize)?;
-            Some(Fingerprint::combine([*key, entry.fingerprint]))
-        });
-        self.list.fingerprint = Fingerprint::gather(items);
         let mut by_key: Vec<_> = (0..).zip(self.list.iter()).map(|(index, (key, _))| (key, index)).collect();
         by_key.sort_unstable();
         self.list.by_key = by_key.into_iter().map(|(_, index)| index).collect();

@@ -1,65 +1,103 @@
+use alloc::string::String;
 use core::fmt;
-use serde::{Deserialize, Serialize};
+use core::hash::Hasher;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use siphasher::sip128::{Hasher128, SipHasher13};
 
-/// Tells whether two texts, items or catalogues are the same, across runs, machines and releases.
+/// The secret under which [`Fingerprint`]s are made: 16 bytes from a secure random source, made once by the embedder and
+/// kept.
 ///
-/// 64 bits, for drift and for caches. It is no defence against a server that seeks a collision, which
-/// could as well change what a tool does without changing how it is described.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-pub struct Fingerprint(u64);
+/// Whoever knows the key can make two texts with one fingerprint, so no server may learn it; a key that is the same in
+/// every installation protects nobody. Fingerprints that were made under another key differ from those made under this
+/// one, even of the same text: where the key is lost, everything counts as changed once, and nothing as the same by
+/// accident. It is written as 32 hexadecimal digits. Its `Debug` does not show it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct FingerprintKey([u8; 16]);
 
-const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-
-impl Fingerprint {
-    pub(crate) const NONE: Self = Self(0);
-
-    /// Of some bytes, as they are.
-    pub fn of(bytes: &[u8]) -> Self {
-        let mut hash = mix(bytes.len() as u64 ^ ODD);
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(ODD).rotate_left(29);
-        }
-        let mut last = [0; 8];
-        for (to, from) in last.iter_mut().zip(rest) {
-            *to = *from;
-        }
-        Self(mix(hash ^ u64::from_le_bytes(last)))
+impl FingerprintKey {
+    /// The key of these bytes.
+    pub const fn new(bytes: [u8; 16]) -> Self {
+        Self(bytes)
     }
 
-    /// Of parts in this order.
-    pub(crate) fn combine(parts: impl IntoIterator<Item = Self>) -> Self {
-        Self(parts.into_iter().fold(ODD, |hash, part| mix(hash.wrapping_mul(3) ^ part.0)))
-    }
-
-    /// Of parts in any order.
-    pub(crate) fn gather(parts: impl IntoIterator<Item = Self>) -> Self {
-        Self(parts.into_iter().fold(0, |sum, part| sum.wrapping_add(mix(part.0))))
-    }
-
-    /// The fingerprint as a number.
-    pub const fn get(self) -> u64 {
+    /// The bytes, to be kept.
+    pub const fn to_bytes(self) -> [u8; 16] {
         self.0
     }
 }
 
-/// A bijection in which every bit of the input reaches every bit of the output (the finaliser of MurmurHash3).
-const fn mix(mut hash: u64) -> u64 {
-    hash ^= hash >> 33;
-    hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash ^= hash >> 33;
-    hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^ (hash >> 33)
+impl fmt::Debug for FingerprintKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FingerprintKey(…)")
+    }
+}
+
+impl Serialize for FingerprintKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Fingerprint(u128::from_be_bytes(self.0)).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for FingerprintKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Fingerprint::deserialize(deserializer).map(|Fingerprint(number)| Self(number.to_be_bytes()))
+    }
+}
+
+/// Tells texts, items or catalogues apart across runs, machines and releases, without the text itself: 128 bits of
+/// SipHash-1-3 under a [`FingerprintKey`].
+///
+/// Whoever does not know the key cannot make another text with the same fingerprint. It is written as 32 hexadecimal
+/// digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint(u128);
+
+impl Fingerprint {
+    /// Of some bytes, as they are.
+    pub fn of(key: FingerprintKey, bytes: &[u8]) -> Self {
+        Self::of_parts(key, [bytes])
+    }
+
+    /// Of these parts, in this order.
+    pub(super) fn of_parts<'a>(key: FingerprintKey, parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut hasher = SipHasher13::new_with_key(&key.0);
+        for part in parts {
+            // The length says where the next part begins.
+            hasher.write(&(part.len() as u64).to_le_bytes());
+            hasher.write(part);
+        }
+        Self(hasher.finish128().as_u128())
+    }
+
+    /// The fingerprint as a number.
+    pub const fn get(self) -> u128 {
+        self.0
+    }
 }
 
 impl fmt::Debug for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        fmt::Display::fmt(self, f)
     }
 }
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl Serialize for Fingerprint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fingerprint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        let is_hex = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = u128::from_str_radix(&digits, 16).ok().filter(|_| is_hex);
+        number.map(Self).ok_or_else(|| de::Error::custom("not 32 hexadecimal digits"))
     }
 }

@@ -2,10 +2,10 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::Fingerprint;
+use super::{Fingerprint, FingerprintKey, hash};
 
 /// Where an item and its key stand.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) page: u32,
     pub(super) start: u32,
@@ -14,7 +14,6 @@ pub(super) struct Entry {
     pub(super) key_start: u32,
     pub(super) key_len: u32,
     pub(super) unescaped: bool,
-    pub(super) fingerprint: Fingerprint,
 }
 
 /// The items of one family: the pages as the server wrote them, and where in them each item stands.
@@ -26,17 +25,11 @@ pub struct List {
     pub(super) by_key: Vec<u32>,
     /// Keys that are written with escapes, unescaped.
     pub(super) keys: String,
-    pub(super) fingerprint: Fingerprint,
 }
 
 impl List {
-    pub(super) const EMPTY: &'static Self = &Self {
-        pages: Vec::new(),
-        entries: Vec::new(),
-        by_key: Vec::new(),
-        keys: String::new(),
-        fingerprint: Fingerprint::NONE,
-    };
+    pub(super) const EMPTY: &'static Self =
+        &Self { pages: Vec::new(), entries: Vec::new(), by_key: Vec::new(), keys: String::new() };
 
     /// How many items there are.
     pub fn len(&self) -> usize {
@@ -58,19 +51,29 @@ impl List {
         self.entry(key).map(|entry| self.item(entry))
     }
 
-    /// The fingerprint of the item of this key: of its JSON, byte for byte.
-    pub fn fingerprint_of(&self, key: &str) -> Option<Fingerprint> {
-        self.entry(key).map(|entry| entry.fingerprint)
+    /// The fingerprint of the item of this name, URI or URI template: of its JSON, byte for byte.
+    pub fn fingerprint_of(&self, item: &str, key: FingerprintKey) -> Option<Fingerprint> {
+        self.find(item).map(|(_, json)| Fingerprint::of(key, json.as_bytes()))
     }
 
-    /// The fingerprint of all items, whatever their order.
-    pub const fn fingerprint(&self) -> Fingerprint {
-        self.fingerprint
+    /// The fingerprint of all items, whatever their order. It is made of all bytes each time.
+    pub fn fingerprint(&self, key: FingerprintKey) -> Fingerprint {
+        Fingerprint::of_parts(key, self.sorted().map(|(_, json)| json.as_bytes()))
     }
 
-    /// Whether the other one is the same, byte for byte.
+    /// Whether the other one is the same, byte for byte, and has its items in the same order.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.pages == other.pages && self.entries.len() == other.entries.len()
+        self.entries == other.entries && self.pages == other.pages
+    }
+
+    /// Whether the other one has the same items, byte for byte, in whatever order.
+    pub(crate) fn has_same_items(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.sorted().eq(other.sorted())
+    }
+
+    /// An index for lists: the same for those that are the same, and for some others.
+    pub(crate) fn hash(&self) -> u64 {
+        self.pages.iter().fold(0, |all: u64, page| all.rotate_left(1) ^ hash(page.as_bytes()))
     }
 
     fn entry(&self, key: &str) -> Option<&Entry> {
@@ -89,10 +92,10 @@ impl List {
         (slice(keys, entry.key_start, entry.key_len), item)
     }
 
-    /// The entries in the order of their keys.
-    pub(super) fn sorted(&self) -> impl Iterator<Item = (&str, Fingerprint)> {
+    /// As [`iter`](Self::iter), in the order of the keys.
+    pub(super) fn sorted(&self) -> impl Iterator<Item = (&str, &str)> {
         let entries = self.by_key.iter().filter_map(|index| self.entries.get(*index as usize));
-        entries.map(|entry| (self.item(entry).0, entry.fingerprint))
+        entries.map(|entry| self.item(entry))
     }
 }
 

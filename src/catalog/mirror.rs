@@ -1,107 +1,279 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
-use crate::jsonrpc::Json;
+use crate::jsonrpc::{Json, Scan};
 
 const ANNOTATION: &str = "x-mcp-header";
 
-/// An argument of a tool that an HTTP header repeats (specification 2026-07-28, "Streamable HTTP", Custom Headers from
+/// The arguments of a tool that HTTP headers repeat (specification 2026-07-28, "Streamable HTTP", Custom Headers from
 /// Tool Parameters).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Mirrored<'a> {
+    nodes: Vec<Node<'a>>,
+    found: Vec<Found<'a>>,
+}
+
+/// A property on the way to an annotated one. Paths share their beginnings, so that all of them together are not longer
+/// than the schema.
+#[derive(Debug)]
+struct Node<'a> {
+    /// The index of the property around it; [`ROOT`] for a property of the tool's schema itself.
+    parent: usize,
+    /// As it is written.
+    name: Json<'a>,
+}
+
+/// The index of the node that stands for the tool's schema.
+const ROOT: usize = 0;
+
+#[derive(Debug)]
+struct Found<'a> {
     /// What follows `Mcp-Param-` in the header's name.
-    pub(crate) name: Cow<'a, str>,
-    /// The argument's place: the names of properties, from the outside to the inside.
-    pub(crate) path: Vec<Box<str>>,
+    header: Cow<'a, str>,
+    /// The annotated property.
+    node: usize,
 }
 
-/// The arguments that headers repeat, or what is wrong with the schema's annotations.
-pub(crate) fn mirrored(schema: Json<'_>) -> Result<Vec<Mirrored<'_>>, Box<str>> {
-    let mut search = Search { found: Vec::new(), names: BTreeSet::new(), path: Vec::new(), wrong: None };
-    if schema.text().contains(ANNOTATION) {
-        search.schema(schema, true);
+/// Reads the annotations of a schema; where one breaks the rules, says which and why.
+pub(crate) fn mirrored(schema: Json<'_>) -> Result<Mirrored<'_>, Box<str>> {
+    let none = Mirrored { nodes: Vec::new(), found: Vec::new() };
+    // A name may be written with escapes.
+    if schema.text().contains(ANNOTATION) || schema.has_backslash() { Walk::new(schema).run() } else { Ok(none) }
+}
+
+impl<'a> Mirrored<'a> {
+    /// Each header's name, without `Mcp-Param-`, and the argument that it repeats, where there is one.
+    #[cfg(feature = "http")]
+    pub(crate) fn values<'b>(&self, arguments: Json<'b>) -> impl Iterator<Item = (&str, Option<Json<'b>>)> {
+        self.found.iter().map(move |Found { header, node }| {
+            let mut path = self.path(*node).into_iter();
+            (&**header, path.try_fold(arguments, |value, name| value.member(&name.as_string()?)))
+        })
     }
-    match search.wrong {
-        Some(wrong) => Err(wrong),
-        None => Ok(search.found),
+
+    /// The names of the properties that lead to a node, from the outside to the inside.
+    fn path(&self, mut node: usize) -> Vec<Json<'a>> {
+        let mut path = Vec::new();
+        while node != ROOT {
+            let Some(Node { parent, name }) = self.nodes.get(node) else { break };
+            path.push(*name);
+            node = *parent;
+        }
+        path.reverse();
+        path
     }
-}
 
-struct Search<'a> {
-    found: Vec<Mirrored<'a>>,
-    /// Their names, in lower case.
-    names: BTreeSet<String>,
-    path: Vec<Box<str>>,
-    wrong: Option<Box<str>>,
-}
+    fn error(&self, node: usize, why: &str) -> Box<str> {
+        let mut place = String::new();
+        for name in self.path(node) {
+            if !place.is_empty() {
+                place.push('.');
+            }
+            place.extend(name.as_string().unwrap_or_default().chars().take(PLACE.saturating_sub(place.len())));
+            if place.len() >= PLACE {
+                place.push('…');
+                break;
+            }
+        }
+        let place = if node == ROOT { "the schema" } else { &place };
+        format!("`{ANNOTATION}` of {place}: {why}").into()
+    }
 
-impl<'a> Search<'a> {
-    /// Goes through a schema; only properties of properties count, everywhere else an annotation is out of place.
-    fn schema(&mut self, schema: Json<'a>, reachable: bool) {
-        let (mut annotation, mut kind) = (None, None);
-        schema.members(|name, value| match name {
-            ANNOTATION => annotation = Some(value),
-            "type" => kind = value.as_string(),
-            // Data, in which nothing is an annotation.
-            "default" | "examples" | "const" | "enum" => {}
-            "properties" => self.properties(value, reachable),
-            "$defs" | "definitions" | "patternProperties" | "dependentSchemas" => self.properties(value, false),
-            _ => self.within(value),
+    /// The first of the annotations that name a header which another one names already; case does not count.
+    fn duplicate(&self) -> Option<usize> {
+        let mut order: Vec<_> = self.found.iter().collect();
+        order.sort_by(|a, b| compare(&a.header, &b.header));
+        let pairs = order.windows(2).filter_map(|pair| match pair {
+            [a, b] => compare(&a.header, &b.header).is_eq().then_some(b.node),
+            _ => None,
         });
-        if let Some(annotation) = annotation {
-            match self.annotation(annotation, kind.as_deref(), reachable) {
-                Ok(name) => self.found.push(Mirrored { name, path: self.path.clone() }),
-                Err(wrong) => {
-                    let place = if self.path.is_empty() { "the schema".into() } else { self.path.join(".") };
-                    self.wrong.get_or_insert_with(|| format!("`{ANNOTATION}` of {place}: {wrong}").into());
+        pairs.min()
+    }
+}
+
+fn compare(a: &str, b: &str) -> Ordering {
+    let [a, b] = [a, b].map(|name| name.bytes().map(|byte| byte.to_ascii_lowercase()));
+    a.cmp(b)
+}
+
+/// Bytes of a property's path in an error.
+const PLACE: usize = 120;
+
+/// Why an annotation is refused that is not at a property of a property … of the schema.
+const UNREACHABLE: &str = "it is not at a property that properties alone lead to";
+
+/// An object or array that is open at this point of the schema. One byte each: a schema may nest as deep as its message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    /// The tool's schema, or that of a property which properties alone lead to: the last of `open`.
+    Property,
+    /// The value of `properties` in such a schema.
+    Properties,
+    /// Another schema.
+    Schema,
+    /// A map from names to other schemas.
+    Schemas,
+    /// An array that may hold schemas.
+    Array,
+}
+
+/// A schema that properties alone lead to, and that is open.
+struct Property<'a> {
+    name: Json<'a>,
+    /// Its node, once there is one: only annotated properties and those around them have one.
+    node: Option<usize>,
+    annotation: Option<Json<'a>>,
+    kind: Option<Json<'a>>,
+}
+
+impl<'a> Property<'a> {
+    const fn new(name: Json<'a>) -> Self {
+        Self { name, node: None, annotation: None, kind: None }
+    }
+}
+
+/// One pass over the text of a schema, with the open brackets on a stack of its own.
+struct Walk<'a> {
+    scan: Scan<'a>,
+    levels: Vec<Level>,
+    open: Vec<Property<'a>>,
+    mirrored: Mirrored<'a>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(schema: Json<'a>) -> Self {
+        let name = Json::trusted("");
+        let mirrored = Mirrored { nodes: Vec::from([Node { parent: ROOT, name }]), found: Vec::new() };
+        let root = Property { node: Some(ROOT), ..Property::new(name) };
+        Self { scan: schema.scan(), levels: Vec::new(), open: Vec::from([root]), mirrored }
+    }
+
+    fn run(mut self) -> Result<Mirrored<'a>, Box<str>> {
+        self.enter(b'{', Level::Property);
+        while let Some(level) = self.levels.last().copied() {
+            let inside = match level {
+                Level::Array if self.scan.element() => {
+                    self.within();
+                    true
+                }
+                Level::Array => false,
+                Level::Property | Level::Properties | Level::Schema | Level::Schemas => match self.scan.name() {
+                    Some(name) => self.member(level, name).map_err(|why| self.error(why)).map(|()| true)?,
+                    None => false,
+                },
+            };
+            if !inside {
+                self.levels.pop();
+                if level == Level::Property {
+                    self.leave().map_err(|why| self.error(why))?;
+                    self.open.pop();
                 }
             }
         }
-    }
-
-    /// Goes through a map from names to schemas.
-    fn properties(&mut self, properties: Json<'a>, reachable: bool) {
-        properties.members(|name, property| {
-            self.path.push(name.into());
-            self.schema(property, reachable);
-            self.path.pop();
-        });
-    }
-
-    /// Goes through what may be a schema, or an array of them.
-    fn within(&mut self, value: Json<'a>) {
-        if value.is_object() {
-            self.schema(value, false);
-        }
-        for element in value.elements(usize::MAX).into_iter().flat_map(|elements| elements.kept) {
-            self.within(element);
+        match self.mirrored.duplicate() {
+            Some(node) => Err(self.mirrored.error(node, "another property has the same")),
+            None => Ok(self.mirrored),
         }
     }
 
-    fn annotation(
-        &mut self,
-        value: Json<'a>,
-        kind: Option<&str>,
-        reachable: bool,
-    ) -> Result<Cow<'a, str>, &'static str> {
-        if !reachable || self.path.is_empty() {
-            return Err("it is not at a property that properties alone lead to");
+    /// Goes on inside the next value, where it begins with this bracket; otherwise passes over it.
+    fn enter(&mut self, bracket: u8, level: Level) -> bool {
+        let inside = self.scan.enter(bracket);
+        if inside {
+            self.levels.push(level);
+        } else {
+            self.scan.value();
         }
-        let name = value.as_string().ok_or("it is no string")?;
-        if name.is_empty() || !name.bytes().all(is_token) {
+        inside
+    }
+
+    /// Goes on inside a value that may be a schema, or an array of them.
+    fn within(&mut self) {
+        if self.scan.enter(b'[') {
+            self.levels.push(Level::Array);
+        } else {
+            self.enter(b'{', Level::Schema);
+        }
+    }
+
+    fn member(&mut self, level: Level, raw: Json<'a>) -> Result<(), &'static str> {
+        let name = raw.as_string();
+        match (level, name.as_deref()) {
+            (Level::Properties, Some(_)) => {
+                if self.enter(b'{', Level::Property) {
+                    self.open.push(Property::new(raw));
+                }
+            }
+            (Level::Schemas, Some(_)) => {
+                self.enter(b'{', Level::Schema);
+            }
+            (Level::Property, Some(ANNOTATION)) => {
+                let annotation = self.scan.value();
+                if let Some(property) = self.open.last_mut() {
+                    property.annotation = annotation;
+                }
+            }
+            (Level::Schema, Some(ANNOTATION)) => return Err(UNREACHABLE),
+            (Level::Property, Some("type")) => {
+                let kind = self.scan.value();
+                if let Some(property) = self.open.last_mut() {
+                    property.kind = kind;
+                }
+            }
+            // Data, in which nothing is an annotation.
+            (_, None | Some("type" | "default" | "examples" | "const" | "enum")) => {
+                self.scan.value();
+            }
+            (Level::Property, Some("properties")) => {
+                self.enter(b'{', Level::Properties);
+            }
+            (_, Some("properties" | "$defs" | "definitions" | "patternProperties" | "dependentSchemas")) => {
+                self.enter(b'{', Level::Schemas);
+            }
+            (_, Some(_)) => self.within(),
+        }
+        Ok(())
+    }
+
+    /// Judges the annotation of the innermost property, which ends here.
+    fn leave(&mut self) -> Result<(), &'static str> {
+        let Some(Property { annotation: Some(annotation), kind, node, .. }) = self.open.last() else { return Ok(()) };
+        if *node == Some(ROOT) {
+            return Err(UNREACHABLE);
+        }
+        let header = annotation.as_string().ok_or("it is no string")?;
+        if header.is_empty() || !header.bytes().all(is_token) {
             return Err("it is not what a header's name can hold");
         }
-        if !matches!(kind, Some("string" | "integer" | "boolean")) {
+        let kind = kind.and_then(Json::as_string);
+        if !matches!(kind.as_deref(), Some("string" | "integer" | "boolean")) {
             return Err("the property is no string, integer or boolean");
         }
-        if !self.names.insert(name.to_ascii_lowercase()) {
-            return Err("another property has the same");
+        let node = self.node();
+        self.mirrored.found.push(Found { header, node });
+        Ok(())
+    }
+
+    /// The node of the innermost property. Each open property gets its node once, however many below it are annotated.
+    fn node(&mut self) -> usize {
+        let known = self.open.iter().rposition(|open| open.node.is_some()).unwrap_or_default();
+        let mut parent = ROOT;
+        for open in self.open.iter_mut().skip(known) {
+            parent = *open.node.get_or_insert_with(|| {
+                self.mirrored.nodes.push(Node { parent, name: open.name });
+                self.mirrored.nodes.len().saturating_sub(1)
+            });
         }
-        Ok(name)
+        parent
+    }
+
+    fn error(&mut self, why: &str) -> Box<str> {
+        let node = self.node();
+        self.mirrored.error(node, why)
     }
 }
 
@@ -114,13 +286,14 @@ const fn is_token(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::{String, ToString};
+    use alloc::string::ToString;
     use serde_json::{Value, json};
 
     fn read(properties: &Value) -> Result<Vec<String>, String> {
         let schema = json!({"type": "object", "properties": properties}).to_string();
         let found = mirrored(Json::trusted(&schema)).map_err(|wrong| wrong.to_string())?;
-        Ok(found.into_iter().map(|it| format!("{}={}", it.name, it.path.join("."))).collect())
+        let path = |node| found.path(node).iter().map(|name| name.as_string().unwrap()).collect::<Vec<_>>().join(".");
+        Ok(found.found.iter().map(|it| format!("{}={}", it.header, path(it.node))).collect())
     }
 
     #[test]

@@ -5,13 +5,15 @@
 mod builder;
 mod difference;
 mod fingerprint;
+mod hash;
 mod item;
 mod list;
 mod mirror;
 
 pub(crate) use builder::{Bounds, Builder, Items};
 pub use difference::Difference;
-pub use fingerprint::Fingerprint;
+pub use fingerprint::{Fingerprint, FingerprintKey};
+pub(crate) use hash::hash;
 pub use item::{Prompt, PromptArgument, Resource, ResourceTemplate, Tool, ToolHints};
 pub use list::List;
 #[cfg(feature = "http")]
@@ -76,9 +78,11 @@ impl Catalog {
         self.list(Family::ResourceTemplates).find(uri_template).map(|(key, raw)| ResourceTemplate::read(key, raw))
     }
 
-    /// The whole catalogue's fingerprint: the same for the same items, whatever their order.
-    pub fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::combine(Family::ALL.map(|family| self.list(family).fingerprint()))
+    /// The whole catalogue's fingerprint: the same for the same items, whatever their order. It is made of all bytes each
+    /// time.
+    pub fn fingerprint(&self, key: FingerprintKey) -> Fingerprint {
+        let lists = Family::ALL.map(|family| self.list(family).fingerprint(key).get().to_le_bytes());
+        Fingerprint::of_parts(key, lists.iter().map(|list| &list[..]))
     }
 
     pub(crate) fn replace(&mut self, family: Family, list: List) {

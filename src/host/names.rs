@@ -8,9 +8,12 @@
 //! - Several tools come to the same name. Of those the one that needed no change keeps it; where none is the only one
 //!   such, none does. The server's own tools go before the utility tools.
 //!
-//! The digits are the last eight of [`Fingerprint::of`] the server's name, the byte `0xFF`, which is in no text, and the
-//! tool's name, as they are (of a utility tool: the byte `0xFE`). Should that name be taken too, the byte `0xFF` and
-//! the number of the try, in decimal, follow, until one is free.
+//! The digits are the last eight of a hash of the server's name, the byte `0xFF`, which is in no text, and the tool's
+//! name, as they are (of a utility tool: the byte `0xFE`). The hash is the same in every release. Should that name be
+//! taken too, the byte `0xFF` and the number of the try, in decimal, follow, until one is free. Of the tools of an
+//! update that come to the same first try, each goes on from the number at which the one before it stopped. After 32
+//! tries a tool has no name, and a model is not told of it: names that collide so often are made to
+//! ([`Choice::named`](super::toolset::Choice::named) reports it).
 //!
 //! # What stays, and what depends on what
 //!
@@ -43,10 +46,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::Utility;
-use crate::catalog::Fingerprint;
+use crate::catalog::hash;
 
 /// How long a name may be, in characters, all of it counted.
 pub const MAX_LEN: usize = 64;
+
+/// How often another suffix is tried for a tool.
+const TRIES: u32 = 32;
 
 /// How much of a name stays in front of a suffix.
 const KEPT: usize = 55;
@@ -207,7 +213,7 @@ impl Names {
     }
 
     /// Says what each of these servers has now: all of it, in any order. What is gone loses its name, what stays keeps
-    /// it, what is new gets one. Servers that are not mentioned are left alone.
+    /// it, what is new gets one, where one of its tries is free. Servers that are not mentioned are left alone.
     pub fn update<'a, T: IntoIterator<Item = Target>>(&mut self, servers: impl IntoIterator<Item = (&'a str, T)>) {
         let mut current: BTreeMap<Arc<str>, Vec<Target>> = BTreeMap::new();
         for (server, targets) in servers {
@@ -337,12 +343,19 @@ impl Names {
                 *name = Some(Arc::clone(plain));
             }
         }
+        // By the first try, where that was taken: the number of the next try.
+        let mut retries: BTreeMap<String, u32> = BTreeMap::new();
         for ((server, target), name) in fresh.iter().zip(&mut names).filter(|(_, name)| name.is_none()) {
             let plain = self.style.plain(server, target.name());
             let kept = plain.get(..KEPT).unwrap_or(&plain);
-            let mut tries = (0..u32::MAX).map(|number| format!("{kept}_{:08x}", digits(server, target, number)));
-            if let Some(free) = tries.find(|name| !self.back.contains_key(&**name)) {
-                let free = Arc::<str>::from(free);
+            let suffixed = |number| format!("{kept}_{:08x}", digits(server, target, number));
+            let mut free = Some(suffixed(0));
+            if let Some(first) = free.take_if(|first| self.back.contains_key(&**first)) {
+                let next = retries.entry(first).or_insert(1_u32);
+                let mut tries = (*next..next.saturating_add(TRIES)).inspect(|number| *next = number.saturating_add(1));
+                free = tries.by_ref().map(suffixed).find(|name| !self.back.contains_key(&**name));
+            }
+            if let Some(free) = free.map(Arc::<str>::from) {
                 self.back.insert(Arc::clone(&free), (Arc::clone(server), target.clone()));
                 *name = Some(free);
             }
@@ -431,6 +444,6 @@ fn digits(server: &str, target: &Target, number: u32) -> u32 {
         bytes.push(0xFF);
         bytes.extend_from_slice(format!("{number}").as_bytes());
     }
-    let [.., a, b, c, d] = Fingerprint::of(&bytes).get().to_be_bytes();
+    let [.., a, b, c, d] = hash(&bytes).to_be_bytes();
     u32::from_be_bytes([a, b, c, d])
 }

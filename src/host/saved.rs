@@ -6,7 +6,8 @@ use serde::de::{self, Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::catalog::{Bounds, Catalog, Fingerprint};
+use super::config::Entry;
+use crate::catalog::{Bounds, Catalog, Fingerprint, FingerprintKey};
 use crate::jsonrpc::Json;
 use crate::protocol::{Family, PerFamily};
 use crate::session::{EraVerdict, FamilyStatus, Limits, Session};
@@ -20,8 +21,10 @@ use crate::session::{EraVerdict, FamilyStatus, Limits, Session};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Saved {
-    /// The fingerprint of the server's entry ([`Entry::fingerprint`](super::config::Entry::fingerprint)). What was
-    /// saved under another one tells nothing of the server.
+    /// The key of `entry`. It is saved beside it, so that the fingerprint can be compared in a run that has another key.
+    pub key: FingerprintKey,
+    /// The fingerprint of the server's entry ([`Entry::fingerprint`]). What was saved under another entry tells nothing
+    /// of the server.
     pub entry: Fingerprint,
     /// When it was saved, in seconds since 1970: the embedder's word, since this crate knows no calendar.
     pub at: u64,
@@ -36,16 +39,22 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// What a session knows of its server, which was set up by the entry of this fingerprint.
-    pub fn of(session: &Session, entry: Fingerprint, at: u64) -> Self {
+    /// What a session knows of its server, which was set up by this entry; `at` is the time, in seconds since 1970.
+    pub fn of(session: &Session, entry: &Entry, key: FingerprintKey, at: u64) -> Self {
         Self {
-            entry,
+            key,
+            entry: entry.fingerprint(key),
             at,
             verdict: session.verdict(),
             instructions: session.server().and_then(|server| server.instructions.clone()),
             catalog: session.catalog().clone(),
             families: PerFamily::from_fn(|family| session.family(family).status),
         }
+    }
+
+    /// Whether it was saved under this entry, or one that means the same.
+    pub fn is_of(&self, entry: &Entry) -> bool {
+        entry.fingerprint(self.key) == self.entry
     }
 }
 
@@ -65,6 +74,7 @@ fn none<T>() -> Option<T> {
 #[derive(Serialize, serde::Deserialize)]
 #[serde(bound(deserialize = "Items: de::Deserialize<'de>"))]
 struct Form<Items> {
+    key: FingerprintKey,
     entry: Fingerprint,
     at: u64,
     verdict: Option<EraVerdict>,
@@ -80,14 +90,15 @@ impl Serialize for Saved {
             let written = Written { status: *self.families.get(family), items: (!list.is_empty()).then_some(items) };
             (family, written)
         });
-        let Self { entry, at, verdict, instructions, .. } = self.clone();
-        Form { entry, at, verdict, instructions, families: families.collect() }.serialize(serializer)
+        let Self { key, entry, at, verdict, instructions, .. } = self.clone();
+        Form { key, entry, at, verdict, instructions, families: families.collect() }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Saved {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Form::<Box<RawValue>> { entry, at, verdict, instructions, families } = Form::deserialize(deserializer)?;
+        let Form::<Box<RawValue>> { key, entry, at, verdict, instructions, families } =
+            Form::deserialize(deserializer)?;
         let limits = Limits::default();
         let bounds = Bounds { items: limits.items, bytes: limits.list_bytes, mirror: false };
         let (mut catalog, mut statuses) = (Catalog::default(), PerFamily::from_fn(|_| FamilyStatus::Unasked));
@@ -99,6 +110,6 @@ impl<'de> Deserialize<'de> for Saved {
                 de::Error::custom(format!("the saved items of `{}` are of no use: {why}", family.member()))
             })?;
         }
-        Ok(Self { entry, at, verdict, instructions, catalog, families: statuses })
+        Ok(Self { key, entry, at, verdict, instructions, catalog, families: statuses })
     }
 }

@@ -157,6 +157,8 @@ pub enum Why {
     TurnedOff,
     /// The server has no resources, or no prompts.
     NotOffered,
+    /// Every name that it could be exposed under is taken ([`names`](super::names)).
+    Unnamed,
 }
 
 impl fmt::Display for Why {
@@ -167,6 +169,7 @@ impl fmt::Display for Why {
             Self::Instructs(sign) => write!(f, "it tries to instruct the model ({sign})"),
             Self::TurnedOff => f.write_str("the configuration turns it off"),
             Self::NotOffered => f.write_str("the server has nothing for it"),
+            Self::Unnamed => f.write_str("every name that it could have is taken"),
         }
     }
 }
@@ -261,6 +264,28 @@ fn texts(tool: &Tool<'_>, mut each: impl FnMut(&str, &str)) {
         each("/description", description);
     }
     schema::texts(tool.input_schema, |at, text| each(&format!("/inputSchema{at}"), text));
+}
+
+impl Choice<'_> {
+    /// The choice without the tools that have none of these names: they are left out as [`Why::Unnamed`]. The names are
+    /// up to date ([`Names::update`]).
+    #[must_use]
+    pub fn named(mut self, names: &Names) -> Self {
+        let Some(toolset) = &mut self.toolset else { return self };
+        let server = toolset.server;
+        let mut unnamed = Vec::new();
+        let mut is_named = |target: Target| {
+            let named = names.name(server, &target).is_some();
+            unnamed.extend((!named).then_some(LeftOut { target, why: Why::Unnamed }));
+            named
+        };
+        toolset.tools.retain(|tool| is_named(Target::tool(tool.name)));
+        toolset.utilities.retain(|utility| is_named(Target::from(*utility)));
+        let is_empty = toolset.tools.is_empty() && toolset.utilities.is_empty();
+        self.toolset.take_if(|_| is_empty);
+        self.left_out.extend(unnamed);
+        self
+    }
 }
 
 impl<'a> Toolset<'a> {

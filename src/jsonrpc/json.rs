@@ -42,6 +42,11 @@ impl<'a> Json<'a> {
         self.0.as_bytes().first().copied().unwrap_or_default()
     }
 
+    /// Whether something in it is written with an escape.
+    pub(crate) fn has_backslash(self) -> bool {
+        has_backslash(self.0.as_bytes())
+    }
+
     pub(crate) fn is_null(self) -> bool {
         self.0 == "null"
     }

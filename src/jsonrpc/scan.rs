@@ -44,6 +44,36 @@ impl<'a> Scan<'a> {
         self.since(start)
     }
 
+    /// Takes the opening bracket of the next value, where it is this one. Inside an object [`name`](Self::name) follows,
+    /// inside an array [`element`](Self::element), until they have taken the closing bracket.
+    pub(crate) fn enter(&mut self, bracket: u8) -> bool {
+        self.rest = skip_between(self.rest);
+        let after = self.rest.split_first().filter(|(first, _)| **first == bracket);
+        self.rest = after.map_or(self.rest, |(_, after)| after);
+        after.is_some()
+    }
+
+    /// Takes the name of an object's next member, as it is written; at the object's end, the closing bracket.
+    pub(crate) fn name(&mut self) -> Option<Json<'a>> {
+        let start = self.next_place();
+        let (first, rest) = self.rest.split_first()?;
+        if *first != b'"' {
+            self.rest = rest;
+            return None;
+        }
+        self.rest = after_quote(rest);
+        self.since(start)
+    }
+
+    /// Whether an array has another element, which is next; at the array's end, takes the closing bracket.
+    pub(crate) fn element(&mut self) -> bool {
+        let more = self.has_value();
+        if !more {
+            self.rest = self.rest.get(1..).unwrap_or_default();
+        }
+        more
+    }
+
     /// Takes the next value. Where it is an object, `each` is called with every member of it on the way.
     pub(crate) fn members(&mut self, mut each: impl FnMut(&str, Json<'a>)) -> Option<Json<'a>> {
         self.each_member(|name, scan| {

@@ -9,7 +9,7 @@ use super::ledger::Purpose;
 use super::link::Loss;
 use super::walk::FamilyStatus;
 use super::{FailureKind, ListErrors, Session};
-use crate::catalog::{Bounds, Fingerprint, Items};
+use crate::catalog::{Bounds, Items, hash};
 use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::discovery::{Effect, Input, State, take};
 use crate::machine::gate::{self, Declaration};
@@ -212,7 +212,7 @@ impl Session {
         // The list is as fresh as its oldest page; a negative time is none.
         let ttl = ttl.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0)));
         walk.ttl = if walk.pages == 1 { ttl } else { walk.ttl.zip(ttl).map(|(sooner, ttl)| sooner.min(ttl)) };
-        let repeated = cursor.is_some_and(|cursor| !walk.seen.insert(Fingerprint::of(cursor.text().as_bytes())));
+        let repeated = cursor.is_some_and(|cursor| !walk.seen.insert(hash(cursor.text().as_bytes())));
         walk.cursor = cursor.map(|cursor| cursor.text().into());
         let page = match (cursor, repeated) {
             _ if report.over => paging::Input::Limit,

@@ -92,11 +92,10 @@ impl Session {
 
     /// The whole list of a refresh came: whether it differs from the one before.
     pub(super) fn compare(&mut self, family: Family) -> refresh::Input {
-        let before = self.catalog.list(family).fingerprint();
         let slot = self.families.get_mut(family);
         let Some(walk) = &mut slot.walk else { return refresh::Input::Differs };
         let list = core::mem::take(&mut walk.items).finish();
-        let same = list.fingerprint() == before;
+        let same = list.has_same_items(self.catalog.list(family));
         walk.done = Some(list);
         let demanded = core::mem::take(&mut slot.on_demand);
         if same && demanded {

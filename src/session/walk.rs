@@ -4,7 +4,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Time;
-use crate::catalog::{Builder, Fingerprint, List};
+use crate::catalog::{Builder, List};
 use crate::machine::{discovery, gate, paging, refresh};
 
 /// What a session knows of one family.
@@ -150,8 +150,8 @@ pub struct FamilyReport {
 pub(super) struct Walk {
     /// The page that is asked for, as the server wrote it; none for the first.
     pub(super) cursor: Option<Box<str>>,
-    /// The cursors that came before, by their fingerprints.
-    pub(super) seen: BTreeSet<Fingerprint>,
+    /// The hashes of the cursors that came before. A server whose cursors collide ends its own list early.
+    pub(super) seen: BTreeSet<u64>,
     pub(super) items: Builder,
     pub(super) pages: usize,
     /// The least that its pages say of their freshness.

@@ -6,6 +6,7 @@ pub mod told;
 
 use std::time::Duration;
 
+use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::{Action, Event, Family, Options, Reconnect, Session, Shut, Time, Transport};
 use serde_json::{Value, json};
 
@@ -256,6 +257,9 @@ pub fn reconnecting(mut options: Options) -> Options {
     options.reconnect = Some(Reconnect::default());
     options
 }
+
+/// The embedder's secret for fingerprints.
+pub const KEY: FingerprintKey = FingerprintKey::new(*b"0123456789abcdef");
 
 pub fn millis(number: u64) -> Duration {
     Duration::from_millis(number)

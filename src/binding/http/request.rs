@@ -118,10 +118,9 @@ fn mirror(headers: &mut HeaderMap, message: &Outgoing, catalog: &Catalog) {
     }
     let (Some(tool), Some(arguments)) = (catalog.tool(&name), params.member("arguments")) else { return };
     let Ok(mirrored) = mirrored(Json::from(tool.input_schema)) else { return };
-    for mirrored in mirrored.into_iter().take(PARAMS) {
-        let value = mirrored.path.iter().try_fold(arguments, |value, name| value.member(name));
+    for (name, value) in mirrored.values(arguments).take(PARAMS) {
         let Some(value) = value.and_then(text_of) else { continue };
-        if let Ok(name) = HeaderName::from_bytes(alloc::format!("mcp-param-{}", mirrored.name).as_bytes()) {
+        if let Ok(name) = HeaderName::from_bytes(alloc::format!("mcp-param-{name}").as_bytes()) {
             headers.insert(name, encode(&value));
         }
     }

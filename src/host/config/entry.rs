@@ -9,7 +9,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::binding::shown;
-use crate::catalog::Fingerprint;
+use crate::catalog::{Fingerprint, FingerprintKey};
 use crate::host::glob;
 use crate::session::{Options, SamplingPolicy, Wire};
 
@@ -124,10 +124,9 @@ impl Default for ToolPolicy {
 }
 
 impl ToolPolicy {
-    /// The same for policies that mean the same.
-    pub(in crate::host) fn fingerprint(&self) -> Fingerprint {
-        let json = serde_json::to_string(self).unwrap_or_default();
-        Fingerprint::of(json.as_bytes())
+    /// The same for policies that mean the same, and only for those.
+    pub(in crate::host) fn text(&self) -> Box<str> {
+        serde_json::to_string(self).unwrap_or_default().into()
     }
 
     /// Whether the tool of this name, the server's own, passes the filters.
@@ -267,22 +266,25 @@ impl Entry {
         options
     }
 
-    /// The same for entries whose sessions behave the same, whatever server they are with.
-    pub(in crate::host) fn behaviour(&self) -> Fingerprint {
+    /// The same for entries whose sessions behave the same, whatever server they are with, and only for those.
+    pub(in crate::host) fn behaviour(&self) -> Box<str> {
         let blank = match self.endpoint {
             Endpoint::Stdio(_) => Self::stdio(""),
             Endpoint::Http(_) => Self::http(""),
         };
         let Self { timeout, connect_timeout, supports_parallel_tool_calls, .. } = *self;
         let sampling = self.sampling.clone();
-        Self { timeout, connect_timeout, supports_parallel_tool_calls, sampling, ..blank }.fingerprint()
+        Self { timeout, connect_timeout, supports_parallel_tool_calls, sampling, ..blank }.text()
     }
 
     /// The entry's fingerprint: the same for entries that mean the same, however they are written. What was saved of a
     /// server is worth something as long as its entry has this fingerprint.
-    pub fn fingerprint(&self) -> Fingerprint {
-        let json = serde_json::to_string(self).unwrap_or_default();
-        Fingerprint::of(json.as_bytes())
+    pub fn fingerprint(&self, key: FingerprintKey) -> Fingerprint {
+        Fingerprint::of(key, self.text().as_bytes())
+    }
+
+    fn text(&self) -> Box<str> {
+        serde_json::to_string(self).unwrap_or_default().into()
     }
 }
 

@@ -115,10 +115,14 @@ impl Hub {
         target: Target,
     ) -> Result<RequestId, CallError> {
         let now = self.now.max(now);
+        let limit = self.options.session.limits.output;
+        // Sessions that are closed, and that nobody polled yet. One that is made for a call might join them.
+        let leaving = self.members.len().saturating_sub(self.current.len());
         let Some(member) = self.members.get_mut(&handle) else { return Err(CallError::Closed) };
         let refused = |misuse| CallError::Session { server: Arc::clone(&member.name), misuse };
         let id = match &mut member.connection {
             Some(session) => session.request(now, request).map_err(refused)?,
+            None if leaving >= limit => return Err(refused(Misuse::TooManyRequests { limit })),
             None => {
                 let entry = self.configuration.servers.get(&*member.name);
                 let session = entry.and_then(|entry| new_session(member, entry, &self.options, &mut self.shelf));

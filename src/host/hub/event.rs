@@ -209,6 +209,12 @@ pub enum HubMisuse {
     /// The hub is closed, or closing.
     #[error("the hub is closed")]
     Closed,
+    /// So many events wait to be polled that no command is taken that might add others.
+    #[error("{limit} events or more wait to be polled")]
+    Unpolled {
+        /// The bound: [`Limits::output`](crate::Limits::output).
+        limit: usize,
+    },
     /// The hub is open already.
     #[error("the hub is open already")]
     AlreadyOpen,

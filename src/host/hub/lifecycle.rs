@@ -8,7 +8,7 @@ use super::event::{HubEvent, HubOptions, SessionHandle};
 use super::member::Member;
 use super::shelf::Shelf;
 use super::{Hub, Phase};
-use crate::catalog::Fingerprint;
+use crate::catalog::hash;
 use crate::host::config::Entry;
 use crate::machine::breaker;
 use crate::machine::member::{Effect, Input, State, take};
@@ -184,7 +184,9 @@ impl Hub {
                     self.step(handle, Input::Ended);
                 }
             }
-            Effect::Forget => self.touch(handle),
+            // A session may have something to say yet; it is forgotten once that was polled.
+            Effect::Forget if member.connection.is_some() => self.touch(handle),
+            Effect::Forget => self.forget(handle),
         }
     }
 
@@ -335,7 +337,7 @@ pub(super) fn new_session(
     // Whether there is such a place was seen when the server was admitted.
     let place = Place::of(&member.name, entry).ok()?;
     // Sessions that are lost together do not come back together.
-    let seed = options.session.seed ^ Fingerprint::of(member.name.as_bytes()).get();
+    let seed = options.session.seed ^ hash(member.name.as_bytes());
     let options = match options.own.get(&*member.name) {
         Some(own) => Arc::new(entry.options(&member.name, own.clone())),
         None => shelf.options(entry, &options.session),

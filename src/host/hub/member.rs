@@ -7,7 +7,7 @@ use super::connection::Connection;
 use super::lifecycle::Rank;
 use super::shelf::Chosen;
 use crate::Time;
-use crate::catalog::{Catalog, Fingerprint};
+use crate::catalog::{Catalog, FingerprintKey};
 use crate::host::config::Entry;
 use crate::host::names::Target;
 use crate::host::{Saved, Utility};
@@ -84,10 +84,10 @@ impl Member {
         self.connection.as_deref()
     }
 
-    pub(super) fn saved(&self, entry: Fingerprint, at: u64) -> Option<Saved> {
+    pub(super) fn saved(&self, entry: &Entry, key: FingerprintKey, at: u64) -> Option<Saved> {
         let Offer { catalog, families, instructions, .. } = self.offer.clone()?;
         let verdict = self.session().and_then(Session::verdict).or(self.verdict);
         let at = self.stands_in.unwrap_or(at);
-        Some(Saved { entry, at, verdict, instructions, catalog, families })
+        Some(Saved { key, entry: entry.fingerprint(key), at, verdict, instructions, catalog, families })
     }
 }

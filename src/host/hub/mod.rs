@@ -75,6 +75,7 @@ use super::names::Names;
 use crate::Time;
 #[cfg(feature = "http")]
 use crate::binding::http::{Broken, ExchangeId};
+use crate::catalog::FingerprintKey;
 use crate::machine::member::{Input, State, take};
 use crate::machine::{Verdict, breaker};
 use crate::session::{Failure, FailureKind, Session, Transport};
@@ -182,9 +183,9 @@ impl Hub {
     /// others than before. Returns in what they differ. A server whose new entry is of no use stays as it was.
     ///
     /// # Errors
-    /// [`HubMisuse::Closed`].
+    /// [`HubMisuse::Closed`], [`HubMisuse::Unpolled`].
     pub fn configure(&mut self, now: Time, mut configuration: Configuration) -> Result<Changes, HubMisuse> {
-        self.check()?;
+        self.check_room()?;
         self.advance(now);
         let changes = Changes::between(&self.configuration, &configuration);
         for server in &changes.invalid {
@@ -216,7 +217,8 @@ impl Hub {
     /// after [`configure`](Self::configure) and before the next [`poll`](Self::poll).
     ///
     /// # Errors
-    /// [`HubMisuse::Closed`], [`HubMisuse::UnknownServer`], [`HubMisuse::Disabled`], [`HubMisuse::Started`];
+    /// [`HubMisuse::Closed`], [`HubMisuse::Unpolled`], [`HubMisuse::UnknownServer`], [`HubMisuse::Disabled`],
+    /// [`HubMisuse::Started`];
     /// [`HubMisuse::Stale`] where it was saved under another entry, and is of no use any more.
     pub fn restore(&mut self, now: Time, server: &str, saved: Saved) -> Result<(), HubMisuse> {
         let (handle, entry) = self.known(server)?;
@@ -229,7 +231,7 @@ impl Hub {
         if !self.members.get(&handle).is_some_and(|member| may(member)) {
             return Err(HubMisuse::Started { server: name() });
         }
-        if entry.fingerprint() != saved.entry {
+        if !saved.is_of(entry) {
             return Err(HubMisuse::Stale { server: name() });
         }
         self.advance(now);
@@ -238,11 +240,12 @@ impl Hub {
         Ok(())
     }
 
-    /// What a server offers, to be kept until the next run; `None` where nobody asked it. `at` is the time, in seconds
-    /// since 1970; of a server that was not asked in this run, what stands in for it keeps its own.
-    pub fn save(&self, server: &str, at: u64) -> Option<Saved> {
+    /// What a server offers, to be kept until the next run; `None` where nobody asked it. `key` is the embedder's secret
+    /// ([`FingerprintKey`]); it is saved, too, so that another one may be given in the next run. `at` is the time, in
+    /// seconds since 1970; of a server that was not asked in this run, what stands in for it keeps its own.
+    pub fn save(&self, server: &str, key: FingerprintKey, at: u64) -> Option<Saved> {
         let entry = self.configuration.servers.get(server)?;
-        self.members.get(self.current.get(server)?)?.saved(entry.fingerprint(), at)
+        self.members.get(self.current.get(server)?)?.saved(entry, key, at)
     }
 
     /// Starts the servers.
@@ -269,7 +272,7 @@ impl Hub {
     /// failed before.
     ///
     /// # Errors
-    /// [`HubMisuse::Closed`], [`HubMisuse::UnknownServer`], [`HubMisuse::Disabled`].
+    /// [`HubMisuse::Closed`], [`HubMisuse::Unpolled`], [`HubMisuse::UnknownServer`], [`HubMisuse::Disabled`].
     pub fn start(&mut self, now: Time, server: &str) -> Result<(), HubMisuse> {
         self.known(server)?;
         self.advance(now);
@@ -467,9 +470,17 @@ impl Hub {
         }
     }
 
-    /// A server that is configured, and enabled.
-    fn known(&self, server: &str) -> Result<(SessionHandle, &Entry), HubMisuse> {
+    /// Whether there is room for what a command adds to the events. How many it adds depends on what it is given, so the
+    /// bound is on those that were there before.
+    fn check_room(&self) -> Result<(), HubMisuse> {
         self.check()?;
+        let limit = self.options.session.limits.output;
+        if self.events.len() >= limit { Err(HubMisuse::Unpolled { limit }) } else { Ok(()) }
+    }
+
+    /// A server that is configured, and enabled, for a command that may add events.
+    fn known(&self, server: &str) -> Result<(SessionHandle, &Entry), HubMisuse> {
+        self.check_room()?;
         let entry = self.configuration.servers.get(server);
         let entry = entry.ok_or_else(|| HubMisuse::UnknownServer { server: server.into() })?;
         let handle = self.current.get(server).ok_or_else(|| HubMisuse::Disabled { server: server.into() })?;

@@ -1,5 +1,6 @@
 //! What many servers have in common is held once.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -7,7 +8,7 @@ use core::cmp::Ordering;
 use core::fmt;
 
 use super::member::Offer;
-use crate::catalog::{Fingerprint, List};
+use crate::catalog::List;
 use crate::host::Utility;
 use crate::host::config::{Entry, ToolPolicy};
 use crate::host::names::Target;
@@ -19,18 +20,19 @@ use crate::session::Options;
 #[derive(Debug)]
 pub(super) struct Chosen {
     key: Key,
-    /// The list, which keeps its address from being another's.
-    _tools: Option<Arc<List>>,
-    /// In their order, each with the fingerprint of what the server wrote of it.
-    pub(super) targets: Vec<(Target, Option<Fingerprint>)>,
+    /// The list. It is held, too, so that no other list gets its address.
+    tools: Option<Arc<List>>,
+    /// In their order.
+    pub(super) targets: Vec<Target>,
 }
 
 /// Lists, and what was chosen of them. What nobody else holds is swept out, now and then.
 #[derive(Clone, Default)]
 pub(super) struct Shelf {
-    lists: BTreeMap<(Family, Fingerprint), Arc<List>>,
+    /// By their hashes, which are no more than an index.
+    lists: BTreeMap<(Family, u64), Arc<List>>,
     choices: BTreeMap<Key, Arc<Chosen>>,
-    options: BTreeMap<Fingerprint, Arc<Options>>,
+    options: BTreeMap<Box<str>, Arc<Options>>,
     /// How many there may be before the next sweep.
     room: usize,
 }
@@ -43,7 +45,7 @@ impl fmt::Debug for Shelf {
 }
 
 /// The address of a list that is on the shelf, what there is beside tools, and the policy.
-type Key = (usize, [bool; 2], Fingerprint);
+type Key = (usize, [bool; 2], Box<str>);
 
 /// The least number of things for which sweeping is worth the while.
 const FEW: usize = 64;
@@ -51,10 +53,10 @@ const FEW: usize = 64;
 impl Shelf {
     /// The list that is the same, if there is one; this one from here on, if there is not.
     pub(super) fn list(&mut self, family: Family, list: Arc<List>) -> Arc<List> {
-        let key = (family, list.fingerprint());
+        let key = (family, list.hash());
         match self.lists.get(&key) {
             Some(known) if Arc::ptr_eq(known, &list) || known.is_same(&list) => Arc::clone(known),
-            // Two that share nothing but the fingerprint; whoever has the other keeps it.
+            // Two lists that have nothing but the hash in common: this one is not shared.
             Some(_) => list,
             None => {
                 self.lists.insert(key, Arc::clone(&list));
@@ -74,26 +76,16 @@ impl Shelf {
     ) -> Arc<Chosen> {
         let has = [Capability::Resources, Capability::Prompts].map(|capability| offer.has(capability));
         let address = tools.map_or(0, |tools| Arc::as_ptr(tools).addr());
-        let key = (address, has, policy.fingerprint());
+        let key = (address, has, policy.text());
         if let Some(known) = self.choices.get(&key) {
             return Arc::clone(known);
         }
         // What is only to be reported is found by whoever asks for it; looking through every text is dear.
         let looks = if suspicion == Suspicion::LeaveOut { suspicion } else { Suspicion::Ignore };
         let choice = toolset::choose(server, policy, offer, looks);
-        let targets = choice.toolset.map(|toolset| toolset.targets()).unwrap_or_default().into_iter();
-        let fingerprint = |target: &Target| match target {
-            Target::Tool(name) => tools.and_then(|tools| tools.fingerprint_of(name)),
-            Target::Utility(_) => None,
-        };
-        let mut targets: Vec<_> = targets
-            .map(|target| {
-                let written = fingerprint(&target);
-                (target, written)
-            })
-            .collect();
+        let mut targets = choice.toolset.map(|toolset| toolset.targets()).unwrap_or_default();
         targets.sort_unstable();
-        let chosen = Arc::new(Chosen { key, _tools: tools.cloned(), targets });
+        let chosen = Arc::new(Chosen { key: key.clone(), tools: tools.cloned(), targets });
         self.choices.insert(key, Arc::clone(&chosen));
         self.sweep();
         chosen
@@ -110,7 +102,7 @@ impl Shelf {
         drop(chosen);
         for family in Family::ALL {
             let Some(list) = catalog.held(family).filter(|list| Arc::strong_count(list) == TWO) else { continue };
-            let key = (family, list.fingerprint());
+            let key = (family, list.hash());
             if self.lists.get(&key).is_some_and(|known| Arc::ptr_eq(known, list)) {
                 self.lists.remove(&key);
             }
@@ -146,19 +138,25 @@ impl Shelf {
 
 impl Chosen {
     /// What was chosen, if anything was.
-    pub(super) fn of(chosen: Option<&Self>) -> &[(Target, Option<Fingerprint>)] {
+    pub(super) fn of(chosen: Option<&Self>) -> &[Target] {
         chosen.map_or(&[], |chosen| &chosen.targets)
     }
 
+    /// Whether the server wrote the same of a target, byte for byte.
+    pub(super) fn has_same(&self, other: &Self, target: &Target) -> bool {
+        let (Target::Tool(name), Some(one), Some(other)) = (target, &self.tools, &other.tools) else { return true };
+        Arc::ptr_eq(one, other) || one.find(name) == other.find(name)
+    }
+
     pub(super) fn utilities(&self) -> impl Iterator<Item = Utility> {
-        self.targets.iter().filter_map(|(target, _)| match target {
+        self.targets.iter().filter_map(|target| match target {
             Target::Tool(_) => None,
             Target::Utility(utility) => Some(*utility),
         })
     }
 
     pub(super) fn has(&self, target: &Target) -> bool {
-        self.targets.binary_search_by(|(known, _)| known.cmp(target)).is_ok()
+        self.targets.binary_search(target).is_ok()
     }
 
     pub(super) fn has_tool(&self, name: &str) -> bool {
@@ -167,6 +165,6 @@ impl Chosen {
             // They come after the tools.
             Target::Utility(_) => Ordering::Greater,
         };
-        self.targets.binary_search_by(|(target, _)| by_name(target)).is_ok()
+        self.targets.binary_search_by(by_name).is_ok()
     }
 }

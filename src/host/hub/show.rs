@@ -9,7 +9,7 @@ use super::event::{HubEvent, SessionHandle};
 use super::member::Offer;
 use super::shelf::Chosen;
 use super::{Hub, Phase};
-use crate::catalog::{Catalog, Difference, Fingerprint};
+use crate::catalog::{Catalog, Difference};
 use crate::host::Saved;
 use crate::host::config::ToolPolicy;
 use crate::host::names::{self, Names, Target};
@@ -43,7 +43,7 @@ impl Hub {
         let (server, handle) = self.current.get_key_value(server)?;
         let offer = self.members.get(handle)?.offer.as_ref()?;
         let policy = &self.configuration.servers.get(&**server)?.tools;
-        Some(toolset::choose(server, policy, offer.view(), self.options.suspicion))
+        Some(toolset::choose(server, policy, offer.view(), self.options.suspicion).named(&self.names))
     }
 
     /// The exposed names of all servers' tools, and the way back. They are there after the end, too, to be kept for the
@@ -128,7 +128,7 @@ impl Hub {
     }
 
     fn tell_difference(&mut self, server: Arc<str>, before: Option<&Chosen>, after: Option<&Chosen>) {
-        let Parted { gone, fresh, other } = Parted::between(Chosen::of(before), Chosen::of(after));
+        let Parted { gone, fresh, other } = Parted::between(before, after);
         let mut difference = Difference::default();
         let named = |names: &[_], target: &Target| names::find(names, target).map(Box::from);
         let names = self.names.of(&server);
@@ -137,9 +137,7 @@ impl Hub {
             // They stay the server's as long as it is configured, so that no other one gets them meanwhile.
             (_, None) => {}
             // What was restored of names may know more than there is.
-            (None, Some(after)) => {
-                self.names.update([(&*server, after.targets.iter().map(|(target, _)| target.clone()))])
-            }
+            (None, Some(after)) => self.names.update([(&*server, after.targets.iter().cloned())]),
             (Some(_), Some(_)) => self.names.revise(&server, &gone, &fresh),
         }
         let names = self.names.of(&server);
@@ -170,22 +168,23 @@ struct Parted<'a> {
 }
 
 impl<'a> Parted<'a> {
-    fn between(before: &'a [(Target, Option<Fingerprint>)], after: &'a [(Target, Option<Fingerprint>)]) -> Self {
+    fn between(before: Option<&'a Chosen>, after: Option<&'a Chosen>) -> Self {
         let mut parted = Self::default();
-        let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
+        let same = |target| before.zip(after).is_none_or(|(before, after)| before.has_same(after, target));
+        let (mut old, mut new) = (Chosen::of(before).iter().peekable(), Chosen::of(after).iter().peekable());
         loop {
-            let order = match (before.peek(), after.peek()) {
+            let order = match (old.peek(), new.peek()) {
                 (None, None) => return parted,
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
-                (Some((was, _)), Some((is, _))) => was.cmp(is),
+                (Some(was), Some(is)) => was.cmp(is),
             };
-            let was = if order.is_le() { before.next() } else { None };
-            let is = if order.is_ge() { after.next() } else { None };
+            let was = if order.is_le() { old.next() } else { None };
+            let is = if order.is_ge() { new.next() } else { None };
             match (was, is) {
-                (Some((target, was)), Some((_, is))) if was != is => parted.other.push(target),
-                (Some((target, _)), None) => parted.gone.push(target),
-                (None, Some((target, _))) => parted.fresh.push(target),
+                (Some(target), Some(_)) if !same(target) => parted.other.push(target),
+                (Some(target), None) => parted.gone.push(target),
+                (None, Some(target)) => parted.fresh.push(target),
                 (Some(_), Some(_)) | (None, None) => {}
             }
         }

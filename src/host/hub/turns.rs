@@ -3,6 +3,7 @@
 use super::Hub;
 use super::connection::{Connection, Wish};
 use super::event::{HubAction, SessionHandle};
+use super::member::Member;
 use crate::Time;
 #[cfg(feature = "http")]
 use crate::binding::http::HttpAction;
@@ -94,7 +95,8 @@ impl Hub {
 
     /// A session may have something to say.
     pub(super) fn touch(&mut self, handle: SessionHandle) {
-        if let Some(member) = self.members.get_mut(&handle).filter(|member| !member.touched) {
+        let silent = |member: &Member| member.touched || member.connection.is_none();
+        if let Some(member) = self.members.get_mut(&handle).filter(|member| !silent(member)) {
             member.touched = true;
             self.touched.push_back(handle);
         }
