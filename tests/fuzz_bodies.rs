@@ -1,5 +1,6 @@
 //! The fuzz targets' bodies over the committed corpus, and over inputs from a fixed seed.
 
+#![cfg(feature = "http")]
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

@@ -1,9 +1,9 @@
-//! A host of many servers, with std alone: reads a configuration file, starts its servers, prints the functions that a
-//! model would get, and makes calls. Servers that are addresses fail: std has no HTTP client.
+//! A host of many servers, on threads: reads a configuration file, starts its servers, prints the functions that a model
+//! would get, and makes calls. Servers that are addresses fail: it has no HTTP client.
 //!
 //! ```sh
-//! cargo run --example hub -- mcp.json
-//! cargo run --example hub -- mcp.json mcp_memory_read_graph '{}' mcp_memory_search_nodes '{"query": "bees"}'
+//! cargo run -p mcp-proto-examples --bin hub -- mcp.json
+//! cargo run -p mcp-proto-examples --bin hub -- mcp.json mcp_memory_read_graph '{}' mcp_memory_search_nodes '{"query": "bees"}'
 //! ```
 
 use std::collections::BTreeMap;

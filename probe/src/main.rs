@@ -18,7 +18,6 @@ mod demo;
 mod diagram;
 mod engine;
 mod events;
-#[path = "../http/exchanges.rs"]
 mod exchanges;
 mod file;
 mod interrupt;
