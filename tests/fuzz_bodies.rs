@@ -1,5 +1,6 @@
 //! The fuzz targets' bodies over the committed corpus, and over inputs from a fixed seed.
 
+#![cfg(feature = "http")]
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,
@@ -66,6 +67,23 @@ fn http_of_the_corpus() {
 #[test]
 fn host_floor_of_the_corpus() {
     over_the_corpus("host", bodies::host);
+}
+
+/// Runs a body over one input of the corpus.
+fn over_one(body: Body, name: &str) {
+    twice(body, &std::fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name)).unwrap());
+}
+
+/// The error of a variable without a value has at most 40 characters of its name.
+#[test]
+fn a_long_name_of_a_variable_is_abridged_in_its_error() {
+    over_one(bodies::host, "host/config-variables-with-long-names");
+}
+
+/// A text has one error for each variable without a value, in the order of their names.
+#[test]
+fn a_variable_that_stands_twice_in_a_text_has_one_error() {
+    over_one(bodies::host, "host/config-variables-twice-and-out-of-order");
 }
 
 /// Pieces of messages, put together at random.

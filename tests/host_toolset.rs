@@ -304,30 +304,6 @@ fn a_function_is_what_the_server_wrote() {
 }
 
 #[test]
-fn utility_tools_are_functions_with_schemas() {
-    let host = full(&[]);
-    let policy = ToolPolicy::default();
-    let toolset = choose("docs", &policy, &host.session, Suspicion::Warn).toolset.unwrap();
-    let mut names = Names::default();
-    names.update([("docs", toolset.targets())]);
-    for (function, utility) in toolset.clone().into_functions(&names).zip(Utility::ALL) {
-        assert_eq!(function.name, format!("mcp_docs_{utility}"));
-        assert_eq!(function.hints.read_only, Some(true));
-        assert!(function.description.is_some_and(|description| !description.is_empty()));
-        let schema: Value = serde_json::from_str(function.input_schema.get()).unwrap();
-        let fits = |arguments: Value| jsonschema::draft202012::new(&schema).unwrap().is_valid(&arguments);
-        match utility {
-            Utility::ListResources | Utility::ListPrompts => assert!(fits(json!({}))),
-            Utility::ReadResource => assert!(fits(json!({"uri": "file:///a"})) && !fits(json!({}))),
-            Utility::GetPrompt => {
-                assert!(fits(json!({"name": "a"})) && fits(json!({"name": "a", "arguments": {"b": "c"}})));
-                assert!(!fits(json!({"name": "a", "arguments": {"b": 1}})) && !fits(json!({})));
-            }
-        }
-    }
-}
-
-#[test]
 fn an_exposed_name_leads_to_the_server_and_its_tool_or_utility() {
     let host = full(&["get-it", "get_prompt", "secret"]);
     let policy = policy("{exclude: secret}");

@@ -1,5 +1,6 @@
 //! Bad input: each ends in a typed outcome, within the bounds of `Options`, and in memory in proportion to it.
 
+#![cfg(feature = "http")]
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

@@ -1,5 +1,6 @@
 //! A session over HTTP, in both eras and over the older transport: what it sends, and what it makes of the answers.
 
+#![cfg(feature = "http")]
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

@@ -1,5 +1,6 @@
 //! What holds for a session over HTTP whatever happens to its exchanges, in whatever order, in whatever pieces.
 
+#![cfg(feature = "http")]
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

@@ -1,5 +1,6 @@
 //! What a review found over HTTP, and was mended: servers that refuse, are silent, or end things in an odd order.
 
+#![cfg(feature = "http")]
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

@@ -1,5 +1,6 @@
 //! Many servers as one: starts, routing, utility tools, the breaker, reloads, what was saved.
 
+#![cfg(feature = "http")]
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

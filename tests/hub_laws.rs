@@ -1,5 +1,6 @@
 //! What holds for a hub whatever happens in whatever order. What every action has to show is looked at by the rig.
 
+#![cfg(feature = "http")]
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

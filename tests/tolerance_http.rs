@@ -1,5 +1,6 @@
 //! The contract's section "Streamable HTTP", row by row, and what of the other sections only HTTP can show.
 
+#![cfg(feature = "http")]
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

@@ -5,7 +5,7 @@
 
 #[path = "../http/driver.rs"]
 mod driver;
-#[path = "../http/exchanges.rs"]
+#[path = "../../probe/src/exchanges.rs"]
 mod exchanges;
 
 use std::collections::VecDeque;

@@ -1,13 +1,14 @@
 //! Connects to a server over HTTP, with tokio and reqwest: lists its tools, and calls one of them.
 //!
 //! ```sh
-//! cargo run --example http -- http://127.0.0.1:3001/mcp
-//! cargo run --example http -- http://127.0.0.1:3001/mcp echo '{"message": "hi"}'
+//! cargo run -p mcp-proto-examples --bin http -- http://127.0.0.1:3001/mcp
+//! cargo run -p mcp-proto-examples --bin http -- http://127.0.0.1:3001/mcp echo '{"message": "hi"}'
 //! ```
 //!
 //! A token, where the server wants one, comes from the environment, `MCP_TOKEN`.
 
 mod driver;
+#[path = "../../probe/src/exchanges.rs"]
 mod exchanges;
 
 use std::error::Error;

@@ -1,15 +1,17 @@
-//! A host of many servers, with std alone: reads a configuration file, starts its servers, prints the functions that a
-//! model would get, and makes calls. Servers that are addresses fail: std has no HTTP client.
+//! A host of many servers, on threads: reads a configuration file, starts its servers, prints the functions that a model
+//! would get, and makes calls. Servers that are addresses fail: it has no HTTP client.
 //!
 //! ```sh
-//! cargo run --example hub -- mcp.json
-//! cargo run --example hub -- mcp.json mcp_memory_read_graph '{}' mcp_memory_search_nodes '{"query": "bees"}'
+//! cargo run -p mcp-proto-examples --bin hub -- mcp.json
+//! cargo run -p mcp-proto-examples --bin hub -- mcp.json mcp_memory_read_graph '{}' mcp_memory_search_nodes '{"query": "bees"}'
 //! ```
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{self, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,16 +20,25 @@ use mcp_proto::binding::http::Broken;
 use mcp_proto::host::config::{Document, Endpoint, Entry};
 use mcp_proto::host::hub::{Hub, HubAction, HubEvent, HubOptions};
 use mcp_proto::{OpenFailure, Options, RawValue, Shut, Time, Transport};
+#[cfg(windows)]
+use process_wrap::std::JobObject;
+#[cfg(unix)]
+use process_wrap::std::ProcessGroup;
+use process_wrap::std::{ChildWrapper, CommandWrap};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Pieces of output that wait to be taken; then the servers wait.
 const QUEUE: usize = 16;
 /// Messages that wait to be read by a server; then it is taken for one that never reads.
 const UNREAD: usize = 256;
+/// How often the host looks whether a process exited, or a signal asked it to end.
+const TICK: Duration = Duration::from_millis(100);
 
 /// A server's process, with a thread for either direction, so that nothing it does or leaves undone blocks the others.
+/// It leads a process group, which is signalled as a whole: a shell or a package runner does not pass signals on.
 struct Process {
     epoch: u32,
-    child: Child,
+    child: Box<dyn ChildWrapper>,
     input: Option<SyncSender<Vec<u8>>>,
 }
 
@@ -40,9 +51,15 @@ impl Process {
         command.envs(program.env.iter().map(|(name, value)| (&**name, &**value)));
         command.current_dir(program.cwd.as_deref().unwrap_or("."));
         let (input, lines) = sync_channel::<Vec<u8>>(UNREAD);
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut command = CommandWrap::from(command);
+        #[cfg(unix)]
+        command.wrap(ProcessGroup::leader());
+        #[cfg(windows)]
+        command.wrap(JobObject);
+        let child = command.spawn()?;
         let mut process = Self { epoch, child, input: Some(input) };
-        let (stdin, stdout) = (process.child.stdin.take(), process.child.stdout.take());
+        let (stdin, stdout) = (process.child.stdin().take(), process.child.stdout().take());
         let (mut stdin, mut stdout) = stdin.zip(stdout).ok_or(io::ErrorKind::BrokenPipe)?;
         // Where a write fails, the output ends too, or the answer does not come in time.
         thread::spawn(move || lines.into_iter().try_for_each(|line| stdin.write_all(&line)));
@@ -60,21 +77,31 @@ impl Process {
         let full = |input: &SyncSender<_>| matches!(input.try_send(line.to_vec()), Err(TrySendError::Full(_)));
         if self.input.as_ref().is_some_and(full) {
             // The end of its output tells.
-            let _ = self.child.kill();
+            let _ = self.child.start_kill();
         }
     }
 
     fn shut(&mut self, how: Shut) {
         match how {
             Shut::CloseInput => self.input = None,
-            // Std knows no `SIGTERM`. What a shell or a package runner started is not reached, and has its input closed.
-            Shut::Terminate | Shut::Kill => drop(self.child.kill()),
+            #[cfg(unix)]
+            Shut::Terminate => drop(self.child.signal(SIGTERM)),
+            #[cfg(not(unix))]
+            Shut::Terminate => drop(self.child.start_kill()),
+            Shut::Kill => drop(self.child.start_kill()),
+        }
+    }
+
+    /// Ends what an exited process left behind: that may hold its output open, which would then never end.
+    fn reap(&mut self) {
+        if let Ok(Some(_)) = self.child.try_wait() {
+            let _ = self.child.start_kill();
         }
     }
 
     /// How it ended: one without output is of no use, and goes, if it is not gone.
     fn end(&mut self) -> String {
-        let _ = self.child.kill();
+        let _ = self.child.start_kill();
         self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
     }
 }
@@ -97,8 +124,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     configuration.errors.iter().for_each(|error| eprintln!("{error}"));
     configuration.warnings.iter().for_each(|warning| eprintln!("{warning}"));
 
+    // A terminal's Ctrl-C does not reach the groups of the servers. They are ended where `main` returns.
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let signals = [
+        SIGINT,
+        SIGTERM,
+        #[cfg(unix)]
+        signal_hook::consts::SIGHUP,
+    ];
+    for signal in signals {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+
     let clock = Instant::now();
     let now = || Time::from_epoch(clock.elapsed());
+    let mut looked = clock;
     let (sender, pieces) = sync_channel(QUEUE);
     let (mut processes, mut calls, mut settled) = (BTreeMap::<_, Process>::new(), BTreeMap::new(), false);
     let mut hub = Hub::new(HubOptions::new(Options::new("my-host", "1.0")));
@@ -165,7 +205,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             hub.handle_timeout(now());
             continue;
         }
-        match pieces.recv_timeout(wait) {
+        if looked.elapsed() >= TICK {
+            looked = Instant::now();
+            processes.values_mut().for_each(Process::reap);
+            if interrupted.load(Ordering::Relaxed) {
+                return Err("interrupted".into());
+            }
+        }
+        match pieces.recv_timeout(wait.min(TICK)) {
             // Of a process that was replaced: the hub takes all for the present one's.
             Ok((session, epoch, _)) if processes.get(&session).is_none_or(|process| process.epoch != epoch) => {}
             Ok((session, _, Some(bytes))) => hub.handle_bytes(now(), session, &bytes),

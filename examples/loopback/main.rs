@@ -2,14 +2,14 @@
 //! has to end once, with an answer of its own where it has one, and every session has to be ready in the end.
 //!
 //! ```sh
-//! cargo run --example loopback -- SESSIONS SECONDS SEED URL TOOL ARGUMENTS WORD
+//! cargo run -p mcp-proto-examples --bin loopback -- SESSIONS SECONDS SEED URL TOOL ARGUMENTS WORD
 //! ```
 //!
 //! In the arguments, and in the word that has to be in each answer, `$` stands for the number of the call.
 
 #[path = "../http/driver.rs"]
 mod driver;
-#[path = "../http/exchanges.rs"]
+#[path = "../../probe/src/exchanges.rs"]
 mod exchanges;
 mod proxy;
 

@@ -1,5 +1,7 @@
 //! Configuration files.
 
+use std::collections::BTreeSet;
+
 use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::{
     Changes, Configuration, Document, Endpoint, Entry, Error, Oddity, Problem, Texts, Warning,
@@ -136,7 +138,12 @@ fn check_expansion(server: &str, entry: &Entry) {
     for lookup in lookups {
         let mut missing = Vec::new();
         let mut endpoint = entry.endpoint.clone();
-        texts(&mut endpoint, |text| *text = expanded(text, lookup, &mut missing).into());
+        texts(&mut endpoint, |text| {
+            // A text has one error for each variable, in the order of their names. The errors have the names abridged.
+            let mut unknown = BTreeSet::new();
+            *text = expanded(text, lookup, &mut unknown).into();
+            missing.extend(unknown.iter().map(|name| excerpt(name)));
+        });
         match entry.expand(server, |name| lookup(name).map(Into::into)) {
             Ok(found) => {
                 assert!(missing.is_empty(), "no value for {missing:?}");
@@ -178,7 +185,7 @@ fn texts(endpoint: &mut Endpoint, mut each: impl FnMut(&mut Box<str>)) {
 }
 
 /// What a text with variables means, in the plainest way.
-fn expanded(text: &str, lookup: Lookup, missing: &mut Vec<String>) -> String {
+fn expanded(text: &str, lookup: Lookup, missing: &mut BTreeSet<String>) -> String {
     let (mut expanded, mut rest) = (String::new(), text);
     while let Some(char) = rest.chars().next() {
         let reference = rest.strip_prefix("${").and_then(|after| after.split_once('}'));
@@ -191,7 +198,7 @@ fn expanded(text: &str, lookup: Lookup, missing: &mut Vec<String>) -> String {
                 (Some(value), None) => expanded.push_str(&value),
                 (Some(value), Some(default)) => expanded.push_str(if value.is_empty() { default } else { &value }),
                 (None, Some(default)) => expanded.push_str(default),
-                (None, None) => missing.push(name.into()),
+                (None, None) => drop(missing.insert(name.into())),
             }
             rest = after;
         } else {

@@ -13,6 +13,7 @@ use crate::engine::{Asked, Engine, Wish};
 use crate::events::{Clock, Talk};
 use crate::exchanges::Piece;
 use crate::file::Plan;
+use crate::interrupt::Interrupt;
 use crate::io::Io;
 use crate::offered::Offered;
 use crate::peer::{Heard, Peer, Place};
@@ -38,7 +39,7 @@ pub(crate) struct AllEnded {
 }
 
 /// Connects, discovers, calls, watches, closes.
-pub(crate) fn run(settings: &Settings, target: &Target) -> Ended {
+pub(crate) fn run(settings: &Settings, target: &Target, interrupt: &Interrupt) -> Ended {
     let place = match target {
         Target::Demo => Place::Demo { counted: settings.watch.is_some() },
         Target::Stdio { program, args } => {
@@ -50,7 +51,7 @@ pub(crate) fn run(settings: &Settings, target: &Target) -> Ended {
     options.server = target.name().into();
     let trace = Trace::new(options.limits.message, settings.diagram);
     let peer = Peer::new(target.name(), place, trace);
-    let mut run = Run::new(settings, Engine::one(options.clone(), target), vec![peer]);
+    let mut run = Run::new(settings, interrupt, Engine::one(options.clone(), target), vec![peer]);
     run.go();
     let Run { engine, mut peers, calls, .. } = run;
     let mut peer = peers.swap_remove(0);
@@ -60,7 +61,7 @@ pub(crate) fn run(settings: &Settings, target: &Target) -> Ended {
 }
 
 /// The same with all servers of a file side by side: connects, discovers, calls by exposed names, closes.
-pub(crate) fn run_all(settings: &Settings, plan: &mut Plan) -> AllEnded {
+pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrupt) -> AllEnded {
     let base = options(settings);
     let mut hub_options = HubOptions::new(base.clone());
     // Whoever asks for a call wants to see what becomes of it.
@@ -75,7 +76,7 @@ pub(crate) fn run_all(settings: &Settings, plan: &mut Plan) -> AllEnded {
             peers.push(Peer::new(name.into(), place, Trace::new(base.limits.message, false)));
         }
     }
-    let mut run = Run::new(settings, Engine::Hub(Box::new(hub), handles), peers);
+    let mut run = Run::new(settings, interrupt, Engine::Hub(Box::new(hub), handles), peers);
     run.go();
     let Run { engine, peers, calls, offered, .. } = run;
     let end = |(at, mut peer): (usize, Peer)| {
@@ -112,6 +113,7 @@ fn options(settings: &Settings) -> Options {
 
 pub(crate) struct Run<'a> {
     pub(crate) settings: &'a Settings,
+    interrupt: &'a Interrupt,
     pub(crate) clock: Clock,
     /// When the whole run is to be over.
     pub(crate) deadline: Option<Instant>,
@@ -130,10 +132,11 @@ pub(crate) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(settings: &'a Settings, engine: Engine, peers: Vec<Peer>) -> Self {
+    fn new(settings: &'a Settings, interrupt: &'a Interrupt, engine: Engine, peers: Vec<Peer>) -> Self {
         let start = Instant::now();
         Self {
             settings,
+            interrupt,
             clock: Clock(start),
             deadline: start.checked_add(settings.timeout),
             engine,
@@ -190,7 +193,7 @@ impl Run<'_> {
         let now = self.now();
         self.engine.open(now);
         self.act(io);
-        while !self.engine.is_closed() {
+        while !self.engine.is_closed() && !self.interrupt.came() {
             if self.closing.is_some_and(|since| since.elapsed() >= CLOSING) {
                 break;
             }

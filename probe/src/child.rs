@@ -1,19 +1,28 @@
 //! A server as a child process: threads move bytes, so that nothing it does or leaves undone blocks the run.
+//!
+//! It leads a process group (on Windows it has a job object) which is signalled as a whole: a shell or a package runner
+//! does not pass signals on, and what it started must not outlive the run.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_proto::Shut;
+#[cfg(windows)]
+use process_wrap::std::JobObject;
+#[cfg(unix)]
+use process_wrap::std::ProcessGroup;
+use process_wrap::std::{ChildWrapper, CommandWrap};
+#[cfg(unix)]
+use signal_hook::consts::{SIGCONT, SIGTERM};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::relay::Relay;
-use crate::tree::Tree;
 
 /// How often it is looked whether the process is still there, and whether one that is to go is gone.
 const TICK: Duration = Duration::from_millis(50);
@@ -24,7 +33,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const OUTLIVED: Duration = Duration::from_secs(5);
 /// Chunks of output that wait; then the process waits.
 const QUEUE: usize = 64;
-/// How long the last of its standard error is waited for.
+/// How long the last of its standard error, and the end of what it started, is waited for.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// What is started.
@@ -79,13 +88,12 @@ enum End {
     Due(Instant),
     Terminated(Instant),
     Killed(Instant),
-    /// It is gone, but for its last words.
+    /// It is gone, but for its last words and what it started.
     Gone(Instant),
 }
 
 pub(crate) struct Server {
-    child: Child,
-    tree: Tree,
+    child: Box<dyn ChildWrapper>,
     /// What is written to its input; dropped to close it.
     input: Option<mpsc::Sender<Vec<u8>>>,
     pieces: Receiver<Piece>,
@@ -106,14 +114,19 @@ impl Server {
         if let Some(cwd) = &program.cwd {
             command.current_dir(cwd);
         }
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = CommandWrap::from(command);
+        #[cfg(unix)]
+        command.wrap(ProcessGroup::leader());
+        #[cfg(windows)]
+        command.wrap(JobObject);
+        let mut child = command.spawn()?;
+        let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
         let (input, lines) = mpsc::channel();
         let (sender, pieces) = channel(QUEUE);
         // From here on an early return drops the server, which kills the process.
         let mut server = Self {
             child,
-            tree: Tree::default(),
             input: Some(input),
             pieces,
             relay: None,
@@ -210,7 +223,11 @@ impl Server {
         let exited = self.exit.is_some();
         let now = Instant::now();
         self.end = match self.end {
-            Some(End::Due(_) | End::Terminated(_) | End::Killed(_)) if exited => Some(End::Gone(now)),
+            Some(End::Due(_) | End::Terminated(_) | End::Killed(_)) if exited => {
+                // What it started and left behind.
+                self.terminate();
+                Some(End::Gone(now))
+            }
             Some(End::Due(since)) if since.elapsed() >= GRACE => {
                 self.forced = true;
                 self.terminate();
@@ -225,7 +242,7 @@ impl Server {
             end => end,
         };
         let Some(End::Gone(since)) = self.end else { return false };
-        since.elapsed() >= LAST_WORDS || self.relay.as_mut().is_none_or(Relay::is_done)
+        since.elapsed() >= LAST_WORDS || (self.relay.as_mut().is_none_or(Relay::is_done) && !self.has_group())
     }
 
     /// How it went.
@@ -250,34 +267,37 @@ impl Server {
         why
     }
 
-    /// `SIGTERM`, where there is such a thing. What the process started hears it too: a shell or a package
-    /// runner that goes does not take the server with it.
+    /// Asks the group to end, where it can be asked.
     fn terminate(&mut self) {
-        self.poll_exit();
-        if self.exit.is_none() {
-            self.tree.note(self.child.id());
-            if !self.tree.terminate(self.child.id()) {
-                self.kill();
-            }
-        }
+        #[cfg(unix)]
+        // An error means that nobody is left.
+        let _ = self.child.signal(SIGTERM);
+        #[cfg(not(unix))]
+        self.kill();
     }
 
     fn kill(&mut self) {
-        self.poll_exit();
-        if self.exit.is_none() {
-            self.tree.note(self.child.id());
-            let _ = self.child.kill();
-        }
-        self.tree.kill();
+        // An error means that nobody is left.
+        let _ = self.child.start_kill();
+    }
+
+    /// Whether a process of the group is left.
+    #[cfg(unix)]
+    fn has_group(&self) -> bool {
+        // To one that is not stopped this signal means nothing.
+        self.child.signal(SIGCONT).is_ok()
+    }
+
+    #[cfg(not(unix))]
+    fn has_group(&self) -> bool {
+        false
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
-        if self.exit.is_none() {
-            let _ = self.child.wait();
-        }
+        let _ = self.child.wait();
         if let Some(mut relay) = self.relay.take() {
             relay.wait(LAST_WORDS);
         }

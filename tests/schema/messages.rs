@@ -12,6 +12,7 @@
     reason = "a helper may fail as a test may"
 )]
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -18,9 +18,9 @@ mod demo;
 mod diagram;
 mod engine;
 mod events;
-#[path = "../http/exchanges.rs"]
 mod exchanges;
 mod file;
+mod interrupt;
 mod io;
 mod offered;
 mod peer;
@@ -36,7 +36,6 @@ mod run;
 mod step;
 mod text;
 mod trace;
-mod tree;
 mod web;
 
 use std::io::{BufWriter, ErrorKind, IsTerminal, Result, Write, stderr, stdout};
@@ -44,6 +43,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use self::args::{Invocation, Settings, Target};
+use self::interrupt::Interrupt;
 use self::report::Report;
 use self::report_all::ReportAll;
 
@@ -51,8 +51,10 @@ fn main() -> ExitCode {
     match args::parse(std::env::args_os().skip(1)) {
         Ok(Invocation::Help) => status(print(args::HELP.as_bytes()), true),
         Ok(Invocation::DemoServer { watched }) => status(demo::serve(watched), true),
-        Ok(Invocation::Run { settings, target }) => probe(&settings, &target),
-        Ok(Invocation::RunAll { settings, file, servers }) => probe_all(&settings, &file, &servers),
+        Ok(Invocation::Run { settings, target }) => run(|interrupt| probe(&settings, &target, interrupt)),
+        Ok(Invocation::RunAll { settings, file, servers }) => {
+            run(|interrupt| probe_all(&settings, &file, &servers, interrupt))
+        }
         Err(wrong) => misused(&format!("{wrong}\nTry --help.")),
     }
 }
@@ -62,8 +64,22 @@ fn misused(wrong: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-fn probe(settings: &Settings, target: &Target) -> ExitCode {
-    let run::Ended { session, peer } = run::run(settings, target);
+/// Runs until the end, or until a signal. Then there is no report.
+fn run(probe: impl FnOnce(&Interrupt) -> ExitCode) -> ExitCode {
+    match Interrupt::listen() {
+        Ok(interrupt) => probe(&interrupt),
+        Err(error) => {
+            complain(&format!("probe: {error}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn probe(settings: &Settings, target: &Target, interrupt: &Interrupt) -> ExitCode {
+    let run::Ended { session, peer } = run::run(settings, target, interrupt);
+    if let Some(status) = interrupt.status() {
+        return status.into();
+    }
     let names = report::names(&peer.name, &session);
     let report = Report::new(&peer.name, &session, &peer.record, &names);
     let printed = if settings.json {
@@ -82,7 +98,7 @@ fn probe(settings: &Settings, target: &Target) -> ExitCode {
     status(printed, report.is_good())
 }
 
-fn probe_all(settings: &Settings, file: &Path, servers: &[String]) -> ExitCode {
+fn probe_all(settings: &Settings, file: &Path, servers: &[String], interrupt: &Interrupt) -> ExitCode {
     let mut plan = match file::load(file, servers, &settings.headers) {
         Ok(plan) => plan,
         Err(wrong) => return misused(&wrong),
@@ -90,7 +106,10 @@ fn probe_all(settings: &Settings, file: &Path, servers: &[String]) -> ExitCode {
     for trouble in plan.errors.iter().chain(&plan.warnings) {
         complain(&format!("probe: {}\n", text::one_line(&trouble.message)));
     }
-    let ended = run::run_all(settings, &mut plan);
+    let ended = run::run_all(settings, &mut plan, interrupt);
+    if let Some(status) = interrupt.status() {
+        return status.into();
+    }
     let report = ReportAll::new(&plan, &ended);
     let printed = if settings.json {
         print_json(&report)

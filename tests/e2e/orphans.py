@@ -1,0 +1,119 @@
+"""Whether probe, and the example of a host, leave processes behind that their servers started.
+
+usage: orphans.py PROBE HUB
+"""
+import json, os, signal, subprocess, sys, tempfile, time
+
+PROBE, HUB = map(os.path.abspath, sys.argv[1:])
+COUNT = 0
+# How long a process that was killed may take to vanish.
+GRACE = 5
+
+
+def alive(mark):
+    """The processes with this word in their command line."""
+    lines = subprocess.check_output(["ps", "-A", "-o", "pid=", "-o", "args="], text=True, errors="replace").splitlines()
+    return [line.strip() for line in lines if mark in line]
+
+
+def until(what, condition):
+    end = time.monotonic() + GRACE
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(what)
+        time.sleep(0.02)
+
+
+def server(script):
+    """A shell with that script, where `$1` is probe, and a length of sleep that nobody else sleeps."""
+    global COUNT
+    COUNT += 1
+    mark = "1000.%d%d" % (os.getpid(), COUNT)
+    return mark, ["sh", "-c", script.replace("SLEEP", "sleep " + mark), "sh", PROBE]
+
+
+def configured(command, folder):
+    path = os.path.join(folder, "servers.json")
+    with open(path, "w") as file:
+        json.dump({"mcpServers": {"one": {"command": command[0], "args": command[1:]}}}, file)
+    return path
+
+
+def end(process):
+    try:
+        return process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise AssertionError("it does not end")
+
+
+def start(args):
+    return subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+# What a package runner does: it starts a helper, and becomes the server or waits for it.
+HELPER = "SLEEP & exec \"$1\" demo-server"
+PARENT = "SLEEP & \"$1\" demo-server; exit"
+# The helper does not hear the end of the input, nor what asks it to end.
+DEAF = "(trap '' TERM HUP INT; SLEEP) & exec \"$1\" demo-server"
+SILENT = "SLEEP & exec sleep 1000"
+# It is asked to end, and does not.
+STUBBORN = "trap '' TERM; SLEEP & while :; do sleep 1; done"
+QUIET = "(SLEEP) >/dev/null 2>&1 </dev/null & exec \"$1\" demo-server"
+# It exits at once, and what it started goes on.
+GONE = "SLEEP & exit 3"
+
+
+def run(name, script, args, status):
+    mark, command = server(script)
+    with tempfile.TemporaryDirectory() as folder:
+        process = start([configured(command, folder) if arg == "FILE" else arg for arg in args]
+                        if "FILE" in args else args + ["stdio", "--"] + command)
+        got = end(process)
+    if got != status:
+        raise AssertionError("exit status %s, not %s" % (got, status))
+    until("left behind: %s" % alive(mark), lambda: not alive(mark))
+
+
+def interrupted(name, args, what, script):
+    mark, command = server(script)
+    with tempfile.TemporaryDirectory() as folder:
+        process = start([configured(command, folder) if arg == "FILE" else arg for arg in args]
+                        if "FILE" in args else args + ["stdio", "--"] + command)
+        until("it was not started", lambda: len(alive(mark)) >= 1)
+        time.sleep(0.2)
+        process.send_signal(what)
+        end(process)
+    until("left behind: %s" % alive(mark), lambda: not alive(mark))
+
+
+JOBS = [
+    ("a helper, normal end", run, HELPER, [PROBE], 0),
+    ("a runner that waits, normal end", run, PARENT, [PROBE], 0),
+    ("a helper that ignores signals, normal end", run, DEAF, [PROBE], 0),
+    ("a helper with nothing inherited, normal end", run, QUIET, [PROBE], 0),
+    ("a silent server, time is up", run, SILENT, [PROBE, "--timeout", "1"], 1),
+    ("a server that has to be killed", run, STUBBORN, [PROBE, "--timeout", "1"], 1),
+    ("a server that exits at once", run, GONE, [PROBE], 1),
+    ("a helper, configuration", run, HELPER, [PROBE, "config", "FILE"], 0),
+    ("a helper, host", run, HELPER, [HUB, "FILE"], 0),
+    ("a runner that waits, host", run, PARENT, [HUB, "FILE"], 0),
+    ("a server that exits at once, host", run, GONE, [HUB, "FILE"], 0),
+]
+for what in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    JOBS.append(("probe gets %s" % what.name, interrupted, [PROBE, "--watch", "30"], what, HELPER))
+    JOBS.append(("host gets %s" % what.name, interrupted, [HUB, "FILE"], what, SILENT))
+
+failed = 0
+for name, test, *args in JOBS:
+    try:
+        test(name, *args)
+        print("ok   " + name, flush=True)
+    except AssertionError as error:
+        failed += 1
+        print("FAIL %s: %s" % (name, error), flush=True)
+for line in alive("1000.%d" % os.getpid()):
+    pid = int(line.split()[0])
+    if pid != os.getpid():
+        os.kill(pid, signal.SIGKILL)
+sys.exit(failed > 0)
