@@ -5,12 +5,20 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::{Debug, Write};
+use std::io::Write as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use super::{
     Decision, Row, Verdict, breaker, discovery, gate, handshake, keepalive, ladder, link, list_error, member, paging,
     refresh, request, resource, stream, subscription,
 };
+
+/// How many states a matrix has at most beside each other.
+const COLUMNS: usize = 4;
+
+/// The cell of an input that a state ignores.
+const IGNORED: &str = "–";
 
 struct Table<'a, S, I, E: 'static> {
     states: &'a [S],
@@ -19,22 +27,24 @@ struct Table<'a, S, I, E: 'static> {
 }
 
 impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E> {
+    /// The matrices, of as many states each as fit a page.
     fn markdown(&self) -> String {
-        let mut out = String::from("```text\n");
-        out.push_str(&self.diagram());
-        out.push_str("```\n\n");
-        write!(out, "| input |").unwrap();
-        for state in self.states {
-            write!(out, " {state:?} |").unwrap();
-        }
-        writeln!(out, "\n|{}", " --- |".repeat(self.states.len().saturating_add(1))).unwrap();
-        for input in self.inputs {
-            write!(out, "| {input:?} |").unwrap();
-            for state in self.states {
-                write!(out, " {} |", self.cell(*state, *input)).unwrap();
+        let parts = self.states.len().div_ceil(COLUMNS);
+        let mut out = String::new();
+        for states in self.states.chunks(self.states.len().div_ceil(parts)) {
+            write!(out, "\n| input |").unwrap();
+            for state in states {
+                write!(out, " {state:?} |").unwrap();
             }
-            out.push('\n');
+            writeln!(out, "\n|{}", " --- |".repeat(states.len().saturating_add(1))).unwrap();
+            for input in self.inputs {
+                let cells: Vec<_> = states.iter().map(|state| self.cell(*state, *input)).collect();
+                if cells.iter().any(|cell| cell != IGNORED) {
+                    writeln!(out, "| {input:?} | {} |", cells.join(" | ")).unwrap();
+                }
+            }
         }
+        out.push_str("\nA matrix leaves out the inputs that all of its states ignore.\n");
         out
     }
 
@@ -42,7 +52,7 @@ impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E>
         let row = (self.step)(state, input);
         let mut parts = Vec::new();
         match row.verdict {
-            Verdict::Ignore => return "–".into(),
+            Verdict::Ignore => return IGNORED.into(),
             Verdict::Misuse => return "*misuse*".into(),
             Verdict::Quirk(kind) => parts.push(format!("`{kind}`")),
             Verdict::Advance => {}
@@ -54,9 +64,13 @@ impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E>
         if parts.is_empty() { "stays".into() } else { parts.join(", ") }
     }
 
+    /// The states and what leads from one to another, in Graphviz's language.
     fn diagram(&self) -> String {
-        let mut out = String::from("stateDiagram-v2\n");
-        writeln!(out, "    [*] --> {:?}", self.states[0]).unwrap();
+        let mut out = String::from("digraph {\n");
+        out.push_str("bgcolor=transparent; ranksep=0.6; start [shape=point];\n");
+        out.push_str("node [shape=box, style=rounded, fontname=\"sans-serif\", fontsize=12];\n");
+        out.push_str("edge [fontname=\"sans-serif\", fontsize=9];\n");
+        writeln!(out, "start -> {:?};", self.states[0]).unwrap();
         for state in self.states {
             for target in self.states {
                 let inputs: Vec<_> = self
@@ -66,10 +80,11 @@ impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E>
                     .map(|input| format!("{input:?}"))
                     .collect();
                 if !inputs.is_empty() {
-                    writeln!(out, "    {state:?} --> {target:?}: {}", inputs.join(", ")).unwrap();
+                    writeln!(out, "{state:?} -> {target:?} [label=\"{}\"];", inputs.join("\\n")).unwrap();
                 }
             }
         }
+        out.push_str("}\n");
         out
     }
 
@@ -100,7 +115,7 @@ impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E>
                 assert_eq!(row.next, state, "{name}: {state:?} is left by {input:?}");
             }
         }
-        bless(name, &self.markdown());
+        bless(name, Some(&self.diagram()), &self.markdown());
     }
 
     /// The states that a row with the effect leads to.
@@ -161,14 +176,37 @@ fn rows_to_take_are_listed() {
     std::fs::write(file, out).unwrap();
 }
 
-/// Compares what is rendered with the file that the documentation includes.
-fn bless(name: &str, rendered: &str) {
+/// Compares what is rendered with the file that the documentation includes. A picture holds what it was drawn from as a
+/// comment; with `BLESS` it is drawn anew, by Graphviz' `dot`.
+fn bless(name: &str, diagram: Option<&str>, rendered: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/machine/{name}.md"));
+    let page = |picture: &str| match diagram {
+        Some(diagram) => format!("<div>\n<!--\n{diagram}-->\n{picture}</div>\n{rendered}"),
+        None => rendered.into(),
+    };
     if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&file, rendered).unwrap();
+        std::fs::write(&file, page(&diagram.map(draw).unwrap_or_default())).unwrap();
     }
-    let written = std::fs::read_to_string(&file).unwrap_or_default();
-    assert_eq!(written, rendered, "{} is not what the table says; BLESS=1 rewrites it", file.display());
+    let mut written = std::fs::read_to_string(&file).unwrap_or_default();
+    if let (Some(begin), Some(end)) = (written.find("<svg"), written.find("</svg>\n")) {
+        written.replace_range(begin..end.saturating_add("</svg>\n".len()), "");
+    } else {
+        assert_eq!(diagram, None, "{} has no picture", file.display());
+    }
+    assert_eq!(written, page(""), "{} is not what the table says; BLESS=1 rewrites it", file.display());
+}
+
+/// Draws a diagram in the colours of the page around it.
+fn draw(diagram: &str) -> String {
+    let mut dot = Command::new("dot").arg("-Tsvg").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    dot.stdin.take().unwrap().write_all(diagram.as_bytes()).unwrap();
+    let svg = String::from_utf8(dot.wait_with_output().unwrap().stdout).unwrap();
+    let (begin, height) = (svg.find("<svg").unwrap(), svg.find(" height=").unwrap());
+    let (width, view) = (&svg[begin..height], svg.find("viewBox").unwrap());
+    let svg = format!("{width} style=\"max-width:100%;height:auto\" {}", &svg[view..]);
+    let svg = svg.replace("\"black\"", "\"currentColor\"").replace("<text ", "<text fill=\"currentColor\" ");
+    // A blank line would end the HTML in the Markdown.
+    svg.lines().filter(|line| !line.is_empty() && !line.starts_with("<!--")).map(|line| format!("{line}\n")).collect()
 }
 
 /// A column of a decision table: its heading, and the values of its enum.
@@ -281,7 +319,7 @@ fn cost_decisions() -> Decisions {
 #[test]
 fn gate_table() {
     use gate::{Declaration, Known, Policy, Purpose};
-    bless("gate", &gate_decisions().markdown());
+    bless("gate", None, &gate_decisions().markdown());
     for purpose in Purpose::ALL {
         for known in Known::ALL {
             let declared = gate::decide(*purpose, Declaration::Declared, Policy::Strict, *known);
@@ -292,7 +330,7 @@ fn gate_table() {
 
 #[test]
 fn list_error_table() {
-    bless("list_error", &format!("{}\n{}", meaning_decisions().markdown(), cost_decisions().markdown()));
+    bless("list_error", None, &format!("{}\n{}", meaning_decisions().markdown(), cost_decisions().markdown()));
 }
 
 #[test]
