@@ -1,9 +1,12 @@
 //! The command line.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use http::Uri;
 use mcp_proto::{Eras, ProtocolVersion};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -123,80 +126,132 @@ impl Target {
 pub(crate) const DEMO_SERVER: &str = "demo-server";
 
 const TIMEOUT: Duration = Duration::from_secs(60);
+const STDIO: &str = "usage: stdio -- COMMAND [ARG ...]";
 const OPTIONS_TO_COME: [&str; 2] = ["--journal", "--replay"];
 
+/// The options that take a value, and those that are steps or belong to one, in whose order the steps run.
+const WITH_VALUE: [&str; 4] = ["era", "timeout", "watch", "header"];
+const STEPS: [&str; 5] = ["call", "read", "prompt", "args", "answer"];
+
+fn grammar() -> Command {
+    // A value is checked afterwards, since what begins with a single hyphen is one.
+    let value = |name| Arg::new(name).long(name).value_parser(value_parser!(OsString)).allow_hyphen_values(true);
+    let flag = |name| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    let words = |name| Arg::new(name).value_parser(value_parser!(OsString)).num_args(1..);
+    Command::new("mcp-probe")
+        .disable_help_flag(true)
+        .disable_help_subcommand(true)
+        .args_override_self(true)
+        .arg(Arg::new("help").long("help").short('h').action(ArgAction::Help))
+        .args(["json", "diagram"].map(flag))
+        .args(WITH_VALUE.into_iter().chain(STEPS).map(|name| value(name).action(ArgAction::Append)))
+        .subcommand(Command::new("stdio").disable_help_flag(true).arg(words("early")).arg(words("command").last(true)))
+        .subcommand(Command::new("http").disable_help_flag(true).arg(words("url").num_args(1)))
+        .subcommand(Command::new("config").disable_help_flag(true).arg(words("file")))
+        .subcommand(
+            Command::new(DEMO_SERVER)
+                .disable_help_flag(true)
+                .arg(Arg::new("count").value_parser(value_parser!(u32)).num_args(1)),
+        )
+}
+
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
-    let mut args = args.peekable();
-    let (mut timeout, mut watch) = (None, Duration::ZERO);
-    let mut settings = Settings {
-        json: false,
-        diagram: false,
-        eras: Eras::Auto,
-        timeout: TIMEOUT,
-        steps: Vec::new(),
-        answers: Answers::default(),
-        watch: None,
-        headers: HeaderMap::new(),
+    let matches = match grammar().no_binary_name(true).try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => return Ok(Invocation::Help),
+        Err(error) => return Err(wrong(&error)),
     };
-    let (mut target, mut all) = (Target::Demo, None);
-    if args.peek().is_some_and(|first| first == DEMO_SERVER) {
-        args.next();
-        return demo_server(args);
-    }
-    while let Some(arg) = args.next() {
-        match arg.to_str() {
-            Some("--help" | "-h") => return Ok(Invocation::Help),
-            Some("--json") => settings.json = true,
-            Some("--diagram") => settings.diagram = true,
-            Some("--era") => settings.eras = era(&value("--era", &mut args)?)?,
-            Some("--timeout") => {
-                let given = seconds("--timeout", &value("--timeout", &mut args)?)?;
-                timeout = Some(given).filter(|given| !given.is_zero());
-                timeout.ok_or("--timeout needs a number of seconds above 0")?;
-            }
-            Some("--watch") => watch = seconds("--watch", &value("--watch", &mut args)?)?,
-            Some("--call") => settings.steps.push(Step::call(value("--call", &mut args)?)),
-            Some("--read") => settings.steps.push(Step::read(value("--read", &mut args)?)),
-            Some("--prompt") => settings.steps.push(Step::prompt(value("--prompt", &mut args)?)),
-            Some("--args") => {
-                let json = value("--args", &mut args)?;
-                let step = settings.steps.last_mut().ok_or("--args needs a --call or a --prompt before it")?;
-                step.arguments(&json)?;
-            }
-            Some("--answer") => settings.answers.add(&value("--answer", &mut args)?)?,
-            Some("--header") => {
-                let (name, value) = header(&value("--header", &mut args)?)?;
-                settings.headers.append(name, value);
-            }
-            Some("stdio") => {
-                target = command(args)?;
-                break;
-            }
-            Some("http") => {
-                target = url(args)?;
-                break;
-            }
-            Some("config") => {
-                all = Some(config(args)?);
-                break;
-            }
-            Some(later) if OPTIONS_TO_COME.contains(&later) => {
-                return Err(format!("this version of probe does not have {later} yet"));
-            }
-            Some(option) if option.starts_with('-') => return Err(format!("unknown option {}", shown(&arg))),
-            Some(_) | None => return Err(format!("unknown subcommand {}", shown(&arg))),
+    let mut steps = Vec::new();
+    let mut answers = Answers::default();
+    for (option, value) in in_order(&matches)? {
+        match option {
+            "call" => steps.push(Step::call(value)),
+            "read" => steps.push(Step::read(value)),
+            "prompt" => steps.push(Step::prompt(value)),
+            "args" => steps.last_mut().ok_or("--args needs a --call or a --prompt before it")?.arguments(&value)?,
+            _ => answers.add(&value)?,
         }
     }
-    settings.timeout = timeout.unwrap_or(TIMEOUT.saturating_add(watch));
-    settings.watch = Some(watch).filter(|watch| !watch.is_zero());
-    if let Some((file, servers)) = all {
-        for_all(&settings)?;
-        return Ok(Invocation::RunAll { settings: Box::new(settings), file, servers });
+    let mut headers = HeaderMap::new();
+    for given in values(&matches, "header")? {
+        let (name, value) = header(&given)?;
+        headers.append(name, value);
     }
+    let last = |option| values(&matches, option).map(|mut values| values.pop());
+    let watch = last("watch")?.map_or(Ok(Duration::ZERO), |given| seconds("--watch", &given))?;
+    let timeout = last("timeout")?.map(|given| seconds("--timeout", &given)).transpose()?;
+    if timeout.is_some_and(|timeout| timeout.is_zero()) {
+        return Err("--timeout needs a number of seconds above 0".into());
+    }
+    let settings = Settings {
+        json: matches.get_flag("json"),
+        diagram: matches.get_flag("diagram"),
+        eras: last("era")?.map_or(Ok(Eras::Auto), |given| era(&given))?,
+        timeout: timeout.unwrap_or(TIMEOUT.saturating_add(watch)),
+        steps,
+        answers,
+        watch: Some(watch).filter(|watch| !watch.is_zero()),
+        headers,
+    };
+    let words = |matches: &ArgMatches, name| -> Vec<OsString> {
+        matches.get_many(name).into_iter().flatten().cloned().collect()
+    };
+    let target = match matches.subcommand() {
+        None => Target::Demo,
+        // A command without `--` before it is not taken for one.
+        Some(("stdio", given)) if given.contains_id("early") => return Err(STDIO.into()),
+        Some(("stdio", given)) => command(words(given, "command"))?,
+        Some(("http", given)) => url(&words(given, "url"))?,
+        Some(("config", given)) => {
+            let (file, servers) = config(words(given, "file"))?;
+            for_all(&settings)?;
+            return Ok(Invocation::RunAll { settings: Box::new(settings), file, servers });
+        }
+        Some((_, given)) => return Ok(Invocation::DemoServer { watched: given.get_one("count").copied() }),
+    };
     if !settings.headers.is_empty() && !matches!(target, Target::Http { .. }) {
         return Err("--header needs a server over HTTP".into());
     }
     Ok(Invocation::Run { settings: Box::new(settings), target })
+}
+
+/// What is wrong, in a line.
+fn wrong(error: &clap::Error) -> String {
+    if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) {
+        let option = given.split(['=', ' ']).next().unwrap_or_default();
+        if OPTIONS_TO_COME.contains(&option) {
+            return format!("this version of probe does not have {option} yet");
+        }
+        let known = grammar().get_arguments().any(|arg| arg.get_long() == option.strip_prefix("--"));
+        if error.kind() == ErrorKind::UnknownArgument && known {
+            return format!("options come before the subcommand: {option:?}");
+        }
+    }
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).into()
+}
+
+/// The values of the options that are steps or belong to one, in the order in which they are given.
+fn in_order(matches: &ArgMatches) -> Result<Vec<(&'static str, String)>, String> {
+    let mut found = BTreeMap::new();
+    for option in STEPS {
+        let places = matches.indices_of(option).into_iter().flatten();
+        found.extend(places.zip(values(matches, option)?).map(|(place, value)| (place, (option, value))));
+    }
+    Ok(found.into_values().collect())
+}
+
+/// The values of an option, in the order in which they are given.
+fn values(matches: &ArgMatches, option: &str) -> Result<Vec<String>, String> {
+    let text = |value: &OsString| {
+        let value = value.to_str().ok_or_else(|| format!("--{option}: {} is not UTF-8", shown(value)))?;
+        if value.starts_with("--") {
+            return Err(format!("--{option} needs a value, and {value} is an option"));
+        }
+        Ok(value.to_owned())
+    };
+    matches.get_many(option).into_iter().flatten().map(text).collect()
 }
 
 /// Whether these have a meaning for several servers.
@@ -214,53 +269,27 @@ fn for_all(settings: &Settings) -> Result<(), String> {
         .into())
 }
 
-fn demo_server(mut args: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
-    let watched = match args.next() {
-        None => None,
-        Some(count) => {
-            let start = count.to_str().and_then(|count| count.parse().ok());
-            Some(start.ok_or_else(|| format!("unexpected argument {}", shown(&count)))?)
-        }
-    };
-    match args.next() {
-        None => Ok(Invocation::DemoServer { watched }),
-        Some(more) => Err(format!("unexpected argument {}", shown(&more))),
+fn command(words: Vec<OsString>) -> Result<Target, String> {
+    let mut words = words.into_iter();
+    let program = words.next().ok_or(STDIO)?;
+    if program.is_empty() {
+        return Err("stdio needs a command after `--`".into());
     }
+    Ok(Target::Stdio { program, args: words.collect() })
 }
 
-fn command(mut args: impl Iterator<Item = OsString>) -> Result<Target, String> {
-    match args.next() {
-        Some(dashes) if dashes == "--" => {}
-        Some(option) if option.to_string_lossy().starts_with('-') => {
-            return Err(format!("options come before the subcommand: {}", shown(&option)));
-        }
-        Some(_) | None => return Err("usage: stdio -- COMMAND [ARG ...]".into()),
-    }
-    let program = args.next().filter(|program| !program.is_empty());
-    let program = program.ok_or("stdio needs a command after `--`")?;
-    Ok(Target::Stdio { program, args: args.collect() })
-}
-
-fn url(mut args: impl Iterator<Item = OsString>) -> Result<Target, String> {
-    let given = args.next().ok_or("usage: http URL")?;
-    if given.to_string_lossy().starts_with('-') {
-        return Err(format!("options come before the subcommand: {}", shown(&given)));
-    }
-    if let Some(more) = args.next() {
-        return Err(format!("unexpected argument {}; options come before the subcommand", shown(&more)));
-    }
+fn url(words: &[OsString]) -> Result<Target, String> {
+    let given = words.first().ok_or("usage: http URL")?;
     let url: Option<Uri> = given.to_str().and_then(|url| url.parse().ok());
     let url = url.filter(|url| matches!(url.scheme_str(), Some("http" | "https")));
-    url.map(|url| Target::Http { url }).ok_or_else(|| format!("{} is no http or https URL", shown(&given)))
+    url.map(|url| Target::Http { url }).ok_or_else(|| format!("{} is no http or https URL", shown(given)))
 }
 
-fn config(mut args: impl Iterator<Item = OsString>) -> Result<(PathBuf, Vec<String>), String> {
-    let file = args.next().filter(|file| !file.is_empty()).ok_or("usage: config FILE [SERVER ...]")?;
-    if file.to_string_lossy().starts_with('-') {
-        return Err(format!("options come before the subcommand: {}", shown(&file)));
-    }
+fn config(words: Vec<OsString>) -> Result<(PathBuf, Vec<String>), String> {
+    let mut words = words.into_iter();
+    let file = words.next().filter(|file| !file.is_empty()).ok_or("usage: config FILE [SERVER ...]")?;
     let server = |server: OsString| server.into_string().map_err(|server| format!("{} is not UTF-8", shown(&server)));
-    Ok((file.into(), args.map(server).collect::<Result<_, _>>()?))
+    Ok((file.into(), words.map(server).collect::<Result<_, _>>()?))
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
@@ -271,15 +300,6 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
         .map_err(|_| format!("--header: the value of {name} has characters that no header can have"))?;
     value.set_sensitive(true);
     Ok((name, value))
-}
-
-fn value(option: &str, args: &mut impl Iterator<Item = OsString>) -> Result<String, String> {
-    let value = args.next().ok_or_else(|| format!("{option} needs a value"))?;
-    let value = value.into_string().map_err(|value| format!("{option}: {} is not UTF-8", shown(&value)))?;
-    if value.starts_with("--") {
-        return Err(format!("{option} needs a value, and {value} is an option"));
-    }
-    Ok(value)
 }
 
 fn era(text: &str) -> Result<Eras, String> {
@@ -298,4 +318,73 @@ fn seconds(option: &str, text: &str) -> Result<Duration, String> {
 
 fn shown(arg: &OsStr) -> String {
     format!("{:?}", arg.to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(args: &[&str]) -> Result<(Settings, Target), String> {
+        match parse(args.iter().map(OsString::from))? {
+            Invocation::Run { settings, target } => Ok((*settings, target)),
+            Invocation::Help | Invocation::DemoServer { .. } | Invocation::RunAll { .. } => {
+                Err("something else".into())
+            }
+        }
+    }
+
+    fn wrong(args: &[&str]) -> String {
+        run(args).err().unwrap()
+    }
+
+    #[test]
+    fn steps_keep_the_order_in_which_their_options_are_given() {
+        let args = ["--read", "a:b", "--call", "c", "--args", "{}", "--json", "--read", "d:e", "--prompt", "f"];
+        let (settings, _) = run(&args).unwrap();
+        let steps: Vec<_> = settings.steps.iter().map(|step| (step.method(), &*step.target)).collect();
+        let expected =
+            [("resources/read", "a:b"), ("tools/call", "c"), ("resources/read", "d:e"), ("prompts/get", "f")];
+        assert_eq!(steps, expected);
+    }
+
+    #[test]
+    fn args_belong_to_the_call_before_them() {
+        let args = ["--call", "a", "--args", r#"{"x":1}"#, "--call", "b", "--call", "c", "--args", r#"{"y":2}"#];
+        let (settings, _) = run(&args).unwrap();
+        let given: Vec<_> = settings.steps.iter().map(|step| step.call_arguments().map(|json| json.get())).collect();
+        assert_eq!(given, [Some(r#"{"x":1}"#), None, Some(r#"{"y":2}"#)]);
+        assert!(wrong(&["--args", "{}", "--call", "a"]).contains("before it"));
+        assert!(wrong(&["--read", "a:b", "--args", "{}"]).contains("--read has none"));
+        assert!(wrong(&["--call", "a", "--args", "{}", "--args", "{}"]).contains("twice"));
+    }
+
+    #[test]
+    fn an_option_after_the_subcommand_is_wrong() {
+        for args in
+            [&["stdio", "--json", "--", "x"][..], &["http", "--json", "http://a/"], &["http", "http://a/", "--json"]]
+        {
+            assert!(wrong(args).contains("options come before the subcommand"), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_takes_whatever_follows_the_dashes() {
+        let (_, target) = run(&["--json", "stdio", "--", "a", "--json", "--", "-x", ""]).unwrap();
+        let Target::Stdio { program, args } = target else { panic!("no command") };
+        assert_eq!((program.to_str(), args), (Some("a"), ["--json", "--", "-x", ""].map(OsString::from).to_vec()));
+        for args in [&["stdio"][..], &["stdio", "a"], &["stdio", "a", "--", "b"], &["stdio", "--"]] {
+            assert_eq!(wrong(args), STDIO);
+        }
+    }
+
+    #[test]
+    fn an_option_is_no_value_and_one_that_is_unknown_is_wrong() {
+        assert!(wrong(&["--call", "--json"]).contains("--json is an option"));
+        assert!(wrong(&["--call"]).contains("a value is required"));
+        assert!(wrong(&["--bogus"]).contains("--bogus"));
+        assert!(wrong(&["--journal", "x"]).contains("does not have --journal yet"));
+        assert!(wrong(&["--header", "a: b"]).contains("HTTP"));
+        let (settings, _) = run(&["--call", "-x", "--era", "legacy", "--era", "modern"]).unwrap();
+        assert_eq!((settings.steps.len(), settings.eras), (1, Eras::ModernOnly(ProtocolVersion::V2026_07_28)));
+    }
 }
