@@ -94,6 +94,35 @@ fn definitions_join_defs_where_they_have_nothing_in_common() {
 }
 
 #[test]
+fn references_are_compared_by_what_they_mean() {
+    for reference in [
+        r##""$ref":"#\/definitions\/A""##,
+        r##""$ref":"#/%64efinitions/A""##,
+        r##""$ref":"#%2Fdefinitions%2fA""##,
+        r##""$ref":"\u0023/defin\u0069tions/A""##,
+        r##""$dynamicRef":"#/definitions/A""##,
+    ] {
+        let name = &reference[..reference.find(':').unwrap()];
+        becomes(
+            Pass::Definitions,
+            &format!(r##"{{"definitions":{{"A":{{}}}},"items":{{{reference}}}}}"##),
+            &format!(r##"{{"$defs":{{"A":{{}}}},"items":{{{name}:"#/$defs/A"}}}}"##),
+            &["/items: `$ref` leads to `$defs` now", "(root): `definitions` is `$defs` now"],
+        );
+    }
+    becomes(
+        Pass::Definitions,
+        r##"{"definitions":{"a/b%\"":{}},"items":{"$ref":"#/definitions/a~1b%25%22"}}"##,
+        r##"{"$defs":{"a/b%\"":{}},"items":{"$ref":"#/$defs/a~1b%25%22"}}"##,
+        &["/items: `$ref` leads to `$defs` now", "(root): `definitions` is `$defs` now"],
+    );
+    let (new, _) =
+        applied(Pass::Definitions, r##"{"definitions":{"A":{"const":1}},"items":{"$ref":"#\/definitions\/A"}}"##);
+    let new: Value = serde_json::from_str(&new).unwrap();
+    assert!(fits(&new, &json!([1])) && !fits(&new, &json!([2])), "it does not dangle");
+}
+
+#[test]
 fn definitions_that_are_no_keyword_stay() {
     for schema in [
         r#"{"properties":{"definitions":{"type":"string"}}}"#,
@@ -113,6 +142,12 @@ fn definitions_stay_where_a_reference_may_be_lost() {
         r##"{"definitions":[{}],"items":{"$ref":"#/definitions/0"}}"##,
         r##"{"definitions":{"A":{"definitions":5}},"items":{"$ref":"#/definitions/A/definitions"}}"##,
         r##"{"":{"definitions":{"A":{}}},"items":{"$ref":"#//definitions/A"}}"##,
+    ] {
+        stays(Pass::Definitions, schema);
+    }
+    for schema in [
+        r##"{"definitions":{"A":{}},"x-models":{"B":{"$ref":"#/definitions/A"}},"items":{"$ref":"#/x-models/B"}}"##,
+        r##"{"$id":"https://x/s","definitions":{"A":{}},"items":{"$ref":"https://x/s#/definitions/A"}}"##,
     ] {
         stays(Pass::Definitions, schema);
     }
@@ -168,6 +203,43 @@ fn null_leaves_unions_and_what_is_left_takes_their_place() {
         let within = |schema: &str| format!(r#"{{"properties":{{"a":{schema}}}}}"#);
         becomes(Pass::NullUnions, &within(before), &within(after), &[pointer]);
     }
+}
+
+#[test]
+fn what_is_left_of_a_union_stays_apart_from_constraints_beside_it() {
+    for (beside, inner) in [
+        (r#""additionalProperties":false"#, r#"{"properties":{"a":{}}}"#),
+        (r#""properties":{"a":{}}"#, r#"{"additionalProperties":false}"#),
+        (r#""properties":{"a":{}}"#, r#"{"unevaluatedProperties":false}"#),
+        (r#""unevaluatedItems":false"#, r#"{"prefixItems":[{}]}"#),
+        (r#""prefixItems":[{}]"#, r#"{"items":false}"#),
+        (r#""items":false"#, r#"{"prefixItems":[{}]}"#),
+        (r#""minContains":0"#, r#"{"contains":{"type":"string"}}"#),
+        (r#""contains":{"type":"string"}"#, r#"{"minContains":0}"#),
+        (r#""then":false"#, r#"{"if":{}}"#),
+        (r#""maxLength":1"#, r##"{"$ref":"#/$defs/A"}"##),
+        (r#""title":"t""#, r##"{"$id":"https://x/","$ref":"#/$defs/A"}"##),
+    ] {
+        becomes(
+            Pass::NullUnions,
+            &format!(r#"{{{beside},"anyOf":[{inner},{{"type":"null"}}]}}"#),
+            &format!(r#"{{{beside},"anyOf":[{inner}]}}"#),
+            &["(root): null is not accepted any more"],
+        );
+    }
+}
+
+#[test]
+fn unions_whose_parts_are_referred_to_by_number_stay() {
+    let within = |reference: &str| {
+        format!(
+            r##"{{"properties":{{"a/b":{{"anyOf":[{{"type":"null"}},{{"type":"string"}}]}},"c":{{"$ref":"{reference}"}}}}}}"##
+        )
+    };
+    for reference in ["#/properties/a~1b/anyOf/1", r"#\/properties\/a~1b\/anyOf\/1", "#/properties/%61~1b%2FanyOf/1"] {
+        stays(Pass::NullUnions, &within(reference));
+    }
+    assert_eq!(applied(Pass::NullUnions, &within("#/properties/a~1b")).1.len(), 1);
 }
 
 #[test]
@@ -287,6 +359,7 @@ fn schema() -> impl Strategy<Value = Value> {
         Just(json!({"maximum": 2})),
         Just(json!({"minLength": 2, "default": null})),
         Just(json!({"$ref": "#/definitions/d"})),
+        Just(json!(false)),
         Just(json!({})),
     ];
     leaf.prop_recursive(4, 24, 3, |inner| {
@@ -298,15 +371,30 @@ fn schema() -> impl Strategy<Value = Value> {
             "contains",
             "additionalProperties",
             "properties",
+            "patternProperties",
+            "unevaluatedProperties",
+            "unevaluatedItems",
+            "prefixItems",
+            "minContains",
+            "dependentSchemas",
             "anyOf",
             "allOf",
+            "nullable",
+            "exclusive",
         ]);
         let member = (keyword, inner.clone(), inner).prop_map(|(keyword, a, b)| match keyword {
             "properties" => (keyword, json!({"a": a, "b": b})),
+            "patternProperties" => (keyword, json!({"^a": a, "b$": b})),
+            "dependentSchemas" => (keyword, json!({"a": a})),
+            "prefixItems" => (keyword, json!([a])),
+            "minContains" => (keyword, json!(0)),
             "anyOf" | "allOf" => (keyword, json!([a, b])),
+            "nullable" => ("anyOf", json!([a, {"type": "null"}])),
+            // Branches of which no two accept the same.
+            "exclusive" => ("oneOf", json!([{"type": "null"}, {"type": "object", "properties": {"a": a}}])),
             _ => (keyword, a),
         });
-        prop::collection::vec(member, 1..3).prop_map(Value::from_iter)
+        prop::collection::vec(member, 1..5).prop_map(Value::from_iter)
     })
 }
 

@@ -17,6 +17,7 @@
 //! assert_eq!(changes, ["/properties/limit: null is not accepted any more", "(root): `type` is object now"]);
 //! ```
 
+mod reference;
 mod tree;
 mod walk;
 
@@ -28,8 +29,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde_json::value::RawValue;
 
+use self::reference::{Moved, Targets, moved};
 use self::tree::{Member, Node};
-use self::walk::{Place, Under, schemas};
+use self::walk::{Place, schemas};
 use crate::jsonrpc::Json;
 
 /// A change that some providers need in a tool's schema.
@@ -37,10 +39,12 @@ use crate::jsonrpc::Json;
 #[non_exhaustive]
 pub enum Pass {
     /// `definitions` becomes `$defs`, and what refers to it with it. It means the same. Nothing is changed where a schema
-    /// has both with a name in common, where `definitions` is no map, and where schemas are in each other too deep.
+    /// has both with a name in common, where `definitions` is no map, where schemas are in each other too deep, and where a
+    /// reference leads under an unknown keyword, or through an address that may be the schema's own.
     Definitions,
     /// A union with null becomes what else is in it: in `type`, `anyOf` and `oneOf`; `default: null` goes with it. Null
-    /// is not accepted any more where it was; what is required stays so.
+    /// is not accepted any more where it was; what is required stays so. The one schema that is left of a union takes its
+    /// place where no other constraint stands beside it. A union whose parts are referred to by their numbers stays.
     NullUnions,
     /// A schema without `type` gets the one that its other keywords speak of, where they speak of one alone; the root is
     /// an object, as MCP has it.
@@ -117,17 +121,33 @@ impl Pass {
         let mut change = |place: Place<'_>, what| changes.push(Change { at: place.pointer.into(), what });
         match self {
             Self::Definitions => {
-                let mut clash = root.is_cut();
-                schemas(&mut root, |schema, _| clash |= has_clash(schema));
-                if !clash {
+                let (mut clash, mut has_id, mut has_address) = (root.is_cut(), false, false);
+                schemas(&mut root, |schema, _| {
+                    clash |= has_clash(schema);
+                    has_id |= schema.has("$id") || schema.has("id");
+                    for keyword in REFERENCES {
+                        match schema.get(keyword).map(moved) {
+                            Some(Moved::Unknown) => clash = true,
+                            Some(Moved::Elsewhere) => has_address = true,
+                            Some(Moved::To(_)) | None => {}
+                        }
+                    }
+                });
+                if !clash && !(has_id && has_address) {
                     schemas(&mut root, |schema, place| definitions(schema, |what| change(place, what)));
                 }
             }
-            Self::NullUnions => schemas(&mut root, |schema, place| {
-                if place.positive && drop_null(schema) {
-                    change(place, What::NullDropped);
-                }
-            }),
+            Self::NullUnions => {
+                let mut targets = Targets::default();
+                schemas(&mut root, |schema, _| {
+                    REFERENCES.iter().filter_map(|keyword| schema.get(keyword)).for_each(|it| targets.add(it));
+                });
+                schemas(&mut root, |schema, place| {
+                    if place.positive && drop_null(schema, |keyword| targets.are_in(place.pointer, keyword)) {
+                        change(place, What::NullDropped);
+                    }
+                });
+            }
             Self::MissingTypes => schemas(&mut root, |schema, place| {
                 let missing = if place.pointer.is_empty() { Some("object") } else { implied(schema) };
                 if place.positive
@@ -177,12 +197,17 @@ fn has_clash(schema: &Node<'_>) -> bool {
     }
 }
 
+/// The keywords whose values are references.
+const REFERENCES: [&str; 2] = ["$ref", "$dynamicRef"];
+
 fn definitions(schema: &mut Node<'_>, mut change: impl FnMut(What)) {
-    if let Some(Node::Leaf(reference)) = schema.get_mut("$ref")
-        && let Some(moved) = moved(reference)
-    {
-        *reference = moved.into();
-        change(What::Reference);
+    for keyword in REFERENCES {
+        if let Some(reference) = schema.get_mut(keyword)
+            && let Moved::To(Some(moved)) = moved(reference)
+        {
+            *reference = Node::Leaf(moved.into());
+            change(What::Reference);
+        }
     }
     if !matches!(schema.get("definitions"), Some(Node::Object(_))) {
         return;
@@ -201,48 +226,18 @@ fn definitions(schema: &mut Node<'_>, mut change: impl FnMut(What)) {
     change(What::DefinitionsMoved);
 }
 
-/// Where a reference, as it is written, leads once `definitions` are `$defs`; nothing where that is no other place.
-fn moved(reference: &str) -> Option<String> {
-    let pointer = reference.strip_prefix("\"#/")?;
-    let mut moved = String::from("\"#");
-    let mut changed = false;
-    // A name is no keyword, wherever it stands.
-    let (mut is_name, mut data) = (false, false);
-    for step in pointer.split('/') {
-        let keyword = step.trim_end_matches('"');
-        let named = core::mem::take(&mut is_name);
-        moved.push('/');
-        let is_index = !keyword.is_empty() && keyword.bytes().all(|byte| byte.is_ascii_digit());
-        if named || data || is_index {
-            moved.push_str(step);
-            continue;
-        }
-        match Under::keyword(keyword) {
-            Under::Named => is_name = true,
-            Under::Schemas => {}
-            Under::Data => data = true,
-        }
-        if keyword == "definitions" {
-            changed = true;
-            moved.push_str(&step.replace("definitions", "$defs"));
-        } else {
-            moved.push_str(step);
-        }
-    }
-    changed.then_some(moved)
-}
-
-/// Takes null out of what a schema accepts, where it is one of several; says whether it was.
-fn drop_null(schema: &mut Node<'_>) -> bool {
+/// Takes null out of what a schema accepts, where it is one of several; says whether it was. Unions that must keep their
+/// parts where they are stay.
+fn drop_null(schema: &mut Node<'_>, stays: impl Fn(&str) -> bool) -> bool {
     if schema.get("const").is_some_and(|value| value.is("null")) {
         return false;
     }
     let mut dropped = false;
     if let Some(Node::Array(types)) = schema.get_mut("type")
-        && types.iter().any(|name| !name.is("\"null\""))
+        && types.iter().any(|name| !name.is_string("null"))
     {
         let before = types.len();
-        types.retain(|name| !name.is("\"null\""));
+        types.retain(|name| !name.is_string("null"));
         dropped = types.len() < before;
         let only = types.pop_if(|_| dropped && before == 2);
         if let (Some(only), Some(slot)) = (only, schema.get_mut("type")) {
@@ -256,7 +251,7 @@ fn drop_null(schema: &mut Node<'_>) -> bool {
         }
     }
     for keyword in ["anyOf", "oneOf"] {
-        dropped |= drop_null_branch(schema, keyword);
+        dropped |= !stays(keyword) && drop_null_branch(schema, keyword);
     }
     if dropped && schema.get("default").is_some_and(|value| value.is("null")) {
         schema.remove("default");
@@ -270,12 +265,14 @@ fn drop_null_branch(schema: &mut Node<'_>, keyword: &'static str) -> bool {
         return false;
     }
     branches.retain(|branch| !is_null_schema(branch));
-    // What is left of two takes the union's place, where it contradicts nothing that stands beside it.
+    // What is left of two takes the union's place where neither constrains the other: `additionalProperties`, `items`,
+    // `contains`, `unevaluated…` and, before 2020-12, `$ref` depend on what stands beside them.
     let [Node::Object(inner)] = &**branches else { return true };
     let inner = inner.clone();
-    let describes = |name: &str| matches!(name, "title" | "description" | "default" | "examples" | "deprecated");
     let names = schema.names();
-    if inner.iter().any(|member| names.contains(&*member.name) && !describes(&member.name)) {
+    let constrains = names.iter().any(|name| *name != keyword && !describes(name) && !identifies(name));
+    let clashes = |name: &str| identifies(name) || names.contains(name) && !describes(name);
+    if constrains || inner.iter().any(|member| clashes(&member.name)) {
         return true;
     }
     let fresh: Vec<_> = inner.into_iter().filter(|member| !names.contains(&*member.name)).collect();
@@ -286,6 +283,18 @@ fn drop_null_branch(schema: &mut Node<'_>, keyword: &'static str) -> bool {
     true
 }
 
+/// Whether a keyword is for people, and accepts and refuses nothing.
+fn describes(keyword: &str) -> bool {
+    let access = ["deprecated", "readOnly", "writeOnly"];
+    matches!(keyword, "title" | "description" | "default" | "examples" | "$comment") || access.contains(&keyword)
+}
+
+/// Whether a keyword is for references, and accepts and refuses nothing itself.
+fn identifies(keyword: &str) -> bool {
+    let anchors = ["$anchor", "$dynamicAnchor", "$recursiveAnchor"];
+    matches!(keyword, "$schema" | "$id" | "id" | "$vocabulary" | "$defs" | "definitions") || anchors.contains(&keyword)
+}
+
 /// Whether a schema accepts null, and nothing else.
 fn is_null_schema(schema: &Node<'_>) -> bool {
     let only = |name: &str| {
@@ -293,7 +302,7 @@ fn is_null_schema(schema: &Node<'_>) -> bool {
         schema.members().iter().all(|member| member.name == name || others.contains(&&*member.name))
     };
     match (schema.get("type"), schema.get("const"), schema.get("enum")) {
-        (Some(name), None, None) => only("type") && name.is("\"null\""),
+        (Some(name), None, None) => only("type") && name.is_string("null"),
         (None, Some(value), None) => only("const") && value.is("null"),
         (None, None, Some(Node::Array(values))) => {
             only("enum") && !values.is_empty() && values.iter().all(|value| value.is("null"))

@@ -94,6 +94,11 @@ impl<'a> Node<'a> {
         matches!(self, Self::Leaf(leaf) if *leaf == text)
     }
 
+    /// Whether it is the string `text`, however that is written.
+    pub(super) fn is_string(&self, text: &str) -> bool {
+        matches!(self, Self::Leaf(leaf) if Json::trusted(leaf).as_string().as_deref() == Some(text))
+    }
+
     pub(super) fn members(&self) -> &[Member<'a>] {
         match self {
             Self::Object(members) => members,

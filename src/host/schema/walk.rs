@@ -92,21 +92,31 @@ fn visit<'a>(
 /// How long a pointer gets: thousands of schemas may stand under one long name.
 const LONGEST: usize = 512;
 
+/// Whether a pointer is whole.
+pub(super) const fn is_short(pointer: &str) -> bool {
+    pointer.len() <= LONGEST
+}
+
+/// Adds a character to a step of a pointer.
+pub(super) fn escape(pointer: &mut String, char: char) {
+    match char {
+        '~' => pointer.push_str("~0"),
+        '/' => pointer.push_str("~1"),
+        _ => pointer.push(char),
+    }
+}
+
 /// Goes one step further in a pointer, and back.
 fn within(pointer: &mut String, step: &str, inside: impl FnOnce(&mut String)) {
     let length = pointer.len();
     if length <= LONGEST {
         pointer.push('/');
         for char in step.chars() {
-            match char {
-                _ if pointer.len() > LONGEST => {
-                    pointer.push('…');
-                    break;
-                }
-                '~' => pointer.push_str("~0"),
-                '/' => pointer.push_str("~1"),
-                _ => pointer.push(char),
+            if pointer.len() > LONGEST {
+                pointer.push('…');
+                break;
             }
+            escape(pointer, char);
         }
     }
     inside(pointer);
