@@ -8,7 +8,7 @@ use super::ledger::Purpose;
 use super::link::Loss;
 use super::walk::{FamilyStatus, Walk};
 use super::{FailureKind, ListErrors, Session};
-use crate::catalog::{Bounds, Items, hash};
+use crate::catalog::{Bounds, Flaws, Items, hash};
 use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::discovery::{Effect, Input, State, step};
 use crate::machine::{QuirkKind, Verdict, link, refresh};
@@ -166,13 +166,21 @@ impl Session {
             (Some(_), true) if report.added == 0 => Page::LoopDone,
             (Some(_), true) => Page::LoopCut,
         };
-        if let Some(invalid) = report.invalid {
-            self.quirk(QuirkKind::InvalidItem, Some(family), Some(family.list_method()), invalid);
-        }
         // A page that repeats what came before is a loop's, and told as one.
-        if let Some(duplicate) = report.duplicate.filter(|_| !repeated) {
-            let detail = format!("{duplicate} came twice; the first is kept");
-            self.quirk(QuirkKind::DuplicateItem, Some(family), Some(family.list_method()), detail);
+        let duplicate = if repeated { Flaws::default() } else { report.duplicate };
+        let kinds = [
+            (QuirkKind::InvalidItem, &mut walk.invalid, report.invalid),
+            (QuirkKind::DuplicateItem, &mut walk.duplicate, duplicate),
+        ];
+        let flaws = kinds.map(|(kind, so_far, page)| {
+            let words = (!page.is_empty()).then(|| {
+                so_far.extend(page);
+                so_far.words()
+            });
+            (kind, words)
+        });
+        for (kind, words) in flaws {
+            words.into_iter().for_each(|words| self.item_quirk(kind, family, words.into()));
         }
         if self.undeclared(family) {
             let detail = "not declared, and listed all the same";
