@@ -821,6 +821,13 @@ fn invalid_item_loses_its_fields_of_a_wrong_type() {
             assert_eq!(read.hints == ToolHints::default(), member == "annotations");
             assert_eq!(read.meta.is_none(), member == "_meta");
             assert_eq!(host.quirks(), [QuirkKind::InvalidItem], "{member}");
+            assert_eq!(&*host.session.quirks()[0].detail, format!("odd: `{member}` has the wrong type"));
+            let well_typed = read.well_typed();
+            let mut kept: Value = serde_json::from_str(read.raw.get()).unwrap();
+            kept.as_object_mut().unwrap().shift_remove(member);
+            assert_eq!(well_typed.get(), kept.to_string(), "dropped from the tool, and nothing else");
+            let sound = host.session.catalog().tool("t").unwrap();
+            assert!(std::ptr::eq(&*sound.well_typed(), sound.raw), "byte for byte");
         }
     });
 }
@@ -831,8 +838,9 @@ fn invalid_item_loses_a_null_annotation_alone() {
     both(|era| {
         let annotations = json!({"title": null, "readOnlyHint": null, "idempotentHint": true});
         let host = with_tools(era, json!([{"name": "t", "inputSchema": {}, "annotations": annotations}]));
-        let hints = host.session.catalog().tool("t").unwrap().hints;
-        assert_eq!((hints.read_only, hints.idempotent), (None, Some(true)));
+        let tool = host.session.catalog().tool("t").unwrap();
+        assert_eq!((tool.hints.read_only, tool.hints.idempotent), (None, Some(true)));
+        assert_eq!(tool.well_typed().get(), r#"{"name":"t","inputSchema":{},"annotations":{"idempotentHint":true}}"#);
         assert_eq!(host.quirk_methods(QuirkKind::InvalidItem), ["tools/list"]);
     });
 }
@@ -844,6 +852,57 @@ fn invalid_item_is_told_once_for_a_list() {
         let host = with_tools(era, json!([{}, {"name": "a"}, {"name": "b", "inputSchema": 1}, {"name": "c"}]));
         assert_eq!(host.keys(Family::Tools), ["a", "c"]);
         assert_eq!(host.quirks(), [QuirkKind::InvalidItem]);
+    });
+}
+
+/// claude-code #88049
+#[test]
+fn invalid_item_and_duplicate_item_name_each_item_of_each_page() {
+    both(|era| {
+        let mut server = server(era, json!({"tools": {}})).on("tools/list", move |params| {
+            let second = params["cursor"] == "2";
+            let long = "l".repeat(300);
+            let tools = if second {
+                json!([{"name": "c", "title": 1, "inputSchema": {}}, {"name": "a"}, {"name": "a"}])
+            } else {
+                json!([{}, {"name": "a"}, {"name": "b", "inputSchema": 1}, {"name": long}])
+            };
+            let mut page = list(era, Family::Tools, tools);
+            if !second {
+                page["nextCursor"] = "2".into();
+            }
+            Ok(page)
+        });
+        let host = Host::connect(options_for(era), &mut server);
+        let detail = |kind| host.session.quirks().iter().find(|quirk| quirk.kind == kind).unwrap().detail.to_string();
+        let [invalid, duplicate] = [QuirkKind::InvalidItem, QuirkKind::DuplicateItem].map(detail);
+        assert_eq!(
+            invalid.split("; ").collect::<Vec<_>>(),
+            [
+                "item 1 of its page: left out: it has no `name`",
+                "a: `inputSchema` is missing",
+                "b: left out: its `inputSchema` is no object",
+                &format!("{}…: `inputSchema` is missing", "l".repeat(64)),
+                "c: `title` has the wrong type",
+                "a: `inputSchema` is missing",
+                "a: `inputSchema` is missing",
+            ]
+        );
+        assert_eq!(duplicate, "a: came twice; the first is kept; a: came twice; the first is kept");
+        let events = host.events.iter().filter(|event| matches!(event, Event::Quirk(_))).count();
+        assert_eq!(events, 2, "each kind is told once");
+    });
+}
+
+/// claude-code #88049
+#[test]
+fn invalid_item_names_twenty_items_at_most() {
+    both(|era| {
+        let tools: Vec<_> = (0..1000).map(|at| json!({"name": format!("t{at}")})).collect();
+        let host = with_tools(era, json!(tools));
+        let detail = &host.session.quirks()[0].detail;
+        assert!(detail.contains("t19: ") && !detail.contains("t20: "), "{detail}");
+        assert!(detail.ends_with("; and 980 more"), "{detail}");
     });
 }
 

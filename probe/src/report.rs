@@ -1,5 +1,7 @@
 //! The report for programs. Names and order of its members are a contract.
 
+use std::borrow::Cow;
+
 use mcp_proto::catalog::Tool;
 use mcp_proto::host::names::{Names, Target};
 use mcp_proto::{Era, Family, Quirk, Session, Time};
@@ -25,9 +27,9 @@ pub(crate) struct Report<'a> {
     pub(crate) instructions: Option<&'a str>,
     pub(crate) families: Families,
     tools: Vec<ToolReport<'a>>,
-    prompts: Vec<&'a RawValue>,
-    resources: Vec<&'a RawValue>,
-    resource_templates: Vec<&'a RawValue>,
+    prompts: Vec<Cow<'a, RawValue>>,
+    resources: Vec<Cow<'a, RawValue>>,
+    resource_templates: Vec<Cow<'a, RawValue>>,
     pub(crate) calls: &'a [CallRecord],
     pub(crate) quirks: Vec<QuirkReport<'a>>,
     events: &'a [EventRecord],
@@ -132,9 +134,9 @@ impl<'a> Report<'a> {
                 resource_templates: family(Family::ResourceTemplates),
             },
             tools: catalog.tools().map(|tool| ToolReport::new(called, tool, names)).collect(),
-            prompts: catalog.prompts().map(|prompt| prompt.raw).collect(),
-            resources: catalog.resources().map(|resource| resource.raw).collect(),
-            resource_templates: catalog.resource_templates().map(|template| template.raw).collect(),
+            prompts: catalog.prompts().map(|prompt| prompt.well_typed()).collect(),
+            resources: catalog.resources().map(|resource| resource.well_typed()).collect(),
+            resource_templates: catalog.resource_templates().map(|template| template.well_typed()).collect(),
             calls: &record.calls,
             quirks: session.quirks().iter().map(QuirkReport::from).collect(),
             events: record.events(),
@@ -175,7 +177,7 @@ pub(crate) fn names(called: &str, session: &Session) -> Names {
     names
 }
 
-/// A tool as the server wrote it, with the name that a model would see, if it saw it.
+/// A tool as the server wrote it, but for members of a wrong type, with the name that a model would see, if it saw it.
 struct ToolReport<'a> {
     tool: Tool<'a>,
     exposed_name: Option<&'a str>,
@@ -191,7 +193,8 @@ impl<'a> ToolReport<'a> {
 impl Serialize for ToolReport<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { tool, exposed_name } = self;
-        let members = Members::of(tool.raw);
+        let item = tool.well_typed();
+        let members = Members::of(&item);
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("name", tool.name)?;
         map.serialize_entry("exposedName", exposed_name)?;

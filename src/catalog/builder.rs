@@ -19,15 +19,57 @@ pub(crate) struct Bounds {
     pub(crate) mirror: bool,
 }
 
+/// What is wrong with the items of a list, in words: of the first [`Flaws::NAMED`] items, and how many more there are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flaws {
+    named: Vec<Box<str>>,
+    more: usize,
+}
+
+impl Flaws {
+    const NAMED: usize = 20;
+    /// Characters that are kept of what is said of one item.
+    const EACH: usize = 240;
+
+    fn add(&mut self, words: impl FnOnce() -> String) {
+        if self.named.len() >= Self::NAMED {
+            self.more = self.more.saturating_add(1);
+            return;
+        }
+        let mut words = words();
+        if let Some((end, _)) = words.char_indices().nth(Self::EACH) {
+            words.truncate(end);
+            words.push('…');
+        }
+        self.named.push(words.into());
+    }
+
+    /// Takes those of a further page.
+    pub(crate) fn extend(&mut self, page: Self) {
+        let room = Self::NAMED.saturating_sub(self.named.len());
+        self.more = self.more.saturating_add(page.named.len().saturating_sub(room)).saturating_add(page.more);
+        self.named.extend(page.named.into_iter().take(room));
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.named.is_empty()
+    }
+
+    pub(crate) fn words(&self) -> String {
+        let words = self.named.join("; ");
+        if self.more == 0 { words } else { alloc::format!("{words}; and {} more", self.more) }
+    }
+}
+
 /// What a page brought.
 #[derive(Debug, Default)]
 pub(crate) struct PageReport {
     /// Items that were not there before.
     pub(crate) added: usize,
-    /// The first key that was there before.
-    pub(crate) duplicate: Option<Box<str>>,
-    /// The first item that was left out, or that lost a member, and why.
-    pub(crate) invalid: Option<Box<str>>,
+    /// The items whose key was there before.
+    pub(crate) duplicate: Flaws,
+    /// The items that were left out, or that lost a member, and why.
+    pub(crate) invalid: Flaws,
     /// A bound was reached, and what is beyond it was left out.
     pub(crate) over: bool,
 }
@@ -38,13 +80,18 @@ pub(crate) struct Items<'a> {
     text: &'a str,
     entries: Vec<Entry>,
     keys: String,
-    invalid: Option<Box<str>>,
+    invalid: Flaws,
     over: bool,
 }
 
 impl<'a> Items<'a> {
-    pub(crate) const EMPTY: Self =
-        Self { text: "[]", entries: Vec::new(), keys: String::new(), invalid: None, over: false };
+    pub(crate) const EMPTY: Self = Self {
+        text: "[]",
+        entries: Vec::new(),
+        keys: String::new(),
+        invalid: Flaws { named: Vec::new(), more: 0 },
+        over: false,
+    };
 
     /// Takes the next value, which is the array of items as the server wrote it; where it is none, that value.
     pub(crate) fn read(family: Family, scan: &mut Scan<'a>, bounds: Bounds) -> Result<Self, Option<Json<'a>>> {
@@ -59,21 +106,17 @@ impl<'a> Items<'a> {
             let Some((item, judgement)) = judge(family, scan, bounds.mirror) else { return false };
             match judgement {
                 Judgement::Kept { key, flaw } => {
-                    if let Some(flaw) = flaw
-                        && items.invalid.is_none()
-                    {
-                        items.invalid = Some(describe(Some(&key), &flaw));
+                    if let Some(flaw) = flaw {
+                        items.invalid.add(|| describe(&key, &flaw));
                     }
                     let end = scan.place().saturating_sub(start);
                     let entry = items.entry(end.saturating_sub(item.text().len()), item.text(), key);
                     items.entries.extend(entry);
                 }
-                Judgement::Refused { key, why } => {
-                    items.invalid.get_or_insert_with(|| describe(Some(&key), &alloc::format!("left out: {why}")));
-                }
-                Judgement::LeftOut { why } => {
-                    items.invalid.get_or_insert_with(|| describe(None, why));
-                }
+                Judgement::LeftOut { key, why } => items.invalid.add(|| {
+                    let key = key.unwrap_or_else(|| alloc::format!("item {seen} of its page").into());
+                    describe(&key, &alloc::format!("left out: {why}"))
+                }),
             }
             true
         });
@@ -178,7 +221,8 @@ impl Builder {
         for (index, entry) in (0..).zip(fresh).map(|(at, entry)| (base.saturating_add(at), entry)) {
             let known = twice.binary_search_by(|known| (*known as usize).cmp(&index)).is_ok();
             if known {
-                report.duplicate.get_or_insert_with(|| self.list.item(&entry).0.into());
+                let key = self.list.item(&entry).0;
+                report.duplicate.add(|| describe(key, "came twice; the first is kept"));
                 places.push(None);
                 continue;
             }
@@ -219,12 +263,15 @@ fn merged(list: &List, mut left: Vec<Hashed>, right: Vec<Hashed>) -> Vec<Hashed>
     left
 }
 
-fn describe(key: Option<&str>, flaw: &str) -> Box<str> {
-    match key {
-        Some(key) => alloc::format!("{key}: {flaw}").into(),
-        None => alloc::format!("an item was left out: {flaw}").into(),
+fn describe(key: &str, flaw: &str) -> String {
+    match key.char_indices().nth(LONGEST_KEY) {
+        Some((end, _)) => alloc::format!("{}…: {flaw}", key.get(..end).unwrap_or_default()),
+        None => alloc::format!("{key}: {flaw}"),
     }
 }
+
+/// Characters of a key that are said in words.
+const LONGEST_KEY: usize = 64;
 
 /// Where `part` begins in `whole`, of which it is a slice.
 fn offset(whole: &str, part: &str) -> Option<usize> {
@@ -279,7 +326,7 @@ mod tests {
             for Item { key, json } in page.iter().take(bounds.items) {
                 let Some(key) = key else { continue };
                 if self.items.iter().any(|(known, _)| known == key) {
-                    report.duplicate.get_or_insert_with(|| key.as_str().into());
+                    report.duplicate.add(|| format!("{key}: came twice; the first is kept"));
                 } else if self.items.len() < bounds.items {
                     self.items.push((key.clone(), json.clone()));
                 } else {
@@ -287,7 +334,8 @@ mod tests {
                     break;
                 }
             }
-            report.invalid = page.iter().take(bounds.items).any(|item| item.key.is_none()).then(Box::default);
+            let keyless = page.iter().take(bounds.items).filter(|item| item.key.is_none());
+            keyless.for_each(|_| report.invalid.add(String::new));
             report.added = self.items.len().saturating_sub(before);
             report
         }
@@ -325,8 +373,8 @@ mod tests {
                 });
                 let (read, expected) = (report.expect("a page"), model.add(page, text.len(), bounds));
                 prop_assert_eq!(
-                    (read.added, read.duplicate, read.invalid.is_some(), read.over),
-                    (expected.added, expected.duplicate, expected.invalid.is_some(), expected.over)
+                    (read.added, read.duplicate.named, read.invalid.named.len(), read.over),
+                    (expected.added, expected.duplicate.named, expected.invalid.named.len(), expected.over)
                 );
             }
             let list = builder.finish();

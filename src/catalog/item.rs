@@ -1,5 +1,5 @@
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
@@ -48,10 +48,8 @@ fn shape(family: Family, name: &str) -> Option<Shape> {
 pub(super) enum Judgement<'a> {
     /// It can be used; `flaw` is the first member that was passed over.
     Kept { key: Cow<'a, str>, flaw: Option<Cow<'static, str>> },
-    /// It can, but not over HTTP.
-    Refused { key: Cow<'a, str>, why: Box<str> },
-    /// It cannot.
-    LeftOut { why: &'static str },
+    /// It cannot, or not over HTTP.
+    LeftOut { key: Option<Cow<'a, str>>, why: Cow<'static, str> },
 }
 
 /// Takes the next item of a page, and judges it.
@@ -71,16 +69,17 @@ pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>, mirror: bool) -> Op
         }
     })?;
     let judgement = match (key, schema) {
-        (None, _) => Judgement::LeftOut {
-            why: match family {
+        (None, _) => {
+            let why = match family {
                 _ if !item.is_object() => "it is no object",
                 Family::Tools | Family::Prompts => "it has no `name`",
                 Family::Resources => "it has no `uri`",
                 Family::ResourceTemplates => "it has no `uriTemplate`",
-            },
-        },
-        (Some(_), Some(schema)) if !schema.is_object() && !schema.is_null() => {
-            Judgement::LeftOut { why: "its `inputSchema` is no object" }
+            };
+            Judgement::LeftOut { key: None, why: why.into() }
+        }
+        (Some(key), Some(schema)) if !schema.is_object() && !schema.is_null() => {
+            Judgement::LeftOut { key: Some(key), why: "its `inputSchema` is no object".into() }
         }
         (Some(key), Some(schema)) if schema.is_null() => {
             Judgement::Kept { key, flaw: Some(Cow::Borrowed("`inputSchema` is null")) }
@@ -92,27 +91,65 @@ pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>, mirror: bool) -> Op
     };
     let wrong = schema.filter(|_| mirror).and_then(|schema| mirrored(schema).err());
     let judgement = match (judgement, wrong) {
-        (Judgement::Kept { key, .. }, Some(why)) => Judgement::Refused { key, why },
+        (Judgement::Kept { key, .. }, Some(why)) => {
+            Judgement::LeftOut { key: Some(key), why: String::from(why).into() }
+        }
         (judgement, _) => judgement,
     };
     Some((item, judgement))
 }
 
+/// Whether a member of a tool's annotations has the right type.
+fn is_hint(name: &str, value: Json<'_>) -> bool {
+    match name {
+        "title" => Shape::String.fits(value),
+        "readOnlyHint" | "destructiveHint" | "idempotentHint" | "openWorldHint" => {
+            matches!(value.text(), "true" | "false")
+        }
+        _ => true,
+    }
+}
+
 fn odd_annotation(annotations: Json<'_>) -> Option<Cow<'static, str>> {
     let mut odd = None;
     annotations.members(|name, value| {
-        let fits = match name {
-            "title" => Shape::String.fits(value),
-            "readOnlyHint" | "destructiveHint" | "idempotentHint" | "openWorldHint" => {
-                matches!(value.text(), "true" | "false")
-            }
-            _ => true,
-        };
-        if !fits {
+        if !is_hint(name, value) {
             odd = Some(Cow::Owned(alloc::format!("`annotations.{name}` has the wrong type")));
         }
     });
     odd
+}
+
+/// The item without the members that have the wrong type, byte for byte where there are none.
+fn well_typed(family: Family, text: &str) -> Cow<'_, RawValue> {
+    let item = Json::trusted(text);
+    let kept = without(item, |name, value| {
+        if !shape(family, name).is_none_or(|shape| shape.fits(value)) {
+            return None;
+        }
+        let hints = family == Family::Tools && name == "annotations";
+        let kept =
+            if hints { without(value, |name, value| is_hint(name, value).then(|| value.text().into())) } else { None };
+        Some(kept.map_or(Cow::Borrowed(value.text()), Cow::Owned))
+    });
+    kept.map_or_else(|| Cow::Borrowed(item.raw()), |kept| Cow::Owned(Json::trusted(&kept).to_raw()))
+}
+
+/// An object whose members are what `keep` makes of them, names as they were written; nothing where none is changed.
+fn without<'a>(object: Json<'a>, keep: impl Fn(&str, Json<'a>) -> Option<Cow<'a, str>>) -> Option<String> {
+    let (mut text, mut changed) = (String::from("{"), false);
+    object.raw_members(|raw, value| {
+        // A name that is no text is none that is known.
+        let kept = raw.as_string().map_or_else(|| Some(value.text().into()), |name| keep(&name, value));
+        changed |= !matches!(kept, Some(Cow::Borrowed(_)));
+        let Some(kept) = kept else { return };
+        if text.len() > 1 {
+            text.push(',');
+        }
+        text.extend([raw.text(), ":", &kept]);
+    });
+    text.push('}');
+    changed.then_some(text)
 }
 
 /// The members of an item that the schemas name, each where it has the right shape.
@@ -151,7 +188,7 @@ impl<'a> Members<'a> {
 
 /// A tool (specification 2026-07-28, "Tools"): a view of what the server wrote.
 ///
-/// Members of a wrong type are passed over; the raw item has them.
+/// Members of a wrong type are passed over; the raw item has them, [`well_typed`](Self::well_typed) does not.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Tool<'a> {
@@ -207,6 +244,11 @@ impl ToolHints {
 const ANY_OBJECT: &str = r#"{"type":"object"}"#;
 
 impl<'a> Tool<'a> {
+    /// The item without the members whose type is not what the schemas say; where there are none, byte for byte.
+    pub fn well_typed(&self) -> Cow<'a, RawValue> {
+        well_typed(Family::Tools, self.raw.get())
+    }
+
     pub(crate) fn read(name: &'a str, text: &'a str) -> Self {
         let Members {
             strings: [_, (_, title), (_, description), _],
@@ -267,6 +309,11 @@ impl<'a> PromptArgument<'a> {
 }
 
 impl<'a> Prompt<'a> {
+    /// The item without the members whose type is not what the schemas say; where there are none, byte for byte.
+    pub fn well_typed(&self) -> Cow<'a, RawValue> {
+        well_typed(Family::Prompts, self.raw.get())
+    }
+
     pub(super) fn read(name: &'a str, text: &'a str) -> Self {
         let Members { strings: [_, (_, title), (_, description), _], values: [_, _, _, (_, arguments), _, _] } =
             Members::read(Family::Prompts, text);
@@ -302,6 +349,11 @@ pub struct Resource<'a> {
 }
 
 impl<'a> Resource<'a> {
+    /// The item without the members whose type is not what the schemas say; where there are none, byte for byte.
+    pub fn well_typed(&self) -> Cow<'a, RawValue> {
+        well_typed(Family::Resources, self.raw.get())
+    }
+
     pub(super) fn read(uri: &'a str, text: &'a str) -> Self {
         let Members {
             strings: [(_, name), (_, title), (_, description), (_, mime_type)],
@@ -338,6 +390,11 @@ pub struct ResourceTemplate<'a> {
 }
 
 impl<'a> ResourceTemplate<'a> {
+    /// The item without the members whose type is not what the schemas say; where there are none, byte for byte.
+    pub fn well_typed(&self) -> Cow<'a, RawValue> {
+        well_typed(Family::ResourceTemplates, self.raw.get())
+    }
+
     pub(super) fn read(uri_template: &'a str, text: &'a str) -> Self {
         let Members { strings: [(_, name), (_, title), (_, description), (_, mime_type)], .. } =
             Members::read(Family::ResourceTemplates, text);

@@ -101,7 +101,7 @@ fn compare(a: &str, b: &str) -> Ordering {
 }
 
 /// Bytes of a property's path in an error.
-const PLACE: usize = 120;
+const PLACE: usize = 64;
 
 /// Why an annotation is refused that is not at a property of a property … of the schema.
 const UNREACHABLE: &str = "it is not at a property that properties alone lead to";

@@ -9,7 +9,7 @@ use super::ledger::Purpose;
 use super::link::Loss;
 use super::walk::FamilyStatus;
 use super::{FailureKind, ListErrors, Session};
-use crate::catalog::{Bounds, Items, hash};
+use crate::catalog::{Bounds, Flaws, Items, hash};
 use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::discovery::{Effect, Input, State, take};
 use crate::machine::gate::{self, Declaration};
@@ -222,13 +222,21 @@ impl Session {
             (Some(_), true) if report.added == 0 => paging::Input::RepeatedEmpty,
             (Some(_), true) => paging::Input::RepeatedNew,
         };
-        if let Some(invalid) = report.invalid {
-            self.quirk(QuirkKind::InvalidItem, Some(family), Some(family.list_method()), invalid);
-        }
         // A page that repeats what came before is a loop's, and told as one.
-        if let Some(duplicate) = report.duplicate.filter(|_| !repeated) {
-            let detail = format!("{duplicate} came twice; the first is kept");
-            self.quirk(QuirkKind::DuplicateItem, Some(family), Some(family.list_method()), detail);
+        let duplicate = if repeated { Flaws::default() } else { report.duplicate };
+        let kinds = [
+            (QuirkKind::InvalidItem, &mut walk.invalid, report.invalid),
+            (QuirkKind::DuplicateItem, &mut walk.duplicate, duplicate),
+        ];
+        let flaws = kinds.map(|(kind, so_far, page)| {
+            let words = (!page.is_empty()).then(|| {
+                so_far.extend(page);
+                so_far.words()
+            });
+            (kind, words)
+        });
+        for (kind, words) in flaws {
+            words.into_iter().for_each(|words| self.item_quirk(kind, family, words.into()));
         }
         if let Some(kind) = self.gate(gate::Purpose::Listed, family).quirk() {
             self.walk_quirk(kind, family);

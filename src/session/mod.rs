@@ -485,13 +485,30 @@ impl Session {
     /// Records a deviation, once for its kind and method.
     fn quirk(&mut self, kind: QuirkKind, family: Option<Family>, method: Option<&str>, detail: impl Into<Box<str>>) {
         let (detail, method) = (detail.into(), method.map(classify::excerpt));
-        let known = self.quirks.iter().any(|quirk| quirk.kind == kind && quirk.method.as_deref() == method.as_deref());
-        let over = self.link == link_machine::State::Closed;
-        if known || over || self.quirks.len() >= self.options.limits.quirks {
-            return;
+        if self.known_quirk(kind, method.as_deref()).is_none() {
+            let detail = classify::excerpt(&detail).into();
+            self.record(Quirk { kind, family, method: method.map(Box::from), detail });
         }
-        let quirk = Quirk { kind, family, method: method.map(Box::from), detail: classify::excerpt(&detail).into() };
-        self.quirks.push(quirk.clone());
-        self.event(Event::Quirk(quirk));
+    }
+
+    /// Records what is wrong with the items of a list, in words of bounded length. Further pages of the list add to them.
+    fn item_quirk(&mut self, kind: QuirkKind, family: Family, detail: Box<str>) {
+        let method = family.list_method();
+        match self.known_quirk(kind, Some(method)) {
+            Some(known) => known.detail = detail,
+            None => self.record(Quirk { kind, family: Some(family), method: Some(method.into()), detail }),
+        }
+    }
+
+    fn known_quirk(&mut self, kind: QuirkKind, method: Option<&str>) -> Option<&mut Quirk> {
+        self.quirks.iter_mut().find(|quirk| quirk.kind == kind && quirk.method.as_deref() == method)
+    }
+
+    fn record(&mut self, quirk: Quirk) {
+        let over = self.link == link_machine::State::Closed;
+        if !over && self.quirks.len() < self.options.limits.quirks {
+            self.quirks.push(quirk.clone());
+            self.event(Event::Quirk(quirk));
+        }
     }
 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Time;
-use crate::catalog::{Builder, List};
+use crate::catalog::{Builder, Flaws, List};
 use crate::machine::{discovery, gate, paging, refresh};
 
 /// What a session knows of one family.
@@ -153,6 +153,10 @@ pub(super) struct Walk {
     /// The hashes of the cursors that came before. A server whose cursors collide ends its own list early.
     pub(super) seen: BTreeSet<u64>,
     pub(super) items: Builder,
+    /// Items that were left out, or that lost a member.
+    pub(super) invalid: Flaws,
+    /// Items whose key came before.
+    pub(super) duplicate: Flaws,
     pub(super) pages: usize,
     /// The least that its pages say of their freshness.
     pub(super) ttl: Option<Duration>,

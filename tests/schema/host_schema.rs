@@ -7,6 +7,7 @@
     clippy::match_wildcard_for_single_variants,
     clippy::needless_pass_by_value,
     clippy::panic,
+    clippy::string_slice,
     clippy::unwrap_used,
     clippy::wildcard_enum_match_arm,
     reason = "a helper may fail as a test may"

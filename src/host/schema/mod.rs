@@ -133,7 +133,8 @@ impl Pass {
                         }
                     }
                 });
-                if !clash && !(has_id && has_address) {
+                clash |= has_id && has_address;
+                if !clash {
                     schemas(&mut root, |schema, place| definitions(schema, |what| change(place, what)));
                 }
             }
