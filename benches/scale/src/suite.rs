@@ -18,6 +18,9 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// How many times more the last doubling may cost than the one before: n log n stays below, n to the 1.33 does not.
 const STEEPEST: f64 = 2.5;
 
+/// How many times more a case may cost at twice the size, all of it: the least that counts as more than double.
+const WHOLE: f64 = 2.2;
+
 /// Memory for each byte that came in.
 const MEMORY: usize = 4;
 
@@ -153,7 +156,10 @@ fn instructions(profile: &Path) -> Result<usize, String> {
 fn steepness(figures: &[Figures; 4], floor: usize, of: fn(&Figures) -> usize) -> Option<f64> {
     let [_, second, third, fourth] = figures.each_ref().map(of);
     let (before, last) = (third.saturating_sub(second), fourth.saturating_sub(third));
-    (last > floor).then(|| last as f64 / before.max(floor / 4) as f64)
+    let steepness = last as f64 / before.max(floor / 4) as f64;
+    // A step that came late counts only where the whole cost more than doubled, too.
+    let whole = fourth as f64 / third.max(1) as f64;
+    (last > floor).then_some(if whole > WHOLE { steepness } else { steepness.min(whole) })
 }
 
 fn verdict(case: &Case, figures: [Figures; 4]) -> Verdict {
@@ -169,7 +175,11 @@ fn verdict(case: &Case, figures: [Figures; 4]) -> Verdict {
             wrong.push(format!("{what} grow as n^{:.2}", steepness.log2()));
         }
     }
-    let allowed = case.allowed.saturating_add(if case.bounded { 0 } else { MEMORY.saturating_mul(last.input) });
+    let allowed = case.allowed.saturating_add(case.each.saturating_mul(last.n)).saturating_add(if case.bounded {
+        0
+    } else {
+        MEMORY.saturating_mul(last.input)
+    });
     if last.peak > allowed.saturating_add(BASE) {
         let ratio = last.peak as f64 / last.input.max(1) as f64;
         wrong.push(format!("memory of {} bytes, {ratio:.1} times the {} that came in", last.peak, last.input));

@@ -22,6 +22,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("hub-tools-changed", 250, hub_tools_changed),
         Case::new("hub-tools-filtered", 100, hub_tools_filtered),
         Case::new("hub-tools-suspicious", 250, hub_tools_suspicious),
+        Case::new("hub-tool-schema", 1_000, hub_tool_schema),
         Case::new("hub-tools-of-one-hash", 50, hub_tools_of_one_hash),
         Case::new("hub-calls", 100, hub_calls),
         Case::new("hub-calls-serial", 100, hub_calls_serial),
@@ -181,7 +182,7 @@ fn hub_tools(n: usize) -> Cost {
 fn hub_tools_changed(n: usize) -> Cost {
     let tools = tools(n);
     let mut host = Host::with(configuration(1, ""), session(), |_| tools.clone()).open();
-    let other = tools.replace("What", "All that").replace("tool1", "other1");
+    let other = tools.replace("What", "All that").replace("0\",\"desc", "0-other\",\"desc");
     host.tools.insert("server0".into(), format!(r#"{{"tools":[{other}]}}"#));
     measure(3 * other.len(), || {
         let changed = note("notifications/tools/list_changed", "{}");
@@ -215,6 +216,15 @@ fn hub_tools_suspicious(n: usize) -> Cost {
         assert!(host.hub.choice("server0").unwrap().suspicious.len() >= n);
         host
     })
+}
+
+/// One tool with many properties, in whose texts is looked for what instructs a model.
+fn hub_tool_schema(n: usize) -> Cost {
+    let property = |at| format!(r#""p{at}":{{"type":"string","description":"It is {at}."}}"#);
+    let properties = (0..n).map(property).collect::<Vec<_>>().join(",");
+    let tool = format!(r#"{{"name":"a","inputSchema":{{"type":"object","properties":{{{properties}}}}}}}"#);
+    let host = Host::with(configuration(1, ""), session(), |_| tool.clone());
+    measure(tool.len(), || host.open())
 }
 
 fn hub_tools_of_one_hash(n: usize) -> Cost {
@@ -331,7 +341,8 @@ fn hub_input_unpolled(n: usize) -> Cost {
 fn saved_items(n: usize) -> Cost {
     let tools = tools(n);
     let host = Host::with(configuration(1, ""), session(), |_| tools.clone()).open();
-    measure(tools.len(), || {
+    // What was saved is what comes in.
+    measure(2 * tools.len(), || {
         let saved = host.hub.save("server0", 0).unwrap();
         let text = serde_json::to_string(&saved).unwrap();
         serde_json::from_str::<Saved>(&text).unwrap()

@@ -20,6 +20,8 @@ pub struct Case {
     pub n: usize,
     /// What the limits allow beyond what came in, in bytes.
     pub allowed: usize,
+    /// What each of what is counted takes beyond what came in, in bytes: where short texts become values with fields.
+    pub each: usize,
     /// The limits bound the memory, however much comes in.
     pub bounded: bool,
     /// Runs it at a size.
@@ -29,12 +31,17 @@ pub struct Case {
 impl Case {
     /// A case whose memory is in proportion to what comes in.
     const fn new(name: &'static str, n: usize, run: fn(usize) -> Cost) -> Self {
-        Self { name, n, allowed: 0, bounded: false, run }
+        Self { name, n, allowed: 0, each: 0, bounded: false, run }
     }
 
     /// The limits allow this much more, in bytes.
     const fn allow(self, allowed: usize) -> Self {
         Self { allowed, ..self }
+    }
+
+    /// Each takes this much more, in bytes.
+    const fn each(self, each: usize) -> Self {
+        Self { each, ..self }
     }
 
     /// The limits allow this much, in bytes, and no more, however much comes in.

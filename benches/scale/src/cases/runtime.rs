@@ -12,8 +12,16 @@ use super::Case;
 use crate::meter::{Cost, measure};
 use crate::peer::{CAPABILITIES, Peer, asks, greeting, legacy, line, modern, note, usual, wide};
 
-/// What the default limits allow of what waits to be polled, with room for actions that are small.
-const OUTPUT: usize = 4096 * 320;
+/// What the limits allow of what waits to be polled, where [`tight`] sets them: actions that are small.
+const OUTPUT: usize = ACTIONS * 640;
+
+/// How many actions may wait.
+const ACTIONS: usize = 256;
+
+fn tight(mut options: Options) -> Options {
+    options.limits.output = ACTIONS;
+    options
+}
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -27,6 +35,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("requests-answered-backwards", 250, requests_answered_backwards),
         Case::new("requests-queued", 250, requests_queued),
         Case::new("tool-calls-serial", 250, tool_calls_serial),
+        Case::new("tool-calls-serial-others", 250, tool_calls_serial_others),
         Case::new("requests-disconnected", 250, requests_disconnected),
         Case::new("requests-refused", 1_000, requests_refused).at_most(OUTPUT),
         Case::new("requests-cancelled", 250, requests_cancelled),
@@ -62,33 +71,33 @@ pub fn cases() -> Vec<Case> {
         Case::new("list-changed", 1_000, list_changed),
         Case::new("list-changed-served", 250, list_changed_served),
         Case::new("log-messages", 500, log_messages),
-        Case::new("log-messages-unpolled", 2_000, log_messages_unpolled).at_most(OUTPUT),
+        Case::new("log-messages-unpolled", 1_000, log_messages_unpolled).at_most(OUTPUT),
         Case::new("notifications-long-unpolled", 100, notifications_long_unpolled).at_most(1 << 20),
         Case::new("notifications-unknown", 500, notifications_unknown),
         Case::new("notifications-held", 1_000, notifications_held).at_most(256 * 320),
         Case::new("pings", 500, pings),
-        Case::new("pings-unpolled", 2_000, pings_unpolled).at_most(OUTPUT),
-        Case::new("quirks", 1_000, quirks).at_most(256 * 512 + OUTPUT),
+        Case::new("pings-unpolled", 1_000, pings_unpolled).at_most(OUTPUT),
+        Case::new("quirks", 1_000, quirks).at_most(256 * 1_024),
         Case::new("subscriptions", 250, subscriptions),
         Case::new("subscriptions-modern", 250, subscriptions_modern),
         Case::new("subscriptions-reconnected", 250, subscriptions_reconnected),
         Case::new("subscription-updates", 500, subscription_updates),
-        Case::new("subscribe-not-listening", 4_000, subscribe_not_listening).at_most(OUTPUT),
-        Case::new("subscribe-again", 4_000, subscribe_again).at_most(OUTPUT),
-        Case::new("subscribe-and-not", 4_000, subscribe_and_not).at_most(OUTPUT),
-        Case::new("commands-open-close", 4_000, commands_open_close).at_most(OUTPUT),
-        Case::new("commands-refresh", 4_000, commands_refresh).at_most(OUTPUT),
-        Case::new("commands-log-level", 4_000, commands_log_level).at_most(OUTPUT),
-        Case::new("commands-notify", 4_000, commands_notify).at_most(OUTPUT),
-        Case::new("commands-authorized", 4_000, commands_authorized).at_most(OUTPUT),
-        Case::new("commands-cancelled-unpolled", 4_000, commands_cancelled_unpolled).at_most(2 * OUTPUT),
-        Case::new("reports-opened", 4_000, reports_opened).at_most(OUTPUT),
-        Case::new("reports-open-failed", 4_000, reports_open_failed).at_most(OUTPUT),
-        Case::new("reports-closed", 4_000, reports_closed).at_most(OUTPUT),
-        Case::new("reports-unauthorized", 4_000, reports_unauthorized).at_most(OUTPUT),
-        Case::new("reports-of-exchanges", 4_000, reports_of_exchanges).at_most(OUTPUT),
-        Case::new("reports-signs-of-life", 4_000, reports_signs_of_life).at_most(OUTPUT),
-        Case::new("timeouts", 4_000, timeouts).at_most(OUTPUT),
+        Case::new("subscribe-not-listening", 500, subscribe_not_listening).at_most(OUTPUT),
+        Case::new("subscribe-again", 500, subscribe_again).at_most(OUTPUT),
+        Case::new("subscribe-and-not", 500, subscribe_and_not).at_most(OUTPUT),
+        Case::new("commands-open-close", 500, commands_open_close).at_most(OUTPUT),
+        Case::new("commands-refresh", 500, commands_refresh).at_most(OUTPUT),
+        Case::new("commands-log-level", 500, commands_log_level).at_most(OUTPUT),
+        Case::new("commands-notify", 500, commands_notify).at_most(OUTPUT),
+        Case::new("commands-authorized", 500, commands_authorized).at_most(OUTPUT),
+        Case::new("commands-cancelled-unpolled", 500, commands_cancelled_unpolled).at_most(2 * OUTPUT),
+        Case::new("reports-opened", 500, reports_opened).at_most(OUTPUT),
+        Case::new("reports-open-failed", 500, reports_open_failed).at_most(OUTPUT),
+        Case::new("reports-closed", 500, reports_closed).at_most(OUTPUT),
+        Case::new("reports-unauthorized", 500, reports_unauthorized).at_most(OUTPUT),
+        Case::new("reports-of-exchanges", 500, reports_of_exchanges).at_most(OUTPUT),
+        Case::new("reports-signs-of-life", 500, reports_signs_of_life).at_most(OUTPUT),
+        Case::new("timeouts", 500, timeouts).at_most(OUTPUT),
         Case::new("reconnects", 100, reconnects),
         Case::new("keepalives", 250, keepalives),
     ]
@@ -243,6 +252,19 @@ fn tool_calls_serial(n: usize) -> Cost {
     queued(n, options, || Request::call_tool("a", None))
 }
 
+/// Other requests pass the tool calls that wait.
+fn tool_calls_serial_others(n: usize) -> Cost {
+    let mut options = wide(legacy(), 2 * n);
+    options.limits.in_flight = 64;
+    options.parallel_tool_calls = false;
+    let mut peer = Peer::ready(options);
+    measure(2 * n * 512, || {
+        make(&mut peer, n, || Request::call_tool("a", None).timeout(HOUR));
+        make(&mut peer, n, || Request::new("x/y").timeout(HOUR));
+        peer.serve(|_| Some("{}".into()));
+    })
+}
+
 fn requests_disconnected(n: usize) -> Cost {
     let mut peer = Peer::open(wide(legacy(), n));
     measure(n * 512, || {
@@ -253,7 +275,7 @@ fn requests_disconnected(n: usize) -> Cost {
 }
 
 fn requests_refused(n: usize) -> Cost {
-    let mut peer = Peer::ready(legacy());
+    let mut peer = Peer::ready(tight(legacy()));
     measure(n * 16, || {
         let made = (0..n).filter(|_| peer.session.request(peer.now, Request::new("x/y")).is_ok()).count();
         assert!(made <= 1024 + 64);
@@ -367,9 +389,10 @@ fn answers_unknown(n: usize) -> Cost {
     })
 }
 
-/// As many errors without ids as there are requests open.
+/// As many errors without ids as there are requests open, none of which was polled.
 fn errors_without_ids(n: usize) -> Cost {
-    let (mut peer, _) = with_requests(legacy(), n, "x/y");
+    let mut peer = Peer::ready(wide(legacy(), n));
+    make(&mut peer, n, || Request::new("x/y").timeout(HOUR));
     let one = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"what?"}}"#;
     let text = format!("[{}]\n", vec![one; n].join(","));
     measure(text.len(), || {
@@ -486,7 +509,7 @@ fn questions_over_limit(n: usize) -> Cost {
 }
 
 fn questions_unpolled(n: usize) -> Cost {
-    let mut peer = Peer::ready(legacy());
+    let mut peer = Peer::ready(tight(legacy()));
     let text: String = (0..n).map(form).collect();
     measure(text.len(), || peer.say(&text))
 }
@@ -711,7 +734,7 @@ fn log_messages(n: usize) -> Cost {
 }
 
 fn unpolled(text: &str) -> Cost {
-    let mut peer = Peer::ready(legacy());
+    let mut peer = Peer::ready(tight(legacy()));
     measure(text.len(), || peer.say(text))
 }
 
@@ -862,19 +885,19 @@ fn repeated(n: usize, mut peer: Peer, mut command: impl FnMut(&mut Peer, usize))
 fn subscribe_not_listening(n: usize) -> Cost {
     let mut options = modern();
     options.listen = false;
-    repeated(n, Peer::ready(options), |peer, at| {
+    repeated(n, Peer::ready(tight(options)), |peer, at| {
         let _ = peer.session.subscribe(peer.now, &format!("file:///resource/{}", at % 10));
     })
 }
 
 fn subscribe_again(n: usize) -> Cost {
-    repeated(n, Peer::ready(legacy()), |peer, _| {
+    repeated(n, Peer::ready(tight(legacy())), |peer, _| {
         let _ = peer.session.subscribe(peer.now, "file:///resource");
     })
 }
 
 fn subscribe_and_not(n: usize) -> Cost {
-    repeated(n, Peer::ready(legacy()), |peer, at| {
+    repeated(n, Peer::ready(tight(legacy())), |peer, at| {
         let uri = format!("file:///resource/{}", at % 10);
         let _ = peer.session.subscribe(peer.now, &uri);
         let _ = peer.session.unsubscribe(peer.now, &uri);
@@ -893,32 +916,32 @@ fn commands_open_close(n: usize) -> Cost {
 }
 
 fn commands_refresh(n: usize) -> Cost {
-    repeated(n, Peer::ready(legacy()), |peer, at| {
+    repeated(n, Peer::ready(tight(legacy())), |peer, at| {
         let _ = peer.session.refresh(peer.now, Family::ALL[at % 4]);
     })
 }
 
 fn commands_log_level(n: usize) -> Cost {
-    repeated(n, Peer::ready(legacy()), |peer, at| {
+    repeated(n, Peer::ready(tight(legacy())), |peer, at| {
         let _ = peer.session.set_log_level(peer.now, if at % 2 == 0 { LogLevel::Info } else { LogLevel::Error });
     })
 }
 
 fn commands_notify(n: usize) -> Cost {
     let params = raw("{\"a\":1}");
-    repeated(n, Peer::ready(legacy()), move |peer, _| {
+    repeated(n, Peer::ready(tight(legacy())), move |peer, _| {
         let _ = peer.session.notify(peer.now, "notifications/roots/list_changed", Some(&params));
     })
 }
 
 fn commands_authorized(n: usize) -> Cost {
-    repeated(n, Peer::ready(legacy()), |peer, _| {
+    repeated(n, Peer::ready(tight(legacy())), |peer, _| {
         let _ = peer.session.authorized(peer.now);
     })
 }
 
 fn commands_cancelled_unpolled(n: usize) -> Cost {
-    repeated(n, Peer::ready(legacy()), |peer, _| {
+    repeated(n, Peer::ready(tight(legacy())), |peer, _| {
         if let Ok(request) = peer.session.request(peer.now, Request::new("x/y")) {
             let _ = peer.session.cancel(peer.now, request);
         }
@@ -926,11 +949,11 @@ fn commands_cancelled_unpolled(n: usize) -> Cost {
 }
 
 fn reports_opened(n: usize) -> Cost {
-    repeated(n, Peer::ready(legacy()), |peer, _| peer.session.handle_transport(peer.now, Transport::Opened))
+    repeated(n, Peer::ready(tight(legacy())), |peer, _| peer.session.handle_transport(peer.now, Transport::Opened))
 }
 
 fn reports_open_failed(n: usize) -> Cost {
-    let mut peer = Peer::open(legacy());
+    let mut peer = Peer::open(tight(legacy()));
     peer.session.handle_transport(peer.now, Transport::Closed { why: "gone" });
     repeated(n, peer, |peer, _| {
         // Each time the wait for the next try is over.
@@ -942,7 +965,7 @@ fn reports_open_failed(n: usize) -> Cost {
 }
 
 fn reports_closed(n: usize) -> Cost {
-    repeated(n, Peer::ready(legacy()), |peer, _| {
+    repeated(n, Peer::ready(tight(legacy())), |peer, _| {
         peer.session.handle_transport(peer.now, Transport::Closed { why: "gone" });
         peer.now = peer.now + HOUR;
         peer.session.handle_timeout(peer.now);
@@ -954,7 +977,7 @@ fn reports_unauthorized(n: usize) -> Cost {
     let mut options = legacy();
     options.wire = mcp_proto::Wire::Http;
     let challenges = [mcp_proto::Challenge::new("Bearer", vec![("scope".into(), "a b".into())])];
-    repeated(n, Peer::ready(options), move |peer, at| {
+    repeated(n, Peer::ready(tight(options)), move |peer, at| {
         let id = (at % 3 > 0).then_some(at as u64 % 7);
         let event = Transport::Unauthorized { id, forbidden: at % 2 == 0, why: "who?", challenges: &challenges };
         peer.session.handle_transport(peer.now, event);
@@ -964,7 +987,7 @@ fn reports_unauthorized(n: usize) -> Cost {
 fn reports_of_exchanges(n: usize) -> Cost {
     let mut options = legacy();
     options.wire = mcp_proto::Wire::Http;
-    repeated(n, Peer::ready(options), |peer, at| {
+    repeated(n, Peer::ready(tight(options)), |peer, at| {
         let id = at as u64 % 7;
         let event = match at % 4 {
             0 => Transport::Lost { id, sent: true, why: "it broke" },
@@ -977,7 +1000,7 @@ fn reports_of_exchanges(n: usize) -> Cost {
 }
 
 fn reports_signs_of_life(n: usize) -> Cost {
-    repeated(n, Peer::open(legacy()), |peer, _| {
+    repeated(n, Peer::open(tight(legacy())), |peer, _| {
         peer.now = peer.now + Duration::from_millis(10);
         peer.session.handle_transport(peer.now, Transport::SignOfLife);
     })
@@ -986,7 +1009,7 @@ fn reports_signs_of_life(n: usize) -> Cost {
 fn timeouts(n: usize) -> Cost {
     let mut options = legacy();
     options.keepalive = Some(mcp_proto::Keepalive::default());
-    repeated(n, Peer::ready(options), |peer, _| {
+    repeated(n, Peer::ready(tight(options)), |peer, _| {
         peer.now = peer.now + Duration::from_secs(20);
         peer.session.handle_timeout(peer.now);
     })

@@ -27,7 +27,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("stream-pings", 250, stream_pings),
         Case::new("stream-pings-unpolled", 2_000, stream_pings_unpolled).at_most(4096 * 320),
         Case::new("stream-pings-unanswered", 1_000, stream_pings_unanswered).at_most(4096 * 640),
-        Case::new("stream-questions", 16, stream_questions),
+        Case::new("stream-questions", 8, stream_questions),
         Case::new("stream-ids", 500, stream_ids),
         Case::new("stream-breaks", 250, stream_breaks),
     ]
