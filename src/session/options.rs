@@ -286,6 +286,8 @@ impl Default for Timeouts {
 }
 
 /// How much is kept. No server makes a session grow beyond these.
+///
+#[doc = include_str!("growth.md")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {

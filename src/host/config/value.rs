@@ -107,6 +107,8 @@ impl<'de> Visitor<'de> for ValueVisitor {
         while let Some(value) = seq.next_element()? {
             list.push(value);
         }
+        // Most lists are smaller than the room that a vector begins with.
+        list.shrink_to_fit();
         Ok(Value::List(list))
     }
 
@@ -115,6 +117,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
         while let Some((Key(key), value)) = map.next_entry()? {
             members.push((key, value));
         }
+        members.shrink_to_fit();
         if let [(name, Value::Text(number))] = &*members
             && **name == *NUMBER
         {

@@ -52,6 +52,8 @@ impl<'a> Node<'a> {
                     let name = raw.as_string().unwrap_or(Cow::Borrowed(raw.text()));
                     members.push(Member { raw: raw.text().into(), name, value: Self::read_to(value, depth) });
                 });
+                // Most objects are smaller than the room that a vector begins with.
+                members.shrink_to_fit();
                 Self::Object(members)
             }
             b'[' => {

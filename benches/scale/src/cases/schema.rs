@@ -1,0 +1,110 @@
+//! What a schema can be, for the passes that adapt it.
+
+use mcp_proto::RawValue;
+use mcp_proto::host::schema::{Pass, adapt};
+
+use super::Case;
+use crate::meter::{Cost, measure};
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        Case::new("pass-properties", 250, pass_properties),
+        Case::new("pass-depth", 250, pass_depth),
+        Case::new("pass-depth-long-names", 50, pass_depth_long_names),
+        Case::new("pass-definitions", 250, pass_definitions),
+        Case::new("pass-definitions-clash", 250, pass_definitions_clash),
+        Case::new("pass-references", 500, pass_references),
+        Case::new("pass-reference-length", 5_000, pass_reference_length),
+        Case::new("pass-branches", 500, pass_branches),
+        Case::new("pass-branches-null", 500, pass_branches_null),
+        Case::new("pass-unions-nested", 250, pass_unions_nested),
+        Case::new("pass-types", 500, pass_types),
+        Case::new("pass-enumeration", 1_000, pass_enumeration),
+        Case::new("pass-keywords", 500, pass_keywords),
+        Case::new("pass-data", 500, pass_data),
+    ]
+}
+
+/// All passes.
+fn adapted(json: &str) -> Cost {
+    let schema = RawValue::from_string(json.into()).unwrap();
+    measure(json.len(), || adapt(&schema, &Pass::ALL))
+}
+
+fn nested(open: &str, inner: &str, close: &str, n: usize) -> String {
+    format!("{}{inner}{}", open.repeat(n), close.repeat(n))
+}
+
+fn pass_properties(n: usize) -> Cost {
+    let property =
+        |at| format!(r#""p{at}":{{"anyOf":[{{"type":"string"}},{{"type":"null"}}],"default":null,"minLength":{at}}}"#);
+    adapted(&format!(r#"{{"properties":{{{}}}}}"#, (0..n).map(property).collect::<Vec<_>>().join(",")))
+}
+
+/// How deep schemas are in each other is bounded, so what is nested is repeated.
+fn pass_depth(n: usize) -> Cost {
+    let deep = nested(r#"{"properties":{"a":"#, r#"{"type":["string","null"]}"#, "}}", 40);
+    adapted(&format!(r#"{{"allOf":[{}]}}"#, vec![deep; n].join(",")))
+}
+
+/// Changes whose places are long.
+fn pass_depth_long_names(n: usize) -> Cost {
+    let property = |at| format!(r#""p{at}":{{"type":["string","null"]}}"#);
+    let inner = format!(r#"{{"properties":{{{}}}}}"#, (0..n).map(property).collect::<Vec<_>>().join(","));
+    adapted(&format!(r#"{{"properties":{{"{}":{inner}}}}}"#, "long".repeat(n * 4)))
+}
+
+fn pass_definitions(n: usize) -> Cost {
+    let definition = |at| {
+        format!(r##""d{at}":{{"properties":{{"a":{{"$ref":"#/definitions/d{at}"}}}},"definitions":{{"x":{{}}}}}}"##)
+    };
+    adapted(&format!(r#"{{"definitions":{{{}}}}}"#, (0..n).map(definition).collect::<Vec<_>>().join(",")))
+}
+
+fn pass_definitions_clash(n: usize) -> Cost {
+    let names = |start: &str| (0..n).map(|at| format!(r#""{start}{at}":{{}}"#)).collect::<Vec<_>>().join(",");
+    adapted(&format!(r#"{{"definitions":{{{}}},"$defs":{{{}}}}}"#, names("a"), names("b")))
+}
+
+fn pass_references(n: usize) -> Cost {
+    adapted(&format!(r#"{{"anyOf":[{}]}}"#, vec![r##"{"$ref":"#/definitions/a/definitions/b"}"##; n].join(",")))
+}
+
+fn pass_reference_length(n: usize) -> Cost {
+    adapted(&format!(r##"{{"$ref":"#/definitions/a{}"}}"##, "/definitions/properties".repeat(n)))
+}
+
+fn pass_branches(n: usize) -> Cost {
+    adapted(&format!(r#"{{"anyOf":[{},{{"type":"null"}}]}}"#, vec![r#"{"type":"string"}"#; n].join(",")))
+}
+
+fn pass_branches_null(n: usize) -> Cost {
+    adapted(&format!(r#"{{"oneOf":[{},{{"type":"string"}}]}}"#, vec![r#"{"enum":[null]}"#; n].join(",")))
+}
+
+/// Unions of two, each in the one before: what is left takes the union's place at every level.
+fn pass_unions_nested(n: usize) -> Cost {
+    let deep = nested(r#"{"anyOf":[{"type":"null"},"#, r#"{"type":"string"}"#, "]}", 30);
+    adapted(&format!(r#"{{"allOf":[{}]}}"#, vec![deep; n].join(",")))
+}
+
+fn pass_types(n: usize) -> Cost {
+    adapted(&format!(r#"{{"type":[{}"null"],"enum":[{}null]}}"#, r#""string","#.repeat(n), "null,1,".repeat(n)))
+}
+
+fn pass_enumeration(n: usize) -> Cost {
+    adapted(&format!(
+        r#"{{"properties":{{"a":{{"enum":[{}]}}}}}}"#,
+        (0..n).map(|at| format!("\"value {at}\"")).collect::<Vec<_>>().join(",")
+    ))
+}
+
+fn pass_keywords(n: usize) -> Cost {
+    let keywords: String = (0..n).map(|at| format!(r#""minLength":{at},"x-{at}":{{"properties":{{}}}},"#)).collect();
+    adapted(&format!(r#"{{"not":{{{keywords}"type":"string"}},{keywords}"if":{{}}}}"#))
+}
+
+fn pass_data(n: usize) -> Cost {
+    let data = format!(r#"{{"properties":[{}]}}"#, r#"{"anyOf":[1,null]},"#.repeat(n) + "1");
+    adapted(&format!(r#"{{"default":{data},"examples":[{data}],"const":{data}}}"#))
+}

@@ -1,0 +1,53 @@
+//! How the cost and the memory of each parameter grow with its size.
+//!
+//! Each row of the table beside `Limits` names what a server or an embedder can make large. A case of that name makes
+//! it so large, at four sizes, and what it costs is counted: instructions by callgrind, allocations by the allocator.
+
+mod cases;
+mod meter;
+mod peer;
+mod suite;
+mod table;
+mod web;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+scale list                  the parameters, and whether the table and the cases agree
+scale run PARAM N...        runs a case at these sizes: n, bytes in, peak, allocations, bytes allocated
+scale check [PARAM...]      runs cases under callgrind at four sizes, prints a table, fails where one grows too fast";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(|argument| &**argument).collect();
+    let done = match &*arguments {
+        ["list"] => {
+            cases::all().iter().for_each(|case| println!("{}", case.name));
+            table::check()
+        }
+        ["run", name, sizes @ ..] => run(name, sizes),
+        ["check", names @ ..] => match (suite::check(names), table::check()) {
+            (Err(cases), Err(table)) => Err(format!("{cases}\n{table}")),
+            (Err(why), Ok(())) | (Ok(()), Err(why)) => Err(why),
+            (Ok(()), Ok(())) => Ok(()),
+        },
+        _ => Err(USAGE.into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(name: &str, sizes: &[&str]) -> Result<(), String> {
+    let case = cases::find(name).ok_or_else(|| format!("there is no case `{name}`"))?;
+    for size in sizes {
+        let n = size.parse().map_err(|_| format!("`{size}` is no size"))?;
+        let meter::Cost { input, peak, blocks, bytes } = (case.run)(n);
+        println!("{n} {input} {peak} {blocks} {bytes}");
+    }
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! Sessions over lines, and a server for them that is a function call away.
+
+use std::time::Duration;
+
+use mcp_proto::{Action, Eras, LineSession, Options, Outgoing, ProtocolVersion, Session, Time, Transport};
+
+pub const CAPABILITIES: &str = r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"logging":{},"completions":{}}"#;
+
+/// Options for a server of the legacy era.
+pub fn legacy() -> Options {
+    let mut options = Options::new("scale", "1");
+    options.eras = Eras::LegacyOnly;
+    options.keepalive = None;
+    options.capabilities.elicitation = true;
+    options.capabilities.sampling = true;
+    options
+}
+
+/// Options for a server of the modern era.
+pub fn modern() -> Options {
+    let mut options = legacy();
+    options.eras = Eras::ModernOnly(ProtocolVersion::NEWEST_MODERN);
+    options
+}
+
+/// Options under which as many requests as there are can be open.
+pub fn wide(mut options: Options, requests: usize) -> Options {
+    let limits = &mut options.limits;
+    (limits.in_flight, limits.queued) = (requests + 16, requests + 16);
+    limits.output = limits.output.max(4 * requests + 64);
+    options
+}
+
+pub fn line(id: u64, result: &str) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n")
+}
+
+pub fn error(id: u64, code: i64, message: &str) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{code},\"message\":\"{message}\"}}}}\n")
+}
+
+pub fn note(method: &str, params: &str) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{params}}}\n")
+}
+
+pub fn asks(id: &str, method: &str, params: &str) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{params}}}\n")
+}
+
+pub const EMPTY: &str = r#"{"resultType":"complete","tools":[],"prompts":[],"resources":[],"resourceTemplates":[]}"#;
+
+/// What `initialize` and `server/discover` are answered with.
+pub fn greeting(message: &Outgoing, capabilities: &str) -> Option<String> {
+    match message.method()? {
+        "initialize" => {
+            let version = message.version().map_or("", ProtocolVersion::as_str);
+            Some(format!(
+                r#"{{"protocolVersion":"{version}","capabilities":{capabilities},"serverInfo":{{"name":"s","version":"1"}}}}"#
+            ))
+        }
+        "server/discover" => Some(format!(
+            r#"{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{capabilities}}}"#
+        )),
+        _ => None,
+    }
+}
+
+/// The answer of a server that has nothing.
+pub fn usual(message: &Outgoing) -> Option<String> {
+    greeting(message, CAPABILITIES).or_else(|| {
+        let lists = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
+        lists.contains(&message.method()?).then(|| EMPTY.into())
+    })
+}
+
+/// A session over lines, and the time.
+pub struct Peer {
+    pub session: LineSession,
+    pub now: Time,
+}
+
+impl Peer {
+    /// A session whose transport is open.
+    pub fn open(options: Options) -> Self {
+        let mut peer = Self { session: LineSession::new(Session::new(options)), now: Time::ZERO };
+        peer.session.open(peer.now).unwrap();
+        peer.reopen();
+        peer
+    }
+
+    /// A session that is ready, with a server that has nothing.
+    pub fn ready(options: Options) -> Self {
+        Self::served(options, usual)
+    }
+
+    /// A session that is ready, with a server that answers so.
+    pub fn served(options: Options, answer: impl FnMut(&Outgoing) -> Option<String>) -> Self {
+        let mut peer = Self::open(options);
+        peer.serve(answer);
+        assert!(peer.session.is_ready());
+        peer
+    }
+
+    pub fn reopen(&mut self) {
+        while self.session.poll().is_some_and(|action| !matches!(action, Action::Open(_))) {}
+        self.session.handle_transport(self.now, Transport::Opened);
+    }
+
+    /// Answers what is sent, until there is nothing more to do.
+    pub fn serve(&mut self, mut answer: impl FnMut(&Outgoing) -> Option<String>) {
+        while let Some(action) = self.session.poll() {
+            if let Action::Send(message) = action
+                && let (Some(id), Some(result)) = (message.id(), answer(&message))
+            {
+                self.session.handle_bytes(self.now, line(id, &result).as_bytes());
+            }
+        }
+    }
+
+    /// Polls until there is a message of this method, and gives its id.
+    pub fn sent(&mut self, method: &str) -> u64 {
+        while let Some(action) = self.session.poll() {
+            if let Action::Send(message) = action
+                && message.method() == Some(method)
+            {
+                return message.id().unwrap();
+            }
+        }
+        panic!("no {method} was sent");
+    }
+
+    /// A session that waits for the list of this method, and the request's id.
+    pub fn listing(options: Options, method: &str) -> (Self, u64) {
+        let mut peer = Self::open(options);
+        while let Some(action) = peer.session.poll() {
+            let Action::Send(message) = action else { continue };
+            if message.method() == Some(method) {
+                return (peer, message.id().unwrap());
+            }
+            if let (Some(id), Some(result)) = (message.id(), usual(&message)) {
+                peer.say(&line(id, &result));
+            }
+        }
+        panic!("no {method} was sent");
+    }
+
+    pub fn say(&mut self, line: &str) {
+        self.session.handle_bytes(self.now, line.as_bytes());
+    }
+
+    /// Polls all there is, and gives the ids of the requests in it.
+    pub fn ids(&mut self) -> Vec<u64> {
+        let mut ids = Vec::new();
+        while let Some(action) = self.session.poll() {
+            if let Action::Send(message) = action {
+                ids.extend(message.id());
+            }
+        }
+        ids
+    }
+
+    /// Polls all there is, and counts it.
+    pub fn drain(&mut self) -> usize {
+        std::iter::from_fn(|| self.session.poll()).count()
+    }
+
+    /// Lets the time go by that is gathered in before a list is asked for again.
+    pub fn wait_for_list(&mut self) {
+        self.drain();
+        self.now = self.now + Duration::from_secs(120);
+        self.session.handle_timeout(self.now);
+    }
+
+    /// Lets time go by, and what is due happen. What is to be done then is passed over.
+    pub fn wait(&mut self, time: Duration) {
+        let end = self.now + time;
+        self.drain();
+        while let Some(deadline) = self.session.deadline().filter(|deadline| *deadline <= end) {
+            self.now = self.now.max(deadline);
+            self.session.handle_timeout(self.now);
+            self.drain();
+        }
+        self.now = end;
+    }
+}

@@ -1,0 +1,206 @@
+//! Runs cases under callgrind, and judges how what they take grows.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use crate::cases::{self, Case};
+
+/// How many cases run side by side.
+const WORKERS: usize = 2;
+
+/// How long a case may run under callgrind, all sizes together. Only one whose cost explodes takes so long.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How many times more the last doubling may cost than the one before: n log n stays below, n to the 1.33 does not.
+const STEEPEST: f64 = 2.5;
+
+/// How many times more a case may cost at twice the size, all of it: the least that counts as more than double.
+const WHOLE: f64 = 2.2;
+
+/// Memory for each byte that came in.
+const MEMORY: usize = 4;
+
+/// Memory that a case may take however little comes in.
+const BASE: usize = 64 << 10;
+
+/// What is counted at one size.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    n: usize,
+    input: usize,
+    peak: usize,
+    blocks: usize,
+    bytes: usize,
+    instructions: usize,
+}
+
+struct Verdict {
+    line: String,
+    failed: Option<String>,
+}
+
+/// Runs the cases of these names, all where there are none.
+pub fn check(names: &[&str]) -> Result<(), String> {
+    let mut cases = cases::all();
+    if !names.is_empty() {
+        if let Some(unknown) = names.iter().find(|name| cases::find(name).is_none()) {
+            return Err(format!("there is no case `{unknown}`"));
+        }
+        cases.retain(|case| names.contains(&case.name));
+    }
+    let folder = std::env::temp_dir().join(format!("mcp-proto-scale-{}", std::process::id()));
+    fs::create_dir_all(&folder).map_err(|why| why.to_string())?;
+    println!(
+        "{:<32} {:>7} {:>43} {:>31} {:>5} {:>5} {:>5} {:>6}  verdict",
+        "parameter",
+        "n",
+        "instructions for each at n, 2n, 4n, 8n",
+        "allocations for each",
+        "instr",
+        "alloc",
+        "bytes",
+        "memory"
+    );
+    let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Relaxed)) {
+                    let verdict = judge(case, &folder);
+                    println!("{}", verdict.line);
+                    verdicts.lock().unwrap().push((case.name, verdict));
+                }
+            });
+        }
+    });
+    let _ = fs::remove_dir_all(&folder);
+    let mut verdicts = verdicts.into_inner().unwrap();
+    verdicts.sort_unstable_by_key(|(name, _)| *name);
+    let failed: Vec<_> = verdicts
+        .iter()
+        .filter_map(|(name, verdict)| Some(format!("FAILED: {name}: {}", verdict.failed.as_ref()?)))
+        .collect();
+    println!("{} parameters, {} failed", verdicts.len(), failed.len());
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
+}
+
+fn judge(case: &Case, folder: &Path) -> Verdict {
+    match measure(case, folder) {
+        Ok(figures) => verdict(case, figures),
+        Err(why) => Verdict { line: format!("{:<32} {:>7} FAILED: {why}", case.name, case.n), failed: Some(why) },
+    }
+}
+
+/// Runs a case at four sizes in one process, whose profile is written after each.
+fn measure(case: &Case, folder: &Path) -> Result<[Figures; 4], String> {
+    let own = std::env::current_exe().map_err(|why| why.to_string())?;
+    let out: PathBuf = folder.join(case.name);
+    let printed = folder.join(format!("{}.stdout", case.name));
+    let said = folder.join(format!("{}.stderr", case.name));
+    let create = |path: &Path| fs::File::create(path).map_err(|why| why.to_string());
+    let mut child = Command::new("valgrind")
+        // What prepares the input is not collected; each size has a profile of its own.
+        .args(["--tool=callgrind", "--toggle-collect=mcp_proto_scale::meter::measured"])
+        .arg("--dump-after=mcp_proto_scale::meter::measured")
+        .arg(format!("--callgrind-out-file={}", out.display()))
+        .arg(own)
+        .args(["run", case.name])
+        .args([1, 2, 4, 8].map(|factor| (case.n * factor).to_string()))
+        .stdin(Stdio::null())
+        .stdout(create(&printed)?)
+        .stderr(create(&said)?)
+        .spawn()
+        .map_err(|why| format!("valgrind does not start: {why}"))?;
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(|why| why.to_string())? {
+            break status;
+        }
+        if start.elapsed() > LONGEST {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("no end after {} s", LONGEST.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let printed = fs::read_to_string(printed).map_err(|why| why.to_string())?;
+    if !status.success() {
+        let said = fs::read_to_string(said).unwrap_or_default();
+        let said = said.lines().filter(|line| !line.starts_with("==")).take(3).collect::<Vec<_>>().join("; ");
+        return Err(format!("it did not run to its end: {said}"));
+    }
+    let mut figures = [Figures::default(); 4];
+    for ((at, figures), line) in figures.iter_mut().enumerate().zip(printed.lines()) {
+        let numbers: Vec<usize> = line.split(' ').filter_map(|number| number.parse().ok()).collect();
+        let [n, input, peak, blocks, bytes] = *numbers else { return Err(format!("`{line}` was printed")) };
+        let instructions = instructions(&folder.join(format!("{}.{}", case.name, at + 1)))?;
+        *figures = Figures { n, input, peak, blocks, bytes, instructions };
+    }
+    Ok(figures)
+}
+
+/// What a profile says of the instructions between two dumps.
+fn instructions(profile: &Path) -> Result<usize, String> {
+    let text = fs::read_to_string(profile).map_err(|why| format!("there is no profile: {why}"))?;
+    let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
+    let total = total.and_then(|total| total.trim().parse().ok()).filter(|total| *total > 0);
+    total.ok_or_else(|| "the profile has no instructions".into())
+}
+
+/// By how much the last doubling costs more than the one before; nothing where it costs less than what is worth
+/// looking at.
+fn steepness(figures: &[Figures; 4], floor: usize, of: fn(&Figures) -> usize) -> Option<f64> {
+    let [_, second, third, fourth] = figures.each_ref().map(of);
+    let (before, last) = (third.saturating_sub(second), fourth.saturating_sub(third));
+    let steepness = last as f64 / before.max(floor / 4) as f64;
+    // A step that came late counts only where the whole cost more than doubled, too.
+    let whole = fourth as f64 / third.max(1) as f64;
+    (last > floor).then_some(if whole > WHOLE { steepness } else { steepness.min(whole) })
+}
+
+fn verdict(case: &Case, figures: [Figures; 4]) -> Verdict {
+    let growth = [
+        ("instructions", steepness(&figures, 200_000, |it| it.instructions)),
+        ("allocations", steepness(&figures, 256, |it| it.blocks)),
+        ("bytes allocated", steepness(&figures, 64 << 10, |it| it.bytes)),
+    ];
+    let last = figures[3];
+    let mut wrong = Vec::new();
+    for (what, steepness) in growth {
+        if let Some(steepness) = steepness.filter(|steepness| *steepness > STEEPEST) {
+            wrong.push(format!("{what} grow as n^{:.2}", steepness.log2()));
+        }
+    }
+    let allowed = case.allowed.saturating_add(case.each.saturating_mul(last.n)).saturating_add(if case.bounded {
+        0
+    } else {
+        MEMORY.saturating_mul(last.input)
+    });
+    if last.peak > allowed.saturating_add(BASE) {
+        let ratio = last.peak as f64 / last.input.max(1) as f64;
+        wrong.push(format!("memory of {} bytes, {ratio:.1} times the {} that came in", last.peak, last.input));
+    }
+    let each = |of: fn(&Figures) -> usize, width: usize| {
+        let each =
+            figures.map(|it| format!("{:>width$.*}", usize::from(of(&it) < 100 * it.n), of(&it) as f64 / it.n as f64));
+        each.join(" ")
+    };
+    let exponent = |at: usize| growth[at].1.map_or("-".into(), |steepness| format!("{:.2}", steepness.log2()));
+    let line = format!(
+        "{:<32} {:>7} {} {} {:>5} {:>5} {:>5} {:>6.1}  {}",
+        case.name,
+        case.n,
+        each(|it| it.instructions, 10),
+        each(|it| it.blocks, 7),
+        exponent(0),
+        exponent(1),
+        exponent(2),
+        last.peak as f64 / last.input.max(1) as f64,
+        if wrong.is_empty() { "ok" } else { "FAILED" }
+    );
+    Verdict { line, failed: (!wrong.is_empty()).then(|| wrong.join("; ")) }
+}
