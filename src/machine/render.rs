@@ -202,8 +202,8 @@ fn draw(diagram: &str) -> String {
     dot.stdin.take().unwrap().write_all(diagram.as_bytes()).unwrap();
     let svg = String::from_utf8(dot.wait_with_output().unwrap().stdout).unwrap();
     let (begin, height) = (svg.find("<svg").unwrap(), svg.find(" height=").unwrap());
-    let (width, view) = (&svg[begin..height], svg.find("viewBox").unwrap());
-    let svg = format!("{width} style=\"max-width:100%;height:auto\" {}", &svg[view..]);
+    let (width, view) = (svg.get(begin..height).unwrap(), svg.get(svg.find("viewBox").unwrap()..).unwrap());
+    let svg = format!("{width} style=\"max-width:100%;height:auto\" {view}");
     let svg = svg.replace("\"black\"", "\"currentColor\"").replace("<text ", "<text fill=\"currentColor\" ");
     // A blank line would end the HTML in the Markdown.
     svg.lines().filter(|line| !line.is_empty() && !line.starts_with("<!--")).map(|line| format!("{line}\n")).collect()

@@ -1,0 +1,177 @@
+//! Typed requests, progress, one tool call at a time.
+
+use std::time::Duration;
+
+use crate::common::{Host, Server, options, tools};
+use mcp_proto::{Event, Options, Outcome, Reference, Request, RequestId};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+fn server(modern: bool) -> Server {
+    let capabilities = json!({"tools": {}, "prompts": {}, "resources": {}, "completions": {}});
+    let server = if modern { Server::modern(capabilities) } else { Server::legacy(capabilities) };
+    server
+        .result("tools/list", tools(&["a"]))
+        .result("prompts/list", json!({"prompts": []}))
+        .result("resources/list", json!({"resources": []}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}))
+}
+
+fn ready(options: Options, modern: bool) -> Host {
+    let mut host = Host::connect(options, &mut server(modern));
+    assert!(host.is_ready(), "{:?}", host.failure());
+    host.take_sent();
+    host
+}
+
+fn request(host: &mut Host, request: Request) -> (RequestId, Value) {
+    let id = host.session.request(host.now, request).unwrap();
+    host.collect();
+    (id, host.take_one())
+}
+
+fn answer(host: &mut Host, sent: &Value) {
+    host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "result": {"resultType": "complete"}}));
+}
+
+fn raw(value: &Value) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap()
+}
+
+#[test]
+fn typed_requests_are_what_the_specification_says() {
+    let arguments = raw(&json!({"n": 1.50, "deep": [1, {"a": null}]}));
+    let cases = [
+        (
+            Request::call_tool("do \"it\"", Some(&arguments)),
+            "tools/call",
+            json!({"name": "do \"it\"", "arguments": {"n": 1.5, "deep": [1, {"a": null}]}}),
+        ),
+        (Request::call_tool("it", None), "tools/call", json!({"name": "it"})),
+        (
+            Request::get_prompt("p", [("who", "me"), ("what", "ü")]),
+            "prompts/get",
+            json!({"name": "p", "arguments": {"who": "me", "what": "ü"}}),
+        ),
+        (Request::get_prompt("p", []), "prompts/get", json!({"name": "p", "arguments": {}})),
+        (Request::read_resource("file:///a b"), "resources/read", json!({"uri": "file:///a b"})),
+        (
+            Request::complete(Reference::Prompt("p"), "who", "m"),
+            "completion/complete",
+            json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "who", "value": "m"}}),
+        ),
+        (
+            Request::complete(Reference::Resource("r:{x}"), "x", ""),
+            "completion/complete",
+            json!({"ref": {"type": "ref/resource", "uri": "r:{x}"}, "argument": {"name": "x", "value": ""}}),
+        ),
+    ];
+    for modern in [false, true] {
+        let mut host = ready(options(), modern);
+        for (typed, method, params) in cases.clone() {
+            let (_, mut sent) = request(&mut host, typed);
+            assert_eq!(sent["method"], method);
+            if modern {
+                sent["params"].as_object_mut().unwrap().remove("_meta").expect("metadata on every request");
+            }
+            assert_eq!(sent["params"], params);
+        }
+    }
+}
+
+fn progress(token: &Value, done: u32) -> Value {
+    let params = json!({"progressToken": token, "progress": done, "total": 10});
+    json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+}
+
+fn told(host: &Host) -> Vec<u64> {
+    let told = host.events.iter().filter_map(|event| match event {
+        Event::Progress { params, .. } => serde_json::from_str::<Value>(params.get()).ok(),
+        _ => None,
+    });
+    told.filter_map(|params| params["progress"].as_u64()).collect()
+}
+
+#[test]
+fn progress_extends_the_deadline_up_to_the_bound() {
+    let mut host = ready(options(), false);
+    let call =
+        Request::call_tool("a", None).progress().timeout(Duration::from_secs(10)).max_timeout(Duration::from_secs(35));
+    let (id, sent) = request(&mut host, call);
+    let token = sent["params"]["_meta"]["progressToken"].clone();
+    for done in 0..5 {
+        assert!(!host.events.iter().any(|event| matches!(event, Event::Finished { .. })), "at {:?}", host.now);
+        host.receive(progress(&token, done));
+        host.wait(Duration::from_secs(8));
+    }
+    assert!(matches!(host.result_of(id), Outcome::TimedOut));
+    assert_eq!(told(&host), [0, 1, 2, 3, 4]);
+    assert_eq!(host.take_methods(), ["notifications/cancelled"]);
+}
+
+#[test]
+fn progress_that_nobody_asked_for_extends_nothing() {
+    let mut host = ready(options(), false);
+    let (id, sent) = request(&mut host, Request::call_tool("a", None).timeout(Duration::from_secs(10)));
+    assert_eq!(sent["params"].get("_meta"), None);
+    host.wait(Duration::from_secs(9));
+    host.receive(progress(&sent["id"], 1));
+    host.wait(Duration::from_secs(2));
+    assert!(matches!(host.result_of(id), Outcome::TimedOut));
+    assert!(told(&host).is_empty());
+    assert!(host.events.iter().any(|event| matches!(event, Event::Notification { .. })));
+}
+
+#[test]
+fn a_flood_of_progress_is_told_ten_times_a_second() {
+    let mut host = ready(options(), true);
+    let (_, sent) = request(&mut host, Request::call_tool("a", None).progress());
+    let token = sent["params"]["_meta"]["progressToken"].clone();
+    for done in 0..1000 {
+        host.receive(progress(&token, done));
+        host.wait(Duration::from_millis(1));
+    }
+    assert_eq!(told(&host).len(), 10);
+    assert_eq!(host.session.stats().left_out, 990);
+}
+
+#[test]
+fn one_tool_call_at_a_time_where_the_server_allows_no_more() {
+    let mut serial = options();
+    serial.parallel_tool_calls = false;
+    let mut host = ready(serial, false);
+    let (_, first) = request(&mut host, Request::call_tool("a", None));
+    host.session.request(host.now, Request::call_tool("b", None)).unwrap();
+    host.session.request(host.now, Request::call_tool("c", None)).unwrap();
+    host.collect();
+    assert!(host.take_sent().is_empty());
+    let (_, read) = request(&mut host, Request::read_resource("r:1"));
+    assert_eq!(read["method"], "resources/read", "what is no tool call goes first");
+    answer(&mut host, &first);
+    let second = host.take_one();
+    assert_eq!(second["params"]["name"], "b");
+    answer(&mut host, &second);
+    assert_eq!(host.take_one()["params"]["name"], "c");
+}
+
+#[test]
+fn tool_calls_go_side_by_side_by_default() {
+    let mut host = ready(options(), false);
+    for name in ["a", "b", "c"] {
+        host.session.request(host.now, Request::call_tool(name, None)).unwrap();
+    }
+    host.collect();
+    assert_eq!(host.take_sent().len(), 3);
+}
+
+#[test]
+fn a_tool_call_that_times_out_makes_room_for_the_next() {
+    let mut serial = options();
+    serial.parallel_tool_calls = false;
+    let mut host = ready(serial, false);
+    request(&mut host, Request::call_tool("a", None).timeout(Duration::from_secs(1)));
+    host.session.request(host.now, Request::call_tool("b", None)).unwrap();
+    host.collect();
+    host.wait(Duration::from_secs(1));
+    assert_eq!(host.take_methods(), ["notifications/cancelled", "tools/call"]);
+}

@@ -1,0 +1,1819 @@
+//! A session over HTTP, in both eras and over the older transport: what it sends, and what it makes of the answers.
+
+use std::collections::BTreeSet;
+
+use crate::common::{legacy, millis, options, reconnecting, seconds, tools};
+use crate::web::{
+    Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web, modern_site, raw, site, tool, was_answered,
+};
+use mcp_proto::binding::http::{Broken, HttpAction};
+use mcp_proto::{
+    Cause, Eras, Event, FailureKind, Family, Keepalive, LogLevel, Next, Options, Outcome, ProtocolVersion, Request,
+    Time,
+};
+use serde_json::{Value, json};
+
+const INITIALIZED: &str = "notifications/initialized";
+const CANCELLED: &str = "notifications/cancelled";
+const LISTEN: &str = "subscriptions/listen";
+const STREAM: [(&str, &str); 1] = [("content-type", "text/event-stream")];
+const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
+
+fn ready(site: &mut Site) -> Web {
+    connect(legacy(), site)
+}
+
+fn modern(site: &mut Site) -> Web {
+    connect(options(), site)
+}
+
+fn connect(options: Options, site: &mut Site) -> Web {
+    let web = Web::connect(options, site);
+    assert!(web.is_ready(), "{:?}", web.failure());
+    web
+}
+
+fn question(id: u64, method: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"message": "?", "requestedSchema": {}}})
+}
+
+fn asking(mut options: Options) -> Options {
+    options.capabilities.elicitation = true;
+    options
+}
+
+fn asked(web: &Web) -> Vec<mcp_proto::AskId> {
+    let ask = |event: &Event| if let Event::Asked { ask, .. } = event { Some(*ask) } else { None };
+    web.events.iter().filter_map(ask).collect()
+}
+
+// The sync guide's cases.
+
+/// A session in which everything that a client can send is sent: requests, notifications, answers, streams.
+fn full_session(by_stream: bool) -> Web {
+    let capabilities = json!({"tools": {}, "prompts": {}, "resources": {"subscribe": true}, "logging": {}});
+    let mut site = Site::legacy(capabilities)
+        .result("tools/list", tools(&["a"]))
+        .result("prompts/list", json!({"prompts": []}))
+        .result("resources/list", json!({"resources": []}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}))
+        .result("resources/subscribe", json!({}))
+        .result("resources/unsubscribe", json!({}))
+        .result("logging/setLevel", json!({}))
+        .result("tools/call", json!({"content": []}))
+        .result("ping", json!({}));
+    site.answers_by_stream = by_stream;
+    let mut options = asking(legacy());
+    options.log_level = Some(LogLevel::Info);
+    options.keepalive = Some(Keepalive::default());
+    let mut web = connect(options, &mut site);
+    web.session.subscribe(web.now, "x:1").unwrap();
+    web.collect();
+    web.serve(&mut site);
+    web.session.unsubscribe(web.now, "x:1").unwrap();
+    web.collect();
+    web.serve(&mut site);
+    // A question on the stream, and one during a call.
+    let stream = web.last("GET");
+    web.push(&stream, question(1, "elicitation/create"));
+    let (_, call) = web.call("a");
+    web.head(&call, 200, &STREAM);
+    web.push(&call, question(2, "elicitation/create"));
+    for ask in asked(&web) {
+        web.session.answer(web.now, ask, Ok(&raw(&json!({"action": "accept"})))).unwrap();
+        web.collect();
+        let answer = web.take_the("(answer)");
+        web.reply(&answer, Reply::status(202));
+    }
+    // A call that is taken up where its stream broke, and one that is given up.
+    web.body(&call, "id: 7\ndata:\n\n");
+    web.end(&call);
+    web.wait(seconds(2));
+    let resumed = web.take_the("GET");
+    web.reply(&resumed, Reply::events(&[call.result(json!({"content": []}))]));
+    let (request, _) = web.call("a");
+    web.session.cancel(web.now, request).unwrap();
+    web.collect();
+    web.serve(&mut site);
+    // The stream breaks, and the keepalive asks.
+    web.body(&stream, "id: 9\ndata:\n\n");
+    web.end(&stream);
+    web.wait_and_serve(seconds(100), &mut site);
+    web.session.notify(web.now, "notifications/roots/list_changed", None).unwrap();
+    web.collect();
+    web.serve(&mut site);
+    web.close();
+    web.serve(&mut site);
+    assert_eq!((web.cause(), web.quirks()), (Some(&Cause::Requested), vec![]));
+    web
+}
+
+#[test]
+fn every_request_says_what_it_accepts_and_has_the_session_and_the_version_since_initialize() {
+    for by_stream in [false, true] {
+        let web = full_session(by_stream);
+        let names: BTreeSet<_> = web.names().into_iter().collect();
+        let all = [
+            "(answer)",
+            "DELETE",
+            "GET",
+            "initialize",
+            "logging/setLevel",
+            CANCELLED,
+            INITIALIZED,
+            "notifications/roots/list_changed",
+            "ping",
+            "prompts/list",
+            "resources/list",
+            "resources/subscribe",
+            "resources/templates/list",
+            "resources/unsubscribe",
+            "tools/call",
+            "tools/list",
+        ];
+        assert_eq!(names, all.map(String::from).into());
+        assert_eq!((web.count("initialize"), web.log[0].name()), (1, "initialize".into()));
+        assert_eq!((web.log[0].header(SESSION), web.log[0].header(VERSION)), (None, None));
+        for exchange in &web.log[1..] {
+            let headers = (exchange.header(SESSION), exchange.header(VERSION));
+            assert_eq!(headers, (Some("session-1"), Some("2025-11-25")), "{}", exchange.name());
+        }
+        for exchange in web.log.iter().filter(|exchange| exchange.verb() == "POST") {
+            assert_eq!(exchange.header("accept"), Some("application/json, text/event-stream"));
+        }
+        let resumed: Vec<_> = web.log.iter().filter_map(|exchange| exchange.header(LAST_ID)).collect();
+        assert_eq!(resumed, ["7", "9"]);
+        // What the modern era wants, and all else, is left out.
+        for name in web.log.iter().flat_map(|exchange| exchange.headers().keys()) {
+            let known = ["accept", "content-type", SESSION, VERSION, LAST_ID];
+            assert!(known.contains(&name.as_str()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_version_is_the_one_that_was_agreed_on() {
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
+        let answer = json!({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}});
+        let mut web = ready(&mut site().result("initialize", answer));
+        web.close();
+        for exchange in &web.log[1..] {
+            assert_eq!(exchange.header(VERSION), Some(version), "{}", exchange.name());
+        }
+    }
+}
+
+/// A session id is visible ASCII (specification 2025-11-25, "Session Management"), and that of `initialize` alone.
+#[test]
+fn the_session_is_the_one_that_initialize_was_answered_with() {
+    let mut lenient = site().changed(|exchange, reply| match exchange.is("initialize") {
+        true => reply,
+        false => reply.with(SESSION, "another"),
+    });
+    let mut web = ready(&mut lenient);
+    let (_, call) = web.call("a");
+    assert_eq!(call.header(SESSION), Some("session-1"));
+
+    let mut web = Web::open(legacy());
+    let initialize = web.take_one();
+    web.reply(&initialize, site().reply(&initialize).with(SESSION, "with space"));
+    assert_eq!(web.take_one().header(SESSION), None);
+}
+
+#[test]
+fn an_answer_by_stream_and_one_by_json_give_the_same_catalogue() {
+    let catalogue = |by_stream| {
+        let capabilities = json!({"tools": {}, "prompts": {}, "resources": {}});
+        let mut site = Site::legacy(capabilities)
+            .result("tools/list", tools(&["b", "a", "\u{e9}"]))
+            .result("prompts/list", json!({"prompts": [{"name": "p", "description": "line\nbreak"}]}))
+            .result("resources/list", json!({"resources": [{"uri": "x:1", "name": "x"}]}))
+            .result("resources/templates/list", json!({"resourceTemplates": [{"uriTemplate": "x:{y}", "name": "y"}]}));
+        site.answers_by_stream = by_stream;
+        let web = ready(&mut site);
+        assert!(web.quirks().is_empty());
+        let list = |family| format!("{:?}", web.session.catalog().list(family));
+        Family::ALL.map(list)
+    };
+    assert_eq!(catalogue(false), catalogue(true));
+}
+
+/// Whose request an exchange carries is told with it, whatever it takes to carry it.
+#[test]
+fn a_token_is_the_users_whose_request_it_is() {
+    let mut site = site();
+    let mut web = ready(&mut site);
+    assert!(web.log.iter().all(|exchange| exchange.of.is_none()), "nobody's but the engine's");
+    let ((one, first), (other, second)) = (web.call("a"), web.call("a"));
+    assert_eq!((first.of, second.of), (Some(one), Some(other)));
+    // Again after a refusal for want of a token, a redirect, a busy server, a broken stream.
+    web.reply(&first, Reply::status(401).with("www-authenticate", "Bearer"));
+    web.session.authorized(web.now).unwrap();
+    web.collect();
+    let again = web.take_one();
+    assert_eq!(again.of, Some(one));
+    web.reply(&again, Reply::status(307).with("location", "/mcp/"));
+    let again = web.take_one();
+    assert_eq!(again.of, Some(one));
+    web.reply(&again, Reply::status(429).with("retry-after", "1"));
+    web.wait(seconds(1));
+    let again = web.take_one();
+    assert_eq!(again.of, Some(one));
+    web.reply(&again, Reply::stream("id: 1\ndata:\n\n"));
+    web.end(&again);
+    web.wait(seconds(1));
+    let resumed = web.take_the("GET");
+    assert_eq!(resumed.of, Some(one));
+    web.reply(&resumed, Reply::events(&[again.result(json!({"content": []}))]));
+    // And in another session.
+    site.forget();
+    web.reply(&second, Reply::status(404));
+    web.serve(&mut site);
+    assert_eq!(web.last("tools/call").of, Some(other));
+    assert!(was_answered(&web, one) && was_answered(&web, other));
+    assert!(
+        web.log
+            .iter()
+            .all(|exchange| exchange.of.is_some() == (exchange.is("tools/call") || exchange.id == resumed.id))
+    );
+}
+
+/// What the embedder adds to a request stays with that request: nothing of it comes back in another.
+#[test]
+fn no_request_has_a_header_of_the_embedders() {
+    let web = full_session(false);
+    for exchange in &web.log {
+        assert_eq!((exchange.header("authorization"), exchange.header("cookie")), (None, None));
+    }
+}
+
+const RENDER: &str =
+    "Bearer resource_metadata=\"https://example.com/.well-known/oauth-protected-resource\", scope=\"call\"";
+
+/// The sync guide: Render lists for everybody, and wants to know who calls.
+fn render() -> Site {
+    site().on("tools/call", |_| Reply::text(401, "log in first").with("www-authenticate", RENDER))
+}
+
+fn unauthorized(web: &Web) -> Vec<&Event> {
+    web.events.iter().filter(|event| matches!(event, Event::Unauthorized { .. })).collect()
+}
+
+#[test]
+fn a_list_without_a_token_and_a_call_that_waits_for_one() {
+    for mut site in [
+        render(),
+        modern_site().on("tools/call", |_| Reply::text(401, "log in first").with("www-authenticate", RENDER)),
+    ] {
+        let mut web = connect(options(), &mut site);
+        assert_eq!((web.keys(Family::Tools), unauthorized(&web).len()), (vec!["a"], 0));
+        let request = web.want(tool("a"));
+        web.serve(&mut site);
+        let [Event::Unauthorized { request: whose, forbidden: false, why, challenges }] = unauthorized(&web)[..] else {
+            panic!("{:?}", web.events)
+        };
+        assert_eq!((*whose, &**why, challenges.len()), (Some(request), "log in first", 1));
+        assert_eq!((&*challenges[0].scheme, challenges[0].param("scope")), ("Bearer", Some("call")));
+        assert_eq!((web.outcome(request), web.is_ready()), ("open".into(), true));
+        // The user takes some time, longer than a call may; the rest goes on meanwhile.
+        web.wait(seconds(300));
+        web.session.refresh(web.now, Family::Tools).unwrap();
+        web.collect();
+        web.serve(&mut site);
+        assert_eq!((web.outcome(request), web.count("tools/call")), ("open".into(), 1));
+        web.session.authorized(web.now).unwrap();
+        web.collect();
+        let again = web.take_the("tools/call");
+        assert_eq!(again.of, Some(request));
+        assert_ne!(again.json()["id"], web.log.iter().find(|it| it.is("tools/call")).unwrap().json()["id"]);
+        web.reply(&again, Reply::json(200, &again.result(json!({"content": []}))));
+        assert!(was_answered(&web, request) && web.quirks().is_empty());
+        assert_eq!(unauthorized(&web).len(), 1);
+    }
+}
+
+#[test]
+fn a_call_that_waits_for_a_token_can_be_declined_or_given_up_and_waits_not_for_ever() {
+    let waiting = || {
+        let mut web = ready(&mut render());
+        let request = web.want(tool("a"));
+        let call = web.take_one();
+        web.end_with(&call, render().reply(&call));
+        assert_eq!(web.outcome(request), "open");
+        (web, request)
+    };
+    let is_refusal = |outcome: &Outcome| matches!(outcome, Outcome::Error(error) if error.message.contains("401") && error.message.contains("log in first"));
+
+    let (mut web, request) = waiting();
+    web.session.decline(web.now, request).unwrap();
+    web.collect();
+    assert!(is_refusal(web.result_of(request)));
+
+    let (mut web, request) = waiting();
+    web.session.cancel(web.now, request).unwrap();
+    web.collect();
+    assert_eq!((web.outcome(request), web.take().len()), ("Cancelled".into(), 0));
+
+    let (mut web, request) = waiting();
+    web.wait(web.session.options().timeouts.ask);
+    assert!(is_refusal(web.result_of(request)));
+
+    let (mut web, request) = waiting();
+    web.close();
+    assert!(is_refusal(web.result_of(request)));
+}
+
+#[test]
+fn a_token_that_is_not_enough_is_asked_for_again() {
+    let mut web = ready(&mut site());
+    let (request, call) = web.call("a");
+    let scope = "Bearer error=\"insufficient_scope\", scope=\"a b\", error_description=\"say \\\"please\\\"\"";
+    web.reply(&call, Reply::status(403).with("www-authenticate", scope));
+    web.session.authorized(web.now).unwrap();
+    web.collect();
+    let again = web.take_the("tools/call");
+    web.reply(&again, Reply::status(401).with("www-authenticate", "Basic realm=\"x\", Bearer error=\"invalid_token\""));
+    let [
+        Event::Unauthorized { forbidden: true, challenges: one, .. },
+        Event::Unauthorized { forbidden: false, challenges: two, .. },
+    ] = unauthorized(&web)[..]
+    else {
+        panic!("{:?}", web.events)
+    };
+    assert_eq!((one[0].param("error"), one[0].param("scope")), (Some("insufficient_scope"), Some("a b")));
+    assert_eq!(one[0].param("error_description"), Some("say \"please\""));
+    let schemes: Vec<_> = two.iter().map(|challenge| &*challenge.scheme).collect();
+    assert_eq!((schemes, two[1].param("error")), (vec!["Basic", "Bearer"], Some("invalid_token")));
+    assert_eq!(web.outcome(request), "open");
+}
+
+/// Challenges that are not written as they should be cost nobody the event.
+#[test]
+fn a_challenge_that_makes_no_sense_is_left_out() {
+    for challenge in ["", "=,;", "Bearer resource_metadata=unquoted://x?y=z, ", "\"", "Bearer, , Bearer"] {
+        let mut site = site();
+        site.sessions = false;
+        let mut web = ready(&mut site);
+        let (request, call) = web.call("a");
+        web.reply(&call, Reply::status(401).with("www-authenticate", challenge));
+        assert_eq!((unauthorized(&web).len(), web.outcome(request)), (1, "open".into()), "{challenge}");
+    }
+}
+
+/// 403 that wants nothing is final: no token would help.
+#[test]
+fn a_403_without_a_challenge_is_the_requests_answer() {
+    let mut web = ready(&mut site());
+    let (request, call) = web.call("a");
+    web.reply(&call, Reply::text(403, "not you"));
+    let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
+    assert!(error.message.contains("403") && error.message.contains("not you"), "{error}");
+    assert_eq!((web.is_ready(), web.count("tools/call")), (true, 1));
+}
+
+/// An embedder that has a token at hand says so as soon as it hears of it.
+#[test]
+fn a_token_may_be_there_at_once() {
+    let mut site = modern_site();
+    let mut web = Web::open(reconnecting(options()));
+    let probe = web.take_one();
+    web.open.remove(&probe.id);
+    let challenge = crate::web::header_map(&[("www-authenticate", "Bearer")]);
+    web.session.handle_head(web.now, probe.id, http::StatusCode::UNAUTHORIZED, &challenge);
+    web.session.handle_end(web.now, probe.id);
+    while let Some(action) = web.session.poll() {
+        if matches!(action, HttpAction::Event(Event::Unauthorized { .. })) {
+            web.session.authorized(web.now).unwrap();
+        }
+    }
+    web.wait(seconds(5));
+    web.serve(&mut site);
+    assert!(web.is_ready());
+}
+
+/// A server that wants to know who lists: the session waits for that, and goes on from the start.
+#[test]
+fn a_list_that_needs_a_token_is_asked_for_again_once_there_is_one() {
+    let mut site = site().first("tools/list", 1, |_| Reply::text(401, "who?").with("www-authenticate", RENDER));
+    let mut web = Web::connect(reconnecting(legacy()), &mut site);
+    let [Event::Unauthorized { request: None, forbidden: false, challenges, .. }] = unauthorized(&web)[..] else {
+        panic!("{:?}", web.events)
+    };
+    assert_eq!(challenges[0].param("scope"), Some("call"));
+    assert_eq!((web.failure_kind(), web.is_ready()), (Some(FailureKind::Unauthorized), false));
+    let asked = web.log.len();
+    web.wait_and_serve(seconds(60), &mut site);
+    assert_eq!(web.log.len(), asked, "nothing is asked without a token");
+    web.session.authorized(web.now).unwrap();
+    web.collect();
+    web.serve(&mut site);
+    assert_eq!((web.is_ready(), web.keys(Family::Tools)), (true, vec!["a"]));
+}
+
+/// What is about a user's request goes out with that user's token, too: its cancelling, an answer to what was asked
+/// during it.
+#[test]
+fn a_token_is_the_users_whose_request_something_is_about() {
+    let mut web = connect(asking(legacy()), &mut site());
+    let (request, call) = web.call("a");
+    web.head(&call, 200, &STREAM);
+    web.push(&call, question(1, "elicitation/create"));
+    web.push(&call, question(2, "ping"));
+    let answer = web.take_the("(answer)");
+    assert_eq!((&answer.json()["id"], answer.of), (&json!(2), Some(request)));
+    let ask = asked(&web)[0];
+    web.session.answer(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
+    web.collect();
+    assert_eq!(web.take_the("(answer)").of, Some(request));
+    web.session.cancel(web.now, request).unwrap();
+    web.collect();
+    assert_eq!(web.take_the(CANCELLED).of, Some(request));
+}
+
+/// A token that ran out is missed by the lists as well, once the session is ready: they stay as they were.
+#[test]
+fn a_refresh_without_a_token_is_told_of_and_costs_nothing() {
+    let mut site = site();
+    let mut web = ready(&mut site);
+    web.session.refresh(web.now, Family::Tools).unwrap();
+    web.collect();
+    let list = web.take_the("tools/list");
+    web.reply(&list, Reply::status(401).with("www-authenticate", "Bearer"));
+    assert_eq!((unauthorized(&web).len(), web.is_ready(), web.keys(Family::Tools)), (1, true, vec!["a"]));
+    web.wait_and_serve(seconds(60), &mut site);
+    assert!(!web.session.family(Family::Tools).stale);
+}
+
+// Headers of the modern era.
+
+fn typed() -> Value {
+    let text = |name: &str| json!({"type": "string", "x-mcp-header": name});
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "region": text("Region"),
+            "method": text("Method"),
+            "count": {"type": "integer", "x-mcp-header": "Count"},
+            "dry": {"type": "boolean", "x-mcp-header": "Dry-Run"},
+            "plain": {"type": "string"},
+            "deep": {"type": "object", "properties": {"er": {"type": "object", "properties": {"still": text("Still")}}}},
+            "x-mcp-header": {"type": "string"}
+        }
+    });
+    json!({"tools": [{"name": "typed", "inputSchema": schema}, {"name": "a", "inputSchema": {"type": "object"}}]})
+}
+
+/// The headers of a call with these arguments that are not those of every request.
+fn mirrored(web: &mut Web, name: &str, arguments: Value) -> Vec<(String, String)> {
+    web.want(Request::call_tool(name, Some(&raw(&arguments))));
+    let call = web.take_the("tools/call");
+    let mut headers: Vec<_> = call
+        .headers()
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), value.to_str().unwrap().to_owned()))
+        .filter(|(name, _)| name.starts_with("mcp-param-"))
+        .collect();
+    headers.sort();
+    headers
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| (format!("mcp-param-{name}"), (*value).to_owned())).collect()
+}
+
+#[test]
+fn requests_repeat_their_method_and_name() {
+    let capabilities = json!({"tools": {}, "prompts": {}, "resources": {}, "completions": {}});
+    let mut site = Site::modern(capabilities)
+        .result("tools/list", tools(&["a"]))
+        .result("prompts/list", json!({"prompts": []}))
+        .result("resources/list", json!({"resources": []}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}));
+    let mut web = modern(&mut site);
+    for exchange in &web.log {
+        assert_eq!(exchange.header("mcp-method"), Some(&*exchange.name()));
+        assert_eq!((exchange.header("mcp-name"), exchange.header(VERSION)), (None, Some("2026-07-28")));
+    }
+    let requests = [
+        (tool("a"), Some("a")),
+        (tool("two words"), Some("two words")),
+        (tool("\u{65e5}\u{672c}\u{8a9e}"), Some("=?base64?5pel5pys6Kqe?=")),
+        (tool("tab\there"), Some("=?base64?dGFiCWhlcmU=?=")),
+        (tool("quote\"d"), Some("quote\"d")),
+        (Request::get_prompt(" padded ", []), Some("=?base64?IHBhZGRlZCA=?=")),
+        (Request::read_resource("file:///a%20b?c=d#e"), Some("file:///a%20b?c=d#e")),
+        (Request::read_resource("=?base64?literal?="), Some("=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=")),
+        (Request::complete(mcp_proto::Reference::Prompt("p"), "x", "y"), None),
+        (Request::new("acme/do"), None),
+    ];
+    for (request, name) in requests {
+        web.want(request);
+        let exchange = web.take_one();
+        assert_eq!((exchange.header("mcp-method"), exchange.header("mcp-name")), (Some(&*exchange.name()), name));
+        assert_eq!(exchange.header(SESSION), None);
+    }
+}
+
+#[test]
+fn calls_repeat_the_arguments_that_the_schema_marks() {
+    let mut web = modern(&mut modern_site().result("tools/list", typed()));
+    assert_eq!(web.keys(Family::Tools), ["typed", "a"], "a parameter may be called as the annotation is");
+    let whole = json!({
+        "region": "us-west1", "method": "GET", "count": 42, "dry": false, "plain": "x",
+        "deep": {"er": {"still": "here"}}, "x-mcp-header": "Nope"
+    });
+    let expected =
+        [("count", "42"), ("dry-run", "false"), ("method", "GET"), ("region", "us-west1"), ("still", "here")];
+    assert_eq!(mirrored(&mut web, "typed", whole), pairs(&expected));
+    for (arguments, expected) in [
+        (json!({}), &[][..]),
+        (json!({"region": null, "count": null, "deep": null}), &[]),
+        (json!({"deep": {"er": {}}, "unknown": 1}), &[]),
+        (json!({"region": ""}), &[("region", "")]),
+        (json!({"region": "us west 1"}), &[("region", "us west 1")]),
+        (json!({"region": " us-west1"}), &[("region", "=?base64?IHVzLXdlc3Qx?=")]),
+        (json!({"region": "line1\r\nline2"}), &[("region", "=?base64?bGluZTENCmxpbmUy?=")]),
+        (json!({"region": "Hello, \u{4e16}\u{754c}"}), &[("region", "=?base64?SGVsbG8sIOS4lueVjA==?=")]),
+        (json!({"count": -7}), &[("count", "-7")]),
+        (json!({"count": 0, "dry": true}), &[("count", "0"), ("dry-run", "true")]),
+        (json!({"region": [1], "dry": {}}), &[]),
+    ] {
+        assert_eq!(mirrored(&mut web, "typed", arguments.clone()), pairs(expected), "{arguments}");
+    }
+    assert_eq!(mirrored(&mut web, "a", json!({"region": "x"})), []);
+    assert_eq!(mirrored(&mut web, "unlisted", json!({"region": "x"})), []);
+}
+
+/// "Clients MUST use the most recently obtained `inputSchema`" (specification 2026-07-28, "Streamable HTTP").
+#[test]
+fn calls_go_by_the_schema_that_was_listed_last() {
+    let mut web = modern(&mut modern_site());
+    assert_eq!(mirrored(&mut web, "typed", json!({"region": "x"})), []);
+    web.session.refresh(web.now, Family::Tools).unwrap();
+    web.collect();
+    let list = web.take_the("tools/list");
+    let mut result = typed();
+    result["resultType"] = json!("complete");
+    web.reply(&list, Reply::json(200, &list.result(result)));
+    assert_eq!(mirrored(&mut web, "typed", json!({"region": "x"})), pairs(&[("region", "x")]));
+}
+
+#[test]
+fn a_legacy_server_is_given_no_such_headers() {
+    let mut web = ready(&mut site().result("tools/list", typed()));
+    assert_eq!(mirrored(&mut web, "typed", json!({"region": "x"})), []);
+    let call = web.last("tools/call");
+    assert_eq!((call.header("mcp-method"), call.header("mcp-name")), (None, None));
+}
+
+fn mismatch(exchange: &Exchange) -> Reply {
+    Reply::json(400, &exchange.error(-32020, "Header mismatch: Mcp-Param-Region is missing"))
+}
+
+#[test]
+fn a_header_mismatch_has_the_tools_listed_anew_and_the_call_made_once_more() {
+    for changes in [true, false] {
+        let listed = if changes { typed() } else { tools(&["typed"]) };
+        let mut site = modern_site().result("tools/list", tools(&["typed"]));
+        let mut web = modern(&mut site);
+        let mut site = modern_site().result("tools/list", listed);
+        let request = web.want(Request::call_tool("typed", Some(&raw(&json!({"region": "x"})))));
+        let call = web.take_the("tools/call");
+        assert_eq!(call.header("mcp-param-region"), None);
+        web.reply(&call, mismatch(&call));
+        let list = web.take_the("tools/list");
+        web.end_with(&list, site.reply(&list));
+        let again = web.take_the("tools/call");
+        assert_eq!(again.header("mcp-param-region"), changes.then_some("x"));
+        assert_ne!(again.json()["id"], call.json()["id"]);
+        assert_eq!((again.of, web.outcome(request)), (Some(request), "open".into()));
+        // Once: the second refusal is the answer.
+        web.reply(&again, mismatch(&again));
+        assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code == -32020));
+        assert_eq!((web.take().len(), web.is_ready()), (0, true));
+    }
+}
+
+/// Only a refusal says that the call did not run.
+#[test]
+fn a_header_mismatch_under_a_status_that_refuses_nothing_is_the_calls_answer() {
+    for status in [200, 500] {
+        let mut web = modern(&mut modern_site());
+        let (request, call) = web.call("a");
+        web.reply(&call, Reply { status, ..mismatch(&call) });
+        assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code == -32020));
+        assert_eq!((web.take().len(), web.is_ready()), (0, true), "{status}");
+    }
+}
+
+#[test]
+fn a_header_mismatch_ends_with_the_refusal_where_the_list_cannot_be_had() {
+    let mut web = modern(&mut modern_site());
+    let (request, call) = web.call("a");
+    web.reply(&call, mismatch(&call));
+    let list = web.take_the("tools/list");
+    assert_eq!(web.outcome(request), "open");
+    web.reply(&list, Reply::json(200, &list.error(-32603, "not now")));
+    assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code == -32020));
+    assert_eq!((web.is_ready(), web.keys(Family::Tools)), (true, vec!["a"]));
+}
+
+/// Two calls wait for one list; a prompt has no such schema.
+#[test]
+fn a_header_mismatch_of_many_calls_has_the_tools_listed_once() {
+    let mut site = modern_site();
+    let mut web = modern(&mut site);
+    let calls = [web.call("a"), web.call("a")];
+    for (_, call) in &calls {
+        web.reply(call, mismatch(call));
+    }
+    let list = web.take_the("tools/list");
+    web.end_with(&list, site.reply(&list));
+    web.serve(&mut site);
+    assert!(calls.iter().all(|(request, _)| was_answered(&web, *request)));
+
+    let mut site = Site::modern(json!({"prompts": {}})).result("prompts/list", json!({"prompts": []}));
+    let mut web = modern(&mut site);
+    let request = web.want(Request::get_prompt("p", []));
+    let exchange = web.take_one();
+    web.reply(&exchange, mismatch(&exchange));
+    assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code == -32020));
+    assert!(web.take().is_empty());
+}
+
+/// Each round of a request that needs input is a request of its own, with the same headers.
+#[test]
+fn a_request_that_needs_input_is_made_again_under_a_new_id() {
+    let mut web = connect(asking(options()), &mut modern_site().result("tools/list", typed()));
+    let request = web.want(Request::call_tool("typed", Some(&raw(&json!({"region": "x"})))));
+    let call = web.take_one();
+    let inputs = json!({"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}});
+    let wanted = json!({"resultType": "input_required", "inputRequests": inputs, "requestState": "s"});
+    web.reply(&call, Reply::json(200, &call.result(wanted)));
+    assert_eq!((web.outcome(request), web.take().len()), ("open".into(), 0));
+    web.session.provide(web.now, request, [("q", &*raw(&json!({"action": "accept", "content": {}})))]).unwrap();
+    web.collect();
+    let again = web.take_one();
+    assert_eq!((again.headers(), again.of), (call.headers(), Some(request)));
+    assert_ne!(again.json()["id"], call.json()["id"]);
+    assert_eq!(again.json()["params"]["requestState"], "s");
+}
+
+/// A modern server that names a session has none (specification 2026-07-28, "Streamable HTTP").
+#[test]
+fn a_session_that_a_modern_server_names_is_left_alone() {
+    let mut site = modern_site().changed(|_, reply| reply.with(SESSION, "stray"));
+    let mut web = modern(&mut site);
+    let request = web.want(tool("a"));
+    web.serve(&mut site);
+    assert!(was_answered(&web, request));
+    web.close();
+    assert_eq!((web.cause(), web.count("DELETE"), web.count("GET")), (Some(&Cause::Requested), 0, 0));
+    assert!(web.log.iter().all(|exchange| exchange.header(SESSION).is_none()));
+    // A 404 is no expiry then.
+    let mut web = modern(&mut modern_site().changed(|_, reply| reply.with(SESSION, "stray")));
+    let (request, call) = web.call("a");
+    web.reply(&call, Reply::status(404));
+    assert!(matches!(web.result_of(request), Outcome::Error(_)) && web.is_ready());
+}
+
+// Giving up.
+
+#[test]
+fn cancelling_in_the_modern_era_is_dropping_the_exchange() {
+    for begun in [None, Some(&STREAM), Some(&JSON)] {
+        let mut web = modern(&mut modern_site());
+        let (request, call) = web.call("a");
+        if let Some(headers) = begun {
+            web.head(&call, 200, headers);
+            web.body(&call, if headers == &JSON { "{\"jsonrpc\":" } else { ": working\n\n" });
+        }
+        web.session.cancel(web.now, request).unwrap();
+        web.collect();
+        assert!(web.was_dropped(&call));
+        assert_eq!((web.outcome(request), web.take().len()), ("Cancelled".into(), 0));
+        web.wait(seconds(3600));
+        assert_eq!((web.count(CANCELLED), web.is_ready()), (0, true));
+    }
+}
+
+#[test]
+fn cancelling_in_the_legacy_era_is_said_as_well() {
+    let mut web = ready(&mut site());
+    let (request, call) = web.call("a");
+    web.session.cancel(web.now, request).unwrap();
+    web.collect();
+    assert!(web.was_dropped(&call));
+    let cancelled = web.take_the(CANCELLED);
+    assert_eq!(cancelled.json()["params"]["requestId"], call.json()["id"]);
+    assert_eq!((web.outcome(request), cancelled.header(SESSION)), ("Cancelled".into(), Some("session-1")));
+    web.reply(&cancelled, Reply::status(202));
+    assert!(web.is_ready() && web.quirks().is_empty());
+}
+
+#[test]
+fn a_request_that_takes_too_long_is_given_up_alike() {
+    for (options, mut site, said) in [(legacy(), site(), 1), (options(), modern_site(), 0)] {
+        let mut web = connect(options, &mut site);
+        let request = web.want(tool("a").timeout(seconds(10)));
+        let call = web.take_one();
+        web.head(&call, 200, &STREAM);
+        web.body(&call, ": working\n\n");
+        web.wait(millis(9_999));
+        assert_eq!((web.outcome(request), web.goes_on(&call)), ("open".into(), true));
+        web.wait(millis(1));
+        assert_eq!((web.outcome(request), web.was_dropped(&call)), ("TimedOut".into(), true));
+        assert_eq!((web.count(CANCELLED), web.is_ready()), (said, true));
+    }
+}
+
+/// What waits to be carried again is given up as well: nothing is left to be done later.
+#[test]
+fn what_waits_for_its_turn_is_given_up_without_a_request() {
+    let waits: [fn(&mut Web, &Exchange); 2] = [
+        |web, call| web.reply(call, Reply::status(503).with("retry-after", "30")),
+        |web, call| {
+            web.reply(call, Reply::stream("id: 7\nretry: 30000\ndata:\n\n"));
+            web.end(call);
+        },
+    ];
+    for wait in waits {
+        let mut web = ready(&mut site());
+        let (request, call) = web.call("a");
+        wait(&mut web, &call);
+        assert_eq!(web.outcome(request), "open");
+        web.session.cancel(web.now, request).unwrap();
+        web.collect();
+        web.wait(seconds(60));
+        assert_eq!((web.outcome(request), web.count("tools/call"), web.count("GET")), ("Cancelled".into(), 1, 1));
+    }
+}
+
+/// Nothing is left of the exchange that takes up a stream, either.
+#[test]
+fn what_was_taken_up_is_given_up_too() {
+    let mut web = ready(&mut site());
+    let (request, call) = web.call("a");
+    web.reply(&call, Reply::stream("id: 7\ndata:\n\n"));
+    web.end(&call);
+    web.wait(seconds(1));
+    let resumed = web.take_the("GET");
+    web.head(&resumed, 200, &STREAM);
+    web.session.cancel(web.now, request).unwrap();
+    web.collect();
+    assert!(web.was_dropped(&resumed));
+    assert_eq!(web.take_the(CANCELLED).json()["params"]["requestId"], call.json()["id"]);
+}
+
+// Subscriptions of the modern era.
+
+fn changing() -> Site {
+    Site::modern(json!({"tools": {"listChanged": true}})).result("tools/list", tools(&["a"]))
+}
+
+fn tools_changed(listen: &Exchange) -> Value {
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": listen.json()["id"]});
+    json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"_meta": meta}})
+}
+
+#[test]
+fn a_subscription_is_a_long_post() {
+    let mut site = changing();
+    let mut web = modern(&mut site);
+    let listen = web.last(LISTEN);
+    assert_eq!((listen.verb(), listen.header("mcp-method"), listen.header("mcp-name")), ("POST", Some(LISTEN), None));
+    assert!(web.goes_on(&listen) && web.session.family(Family::Tools).watched);
+    web.wait_and_serve(seconds(5), &mut site);
+    site = site.result("tools/list", tools(&["a", "b"]));
+    web.push(&listen, tools_changed(&listen));
+    web.wait_and_serve(seconds(5), &mut site);
+    assert_eq!(web.keys(Family::Tools), ["a", "b"]);
+    // It has no deadline.
+    web.wait_and_serve(seconds(86_400), &mut site);
+    assert!(web.goes_on(&listen));
+    assert_eq!((web.count(LISTEN), web.quirks(), web.open.len()), (1, vec![], 1));
+    web.close();
+    assert!(web.was_dropped(&listen));
+    assert_eq!((web.cause(), web.open.len()), (Some(&Cause::Requested), 0));
+}
+
+#[test]
+fn a_subscription_is_opened_again_when_it_ends_and_the_list_is_walked() {
+    let ends: [fn(&mut Web, &Exchange); 4] = [
+        |web, listen| web.end(listen),
+        |web, listen| web.fail(listen, Broken::Midway),
+        |web, listen| {
+            web.push(listen, listen.result(json!({"resultType": "complete"})));
+            web.end(listen);
+        },
+        |web, listen| {
+            let params = json!({"requestId": listen.json()["id"]});
+            web.push(listen, json!({"jsonrpc": "2.0", "method": CANCELLED, "params": params}));
+            if web.goes_on(listen) {
+                web.end(listen);
+            }
+        },
+    ];
+    for end in ends {
+        let mut site = changing();
+        let mut web = modern(&mut site);
+        web.wait_and_serve(seconds(5), &mut site);
+        let (listen, walks) = (web.last(LISTEN), site.server.was_asked("tools/list"));
+        end(&mut web, &listen);
+        assert!(!web.session.family(Family::Tools).watched);
+        site = site.result("tools/list", tools(&["b"]));
+        web.wait_and_serve(seconds(5), &mut site);
+        let again = web.last(LISTEN);
+        assert!(again.id != listen.id && web.goes_on(&again));
+        assert!(again.json()["id"].as_u64() > listen.json()["id"].as_u64());
+        assert_eq!(again.header(LAST_ID), None);
+        assert_eq!((web.count(LISTEN), web.keys(Family::Tools)), (2, vec!["b"]));
+        assert!(site.server.was_asked("tools/list") > walks && web.session.family(Family::Tools).watched);
+        assert!(web.is_ready() && web.quirks().is_empty());
+    }
+}
+
+#[test]
+fn a_subscription_that_is_not_wanted_any_more_is_dropped_without_a_word() {
+    let mut site = Site::modern(json!({"resources": {"subscribe": true}}))
+        .result("resources/list", json!({"resources": []}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}));
+    let mut web = modern(&mut site);
+    assert_eq!(web.count(LISTEN), 0);
+    web.session.subscribe(web.now, "x:1").unwrap();
+    web.collect();
+    let listen = web.last(LISTEN);
+    web.serve(&mut site);
+    assert_eq!(listen.json()["params"]["notifications"]["resourceSubscriptions"], json!(["x:1"]));
+    web.session.unsubscribe(web.now, "x:1").unwrap();
+    web.collect();
+    web.wait_and_serve(seconds(60), &mut site);
+    assert!(web.was_dropped(&listen) && web.open.is_empty());
+    assert_eq!((web.count(CANCELLED), web.count(LISTEN)), (0, 1));
+}
+
+// The stream of the legacy era.
+
+#[test]
+fn the_stream_is_asked_for_once_initialized_was_accepted() {
+    let mut site = site();
+    let mut web = Web::open(legacy());
+    let initialize = web.take_the("initialize");
+    web.end_with(&initialize, site.reply(&initialize));
+    let initialized = web.take_the(INITIALIZED);
+    web.head(&initialized, 202, &[]);
+    let asked = web.take();
+    let names: Vec<_> = asked.iter().map(Exchange::name).collect();
+    assert_eq!(names, ["GET", "tools/list"]);
+    let stream = &asked[0];
+    assert_eq!((stream.header(LAST_ID), stream.of, stream.url()), (None, None, URL.into()));
+    assert_eq!((stream.header(SESSION), stream.header(VERSION)), (Some("session-1"), Some("2025-11-25")));
+}
+
+#[test]
+fn what_the_server_says_unasked_is_heard_on_the_stream() {
+    let mut site = Site::legacy(json!({"tools": {"listChanged": true}})).result("tools/list", tools(&["a"]));
+    let mut web = ready(&mut site);
+    let stream = web.last("GET");
+    web.push(&stream, json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
+    let answer = web.take_the("(answer)");
+    assert_eq!((answer.json()["id"].as_str(), answer.of), (Some("p"), None));
+    web.reply(&answer, Reply::status(202));
+    site = site.result("tools/list", tools(&["b"]));
+    web.push(&stream, json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    web.wait_and_serve(seconds(2), &mut site);
+    assert_eq!(web.keys(Family::Tools), ["b"]);
+    assert!(web.goes_on(&stream) && web.quirks().is_empty());
+}
+
+/// An answer on that stream is against the rules, and is one all the same.
+#[test]
+fn an_answer_on_the_stream_is_taken() {
+    let mut web = ready(&mut site());
+    let stream = web.last("GET");
+    let (request, call) = web.call("a");
+    web.head(&call, 200, &STREAM);
+    web.push(&stream, call.result(json!({"content": []})));
+    web.end(&call);
+    assert!(was_answered(&web, request) && web.is_ready());
+    assert_eq!(web.count("tools/call"), 1);
+}
+
+#[test]
+fn a_stream_that_ends_is_asked_for_again_after_what_the_server_said() {
+    for (text, wait, last_id) in [
+        ("", 1000, None),
+        ("id: 3\ndata:\n\n", 1000, Some("3")),
+        ("retry: 2500\nid: 3\ndata:\n\nid: 4\ndata:\n\n", 2500, Some("4")),
+        ("id: 3\ndata:\n\nid:\ndata:\n\n", 1000, None),
+        ("retry: nonsense\n\n", 1000, None),
+    ] {
+        for broken in [None, Some(Broken::Midway)] {
+            let mut web = ready(&mut site());
+            let stream = web.last("GET");
+            web.body(&stream, text);
+            match broken {
+                None => web.end(&stream),
+                Some(broken) => web.fail(&stream, broken),
+            }
+            web.wait(millis(wait - 1));
+            assert!(web.take().is_empty(), "{text:?}");
+            web.wait(millis(1));
+            let again = web.take_the("GET");
+            assert_eq!((again.header(LAST_ID), again.header(SESSION)), (last_id, Some("session-1")), "{text:?}");
+            assert!(web.is_ready() && web.quirks().is_empty());
+        }
+    }
+}
+
+/// A server that ends it as soon as it began is not asked again and again without a pause.
+#[test]
+fn a_stream_that_ends_again_and_again_is_asked_for_less_often() {
+    let mut site = site().on("GET", |_| Reply::events(&[]));
+    let mut web = ready(&mut site);
+    web.wait_and_serve(seconds(3600), &mut site);
+    assert!(web.is_ready());
+    assert!(web.count("GET") <= 120, "{} times in an hour", web.count("GET"));
+}
+
+#[test]
+fn a_stream_that_cannot_be_had_for_now_is_asked_for_again() {
+    let mut web = ready(&mut site());
+    let stream = web.last("GET");
+    web.end(&stream);
+    for _ in 0..3 {
+        web.wait(seconds(60));
+        let again = web.take_the("GET");
+        web.fail(&again, Broken::Unreachable);
+        assert!(web.is_ready());
+    }
+}
+
+/// What the server has to ask during a call may come on that stream, so the first call waits for it, for a while.
+fn before_the_stream() -> (Web, Exchange, Site) {
+    let mut site = Site::legacy(json!({"tools": {}, "resources": {}}))
+        .result("tools/list", tools(&["a"]))
+        .result("resources/list", json!({"resources": []}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}))
+        .result("tools/call", json!({"content": []}));
+    let mut web = Web::open(asking(legacy()));
+    let mut stream = None;
+    while stream.is_none() || !web.is_ready() {
+        for exchange in web.take() {
+            if exchange.is("GET") {
+                stream = Some(exchange);
+            } else {
+                web.end_with(&exchange, site.reply(&exchange));
+            }
+        }
+    }
+    (web, stream.unwrap(), site)
+}
+
+#[test]
+fn a_call_waits_for_the_stream_on_which_it_may_be_asked_something() {
+    let (mut web, stream, mut site) = before_the_stream();
+    let reading = web.want(Request::read_resource("x:1"));
+    assert_eq!(web.take_the("resources/read").of, Some(reading));
+    let request = web.want(tool("a"));
+    web.wait(millis(300));
+    assert!(web.take().is_empty());
+    web.head(&stream, 200, &STREAM);
+    let call = web.take_the("tools/call");
+    web.push(&stream, question(1, "elicitation/create"));
+    let ask = asked(&web)[0];
+    web.session.answer(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
+    web.collect();
+    let answer = web.take_the("(answer)");
+    web.reply(&answer, Reply::status(202));
+    web.end_with(&call, site.reply(&call));
+    assert!(was_answered(&web, request));
+}
+
+#[test]
+fn a_call_waits_for_the_stream_no_longer_than_half_a_second() {
+    let (mut web, _, _) = before_the_stream();
+    web.want(tool("a"));
+    web.wait(millis(499));
+    assert!(web.take().is_empty());
+    web.wait(millis(1));
+    web.take_the("tools/call");
+
+    let (mut web, _, _) = before_the_stream();
+    web.wait(millis(500));
+    web.call("a");
+}
+
+#[test]
+fn a_call_does_not_wait_for_a_stream_that_is_refused_or_broke() {
+    let (mut web, stream, _) = before_the_stream();
+    web.want(tool("a"));
+    web.head(&stream, 405, &[]);
+    web.take_the("tools/call");
+
+    let (mut web, stream, _) = before_the_stream();
+    web.want(tool("a"));
+    web.fail(&stream, Broken::Midway);
+    web.take_the("tools/call");
+}
+
+#[test]
+fn a_call_that_waits_for_the_stream_can_be_given_up() {
+    let (mut web, stream, _) = before_the_stream();
+    let request = web.want(tool("a"));
+    web.session.cancel(web.now, request).unwrap();
+    web.collect();
+    assert_eq!((web.outcome(request), web.take().len()), ("Cancelled".into(), 0));
+    web.head(&stream, 200, &STREAM);
+    assert!(web.take().is_empty());
+}
+
+/// Events have nothing to wait for.
+#[test]
+fn a_call_that_waits_for_the_stream_holds_no_event_back() {
+    let (mut web, _, _) = before_the_stream();
+    let reading = web.want(Request::read_resource("x:1"));
+    let read = web.take_one();
+    web.want(tool("a"));
+    web.reply(&read, Reply::json(200, &read.result(json!({"contents": []}))));
+    assert!(was_answered(&web, reading));
+    assert!(web.take().is_empty());
+}
+
+// What comes on a request's own stream.
+
+#[test]
+fn questions_and_notifications_come_before_the_answer() {
+    let mut web = connect(asking(legacy()), &mut site());
+    let request = web.want(tool("a").progress());
+    let call = web.take_one();
+    web.head(&call, 200, &STREAM);
+    let token = call.json()["params"]["_meta"]["progressToken"].clone();
+    let progress = json!({"progressToken": token, "progress": 1});
+    web.push(&call, json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}));
+    web.push(&call, question(1, "elicitation/create"));
+    assert!(web.events.iter().any(|event| matches!(event, Event::Progress { request: of, .. } if *of == request)));
+    let ask = asked(&web)[0];
+    web.session.answer(web.now, ask, Ok(&raw(&json!({"action": "accept", "content": {}})))).unwrap();
+    web.collect();
+    let answer = web.take_the("(answer)");
+    assert_eq!(answer.json(), json!({"jsonrpc": "2.0", "id": 1, "result": {"action": "accept", "content": {}}}));
+    assert_eq!(answer.header(SESSION), Some("session-1"));
+    web.push(&call, question(2, "sampling/createMessage"));
+    assert_eq!(web.take_the("(answer)").json()["error"]["code"], -32601);
+    web.push(&call, call.result(json!({"content": []})));
+    assert!(was_answered(&web, request));
+    if web.goes_on(&call) {
+        web.end(&call);
+    }
+    assert!(web.quirks().is_empty());
+}
+
+/// "MUST NOT" (specification 2026-07-28, "Streamable HTTP"), so nobody answers.
+#[test]
+fn a_question_in_the_modern_era_is_left_alone() {
+    let mut web = connect(asking(options()), &mut modern_site());
+    let (request, call) = web.call("a");
+    web.head(&call, 200, &STREAM);
+    web.push(&call, question(1, "elicitation/create"));
+    web.push(&call, call.result(json!({"resultType": "complete", "content": []})));
+    assert!(was_answered(&web, request) && web.take().is_empty());
+}
+
+/// 2025-03-26 has batches, in a body and in an event; nobody sends one back.
+#[test]
+fn a_batch_is_taken_message_by_message() {
+    for by_stream in [false, true] {
+        let answer = json!({"protocolVersion": "2025-03-26", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}});
+        let mut web = ready(&mut site().result("initialize", answer));
+        let (request, call) = web.call("a");
+        let batch = json!([
+            {"jsonrpc": "2.0", "id": 7, "method": "ping"},
+            {"jsonrpc": "2.0", "method": "notifications/x"},
+            call.result(json!({"content": []})),
+        ]);
+        web.reply(&call, if by_stream { Reply::events(&[batch]) } else { Reply::json(200, &batch) });
+        assert!(was_answered(&web, request) && web.quirks().is_empty(), "{:?}", web.session.quirks());
+        assert_eq!(web.take_the("(answer)").json()["id"], 7);
+    }
+}
+
+/// A stream that the server holds open after the answer has no more to say: it is not kept for ever.
+#[test]
+fn a_stream_that_outlives_its_answer_is_let_go() {
+    let mut web = ready(&mut site());
+    let mut calls = vec![];
+    for _ in 0..20 {
+        let (request, call) = web.call("a");
+        web.head(&call, 200, &STREAM);
+        web.push(&call, call.result(json!({"content": []})));
+        assert!(was_answered(&web, request));
+        calls.push(call);
+    }
+    web.wait(seconds(60));
+    assert!(calls.iter().all(|call| web.was_dropped(call)), "{} are still open", web.open.len());
+    assert!(web.goes_on(&web.last("GET")));
+}
+
+// A server that is busy.
+
+#[test]
+fn a_busy_server_is_asked_again_after_the_time_that_it_says() {
+    for status in [429, 503] {
+        for (after, wait) in [("3", 3000), (" 2 ", 2000), ("0", 100), ("soon", 1000), ("", 1000), ("  ", 1000)] {
+            let mut site = site();
+            let mut web = ready(&mut site);
+            let (request, call) = web.call("a");
+            web.reply(&call, Reply::text(status, "slow down").with("retry-after", after));
+            assert_eq!(web.outcome(request), "open");
+            web.wait(millis(wait - 1));
+            assert!(web.take().is_empty(), "{after}");
+            web.wait(millis(1));
+            let again = web.take_the("tools/call");
+            assert_eq!((again.headers(), again.of), (call.headers(), Some(request)));
+            assert_eq!(again.json()["params"], call.json()["params"]);
+            web.end_with(&again, site.reply(&again));
+            assert!(was_answered(&web, request) && web.quirks().is_empty());
+        }
+    }
+}
+
+/// No id is used twice on a connection (specification 2025-11-25, "Requests"), be it for a message that did not run.
+#[test]
+fn a_restarted_message_has_a_new_id_and_all_that_goes_by_it_follows() {
+    for status in [429, 503] {
+        for (options, mut site) in [(legacy(), site()), (options(), modern_site())] {
+            let is_legacy = options.eras == legacy().eras;
+            let mut web = connect(options, &mut site);
+            let busy = || Reply::status(status).with("retry-after", "1");
+            let request = web.want(tool("a").progress());
+            let call = web.take_one();
+            web.reply(&call, busy());
+            web.wait(seconds(1));
+            let again = web.take_the("tools/call");
+            web.reply(&again, busy());
+            web.wait(seconds(1));
+            let third = web.take_the("tools/call");
+            let ids = [&call, &again, &third].map(|exchange| exchange.json()["id"].as_u64().unwrap());
+            assert!(ids[0] < ids[1] && ids[1] < ids[2], "{ids:?}");
+            assert_eq!(third.of, Some(request));
+            let token = &third.json()["params"]["_meta"]["progressToken"];
+            assert_eq!(token.as_u64(), Some(ids[2]));
+            // Progress by the new token is the request's.
+            web.head(&third, 200, &[("content-type", "text/event-stream")]);
+            let progress = json!({"progressToken": token, "progress": 1});
+            let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress});
+            web.push(&third, progress);
+            let told = |event: &&Event| matches!(event, Event::Progress { request: of, .. } if *of == request);
+            assert_eq!(web.events.iter().filter(told).count(), 1);
+            // So is the end of its exchange, and the cancellation.
+            web.session.cancel(web.now, request).unwrap();
+            web.collect();
+            assert!(web.was_dropped(&third));
+            assert_eq!(web.outcome(request), "Cancelled");
+            if is_legacy {
+                let cancelled = web.take_the("notifications/cancelled");
+                assert_eq!(cancelled.json()["params"]["requestId"].as_u64(), Some(ids[2]));
+            }
+            assert!(web.quirks().is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_restarted_message_of_the_engines_own_has_a_new_id() {
+    let mut pinging = legacy();
+    pinging.keepalive = Some(mcp_proto::Keepalive::default());
+    for (options, site, names) in [
+        (pinging, site().result("ping", json!({})), &["initialize", "tools/list", "ping"][..]),
+        (options(), changing(), &["server/discover", "tools/list", "subscriptions/listen"]),
+    ] {
+        let mut site =
+            names.iter().fold(site, |site, name| site.first(name, 2, |_| Reply::status(429).with("retry-after", "2")));
+        let mut web = Web::connect(options, &mut site);
+        web.wait_and_serve(seconds(120), &mut site);
+        assert!(web.is_ready(), "{:?}", web.failure());
+        assert_eq!((web.count(names[0]), web.quirks()), (3, vec![]));
+        for name in names {
+            assert!(web.count(name) >= 3, "{name}");
+        }
+        let posts = web.log.iter().filter(|exchange| exchange.verb() == "POST");
+        let ids: Vec<_> = posts.filter_map(|exchange| exchange.json()["id"].as_u64()).collect();
+        assert!(ids.is_sorted_by(|one, other| one < other), "{ids:?}");
+    }
+}
+
+/// What waits to be sent again is forgotten with its request.
+#[test]
+fn a_restarted_message_that_is_given_up_leaves_nothing() {
+    let mut web = ready(&mut site());
+    let (request, call) = web.call("a");
+    web.reply(&call, Reply::status(429).with("retry-after", "30"));
+    let (resumed, call) = web.call("a");
+    web.reply(&call, Reply::events(&[]).body("text/event-stream", "id: 1\nretry: 30000\ndata:\n\n"));
+    for request in [request, resumed] {
+        web.session.cancel(web.now, request).unwrap();
+        web.collect();
+    }
+    for cancelled in web.take() {
+        web.reply(&cancelled, Reply::status(202));
+    }
+    assert_eq!(web.session.deadline(), None);
+}
+
+/// What is no time waits as long as where a stream names none. A date is counted from the answer's own `Date`.
+#[test]
+fn a_busy_server_is_asked_again_after_the_date_that_it_says() {
+    const DATE: &str = "Wed, 21 Oct 2026 07:28:00 GMT";
+    for (date, after, wait) in [
+        (Some(DATE), "Wed, 21 Oct 2026 07:28:07 GMT", 7000),
+        (Some(DATE), "Wednesday, 21-Oct-26 07:28:07 GMT", 7000),
+        (Some(DATE), "Wed Oct 21 07:28:07 2026", 7000),
+        (Some(DATE), DATE, 100),
+        (Some(DATE), "Wed, 21 Oct 2026 07:27:00 GMT", 100),
+        (Some(DATE), "Wed, 21 Oct 2026 99:27:00 GMT", 1000),
+        (Some("soon"), "Wed, 21 Oct 2026 07:28:07 GMT", 1000),
+        (Some("7"), "Wed, 21 Oct 2026 07:28:07 GMT", 1000),
+        (None, "Wed, 21 Oct 2026 07:28:07 GMT", 1000),
+        (Some(DATE), "-3", 1000),
+        (Some(DATE), "1.5", 1000),
+    ] {
+        let mut site = site();
+        let mut web = ready(&mut site);
+        let (request, call) = web.call("a");
+        let reply = Reply::status(429).with("retry-after", after);
+        web.reply(&call, date.map_or(reply.clone(), |date| reply.clone().with("date", date)));
+        web.wait(millis(wait - 1));
+        assert!(web.take().is_empty(), "{date:?} {after}");
+        web.wait(millis(1));
+        let again = web.take_the("tools/call");
+        web.end_with(&again, site.reply(&again));
+        assert!(was_answered(&web, request), "{date:?} {after}");
+    }
+}
+
+/// Each wait is an hour at most, however long the server says.
+#[test]
+fn a_busy_server_is_asked_again_after_an_hour_at_the_latest() {
+    let dates = [("date", "Wed, 21 Oct 2026 07:28:00 GMT"), ("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT")];
+    for headers in [&dates[..], &[("retry-after", "99999999999999999999999")], &[("retry-after", "3601")]] {
+        let mut web = ready(&mut site());
+        let request = web.want(tool("a").timeout(seconds(86_400)).max_timeout(seconds(86_400)));
+        let call = web.take_one();
+        let reply = headers.iter().fold(Reply::status(503), |reply, (name, value)| reply.with(name, value));
+        web.reply(&call, reply);
+        web.wait(seconds(3599));
+        assert!(web.take().is_empty(), "{headers:?}");
+        web.wait(seconds(1));
+        let again = web.take_the("tools/call");
+        assert_eq!(again.of, Some(request));
+    }
+}
+
+#[test]
+fn a_busy_server_is_asked_again_in_the_handshake_and_for_lists() {
+    for (options, site, opening) in
+        [(options(), modern_site as fn() -> Site, "server/discover"), (legacy(), site, "initialize")]
+    {
+        for name in [opening, "tools/list"] {
+            let mut site = site().first(name, 2, |_| Reply::status(503).with("retry-after", "2"));
+            let mut web = Web::connect(options.clone(), &mut site);
+            assert!(!web.is_ready());
+            web.wait_and_serve(seconds(4), &mut site);
+            assert!(web.is_ready(), "{name}: {:?}", web.failure());
+            assert_eq!((web.count(name), web.quirks()), (3, vec![]));
+        }
+    }
+}
+
+#[test]
+fn a_busy_server_is_not_waited_for_beyond_the_deadline() {
+    for after in ["5", "3600", "99999999999999999999999"] {
+        let mut web = ready(&mut site());
+        let request = web.want(tool("a").timeout(seconds(30)));
+        let call = web.take_one();
+        web.reply(&call, Reply::status(429).with("retry-after", after));
+        while web.now < Time::from_millis(29_999) {
+            web.wait(millis(1));
+            for again in web.take() {
+                web.reply(&again, Reply::status(429).with("retry-after", after));
+            }
+        }
+        assert_eq!(web.outcome(request), "open");
+        web.wait(millis(1));
+        assert_eq!(web.outcome(request), "TimedOut", "{after}");
+        web.wait(seconds(7200));
+        let sent = web.count("tools/call");
+        assert!(sent <= 7, "{sent} times");
+    }
+}
+
+#[test]
+fn a_busy_server_that_says_no_time_refuses() {
+    for status in [429, 503] {
+        let mut web = ready(&mut site());
+        let (request, call) = web.call("a");
+        web.reply(&call, Reply::text(status, "slow down"));
+        let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
+        assert!(error.message.contains(&status.to_string()) && error.message.contains("slow down"));
+        assert!(web.is_ready());
+    }
+}
+
+/// Any other refusal is the request's answer, with the server's words.
+#[test]
+fn a_refusal_is_the_requests_answer() {
+    for (status, text) in
+        [(400, "bad"), (402, "pay"), (413, "too large"), (431, ""), (500, "it broke"), (501, ""), (301, "")]
+    {
+        for (options, mut site) in [(legacy(), site()), (options(), modern_site())] {
+            let mut web = connect(options, &mut site);
+            let (request, call) = web.call("a");
+            web.reply(&call, Reply::text(status, text).with("location", "https://elsewhere.example/"));
+            let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
+            assert!(error.message.contains(&status.to_string()) && error.message.contains(text), "{error}");
+            assert_eq!((web.is_ready(), web.take().len()), (true, 0));
+        }
+    }
+}
+
+/// A page for people is not quoted, and no more than a little of anything.
+#[test]
+fn a_refusals_words_are_few() {
+    let mut web = ready(&mut site());
+    let (request, call) = web.call("a");
+    web.head(&call, 500, &[("content-type", "text/plain")]);
+    for _ in 0..1000 {
+        web.body(&call, "x".repeat(1000));
+    }
+    web.end(&call);
+    let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
+    assert!(error.message.len() < 1000);
+}
+
+// The end.
+
+#[test]
+fn a_close_ends_requests_and_exchanges_then_the_session() {
+    let mut web = ready(&mut site());
+    let (stream, (sent, call)) = (web.last("GET"), web.call("a"));
+    web.head(&call, 200, &STREAM);
+    web.close();
+    assert_eq!(web.outcome(sent), "Unknown");
+    assert!(web.was_dropped(&call) && web.was_dropped(&stream));
+    let delete = web.take_the("DELETE");
+    assert_eq!((delete.header(SESSION), delete.header(VERSION)), (Some("session-1"), Some("2025-11-25")));
+    assert_eq!((web.cause(), web.open.len()), (None, 1));
+    web.head(&delete, 204, &[]);
+    web.end(&delete);
+    assert_eq!((web.cause(), web.open.len()), (Some(&Cause::Requested), 0));
+    assert!(web.session.is_closed() && web.session.deadline().is_none());
+    assert!(matches!(web.events.last(), Some(Event::Closed { .. })));
+}
+
+/// Every question of the server's is answered, even while closing: that it is declined, the server has to hear.
+#[test]
+fn a_close_lets_the_last_answers_out_before_the_session_is_ended() {
+    let mut web = connect(asking(legacy()), &mut site());
+    let stream = web.last("GET");
+    web.push(&stream, question(1, "elicitation/create"));
+    web.close();
+    let answer = web.last("(answer)");
+    assert_eq!(answer.json()["result"]["action"], "cancel");
+    assert!(web.goes_on(&answer) && web.count("DELETE") == 0, "the answer comes first");
+    web.reply(&answer, Reply::status(202));
+    let delete = web.last("DELETE");
+    web.reply(&delete, Reply::status(200));
+    assert_eq!((web.cause(), web.open.len()), (Some(&Cause::Requested), 0));
+
+    // Not for ever.
+    let mut web = connect(asking(legacy()), &mut site());
+    let stream = web.last("GET");
+    web.push(&stream, question(1, "elicitation/create"));
+    web.close();
+    web.wait(seconds(60));
+    assert_eq!((web.cause(), web.open.len()), (Some(&Cause::Requested), 0));
+}
+
+/// That an answer cannot be sent any more, or what is left of an exchange, changes nothing.
+#[test]
+fn a_close_drops_what_goes_on_however_it_ends() {
+    for broken in [Broken::Unreachable, Broken::Midway] {
+        let mut web = connect(asking(legacy()), &mut site());
+        let stream = web.last("GET");
+        web.push(&stream, question(1, "elicitation/create"));
+        web.push(&stream, question(2, "elicitation/create"));
+        web.close();
+        let answers = web.take();
+        assert_eq!(answers.iter().map(Exchange::name).collect::<Vec<_>>(), ["(answer)", "(answer)"]);
+        web.fail(&answers[0], broken);
+        assert!(web.goes_on(&answers[1]), "the other may get there");
+        web.reply(&answers[1], Reply::status(202));
+        let delete = web.take_the("DELETE");
+        web.head(&delete, 200, &[]);
+        web.wait(seconds(60));
+        assert!(web.was_dropped(&delete));
+        assert_eq!((web.cause(), web.open.len()), (Some(&Cause::Requested), 0));
+    }
+}
+
+#[test]
+fn a_close_in_the_handshake_drops_it() {
+    for (answered, expected) in [(0, "initialize"), (1, INITIALIZED)] {
+        let mut site = site();
+        let mut web = Web::open(legacy());
+        for _ in 0..answered {
+            let exchange = web.take_one();
+            web.end_with(&exchange, site.reply(&exchange));
+        }
+        let exchange = web.last(expected);
+        web.close();
+        assert!(web.was_dropped(&exchange));
+        web.serve(&mut site);
+        assert_eq!((web.cause(), web.open.len()), (Some(&Cause::Requested), 0));
+        assert_eq!(web.count("DELETE"), answered);
+    }
+}
+
+/// However an embedder reports what it should not: nothing comes of it.
+#[test]
+fn nothing_is_heard_after_the_end() {
+    let mut web = ready(&mut site());
+    let (stream, (_, call)) = (web.last("GET"), web.call("a"));
+    web.close();
+    let delete = web.take_the("DELETE");
+    web.reply(&delete, Reply::status(200));
+    let none = crate::web::header_map::<&str>(&[]);
+    for exchange in [&stream, &call, &delete] {
+        web.session.handle_head(web.now, exchange.id, http::StatusCode::OK, &none);
+        web.session.handle_body(web.now, exchange.id, b"data: {}\n\n");
+        web.session.handle_end(web.now, exchange.id);
+        web.session.handle_failure(web.now, exchange.id, Broken::Unreachable, "no");
+        web.session.handle_timeout(web.now);
+        assert!(web.session.poll().is_none() && web.session.is_closed());
+    }
+}
+
+/// A session whose server cannot be reached any more is opened again, and what was not sent is sent then.
+#[test]
+fn a_server_that_cannot_be_reached_is_tried_again() {
+    let mut site = site();
+    let mut web = connect(reconnecting(legacy()), &mut site);
+    let ((lost, first), (unsent, second)) = (web.call("a"), web.call("a"));
+    web.head(&first, 200, &STREAM);
+    web.lose(&second);
+    assert_eq!((web.outcome(lost), web.outcome(unsent)), ("Unknown".into(), "open".into()));
+    assert!(web.open.is_empty() && web.was_dropped(&first));
+    let Some(Event::Down { failure, next: Next::Reopen { .. } }) =
+        web.events.iter().find(|event| matches!(event, Event::Down { .. }))
+    else {
+        panic!("{:?}", web.events)
+    };
+    assert_eq!(failure.kind, FailureKind::Connect);
+    web.wait_and_serve(seconds(1), &mut site);
+    assert!(web.is_ready() && was_answered(&web, unsent));
+    assert_eq!((web.count("initialize"), web.count("DELETE")), (2, 0));
+}
+
+#[test]
+fn a_server_that_is_silent_to_the_keepalive_is_opened_anew() {
+    let mut options = reconnecting(legacy());
+    options.keepalive = Some(Keepalive::default());
+    let mut site = site();
+    let mut web = connect(options, &mut site);
+    web.wait(seconds(200));
+    web.serve(&mut site);
+    web.wait_and_serve(seconds(1), &mut site);
+    assert_eq!((web.is_ready(), web.count("initialize"), web.count("DELETE")), (true, 2, 0));
+    let ids: BTreeSet<_> = web.open.values().map(Exchange::name).collect();
+    assert_eq!(ids, ["GET".to_owned()].into());
+}
+
+// The older transport.
+
+const OLD: &str = "https://example.com/messages?session=1";
+
+/// A server of the older transport: its stream, and a session that is ready.
+fn older(options: Options) -> (Web, Exchange, Site) {
+    let (mut web, mut site) = (Web::open(options), site());
+    let stream = open_older(&mut web, &mut site);
+    assert!(web.is_ready(), "{:?}", web.failure());
+    (web, stream, site)
+}
+
+fn open_older(web: &mut Web, site: &mut Site) -> Exchange {
+    let mut stream = None;
+    loop {
+        let asked = web.take();
+        if asked.is_empty() {
+            return stream.expect("a stream was asked for");
+        }
+        for exchange in asked {
+            match exchange.verb() {
+                "GET" => {
+                    web.reply(&exchange, Reply::stream("event: endpoint\ndata: /messages?session=1\n\n"));
+                    stream = Some(exchange);
+                }
+                _ if exchange.url() == URL => web.reply(&exchange, Reply::status(405)),
+                _ => answer_older(web, stream.as_ref().unwrap(), site, &exchange),
+            }
+        }
+    }
+}
+
+fn answer_older(web: &mut Web, stream: &Exchange, site: &mut Site, post: &Exchange) {
+    web.reply(post, Reply::text(202, "Accepted"));
+    for answer in site.server.answer(&post.json()) {
+        web.push(stream, answer);
+    }
+}
+
+#[test]
+fn the_older_transport_has_one_stream_for_all_that_the_server_says() {
+    let (mut web, stream, mut site) = older(asking(legacy()));
+    assert_eq!((web.session.server().unwrap().version, web.quirks()), (ProtocolVersion::NEWEST_LEGACY, vec![]));
+    // Two calls, answered in the other order; a question between.
+    let ((one, first), (other, second)) = (web.call("a"), web.call("a"));
+    assert_eq!((first.url(), first.of, first.header(SESSION)), (OLD.into(), Some(one), None));
+    web.reply(&first, Reply::status(200));
+    answer_older(&mut web, &stream, &mut site, &second);
+    assert_eq!((web.outcome(one), was_answered(&web, other)), ("open".into(), true));
+    web.push(&stream, question(1, "elicitation/create"));
+    let ask = asked(&web)[0];
+    web.session.answer(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
+    web.collect();
+    let answer = web.take_the("(answer)");
+    assert_eq!(answer.url(), OLD);
+    web.reply(&answer, Reply::text(202, "Accepted"));
+    web.push(&stream, first.result(json!({"content": []})));
+    assert!(was_answered(&web, one) && web.goes_on(&stream));
+    // Given up.
+    let (request, call) = web.call("a");
+    web.reply(&call, Reply::status(202));
+    web.session.cancel(web.now, request).unwrap();
+    web.collect();
+    let cancelled = web.take_the(CANCELLED);
+    assert_eq!((cancelled.url(), &cancelled.json()["params"]["requestId"]), (OLD.into(), &call.json()["id"]));
+    web.reply(&cancelled, Reply::status(202));
+    web.close();
+    assert!(web.was_dropped(&stream));
+    assert_eq!((web.cause(), web.count("DELETE"), web.count("GET")), (Some(&Cause::Requested), 0, 1));
+}
+
+/// The answer may be there before the POST has its own.
+#[test]
+fn the_older_transport_may_answer_before_it_accepts() {
+    let (mut web, stream, _) = older(legacy());
+    let (request, call) = web.call("a");
+    web.push(&stream, call.result(json!({"content": []})));
+    assert!(was_answered(&web, request));
+    if web.goes_on(&call) {
+        web.reply(&call, Reply::status(202));
+    }
+    assert!(web.is_ready() && web.quirks().is_empty());
+}
+
+#[test]
+fn the_older_transport_is_lost_with_its_stream() {
+    let (mut web, stream, mut site) = older(reconnecting(legacy()));
+    let (request, call) = web.call("a");
+    web.reply(&call, Reply::status(202));
+    web.end(&stream);
+    assert_eq!((web.outcome(request), web.failure_kind()), ("Unknown".into(), Some(FailureKind::Closed)));
+    web.wait(seconds(1));
+    let again = open_older(&mut web, &mut site);
+    assert!(web.is_ready() && web.goes_on(&again));
+    assert_eq!(again.header(LAST_ID), None);
+    let since: Vec<_> = web.log.iter().skip_while(|it| it.id != again.id).map(Exchange::name).collect();
+    assert_eq!(since, ["GET", "initialize", INITIALIZED, "tools/list"], "no probe, nor POST to where there is nothing");
+
+    let (mut web, stream, _) = older(legacy());
+    web.fail(&stream, Broken::Midway);
+    assert!(matches!(web.cause(), Some(Cause::Failed(failure)) if failure.kind == FailureKind::Closed));
+}
+
+/// A server that has moved on in the meantime is found out.
+#[test]
+fn the_older_transport_that_is_gone_is_given_up_for_the_newer_one() {
+    let (mut web, stream, mut site) = older(reconnecting(legacy()));
+    web.end(&stream);
+    web.wait_and_serve(
+        seconds(1),
+        &mut Site::of(crate::common::Server::new(), false).on("GET", |_| Reply::status(405)),
+    );
+    web.wait_and_serve(seconds(10), &mut site);
+    assert!(web.is_ready(), "{:?}", web.failure());
+    assert_eq!((web.last("tools/list").url(), web.last("tools/list").header(SESSION)), (URL.into(), Some("session-1")));
+}
+
+/// 401 to its stream is about who asks, as anywhere.
+#[test]
+fn the_older_transport_without_a_token_waits_for_one() {
+    let (mut web, stream, mut site) = older(reconnecting(legacy()));
+    web.end(&stream);
+    web.wait(seconds(1));
+    let get = web.take_the("GET");
+    web.reply(&get, Reply::status(401).with("www-authenticate", "Bearer"));
+    assert_eq!(unauthorized(&web).len(), 1);
+    web.wait(seconds(60));
+    assert!(web.take().is_empty());
+    web.session.authorized(web.now).unwrap();
+    web.collect();
+    open_older(&mut web, &mut site);
+    assert!(web.is_ready());
+}
+
+/// However the stream is cut: what follows the endpoint in one chunk is heard as in two.
+#[test]
+fn the_older_transport_is_heard_from_the_endpoint_on() {
+    for cut in [false, true] {
+        let (mut web, stream, _) = older(reconnecting(legacy()));
+        web.end(&stream);
+        web.wait(seconds(1));
+        let get = web.take_the("GET");
+        let (endpoint, ping) = (
+            "event: endpoint\ndata: /messages?session=2\n\n",
+            "data: {\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"ping\"}\n\n",
+        );
+        web.head(&get, 200, &STREAM);
+        if cut {
+            web.body(&get, endpoint);
+            web.body(&get, ping);
+        } else {
+            web.body(&get, format!("{endpoint}{ping}"));
+        }
+        assert_eq!(web.take_names(), ["initialize", "(answer)"], "{cut}");
+    }
+}
+
+// Whatever comes, in whatever order: what the laws found.
+
+/// What is reported between the failure that ends the session and the next look at its output.
+#[test]
+fn the_end_is_the_last_event_whatever_is_reported_before_it_is_taken() {
+    let (mut web, stream, _) = before_the_stream();
+    web.want(Request::read_resource("x:1"));
+    let read = web.take_the("resources/read");
+    web.session.handle_failure(web.now, read.id, Broken::Unreachable, "no route");
+    web.session.handle_head(web.now, stream.id, http::StatusCode::NOT_FOUND, &crate::web::header_map(&JSON));
+    web.session.handle_end(web.now, stream.id);
+    web.open.clear();
+    web.collect_lenient();
+    assert!(matches!(web.events.last(), Some(Event::Closed { .. })), "{:?}", web.events);
+    assert!(web.session.is_closed() && web.quirks().is_empty());
+}
+
+/// The modern era has no answers (specification 2026-07-28, "Streamable HTTP", Sending Messages).
+#[test]
+fn a_question_during_the_probe_is_dropped_where_the_server_is_modern() {
+    let mut site = modern_site();
+    let mut web = Web::open(asking(options()));
+    let probe = web.take_the("server/discover");
+    web.head(&probe, 200, &STREAM);
+    web.push(&probe, question(1, "elicitation/create"));
+    let reply = site.reply(&probe);
+    web.push(&probe, serde_json::from_slice(&reply.body).unwrap());
+    web.end(&probe);
+    web.serve(&mut site);
+    assert!(web.is_ready());
+    web.wait_and_serve(seconds(1200), &mut site);
+    web.close();
+    assert_eq!((web.count("(answer)"), web.cause()), (0, Some(&Cause::Requested)));
+    let ended = web.events.iter().filter(|event| matches!(event, Event::AskEnded { .. })).count();
+    assert_eq!(ended, asked(&web).len());
+}
+
+/// A request that timed out, an answer that comes then, and an embedder that looks at neither for a while.
+#[test]
+fn an_exchange_is_dropped_once() {
+    for begun in [&STREAM, &JSON] {
+        let mut web = ready(&mut site());
+        let request = web.want(tool("a").timeout(seconds(5)));
+        let call = web.take_one();
+        web.head(&call, 200, begun);
+        web.session.handle_timeout(web.now + seconds(5));
+        web.session.handle_body(
+            web.now + seconds(5),
+            call.id,
+            crate::web::events(&[call.result(json!({}))]).as_bytes(),
+        );
+        web.now = web.now + seconds(60);
+        web.session.handle_timeout(web.now);
+        web.collect();
+        assert_eq!((web.outcome(request), web.was_dropped(&call)), ("TimedOut".into(), true));
+    }
+}
+
+/// A session that came with a refusal is none.
+#[test]
+fn a_session_of_a_refused_initialize_is_not_used() {
+    let mut web = Web::open(legacy());
+    let initialize = web.take_one();
+    let refusal = Reply::json(200, &initialize.error(-32602, "Unsupported protocol version"));
+    web.reply(&initialize, refusal.with(SESSION, "stray"));
+    let older = web.take_the("initialize");
+    web.reply(&older, Reply::status(400));
+    assert_eq!(web.take_the("GET").header(SESSION), None);
+
+    // A modern server that is asked by `initialize` first.
+    let mut options = options();
+    options.eras = Eras::LegacyFirst;
+    let mut site = modern_site().on("initialize", |initialize| {
+        Reply::json(200, &initialize.error(-32601, "Method not found")).with(SESSION, "stray")
+    });
+    let mut web = connect(options, &mut site);
+    let request = web.want(tool("a"));
+    web.serve(&mut site);
+    web.close();
+    assert!(was_answered(&web, request) && web.cause().is_some());
+    assert!(web.log.iter().all(|exchange| exchange.header(SESSION).is_none()));
+}
+
+/// Between an expiry and the look at what follows from it nothing of the old session is done any more.
+#[test]
+fn nothing_is_done_for_a_session_that_expired() {
+    let mut site = site();
+    let mut web = ready(&mut site);
+    let stream = web.last("GET");
+    web.end(&stream);
+    let (_, call) = web.call("a");
+    let none = crate::web::header_map::<&str>(&[]);
+    web.session.handle_head(web.now, call.id, http::StatusCode::NOT_FOUND, &none);
+    web.session.handle_end(web.now, call.id);
+    web.open.remove(&call.id);
+    web.now = web.now + seconds(10);
+    web.session.handle_timeout(web.now);
+    web.collect();
+    assert_eq!(web.take_names(), ["initialize"]);
+    assert_eq!(web.count("GET"), 1);
+}
+
+// Whatever comes.
+
+#[test]
+fn heads_bodies_and_ends_in_any_order_do_no_harm() {
+    let reports: [fn(&mut Web, &Exchange); 6] = [
+        |web, it| web.session.handle_body(web.now, it.id, b"{}"),
+        |web, it| web.session.handle_head(web.now, it.id, http::StatusCode::OK, &crate::web::header_map(&STREAM)),
+        |web, it| web.session.handle_head(web.now, it.id, http::StatusCode::NOT_FOUND, &crate::web::header_map(&JSON)),
+        |web, it| web.session.handle_end(web.now, it.id),
+        |web, it| web.session.handle_failure(web.now, it.id, Broken::Midway, ""),
+        |web, it| {
+            web.session.handle_head(
+                web.now,
+                it.id,
+                http::StatusCode::PERMANENT_REDIRECT,
+                &crate::web::header_map(&STREAM),
+            )
+        },
+    ];
+    for first in reports {
+        for second in reports {
+            for third in reports {
+                let mut web = ready(&mut site());
+                let (request, call) = web.call("a");
+                for report in [first, second, third] {
+                    report(&mut web, &call);
+                    while let Some(action) = web.session.poll() {
+                        if let HttpAction::Event(event) = action {
+                            web.events.push(event);
+                        }
+                    }
+                }
+                let _ = web.session.close(web.now);
+                while let Some(action) = web.session.poll() {
+                    if let HttpAction::Event(event) = action {
+                        web.events.push(event);
+                    }
+                }
+                assert!(web.ended(request).is_some());
+            }
+        }
+    }
+}
+
+/// A body is kept up to the bound of a message, and one that is longer is none.
+#[test]
+fn a_body_beyond_the_bound_is_no_answer() {
+    for by_stream in [false, true] {
+        let mut options = legacy();
+        options.limits.message.bytes = 10_000;
+        let mut web = connect(options, &mut site());
+        let (request, call) = web.call("a");
+        let text = "x".repeat(100);
+        web.head(&call, 200, if by_stream { &STREAM } else { &JSON });
+        let id = &call.json()["id"];
+        let start = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":[],\"x\":\"");
+        web.body(&call, if by_stream { format!("data: {start}") } else { start });
+        for _ in 0..1000 {
+            web.body(&call, &text);
+        }
+        web.body(&call, "\"}}\n\n");
+        web.end(&call);
+        assert!(web.ended(request).is_some_and(|outcome| !matches!(outcome, Outcome::Result(_))));
+        assert!(web.is_ready());
+        let (request, call) = web.call("a");
+        web.reply(&call, Reply::json(200, &call.result(json!({"content": []}))));
+        assert!(was_answered(&web, request));
+    }
+}

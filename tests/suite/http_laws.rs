@@ -1,0 +1,954 @@
+//! What holds for a session over HTTP whatever happens to its exchanges, in whatever order, in whatever pieces.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::common::tools;
+use crate::web::{Exchange, Reply, SESSION, Site, URL, Web, header_map, raw};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest, HttpSession};
+use mcp_proto::{
+    AskId, Eras, Event, Family, Misuse, Options, Outcome, ProtocolVersion, Reconnect, Request, RequestId, Time,
+};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use serde_json::{Value, json};
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct("proptest-regressions/http_laws.txt"))),
+        ..ProptestConfig::default()
+    }
+}
+
+// Pieces.
+
+/// What a server's answers are like.
+#[derive(Clone, Copy, Debug)]
+enum Flavour {
+    Json,
+    /// JSON after white space or a byte order mark.
+    JsonAfter(&'static str),
+    /// JSON that is labelled as a stream, or not at all.
+    JsonAs(Option<&'static str>),
+    /// A stream with these line ends.
+    Stream(&'static str),
+    /// A stream after a byte order mark, labelled as JSON.
+    StreamAsJson,
+    /// A stream with a comment, an id, a time to wait, an event of another type and a question before the answer.
+    Chatty,
+    /// A stream that says which event was the last, and ends there.
+    Resumable,
+    /// As much of the answer as this, in percent; then it breaks.
+    CutOff(bool, usize),
+    Refused(u16, &'static str),
+    /// An error that bears no id, under this status.
+    ErrorWithoutId(u16),
+    Expired,
+    Html,
+    Empty,
+}
+
+fn flavour() -> impl Strategy<Value = Flavour> {
+    let before = prop_oneof![Just("\u{feff}"), Just("\r\n\t "), Just("\u{feff}\n"), Just(" ")];
+    let label = prop_oneof![Just(None), Just(Some("text/event-stream")), Just(Some("text/plain"))];
+    let refusals = prop_oneof![
+        Just((400, "Bad Request")),
+        Just((400, "no valid session")),
+        Just((404, "{\"jsonrpc\": \"2.0\", \"id\": null, \"error\": {\"code\": -32601, \"message\": \"what?\"}}")),
+        Just((500, "\u{e9}\u{1f642}")),
+    ];
+    prop_oneof![
+        8 => Just(Flavour::Json),
+        2 => before.prop_map(Flavour::JsonAfter),
+        2 => label.prop_map(Flavour::JsonAs),
+        4 => prop_oneof![Just("\n"), Just("\r\n"), Just("\r")].prop_map(Flavour::Stream),
+        1 => Just(Flavour::StreamAsJson),
+        4 => Just(Flavour::Chatty),
+        2 => Just(Flavour::Resumable),
+        1 => (any::<bool>(), 0..100_usize).prop_map(|(by_stream, part)| Flavour::CutOff(by_stream, part)),
+        1 => refusals.prop_map(|(status, text)| Flavour::Refused(status, text)),
+        1 => prop_oneof![Just(200), Just(400)].prop_map(Flavour::ErrorWithoutId),
+        1 => Just(Flavour::Expired),
+        1 => Just(Flavour::Html),
+        1 => Just(Flavour::Empty),
+    ]
+}
+
+/// What becomes of a server's answer to a request; tells also whether it breaks.
+fn flavoured(flavour: Flavour, exchange: &Exchange, reply: Reply) -> (Reply, bool) {
+    let text = String::from_utf8(reply.body.clone()).unwrap();
+    let message = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32603, "message": "\u{fc}ber"}});
+    let stream = |text: String| {
+        let mut stream = reply.clone().body("text/event-stream", text);
+        stream.ends = reply.ends;
+        stream
+    };
+    let flavoured = match flavour {
+        Flavour::Json => reply,
+        Flavour::JsonAfter(before) => reply.body("application/json", format!("{before}{text}")),
+        Flavour::JsonAs(Some(label)) => reply.with("content-type", label),
+        Flavour::JsonAs(None) => reply.without("content-type"),
+        Flavour::Stream(end) => {
+            stream(format!("event: message{end}id: {}{end}data: {text}{end}{end}", exchange.json()["id"]))
+        }
+        Flavour::StreamAsJson => stream(format!("\u{feff}data: {text}\n\n")).with("content-type", "application/json"),
+        Flavour::Chatty => {
+            let ping = json!({"jsonrpc": "2.0", "id": exchange.json()["id"], "method": "ping"});
+            let log = json!({"level": "info", "data": "\u{65e5}\u{672c}"});
+            let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": log});
+            let before = ": comment\r\n\r\nid: 1\nretry: 250\ndata:\n\nevent: ping\ndata: {}\n\n";
+            stream(format!("{before}data: {ping}\r\n\r\ndata: {log}\r\rdata: {text}\nid: 2\n\n: end\n"))
+        }
+        Flavour::Resumable => stream("retry: 300\nid: 7\ndata:\n\n".into()),
+        Flavour::CutOff(by_stream, part) => {
+            let text = if by_stream { format!("id: 3\ndata: {text}\n\n") } else { text };
+            let end = text.len() * part / 100;
+            let kind = if by_stream { "text/event-stream" } else { "application/json" };
+            return (reply.body(kind, text.into_bytes()[..end].to_vec()), true);
+        }
+        Flavour::Refused(status, text) => Reply::text(status, text),
+        Flavour::ErrorWithoutId(status) => Reply::json(status, &message),
+        Flavour::Expired => Reply::json(404, &message),
+        Flavour::Html => reply.body("text/html", "<!doctype html>\n<html></html>"),
+        Flavour::Empty => reply.body("text/event-stream", ""),
+    };
+    (flavoured, false)
+}
+
+/// How a body is cut, and whether the session's output is taken between the pieces.
+#[derive(Clone, Debug)]
+struct Pieces {
+    sizes: Vec<usize>,
+    poll: bool,
+}
+
+impl Pieces {
+    fn whole() -> Self {
+        Self { sizes: vec![usize::MAX], poll: false }
+    }
+
+    fn feed(&self, web: &mut Web, id: ExchangeId, mut body: &[u8]) {
+        let mut sizes = self.sizes.iter().cycle();
+        while !body.is_empty() && (!self.poll || web.open.contains_key(&id)) {
+            let (piece, rest) = body.split_at((*sizes.next().unwrap()).min(body.len()));
+            web.session.handle_body(web.now, id, piece);
+            body = rest;
+            if self.poll {
+                web.collect();
+            }
+        }
+    }
+}
+
+/// Which server it is.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Legacy,
+    Modern,
+    Older,
+}
+
+fn a_site(kind: Kind) -> Site {
+    let tools = tools(&["a", "\u{65e5}\u{672c}"]);
+    let content = json!({"content": [{"type": "text", "text": "\u{1f642} line\nbreak"}]});
+    let capabilities = json!({"tools": {}, "resources": {}});
+    let site = match kind {
+        Kind::Legacy | Kind::Older => Site::legacy(capabilities),
+        Kind::Modern => Site::modern(capabilities),
+    };
+    site.result("tools/list", tools)
+        .result("resources/list", json!({"resources": [{"uri": "x:\u{e9}", "name": "x"}]}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}))
+        .result("resources/read", json!({"contents": []}))
+        .result("tools/call", content)
+}
+
+/// What came of a session: what it sent, what it told, what it knows.
+#[derive(Debug, PartialEq)]
+struct Outcomes {
+    sent: Vec<String>,
+    told: Vec<String>,
+    known: Vec<String>,
+}
+
+struct Play {
+    web: Web,
+    site: Site,
+    kind: Kind,
+    flavours: Vec<Flavour>,
+    answered: usize,
+    stream: Option<ExchangeId>,
+}
+
+impl Play {
+    fn run(kind: Kind, flavours: Vec<Flavour>, pieces: &Pieces) -> Outcomes {
+        let mut options = Options::new("laws", "1");
+        options.keepalive = None;
+        options.eras = if matches!(kind, Kind::Older) { Eras::LegacyOnly } else { Eras::Auto };
+        let web = Web::open(options);
+        let mut play = Self { web, site: a_site(kind), kind, flavours, answered: 0, stream: None };
+        play.serve(pieces);
+        for request in
+            [Request::call_tool("a", None), Request::read_resource("x:\u{e9}"), Request::call_tool("a", None)]
+        {
+            // One that fails for good refuses what comes after.
+            let _ = play.web.session.request(play.web.now, request);
+            play.web.collect();
+            play.serve(pieces);
+            for _ in 0..8 {
+                play.web.wait(Duration::from_millis(500));
+                play.serve(pieces);
+            }
+        }
+        let _ = play.web.session.close(play.web.now);
+        play.web.collect();
+        play.serve(pieces);
+        play.web.wait(Duration::from_secs(60));
+        let web = &play.web;
+        assert!(web.session.is_closed() && web.open.is_empty());
+        let sent = |it: &Exchange| {
+            let text = String::from_utf8_lossy(it.body());
+            format!("{:?} {} {} {:?} {text} at {:?}", it.of, it.verb(), it.url(), it.headers(), it.at)
+        };
+        let known = |family| format!("{:?}", web.session.catalog().list(family));
+        Outcomes {
+            sent: web.log.iter().map(sent).collect(),
+            told: web.events.iter().map(|event| format!("{event:?}")).collect(),
+            known: Family::ALL.map(known).into(),
+        }
+    }
+
+    fn serve(&mut self, pieces: &Pieces) {
+        for _ in 0..200 {
+            let asked = self.web.take();
+            if asked.is_empty() {
+                return;
+            }
+            for exchange in asked.iter().filter(|exchange| exchange.verb() != "GET") {
+                if self.web.goes_on(exchange) {
+                    self.answer(exchange, pieces);
+                }
+            }
+            for exchange in asked.iter().filter(|exchange| exchange.verb() == "GET") {
+                if self.web.goes_on(exchange) {
+                    self.stream(exchange, pieces);
+                }
+            }
+        }
+        panic!("server and session do not come to rest");
+    }
+
+    fn answer(&mut self, exchange: &Exchange, pieces: &Pieces) {
+        let older = matches!(self.kind, Kind::Older);
+        if older && exchange.url() == URL {
+            return self.give(exchange, Reply::text(405, "POST is not allowed here"), false, pieces);
+        }
+        let mut reply = if older {
+            let answer = self.site.server.answer(&exchange.json()).pop();
+            answer.map_or(Reply::status(202), |answer| Reply::json(200, &answer))
+        } else {
+            self.site.reply(exchange)
+        };
+        let is_request = exchange.verb() == "POST" && exchange.json().get("id").is_some() && !exchange.is("(answer)");
+        let mut breaks = false;
+        if is_request && reply.status == 200 && reply.ends {
+            let flavour = self.flavours[self.answered % self.flavours.len()];
+            self.answered += 1;
+            (reply, breaks) = flavoured(flavour, exchange, reply);
+        }
+        if !older || reply.status != 200 {
+            return self.give(exchange, reply, breaks, pieces);
+        }
+        // Over the older transport what there is to say comes by the stream, as far as it is events.
+        self.give(exchange, Reply::text(202, "Accepted"), false, pieces);
+        let events = match reply.headers.iter().find(|(name, _)| *name == "content-type") {
+            Some((_, kind)) if kind == "text/event-stream" => reply.body,
+            _ => [&b"data: "[..], &reply.body, b"\n\n"].concat(),
+        };
+        if let Some(stream) = self.stream.filter(|stream| self.web.open.contains_key(stream)) {
+            pieces.feed(&mut self.web, stream, &events);
+            self.web.collect();
+        }
+    }
+
+    fn stream(&mut self, exchange: &Exchange, pieces: &Pieces) {
+        let ping = json!({"jsonrpc": "2.0", "id": "stream", "method": "ping"});
+        let text = match (self.kind, exchange.header("last-event-id")) {
+            (Kind::Older, _) => format!("event: endpoint\r\ndata: /messages?x=%C3%A9\r\n\r\ndata: {ping}\r\n\r\n"),
+            (_, Some(_)) => return self.give(exchange, Reply::status(405), false, pieces),
+            (_, None) => format!("\u{feff}retry: 700\nid: s\ndata:\n\ndata: {ping}\n\n"),
+        };
+        self.stream = Some(exchange.id);
+        self.give(exchange, Reply::stream(&text), false, pieces);
+    }
+
+    fn give(&mut self, exchange: &Exchange, reply: Reply, breaks: bool, pieces: &Pieces) {
+        let (web, id) = (&mut self.web, exchange.id);
+        let status = StatusCode::from_u16(reply.status).unwrap();
+        web.session.handle_head(web.now, id, status, &reply.header_map());
+        pieces.feed(web, id, &reply.body);
+        if reply.ends && web.open.contains_key(&id) {
+            web.open.remove(&id);
+            if breaks {
+                web.session.handle_failure(web.now, id, Broken::Midway, "reset");
+            } else {
+                web.session.handle_end(web.now, id);
+            }
+        }
+        // What the session dropped before it heard of the end.
+        web.collect_lenient();
+    }
+}
+
+proptest! {
+    #![proptest_config(config(400))]
+
+    #[test]
+    fn any_pieces_give_the_same_outcome(
+        kind in prop_oneof![3 => Just(Kind::Legacy), 2 => Just(Kind::Modern), 2 => Just(Kind::Older)],
+        flavours in prop::collection::vec(flavour(), 1..12),
+        sizes in prop::collection::vec(prop_oneof![3 => 1..4_usize, 1 => 1..60_usize], 1..8),
+    ) {
+        let whole = Play::run(kind, flavours.clone(), &Pieces::whole());
+        let cut = Play::run(kind, flavours.clone(), &Pieces { sizes: sizes.clone(), poll: false });
+        prop_assert_eq!(&cut, &whole);
+        // With the output taken in between, what is done comes in another order, perhaps; what is known does not.
+        let mut polled = Play::run(kind, flavours, &Pieces { sizes, poll: true });
+        let mut whole = whole;
+        for outcomes in [&mut polled, &mut whole] {
+            outcomes.sent.sort();
+            outcomes.told.sort();
+        }
+        prop_assert_eq!(polled, whole);
+    }
+}
+
+// Orders.
+
+#[derive(Clone, Copy, Debug)]
+enum Head {
+    Good,
+    GoodStream,
+    Accepted,
+    Status(u16),
+    Busy,
+    Unauthorized(u16, bool),
+    Moved(&'static str),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Body {
+    /// The answer, as JSON or as an event, or the first half of it.
+    Answer(bool, bool),
+    Error(i64, &'static str, bool),
+    Text(&'static str),
+    Ask(u8),
+    Changed,
+    /// The answer of a modern server that wants input first.
+    InputRequired(bool),
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Open,
+    Authorized,
+    /// Answers as a good server would.
+    Reply(u8, bool),
+    Head(u8, Head),
+    Body(u8, Body),
+    End(u8),
+    Fail(u8, bool),
+    Request(u8),
+    Cancel(u8),
+    Decline(u8),
+    Provide(u8),
+    AnswerAsk(u8),
+    Notify,
+    Refresh,
+    Subscribe(bool),
+    Close,
+    Wait(u16),
+    WaitForDeadline,
+    Poll(u8),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let head = prop_oneof![
+        3 => Just(Head::Good),
+        3 => Just(Head::GoodStream),
+        1 => Just(Head::Accepted),
+        4 => prop_oneof![Just(400), Just(404), Just(405), Just(500), Just(204), Just(301)].prop_map(Head::Status),
+        1 => Just(Head::Busy),
+        1 => (prop_oneof![Just(401), Just(403)], any::<bool>()).prop_map(|(status, says)| Head::Unauthorized(status, says)),
+        1 => prop_oneof![Just("/moved"), Just("https://elsewhere.example/"), Just("")].prop_map(Head::Moved),
+    ];
+    let text = prop_oneof![
+        Just("id: 1\ndata:\n\n"),
+        Just("retry: 200\n\n"),
+        Just("event: endpoint\ndata: /messages\n\n"),
+        Just("event: endpoint\ndata: https://elsewhere.example/\n\n"),
+        Just("data: nonsense\n\n"),
+        Just("{}"),
+        Just("<html>"),
+        Just("Session not found"),
+        Just(": comment\n"),
+    ];
+    let body = prop_oneof![
+        4 => (any::<bool>(), any::<bool>()).prop_map(|(event, half)| Body::Answer(event, half)),
+        2 => (
+            prop_oneof![Just(-32601), Just(-32602), Just(-32022), Just(-32020), Just(-32000)],
+            prop_oneof![Just("no"), Just("Session not found"), Just("already initialized"), Just("Unsupported version")],
+            any::<bool>(),
+        ).prop_map(|(code, message, event)| Body::Error(code, message, event)),
+        3 => text.prop_map(Body::Text),
+        1 => (0..4_u8).prop_map(Body::Ask),
+        1 => Just(Body::Changed),
+        1 => any::<bool>().prop_map(Body::InputRequired),
+    ];
+    prop_oneof![
+        1 => Just(Op::Open),
+        1 => Just(Op::Authorized),
+        24 => (any::<u8>(), any::<bool>()).prop_map(|(which, by_stream)| Op::Reply(which, by_stream)),
+        8 => (any::<u8>(), head).prop_map(|(which, head)| Op::Head(which, head)),
+        8 => (any::<u8>(), body).prop_map(|(which, body)| Op::Body(which, body)),
+        6 => any::<u8>().prop_map(Op::End),
+        2 => (any::<u8>(), any::<bool>()).prop_map(|(which, unreachable)| Op::Fail(which, unreachable)),
+        6 => (0..5_u8).prop_map(Op::Request),
+        1 => (0..6_u8).prop_map(Op::Cancel),
+        1 => (0..6_u8).prop_map(Op::Decline),
+        1 => (0..6_u8).prop_map(Op::Provide),
+        1 => (0..4_u8).prop_map(Op::AnswerAsk),
+        1 => Just(Op::Notify),
+        1 => Just(Op::Refresh),
+        1 => any::<bool>().prop_map(Op::Subscribe),
+        1 => Just(Op::Close),
+        3 => (0..3000_u16).prop_map(Op::Wait),
+        3 => Just(Op::WaitForDeadline),
+        8 => (1..20_u8).prop_map(Op::Poll),
+    ]
+}
+
+/// An exchange that goes on, as the embedder knows it.
+#[derive(Clone, Debug)]
+struct Running {
+    id: ExchangeId,
+    of: Option<RequestId>,
+    message: Value,
+    verb: String,
+    /// It goes to the endpoint of the older transport.
+    older: bool,
+    /// It names a session.
+    held: bool,
+    status: Option<u16>,
+    /// The server said nothing that tells that it did not run the request.
+    quiet: bool,
+}
+
+impl Running {
+    fn is_call(&self) -> bool {
+        self.message["method"] == "tools/call"
+    }
+
+    /// Whether nobody can tell that the request did not run.
+    fn may_have_run(&self) -> bool {
+        self.is_call() && self.quiet && self.status.is_none_or(|status| (200..300).contains(&status))
+    }
+}
+
+/// A session, its twin, and the books that are kept on what came out of it.
+struct World {
+    session: HttpSession,
+    twin: HttpSession,
+    now: Time,
+    running: Vec<Running>,
+    /// All that were ever asked for, and those that ended or were dropped.
+    known: BTreeSet<ExchangeId>,
+    over: BTreeSet<ExchangeId>,
+    dropped: BTreeSet<ExchangeId>,
+    accepted: Vec<RequestId>,
+    finished: BTreeMap<RequestId, usize>,
+    /// Requests that may have run, of a tool that must not run twice.
+    ran: BTreeSet<RequestId>,
+    /// The method of each id on the wire.
+    ids: BTreeMap<u64, String>,
+    asks: Vec<AskId>,
+    /// The session that the server opened last, and all of them.
+    held: Option<String>,
+    issued: Vec<String>,
+    closed: bool,
+    /// Actions since the last input, where all of them were taken before.
+    burst: Option<usize>,
+}
+
+impl World {
+    fn new(options: Options) -> Self {
+        let session = HttpSession::new(options, URL.parse().unwrap());
+        Self {
+            twin: session.clone(),
+            session,
+            now: Time::ZERO,
+            running: vec![],
+            known: BTreeSet::new(),
+            over: BTreeSet::new(),
+            dropped: BTreeSet::new(),
+            accepted: vec![],
+            finished: BTreeMap::new(),
+            ran: BTreeSet::new(),
+            ids: BTreeMap::new(),
+            asks: vec![],
+            held: None,
+            issued: vec![],
+            closed: false,
+            burst: Some(0),
+        }
+    }
+
+    fn command<T>(&mut self, command: impl Fn(&mut HttpSession, Time) -> Result<T, Misuse>) -> Result<T, Misuse> {
+        self.begin();
+        let _ = command(&mut self.twin, self.now);
+        command(&mut self.session, self.now)
+    }
+
+    fn input(&mut self, input: impl Fn(&mut HttpSession, Time)) {
+        self.begin();
+        input(&mut self.twin, self.now);
+        input(&mut self.session, self.now);
+    }
+
+    fn begin(&mut self) {
+        self.burst = self.burst.map(|_| 0);
+    }
+
+    fn poll(&mut self, most: usize) {
+        let bound = 80 + 2 * self.running.len();
+        for _ in 0..most {
+            let action = self.session.poll();
+            assert_eq!(format!("{action:?}"), format!("{:?}", self.twin.poll()), "the same inputs, another output");
+            let Some(action) = action else {
+                self.burst = Some(0);
+                return;
+            };
+            self.burst = self.burst.map(|count| count + 1);
+            assert!(self.burst.is_none_or(|count| count <= bound), "{bound} actions after one input");
+            assert!(!self.closed, "{action:?} after the end");
+            match action {
+                HttpAction::Request(request) => self.asked(request),
+                HttpAction::Drop(id) => {
+                    assert!(self.known.contains(&id), "{id:?} was never asked for");
+                    assert!(self.dropped.insert(id), "{id:?} was dropped twice");
+                    if let Some(at) = self.running.iter().position(|it| it.id == id) {
+                        let it = self.running.remove(at);
+                        self.end(&it);
+                    }
+                }
+                HttpAction::Event(Event::Finished { request, outcome }) => {
+                    assert!(self.accepted.contains(&request));
+                    *self.finished.entry(request).or_default() += 1;
+                    assert!(!(self.ran.contains(&request) && matches!(outcome, Outcome::NotSent)), "it was sent");
+                }
+                HttpAction::Event(Event::Asked { ask, .. }) => self.asks.push(ask),
+                HttpAction::Event(Event::Down { .. }) => self.held = None,
+                HttpAction::Event(Event::Closed { .. }) => self.closed = true,
+                _ => {}
+            }
+        }
+        self.burst = None;
+    }
+
+    fn asked(&mut self, HttpRequest { exchange, of, request, .. }: HttpRequest) {
+        assert!(self.known.insert(exchange), "{exchange:?} is used twice");
+        let origin = |uri: &Uri| (uri.scheme_str().map(str::to_owned), uri.authority().map(ToString::to_string));
+        assert_eq!(origin(request.uri()), origin(&URL.parse().unwrap()), "another origin");
+        let headers = request.headers();
+        let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+        let accept = header("accept").unwrap_or_default();
+        let verb = request.method().to_string();
+        let message: Value = serde_json::from_slice(request.body()).unwrap_or_default();
+        let method = message["method"].as_str().unwrap_or_default().to_owned();
+        let modern = header("mcp-protocol-version").as_deref() == Some("2026-07-28");
+        match &*verb {
+            "POST" => {
+                assert!(accept.contains("application/json") && accept.contains("text/event-stream"), "{accept}");
+                assert_eq!(header("content-type").as_deref(), Some("application/json"));
+                assert_eq!(modern.then(|| method.clone()), header("mcp-method"), "{message}");
+                assert!(!(modern && method.is_empty()), "an answer in the modern era: {message}");
+            }
+            "GET" => assert!(accept == "text/event-stream" && !modern),
+            _ => {
+                assert_eq!(verb, "DELETE");
+                assert!(self.issued.contains(&header(SESSION).unwrap()), "no session of the server's");
+            }
+        }
+        if matches!(&*method, "initialize" | "server/discover") {
+            self.held = None;
+        }
+        let answer = verb == "POST" && method.is_empty();
+        if answer && self.held.is_none() {
+            // It goes to whoever asked, be it in a handshake that came to nothing.
+            assert!(header(SESSION).is_none_or(|session| self.issued.contains(&session)));
+        } else if verb != "DELETE" {
+            assert_eq!(header(SESSION), self.held.clone().filter(|_| !modern), "{verb} {method}");
+        }
+        if let Some(id) = message["id"].as_u64().filter(|_| !method.is_empty()) {
+            let known = self.ids.entry(id).or_insert_with(|| method.clone());
+            assert_eq!(*known, method, "an id was used twice");
+        }
+        if let Some(of) = of {
+            // What tells of its end may follow it.
+            let is_request = verb == "GET" || message["id"].is_u64() && !method.is_empty();
+            assert!(self.accepted.contains(&of));
+            assert!(!(is_request && self.finished.contains_key(&of)), "a request that ended");
+            assert!(!(method == "tools/call" && self.ran.contains(&of)), "it may have run, and is sent again");
+        }
+        let (older, held) = (request.uri().path() == "/messages", headers.contains_key(SESSION));
+        self.running.push(Running { id: exchange, of, message, verb, older, held, status: None, quiet: true });
+    }
+
+    /// An exchange is over.
+    fn end(&mut self, it: &Running) {
+        self.over.insert(it.id);
+        if it.may_have_run() {
+            self.ran.extend(it.of);
+        }
+    }
+
+    fn which(&self, which: u8) -> Option<usize> {
+        usize::from(which).checked_rem(self.running.len())
+    }
+
+    fn head(&mut self, at: usize, head: Head) {
+        let it = &mut self.running[at];
+        let mut headers = HeaderMap::new();
+        let mut set = |name: &'static str, value: &str| {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+        };
+        let status = match head {
+            Head::Good => 200,
+            Head::GoodStream => 200,
+            Head::Accepted => 202,
+            Head::Status(status) => status,
+            Head::Busy => 503,
+            Head::Unauthorized(status, _) => status,
+            Head::Moved(_) => 307,
+        };
+        match head {
+            Head::Good => set("content-type", "application/json"),
+            Head::GoodStream => set("content-type", "text/event-stream"),
+            Head::Busy => set("retry-after", "1"),
+            Head::Unauthorized(_, true) => set("www-authenticate", "Bearer scope=\"x\""),
+            Head::Moved(location) => set("location", location),
+            Head::Accepted | Head::Status(_) | Head::Unauthorized(_, false) => {}
+        }
+        if it.status.is_some() {
+            return;
+        }
+        it.status = Some(status);
+        let (id, opens) = (it.id, it.message["method"] == "initialize");
+        if opens && (200..300).contains(&status) {
+            let session = format!("s{}", self.issued.len());
+            set(SESSION, &session);
+            self.issued.push(session.clone());
+            self.held = Some(session);
+        }
+        let status = StatusCode::from_u16(status).unwrap();
+        self.input(|session, now| session.handle_head(now, id, status, &headers));
+    }
+
+    fn body(&mut self, at: usize, body: &str) {
+        let it = &mut self.running[at];
+        if it.status.is_none() {
+            return;
+        }
+        let tells = ["error", "Session", "input_required"].iter().any(|word| body.contains(word));
+        it.quiet &= !tells;
+        let id = it.id;
+        self.input(|session, now| session.handle_body(now, id, body.as_bytes()));
+    }
+
+    fn finish(&mut self, at: usize, broken: Option<Broken>) {
+        let it = self.running.remove(at);
+        // Nobody was reached, so it did not run.
+        let unreachable = broken == Some(Broken::Unreachable);
+        if !unreachable {
+            self.end(&it);
+        }
+        self.over.insert(it.id);
+        self.input(|session, now| match broken {
+            Some(broken) => session.handle_failure(now, it.id, broken, "broken"),
+            None => session.handle_end(now, it.id),
+        });
+    }
+
+    fn reply(&mut self, at: usize, by_stream: bool) {
+        let it = self.running[at].clone();
+        if it.status.is_some() {
+            return;
+        }
+        let is_request = it.message["method"].is_string() && it.message.get("id").is_some();
+        match &*it.verb {
+            "POST" if is_request && it.older => {
+                self.head(at, Head::Accepted);
+                self.finish(at, None);
+                // The answer comes by the stream, where there is one.
+                let stream = self.running.iter().rposition(|it| it.verb == "GET" && it.status == Some(200));
+                if let Some(stream) = stream {
+                    let answer = json!({"jsonrpc": "2.0", "id": it.message["id"], "result": result(&it.message)});
+                    self.body(stream, &crate::web::events(&[answer]));
+                }
+            }
+            "GET" if !it.held && by_stream => {
+                self.head(at, Head::GoodStream);
+                self.body(at, "event: endpoint\ndata: /messages\n\n");
+            }
+            "POST" if is_request => {
+                self.head(at, if by_stream { Head::GoodStream } else { Head::Good });
+                let answer = json!({"jsonrpc": "2.0", "id": it.message["id"], "result": result(&it.message)});
+                self.body(at, &if by_stream { crate::web::events(&[answer]) } else { answer.to_string() });
+                self.finish(at, None);
+            }
+            "GET" => self.head(at, if by_stream { Head::GoodStream } else { Head::Status(405) }),
+            _ => {
+                self.head(at, Head::Accepted);
+                self.finish(at, None);
+            }
+        }
+    }
+
+    fn apply(&mut self, op: &Op) {
+        match op {
+            Op::Open => {
+                let _ = self.command(|session, now| session.open(now));
+            }
+            Op::Authorized => {
+                let _ = self.command(|session, now| session.authorized(now));
+            }
+            Op::Reply(which, by_stream) => {
+                if let Some(at) = self.which(*which) {
+                    self.reply(at, *by_stream);
+                }
+            }
+            Op::Head(which, head) => {
+                if let Some(at) = self.which(*which) {
+                    self.head(at, *head);
+                }
+            }
+            Op::Body(which, body) => {
+                if let Some(at) = self.which(*which) {
+                    let text = text_of(*body, &self.running[at].message);
+                    self.body(at, &text);
+                }
+            }
+            Op::End(which) => {
+                if let Some(at) = self.which(*which) {
+                    self.finish(at, None);
+                }
+            }
+            Op::Fail(which, unreachable) => {
+                if let Some(at) = self.which(*which) {
+                    let unreachable = *unreachable && self.running[at].status.is_none();
+                    self.finish(at, Some(if unreachable { Broken::Unreachable } else { Broken::Midway }));
+                }
+            }
+            Op::Request(which) => {
+                let request = || match which {
+                    0 => Request::call_tool("a", None),
+                    1 => Request::read_resource("r:1"),
+                    2 => Request::get_prompt("p", []),
+                    3 => Request::new("vendor/thing"),
+                    _ => Request::call_tool("unlisted", None).progress(),
+                };
+                let accepted =
+                    self.command(|session, now| session.request(now, request().timeout(Duration::from_secs(7))));
+                self.accepted.extend(accepted);
+            }
+            Op::Cancel(which) => {
+                if let Some(request) = self.accepted.iter().rev().nth(usize::from(*which)).copied() {
+                    let _ = self.command(|session, now| session.cancel(now, request));
+                }
+            }
+            Op::Decline(which) => {
+                if let Some(request) = self.accepted.iter().rev().nth(usize::from(*which)).copied() {
+                    let _ = self.command(|session, now| session.decline(now, request));
+                }
+            }
+            Op::Provide(which) => {
+                if let Some(request) = self.accepted.iter().rev().nth(usize::from(*which)).copied() {
+                    let result = raw(&json!({"action": "accept", "content": {}}));
+                    let _ = self.command(|session, now| session.provide(now, request, [("q", &*result)]));
+                }
+            }
+            Op::AnswerAsk(which) => {
+                if let Some(ask) = self.asks.iter().rev().nth(usize::from(*which)).copied() {
+                    let result = raw(&json!({"action": "decline"}));
+                    let _ = self.command(|session, now| session.answer(now, ask, Ok(&result)));
+                }
+            }
+            Op::Notify => {
+                let _ = self.command(|session, now| session.notify(now, "notifications/roots/list_changed", None));
+            }
+            Op::Refresh => {
+                let _ = self.command(|session, now| session.refresh(now, Family::Tools));
+            }
+            Op::Subscribe(wanted) => {
+                let _ = self.command(|session, now| match wanted {
+                    true => session.subscribe(now, "r:1"),
+                    false => session.unsubscribe(now, "r:1"),
+                });
+            }
+            Op::Close => {
+                let _ = self.command(|session, now| session.close(now));
+            }
+            Op::Wait(millis) => {
+                self.now = self.now + Duration::from_millis((*millis).into());
+                self.input(|session, now| session.handle_timeout(now));
+            }
+            Op::WaitForDeadline => {
+                self.poll(usize::MAX);
+                self.settle();
+            }
+            Op::Poll(most) => self.poll(usize::from(*most)),
+        }
+    }
+
+    /// Goes to the next deadline. Once it was reached, and the output taken, there is none at the same time.
+    fn settle(&mut self) {
+        let Some(deadline) = self.session.deadline() else { return };
+        self.now = self.now.max(deadline);
+        for _ in 0..100 {
+            self.input(|session, now| session.handle_timeout(now));
+            self.poll(usize::MAX);
+            if self.session.deadline().is_none_or(|deadline| deadline > self.now) {
+                return;
+            }
+        }
+        panic!("the same deadline again and again: {:?}", self.session);
+    }
+
+    /// Ends the session as an embedder would whose exchanges hang, and sees that everything came to its end.
+    fn close(mut self) {
+        let _ = self.command(|session, now| session.close(now));
+        self.poll(usize::MAX);
+        for _ in 0..10 {
+            self.settle();
+        }
+        assert!(self.closed && self.session.is_closed(), "{:?}", self.session);
+        assert!(self.running.is_empty(), "not dropped: {:?}", self.running);
+        for request in &self.accepted {
+            assert_eq!(self.finished.get(request), Some(&1), "{request:?} did not end once");
+        }
+        let none = header_map::<&str>(&[]);
+        for id in self.known.clone() {
+            self.input(|session, now| session.handle_head(now, id, StatusCode::OK, &none));
+            self.input(|session, now| session.handle_body(now, id, b"data: {}\n\n"));
+            self.input(|session, now| session.handle_failure(now, id, Broken::Unreachable, "no"));
+        }
+        for op in [Op::Open, Op::Authorized, Op::Wait(60_000), Op::Close] {
+            self.apply(&op);
+            assert_eq!(self.session.poll().map(|action| format!("{action:?}")), None, "{op:?}");
+            assert_eq!(self.session.deadline(), None);
+        }
+    }
+
+    /// Answers all there is as a good server would, and sees that every request of the embedder's ends by that.
+    fn calm(&mut self) {
+        let _ = self.command(|session, now| session.authorized(now));
+        self.poll(usize::MAX);
+        for _ in 0..400 {
+            match self.running.iter().position(|it| it.status.is_none()) {
+                Some(at) => self.reply(at, true),
+                None if self.finished.len() == self.accepted.len() => return,
+                None => self.settle(),
+            }
+            self.poll(usize::MAX);
+        }
+        panic!("requests are left that no answer ends: {:?}", self.session);
+    }
+}
+
+fn text_of(body: Body, message: &Value) -> String {
+    let event = |message: Value, event: bool| if event { crate::web::events(&[message]) } else { message.to_string() };
+    match body {
+        Body::Answer(by_event, half) => {
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result(message)});
+            let text = event(answer, by_event);
+            if half { text.get(..text.len() / 2).unwrap().into() } else { text }
+        }
+        Body::Error(code, words, by_event) => {
+            event(json!({"jsonrpc": "2.0", "id": message["id"], "error": {"code": code, "message": words}}), by_event)
+        }
+        Body::Text(text) => text.into(),
+        Body::Ask(which) => {
+            let method = ["ping", "roots/list", "elicitation/create", "sampling/createMessage"][usize::from(which)];
+            event(json!({"jsonrpc": "2.0", "id": which, "method": method, "params": {"message": "?"}}), true)
+        }
+        Body::InputRequired(asks) => {
+            let wanted = json!({"q": {"method": "elicitation/create", "params": {"message": "?"}}});
+            let mut result = json!({"resultType": "input_required", "requestState": "s"});
+            if asks {
+                result["inputRequests"] = wanted;
+            }
+            event(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}), true)
+        }
+        Body::Changed => event(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}), true),
+    }
+}
+
+/// A server's answer, in whichever era it was asked.
+fn result(request: &Value) -> Value {
+    let capabilities = json!({"tools": {"listChanged": true}, "prompts": {}, "resources": {"subscribe": true}});
+    let method = request["method"].as_str().unwrap_or_default();
+    crate::common::result(method, &request["params"], "2025-11-25", &capabilities)
+}
+
+fn session_options() -> impl Strategy<Value = Options> {
+    let eras = prop_oneof![
+        2 => Just(Eras::Auto),
+        1 => Just(Eras::LegacyFirst),
+        4 => Just(Eras::LegacyOnly),
+        1 => Just(Eras::ModernOnly(ProtocolVersion::V2026_07_28)),
+    ];
+    (eras, any::<bool>(), any::<bool>(), 1..6_usize, any::<u64>()).prop_map(|(eras, offers, again, in_flight, seed)| {
+        let mut options = Options::new("laws", "1");
+        options.eras = eras;
+        options.capabilities.elicitation = offers;
+        options.reconnect = again.then(Reconnect::default);
+        options.limits.in_flight = in_flight;
+        options.limits.queued = 6;
+        options.limits.asks = 2;
+        options.limits.output = 40;
+        options.seed = seed;
+        options
+    })
+}
+
+proptest! {
+    #![proptest_config(config(1500))]
+
+    #[test]
+    fn they_hold_in_any_order(options in session_options(), ops in prop::collection::vec(op(), 1..150)) {
+        let mut world = World::new(options);
+        world.apply(&Op::Open);
+        world.poll(usize::MAX);
+        for op in &ops {
+            world.apply(op);
+        }
+        world.close();
+    }
+
+    #[test]
+    fn a_storm_leaves_nothing_that_calm_does_not_end(
+        options in session_options(),
+        ops in prop::collection::vec(op().prop_filter("the embedder stays", |op| !matches!(op, Op::Close)), 1..100),
+    ) {
+        let mut world = World::new(options);
+        world.apply(&Op::Open);
+        world.poll(usize::MAX);
+        for op in &ops {
+            world.apply(op);
+        }
+        world.calm();
+        world.close();
+    }
+}

@@ -1,0 +1,576 @@
+//! What a review found over HTTP, and was mended: servers that refuse, are silent, or end things in an odd order.
+
+use crate::common::{legacy, millis, options, reconnecting, seconds, tools};
+use crate::web::{Exchange, LAST_ID, Reply, SESSION, Site, Web, modern_site, raw, site, tool, was_answered};
+use mcp_proto::binding::http::Broken;
+use mcp_proto::{
+    Cause, Event, Failure, FailureKind, Family, ListErrors, LogLevel, Misuse, Options, Outcome, QuirkKind, Request,
+    RequestId,
+};
+use serde_json::{Value, json};
+
+const INITIALIZED: &str = "notifications/initialized";
+const LISTEN: &str = "subscriptions/listen";
+const SET_LEVEL: &str = "logging/setLevel";
+const STREAM: [(&str, &str); 1] = [("content-type", "text/event-stream")];
+
+fn connect(options: Options, site: &mut Site) -> Web {
+    let web = Web::connect(options, site);
+    assert!(web.is_ready(), "{:?}", web.failure());
+    web
+}
+
+fn ready(site: &mut Site) -> Web {
+    connect(legacy(), site)
+}
+
+fn ping(id: u64) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "ping"})
+}
+
+/// Whose requests the server wanted to know more of.
+fn unauthorized(web: &Web) -> Vec<Option<RequestId>> {
+    let whose = |event: &Event| match event {
+        Event::Unauthorized { request, .. } => Some(*request),
+        _ => None,
+    };
+    web.events.iter().filter_map(whose).collect()
+}
+
+fn last_failure(web: &Web) -> Option<&Failure> {
+    web.events.iter().rev().find_map(|event| match event {
+        Event::Down { failure, .. } => Some(failure),
+        _ => None,
+    })
+}
+
+fn authorize(web: &mut Web) {
+    web.session.authorized(web.now).unwrap();
+    web.collect();
+}
+
+/// A server that wants input before it answers a call.
+fn inquiring() -> Site {
+    let inputs = json!({"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}});
+    modern_site().result("tools/call", json!({"resultType": "input_required", "inputRequests": inputs}))
+}
+
+fn asking(mut options: Options) -> Options {
+    options.capabilities.elicitation = true;
+    options
+}
+
+/// A server that lets everybody in, and wants a token for what follows.
+#[test]
+fn a_401_without_a_challenge_to_what_the_engine_sends_is_about_who_asks() {
+    for name in ["tools/list", INITIALIZED] {
+        let mut closed = site().on(name, |_| Reply::text(401, "who are you?"));
+        let mut web = Web::connect(reconnecting(legacy()), &mut closed);
+        web.wait_and_serve(seconds(60), &mut closed);
+        assert_eq!((unauthorized(&web), web.cause()), (vec![None], None), "{name}");
+        assert_eq!(last_failure(&web).map(|failure| failure.kind), Some(FailureKind::Unauthorized), "{name}");
+        // A new session is tried once.
+        assert_eq!((web.count("initialize"), web.quirk_methods(QuirkKind::SessionLoop).len()), (2, 0), "{name}");
+        authorize(&mut web);
+        web.serve(&mut site());
+        assert_eq!((web.is_ready(), web.keys(Family::Tools)), (true, vec!["a"]), "{name}");
+
+        let mut web = Web::connect(legacy(), &mut closed);
+        web.serve(&mut closed);
+        let Some(Cause::Failed(failure)) = web.cause() else { panic!("{name}: {:?}", web.cause()) };
+        assert_eq!((failure.kind, unauthorized(&web)), (FailureKind::Unauthorized, vec![None]), "{name}");
+    }
+}
+
+/// 2025-11-25 names the code -32002, and some servers the status 404, for a resource that is not there.
+#[test]
+fn resources_that_are_not_found_by_404_are_no_expired_sessions() {
+    let mut site = Site::legacy(json!({"resources": {}}))
+        .result("resources/list", json!({"resources": []}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}))
+        .on("resources/read", |read| Reply::json(404, &read.error(-32002, "Resource not found")));
+    let mut web = connect(reconnecting(legacy()), &mut site);
+    for uri in ["x:1", "x:2", "x:3", "x:4", "x:5"] {
+        let request = web.want(Request::read_resource(uri));
+        web.serve(&mut site);
+        let Outcome::Error(error) = web.result_of(request) else { panic!("{uri}: {:?}", web.ended(request)) };
+        assert_eq!((error.code, &*error.message), (-32002, "Resource not found"));
+    }
+    assert_eq!((web.is_ready(), web.count("initialize"), web.quirks()), (true, 1, vec![]));
+}
+
+/// What a tool says of something else that it has not started is the call's error.
+#[test]
+fn what_else_is_not_initialized_is_no_expired_session() {
+    let mut site = site().on("tools/call", |call| Reply::json(200, &call.error(-32603, "Browser not initialized")));
+    let mut web = ready(&mut site);
+    for _ in 0..5 {
+        let request = web.want(tool("a"));
+        web.serve(&mut site);
+        let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
+        assert_eq!(&*error.message, "Browser not initialized");
+    }
+    assert_eq!((web.is_ready(), web.count("initialize"), web.quirks()), (true, 1, vec![]));
+}
+
+/// A message that is no request is not worth another try.
+#[test]
+fn answers_and_notifications_that_are_refused_for_now_are_not_sent_for_ever() {
+    for (status, after) in [(429, "0"), (503, "0"), (429, "1000000000")] {
+        let busy = move |_: &Exchange| Reply::status(status).with("retry-after", after);
+        let mut site = site().on("(answer)", busy).on("acme/told", busy);
+        let mut web = ready(&mut site);
+        let stream = web.last("GET");
+        for id in 1..=5 {
+            web.push(&stream, ping(id));
+            web.session.notify(web.now, "acme/told", None).unwrap();
+            web.collect();
+        }
+        web.serve(&mut site);
+        web.wait_and_serve(seconds(120), &mut site);
+        assert_eq!((web.count("(answer)"), web.count("acme/told")), (5, 5), "{status} {after}");
+        assert_eq!((web.is_ready(), web.session.deadline()), (true, None));
+    }
+}
+
+/// The server asks each second, and answers no POST, or never ends the answer.
+#[test]
+fn answers_and_notifications_whose_post_is_never_over_are_let_go() {
+    for accepted in [false, true] {
+        let mut web = ready(&mut site());
+        let limit = usize::try_from(web.session.options().timeouts.request.as_secs()).unwrap();
+        let stream = web.last("GET");
+        for id in 0..300 {
+            web.push(&stream, ping(id));
+            web.session.notify(web.now, "acme/told", None).unwrap();
+            web.collect();
+            for exchange in web.take() {
+                if accepted {
+                    web.head(&exchange, 202, &[]);
+                }
+            }
+            web.wait(seconds(1));
+            assert!(web.open.len() <= 2 * (limit + 1) + 1, "{} go on", web.open.len());
+        }
+        web.wait(seconds(60));
+        let open: Vec<_> = web.open.values().map(Exchange::name).collect();
+        assert_eq!((open, web.is_ready()), (vec!["GET".into()], true), "accepted: {accepted}");
+    }
+}
+
+/// A request that has the head of its answer reached the server, whatever the embedder calls the failure.
+#[test]
+fn a_call_whose_answer_began_is_not_sent_again_where_nobody_is_said_to_be_reached() {
+    for body in ["", "data: "] {
+        let mut site = site();
+        let mut web = connect(reconnecting(legacy()), &mut site);
+        let (request, call) = web.call("a");
+        web.head(&call, 200, &STREAM);
+        web.body(&call, body);
+        web.fail(&call, Broken::Unreachable);
+        web.wait_and_serve(seconds(600), &mut site);
+        assert_eq!((web.outcome(request), web.count("tools/call")), ("Unknown".into(), 1));
+    }
+}
+
+/// What never left did not run, however often it was tried.
+#[test]
+fn a_call_that_reached_nobody_was_not_sent() {
+    for failures in 1..=4 {
+        let mut site = site();
+        let mut web = connect(reconnecting(legacy()), &mut site);
+        let request = web.want(tool("a"));
+        let mut failed = 0;
+        for _ in 0..600 {
+            for exchange in web.take() {
+                if exchange.is("tools/call") {
+                    web.fail(&exchange, Broken::Unreachable);
+                    failed += 1;
+                } else if web.goes_on(&exchange) {
+                    let reply = site.reply(&exchange);
+                    web.reply(&exchange, reply);
+                }
+            }
+            // One that went out again at once reaches nobody either.
+            if failed >= failures && !web.open.values().any(|exchange| exchange.is("tools/call")) {
+                break;
+            }
+            web.wait(millis(100));
+        }
+        assert_eq!((failed >= failures, web.outcome(request)), (true, "open".into()));
+        web.close();
+        assert_eq!(web.outcome(request), "NotSent", "after {failures}");
+    }
+}
+
+/// One connection of many that is refused says nothing of the others.
+#[test]
+fn a_call_that_reaches_nobody_costs_the_others_nothing() {
+    let mut web = connect(reconnecting(legacy()), &mut site());
+    let ((unlucky, call), (other, answered)) = (web.call("a"), web.call("a"));
+    web.head(&answered, 200, &STREAM);
+    web.fail(&call, Broken::Unreachable);
+    assert_eq!((web.is_ready(), web.outcome(unlucky), web.outcome(other)), (true, "open".into(), "open".into()));
+    let again = web.take_the("tools/call");
+    assert_eq!(again.of, Some(unlucky));
+    web.push(&answered, answered.result(json!({"content": []})));
+    web.reply(&again, Reply::json(200, &again.result(json!({"content": []}))));
+    assert!(was_answered(&web, unlucky) && was_answered(&web, other) && web.failure().is_none());
+
+    // Where the next one reaches nobody either, nobody is there.
+    let (_, call) = web.call("a");
+    web.lose(&call);
+    assert_eq!((web.is_ready(), web.failure_kind()), (false, Some(FailureKind::Connect)));
+}
+
+/// A gateway that got no answer does not know what became of the request.
+#[test]
+fn a_call_that_a_gateway_got_no_answer_to_may_have_run() {
+    for status in [502, 504] {
+        let mut web = connect(reconnecting(legacy()), &mut site());
+        let (request, call) = web.call("a");
+        web.reply(&call, Reply::text(status, "no answer"));
+        assert_eq!((web.outcome(request), web.is_ready()), ("Unknown".into(), true), "{status}");
+        // What only reads is asked once more.
+        let request = web.want(tool("a").replay(true));
+        let call = web.take_the("tools/call");
+        web.reply(&call, Reply::text(status, "no answer"));
+        web.serve(&mut site());
+        assert!(was_answered(&web, request), "{status}");
+    }
+}
+
+/// A stream's label counts for what its first piece leaves open.
+#[test]
+fn a_stream_may_begin_with_anything_that_says_nothing() {
+    for first in ["\n", "\r\n", "\u{feff}", "\u{feff}\n", "\n: ok\n\n", ": ok\n\n", "foo: bar\n\n", "foo\n", " \n"] {
+        for whole in [true, false] {
+            let mut site = site().on("GET", move |_| Reply::stream(if whole { first } else { "" }));
+            let mut web = ready(&mut site);
+            let stream = web.last("GET");
+            if !whole {
+                first.as_bytes().chunks(1).for_each(|chunk| web.body(&stream, chunk));
+            }
+            assert_eq!((web.goes_on(&stream), web.quirks()), (true, vec![]), "{first:?}");
+            web.push(&stream, ping(7));
+            assert_eq!(web.take_the("(answer)").json()["id"], 7, "{first:?}");
+        }
+    }
+}
+
+/// The list that was to bring the headers went down with its connection; the next connection lists as well.
+#[test]
+fn a_call_that_waits_for_headers_goes_on_after_a_reconnect() {
+    let mismatch = |call: &Exchange| Reply::json(400, &call.error(-32020, "Header mismatch"));
+    let mut site = modern_site().first("tools/call", 1, mismatch);
+    let mut web = connect(reconnecting(options()), &mut site);
+    let request = web.want(tool("a"));
+    let call = web.take_the("tools/call");
+    web.end_with(&call, site.reply(&call));
+    let list = web.take_the("tools/list");
+    web.fail(&list, Broken::Unreachable);
+    assert_eq!((web.is_ready(), web.outcome(request)), (false, "open".into()));
+    web.wait_and_serve(seconds(30), &mut site);
+    assert!(web.is_ready() && was_answered(&web, request), "{}", web.outcome(request));
+    assert_eq!(web.count("tools/call"), 2);
+}
+
+/// As above, where the next connection has no list of tools either: the refusal stands.
+#[test]
+fn a_call_that_waits_for_headers_ends_where_a_reconnect_brings_no_list() {
+    let mismatch = |call: &Exchange| Reply::json(400, &call.error(-32020, "Header mismatch"));
+    let mut options = reconnecting(options());
+    options.tolerance.list_errors = ListErrors::Degrade;
+    let mut site = modern_site().on("tools/call", mismatch);
+    let mut web = connect(options, &mut site);
+    let (request, call) = web.call("a");
+    web.end_with(&call, site.reply(&call));
+    let list = web.take_the("tools/list");
+    web.fail(&list, Broken::Unreachable);
+    let mut site = site.error("tools/list", -32603, "not now");
+    web.wait_and_serve(seconds(30), &mut site);
+    assert!(web.is_ready() && web.count("tools/call") <= 2);
+    assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code == -32020));
+}
+
+/// Whoever has the session's id is the session, and what is printed ends in logs.
+#[test]
+fn the_session_id_is_printed_nowhere() {
+    let mut web = connect(reconnecting(legacy()), &mut site());
+    let (_, call) = web.call("a");
+    assert_eq!(call.header(SESSION), Some("session-1"));
+    let printed = format!("{:?} {:?}", web.log, web.session);
+    assert!(!printed.contains("session-1"));
+    // It is kept as the one before, which may have to be ended.
+    web.reply(&call, Reply::status(404));
+    assert!(!format!("{:?}", web.session).contains("session-1"));
+    web.close();
+    assert!(!format!("{:?} {:?}", web.log, web.session).contains("session-1"));
+}
+
+/// 409 is what a server says that did not notice yet that the stream before broke.
+#[test]
+fn a_stream_that_stood_is_asked_for_again_whatever_refuses_it() {
+    for status in [400, 409, 410, 422, 429, 500, 503] {
+        let mut site = site();
+        let mut web = ready(&mut site);
+        let stream = web.last("GET");
+        web.end(&stream);
+        web.wait(seconds(2));
+        let again = web.take_the("GET");
+        web.reply(&again, Reply::text(status, "not now"));
+        web.wait(seconds(60));
+        let third = web.take_the("GET");
+        web.reply(&third, Reply::stream(""));
+        assert_eq!((web.goes_on(&third), web.quirks()), (true, vec![]), "{status}");
+    }
+}
+
+#[test]
+fn a_first_stream_that_cannot_be_had_for_now_is_asked_for_again() {
+    for reply in [
+        Reply::status(502),
+        Reply::status(503).with("retry-after", "5"),
+        Reply::status(504),
+        Reply::status(429),
+        Reply::text(500, "oh"),
+    ] {
+        let told = format!("{reply:?}");
+        let mut site = site().first("GET", 1, move |_| reply.clone());
+        let mut web = ready(&mut site);
+        web.wait_and_serve(seconds(60), &mut site);
+        assert_eq!((web.count("GET"), web.quirks()), (2, vec![]), "{told}");
+        assert!(web.goes_on(&web.last("GET")), "{told}");
+    }
+}
+
+/// Its end was taken for that of the stream which was asked for meanwhile.
+#[test]
+fn the_late_end_of_a_refused_stream_opens_no_second_one() {
+    for status in [429, 503] {
+        let mut web = ready(&mut site().on("GET", move |_| Reply::status(status).goes_on()));
+        let refused = web.last("GET");
+        web.wait(seconds(5));
+        let stream = web.take_the("GET");
+        web.reply(&stream, Reply::stream(""));
+        if web.goes_on(&refused) {
+            web.end(&refused);
+        }
+        web.wait_and_serve(seconds(60), &mut site());
+        let streams = web.open.values().filter(|exchange| exchange.is("GET")).count();
+        assert_eq!((streams, web.count("GET")), (1, 2), "{status}");
+    }
+}
+
+/// A server may wait for its answers before it accepts `initialized`, for which all else waits.
+#[test]
+fn answers_go_out_before_initialized_is_accepted() {
+    let mut web = Web::open(asking(legacy()));
+    let initialize = web.take_the("initialize");
+    web.head(&initialize, 200, &[STREAM[0], (SESSION, "session-1")]);
+    let result =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
+    web.push(&initialize, initialize.result(result));
+    web.take_the(INITIALIZED);
+    let params = json!({"message": "?", "requestedSchema": {}});
+    for (id, method) in [(1, "ping"), (2, "roots/list"), (3, "elicitation/create"), (4, "elicitation/create")] {
+        web.push(&initialize, json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+    }
+    let ask = |event: &Event| if let Event::Asked { ask, .. } = event { Some(*ask) } else { None };
+    let ask = web.events.iter().find_map(ask).expect("a question");
+    web.session.answer(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
+    web.collect();
+    let answers = web.take();
+    let ids: Vec<_> = answers.iter().map(|answer| answer.json()["id"].clone()).collect();
+    assert_eq!((ids, web.count("(answer)")), (vec![json!(1), json!(2), json!(3)], 3));
+    for answer in answers {
+        web.reply(&answer, Reply::status(202));
+    }
+    // The answer that is still owed goes ahead of the end of the session.
+    web.close();
+    let answer = web.take_the("(answer)");
+    assert_eq!((&answer.json()["id"], answer.header(SESSION)), (&json!(4), Some("session-1")));
+    web.reply(&answer, Reply::status(202));
+    let delete = web.take_the("DELETE");
+    web.reply(&delete, Reply::status(200));
+    assert_eq!((web.take().len(), web.cause()), (0, Some(&Cause::Requested)));
+}
+
+/// What only a stream of changes or a log level was refused for costs just that.
+#[test]
+fn a_token_that_is_missed_beside_the_lists_costs_no_session() {
+    for challenge in [false, true] {
+        let refusal = move |_: &Exchange| {
+            let reply = Reply::text(401, "who are you?");
+            if challenge { reply.with("www-authenticate", "Bearer") } else { reply }
+        };
+        let capabilities = json!({"tools": {"listChanged": true}});
+        let listed = Site::modern(capabilities).result("tools/list", tools(&["a"])).on(LISTEN, refusal);
+        let capabilities = json!({"tools": {}, "logging": {}});
+        let leveled = Site::legacy(capabilities).result("tools/list", tools(&["a"])).on(SET_LEVEL, move |_| {
+            Reply::text(403, "not you").with("www-authenticate", "Bearer error=\"insufficient_scope\"")
+        });
+        for (mut site, name) in [(listed, LISTEN), (leveled, SET_LEVEL)] {
+            let mut options = options();
+            options.log_level = Some(LogLevel::Info);
+            let mut web = connect(options, &mut site);
+            assert_eq!((web.keys(Family::Tools), web.failure()), (vec!["a"], None), "{name}");
+            assert!(web.count(name) > 0 && unauthorized(&web).contains(&None), "{name}");
+            web.wait_and_serve(seconds(600), &mut site);
+            assert!(web.is_ready() && web.failure().is_none(), "{name}");
+        }
+    }
+}
+
+/// Streams break when a server is started anew, and what stands before it says so by such a status.
+#[test]
+fn the_stream_of_a_call_is_taken_up_after_a_refusal_for_now() {
+    for (status, after, wait) in
+        [(429, Some("3"), 3000), (500, None, 2000), (502, None, 2000), (503, Some("3"), 3000), (504, None, 2000)]
+    {
+        let mut web = ready(&mut site());
+        let (request, call) = web.call("a");
+        web.head(&call, 200, &STREAM);
+        web.body(&call, "retry: 2000\nid: 9\ndata:\n\n");
+        web.end(&call);
+        for _ in 0..4 {
+            web.wait(seconds(5));
+            let get = web.take_the("GET");
+            assert_eq!(get.header(LAST_ID), Some("9"));
+            let refusal = Reply::status(status);
+            web.reply(&get, after.map_or(refusal.clone(), |after| refusal.clone().with("retry-after", after)));
+            web.wait(millis(wait - 1));
+            assert_eq!((web.take().len(), web.outcome(request)), (0, "open".into()), "{status}");
+        }
+        web.wait(millis(1));
+        let get = web.take_the("GET");
+        assert_eq!((get.header(LAST_ID), get.of), (Some("9"), Some(request)));
+        web.head(&get, 200, &STREAM);
+        web.push(&get, call.result(json!({"content": []})));
+        assert!(was_answered(&web, request), "{status}");
+    }
+}
+
+/// A call that waits for somebody is in no queue, and counts all the same.
+#[test]
+fn calls_that_wait_for_input_or_a_token_are_bounded() {
+    let closed = modern_site().on("tools/call", |_| Reply::status(401).with("www-authenticate", "Bearer"));
+    for (mut site, what) in [(closed, "token"), (inquiring(), "input")] {
+        let mut options = asking(options());
+        (options.limits.queued, options.limits.in_flight) = (3, 2);
+        let mut web = connect(options, &mut site);
+        let mut waiting = vec![];
+        let refused = loop {
+            match web.session.request(web.now, tool("a")) {
+                Ok(request) => waiting.push(request),
+                Err(misuse) => break misuse,
+            }
+            web.collect();
+            web.serve(&mut site);
+            assert!(waiting.len() <= 5, "{what}: {}", waiting.len());
+        };
+        assert!(matches!(refused, Misuse::TooManyRequests { limit: 3 }), "{refused:?}");
+        assert!(waiting.iter().all(|request| web.outcome(*request) == "open"), "{what}");
+        web.session.decline(web.now, waiting[0]).unwrap();
+        web.collect();
+        web.want(tool("a"));
+    }
+}
+
+/// An embedder that has a token which the server never takes is not kept busy with it.
+#[test]
+fn a_call_is_sent_with_another_token_a_few_times() {
+    let mut site = site().on("tools/call", |_| Reply::text(401, "not this").with("www-authenticate", "Bearer"));
+    let mut web = ready(&mut site);
+    let request = web.want(tool("a"));
+    for _ in 0..20 {
+        web.serve(&mut site);
+        authorize(&mut web);
+    }
+    assert!((2..=5).contains(&web.count("tools/call")), "{} times", web.count("tools/call"));
+    let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
+    assert!(error.message.contains("401") && error.message.contains("not this"), "{error}");
+    assert!(web.is_ready());
+}
+
+/// The words name the status that came.
+#[test]
+fn a_good_status_without_an_answer_is_told_by_its_number() {
+    for status in [200, 202, 204] {
+        let mut web = ready(&mut site());
+        let (request, call) = web.call("a");
+        web.reply(&call, Reply::status(status));
+        let Outcome::Invalid(why) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
+        assert!(why.contains(&format!("HTTP {status}")), "{why}");
+    }
+}
+
+/// A server writes its schemas, and one of them may have as many annotations as fit into a list.
+#[test]
+fn a_schema_with_many_annotations_is_read_once() {
+    const MANY: usize = 130_000;
+    let property =
+        |(at, header): (usize, usize)| format!(r#""p{at}":{{"type":"string","x-mcp-header":"H{header:07}"}}"#);
+    let schema = |last: usize| {
+        let properties: Vec<_> = (0..MANY).map(|at| (at, at)).chain([(MANY, last)]).map(property).collect();
+        format!(r#"{{"type":"object","properties":{{{}}}}}"#, properties.join(","))
+    };
+    // The last of the other one's annotations is the first one again.
+    let (sound, unsound) = (schema(MANY), schema(0));
+    let listed =
+        format!(r#"{{"tools":[{{"name":"a","inputSchema":{sound}}},{{"name":"b","inputSchema":{unsound}}}]}}"#);
+    let site = modern_site().on("tools/list", move |list| {
+        let id = &list.json()["id"];
+        Reply::status(200).body("application/json", format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{listed}}}"#))
+    });
+    let web = connect(options(), &mut { site });
+    assert_eq!((web.keys(Family::Tools), web.quirks()), (vec!["a"], vec![QuirkKind::InvalidItem]));
+}
+
+/// The longest time that a request may take is its own, without that in which it waited for somebody.
+#[test]
+fn progress_after_a_long_wait_for_input_or_a_token_extends_the_deadline() {
+    for token in [false, true] {
+        let mut site = if token {
+            modern_site().on("tools/call", |_| Reply::status(401).with("www-authenticate", "Bearer"))
+        } else {
+            inquiring()
+        };
+        let mut web = connect(asking(options()), &mut site);
+        let request = web.want(tool("a").progress().timeout(seconds(60)).max_timeout(seconds(600)));
+        web.serve(&mut site);
+        web.wait(seconds(595));
+        if token {
+            authorize(&mut web);
+        } else {
+            web.session.provide(web.now, request, [("q", &*raw(&json!({"action": "accept"})))]).unwrap();
+            web.collect();
+        }
+        let again = web.take_the("tools/call");
+        web.head(&again, 200, &STREAM);
+        for progress in 1..=11 {
+            web.wait(seconds(50));
+            assert_eq!(web.outcome(request), "open", "token: {token}, {progress}");
+            let params = json!({"progressToken": again.json()["id"], "progress": progress});
+            web.push(&again, json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+        }
+        assert!(web.events.iter().any(|event| matches!(event, Event::Progress { .. })));
+        web.wait(seconds(50));
+        assert_eq!(web.outcome(request), "TimedOut", "token: {token}");
+    }
+}
+
+/// What nobody waits for is not missed where others are being answered.
+#[test]
+fn a_notification_that_reaches_nobody_costs_the_others_nothing() {
+    let mut web = connect(reconnecting(legacy()), &mut site());
+    let ((given_up, _), (other, answered)) = (web.call("a"), web.call("a"));
+    web.head(&answered, 200, &STREAM);
+    web.session.cancel(web.now, given_up).unwrap();
+    web.collect();
+    let cancelled = web.take_the("notifications/cancelled");
+    web.fail(&cancelled, Broken::Unreachable);
+    assert_eq!((web.is_ready(), web.outcome(other)), (true, "open".into()));
+    web.push(&answered, answered.result(json!({"content": []})));
+    assert!(was_answered(&web, other) && web.failure().is_none());
+}

@@ -1,0 +1,507 @@
+//! What holds for a hub whatever happens in whatever order. What every action has to show is looked at by the rig.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::common::{KEY, legacy};
+use crate::rig::{Mood, Rig, full};
+use mcp_proto::host::Saved;
+use mcp_proto::host::config::Configuration;
+use mcp_proto::host::hub::{CallError, CallId, Hub, HubMisuse, HubOptions, SessionHandle};
+use mcp_proto::host::names::Target;
+use mcp_proto::machine::member::State;
+use mcp_proto::{Reconnect, Time, Transport};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use serde_json::{Value, json};
+
+const NAMES: [&str; 5] = ["a", "b-c", "b.c", "d", "e"];
+const TOOLS: [&str; 4] = ["x", "y-z", "y.z", "list_resources"];
+
+#[derive(Clone, Debug)]
+struct Setup {
+    servers: usize,
+    starts: usize,
+    required: u8,
+    reconnects: bool,
+    breaker: bool,
+    queued: usize,
+    clings: u8,
+    /// The servers of which something was saved.
+    saved: u8,
+}
+
+/// What becomes of a server's entry.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Remove,
+    /// The same program as at first.
+    Plain,
+    Off,
+    Command(u8),
+    Timeout(u8),
+    Include(u8),
+    NoResources,
+    Http,
+    BadAddress,
+    Broken,
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Configure(Vec<(u8, Change)>),
+    Open,
+    Start(u8),
+    Authorized(u8),
+    Save(u8),
+    Restore(u8, u8),
+    Call(u8, bool),
+    Cancel(u8),
+    Close,
+    Mood(u8, Mood),
+    Exit(u8),
+    Tools(u8, u8),
+    Hold(u8, bool),
+    Cling(u8, bool),
+    Late(u8, u8),
+    Wait(u32),
+    WaitForDeadline,
+    Serve,
+    /// The next few commands are given before anything is polled.
+    Lazy(u8),
+}
+
+fn setup() -> impl Strategy<Value = Setup> {
+    let sizes = (3..=NAMES.len(), 1..4_usize, 1..4_usize);
+    let masks = (0..8_u8, any::<u8>(), any::<u8>());
+    (sizes, masks, any::<bool>(), any::<bool>()).prop_map(
+        |((servers, starts, queued), (required, clings, saved), reconnects, breaker)| Setup {
+            servers,
+            starts,
+            required,
+            reconnects,
+            breaker,
+            queued,
+            clings,
+            saved,
+        },
+    )
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        2 => Just(Change::Remove),
+        4 => Just(Change::Plain),
+        2 => Just(Change::Off),
+        2 => (0..3_u8).prop_map(Change::Command),
+        2 => (1..4_u8).prop_map(Change::Timeout),
+        2 => (0..16_u8).prop_map(Change::Include),
+        1 => Just(Change::NoResources),
+        2 => Just(Change::Http),
+        1 => Just(Change::BadAddress),
+        1 => Just(Change::Broken),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let mood = prop::sample::select(vec![
+        Mood::Answers,
+        Mood::Answers,
+        Mood::Silent,
+        Mood::DoesNotStart,
+        Mood::Exits,
+        Mood::Refuses,
+    ]);
+    let server = || 0..5_u8;
+    prop_oneof![
+        6 => prop::collection::vec((server(), change()), 1..4).prop_map(Op::Configure),
+        2 => Just(Op::Open),
+        3 => server().prop_map(Op::Start),
+        2 => server().prop_map(Op::Authorized),
+        2 => server().prop_map(Op::Save),
+        3 => (server(), any::<u8>()).prop_map(|(server, which)| Op::Restore(server, which)),
+        10 => (any::<u8>(), any::<bool>()).prop_map(|(which, sound)| Op::Call(which, sound)),
+        2 => any::<u8>().prop_map(Op::Cancel),
+        1 => prop::bool::weighted(0.3).prop_map(|close| if close { Op::Close } else { Op::Serve }),
+        4 => (server(), mood).prop_map(|(server, mood)| Op::Mood(server, mood)),
+        2 => server().prop_map(Op::Exit),
+        3 => (server(), 0..16_u8).prop_map(|(server, tools)| Op::Tools(server, tools)),
+        3 => (server(), any::<bool>()).prop_map(|(server, holds)| Op::Hold(server, holds)),
+        2 => (server(), any::<bool>()).prop_map(|(server, clings)| Op::Cling(server, clings)),
+        2 => (any::<u8>(), 0..4_u8).prop_map(|(which, what)| Op::Late(which, what)),
+        3 => (0..150_000_u32).prop_map(Op::Wait),
+        4 => Just(Op::WaitForDeadline),
+        10 => Just(Op::Serve),
+        3 => (2..5_u8).prop_map(Op::Lazy),
+    ]
+}
+
+fn some<'a>(names: &[&'a str], mask: u8) -> Vec<&'a str> {
+    names.iter().enumerate().filter(|(at, _)| mask >> at & 1 == 1).map(|(_, name)| *name).collect()
+}
+
+/// A rig with servers of these names, of which no two are the same.
+fn peopled(rig: Rig, names: &[&str]) -> Rig {
+    names.iter().enumerate().fold(rig, |rig, (at, name)| {
+        rig.peer(name, full(&TOOLS[..at.min(TOOLS.len())], &["r"][..at % 2], &["p"][..at / 2 % 2]))
+    })
+}
+
+/// A rig, and the books that are kept on it.
+struct World {
+    rig: Rig,
+    names: Vec<&'static str>,
+    entries: BTreeMap<&'static str, Value>,
+    saved: Vec<Saved>,
+    calls: Vec<CallId>,
+    handles: BTreeSet<SessionHandle>,
+    lazy: u8,
+    is_open: bool,
+}
+
+impl World {
+    fn new(setup: &Setup) -> Self {
+        let names = NAMES[..setup.servers].to_vec();
+        let mut session = legacy();
+        session.reconnect = setup.reconnects.then(Reconnect::default);
+        session.limits.queued = setup.queued;
+        let mut options = HubOptions::new(session);
+        options.starts = setup.starts;
+        options.required = some(&names, setup.required).into_iter().map(Into::into).collect();
+        options.breaker = options.breaker.filter(|_| setup.breaker);
+        let mut rig = peopled(Rig::new(options), &names);
+        for name in some(&names, setup.clings) {
+            rig.get(name).clings = true;
+        }
+        let entries = names.iter().map(|name| (*name, json!({"command": name}))).collect();
+        let mut world = Self {
+            rig,
+            names,
+            entries,
+            saved: vec![],
+            calls: vec![],
+            handles: BTreeSet::new(),
+            lazy: 0,
+            is_open: false,
+        };
+        world.configure();
+        let before = peopled(Rig::of(legacy()), &world.names).up(&world.names);
+        for name in some(&world.names, setup.saved) {
+            let saved = before.hub.save(name, KEY, 7).unwrap();
+            world.command(|hub, now| hub.restore(now, name, saved.clone())).unwrap();
+            world.saved.push(saved);
+        }
+        world.rig.collect();
+        world
+    }
+
+    fn name(&self, server: u8) -> &'static str {
+        self.names[usize::from(server) % self.names.len()]
+    }
+
+    /// Gives a command, and sees that a refusal changed nothing.
+    fn command<T, E: std::fmt::Debug>(&mut self, command: impl FnOnce(&mut Hub, Time) -> Result<T, E>) -> Result<T, E> {
+        let (before, deadline) = (format!("{:?}", self.rig.hub), self.rig.hub.deadline());
+        let result = command(&mut self.rig.hub, self.rig.now);
+        if let Err(error) = &result {
+            assert!(before == format!("{:?}", self.rig.hub), "{error:?} changed something");
+            assert_eq!(deadline, self.rig.hub.deadline(), "{error:?} changed something");
+        }
+        result
+    }
+
+    fn configure(&mut self) {
+        let configuration: Configuration = serde_json::from_value(json!(self.entries)).unwrap();
+        let before: BTreeMap<_, _> = self.names.iter().map(|name| (*name, self.rig.hub.handle(name))).collect();
+        let Ok(changes) = self.command(|hub, now| hub.configure(now, configuration)) else {
+            return assert!(self.rig.is_closing());
+        };
+        for server in changes.unchanged.iter().chain(&changes.invalid) {
+            assert_eq!(self.rig.hub.handle(server), before[&**server], "{server} was touched");
+        }
+        for change in &changes.changed {
+            let (former, now) = (before[&*change.server], self.rig.hub.handle(&change.server));
+            assert!(!change.needs_session() || now.is_none() || former != now, "{change:?} without another session");
+            assert!(change.needs_session() || former == now, "{change:?} took a session");
+        }
+        for server in &changes.removed {
+            assert_eq!(self.rig.hub.handle(server), None);
+        }
+        for report in self.rig.hub.servers() {
+            assert_eq!(report.handle.is_some(), report.entry.enabled, "{}", report.name);
+        }
+    }
+
+    fn change(&mut self, server: u8, change: Change) {
+        let name = self.name(server);
+        let entry = self.entries.entry(name).or_insert_with(|| json!({"command": name}));
+        match change {
+            Change::Remove => drop(self.entries.remove(name)),
+            Change::Plain => *entry = json!({"command": name}),
+            Change::Off => entry["enabled"] = json!(false),
+            Change::Command(number) => *entry = json!({"command": format!("{name}{number}")}),
+            Change::Timeout(seconds) => entry["timeout"] = json!(seconds),
+            Change::Include(mask) => entry["tools"] = json!({"include": some(&TOOLS, mask)}),
+            Change::NoResources => entry["tools"] = json!({"resources": false}),
+            Change::Http => *entry = json!({"url": "https://example.com/mcp"}),
+            Change::BadAddress => *entry = json!({"url": "/mcp"}),
+            Change::Broken => *entry = json!({"command": name, "url": "https://example.com/mcp"}),
+        }
+    }
+
+    fn call(&mut self, which: u8, sound: bool) {
+        let functions = self.rig.functions();
+        let unknown = "mcp_no_such_tool".to_owned();
+        let at = usize::from(which) % (functions.len() + 1);
+        let name = functions.get(at).unwrap_or(&unknown);
+        let arguments = if sound { r#"{"uri": "r:r", "name": "p"}"# } else { "{}" };
+        let arguments = mcp_proto::RawValue::from_string(arguments.into()).unwrap();
+        match self.command(|hub, now| hub.call(now, name, Some(&arguments))) {
+            Ok(call) => {
+                assert!(at < functions.len() && !self.calls.contains(&call));
+                self.calls.push(call);
+                self.rig.accept(call);
+            }
+            Err(CallError::UnknownTool { .. }) => assert_eq!(at, functions.len(), "{name} is offered"),
+            Err(CallError::Closed) => assert!(self.rig.is_closing()),
+            Err(CallError::Arguments { .. }) => assert!(!sound),
+            Err(CallError::Resting { .. } | CallError::Session { .. }) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    /// What comes for a session that is gone, is as if it had not come.
+    fn late(&mut self, which: u8, what: u8) {
+        let gone: Vec<_> = self.handles.iter().filter(|handle| self.rig.hub.server(**handle).is_none()).collect();
+        let Some(handle) = gone.get(usize::from(which) % gone.len().max(1)) else { return };
+        let (hub, now, session) = (&mut self.rig.hub, self.rig.now, **handle);
+        let before = format!("{hub:?}");
+        match what {
+            0 => hub.handle_bytes(now, session, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n"),
+            1 => hub.handle_transport(now, session, Transport::Opened),
+            2 => hub.handle_transport(now, session, Transport::Closed { why: "late" }),
+            _ => hub.handle_transport(now, session, Transport::SignOfLife),
+        }
+        assert!(before == format!("{hub:?}"), "what is late changed something");
+    }
+
+    fn misused(&mut self, server: u8, result: &Result<(), HubMisuse>) {
+        let Err(misuse) = result else { return };
+        let name = self.name(server);
+        let entry = self.rig.hub.configuration().servers.get(name);
+        match misuse {
+            HubMisuse::Closed => assert!(self.rig.is_closing()),
+            HubMisuse::UnknownServer { server } => assert!(**server == *name && entry.is_none()),
+            HubMisuse::Disabled { server } => assert!(**server == *name && !entry.unwrap().enabled),
+            HubMisuse::AlreadyOpen => assert!(self.is_open),
+            HubMisuse::Started { .. } => assert_ne!(self.rig.state(name), None),
+            HubMisuse::Stale { .. } => assert!(entry.is_some()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn apply(&mut self, op: &Op) {
+        let is_command = matches!(
+            op,
+            Op::Configure(_)
+                | Op::Open
+                | Op::Start(_)
+                | Op::Authorized(_)
+                | Op::Restore(..)
+                | Op::Call(..)
+                | Op::Cancel(_)
+                | Op::Close
+        );
+        self.rig.lazy = is_command && self.lazy > 0;
+        self.lazy = if self.rig.lazy { self.lazy - 1 } else { 0 };
+        if !self.rig.lazy {
+            self.rig.collect();
+        }
+        match op {
+            Op::Configure(changes) => {
+                changes.iter().for_each(|(server, change)| self.change(*server, *change));
+                self.configure();
+            }
+            Op::Open => {
+                let result = self.command(|hub, now| hub.open(now));
+                self.misused(0, &result);
+                self.is_open |= result.is_ok();
+            }
+            Op::Start(server) => {
+                let name = self.name(*server);
+                let result = self.command(|hub, now| hub.start(now, name));
+                self.misused(*server, &result);
+            }
+            Op::Authorized(server) => {
+                let name = self.name(*server);
+                let result = self.command(|hub, now| hub.authorized(now, name));
+                self.misused(*server, &result);
+            }
+            Op::Save(server) => self.saved.extend(self.rig.hub.save(self.name(*server), KEY, 7)),
+            Op::Restore(server, which) => {
+                let at = usize::from(*which) % self.saved.len().max(1);
+                let Some(saved) = self.saved.get(at).cloned() else { return };
+                let name = self.name(*server);
+                let result = self.command(|hub, now| hub.restore(now, name, saved));
+                self.misused(*server, &result);
+            }
+            Op::Call(which, sound) => self.call(*which, *sound),
+            Op::Cancel(which) => {
+                let open = self.rig.open_calls();
+                let of = if which % 4 == 0 { &self.calls } else { &open };
+                let Some(call) = of.get(usize::from(*which) % of.len().max(1)).copied() else { return };
+                let cancelled = self.command(|hub, now| hub.cancel(now, call));
+                assert!(cancelled.is_ok() || self.rig.lazy || !open.contains(&call), "{call:?} goes on");
+            }
+            Op::Close => {
+                if !self.rig.is_closing() {
+                    self.rig.close();
+                }
+            }
+            Op::Mood(server, mood) => self.rig.mood(self.name(*server), *mood),
+            Op::Exit(server) => self.rig.exit(self.name(*server)),
+            Op::Tools(server, mask) => self.rig.change_tools(self.name(*server), &some(&TOOLS, *mask)),
+            Op::Hold(server, true) => self.rig.get(self.name(*server)).holds = Some("tools/call"),
+            Op::Hold(server, false) => self.rig.release(self.name(*server)),
+            Op::Cling(server, true) => self.rig.get(self.name(*server)).clings = true,
+            Op::Cling(server, false) => self.rig.let_go(self.name(*server)),
+            Op::Late(which, what) => self.late(*which, *what),
+            Op::Wait(millis) => self.rig.wait(Duration::from_millis((*millis).into())),
+            Op::WaitForDeadline => {
+                if let Some(deadline) = self.rig.hub.deadline() {
+                    self.rig.wait(deadline.since(self.rig.now));
+                }
+            }
+            Op::Serve => self.rig.serve(),
+            Op::Lazy(commands) => self.lazy = *commands,
+        }
+        self.rig.collect();
+        self.check();
+    }
+
+    fn check(&mut self) {
+        let hub = &self.rig.hub;
+        self.handles.extend(hub.servers().filter_map(|report| report.handle));
+        let mut seen = BTreeSet::new();
+        for (server, function) in hub.functions() {
+            assert!(seen.insert(function.name), "{} twice", function.name);
+            let resolved = hub.names().resolve(function.name).expect(function.name);
+            assert_eq!(resolved.server, server);
+            assert_eq!(hub.names().name(server, resolved.target), Some(function.name));
+            let entry = &hub.configuration().servers[server];
+            assert!(entry.enabled);
+            if let Target::Tool(tool) = resolved.target {
+                assert!(entry.tools.admits(tool), "{tool} is not wanted");
+            }
+        }
+        let shown: BTreeSet<_> = hub.functions().map(|(server, _)| server).collect();
+        for (name, resolved) in hub.names().iter().filter(|_| !self.rig.is_closing()) {
+            // A server that is not up keeps its names; one that is has no other than those of its tools.
+            let enabled = hub.configuration().servers.get(resolved.server).is_some_and(|entry| entry.enabled);
+            assert!(enabled, "{name} is a name of nothing");
+            assert!(!shown.contains(resolved.server) || seen.contains(name), "{name} is a name of nothing");
+        }
+        if !self.rig.lazy {
+            self.time_is_as_told();
+        }
+    }
+
+    /// Before the deadline nothing is due, at it something is.
+    fn time_is_as_told(&self) {
+        let hub = &self.rig.hub;
+        let Some(deadline) = hub.deadline() else {
+            let mut later = hub.clone();
+            later.handle_timeout(self.rig.now + Duration::from_secs(1_000_000));
+            return assert!(later.poll().is_none() && later.deadline().is_none(), "without a deadline nothing is due");
+        };
+        let before = Time::from_micros(deadline.as_micros().saturating_sub(1));
+        if before >= self.rig.now {
+            let mut early = hub.clone();
+            early.handle_timeout(before);
+            assert!(early.poll().is_none(), "something is due before the deadline");
+            assert_eq!(early.deadline(), Some(deadline));
+        }
+        let mut at = hub.clone();
+        at.handle_timeout(deadline.max(self.rig.now));
+        while at.poll().is_some() {}
+        assert!(at.deadline().is_none_or(|next| next > deadline), "no progress at the deadline");
+    }
+
+    /// Nothing is in the way any more: what was wanted comes about.
+    fn come_to_rest(&mut self) {
+        self.rig.lazy = false;
+        self.rig.collect();
+        for name in self.names.clone() {
+            self.rig.mood(name, Mood::Answers);
+            self.rig.let_go(name);
+            self.rig.release(name);
+            let result = self.command(|hub, now| hub.authorized(now, name));
+            self.misused(0, &result.or(Ok(())));
+        }
+        self.rig.collect();
+        self.rig.wait(Duration::from_secs(4000));
+        self.check();
+        assert_eq!(self.rig.open_calls(), [], "{:#?}", self.rig.log);
+        for report in self.rig.hub.servers().filter(|_| self.is_open && !self.rig.is_closing()) {
+            let rests = match report.state {
+                None => !report.entry.enabled,
+                Some(State::Idle) => report.stands_in.is_some(),
+                Some(State::Up) => report.session.is_some_and(mcp_proto::Session::is_ready),
+                Some(State::Failed) => report.failure.is_some(),
+                Some(_) => false,
+            };
+            assert!(rests, "{} is {:?}: {:#?}", report.name, report.state, self.rig.log);
+        }
+    }
+
+    fn end(&mut self) {
+        self.come_to_rest();
+        if !self.rig.is_closing() {
+            self.rig.close();
+        }
+        self.rig.wait(Duration::from_secs(60));
+        assert_eq!(self.rig.log.last().unwrap(), "closed");
+        assert!(self.rig.hub.is_closed() && self.rig.hub.deadline().is_none());
+        assert_eq!(self.rig.running().count(), 0, "a process runs on");
+        assert_eq!(self.rig.open_calls(), []);
+        assert!(self.rig.count("ready") <= 1);
+        let now = self.rig.now;
+        assert_eq!(self.rig.hub.open(now), Err(HubMisuse::Closed));
+        assert_eq!(self.rig.hub.start(now, "a"), Err(HubMisuse::Closed));
+        self.rig.timeout();
+    }
+}
+
+fn run(setup: &Setup, ops: &[Op]) -> World {
+    let mut world = World::new(setup);
+    ops.iter().for_each(|op| world.apply(op));
+    world.end();
+    world
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct("proptest-regressions/hub_laws.txt"))),
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config(500))]
+
+    #[test]
+    fn laws_hold(setup in setup(), ops in prop::collection::vec(op(), 1..80)) {
+        run(&setup, &ops);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(50))]
+
+    #[test]
+    fn the_same_again_gives_the_same(setup in setup(), ops in prop::collection::vec(op(), 1..80)) {
+        let told = |world: World| (world.rig.log, format!("{:?}{:?}", world.rig.events, world.rig.sent));
+        prop_assert_eq!(told(run(&setup, &ops)), told(run(&setup, &ops)));
+    }
+}

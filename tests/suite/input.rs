@@ -1,0 +1,333 @@
+//! Requests that need input: rounds in the modern era, and the time that the user takes.
+
+use std::time::Duration;
+
+use crate::common::{Host, Server, options, tools};
+use mcp_proto::protocol::Root;
+use mcp_proto::{Event, InputRequest, Misuse, Options, Outcome, Reconnect, Request, RequestId, Transport};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+fn asking() -> Options {
+    let mut options = options();
+    options.capabilities.elicitation = true;
+    options.capabilities.roots = Some(vec![Root { uri: "file:///project".into(), name: None }]);
+    options
+}
+
+fn server(modern: bool) -> Server {
+    let server = if modern { Server::modern(json!({"tools": {}})) } else { Server::legacy(json!({"tools": {}})) };
+    let hints = |hint: &str| json!({"name": hint, "inputSchema": {}, "annotations": {hint: true}});
+    let mut list = tools(&["plain"]);
+    for hint in ["readOnlyHint", "idempotentHint", "destructiveHint"] {
+        list["tools"].as_array_mut().unwrap().push(hints(hint));
+    }
+    server.result("tools/list", list)
+}
+
+fn ready(options: Options, modern: bool) -> Host {
+    let mut host = Host::connect(options, &mut server(modern));
+    assert!(host.is_ready());
+    host.take_sent();
+    host
+}
+
+fn call(host: &mut Host, name: &str) -> (RequestId, Value) {
+    let arguments = raw(&json!({"n": 1}));
+    let request = Request::call_tool(name, Some(&arguments)).timeout(Duration::from_secs(30));
+    let id = host.session.request(host.now, request).unwrap();
+    host.collect();
+    (id, host.take_one())
+}
+
+fn raw(value: &Value) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap()
+}
+
+fn answer(host: &mut Host, sent: &Value, result: &Value) {
+    host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "result": result}));
+}
+
+fn required(inputs: Value, state: Option<&str>) -> Value {
+    let mut result = json!({"resultType": "input_required", "inputRequests": inputs});
+    if let Some(state) = state {
+        result["requestState"] = json!(state);
+    }
+    result
+}
+
+fn elicitation() -> Value {
+    json!({"method": "elicitation/create", "params": {"message": "who?", "requestedSchema": {"type": "object"}}})
+}
+
+fn wanted(host: &Host) -> Vec<&InputRequest> {
+    let inputs = host.events.iter().filter_map(|event| match event {
+        Event::InputRequired { inputs, .. } => Some(inputs),
+        _ => None,
+    });
+    inputs.flatten().collect()
+}
+
+const STATE: &str = "opaque \"\u{e9}\\ state";
+
+#[test]
+fn the_retry_has_a_new_id_the_inputs_and_the_exact_state() {
+    let mut host = ready(asking(), true);
+    let (id, first) = call(&mut host, "plain");
+    let inputs = json!({"who": elicitation(), "where": {"method": "roots/list"}});
+    answer(&mut host, &first, &required(inputs, Some(STATE)));
+    let asked = wanted(&host);
+    assert_eq!(asked.len(), 1, "roots are the engine's to answer");
+    assert_eq!((&*asked[0].key, &*asked[0].method), ("who", "elicitation/create"));
+    assert!(host.take_sent().is_empty());
+
+    let accept = raw(&json!({"action": "accept", "content": {"name": "x"}}));
+    host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
+    host.collect();
+    let retry = host.take_one();
+    assert_ne!(retry["id"], first["id"]);
+    assert_eq!(retry["params"]["name"], "plain");
+    assert_eq!(retry["params"]["arguments"], json!({"n": 1}));
+    assert_eq!(retry["params"]["requestState"], STATE);
+    let responses = json!({
+        "where": {"roots": [{"uri": "file:///project"}]},
+        "who": {"action": "accept", "content": {"name": "x"}}
+    });
+    assert_eq!(retry["params"]["inputResponses"], responses);
+    answer(&mut host, &retry, &json!({"resultType": "complete", "content": []}));
+    assert!(matches!(host.result_of(id), Outcome::Result(_)));
+}
+
+#[test]
+fn what_an_accepted_form_leaves_out_gets_its_default() {
+    let mut host = ready(asking(), true);
+    let (id, first) = call(&mut host, "plain");
+    let mut form = elicitation();
+    form["params"]["requestedSchema"] = json!({"type": "object", "properties": {
+        "name": {"type": "string", "default": "Ann"}, "age": {"type": "integer", "default": 30}
+    }});
+    answer(&mut host, &first, &required(json!({"who": form}), None));
+    let accept = raw(&json!({"action": "accept", "content": {"name": "Bob"}}));
+    host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
+    host.collect();
+    let responses = json!({"who": {"action": "accept", "content": {"name": "Bob", "age": 30}}});
+    assert_eq!(host.take_one()["params"]["inputResponses"], responses);
+}
+
+#[test]
+fn what_the_engine_knows_is_answered_at_once() {
+    let mut host = ready(asking(), true);
+    let (id, first) = call(&mut host, "plain");
+    answer(&mut host, &first, &required(json!({"r": {"method": "roots/list"}}), None));
+    let retry = host.take_one();
+    assert_eq!(retry["params"]["inputResponses"], json!({"r": {"roots": [{"uri": "file:///project"}]}}));
+    assert_eq!(retry["params"].get("requestState"), None, "none was given, so none is echoed");
+    answer(&mut host, &retry, &json!({"resultType": "input_required", "requestState": "again"}));
+    let third = host.take_one();
+    assert_eq!(third["params"]["requestState"], "again");
+    assert_eq!(third["params"].get("inputResponses"), None);
+    answer(&mut host, &third, &json!({}));
+    assert!(matches!(host.result_of(id), Outcome::Result(_)));
+}
+
+#[test]
+fn rounds_are_bounded() {
+    let mut host = ready(asking(), true);
+    let (id, mut sent) = call(&mut host, "plain");
+    for _ in 0..10 {
+        answer(&mut host, &sent, &json!({"resultType": "input_required", "requestState": "s"}));
+        sent = host.take_one();
+    }
+    answer(&mut host, &sent, &json!({"resultType": "input_required", "requestState": "s"}));
+    assert!(matches!(host.result_of(id), Outcome::Invalid(why) if why.contains("10 times")));
+    assert!(host.take_sent().is_empty());
+}
+
+#[test]
+fn input_that_makes_no_sense_is_a_typed_failure() {
+    let cases = [
+        required(json!({"m": {"method": "acme/ask"}}), None),
+        required(json!({"m": 7}), None),
+        json!({"resultType": "input_required"}),
+        json!({"resultType": "acme/later"}),
+        json!({"resultType": null}),
+    ];
+    for result in cases {
+        let mut host = ready(asking(), true);
+        let (id, sent) = call(&mut host, "plain");
+        answer(&mut host, &sent, &result);
+        assert!(matches!(host.result_of(id), Outcome::Invalid(_)), "{result}");
+        assert!(host.take_sent().is_empty());
+    }
+}
+
+#[test]
+fn input_that_is_declined_ends_the_request_with_what_was_wanted() {
+    let mut host = ready(asking(), true);
+    let (id, sent) = call(&mut host, "plain");
+    let result = required(json!({"who": elicitation()}), Some(STATE));
+    answer(&mut host, &sent, &result);
+    host.session.decline(host.now, id).unwrap();
+    host.collect();
+    let Outcome::InputRequired(kept) = host.result_of(id) else { panic!("{:?}", host.result_of(id)) };
+    assert_eq!(serde_json::from_str::<Value>(kept.get()).unwrap(), result);
+    assert_eq!(host.session.decline(host.now, id), Err(Misuse::UnknownRequest));
+}
+
+#[test]
+fn the_users_time_is_not_the_requests() {
+    let mut host = ready(asking(), true);
+    let (id, sent) = call(&mut host, "plain");
+    host.wait(Duration::from_secs(20));
+    answer(&mut host, &sent, &required(json!({"who": elicitation()}), None));
+    host.wait(Duration::from_secs(500));
+    let accept = raw(&json!({"action": "accept"}));
+    host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
+    host.collect();
+    host.wait(Duration::from_secs(9));
+    assert!(!host.events.iter().any(|event| matches!(event, Event::Finished { .. })));
+    host.wait(Duration::from_secs(1));
+    assert!(matches!(host.result_of(id), Outcome::TimedOut));
+}
+
+#[test]
+fn a_user_who_never_answers_ends_the_request() {
+    let mut host = ready(asking(), true);
+    let (id, sent) = call(&mut host, "plain");
+    answer(&mut host, &sent, &required(json!({"who": elicitation()}), None));
+    host.wait(Duration::from_secs(600));
+    assert!(matches!(host.result_of(id), Outcome::InputRequired(_)));
+}
+
+/// In the legacy era the server's question comes by itself, while the call waits.
+#[test]
+fn the_users_time_is_not_the_requests_in_the_legacy_era_either() {
+    let mut host = ready(asking(), false);
+    let (id, sent) = call(&mut host, "plain");
+    host.wait(Duration::from_secs(20));
+    host.receive(json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "?"}}));
+    host.wait(Duration::from_secs(500));
+    let ask = host.events.iter().find_map(|event| match event {
+        Event::Asked { ask, .. } => Some(*ask),
+        _ => None,
+    });
+    host.session.answer(host.now, ask.unwrap(), Ok(&raw(&json!({"action": "decline"})))).unwrap();
+    host.collect();
+    host.wait(Duration::from_secs(9));
+    answer(&mut host, &sent, &json!({"content": []}));
+    assert!(matches!(host.result_of(id), Outcome::Result(_)));
+}
+
+#[test]
+fn a_request_that_waits_for_input_outlives_its_connection() {
+    let mut options = asking();
+    options.reconnect = Some(Reconnect::default());
+    let mut host = ready(options, true);
+    let (id, sent) = call(&mut host, "plain");
+    answer(&mut host, &sent, &required(json!({"who": elicitation()}), Some(STATE)));
+    host.close_transport();
+    host.wait(Duration::from_secs(1));
+    host.transport(Transport::Opened);
+    host.serve(&mut server(true));
+    let accept = raw(&json!({"action": "accept"}));
+    host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
+    host.collect();
+    assert_eq!(host.take_one()["params"]["requestState"], STATE);
+}
+
+fn crash_and_come_back(host: &mut Host, modern: bool) {
+    host.close_transport();
+    host.wait(Duration::from_secs(1));
+    host.transport(Transport::Opened);
+    let mut server = server(modern);
+    // Only the opening is served: what is sent again stays to be looked at.
+    loop {
+        let sent = host.take_sent();
+        let (calls, opening): (Vec<_>, Vec<_>) = sent.into_iter().partition(|sent| sent["method"] == "tools/call");
+        if opening.is_empty() {
+            host.sent = calls;
+            return;
+        }
+        for answer in opening.iter().flat_map(|message| server.answer(message)).collect::<Vec<_>>() {
+            host.receive(answer);
+        }
+        host.sent.splice(0..0, calls);
+    }
+}
+
+#[test]
+fn only_a_tool_that_says_so_is_called_again() {
+    for (tool, again) in
+        [("readOnlyHint", true), ("idempotentHint", true), ("destructiveHint", false), ("plain", false)]
+    {
+        let mut options = options();
+        options.reconnect = Some(Reconnect::default());
+        let mut host = ready(options, false);
+        let (id, first) = call(&mut host, tool);
+        crash_and_come_back(&mut host, false);
+        if again {
+            let second = host.take_one();
+            assert_eq!(second["params"], first["params"]);
+            assert_ne!(second["id"], first["id"]);
+            answer(&mut host, &second, &json!({"content": []}));
+            assert!(matches!(host.result_of(id), Outcome::Result(_)), "{tool}");
+        } else {
+            assert!(host.take_sent().is_empty());
+            assert!(matches!(host.result_of(id), Outcome::Unknown), "{tool}");
+        }
+    }
+}
+
+#[test]
+fn the_embedder_has_the_last_word_on_replays() {
+    for (tool, allowed) in [("plain", true), ("readOnlyHint", false)] {
+        let mut options = options();
+        options.reconnect = Some(Reconnect::default());
+        let mut host = ready(options, false);
+        let request = Request::call_tool(tool, None).replay(allowed);
+        host.session.request(host.now, request).unwrap();
+        host.collect();
+        host.take_sent();
+        crash_and_come_back(&mut host, false);
+        assert_eq!(host.take_sent().len(), usize::from(allowed));
+    }
+}
+
+#[test]
+fn twice_at_most() {
+    let mut options = options();
+    options.reconnect = Some(Reconnect::default());
+    let mut host = ready(options, false);
+    let (id, _) = call(&mut host, "readOnlyHint");
+    for _ in 0..2 {
+        crash_and_come_back(&mut host, false);
+        assert_eq!(host.take_sent().len(), 1);
+    }
+    crash_and_come_back(&mut host, false);
+    assert!(host.take_sent().is_empty());
+    assert!(matches!(host.result_of(id), Outcome::Unknown));
+}
+
+#[test]
+fn what_waits_to_be_sent_again_when_the_session_ends_may_have_run() {
+    let mut options = options();
+    options.reconnect = Some(Reconnect::default());
+    let mut host = ready(options, false);
+    let (id, _) = call(&mut host, "readOnlyHint");
+    host.close_transport();
+    host.session.close(host.now).unwrap();
+    host.collect();
+    assert!(matches!(host.result_of(id), Outcome::Unknown));
+}
+
+#[test]
+fn what_the_client_did_not_offer_is_declined() {
+    let mut host = ready(options(), true);
+    for method in ["sampling/createMessage", "elicitation/create", "roots/list"] {
+        let (id, first) = call(&mut host, "plain");
+        let result = required(json!({"x": {"method": method, "params": {}}}), None);
+        answer(&mut host, &first, &result);
+        assert!(matches!(host.result_of(id), Outcome::InputRequired(_)), "{method}");
+        assert!(wanted(&host).is_empty());
+    }
+}

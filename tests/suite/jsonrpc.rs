@@ -1,0 +1,521 @@
+//! JSON-RPC messages, decoded and encoded.
+
+use crate::common::{Host, Server, legacy};
+use mcp_proto::jsonrpc::{
+    self, Body, Decoded, Deviations, ErrorObject, Limits, Message, Noise, Object, PeerId, ResponseId, decode,
+};
+use mcp_proto::{Action, Request};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+fn limits() -> Limits {
+    Limits::default()
+}
+
+fn one(text: &str) -> Message<'_> {
+    match decode(text.as_bytes(), limits()) {
+        Ok(Decoded::One(message)) => message,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+fn noise(bytes: impl AsRef<[u8]>) -> Noise {
+    decode(bytes.as_ref(), limits()).expect_err("noise")
+}
+
+fn batch(text: &str, limits: Limits) -> Vec<Result<Message<'_>, Noise>> {
+    match decode(text.as_bytes(), limits) {
+        Ok(Decoded::Batch(messages)) => messages,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+fn result_id(text: &str) -> ResponseId {
+    match one(text).body {
+        Body::Result { id, .. } => id,
+        body => panic!("{text}: {body:?}"),
+    }
+}
+
+fn error_of(text: &str) -> ErrorObject {
+    match one(&format!(r#"{{"jsonrpc":"2.0","id":1,"error":{text}}}"#)).body {
+        Body::Error { error, .. } => error,
+        body => panic!("{text}: {body:?}"),
+    }
+}
+
+fn method_of(message: &Message<'_>) -> String {
+    match &message.body {
+        Body::Request { method, .. } | Body::Notification { method, .. } => method.to_string(),
+        body => panic!("{body:?}"),
+    }
+}
+
+fn peer_id(id: &str) -> PeerId {
+    match one(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#)).body {
+        Body::Request { id, .. } => id,
+        body => panic!("{id}: {body:?}"),
+    }
+}
+
+fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::new();
+    write(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.into()).unwrap()
+}
+
+// Decoding.
+
+#[test]
+fn a_request_a_notification_a_result_and_an_error_are_told_apart() {
+    let request = one(r#"{"jsonrpc":"2.0","id":"a","method":"m","params":{ "x": 1.0 }}"#);
+    let Body::Request { id, method, params: Some(params) } = request.body else { panic!("{request:?}") };
+    assert_eq!((id.get(), &*method, params.get()), ("\"a\"", "m", "{ \"x\": 1.0 }"));
+
+    let notification = one(r#"{"jsonrpc":"2.0","method":"m"}"#);
+    assert!(matches!(&notification.body, Body::Notification { method, params: None } if method == "m"));
+
+    let result = one(r#"{"jsonrpc":"2.0","id":7,"result":[ 1e2 ]}"#);
+    let Body::Result { id, result: payload } = result.body else { panic!("{result:?}") };
+    assert_eq!((id, payload.get()), (ResponseId::Exact(7), "[ 1e2 ]"));
+
+    let error = one(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no"}}"#);
+    assert!(matches!(error.body, Body::Error { id: ResponseId::Exact(7), error } if error.code == -32601));
+    for deviations in [request.deviations, notification.deviations, result.deviations, error.deviations] {
+        assert_eq!(deviations, Deviations::default());
+    }
+}
+
+#[test]
+fn payloads_are_borrowed() {
+    let text = r#"{"jsonrpc":"2.0","method":"m","params":{"x":1}}"#;
+    let Body::Notification { params: Some(params), .. } = one(text).body else { panic!() };
+    assert!(text.as_bytes().as_ptr_range().contains(&params.get().as_ptr()));
+}
+
+#[test]
+fn the_ids_of_responses() {
+    let max = u64::MAX;
+    for (id, expected) in [
+        ("0", ResponseId::Exact(0)),
+        ("7", ResponseId::Exact(7)),
+        (&max.to_string(), ResponseId::Exact(max)),
+        ("\"7\"", ResponseId::Loose(7)),
+        (r#""\u0037""#, ResponseId::Loose(7)),
+        ("7.0", ResponseId::Loose(7)),
+        ("7.000", ResponseId::Loose(7)),
+        ("null", ResponseId::Absent),
+        ("\"server-error\"", ResponseId::Foreign),
+        ("\"\"", ResponseId::Foreign),
+        ("\"7.5\"", ResponseId::Foreign),
+        ("\"-7\"", ResponseId::Foreign),
+        ("\" 7\"", ResponseId::Foreign),
+        ("-7", ResponseId::Foreign),
+        ("7.5", ResponseId::Foreign),
+        ("-0.5", ResponseId::Foreign),
+        ("18446744073709551616", ResponseId::Foreign),
+        ("true", ResponseId::Foreign),
+        ("[7]", ResponseId::Foreign),
+        ("{}", ResponseId::Foreign),
+    ] {
+        assert_eq!(result_id(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1}}"#)), expected, "{id}");
+    }
+    assert_eq!(result_id(r#"{"jsonrpc":"2.0","result":1}"#), ResponseId::Absent);
+}
+
+#[test]
+fn the_ids_of_requests_are_kept_as_they_were_written() {
+    for id in ["0", "-1", "1.50", "1e3", "18446744073709551616", "\"\"", r#""\u00e9\n""#] {
+        assert_eq!(peer_id(id).get(), id);
+    }
+    for id in ["{}", "[1]", "true", "false"] {
+        assert_eq!(noise(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#)), Noise::NotAMessage);
+    }
+}
+
+#[test]
+fn a_notification_with_a_null_id_is_a_deviation() {
+    let message = one(r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#);
+    assert!(matches!(message.body, Body::Notification { .. }) && message.deviations.id_null);
+}
+
+#[test]
+fn errors_of_odd_shapes_are_read_all_the_same() {
+    for (error, code, message) in [
+        (r#"{"code":-1,"message":"no"}"#, -1, "no"),
+        (r#"{"message":"n\u00f6 \"x\"\n","code":5}"#, 5, "nö \"x\"\n"),
+        (r#"{"code":"-32601","message":"no"}"#, -32601, "no"),
+        (r#"{"code":-32601.0,"message":"no"}"#, -32601, "no"),
+        (r#"{"code":null,"message":"no"}"#, 0, "no"),
+        (r#"{"code":{},"message":"no"}"#, 0, "no"),
+        (r#"{"code":99999999999999999999,"message":"no"}"#, 0, "no"),
+        (r#"{"message":"no"}"#, 0, "no"),
+        (r#"{"code":1,"message":{"text":"no"}}"#, 1, r#"{"text":"no"}"#),
+        (r#"{"code":1,"message":null}"#, 1, "null"),
+        (r#"{"code":1}"#, 1, r#"{"code":1}"#),
+        (r#"{}"#, 0, "{}"),
+        (r#""just \"text\"""#, 0, "just \"text\""),
+        ("[1, 2]", 0, "[1, 2]"),
+        ("true", 0, "true"),
+        ("-5", 0, "-5"),
+    ] {
+        let read = error_of(error);
+        assert_eq!((read.code, &*read.message), (code, message), "{error}");
+        assert!(read.data.is_none());
+    }
+}
+
+#[test]
+fn the_data_of_an_error_is_kept_raw() {
+    for data in [r#"{ "a": 1.50 }"#, "null", "[]", "\"\\u00e9\""] {
+        let error = error_of(&format!(r#"{{"code":1,"message":"m","data":{data}}}"#));
+        assert_eq!(error.data.unwrap().get(), data);
+    }
+    assert_eq!(error_of(r#"{"code":1,"message":"m"}"#).to_string(), "m (1)");
+}
+
+#[test]
+fn deviations_are_told() {
+    let odd = |text: &str| one(text).deviations;
+    let none = Deviations::default;
+    for version in ["", r#""jsonrpc":"1.0","#, r#""jsonrpc":2.0,"#, r#""jsonrpc":null,"#] {
+        let deviations = odd(&format!(r#"{{{version}"id":1,"result":1}}"#));
+        assert!(deviations.version && !deviations.error_null);
+    }
+    let error_null = |text| odd(text).error_null && !odd(text).result_and_error;
+    assert!(error_null(r#"{"jsonrpc":"2.0","id":1,"result":{},"error":null}"#));
+    assert!(error_null(r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{}}"#));
+    let both = r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"m"}}"#;
+    assert!(odd(both).result_and_error && matches!(one(both).body, Body::Error { .. }));
+    let null = r#"{"jsonrpc":"2.0","id":1,"result":null}"#;
+    assert_eq!(odd(null), none());
+    assert!(matches!(one(null).body, Body::Result { result, .. } if result.get() == "null"));
+}
+
+#[test]
+fn null_parameters_are_none() {
+    let message = one(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":null}"#);
+    assert!(matches!(message.body, Body::Request { params: None, .. }));
+}
+
+#[test]
+fn of_members_that_stand_twice_the_last_counts_and_others_are_passed_over() {
+    let message = one(r#"{"method":"a","x":[{}],"jsonrpc":"1.0","method":"b","jsonrpc":"2.0"}"#);
+    assert_eq!((method_of(&message), message.deviations), ("b".into(), Deviations::default()));
+}
+
+#[test]
+fn escapes_in_names_and_methods_are_read() {
+    let message = one(r#"{"\u006asonrpc":"2.0","\u0069d":1,"metho\u0064":"a\/\u00e9\ud83d\ude00\n"}"#);
+    assert_eq!(message.deviations, Deviations::default());
+    assert_eq!(method_of(&message), "a/é😀\n");
+    assert!(matches!(message.body, Body::Request { .. }));
+    let error = error_of(r#"{"c\u006fde":4,"m\u0065ssage":"m","d\u0061ta":1}"#);
+    assert_eq!((error.code, &*error.message, error.data.is_some()), (4, "m", true));
+}
+
+#[test]
+fn white_space_and_byte_order_marks_are_passed_over() {
+    for blank in ["", " ", "\r", "\r\n\t ", "\u{feff}", "\u{feff} \r\n"] {
+        assert!(matches!(decode(blank.as_bytes(), limits()), Ok(Decoded::Blank)), "{blank:?}");
+    }
+    for (before, after) in [("\u{feff}", ""), (" ", "\r"), ("\u{feff}\t", " \r\n")] {
+        let text = format!(r#"{before}{{"jsonrpc":"2.0","method":"m"}}{after}"#);
+        assert_eq!(method_of(&one(&text)), "m");
+    }
+}
+
+#[test]
+fn what_is_no_message_is_noise() {
+    for text in ["hello", "{", "{\"a\"", "[1,", "[{}] x", "{}{}", "{\"a\":01}", "nul", "\"a", "{'a':1}", "\u{a0}"] {
+        assert_eq!(noise(text), Noise::NotJson, "{text}");
+    }
+    for text in ["1", "\"a\"", "null", "true", "{}", r#"{"id":1}"#, r#"{"error":null}"#, r#"{"method":5}"#] {
+        assert_eq!(noise(text), Noise::NotAMessage, "{text}");
+    }
+    assert_eq!(noise(b"{\"method\":\"\xff\"}"), Noise::NotUtf8);
+    assert_eq!(noise([0xff, 0xfe, b'{', 0, b'}', 0]), Noise::NotUtf8);
+}
+
+#[test]
+fn a_message_has_no_more_bytes_than_the_bound() {
+    let text = r#"{"jsonrpc":"2.0","method":"m"}"#;
+    let mut limits = limits();
+    limits.bytes = text.len();
+    assert!(decode(text.as_bytes(), limits).is_ok());
+    limits.bytes -= 1;
+    let too_long = Noise::TooLong { len: text.len(), limit: limits.bytes };
+    assert_eq!(decode(text.as_bytes(), limits).unwrap_err(), too_long);
+}
+
+fn nested(levels: usize) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"m","params":{}{}}}"#, "[".repeat(levels), "]".repeat(levels))
+}
+
+#[test]
+fn a_message_is_no_deeper_than_the_bound() {
+    assert_eq!(method_of(&one(&nested(127))), "m");
+    for levels in [128, 1000, 1_000_000] {
+        assert_eq!(noise(nested(levels)), Noise::TooDeep { limit: 128 });
+        assert_eq!(noise("[".repeat(levels + 1)), Noise::TooDeep { limit: 128 });
+    }
+    let mut limits = limits();
+    limits.depth = 3;
+    assert!(decode(nested(2).as_bytes(), limits).is_ok());
+    assert_eq!(decode(nested(3).as_bytes(), limits).unwrap_err(), Noise::TooDeep { limit: 3 });
+}
+
+#[test]
+fn brackets_in_strings_or_side_by_side_are_not_deep() {
+    let brackets = "[{".repeat(1000);
+    for text in [
+        format!(r#"{{"jsonrpc":"2.0","method":"m","params":{{"x":"{brackets}"}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","method":"m","params":{{"\"\\":"\\\"{brackets}"}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","method":"m","params":[{}[]]}}"#, "[],{},".repeat(1000)),
+    ] {
+        assert_eq!(method_of(&one(&text)), "m");
+    }
+}
+
+#[test]
+fn a_batch_keeps_its_order_and_loses_only_what_is_noise() {
+    let text = r#"[{"method":"a"}, 1, {"method":"b"}, [{"method":"c"}], {}, null, {"method":"d"}]"#;
+    let messages = batch(text, limits());
+    let methods: Vec<_> = messages.iter().map(|message| message.as_ref().map(method_of).ok()).collect();
+    let some = |method: &str| Some(method.to_owned());
+    assert_eq!(methods, [some("a"), None, some("b"), None, None, None, some("d")]);
+    assert!(messages.iter().flat_map(|message| message.as_ref().err()).all(|noise| *noise == Noise::NotAMessage));
+}
+
+#[test]
+fn half_a_batch_is_none() {
+    assert_eq!(noise(r#"[{"method":"a"},{"method":"b""#), Noise::NotJson);
+    assert_eq!(noise(r#"[{"method":"a"} {"method":"b"}]"#), Noise::NotJson);
+}
+
+#[test]
+fn a_batch_has_no_more_messages_than_the_bound() {
+    let mut limits = limits();
+    limits.batch = 3;
+    let text = |messages: usize| format!("[{}]", vec![r#"{"method":"a"}"#; messages].join(","));
+    assert_eq!(batch(&text(3), limits).iter().filter(|message| message.is_ok()).count(), 3);
+    let messages = text(5);
+    let messages = batch(&messages, limits);
+    assert_eq!(messages.len(), 4);
+    assert!(messages[..3].iter().all(Result::is_ok));
+    assert_eq!(messages[3].as_ref().unwrap_err(), &Noise::BatchTooLong { limit: 3 });
+    let messages = text(10_001);
+    assert_eq!(batch(&messages, self::limits()).len(), 10_001);
+}
+
+// Encoding.
+
+type Params = fn(&mut Vec<u8>);
+
+#[test]
+fn messages_are_written_in_one_order_without_white_space() {
+    let params: Params = |out| out.extend_from_slice(br#"{"a":1}"#);
+    let none = None::<Params>;
+    let id = peer_id("7.50");
+    let error = ErrorObject::new(-32601, "no \"x\"");
+    let mut with_data = ErrorObject::new(i64::MIN, "");
+    with_data.data = Some(raw("[1]"));
+    for (text, expected) in [
+        (
+            written(|out| jsonrpc::request(out, u64::MAX, "m/x", Some(params))),
+            r#"{"jsonrpc":"2.0","id":18446744073709551615,"method":"m/x","params":{"a":1}}"#,
+        ),
+        (written(|out| jsonrpc::request(out, 0, "a\"b", none)), r#"{"jsonrpc":"2.0","id":0,"method":"a\"b"}"#),
+        (
+            written(|out| jsonrpc::notification(out, "n", Some(params))),
+            r#"{"jsonrpc":"2.0","method":"n","params":{"a":1}}"#,
+        ),
+        (written(|out| jsonrpc::notification(out, "n", none)), r#"{"jsonrpc":"2.0","method":"n"}"#),
+        (written(|out| jsonrpc::result(out, &id, "{}")), r#"{"jsonrpc":"2.0","id":7.50,"result":{}}"#),
+        (
+            written(|out| jsonrpc::error(out, &id, &error)),
+            r#"{"jsonrpc":"2.0","id":7.50,"error":{"code":-32601,"message":"no \"x\""}}"#,
+        ),
+        (
+            written(|out| jsonrpc::error(out, &id, &with_data)),
+            r#"{"jsonrpc":"2.0","id":7.50,"error":{"code":-9223372036854775808,"message":"","data":[1]}}"#,
+        ),
+    ] {
+        assert_eq!(text, expected);
+    }
+}
+
+#[test]
+fn objects_are_written_member_by_member() {
+    let text = written(|out| {
+        let mut object = Object::begin(out);
+        object.string("s\"", "a\nb").raw("r", "[1, 2]").integer("i", i128::MIN);
+        object.object("o", |inner| {
+            inner.object("empty", |_| {});
+        });
+        object.value("v").extend_from_slice(b"null");
+        object.end();
+    });
+    assert_eq!(text, format!(r#"{{"s\"":"a\nb","r":[1, 2],"i":{},"o":{{"empty":{{}}}},"v":null}}"#, i128::MIN));
+}
+
+#[test]
+fn strings_are_escaped_where_they_must_be() {
+    for (string, expected) in [
+        ("", r#""""#),
+        ("a/é😀\u{7f}\u{2028}", "\"a/é😀\u{7f}\u{2028}\""),
+        ("\"\\\n\r\t", r#""\"\\\n\r\t""#),
+        ("\0\u{8}\u{c}\u{1f}", r#""\u0000\u0008\u000c\u001f""#),
+        ("a\"", r#""a\"""#),
+    ] {
+        assert_eq!(written(|out| jsonrpc::string(out, string)), expected);
+    }
+}
+
+/// "Messages are delimited by newlines, and MUST NOT contain embedded newlines" (specification 2026-07-28, "stdio").
+#[test]
+fn line_breaks_between_an_embedders_tokens_are_no_line_breaks_on_the_wire() {
+    let given = "{\r\n  \"name\": \"a\",\n\n\"arguments\": {\"text\": \"x\\ny\\r\\u000a\"}\r}";
+    let capabilities = json!({"tools": {}});
+    let servers =
+        [(Server::legacy(capabilities.clone()), legacy()), (Server::modern(capabilities), crate::common::options())];
+    for (server, options) in servers {
+        let mut host = Host::connect(options, &mut server.result("tools/list", json!({"tools": []})));
+        host.session.request(host.now, Request::new("tools/call").params(raw(given))).unwrap();
+        let Some(Action::Send(message)) = host.session.poll() else { panic!("nothing was sent") };
+        let line = message.line();
+        assert!(line.ends_with(b"\n") && line.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() == 1);
+        let sent: Value = serde_json::from_slice(message.bytes()).unwrap();
+        assert_eq!(sent["params"]["arguments"], json!({"text": "x\ny\r\n"}));
+    }
+}
+
+// Properties.
+
+fn config() -> ProptestConfig {
+    let path = Box::new(FileFailurePersistence::Direct("proptest-regressions/jsonrpc.txt"));
+    ProptestConfig { failure_persistence: Some(path), ..ProptestConfig::default() }
+}
+
+/// Strings in which what must be escaped is frequent.
+fn string() -> impl Strategy<Value = String> {
+    let char = prop_oneof![
+        3 => any::<char>(),
+        1 => prop::char::range('\0', '\u{1f}'),
+        1 => prop_oneof![Just('"'), Just('\\'), Just('/'), Just('\u{7f}'), Just('\u{2028}')],
+    ];
+    prop::collection::vec(char, 0..40).prop_map(String::from_iter)
+}
+
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        string().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 30, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::vec((string(), inner), 0..5)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// Text that comes close to a message.
+fn near_json() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just("{"),
+        Just("}"),
+        Just("["),
+        Just("]"),
+        Just(","),
+        Just(":"),
+        Just("\""),
+        Just("\\"),
+        Just(" "),
+        Just("\n"),
+        Just("\"jsonrpc\":\"2.0\""),
+        Just("\"id\":1"),
+        Just("\"id\":null"),
+        Just("\"method\":\"m\""),
+        Just("\"params\":{}"),
+        Just("\"result\":{}"),
+        Just("\"error\":{\"code\":1}"),
+        Just("null"),
+        Just("1.5e3"),
+        Just("\\u12"),
+        Just("é"),
+        Just("\u{feff}"),
+    ];
+    prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn strings_come_back_as_they_were(string in string()) {
+        let text = written(|out| jsonrpc::string(out, &string));
+        prop_assert_eq!(serde_json::from_str::<String>(&text).unwrap(), string);
+        prop_assert!(!text.chars().any(|c| c < ' '));
+    }
+
+    #[test]
+    fn requests_and_notifications_come_back_as_they_were(id: u64, method in string(), params in json_value()) {
+        let json = params.to_string();
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(json.as_bytes());
+        let text = written(|out| jsonrpc::request(out, id, &method, Some(write)));
+        let message = one(&text);
+        prop_assert_eq!(message.deviations, Deviations::default());
+        let Body::Request { id: read, method: named, params } = message.body else { panic!("{text}") };
+        prop_assert_eq!((read.get(), &*named), (&*id.to_string(), &*method));
+        prop_assert_eq!(params.map(RawValue::get), Some(&*json).filter(|json| *json != "null"));
+
+        let text = written(|out| jsonrpc::notification(out, &method, Some(write)));
+        let Body::Notification { method: named, params } = one(&text).body else { panic!("{text}") };
+        prop_assert_eq!(&*named, &*method);
+        prop_assert_eq!(params.map(RawValue::get), Some(&*json).filter(|json| *json != "null"));
+    }
+
+    #[test]
+    fn answers_come_back_as_they_were(id: u64, result in json_value(), code: i64, message in string()) {
+        let peer = peer_id(&id.to_string());
+        let json = result.to_string();
+        let text = written(|out| jsonrpc::result(out, &peer, &json));
+        let Body::Result { id: read, result } = one(&text).body else { panic!("{text}") };
+        prop_assert_eq!((read, result.get()), (ResponseId::Exact(id), &*json));
+
+        let mut error = ErrorObject::new(code, message.clone());
+        error.data = Some(raw(&json));
+        let text = written(|out| jsonrpc::error(out, &peer, &error));
+        let Body::Error { id: read, error } = one(&text).body else { panic!("{text}") };
+        prop_assert_eq!((read, error.code, &*error.message), (ResponseId::Exact(id), code, &*message));
+        prop_assert_eq!(error.data.as_deref().map(RawValue::get), Some(&*json));
+    }
+
+    #[test]
+    fn any_bytes_are_a_message_or_noise(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = decode(&bytes, limits());
+    }
+
+    /// What the parser that everyone uses refuses is noise, and what it takes is not called bad JSON.
+    #[test]
+    fn what_comes_close_to_json_is_judged_as_serde_json_does(text in near_json()) {
+        let trimmed = text.trim_start_matches('\u{feff}').trim_matches([' ', '\n']);
+        let valid = serde_json::from_str::<Value>(trimmed).is_ok();
+        match decode(text.as_bytes(), limits()) {
+            Ok(Decoded::Blank) => prop_assert!(trimmed.is_empty()),
+            Ok(_) => prop_assert!(valid, "{}", text),
+            Err(Noise::NotJson) => prop_assert!(!valid, "{}", text),
+            Err(noise) => prop_assert_eq!((noise, valid), (Noise::NotAMessage, true)),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The keepalive: what servers do to it, and what it never does to them.
+
+use std::time::Duration;
+
+use crate::common::{Host, Server, tools};
+use mcp_proto::{
+    Eras, Event, FailureKind, Keepalive, Next, Options, Probe, QuirkKind, Reconnect, Request, Shut, Transport,
+};
+use serde_json::{Value, json};
+
+const INTERVAL: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+fn options() -> Options {
+    let mut options = crate::common::options();
+    options.keepalive = Some(Keepalive::default());
+    options
+}
+
+fn legacy() -> Options {
+    let mut options = options();
+    options.eras = Eras::LegacyOnly;
+    options
+}
+
+fn listing() -> Server {
+    Server::legacy(json!({"tools": {}, "prompts": {}}))
+        .result("tools/list", tools(&["a", "b"]))
+        .result("prompts/list", json!({"prompts": [{"name": "p"}]}))
+}
+
+fn ready(options: Options, server: &mut Server) -> Host {
+    let mut host = Host::connect(options, server);
+    assert!(host.is_ready());
+    host.take_sent();
+    host
+}
+
+/// The probe that is sent once the interval is over.
+fn probe(host: &mut Host) -> Value {
+    host.wait(INTERVAL);
+    host.take_one()
+}
+
+fn answer(host: &mut Host, probe: &Value) {
+    host.receive(json!({"jsonrpc": "2.0", "id": probe["id"], "result": {}}));
+}
+
+fn refuse(host: &mut Host, probe: &Value, code: i64) {
+    host.receive(json!({"jsonrpc": "2.0", "id": probe["id"], "error": {"code": code, "message": "no"}}));
+}
+
+#[test]
+fn a_ping_a_interval_and_nothing_else() {
+    let mut host = ready(legacy(), &mut listing());
+    for _ in 0..50 {
+        let ping = probe(&mut host);
+        assert_eq!(ping["method"], "ping");
+        answer(&mut host, &ping);
+        assert!(host.take_sent().is_empty());
+    }
+    assert!(host.is_ready() && host.quirks().is_empty());
+}
+
+#[test]
+fn traffic_puts_the_ping_off() {
+    let mut host = ready(legacy(), &mut listing());
+    for _ in 0..10 {
+        host.wait(INTERVAL / 2);
+        host.receive(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {}}));
+    }
+    assert!(host.take_sent().is_empty());
+    assert_eq!(probe(&mut host)["method"], "ping");
+}
+
+/// hermes-agent #50028, agent-framework #5634
+#[test]
+fn a_ping_answered_with_any_error_is_a_sign_of_life() {
+    let mut host = ready(legacy(), &mut listing());
+    for code in [-32603, -32602, -32000, 7] {
+        let ping = probe(&mut host);
+        assert_eq!(ping["method"], "ping");
+        refuse(&mut host, &ping, code);
+    }
+    assert!(host.is_ready() && host.quirks().is_empty());
+}
+
+/// hermes-agent #50028
+#[test]
+fn ping_unsupported_moves_down_to_the_cheapest_list_that_worked() {
+    let mut host = ready(legacy(), &mut listing());
+    let ping = probe(&mut host);
+    refuse(&mut host, &ping, -32601);
+    assert_eq!(host.quirk_methods(QuirkKind::PingUnsupported), ["ping"]);
+    for _ in 0..3 {
+        let list = probe(&mut host);
+        assert_eq!(list["method"], "prompts/list");
+        answer(&mut host, &list);
+    }
+    assert_eq!(host.quirks().len(), 1);
+    assert_eq!(host.keys(mcp_proto::Family::Prompts), ["p"], "a probe's answer is no list");
+}
+
+#[test]
+fn ping_unsupported_of_a_server_without_lists_is_passive() {
+    let mut host = ready(legacy(), &mut Server::legacy(json!({})));
+    let ping = probe(&mut host);
+    refuse(&mut host, &ping, -32601);
+    host.wait(INTERVAL * 100);
+    assert!(host.take_sent().is_empty() && host.is_ready());
+}
+
+/// hermes-agent #50104
+#[test]
+fn ping_silent_while_other_requests_are_answered_moves_down_before_anything_is_dead() {
+    let mut host = ready(legacy(), &mut listing());
+    assert_eq!(probe(&mut host)["method"], "ping");
+    host.session.request(host.now, Request::new("tools/call")).unwrap();
+    host.wait(Duration::from_secs(1));
+    let call = host.take_one();
+    answer(&mut host, &call);
+    host.wait(TIMEOUT);
+    assert_eq!(host.quirk_methods(QuirkKind::PingSilent), ["ping"]);
+    assert!(host.is_ready());
+    let list = probe(&mut host);
+    assert_eq!(list["method"], "prompts/list");
+}
+
+#[test]
+fn a_peer_that_answers_nothing_is_dead_after_the_threshold() {
+    let mut options = legacy();
+    options.reconnect = Some(Reconnect::default());
+    let mut host = ready(options, &mut listing());
+    assert_eq!(probe(&mut host)["method"], "ping");
+    host.wait(TIMEOUT);
+    assert!(host.is_ready(), "one miss is not the end");
+    assert_eq!(probe(&mut host)["method"], "ping");
+    host.wait(TIMEOUT);
+    assert!(!host.is_ready());
+    let down = host.events.iter().find_map(|event| match event {
+        Event::Down { failure, next } => Some((failure.kind, *next)),
+        _ => None,
+    });
+    assert_eq!(down, Some((FailureKind::Closed, Next::Reopen { at: None })));
+    assert_eq!(host.shuts, [Shut::CloseInput]);
+    host.close_transport();
+    host.wait(Duration::from_secs(1));
+    assert_eq!(host.opens, 2, "opened again once the old transport is gone");
+}
+
+#[test]
+fn a_long_call_in_flight_is_not_probed() {
+    let mut host = ready(legacy(), &mut listing());
+    let call = Request::new("tools/call").timeout(Duration::from_secs(3600));
+    let call = host.session.request(host.now, call).unwrap();
+    host.collect();
+    let sent = host.take_one();
+    host.wait(Duration::from_secs(3000));
+    assert!(host.take_sent().is_empty());
+    answer(&mut host, &sent);
+    assert!(matches!(host.result_of(call), mcp_proto::Outcome::Result(_)));
+    assert_eq!(probe(&mut host)["method"], "ping");
+}
+
+/// hermes-agent #44550
+#[test]
+fn tools_list_keeps_a_server_with_tools_alive_and_ping_one_without() {
+    let mut by_list = legacy();
+    let mut keepalive = Keepalive::default();
+    keepalive.probe = Probe::ToolsList;
+    by_list.keepalive = Some(keepalive);
+    let mut with_tools = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+    let mut host = ready(by_list.clone(), &mut with_tools);
+    assert_eq!(probe(&mut host)["method"], "tools/list");
+
+    let mut prompts_alone = Server::legacy(json!({"prompts": {}})).result("prompts/list", json!({"prompts": []}));
+    let mut host = ready(by_list, &mut prompts_alone);
+    assert_eq!(probe(&mut host)["method"], "ping");
+    assert_eq!(prompts_alone.was_asked("tools/list"), 0);
+}
+
+#[test]
+fn a_jump_in_time_is_no_missed_answer() {
+    let mut options = legacy();
+    let mut keepalive = Keepalive::default();
+    keepalive.threshold = 1;
+    options.keepalive = Some(keepalive);
+    let mut host = ready(options, &mut listing());
+    let ping = probe(&mut host);
+    // The machine sleeps for a day, and its timers fire when it wakes.
+    host.now = host.now + Duration::from_secs(86_400);
+    host.session.handle_timeout(host.now);
+    host.collect();
+    assert!(host.is_ready(), "{:?}", host.failure());
+    answer(&mut host, &ping);
+    assert!(host.is_ready());
+    probe(&mut host);
+    host.wait(TIMEOUT);
+    assert!(!host.is_ready(), "awake, a silent peer is dead again");
+}
+
+#[test]
+fn a_modern_server_is_left_in_peace_unless_asked_for() {
+    let modern = || Server::modern(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+    let mut host = ready(options(), &mut modern());
+    host.wait(INTERVAL * 100);
+    assert!(host.take_sent().is_empty() && host.is_ready());
+
+    let mut asking = options();
+    let mut keepalive = Keepalive::default();
+    keepalive.discover = true;
+    asking.keepalive = Some(keepalive);
+    let mut host = ready(asking, &mut modern());
+    let discover = probe(&mut host);
+    assert_eq!(discover["method"], "server/discover");
+    assert!(discover["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_string());
+    answer(&mut host, &discover);
+    assert_eq!(probe(&mut host)["method"], "server/discover");
+}
+
+#[test]
+fn without_a_keepalive_nothing_is_asked() {
+    let mut options = legacy();
+    options.keepalive = None;
+    let mut host = ready(options, &mut listing());
+    assert_eq!(host.session.deadline(), None);
+    host.wait(INTERVAL * 100);
+    assert!(host.take_sent().is_empty());
+}
+
+#[test]
+fn it_ends_with_its_connection_and_begins_anew_with_the_next() {
+    let mut options = legacy();
+    options.reconnect = Some(Reconnect::default());
+    let mut server = listing();
+    let mut host = ready(options, &mut server);
+    let ping = probe(&mut host);
+    refuse(&mut host, &ping, -32601);
+    host.close_transport();
+    host.wait(Duration::from_secs(1));
+    host.transport(Transport::Opened);
+    host.serve(&mut server);
+    assert!(host.is_ready());
+    assert_eq!(probe(&mut host)["method"], "ping");
+}

@@ -1,0 +1,1320 @@
+//! What holds for a session whatever happens in whatever order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use mcp_proto::protocol::Root;
+use mcp_proto::{
+    Action, AskId, Cause, Eras, Event, Family, FamilyStatus, Keepalive, LogLevel, Misuse, OpenFailure, Options,
+    Outcome, QuirkKind, Reconnect, Request, RequestId, Session, Shut, Time, Transport, Wire,
+};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Good,
+    Error(i64),
+    Nonsense,
+    StringId,
+    ErrorWithoutId,
+    Twice,
+    InBatch,
+    /// Where it answers a request of the embedder's in the modern era: not before there is more input.
+    WantsInput,
+}
+
+/// What a server sends many of at once.
+#[derive(Clone, Copy, Debug)]
+enum Flood {
+    Pings,
+    Roots,
+    Questions,
+    Unknown,
+    Logs,
+    ListChanged,
+    Noise,
+}
+
+/// What belongs to what is over.
+#[derive(Clone, Copy, Debug)]
+enum Stale {
+    /// A result with the id of a request of an earlier connection. (An error with such an id is, by the contract's row
+    /// `id-null`, one that this connection never used, and may be meant for the only request in flight.)
+    OldResult,
+    /// Another answer to what was answered on this connection, or was given up.
+    SecondResult,
+    SecondError,
+    /// What became of the exchange of a request that an earlier connection had.
+    Exchange(Exchange),
+    /// A server agrees to a stream that was asked for on an earlier connection, or is over.
+    Agreed,
+    /// What comes where there is no connection.
+    Ping,
+    ListChanged,
+}
+
+/// What becomes of single requests over HTTP.
+#[derive(Clone, Copy, Debug)]
+enum Exchange {
+    Lost(bool),
+    Refused(u16),
+    Expired,
+    Unauthorized(bool),
+}
+
+impl Exchange {
+    fn of(self, id: u64) -> Transport<'static> {
+        match self {
+            Self::Lost(sent) => Transport::Lost { id, sent, why: "broken" },
+            Self::Refused(status) => Transport::Refused { id, status, why: "no" },
+            Self::Expired => Transport::Expired { id: Some(id) },
+            Self::Unauthorized(forbidden) => {
+                Transport::Unauthorized { id: Some(id), forbidden, why: "who?", challenges: &[] }
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Open,
+    Opened,
+    OpenFailed(bool),
+    TransportClosed,
+    SignOfLife,
+    /// There is a connection soon, if one is to be had, and discovery is done.
+    Come,
+    /// Answers an open request, the oldest or the newest.
+    Answer(bool, Shape),
+    /// Answers whatever is asked as it should be.
+    Serve,
+    /// Agrees to the stream that was asked for last.
+    Agree,
+    /// Ends the exchange of an open request, over HTTP.
+    Exchange(bool, Exchange),
+    Authorized,
+    ServerAsks(u8, u8),
+    ServerTakesBack(u8),
+    ListChanged(u8),
+    Progress,
+    Noise(u8),
+    Flood(Flood, u16),
+    Stale(Stale, u8),
+    Request(u8),
+    Cancel(u8),
+    AnswerAsk(u8, bool),
+    /// Gives the input that a server wants, or none.
+    Provide(u8, bool),
+    Refresh(u8),
+    Subscribe(u8),
+    Unsubscribe(u8),
+    SetLevel,
+    Notify,
+    Close,
+    Wait(u16),
+    WaitForDeadline,
+    Poll(u8),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let shape = prop_oneof![
+        8 => Just(Shape::Good),
+        1 => prop_oneof![Just(-32601), Just(-32602), Just(-32603), Just(-32022)].prop_map(Shape::Error),
+        1 => Just(Shape::Nonsense),
+        1 => Just(Shape::StringId),
+        1 => Just(Shape::ErrorWithoutId),
+        1 => Just(Shape::Twice),
+        1 => Just(Shape::InBatch),
+        2 => Just(Shape::WantsInput),
+    ];
+    let flood = prop::sample::select(vec![
+        Flood::Pings,
+        Flood::Roots,
+        Flood::Questions,
+        Flood::Unknown,
+        Flood::Logs,
+        Flood::ListChanged,
+        Flood::Noise,
+    ]);
+    let exchange = prop::sample::select(vec![
+        Exchange::Lost(false),
+        Exchange::Lost(true),
+        Exchange::Refused(404),
+        Exchange::Refused(503),
+        Exchange::Expired,
+        Exchange::Unauthorized(false),
+        Exchange::Unauthorized(true),
+    ]);
+    let stale = prop_oneof![
+        2 => Just(Stale::OldResult),
+        2 => Just(Stale::SecondResult),
+        1 => Just(Stale::SecondError),
+        4 => exchange.clone().prop_map(Stale::Exchange),
+        1 => Just(Stale::Agreed),
+        1 => Just(Stale::Ping),
+        1 => Just(Stale::ListChanged),
+    ];
+    prop_oneof![
+        2 => Just(Op::Open),
+        4 => Just(Op::Opened),
+        1 => any::<bool>().prop_map(Op::OpenFailed),
+        2 => Just(Op::TransportClosed),
+        1 => Just(Op::SignOfLife),
+        4 => Just(Op::Come),
+        4 => Just(Op::Serve),
+        2 => Just(Op::Agree),
+        2 => (any::<bool>(), exchange).prop_map(|(oldest, exchange)| Op::Exchange(oldest, exchange)),
+        1 => Just(Op::Authorized),
+        24 => (any::<bool>(), shape).prop_map(|(oldest, shape)| Op::Answer(oldest, shape)),
+        3 => (0..5_u8, 0..4_u8).prop_map(|(what, id)| Op::ServerAsks(what, id)),
+        1 => (0..4_u8).prop_map(Op::ServerTakesBack),
+        2 => (0..4_u8).prop_map(Op::ListChanged),
+        1 => Just(Op::Progress),
+        2 => (0..6_u8).prop_map(Op::Noise),
+        1 => (flood, 1..300_u16).prop_map(|(what, count)| Op::Flood(what, count)),
+        8 => (stale, any::<u8>()).prop_map(|(what, which)| Op::Stale(what, which)),
+        6 => (0..6_u8).prop_map(Op::Request),
+        2 => (0..8_u8).prop_map(Op::Cancel),
+        2 => (0..4_u8, any::<bool>()).prop_map(|(ask, ok)| Op::AnswerAsk(ask, ok)),
+        2 => (0..4_u8, any::<bool>()).prop_map(|(which, given)| Op::Provide(which, given)),
+        1 => (0..4_u8).prop_map(Op::Refresh),
+        1 => (0..4_u8).prop_map(Op::Subscribe),
+        1 => (0..4_u8).prop_map(Op::Unsubscribe),
+        1 => Just(Op::SetLevel),
+        1 => Just(Op::Notify),
+        1 => Just(Op::Close),
+        3 => (0..5000_u16).prop_map(Op::Wait),
+        3 => Just(Op::WaitForDeadline),
+        8 => (1..20_u8).prop_map(Op::Poll),
+    ]
+}
+
+/// A session, its twin, and the books that are kept on what came out of it.
+struct World {
+    session: Session,
+    twin: Session,
+    /// What is stale is told to the session alone, and the twin shows that it makes no difference.
+    haunted: bool,
+    http: bool,
+    /// How many actions, and how many bytes in them, one input may lead to, where that is measured.
+    most: Option<(usize, usize)>,
+    now: Time,
+    accepted: Vec<RequestId>,
+    finished: BTreeMap<RequestId, usize>,
+    ids: BTreeSet<u64>,
+    /// The ids of this connection, and those of them that were answered or given up.
+    current: Vec<u64>,
+    over: Vec<u64>,
+    /// The ids of the connections before.
+    old: Vec<u64>,
+    /// Requests of this connection that wait for an answer.
+    open: Vec<Value>,
+    /// Ids that the server asked with in this connection, and how often each waits for an answer.
+    asked: BTreeMap<String, usize>,
+    asks: Vec<AskId>,
+    asks_ended: usize,
+    wanting: Vec<RequestId>,
+    /// The embedder was told to open the transport, and did not say yet what came of it.
+    opening: bool,
+    connected: bool,
+    /// The embedder was told to shut the transport.
+    shut: bool,
+    closed: Option<Cause>,
+}
+
+impl World {
+    fn new(options: Options) -> Self {
+        let http = options.wire == Wire::Http;
+        let session = Session::new(options);
+        Self {
+            twin: session.clone(),
+            session,
+            haunted: false,
+            http,
+            most: None,
+            now: Time::ZERO,
+            accepted: vec![],
+            finished: BTreeMap::new(),
+            ids: BTreeSet::new(),
+            current: vec![],
+            over: vec![],
+            old: vec![],
+            open: vec![],
+            asked: BTreeMap::new(),
+            asks: vec![],
+            asks_ended: 0,
+            wanting: vec![],
+            opening: false,
+            connected: false,
+            shut: false,
+            closed: None,
+        }
+    }
+
+    /// Does the same to both, and sees that a refusal changed nothing.
+    fn command<T: std::fmt::Debug>(
+        &mut self,
+        command: impl Fn(&mut Session, Time) -> Result<T, Misuse>,
+    ) -> Result<T, Misuse> {
+        let before = format!("{:?}", self.session);
+        let result = command(&mut self.session, self.now);
+        let _ = command(&mut self.twin, self.now);
+        if result.is_err() {
+            assert_eq!(before, format!("{:?}", self.session), "a misuse changed something");
+        }
+        result
+    }
+
+    /// An input of this many bytes.
+    fn input(&mut self, bytes: usize, input: impl Fn(&mut Session, Time)) {
+        if self.most.is_some() {
+            self.poll(usize::MAX);
+        }
+        input(&mut self.session, self.now);
+        input(&mut self.twin, self.now);
+        if let Some((actions, more)) = self.most {
+            let out = waiting(&self.session);
+            assert!(out.len() <= actions, "{} actions after one input, not {actions}: {out:#?}", out.len());
+            let out_bytes: usize = out.iter().map(weight).sum();
+            assert!(out_bytes <= 2 * bytes + more, "{out_bytes} bytes after an input of {bytes}, beyond {more} more");
+        }
+    }
+
+    fn receive(&mut self, message: &Value) {
+        let text = message.to_string();
+        self.input(text.len(), |session, now| session.handle_message(now, text.as_bytes()));
+    }
+
+    /// An input that has no effect any more.
+    fn stale_input(&mut self, bytes: usize, input: impl Fn(&mut Session, Time)) {
+        if self.haunted {
+            input(&mut self.session, self.now);
+        } else {
+            self.input(bytes, input);
+        }
+    }
+
+    fn transport_gone(&mut self) {
+        (self.opening, self.connected, self.shut) = (false, false, false);
+        self.open.clear();
+        self.asked.clear();
+        self.old.append(&mut self.current);
+        self.over.clear();
+    }
+
+    /// Whether the server can be heard, and answered.
+    fn is_up(&self) -> bool {
+        let ends = |action: &Action| {
+            matches!(
+                action,
+                Action::Shut(_) | Action::Open(_) | Action::Event(Event::Down { .. } | Event::Closed { .. })
+            )
+        };
+        self.connected && !self.shut && self.closed.is_none() && !waiting(&self.session).iter().any(ends)
+    }
+
+    fn is_legacy(&self) -> bool {
+        self.session.options().eras == Eras::LegacyOnly
+    }
+
+    fn poll(&mut self, most: usize) {
+        for _ in 0..most {
+            let action = next(&mut self.session, self.haunted);
+            let twin = next(&mut self.twin, self.haunted);
+            assert_eq!(format!("{action:?}"), format!("{twin:?}"), "the same inputs, another output");
+            let Some(action) = action else {
+                assert_eq!(self.session.deadline(), self.twin.deadline());
+                return;
+            };
+            assert_eq!(self.closed, None, "{action:?} after the end");
+            match action {
+                Action::Open(_) => {
+                    self.transport_gone();
+                    self.opening = true;
+                }
+                Action::Send(message) => {
+                    assert!(self.connected && !self.shut, "a message without a connection");
+                    let value: Value = serde_json::from_slice(message.bytes()).unwrap();
+                    self.sent(value);
+                }
+                Action::Abort(id) => {
+                    assert!(self.http && self.ids.contains(&id), "an exchange that never was");
+                    self.over.push(id);
+                }
+                Action::Shut(how) => {
+                    // A server that is there has its answers first.
+                    if how == Shut::CloseInput && self.is_legacy() {
+                        self.assert_answered();
+                    }
+                    self.shut = true;
+                }
+                Action::Event(Event::Finished { request, outcome }) => {
+                    assert!(self.accepted.contains(&request));
+                    *self.finished.entry(request).or_default() += 1;
+                    let sent =
+                        self.open.iter().any(|open| format!("RequestId({})", open["id"]) == format!("{request:?}"));
+                    assert!(!(sent && matches!(outcome, Outcome::NotSent)), "it was sent");
+                }
+                Action::Event(Event::Asked { ask, .. }) => self.asks.push(ask),
+                Action::Event(Event::AskEnded { .. }) => self.asks_ended += 1,
+                Action::Event(Event::InputRequired { request, .. }) => self.wanting.push(request),
+                Action::Event(Event::Closed { cause }) => self.closed = Some(cause),
+                _ => {}
+            }
+        }
+    }
+
+    fn sent(&mut self, value: Value) {
+        match (value.get("method"), value.get("id")) {
+            (Some(_), Some(id)) => {
+                let number = id.as_u64().unwrap();
+                assert!(self.ids.insert(number), "an id was used twice: {value}");
+                self.current.push(number);
+                self.open.push(value);
+            }
+            (None, Some(id)) => {
+                let waiting = self.asked.get_mut(&id.to_string()).expect("an answer to what was asked");
+                assert!(*waiting > 0, "answered twice: {value}");
+                *waiting -= 1;
+            }
+            (_, None) => self.over.extend(value["params"]["requestId"].as_u64()),
+        }
+    }
+
+    /// Takes requests of the server's that all have this id.
+    fn ask(&mut self, id: u64, message: &Value, count: usize) {
+        let (up, left_out) = (self.is_up(), self.session.stats().left_out);
+        self.receive(message);
+        if up {
+            let left_out = self.session.stats().left_out - left_out;
+            *self.asked.entry(id.to_string()).or_default() += count - usize::try_from(left_out).unwrap();
+        }
+    }
+
+    fn assert_answered(&self) {
+        assert!(self.asked.values().all(|waiting| *waiting == 0), "not answered: {:?}", self.asked);
+    }
+
+    fn answer(&mut self, oldest: bool, shape: Shape) {
+        if self.open.is_empty() {
+            return;
+        }
+        let request = if oldest { self.open.remove(0) } else { self.open.pop().unwrap() };
+        let id = &request["id"];
+        let good = json!({"jsonrpc": "2.0", "id": id, "result": result(&request)});
+        // That one may be taken for another's answer, or for none.
+        if !matches!(shape, Shape::ErrorWithoutId) {
+            self.over.extend(id.as_u64());
+        }
+        match shape {
+            Shape::Good => self.receive(&good),
+            Shape::Error(code) => {
+                self.receive(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "no"}}));
+            }
+            Shape::Nonsense => self.receive(&json!({"jsonrpc": "2.0", "id": id, "result": [1, null]})),
+            Shape::StringId => {
+                self.receive(&json!({"jsonrpc": "2.0", "id": id.to_string(), "result": result(&request)}));
+            }
+            Shape::ErrorWithoutId => {
+                self.receive(&json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32603, "message": "no"}}));
+            }
+            Shape::Twice => {
+                self.receive(&good);
+                self.receive(&good);
+            }
+            Shape::InBatch => self.receive(&json!([good, 7, {"jsonrpc": "2.0", "method": "notifications/x"}])),
+            Shape::WantsInput => {
+                let method = request["method"].as_str().unwrap();
+                if matches!(method, "tools/call" | "prompts/get" | "resources/read" | "vendor/thing") {
+                    let wants = json!({"k": {"method": "elicitation/create", "params": {"message": "?"}}});
+                    let result = json!({"resultType": "input_required", "inputRequests": wants, "requestState": "s"});
+                    self.receive(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+                } else {
+                    self.receive(&good);
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self) {
+        self.poll(usize::MAX);
+        while self.is_up() && !self.open.is_empty() {
+            self.answer(true, Shape::Good);
+            self.poll(usize::MAX);
+        }
+    }
+
+    fn flood(&mut self, what: Flood, count: u16) {
+        let count = usize::from(count);
+        let id = 7;
+        let ask = |method: &str| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {}});
+        match what {
+            Flood::Pings => self.ask(id, &vec![ask("ping"); count].into(), count),
+            Flood::Roots => self.ask(id, &vec![ask("roots/list"); count].into(), count),
+            Flood::Questions => self.ask(id, &vec![ask("elicitation/create"); count].into(), count),
+            Flood::Unknown => {
+                let asks = (0..count).map(|number| ask(&format!("{number} {}", "vendor/x".repeat(100))));
+                self.ask(id, &asks.collect(), count);
+            }
+            Flood::Logs => {
+                let log =
+                    json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x".repeat(200)}});
+                self.receive(&vec![log; count].into());
+            }
+            Flood::ListChanged => {
+                let families = ["tools", "prompts", "resources"].iter().cycle().take(count);
+                let changed = families
+                    .map(|family| json!({"jsonrpc": "2.0", "method": format!("notifications/{family}/list_changed")}));
+                self.receive(&changed.collect());
+            }
+            Flood::Noise => self.receive(&vec![7; count].into()),
+        }
+    }
+
+    fn stale(&mut self, what: Stale, which: u8) {
+        let pick = |ids: &[u64]| ids.get(usize::from(which) % ids.len().max(1)).copied();
+        let of_old = pick(&self.old);
+        let over = pick(&self.over);
+        let result = |id| json!({"jsonrpc": "2.0", "id": id, "result": {"tools": [{"name": "stale"}]}});
+        let error = |id| json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "stale"}});
+        let message = match what {
+            Stale::OldResult => of_old.map(result),
+            Stale::SecondResult => over.map(result),
+            Stale::SecondError => over.map(error),
+            Stale::Exchange(exchange) => {
+                if let Some(id) = of_old.filter(|_| self.http) {
+                    self.stale_input(0, |session, now| session.handle_transport(now, exchange.of(id)));
+                }
+                return;
+            }
+            Stale::Agreed => over.or(of_old).map(|id| agreed(&json!(id))),
+            Stale::Ping if !self.is_up() => Some(json!({"jsonrpc": "2.0", "id": 3, "method": "ping"})),
+            Stale::ListChanged if !self.is_up() => {
+                Some(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}))
+            }
+            Stale::Ping | Stale::ListChanged => None,
+        };
+        if let Some(message) = message {
+            let text = message.to_string();
+            self.stale_input(text.len(), |session, now| session.handle_message(now, text.as_bytes()));
+        }
+    }
+
+    fn apply(&mut self, op: &Op) {
+        if self.most.is_some() {
+            self.poll(usize::MAX);
+        }
+        match *op {
+            Op::Open => {
+                let _ = self.command(|session, now| session.open(now));
+            }
+            Op::Opened => {
+                // An embedder reports what it was told to do, so first it hears what that is.
+                self.poll(usize::MAX);
+                self.connected |= self.opening;
+                self.opening = false;
+                self.input(0, |session, now| session.handle_transport(now, Transport::Opened));
+            }
+            Op::OpenFailed(spawn) => {
+                self.opening = false;
+                let how = if spawn { OpenFailure::Spawn } else { OpenFailure::Connect };
+                self.input(0, |session, now| session.handle_transport(now, Transport::OpenFailed { how, why: "no" }));
+            }
+            Op::TransportClosed => {
+                self.transport_gone();
+                self.input(0, |session, now| session.handle_transport(now, Transport::Closed { why: "gone" }));
+            }
+            Op::SignOfLife => self.input(0, |session, now| session.handle_transport(now, Transport::SignOfLife)),
+            Op::Come => {
+                self.poll(usize::MAX);
+                for _ in 0..3 {
+                    if !self.opening && !self.connected {
+                        self.settle();
+                    }
+                }
+                if self.opening {
+                    self.apply(&Op::Opened);
+                    self.serve();
+                }
+            }
+            Op::Answer(oldest, shape) => self.answer(oldest, shape),
+            Op::Serve => self.serve(),
+            Op::Agree => {
+                let mut asked = self.open.iter().rev().filter(|request| request["method"] == "subscriptions/listen");
+                if let Some(id) = asked.next().map(|request| request["id"].clone()) {
+                    self.receive(&agreed(&id));
+                }
+            }
+            Op::Exchange(oldest, exchange) => {
+                if self.http && !self.open.is_empty() {
+                    let request = if oldest { self.open.remove(0) } else { self.open.pop().unwrap() };
+                    let id = request["id"].as_u64().unwrap();
+                    // A session that is not there yet cannot have expired.
+                    if !matches!(exchange, Exchange::Expired) {
+                        self.over.push(id);
+                    }
+                    self.input(0, |session, now| session.handle_transport(now, exchange.of(id)));
+                }
+            }
+            Op::Authorized => {
+                let _ = self.command(|session, now| session.authorized(now));
+            }
+            Op::ServerAsks(what, id) => {
+                let method =
+                    ["ping", "roots/list", "elicitation/create", "sampling/createMessage", "x/y"][usize::from(what)];
+                let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"message": "?"}});
+                self.ask(id.into(), &message, 1);
+            }
+            Op::ServerTakesBack(id) => {
+                self.poll(usize::MAX);
+                let ended = self.asks_ended;
+                let params = json!({"requestId": id});
+                self.receive(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
+                self.poll(usize::MAX);
+                if let Some(waiting) = self.asked.get_mut(&id.to_string()) {
+                    *waiting -= self.asks_ended - ended;
+                }
+            }
+            Op::ListChanged(which) => {
+                let family = ["tools", "prompts", "resources", "tools"][usize::from(which)];
+                self.receive(&json!({"jsonrpc": "2.0", "method": format!("notifications/{family}/list_changed")}));
+            }
+            Op::Progress => {
+                let token = self.open.last().map_or(json!("none"), |request| request["id"].clone());
+                let params = json!({"progressToken": token, "progress": 1});
+                self.receive(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+            }
+            Op::Noise(which) => {
+                let text = ["", "}", "[]", "7", "{\"id\":1}", "{\"jsonrpc\":\"2.0\",\"id\":999999,\"result\":{}}"];
+                let text = text[usize::from(which)];
+                self.input(text.len(), |session, now| session.handle_message(now, text.as_bytes()));
+            }
+            Op::Flood(what, count) => self.flood(what, count),
+            Op::Stale(what, which) => self.stale(what, which),
+            Op::Request(which) => {
+                let which = usize::from(which);
+                let method =
+                    ["tools/call", "prompts/get", "resources/read", "vendor/thing", "tools/call", "tools/call"][which];
+                let accepted = self.command(|session, now| {
+                    let params = RawValue::from_string("{\"name\": \"x\"}".into()).unwrap();
+                    let request = Request::new(method).params(params).timeout(Duration::from_secs(7));
+                    session.request(now, if which >= 4 { request.progress().replay(which == 4) } else { request })
+                });
+                self.accepted.extend(accepted);
+            }
+            Op::Cancel(which) => {
+                if let Some(request) = self.accepted.iter().rev().nth(usize::from(which)).copied() {
+                    let _ = self.command(|session, now| session.cancel(now, request));
+                }
+            }
+            Op::AnswerAsk(which, ok) => {
+                if let Some(ask) = self.asks.iter().rev().nth(usize::from(which)).copied() {
+                    let result = RawValue::from_string(if ok { "{}" } else { "[]" }.into()).unwrap();
+                    let _ = self.command(|session, now| session.answer(now, ask, Ok(&result)));
+                }
+            }
+            Op::Provide(which, given) => {
+                if let Some(request) = self.wanting.iter().rev().nth(usize::from(which)).copied() {
+                    let response = RawValue::from_string("{\"action\": \"decline\"}".into()).unwrap();
+                    let _ = self.command(|session, now| {
+                        if given {
+                            session.provide(now, request, [("k", &*response)])
+                        } else {
+                            session.decline(now, request)
+                        }
+                    });
+                }
+            }
+            Op::Refresh(which) => {
+                let _ = self.command(|session, now| session.refresh(now, Family::ALL[usize::from(which)]));
+            }
+            Op::Subscribe(which) => {
+                let _ = self.command(|session, now| session.subscribe(now, &format!("r:{which}")));
+            }
+            Op::Unsubscribe(which) => {
+                let _ = self.command(|session, now| session.unsubscribe(now, &format!("r:{which}")));
+            }
+            Op::SetLevel => {
+                let _ = self.command(|session, now| session.set_log_level(now, LogLevel::Error));
+            }
+            Op::Notify => {
+                let _ = self.command(|session, now| session.notify(now, "notifications/roots/list_changed", None));
+            }
+            Op::Close => {
+                let _ = self.command(|session, now| session.close(now));
+            }
+            Op::Wait(millis) => {
+                self.now = self.now + Duration::from_millis(millis.into());
+                self.input(0, |session, now| session.handle_timeout(now));
+            }
+            Op::WaitForDeadline => {
+                self.poll(usize::MAX);
+                self.settle();
+            }
+            Op::Poll(most) => self.poll(usize::from(most)),
+        }
+    }
+
+    /// Goes to the next deadline. Once it was reached, and the output taken, there is none at the same time.
+    fn settle(&mut self) {
+        let Some(deadline) = self.session.deadline() else { return };
+        self.now = self.now.max(deadline);
+        for _ in 0..100 {
+            self.input(0, |session, now| session.handle_timeout(now));
+            self.poll(usize::MAX);
+            if self.session.deadline().is_none_or(|deadline| deadline > self.now) {
+                return;
+            }
+        }
+        panic!("the same deadline again and again: {:?}", self.session);
+    }
+
+    /// A connection that goes on for as long as the embedder has to answer: the server has all its answers then.
+    fn calm(&mut self) {
+        let end = self.now + self.session.options().timeouts.ask;
+        self.poll(usize::MAX);
+        while self.is_up() && self.now <= end {
+            self.serve();
+            if self.session.deadline().is_none() {
+                break;
+            }
+            self.settle();
+        }
+        if self.is_up() {
+            self.assert_answered();
+        }
+    }
+
+    /// Ends the session as an embedder would, and sees that everything came to its end.
+    fn end(mut self, calm: bool) {
+        if calm && self.is_legacy() {
+            self.calm();
+        }
+        let _ = self.command(|session, now| session.close(now));
+        self.poll(usize::MAX);
+        for _ in 0..10 {
+            self.settle();
+        }
+        assert!(self.session.is_closed(), "{:?}", self.session);
+        assert!(self.session.quirks().len() <= self.session.options().limits.quirks);
+        assert!(self.closed.is_some());
+        for request in &self.accepted {
+            assert_eq!(self.finished.get(request), Some(&1), "{request:?} did not end once");
+        }
+        let ends = [
+            Op::Open,
+            Op::Opened,
+            Op::Noise(5),
+            Op::ServerAsks(0, 1),
+            Op::TransportClosed,
+            Op::Wait(60_000),
+            Op::Close,
+        ];
+        for op in ends {
+            self.apply(&op);
+            assert_eq!(self.session.poll().map(|action| format!("{action:?}")), None, "{op:?}");
+            assert_eq!(self.session.deadline(), None);
+        }
+    }
+}
+
+/// What would be polled.
+fn waiting(session: &Session) -> Vec<Action> {
+    let mut session = session.clone();
+    std::iter::from_fn(|| session.poll()).collect()
+}
+
+/// What is polled; of a session that is told what is stale, but for its remarks on that.
+fn next(session: &mut Session, haunted: bool) -> Option<Action> {
+    let remark = |action: &Action| matches!(action, Action::Event(Event::Quirk(quirk)) if haunted && quirk.kind == QuirkKind::UnknownId);
+    std::iter::from_fn(|| session.poll()).find(|action| !remark(action))
+}
+
+/// The bytes that an action holds.
+fn weight(action: &Action) -> usize {
+    let raw = |params: &Option<Box<RawValue>>| params.as_ref().map_or(0, |params| params.get().len());
+    match action {
+        Action::Send(message) => message.bytes().len(),
+        Action::Event(Event::Finished {
+            outcome: Outcome::Result(result) | Outcome::InputRequired(result), ..
+        }) => result.get().len(),
+        Action::Event(Event::Finished { outcome: Outcome::Error(error), .. }) => {
+            error.message.len() + error.data.as_ref().map_or(0, |data| data.get().len())
+        }
+        Action::Event(Event::Finished { outcome: Outcome::Invalid(why), .. }) => why.len(),
+        Action::Event(Event::InputRequired { inputs, .. }) => {
+            inputs.iter().map(|input| input.key.len() + input.method.len() + raw(&input.params)).sum()
+        }
+        Action::Event(Event::Asked { method, params, .. } | Event::Notification { method, params }) => {
+            method.len() + raw(params)
+        }
+        Action::Event(Event::Progress { params, .. }) => params.get().len(),
+        Action::Event(Event::CatalogChanged { difference, .. }) => {
+            let keys = [&difference.added, &difference.removed, &difference.changed];
+            keys.into_iter().flatten().map(|key| key.len()).sum()
+        }
+        Action::Event(Event::Quirk(quirk)) => {
+            quirk.detail.len() + quirk.method.as_ref().map_or(0, |method| method.len())
+        }
+        Action::Event(Event::Down { failure, .. }) => failure.message.len(),
+        _ => 0,
+    }
+}
+
+/// A server agrees to the stream of this id.
+fn agreed(id: &Value) -> Value {
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
+    let notifications = json!({"toolsListChanged": true, "resourceSubscriptions": ["r:0", "r:1"]});
+    let params = json!({"_meta": meta, "notifications": notifications});
+    json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params})
+}
+
+/// A server's answer, in whichever era it was asked.
+fn result(request: &Value) -> Value {
+    let capabilities =
+        json!({"tools": {"listChanged": true}, "prompts": {}, "resources": {"subscribe": true}, "logging": {}});
+    crate::common::result(request["method"].as_str().unwrap(), &request["params"], "2025-06-18", &capabilities)
+}
+
+#[derive(Clone, Debug)]
+struct Setup {
+    eras: Eras,
+    offers: bool,
+    reconnects: bool,
+    in_flight: usize,
+    seed: u64,
+    http: bool,
+}
+
+impl Setup {
+    fn options(&self) -> Options {
+        let mut options = Options::new("laws", "1");
+        options.eras = self.eras;
+        options.wire = if self.http { Wire::Http } else { Wire::Pipe };
+        options.capabilities.elicitation = self.offers;
+        options.capabilities.sampling = self.offers;
+        options.capabilities.roots = self.offers.then(roots);
+        options.reconnect = self.reconnects.then(Reconnect::default);
+        options.limits.in_flight = self.in_flight;
+        options.limits.queued = 6;
+        options.limits.asks = 2;
+        options.limits.subscriptions = 3;
+        options.limits.output = 40;
+        options.limits.output_bytes = 1 << 14;
+        options.limits.quirks = 8;
+        options.seed = self.seed;
+        options
+    }
+}
+
+fn setup() -> impl Strategy<Value = Setup> {
+    let eras = prop_oneof![
+        4 => Just(Eras::Auto),
+        1 => Just(Eras::LegacyFirst),
+        2 => Just(Eras::LegacyOnly),
+        1 => Just(Eras::ModernOnly(mcp_proto::ProtocolVersion::V2026_07_28)),
+    ];
+    let rest = (any::<bool>(), any::<bool>(), 1..6_usize, any::<u64>(), prop::bool::weighted(0.3));
+    (eras, rest).prop_map(|(eras, (offers, reconnects, in_flight, seed, http))| Setup {
+        eras,
+        offers,
+        reconnects,
+        in_flight,
+        seed,
+        http,
+    })
+}
+
+/// So many that an answer with them is much longer than the question.
+fn roots() -> Vec<Root> {
+    let root = |number| Root { uri: format!("file:///project/{number}/{}", "x".repeat(80)), name: None };
+    (0..100).map(root).collect()
+}
+
+/// What one input may lead to: actions, and bytes beside twice its own.
+fn most(options: &Options) -> (usize, usize) {
+    let limits = options.limits;
+    // What is unasked has its bounds; each request ends and is told of, each question is answered and ends.
+    let actions = limits.output
+        + 2 * (limits.in_flight + limits.queued + limits.asks + limits.subscriptions)
+        + limits.quirks
+        + 32;
+    let roots = options.capabilities.roots.iter().flatten().map(|root| root.uri.len() + 20).sum::<usize>();
+    (actions, limits.output_bytes + roots + 1024 * actions)
+}
+
+/// How a server takes what it is asked for its lists.
+#[derive(Clone, Copy, Debug)]
+enum Mood {
+    Fine,
+    Refuses(i64),
+    /// Only what begins after the first page.
+    RefusesCursors,
+    Nonsense,
+    Silent,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Add,
+    Remove(u8),
+    Alter(u8),
+}
+
+#[derive(Clone, Debug)]
+enum Gust {
+    /// Another list; the server says so at once, or later.
+    Change(u8, Change, bool),
+    /// The server says that a list changed, this often.
+    Tell(u8, u8),
+    Mood(Mood),
+    /// This many of its messages arrive, in order or the last one first.
+    Arrive(u8, bool),
+    Lose,
+    /// The server ends the stream of its changes.
+    EndStream,
+    Opened(bool),
+    Refresh(u8),
+    Call,
+    Wait(u32),
+}
+
+fn gust() -> impl Strategy<Value = Gust> {
+    let change = prop_oneof![
+        2 => Just(Change::Add),
+        1 => any::<u8>().prop_map(Change::Remove),
+        1 => any::<u8>().prop_map(Change::Alter),
+    ];
+    let mood = prop_oneof![
+        4 => Just(Mood::Fine),
+        1 => prop_oneof![Just(-32603), Just(-32602), Just(1)].prop_map(Mood::Refuses),
+        1 => Just(Mood::RefusesCursors),
+        1 => Just(Mood::Nonsense),
+        1 => Just(Mood::Silent),
+    ];
+    prop_oneof![
+        6 => (0..4_u8, change, any::<bool>()).prop_map(|(family, change, tell)| Gust::Change(family, change, tell)),
+        2 => (0..4_u8, 1..20_u8).prop_map(|(family, times)| Gust::Tell(family, times)),
+        3 => mood.prop_map(Gust::Mood),
+        10 => (1..6_u8, any::<bool>()).prop_map(|(count, in_order)| Gust::Arrive(count, in_order)),
+        2 => Just(Gust::Lose),
+        1 => Just(Gust::EndStream),
+        4 => prop::bool::weighted(0.8).prop_map(Gust::Opened),
+        1 => (0..4_u8).prop_map(Gust::Refresh),
+        1 => Just(Gust::Call),
+        6 => (0..3000_u32).prop_map(Gust::Wait),
+        1 => (0..120_000_u32).prop_map(Gust::Wait),
+    ]
+}
+
+/// What a storm begins with.
+#[derive(Clone, Copy, Debug)]
+struct Scene {
+    keepalive: bool,
+    in_flight: usize,
+    seed: u64,
+    /// Items in a page, and in each list.
+    page: usize,
+    lists: [u8; 4],
+}
+
+fn scene() -> impl Strategy<Value = Scene> {
+    let parts = (any::<bool>(), 1..6_usize, any::<u64>(), 1..4_usize, prop::array::uniform4(0..4_u8));
+    parts.prop_map(|(keepalive, in_flight, seed, page, lists)| Scene { keepalive, in_flight, seed, page, lists })
+}
+
+/// A session, and a server that knows its lists, changes them at random, and says so.
+struct Storm {
+    session: Session,
+    now: Time,
+    modern: bool,
+    mood: Mood,
+    /// The true lists: each item's name, and how often it was altered.
+    lists: [Vec<(String, u32)>; 4],
+    last_name: u32,
+    page: usize,
+    /// What is on its way to the client.
+    wire: Vec<Value>,
+    opening: bool,
+    connected: bool,
+    /// The stream on which a modern server tells of changes, by its id.
+    stream: Option<Value>,
+    /// The changes that the server has to tell of.
+    owed: BTreeSet<&'static str>,
+    /// The lists as they are by what the session told of them, once it was ready.
+    told: Option<[BTreeSet<String>; 4]>,
+}
+
+const CHANGED: [&str; 4] = ["tools", "prompts", "resources", "resources"];
+
+impl Storm {
+    fn new(modern: bool, server: Scene) -> Self {
+        let mut options = Options::new("storm", "1");
+        options.eras = if modern { Eras::Auto } else { Eras::LegacyOnly };
+        options.keepalive = server.keepalive.then(Keepalive::default);
+        options.limits.in_flight = server.in_flight;
+        options.seed = server.seed;
+        let mut storm = Self {
+            session: Session::new(options),
+            now: Time::ZERO,
+            modern,
+            mood: Mood::Fine,
+            lists: Default::default(),
+            last_name: 0,
+            page: server.page,
+            wire: vec![],
+            opening: false,
+            connected: false,
+            stream: None,
+            owed: BTreeSet::new(),
+            told: None,
+        };
+        for (family, count) in server.lists.into_iter().enumerate() {
+            (0..count).for_each(|_| storm.change(family, Change::Add));
+        }
+        storm.session.open(storm.now).unwrap();
+        storm.settle();
+        assert!(storm.told.is_some(), "{:?}", storm.session);
+        storm
+    }
+
+    fn change(&mut self, family: usize, change: Change) {
+        let list = &mut self.lists[family];
+        match change {
+            Change::Add => {
+                self.last_name += 1;
+                list.push((format!("item:{}", self.last_name), 0));
+            }
+            Change::Remove(which) if !list.is_empty() => drop(list.remove(usize::from(which) % list.len())),
+            Change::Alter(which) if !list.is_empty() => {
+                let at = usize::from(which) % list.len();
+                list[at].1 += 1;
+            }
+            Change::Remove(_) | Change::Alter(_) => return,
+        }
+        // Who connects later sees it anyway, and so does who asks for a stream later.
+        if self.connected && (!self.modern || self.stream.is_some()) {
+            self.owed.insert(CHANGED[family]);
+        }
+    }
+
+    fn tell(&mut self, what: &'static str) {
+        self.owed.remove(what);
+        let params = match &self.stream {
+            Some(id) => json!({"_meta": {"io.modelcontextprotocol/subscriptionId": id}}),
+            None if self.modern => return,
+            None => json!({}),
+        };
+        let method = format!("notifications/{what}/list_changed");
+        self.wire.push(json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    }
+
+    fn item(&self, family: Family, (name, altered): &(String, u32)) -> Value {
+        let mut item = json!({(family.key()): name, "description": altered});
+        if family == Family::Tools {
+            item["inputSchema"] = json!({"type": "object"});
+        }
+        item
+    }
+
+    fn list(&self, family: Family, cursor: &Value) -> Result<Value, i64> {
+        match self.mood {
+            Mood::Refuses(code) => return Err(code),
+            Mood::RefusesCursors if !cursor.is_null() => return Err(-32602),
+            Mood::Nonsense => return Ok(json!({(family.member()): "nonsense"})),
+            Mood::Fine | Mood::RefusesCursors | Mood::Silent => {}
+        }
+        let at: usize = cursor.as_str().map_or(0, |cursor| cursor.parse().unwrap());
+        let list = &self.lists[Family::ALL.iter().position(|listed| *listed == family).unwrap()];
+        let items: Vec<_> = list.iter().skip(at).take(self.page).map(|item| self.item(family, item)).collect();
+        let next = if at + self.page < list.len() { json!((at + self.page).to_string()) } else { Value::Null };
+        Ok(json!({"resultType": "complete", (family.member()): items, "nextCursor": next}))
+    }
+
+    fn serve(&mut self, message: &Value) {
+        let (method, params) = (message["method"].as_str().unwrap_or_default(), &message["params"]);
+        let Some(id) = message.get("id") else {
+            if method == "notifications/cancelled" && self.stream == Some(params["requestId"].clone()) {
+                self.stream = None;
+                self.owed.clear();
+            }
+            return;
+        };
+        let changes = json!({"listChanged": true});
+        let capabilities = json!({"tools": changes, "prompts": changes, "resources": changes});
+        let family = Family::ALL.into_iter().find(|family| family.list_method() == method);
+        let result = match (method, family) {
+            ("initialize", _) if self.modern => Err(-32022),
+            ("initialize", _) => Ok(json!({
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": capabilities,
+                "serverInfo": {"name": "s", "version": "1"}
+            })),
+            ("server/discover", _) if self.modern => Ok(json!({
+                "resultType": "complete",
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": capabilities
+            })),
+            ("subscriptions/listen", _) if self.modern => {
+                let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
+                let agreed = json!({"_meta": meta, "notifications": params["notifications"]});
+                let method = "notifications/subscriptions/acknowledged";
+                self.wire.push(json!({"jsonrpc": "2.0", "method": method, "params": agreed}));
+                self.stream = Some(id.clone());
+                return;
+            }
+            ("ping" | "tools/call", _) => Ok(json!({"resultType": "complete"})),
+            (_, Some(_)) if matches!(self.mood, Mood::Silent) => return,
+            (_, Some(family)) => self.list(family, &params["cursor"]),
+            _ => Err(-32601),
+        };
+        self.wire.push(match result {
+            Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+            Err(code) => json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "no"}}),
+        });
+    }
+
+    fn gone(&mut self) {
+        (self.connected, self.stream) = (false, None);
+        self.wire.clear();
+        self.owed.clear();
+    }
+
+    fn collect(&mut self) {
+        while let Some(action) = self.session.poll() {
+            match action {
+                Action::Open(_) => {
+                    self.gone();
+                    self.opening = true;
+                }
+                Action::Send(message) => {
+                    assert!(self.connected);
+                    self.serve(&serde_json::from_slice(message.bytes()).unwrap());
+                }
+                Action::Shut(_) if self.connected => {
+                    self.gone();
+                    self.session.handle_transport(self.now, Transport::Closed { why: "shut" });
+                }
+                Action::Event(Event::Ready) if self.told.is_none() => self.told = Some(self.keys()),
+                Action::Event(Event::CatalogChanged { family, difference }) => {
+                    let at = Family::ALL.iter().position(|listed| *listed == family).unwrap();
+                    let told = &mut self.told.as_mut().expect("changes are told of once the session was ready")[at];
+                    for key in &difference.removed {
+                        assert!(told.remove(&**key), "{key} was removed, and had not been there");
+                    }
+                    for key in &difference.added {
+                        assert!(told.insert((&**key).into()), "{key} was added, and had been there");
+                    }
+                    assert!(difference.changed.iter().all(|key| told.contains(&**key)));
+                }
+                Action::Event(Event::Closed { cause }) => panic!("{cause:?}"),
+                _ => {}
+            }
+        }
+    }
+
+    fn keys(&self) -> [BTreeSet<String>; 4] {
+        let keys = |family| self.session.catalog().list(family).iter().map(|(key, _)| key.to_owned()).collect();
+        Family::ALL.map(keys)
+    }
+
+    fn opened(&mut self, opened: bool) {
+        if std::mem::take(&mut self.opening) {
+            self.connected = opened;
+            let failed = Transport::OpenFailed { how: OpenFailure::Connect, why: "not yet" };
+            self.session.handle_transport(self.now, if opened { Transport::Opened } else { failed });
+            self.collect();
+        }
+    }
+
+    fn arrive(&mut self, in_order: bool) {
+        if !self.wire.is_empty() {
+            let message = self.wire.remove(if in_order { 0 } else { self.wire.len() - 1 });
+            self.session.handle_message(self.now, message.to_string().as_bytes());
+            self.collect();
+        }
+    }
+
+    /// Everything arrives, what opens is opened.
+    fn settle(&mut self) {
+        self.collect();
+        while self.opening || !self.wire.is_empty() {
+            self.opened(true);
+            self.arrive(true);
+        }
+    }
+
+    /// Lets time go by, the server being answered as soon as it may.
+    fn wait(&mut self, time: Duration, settle: bool) {
+        let end = self.now + time;
+        while let Some(deadline) = self.session.deadline().filter(|deadline| *deadline <= end) {
+            self.now = self.now.max(deadline);
+            self.session.handle_timeout(self.now);
+            self.collect();
+            if settle {
+                self.settle();
+            }
+        }
+        self.now = end;
+        self.session.handle_timeout(self.now);
+        self.collect();
+    }
+
+    fn apply(&mut self, gust: &Gust) {
+        match *gust {
+            Gust::Change(family, change, tell) => {
+                let family = usize::from(family);
+                self.change(family, change);
+                if tell && self.owed.contains(CHANGED[family]) {
+                    self.tell(CHANGED[family]);
+                }
+            }
+            Gust::Tell(family, times) if self.connected => {
+                (0..times).for_each(|_| self.tell(CHANGED[usize::from(family)]));
+            }
+            Gust::Mood(mood) => self.mood = mood,
+            Gust::Arrive(count, in_order) => (0..count).for_each(|_| self.arrive(in_order)),
+            Gust::Lose if self.connected => {
+                self.gone();
+                self.session.handle_transport(self.now, Transport::Closed { why: "storm" });
+                self.collect();
+            }
+            Gust::EndStream => {
+                if let Some(id) = self.stream.take() {
+                    self.owed.clear();
+                    let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
+                    let result = json!({"resultType": "complete", "_meta": meta});
+                    self.wire.push(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+                }
+            }
+            Gust::Tell(..) | Gust::Lose => {}
+            Gust::Opened(opened) => {
+                if let Some(deadline) = self.session.deadline().filter(|_| !self.opening && !self.connected) {
+                    self.wait(deadline - self.now, false);
+                }
+                self.opened(opened);
+            }
+            Gust::Refresh(family) => {
+                let _ = self.session.refresh(self.now, Family::ALL[usize::from(family)]);
+                self.collect();
+            }
+            Gust::Call => {
+                let _ = self.session.request(self.now, Request::call_tool("x", None));
+                self.collect();
+            }
+            Gust::Wait(millis) => self.wait(Duration::from_millis(millis.into()), false),
+        }
+    }
+
+    /// The storm is over: the server does as it should, and says what it has to say. Each wait of the session's ends
+    /// within this time.
+    fn calm(mut self) {
+        self.mood = Mood::Fine;
+        for what in self.owed.clone() {
+            self.tell(what);
+        }
+        self.settle();
+        self.wait(Duration::from_secs(3600), true);
+        assert!(self.session.is_ready(), "{:?}", self.session);
+        for (family, truth) in Family::ALL.into_iter().zip(&self.lists) {
+            let report = self.session.family(family);
+            assert_eq!((report.status, report.stale), (FamilyStatus::Listed, false), "{family:?}");
+            let known: Vec<_> = self.session.catalog().list(family).iter().map(|(_, item)| item.to_owned()).collect();
+            let truth: Vec<_> = truth.iter().map(|item| self.item(family, item).to_string()).collect();
+            assert_eq!(known, truth, "{family:?}");
+        }
+        assert_eq!(self.told, Some(self.keys()), "what was told of the lists does not add up to them");
+    }
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct("proptest-regressions/laws.txt"))),
+        ..ProptestConfig::default()
+    }
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    prop::collection::vec(op(), 1..120)
+}
+
+proptest! {
+    #![proptest_config(config(2000))]
+
+    /// One end for each request, no id twice, nothing after the end, each question of the server's answered once.
+    #[test]
+    fn they_hold(setup in setup(), ops in ops(), calm in any::<bool>()) {
+        let mut world = World::new(setup.options());
+        world.apply(&Op::Open);
+        for op in &ops {
+            world.apply(op);
+        }
+        world.end(calm);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(1000))]
+
+    /// A session that hears what is over does the same as one that does not.
+    #[test]
+    fn nothing_that_is_over_has_an_effect(setup in setup(), ops in ops()) {
+        let mut options = setup.options();
+        // Whatever is heard is a sign of life, and each remark takes its place.
+        options.keepalive = None;
+        options.limits.output = usize::MAX;
+        options.limits.quirks = usize::MAX;
+        let mut world = World::new(options);
+        world.haunted = true;
+        world.apply(&Op::Open);
+        for op in &ops {
+            world.apply(op);
+        }
+        world.end(false);
+    }
+
+    #[test]
+    fn what_one_input_leads_to_is_bounded(setup in setup(), ops in ops()) {
+        let options = setup.options();
+        let most = most(&options);
+        let mut world = World::new(options);
+        world.most = Some(most);
+        world.apply(&Op::Open);
+        for op in &ops {
+            world.apply(op);
+        }
+        world.end(false);
+    }
+}
+
+fn gusts() -> impl Strategy<Value = Vec<Gust>> {
+    prop::collection::vec(gust(), 1..80)
+}
+
+proptest! {
+    #![proptest_config(config(500))]
+
+    /// The catalogue is the server's last list, once all is quiet.
+    #[test]
+    fn the_catalogue_outlives_any_storm(scene in scene(), gusts in gusts()) {
+        let mut storm = Storm::new(false, scene);
+        for gust in &gusts {
+            storm.apply(gust);
+        }
+        storm.calm();
+    }
+
+    /// Likewise of a server that tells of changes on a stream alone, which ends now and then.
+    #[test]
+    fn the_catalogue_outlives_any_storm_in_the_modern_era(scene in scene(), gusts in gusts()) {
+        let mut storm = Storm::new(true, scene);
+        for gust in &gusts {
+            storm.apply(gust);
+        }
+        storm.calm();
+    }
+}

@@ -1,0 +1,368 @@
+//! Bytes in chunks of any size, cut into lines.
+
+use std::time::Duration;
+
+use crate::common::{Server, legacy, tools};
+use mcp_proto::binding::{Line, LineDecoder};
+use mcp_proto::{
+    Action, Event, LineSession, Options, Outcome, QuirkKind, Reconnect, Request, Session, Time, Transport,
+};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use serde_json::{Value, json};
+
+/// A line, and whether it is whole.
+type Cut = (bool, Vec<u8>);
+
+fn owned(line: Line<'_>) -> Cut {
+    match line {
+        Line::Complete(line) => (true, line.into()),
+        Line::TooLong(line) => (false, line.into()),
+    }
+}
+
+fn whole(line: &[u8]) -> Cut {
+    (true, line.into())
+}
+
+fn too_long(line: &[u8]) -> Cut {
+    (false, line.into())
+}
+
+fn cut<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Cut> {
+    let (mut decoder, mut lines) = (LineDecoder::new(limit), Vec::new());
+    for chunk in chunks {
+        decoder.feed(chunk, |line| lines.push(owned(line)));
+    }
+    decoder.finish(|line| lines.push(owned(line)));
+    lines
+}
+
+/// What the decoder is to give, in one line of its own.
+fn expected(limit: usize, bytes: &[u8]) -> Vec<Cut> {
+    let mut lines: Vec<_> = bytes.split(|byte| *byte == b'\n').collect();
+    if lines.last().is_some_and(|line| line.is_empty()) {
+        lines.pop();
+    }
+    lines.into_iter().map(|line| (line.len() <= limit, line[..line.len().min(limit)].into())).collect()
+}
+
+fn chunked(bytes: &[u8], mut cuts: Vec<usize>) -> Vec<&[u8]> {
+    cuts.iter_mut().for_each(|cut| *cut %= bytes.len() + 1);
+    cuts.extend([0, bytes.len()]);
+    cuts.sort_unstable();
+    cuts.windows(2).map(|range| &bytes[range[0]..range[1]]).collect()
+}
+
+fn config() -> ProptestConfig {
+    let path = Box::new(FileFailurePersistence::Direct("proptest-regressions/lines.txt"));
+    ProptestConfig { failure_persistence: Some(path), ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn any_chunking_gives_the_same_lines(
+        bytes in prop::collection::vec(prop_oneof![1 => Just(b'\n'), 1 => Just(b'\r'), 6 => any::<u8>()], 0..300),
+        cuts in prop::collection::vec(any::<usize>(), 0..20),
+        limit in 0_usize..40,
+    ) {
+        let expected = expected(limit, &bytes);
+        prop_assert_eq!(&cut(limit, [&bytes[..]]), &expected);
+        prop_assert_eq!(&cut(limit, bytes.chunks(1)), &expected);
+        prop_assert_eq!(&cut(limit, chunked(&bytes, cuts)), &expected);
+    }
+
+    /// Long enough for whatever is looked at in blocks.
+    #[test]
+    fn a_line_feed_is_found_wherever_it_stands(before in 0_usize..300, after in 0_usize..300) {
+        let bytes = [&vec![b'a'; before][..], b"\n", &vec![b'b'; after][..], b"\n"].concat();
+        prop_assert_eq!(cut(1000, [&bytes[..]]), [whole(&vec![b'a'; before]), whole(&vec![b'b'; after])]);
+    }
+
+    #[test]
+    fn any_chunking_gives_the_same_session(cuts in prop::collection::vec(any::<usize>(), 0..40)) {
+        let expected = actions(|bytes| bytes.split_inclusive(|byte| *byte == b'\n').collect());
+        let ends = ["Noise", "Finished", "\"last\"", "Closed { cause"].map(|part| expected.contains(part));
+        prop_assert_eq!(ends, [true; 4], "{}", expected);
+        prop_assert_eq!(&actions(|bytes| chunked(bytes, cuts)), &expected);
+        prop_assert_eq!(&actions(|bytes| bytes.chunks(1).collect()), &expected);
+        prop_assert_eq!(&actions(|bytes| vec![bytes]), &expected);
+    }
+}
+
+#[test]
+fn a_line_may_have_as_many_bytes_as_the_bound() {
+    assert_eq!(cut(3, [&b"abc\nabcd\n\nab\n"[..]]), [whole(b"abc"), too_long(b"abc"), whole(b""), whole(b"ab")]);
+    assert_eq!(cut(3, [&b"ab"[..], b"c\n", b"abc", b"d", b"\n"]), [whole(b"abc"), too_long(b"abc")]);
+}
+
+#[test]
+fn an_unfinished_last_line_is_a_line() {
+    assert_eq!(cut(5, [&b"a\nbc"[..]]), [whole(b"a"), whole(b"bc")]);
+    assert_eq!(cut(5, [&b"a\nbcdefg"[..]]), [whole(b"a"), too_long(b"bcdef")]);
+    assert_eq!(cut(5, [&b"a\n"[..]]), [whole(b"a")]);
+    assert!(cut(5, [&b""[..]]).is_empty());
+}
+
+#[test]
+fn a_line_that_stands_whole_in_a_chunk_is_not_copied() {
+    let chunk = b"first\nsecond\n";
+    let mut lines = Vec::new();
+    LineDecoder::new(100).feed(chunk, |line| match line {
+        Line::Complete(line) | Line::TooLong(line) => lines.push(line.as_ptr()),
+    });
+    assert_eq!(lines, [chunk.as_ptr(), chunk[6..].as_ptr()]);
+}
+
+/// Its buffer shows in what it prints, some five characters a byte.
+fn held(of: &impl std::fmt::Debug) -> usize {
+    format!("{of:?}").len()
+}
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn a_line_of_100_mib_keeps_memory_bounded() {
+    let limit = 64 << 10;
+    let chunk = vec![b'x'; MIB];
+    let (mut decoder, mut lines) = (LineDecoder::new(limit), Vec::new());
+    let empty = held(&decoder);
+    for _ in 0..100 {
+        decoder.feed(&chunk, |line| lines.push(owned(line)));
+        assert!(lines.is_empty() && held(&decoder) < 6 * limit);
+    }
+    decoder.feed(b"y\nnext\n", |line| lines.push(owned(line)));
+    assert_eq!(lines, [too_long(&chunk[..limit]), whole(b"next")]);
+    assert!(held(&decoder) < empty + 64);
+}
+
+// Sessions.
+
+const START: Time = Time::ZERO;
+
+struct Lines {
+    session: LineSession,
+    sent: Vec<Value>,
+    events: Vec<Event>,
+    log: String,
+}
+
+impl Lines {
+    fn open(options: Options) -> Self {
+        let mut lines =
+            Self { session: LineSession::new(Session::new(options)), sent: vec![], events: vec![], log: String::new() };
+        lines.session.open(START).unwrap();
+        lines.transport(Transport::Opened);
+        lines
+    }
+
+    fn ready(options: Options) -> Self {
+        let mut lines = Self::open(options);
+        lines.serve();
+        assert!(lines.session.is_ready());
+        lines
+    }
+
+    fn serve(&mut self) {
+        let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+        while !self.sent.is_empty() {
+            for message in std::mem::take(&mut self.sent) {
+                for answer in server.answer(&message) {
+                    self.feed(format!("{answer}\n").as_bytes());
+                }
+            }
+        }
+    }
+
+    fn feed(&mut self, bytes: &[u8]) {
+        self.session.handle_bytes(START, bytes);
+        self.collect();
+    }
+
+    fn transport(&mut self, event: Transport<'_>) {
+        self.session.handle_transport(START, event);
+        self.collect();
+    }
+
+    fn collect(&mut self) {
+        while let Some(action) = self.session.poll() {
+            self.log += &format!("{action:?}\n");
+            match action {
+                Action::Send(message) => {
+                    let line = message.line().strip_suffix(b"\n").expect("a line feed at the end");
+                    self.sent.push(serde_json::from_slice(line).unwrap());
+                }
+                Action::Event(event) => self.events.push(event),
+                _ => {}
+            }
+        }
+    }
+
+    /// A request that was sent, and its id on the wire.
+    fn ask(&mut self) -> (mcp_proto::RequestId, Value) {
+        let request = self.session.request(START, Request::new("tools/call")).unwrap();
+        self.collect();
+        let id = self.sent.pop().unwrap()["id"].clone();
+        (request, id)
+    }
+
+    fn is_answered(&self, request: mcp_proto::RequestId) -> bool {
+        self.events.iter().any(|event| {
+            matches!(event, Event::Finished { request: ended, outcome: Outcome::Result(_) } if *ended == request)
+        })
+    }
+
+    fn quirks(&self) -> Vec<QuirkKind> {
+        self.session.quirks().iter().map(|quirk| quirk.kind).collect()
+    }
+}
+
+fn result(id: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "result": {"ok": true}}).to_string()
+}
+
+/// What a server says that was sent two calls.
+fn conversation(first: &Value, second: &Value) -> Vec<u8> {
+    let told = |text: &str| json!({"jsonrpc": "2.0", "method": "notifications/x", "params": {"text": text}});
+    let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"});
+    let (first, second, told, last) = (result(first), result(second), told("ßé"), told("last"));
+    format!("\u{feff}starting…\r\n{second}\r\n\n \r\n{ping}\n\u{feff}{first}\r\n\r\n{told}\n{last}").into()
+}
+
+/// All that comes out of a session whose server says this, in pieces of any size, and closes.
+fn actions(pieces: impl FnOnce(&[u8]) -> Vec<&[u8]>) -> String {
+    let mut lines = Lines::ready(legacy());
+    let ((_, first), (_, second)) = (lines.ask(), lines.ask());
+    lines.log.clear();
+    for chunk in pieces(&conversation(&first, &second)) {
+        lines.feed(chunk);
+    }
+    lines.transport(Transport::Closed { why: "end of file" });
+    lines.log
+}
+
+#[test]
+fn line_ends_blank_lines_and_byte_order_marks_are_no_quirks() {
+    let mut lines = Lines::ready(legacy());
+    for (before, after) in
+        [("", "\n"), ("", "\r\n"), ("\u{feff}", "\n"), ("\n\r\n \n", "\r\n\r\n"), ("\u{feff}\n", "\n")]
+    {
+        let (request, id) = lines.ask();
+        lines.feed(format!("{before}{}{after}", result(&id)).as_bytes());
+        assert!(lines.is_answered(request));
+    }
+    assert!(lines.quirks().is_empty());
+}
+
+#[test]
+fn a_byte_order_mark_may_come_in_pieces() {
+    let mut lines = Lines::ready(legacy());
+    let (request, id) = lines.ask();
+    for byte in format!("\u{feff}{}\r\n", result(&id)).as_bytes() {
+        lines.feed(&[*byte]);
+    }
+    assert!(lines.is_answered(request) && lines.quirks().is_empty());
+}
+
+#[test]
+fn an_unfinished_last_line_counts_when_the_transport_closes() {
+    let mut lines = Lines::ready(legacy());
+    let (request, id) = lines.ask();
+    lines.feed(result(&id).as_bytes());
+    assert!(!lines.is_answered(request));
+    lines.transport(Transport::Closed { why: "end of file" });
+    assert!(lines.is_answered(request) && lines.session.is_closed());
+    assert!(lines.quirks().is_empty());
+}
+
+#[test]
+fn noise_in_an_unfinished_last_line() {
+    let mut lines = Lines::ready(legacy());
+    lines.feed(b"{\"jsonrpc\":\"2.0\",\"id\"");
+    lines.transport(Transport::Closed { why: "end of file" });
+    assert_eq!(lines.quirks(), [QuirkKind::Noise]);
+    assert!(matches!(lines.events.last(), Some(Event::Closed { .. })));
+}
+
+#[test]
+fn what_one_connection_left_unfinished_is_no_part_of_the_next() {
+    let mut options = legacy();
+    options.reconnect = Some(Reconnect::default());
+    let mut lines = Lines::ready(options);
+    lines.feed(b"half a line");
+    lines.transport(Transport::Closed { why: "end of file" });
+    lines.feed(b"late bytes");
+    lines.session.open(START).unwrap();
+    lines.collect();
+    lines.transport(Transport::Opened);
+    lines.serve();
+    assert!(lines.session.is_ready());
+    assert_eq!(lines.quirks(), [QuirkKind::Noise]);
+    assert!(lines.session.quirks()[0].detail.contains("half a line"));
+}
+
+#[test]
+fn a_sign_of_life_in_the_middle_of_a_line_loses_nothing() {
+    let mut lines = Lines::ready(legacy());
+    let (request, id) = lines.ask();
+    let answer = format!("{}\n", result(&id));
+    let (first, second) = answer.as_bytes().split_at(20);
+    lines.feed(first);
+    lines.transport(Transport::SignOfLife);
+    lines.feed(second);
+    assert!(lines.is_answered(request) && lines.quirks().is_empty());
+}
+
+#[test]
+fn noise_a_line_over_the_bound_loses_that_line_alone() {
+    let mut options = legacy();
+    options.limits.message.bytes = 64 << 10;
+    let mut lines = Lines::ready(options);
+    let (lost, lost_id) = lines.ask();
+    let (kept, kept_id) = lines.ask();
+    lines.feed(format!("{{\"jsonrpc\":\"2.0\",\"id\":{lost_id},\"result\":{{\"x\":\"").as_bytes());
+    let chunk = vec![b'x'; MIB];
+    for _ in 0..100 {
+        lines.feed(&chunk);
+        assert!(held(&lines.session) < MIB);
+    }
+    lines.feed(format!("\"}}}}\n{}\n", result(&kept_id)).as_bytes());
+    assert!(lines.is_answered(kept) && !lines.is_answered(lost));
+    assert_eq!(lines.quirks(), [QuirkKind::Noise]);
+    assert!(lines.session.quirks()[0].detail.contains(&format!("\"id\":{lost_id}")));
+    lines.session.handle_timeout(START + Duration::from_secs(60));
+    lines.collect();
+    let timed_out =
+        |event: &Event| matches!(event, Event::Finished { request, outcome: Outcome::TimedOut } if *request == lost);
+    assert!(lines.events.iter().any(timed_out));
+}
+
+/// The line's end is no part of the message.
+#[test]
+fn a_message_of_as_many_bytes_as_the_bound_is_taken_whatever_ends_its_line() {
+    for (before, after) in [("", "\n"), ("", "\r\n"), ("\u{feff}", "\r\n")] {
+        let mut options = legacy();
+        options.limits.message.bytes = 1000;
+        let mut lines = Lines::ready(options);
+        let (request, id) = lines.ask();
+        let message = |text: &str| json!({"jsonrpc": "2.0", "id": id, "result": {"x": text}}).to_string();
+        let fill = "y".repeat(1000 - message("").len());
+        lines.feed(format!("{before}{}{after}", message(&fill)).as_bytes());
+        assert!(lines.is_answered(request), "{before:?} {after:?}");
+        let (request, _) = lines.ask();
+        lines.feed(format!("{before}{}{after}", message(&(fill + "y"))).as_bytes());
+        assert!(!lines.is_answered(request));
+        assert_eq!(lines.quirks(), [QuirkKind::Noise]);
+    }
+}
+
+#[test]
+fn bytes_after_the_end_are_ignored() {
+    let mut lines = Lines::ready(legacy());
+    lines.transport(Transport::Closed { why: "end of file" });
+    let events = lines.events.len();
+    lines.feed(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\nnoise\n");
+    assert!(lines.events.len() == events && lines.sent.is_empty() && lines.quirks().is_empty());
+}

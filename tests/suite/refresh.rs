@@ -1,0 +1,222 @@
+//! How lists are kept true: after `list_changed`, by age, on demand.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::common::{Host, Server, legacy, options, tools};
+use mcp_proto::{Event, Family, FamilyStatus, Misuse, QuirkKind};
+use serde_json::{Value, json};
+
+/// A server whose tools can be changed while it runs.
+struct Changing {
+    server: Server,
+    tools: Rc<RefCell<Vec<&'static str>>>,
+}
+
+impl Changing {
+    fn new(names: &[&'static str]) -> Self {
+        let list = Rc::new(RefCell::new(names.to_vec()));
+        let shared = Rc::clone(&list);
+        let server = Server::legacy(json!({"tools": {"listChanged": true}}))
+            .on("tools/list", move |_| Ok(tools(&shared.borrow())));
+        Self { server, tools: list }
+    }
+
+    fn connect(&mut self) -> Host {
+        Host::connect(legacy(), &mut self.server)
+    }
+
+    /// Lets time go by in small steps, the server answering all the while.
+    fn run(&mut self, host: &mut Host, time: Duration) {
+        const STEP: Duration = Duration::from_millis(50);
+        let mut left = time;
+        while !left.is_zero() {
+            host.wait(STEP.min(left));
+            host.serve(&mut self.server);
+            left = left.saturating_sub(STEP);
+        }
+    }
+
+    fn walks(&self) -> usize {
+        self.server.was_asked("tools/list")
+    }
+}
+
+fn changed() -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+}
+
+fn differences(host: &Host) -> Vec<String> {
+    let told = host.events.iter().filter_map(|event| match event {
+        Event::CatalogChanged { family, difference } => Some((family, difference)),
+        _ => None,
+    });
+    told.map(|(family, difference)| {
+        format!("{family:?} +{:?} -{:?} ~{:?}", difference.added, difference.removed, difference.changed)
+    })
+    .collect()
+}
+
+#[test]
+fn a_change_is_told_as_a_difference() {
+    let mut server = Changing::new(&["a", "b"]);
+    let mut host = server.connect();
+    *server.tools.borrow_mut() = vec!["b", "c"];
+    host.receive(changed());
+    assert!(host.session.family(Family::Tools).stale);
+    server.run(&mut host, Duration::from_secs(2));
+    assert_eq!(differences(&host), [r#"Tools +["c"] -["a"] ~[]"#]);
+    assert_eq!(host.keys(Family::Tools), ["b", "c"]);
+    assert!(!host.session.family(Family::Tools).stale);
+}
+
+/// hermes-agent #115502
+#[test]
+fn a_storm_of_list_changed_is_one_walk_in_flight_and_one_to_follow() {
+    let mut server = Changing::new(&["a"]);
+    let mut host = server.connect();
+    server.run(&mut host, Duration::from_secs(5));
+    for _ in 0..1000 {
+        host.receive(changed());
+    }
+    host.wait(Duration::from_millis(299));
+    assert!(host.take_sent().is_empty(), "changes are gathered first");
+    host.wait(Duration::from_millis(1));
+    assert_eq!(host.sent.len(), 1);
+    for _ in 0..1000 {
+        host.receive(changed());
+    }
+    assert_eq!(host.sent.len(), 1, "no second walk while one is in flight");
+    server.run(&mut host, Duration::from_secs(10));
+    assert_eq!(server.walks(), 3, "the first, the one asked for, and one that follows");
+}
+
+#[test]
+fn walks_are_a_second_apart() {
+    let mut server = Changing::new(&["a"]);
+    let mut host = server.connect();
+    let names = ["b", "c", "d", "e", "f", "g", "h"];
+    for step in 0..100 {
+        *server.tools.borrow_mut() = vec![names[step % names.len()]];
+        host.receive(changed());
+        server.run(&mut host, Duration::from_millis(100));
+    }
+    assert!((9..=11).contains(&(server.walks() - 1)), "{} walks in 10 s", server.walks() - 1);
+}
+
+/// aspire #14375
+#[test]
+fn list_changed_loop_is_walked_less_and_less_until_a_walk_differs() {
+    let mut server = Changing::new(&["a"]);
+    let mut host = server.connect();
+    let spin = |host: &mut Host, server: &mut Changing, seconds: u32| {
+        let before = server.walks();
+        for _ in 0..seconds * 20 {
+            host.wait(Duration::from_millis(50));
+            if !host.sent.is_empty() {
+                host.serve(&mut server.server);
+                host.receive(changed());
+            }
+        }
+        server.walks() - before
+    };
+    host.receive(changed());
+    let first = spin(&mut host, &mut server, 164);
+    assert!(first <= 12, "{first} walks in 164 s");
+    assert_eq!(host.quirk_methods(QuirkKind::ListChangedLoop), ["tools/list"]);
+    let later = spin(&mut host, &mut server, 600);
+    assert!((9..=11).contains(&later), "one a minute at last, not {later} in 600 s");
+    *server.tools.borrow_mut() = vec!["b"];
+    let after = spin(&mut host, &mut server, 60);
+    assert!(after >= 5, "quick again after a difference, not {after} in 60 s");
+}
+
+#[test]
+fn a_refresh_that_fails_keeps_the_last_good_list_and_is_tried_again_with_backoff() {
+    let fails = Rc::new(RefCell::new(false));
+    let failing = Rc::clone(&fails);
+    let mut server = Server::legacy(json!({"tools": {"listChanged": true}})).on("tools/list", move |_| {
+        if *failing.borrow() { Err(json!({"code": -32603, "message": "not now"})) } else { Ok(tools(&["a", "b"])) }
+    });
+    let mut host = Host::connect(legacy(), &mut server);
+    *fails.borrow_mut() = true;
+    host.receive(changed());
+    for _ in 0..1200 {
+        host.wait(Duration::from_millis(100));
+        host.serve(&mut server);
+    }
+    let tries = server.was_asked("tools/list") - 1;
+    assert!((6..=9).contains(&tries), "{tries} tries in two minutes");
+    assert!(host.is_ready());
+    assert_eq!(host.keys(Family::Tools), ["a", "b"]);
+    assert_eq!(host.status(Family::Tools), FamilyStatus::Listed);
+    assert!(host.session.family(Family::Tools).stale);
+    *fails.borrow_mut() = false;
+    for _ in 0..70 {
+        host.wait(Duration::from_secs(1));
+        host.serve(&mut server);
+    }
+    assert!(!host.session.family(Family::Tools).stale);
+    assert_eq!(host.status(Family::Tools), FamilyStatus::Listed);
+}
+
+/// hermes-agent #44550
+#[test]
+fn a_server_without_tools_triggers_no_refresh() {
+    let mut server = Server::legacy(json!({"prompts": {}})).result("prompts/list", json!({"prompts": []}));
+    let mut host = Host::connect(legacy(), &mut server);
+    host.receive(changed());
+    host.wait(Duration::from_secs(30));
+    assert!(host.take_sent().is_empty());
+    assert_eq!(host.quirks(), [QuirkKind::UndeclaredListChanged]);
+}
+
+#[test]
+fn a_refresh_on_demand_walks_at_once() {
+    let mut server = Changing::new(&["a"]);
+    let mut host = server.connect();
+    *server.tools.borrow_mut() = vec!["b"];
+    host.session.refresh(host.now, Family::Tools).unwrap();
+    host.collect();
+    host.serve(&mut server.server);
+    assert_eq!(host.keys(Family::Tools), ["b"]);
+    let refused = host.session.refresh(host.now, Family::Prompts);
+    assert!(matches!(refused, Err(Misuse::NotAdvertised { capability: "prompts", .. })), "{refused:?}");
+}
+
+#[test]
+fn a_refresh_before_the_session_is_ready_is_refused() {
+    let mut host = Host::open(legacy());
+    assert_eq!(host.session.refresh(host.now, Family::Tools), Err(Misuse::NotReady));
+}
+
+#[test]
+fn the_time_to_live_is_told_and_never_polled() {
+    let pages = [Some(json!(60_000)), Some(json!(5000)), Some(json!(0)), Some(json!(-7)), None];
+    let expected = [Some(60), Some(5), Some(0), Some(0), None];
+    for (ttl, expected) in pages.into_iter().zip(expected) {
+        let mut list = tools(&["a"]);
+        list["resultType"] = json!("complete");
+        if let Some(ttl) = ttl {
+            list["ttlMs"] = ttl;
+        }
+        let mut server = Server::modern(json!({"tools": {}})).result("tools/list", list);
+        let mut host = Host::connect(options(), &mut server);
+        let fresh_until = host.session.family(Family::Tools).fresh_until;
+        assert_eq!(fresh_until.map(|until| until.as_millis() / 1000), expected);
+        host.wait(Duration::from_secs(3600));
+        assert!(host.take_sent().is_empty());
+    }
+}
+
+#[test]
+fn a_list_is_as_fresh_as_its_oldest_page() {
+    let mut server = Server::modern(json!({"tools": {}})).on("tools/list", |params| {
+        let (name, next, ttl) =
+            if params["cursor"].is_null() { ("a", json!("2"), 9000) } else { ("b", Value::Null, 4000) };
+        Ok(json!({"tools": [{"name": name, "inputSchema": {}}], "nextCursor": next, "ttlMs": ttl}))
+    });
+    let host = Host::connect(options(), &mut server);
+    assert_eq!(host.session.family(Family::Tools).fresh_until, Some(mcp_proto::Time::from_millis(4000)));
+}

@@ -1,0 +1,1303 @@
+//! Requests in both directions, the end of a session, and its return.
+
+use std::time::Duration;
+
+use crate::common::{Host, Server, legacy, millis, options, tools};
+use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::protocol::Root;
+use mcp_proto::{
+    Action, AskId, Cause, Event, FailureKind, Misuse, Next, OpenFailure, Options, Outcome, QuirkKind, Reconnect,
+    Request, RequestId, Session, Shut, Time, Transport,
+};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+fn server() -> Server {
+    Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]))
+}
+
+fn ready_with(options: Options) -> Host {
+    let host = Host::connect(options, &mut server());
+    assert!(host.is_ready());
+    host
+}
+
+fn ready() -> Host {
+    ready_with(legacy())
+}
+
+fn named(mut options: Options) -> Options {
+    options.server = "acme".into();
+    options
+}
+
+fn reconnecting() -> Options {
+    let mut options = named(legacy());
+    options.reconnect = Some(Reconnect::default());
+    options
+}
+
+fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.into()).unwrap()
+}
+
+/// A request that was handed over, and its id on the wire.
+fn ask(host: &mut Host) -> (RequestId, Value) {
+    let request = want(host);
+    host.collect();
+    (request, host.take_one()["id"].clone())
+}
+
+/// A request that was not polled yet.
+fn want(host: &mut Host) -> RequestId {
+    host.session.request(host.now, Request::new("tools/call")).unwrap()
+}
+
+fn reply(host: &mut Host, id: &Value, result: Value) {
+    host.receive(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+}
+
+fn ended(host: &Host) -> Vec<RequestId> {
+    let ended = |event: &Event| match event {
+        Event::Finished { request, .. } => Some(*request),
+        _ => None,
+    };
+    host.events.iter().filter_map(ended).collect()
+}
+
+/// The outcome by its variant's name.
+fn outcome(host: &Host, request: RequestId) -> String {
+    let text = format!("{:?}", host.result_of(request));
+    text.split(['(', ' ']).next().unwrap().into()
+}
+
+fn downs(host: &Host) -> Vec<(FailureKind, Next)> {
+    let down = |event: &Event| match event {
+        Event::Down { failure, next } => Some((failure.kind, *next)),
+        _ => None,
+    };
+    host.events.iter().filter_map(down).collect()
+}
+
+fn reopen(host: &mut Host, server: &mut Server) {
+    host.take_sent();
+    host.transport(Transport::Opened);
+    host.serve(server);
+}
+
+// Requests of the embedder's.
+
+#[test]
+fn requests_wait_in_order_until_the_session_is_ready() {
+    let mut host = Host::new(legacy());
+    let mut requests = vec![want(&mut host)];
+    host.session.open(host.now).unwrap();
+    requests.push(want(&mut host));
+    host.transport(Transport::Opened);
+    requests.push(want(&mut host));
+    assert_eq!(host.take_sent().iter().map(|message| &message["method"]).collect::<Vec<_>>(), ["initialize"]);
+    let initialize = host.transcript[0].1.clone();
+    host.receive(server().answer(&initialize).remove(0));
+    assert_eq!(host.take_methods(), ["notifications/initialized", "tools/list"]);
+    requests.push(want(&mut host));
+    host.collect();
+    assert!(host.take_sent().is_empty());
+    let list = host.transcript[2].1.clone();
+    host.receive(server().answer(&list).remove(0));
+    let sent = host.take_sent();
+    assert!(sent.len() == 4 && sent.iter().all(|message| message["method"] == "tools/call"));
+    for (message, number) in sent.iter().zip(0..) {
+        reply(&mut host, &message["id"], json!(number));
+    }
+    assert_eq!(ended(&host), requests);
+    for (request, number) in requests.into_iter().zip(0..) {
+        assert!(matches!(host.result_of(request), Outcome::Result(raw) if raw.get() == format!("{number}")));
+    }
+}
+
+#[test]
+fn a_request_is_sent_as_it_was_given() {
+    let mut host = ready();
+    let request = Request::new("acme/do").params(raw(r#"{"a": [1, 2.50]}"#));
+    host.session.request(host.now, request).unwrap();
+    let Some(Action::Send(message)) = host.session.poll() else { panic!("nothing was sent") };
+    let id = message.id().unwrap();
+    let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"acme/do","params":{{"a": [1, 2.50]}}}}"#);
+    assert_eq!(message.bytes(), line.as_bytes());
+    assert_eq!(message.line(), format!("{line}\n").as_bytes());
+}
+
+#[test]
+fn a_request_with_parameters_from_serde() {
+    let mut host = ready();
+    let request = Request::new("tools/call").with_params(&json!({"name": "a"})).unwrap();
+    host.session.request(host.now, request).unwrap();
+    host.collect();
+    assert_eq!(host.take_one()["params"], json!({"name": "a"}));
+}
+
+#[test]
+fn a_result_is_handed_on_byte_for_byte() {
+    let mut host = ready();
+    let (request, id) = ask(&mut host);
+    let result = r#"{ "x" : 1.0e2, "x": "\u00e9" }"#;
+    host.receive_text(&format!(r#"{{"jsonrpc":"2.0","result":{result},"id":{id}}}"#));
+    assert!(matches!(host.result_of(request), Outcome::Result(raw) if raw.get() == result));
+}
+
+#[test]
+fn an_error_is_handed_on_in_the_servers_own_words() {
+    let mut host = ready();
+    let (request, id) = ask(&mut host);
+    let error = json!({"code": 17, "message": "no \"x\"", "data": {"a": 1}});
+    host.receive(json!({"jsonrpc": "2.0", "id": id, "error": error}));
+    let Outcome::Error(error) = host.result_of(request) else { panic!("no error") };
+    assert_eq!((error.code, &*error.message, error.data.as_ref().unwrap().get()), (17, "no \"x\"", r#"{"a":1}"#));
+    assert!(host.is_ready());
+}
+
+#[test]
+fn answers_may_come_in_any_order() {
+    let mut host = ready();
+    let asked: Vec<_> = (0..3).map(|_| ask(&mut host)).collect();
+    for (_, id) in asked.iter().rev() {
+        reply(&mut host, id, json!({}));
+    }
+    let requests: Vec<_> = asked.iter().rev().map(|(request, _)| *request).collect();
+    assert_eq!(ended(&host), requests);
+}
+
+#[test]
+fn a_timeout_tells_the_server_and_ends_the_request() {
+    let mut host = ready();
+    let (request, id) = ask(&mut host);
+    host.wait(millis(59_999));
+    assert!(ended(&host).is_empty());
+    host.wait(millis(1));
+    assert_eq!(outcome(&host, request), "TimedOut");
+    let sent = host.take_one();
+    assert_eq!((&sent["method"], &sent["params"]["requestId"]), (&json!("notifications/cancelled"), &id));
+    assert!(host.is_ready());
+    assert_eq!(host.session.deadline(), None);
+}
+
+#[test]
+fn a_request_has_its_own_timeout() {
+    let mut host = ready();
+    let request = host.session.request(host.now, Request::new("tools/call").timeout(millis(300))).unwrap();
+    host.collect();
+    assert_eq!(host.session.deadline(), Some(host.now + millis(300)));
+    host.wait(millis(300));
+    assert_eq!(outcome(&host, request), "TimedOut");
+}
+
+#[test]
+fn a_timeout_of_a_request_that_was_not_sent_tells_nobody() {
+    let mut host = Host::open(legacy());
+    let request = want(&mut host);
+    host.take_sent();
+    host.wait(millis(30_000));
+    host.transport(Transport::SignOfLife);
+    host.wait(millis(30_000));
+    assert_eq!((outcome(&host, request), host.take_sent().len()), ("TimedOut".into(), 0));
+    host.serve(&mut server());
+    assert!(!host.methods().contains(&"tools/call"));
+}
+
+#[test]
+fn a_timeout_of_a_request_that_was_not_polled_takes_it_back() {
+    let mut host = ready();
+    let request = want(&mut host);
+    host.session.handle_timeout(host.now + millis(60_000));
+    host.collect();
+    assert_eq!((outcome(&host, request), host.take_sent().len()), ("TimedOut".into(), 0));
+}
+
+#[test]
+fn a_cancel_before_the_request_was_polled_takes_it_back() {
+    let mut host = ready();
+    let request = want(&mut host);
+    host.session.cancel(host.now, request).unwrap();
+    host.collect();
+    assert_eq!((outcome(&host, request), host.take_sent().len()), ("Cancelled".into(), 0));
+}
+
+#[test]
+fn a_cancel_after_the_request_was_polled_tells_the_server() {
+    let mut host = ready();
+    let (request, id) = ask(&mut host);
+    host.session.cancel(host.now, request).unwrap();
+    host.collect();
+    let sent = host.take_one();
+    assert_eq!((&sent["method"], &sent["params"]["requestId"]), (&json!("notifications/cancelled"), &id));
+    assert_eq!(outcome(&host, request), "Cancelled");
+    assert_eq!(host.session.cancel(host.now, request), Err(Misuse::UnknownRequest));
+}
+
+#[test]
+fn a_cancel_of_a_request_that_waits_tells_nobody() {
+    let mut host = Host::open(legacy());
+    let request = want(&mut host);
+    host.session.cancel(host.now, request).unwrap();
+    host.serve(&mut server());
+    assert_eq!(outcome(&host, request), "Cancelled");
+    assert!(!host.methods().iter().any(|method| matches!(*method, "tools/call" | "notifications/cancelled")));
+}
+
+#[test]
+fn a_close_ends_every_request() {
+    let mut options = legacy();
+    options.limits.in_flight = 2;
+    let mut host = ready_with(options);
+    let (handed, _) = ask(&mut host);
+    let (written, queued) = (want(&mut host), want(&mut host));
+    host.session.close(host.now).unwrap();
+    host.collect();
+    let outcomes = [handed, written, queued].map(|request| outcome(&host, request));
+    assert_eq!(outcomes, ["Unknown", "NotSent", "NotSent"]);
+    assert!(host.take_sent().is_empty());
+}
+
+#[test]
+fn a_close_before_the_session_was_opened_ends_every_request() {
+    let mut host = Host::new(legacy());
+    let request = want(&mut host);
+    host.session.close(host.now).unwrap();
+    host.collect();
+    assert_eq!((outcome(&host, request), host.opens), ("NotSent".into(), 0));
+    assert_eq!(host.cause(), Some(&Cause::Requested));
+}
+
+#[test]
+fn a_lost_transport_ends_every_request_where_it_is_not_opened_again() {
+    let mut options = legacy();
+    options.limits.in_flight = 2;
+    let mut host = ready_with(options);
+    let (handed, _) = ask(&mut host);
+    let (written, queued) = (want(&mut host), want(&mut host));
+    host.close_transport();
+    let outcomes = [handed, written, queued].map(|request| outcome(&host, request));
+    assert_eq!(outcomes, ["Unknown", "NotSent", "NotSent"]);
+    assert!(host.take_sent().is_empty());
+}
+
+#[test]
+fn a_lost_transport_keeps_what_was_not_polled_for_the_next_one() {
+    let mut options = reconnecting();
+    options.limits.in_flight = 2;
+    let mut host = ready_with(options);
+    let (handed, _) = ask(&mut host);
+    let (written, queued) = (want(&mut host), want(&mut host));
+    host.session.handle_transport(host.now, Transport::Closed { why: "crash" });
+    host.collect();
+    assert_eq!((outcome(&host, handed), ended(&host).len(), host.take_sent().len()), ("Unknown".into(), 1, 0));
+    host.wait(millis(500));
+    assert_eq!(host.opens, 2);
+    let mut server = server().result("tools/call", json!({"content": []}));
+    reopen(&mut host, &mut server);
+    assert_eq!((outcome(&host, written), outcome(&host, queued)), ("Result".into(), "Result".into()));
+    assert_eq!(ended(&host), [handed, written, queued]);
+    assert_eq!(server.was_asked("tools/call"), 2);
+}
+
+#[test]
+fn a_request_that_waits_for_the_next_connection_times_out_all_the_same() {
+    let mut host = ready_with(reconnecting());
+    host.close_transport();
+    let request = want(&mut host);
+    host.wait(millis(60_000));
+    assert_eq!(outcome(&host, request), "TimedOut");
+    reopen(&mut host, &mut server());
+    assert_eq!(host.methods().iter().filter(|method| **method == "tools/call").count(), 0);
+}
+
+#[test]
+fn not_advertised_is_a_misuse_where_it_is_known_and_an_outcome_where_it_turns_out() {
+    let mut host = Host::open(legacy());
+    let methods = ["prompts/get", "resources/read", "completion/complete"];
+    let requests = methods.map(|method| host.session.request(host.now, Request::new(method)).unwrap());
+    host.serve(&mut server());
+    for (request, method) in requests.into_iter().zip(methods) {
+        assert_eq!(outcome(&host, request), "NotAdvertised");
+        let refused = host.session.request(host.now, Request::new(method));
+        assert!(matches!(refused, Err(Misuse::NotAdvertised { method: named, .. }) if &*named == method));
+        assert!(!host.methods().contains(&method));
+    }
+    let message = host.session.request(host.now, Request::new("prompts/get")).unwrap_err().to_string();
+    assert_eq!(message, "the server does not declare `prompts`, which `prompts/get` needs");
+}
+
+#[test]
+fn a_method_that_needs_no_capability_is_always_sent() {
+    let mut host = ready();
+    for method in ["acme/do", "ping", "tasks/list"] {
+        host.session.request(host.now, Request::new(method)).unwrap();
+    }
+    host.collect();
+    assert_eq!(host.take_methods(), ["acme/do", "ping", "tasks/list"]);
+}
+
+#[test]
+fn no_more_than_the_bound_are_in_flight() {
+    let mut options = legacy();
+    options.limits.in_flight = 2;
+    let mut host = ready_with(options);
+    let requests: Vec<_> = (0..5).map(|_| want(&mut host)).collect();
+    host.collect();
+    let mut open = host.take_sent();
+    assert_eq!(open.len(), 2);
+    for _ in 0..3 {
+        reply(&mut host, &open.remove(0)["id"], json!({}));
+        open.push(host.take_one());
+    }
+    host.session.cancel(host.now, requests[3]).unwrap();
+    host.collect();
+    assert_eq!(host.take_methods(), ["notifications/cancelled"]);
+    reply(&mut host, &open[1]["id"], json!({}));
+    assert_eq!(ended(&host), requests);
+}
+
+#[test]
+fn the_lists_of_discovery_count_as_requests_in_flight() {
+    let mut options = legacy();
+    options.limits.in_flight = 1;
+    let mut host = Host::open(options);
+    let request = want(&mut host);
+    let mut server = Server::legacy(json!({"tools": {}, "prompts": {}}))
+        .result("tools/list", tools(&[]))
+        .result("prompts/list", json!({"prompts": []}));
+    let sequence = ["initialize", "tools/list", "prompts/list", "tools/call"];
+    for expected in sequence {
+        let sent: Vec<_> = host.take_sent().into_iter().filter(|message| message.get("id").is_some()).collect();
+        assert_eq!(sent.iter().map(|message| &message["method"]).collect::<Vec<_>>(), [expected]);
+        host.receive(server.answer(&sent[0]).remove(0));
+    }
+    assert_eq!(outcome(&host, request), "Error");
+}
+
+#[test]
+fn no_more_than_the_bound_wait_to_be_sent() {
+    let mut options = legacy();
+    options.limits.in_flight = 1;
+    options.limits.queued = 2;
+    let mut host = Host::open(options);
+    want(&mut host);
+    let given_up = want(&mut host);
+    let refused = |host: &mut Host| host.session.request(host.now, Request::new("tools/call"));
+    assert_eq!(refused(&mut host), Err(Misuse::TooManyRequests { limit: 2 }));
+    host.session.cancel(host.now, given_up).unwrap();
+    want(&mut host);
+    host.serve(&mut server().on("tools/call", |_| Ok(json!({}))));
+    for _ in 0..3 {
+        want(&mut host);
+    }
+    assert_eq!(refused(&mut host), Err(Misuse::TooManyRequests { limit: 2 }));
+    assert_eq!(Misuse::TooManyRequests { limit: 2 }.to_string(), "2 requests wait already");
+}
+
+#[test]
+fn modern_results_are_told_apart_by_their_type() {
+    let host = || Host::connect(options(), &mut Server::modern(json!({"tools": {}})).result("tools/list", tools(&[])));
+    for (result, name) in [
+        (json!({"resultType": "complete"}), "Result"),
+        (json!({"content": []}), "Result"),
+        (json!({"resultType": "input_required", "inputRequests": {}}), "Invalid"),
+        (json!({"resultType": "acme"}), "Invalid"),
+        (json!({"resultType": 5}), "Invalid"),
+        (json!({"resultType": null}), "Invalid"),
+    ] {
+        let mut host = host();
+        let (request, id) = ask(&mut host);
+        reply(&mut host, &id, result);
+        assert_eq!(outcome(&host, request), name);
+    }
+    let mut host = ready();
+    let (request, id) = ask(&mut host);
+    reply(&mut host, &id, json!({"resultType": "input_required"}));
+    assert_eq!(outcome(&host, request), "Result");
+}
+
+#[test]
+fn a_notification_is_sent_where_the_session_is_ready() {
+    let mut host = ready();
+    let params = raw("{\"a\":\r\n1}");
+    host.session.notify(host.now, "notifications/roots/list_changed", None).unwrap();
+    host.session.notify(host.now, "acme/told", Some(&params)).unwrap();
+    host.collect();
+    let expected = [
+        json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}),
+        json!({"jsonrpc": "2.0", "method": "acme/told", "params": {"a": 1}}),
+    ];
+    assert_eq!(host.take_sent(), expected);
+}
+
+// Misuse.
+
+type Try = fn(&mut Session, Time) -> Result<(), Misuse>;
+
+fn refuses(host: &mut Host, attempt: Try, misuse: &Misuse) {
+    host.collect();
+    refuses_as_it_is(host, attempt, misuse);
+}
+
+fn refuses_as_it_is(host: &mut Host, attempt: Try, misuse: &Misuse) {
+    let before = format!("{:?}", host.session);
+    assert_eq!(attempt(&mut host.session, host.now + millis(1000)).as_ref(), Err(misuse));
+    assert_eq!(format!("{:?}", host.session), before, "{misuse:?} left a trace");
+}
+
+fn request(session: &mut Session, now: Time, method: &'static str) -> Result<(), Misuse> {
+    session.request(now, Request::new(method)).map(drop)
+}
+
+fn array() -> Box<RawValue> {
+    raw("[1]")
+}
+
+fn reserved(method: &str) -> Misuse {
+    Misuse::Reserved { method: method.into() }
+}
+
+#[test]
+fn a_misused_request_leaves_no_trace() {
+    let mut host = ready();
+    let missing =
+        Misuse::NotAdvertised { server: "the server".into(), method: "prompts/get".into(), capability: "prompts" };
+    let cases: [(Try, Misuse); 4] = [
+        (|session, now| request(session, now, "initialize"), reserved("initialize")),
+        (|session, now| request(session, now, "server/discover"), reserved("server/discover")),
+        (|session, now| request(session, now, "prompts/get"), missing),
+        (|session, now| session.request(now, Request::new("x").params(array())).map(drop), Misuse::ParamsNotObject),
+    ];
+    for (attempt, misuse) in cases {
+        refuses(&mut host, attempt, &misuse);
+    }
+}
+
+#[test]
+fn a_request_too_many_leaves_no_trace() {
+    let mut options = legacy();
+    options.limits.queued = 1;
+    let mut host = Host::open(options);
+    want(&mut host);
+    refuses(&mut host, |session, now| request(session, now, "x"), &Misuse::TooManyRequests { limit: 1 });
+}
+
+#[test]
+fn a_misused_notification_leaves_no_trace() {
+    let cases: [(Try, Misuse); 3] = [
+        (|session, now| session.notify(now, "notifications/initialized", None), reserved("notifications/initialized")),
+        (|session, now| session.notify(now, "notifications/cancelled", None), reserved("notifications/cancelled")),
+        (|session, now| session.notify(now, "x", Some(&array())), Misuse::ParamsNotObject),
+    ];
+    for (attempt, misuse) in cases {
+        refuses(&mut ready(), attempt, &misuse);
+    }
+    refuses(&mut Host::open(legacy()), |session, now| session.notify(now, "x", None), &Misuse::NotReady);
+
+    let mut options = legacy();
+    options.limits.output = 10;
+    let mut host = ready_with(options);
+    for _ in 0..10 {
+        host.session.notify(host.now, "x", None).unwrap();
+    }
+    let full = Misuse::TooManyRequests { limit: 10 };
+    refuses_as_it_is(&mut host, |session, now| session.notify(now, "x", None), &full);
+}
+
+#[test]
+fn a_cancel_or_an_answer_of_what_is_not_open_leaves_no_trace() {
+    let mut host = asking();
+    let (request, id) = ask(&mut host);
+    reply(&mut host, &id, json!({}));
+    let ask = elicit(&mut host);
+    let before = format!("{:?}", host.session);
+    let later = host.now + millis(1000);
+    assert_eq!(host.session.cancel(later, request), Err(Misuse::UnknownRequest));
+    assert_eq!(host.session.answer(later, ask, Ok(&array())), Err(Misuse::ParamsNotObject));
+    assert_eq!(format!("{:?}", host.session), before);
+    host.session.answer(host.now, ask, Ok(&raw("{}"))).unwrap();
+    let before = format!("{:?}", host.session);
+    assert_eq!(host.session.answer(later, ask, Ok(&raw("{}"))), Err(Misuse::UnknownAsk));
+    assert_eq!(format!("{:?}", host.session), before);
+}
+
+#[test]
+fn opening_twice_leaves_no_trace() {
+    let mut opening = Host::new(legacy());
+    opening.session.open(opening.now).unwrap();
+    for mut host in [opening, Host::open(legacy()), ready()] {
+        refuses(&mut host, |session, now| session.open(now), &Misuse::AlreadyOpen);
+    }
+}
+
+#[test]
+fn whatever_is_asked_of_a_closed_session_leaves_no_trace() {
+    let attempts: [Try; 4] = [
+        |session, now| session.open(now),
+        |session, now| session.close(now),
+        |session, now| request(session, now, "x"),
+        |session, now| session.notify(now, "x", None),
+    ];
+    let mut closing = ready();
+    closing.session.close(closing.now).unwrap();
+    let mut closed = ready();
+    closed.close_transport();
+    assert!(closed.session.is_closed());
+    for mut host in [closing, closed] {
+        for attempt in attempts {
+            refuses(&mut host, attempt, &Misuse::Closed);
+        }
+    }
+}
+
+// The end.
+
+fn closing(options: Options) -> Host {
+    let mut host = ready_with(options);
+    host.session.close(host.now).unwrap();
+    host.collect();
+    host
+}
+
+#[test]
+fn a_server_that_exits_when_its_input_closes_is_not_terminated() {
+    let mut host = closing(legacy());
+    assert_eq!(host.shuts, [Shut::CloseInput]);
+    assert_eq!(host.cause(), None);
+    host.wait(millis(1999));
+    host.transport(Transport::Closed { why: "exit status 0" });
+    assert_eq!((host.cause(), host.session.is_closed()), (Some(&Cause::Requested), true));
+    host.wait(millis(60_000));
+    assert_eq!(host.shuts, [Shut::CloseInput]);
+    assert!(host.quirks().is_empty());
+}
+
+#[test]
+fn no_exit_leads_to_a_terminate_then_to_a_kill() {
+    let mut host = closing(legacy());
+    for (shuts, quirks) in [(1, 0), (2, 1), (3, 1)] {
+        assert_eq!(host.shuts, [Shut::CloseInput, Shut::Terminate, Shut::Kill][..shuts]);
+        assert_eq!((host.quirks().len(), host.cause()), (quirks, None));
+        host.wait(millis(1999));
+        assert_eq!(host.shuts.len(), shuts);
+        host.wait(millis(1));
+    }
+    assert_eq!(host.quirks(), [QuirkKind::NoExit]);
+    assert_eq!((host.shuts.len(), host.cause()), (3, Some(&Cause::Requested)));
+    let told = host.events.iter().filter(|event| matches!(event, Event::Quirk(_))).count();
+    assert_eq!(told, 1);
+}
+
+#[test]
+fn an_exit_at_any_step_of_the_shutdown_is_the_end() {
+    for steps in 0..3 {
+        let mut host = closing(legacy());
+        host.wait(millis(2000) * steps);
+        assert_eq!(host.shuts.len() as u32, steps + 1);
+        host.close_transport();
+        assert_eq!(host.cause(), Some(&Cause::Requested));
+        host.wait(millis(60_000));
+        assert_eq!(host.shuts.len() as u32, steps + 1);
+    }
+}
+
+#[test]
+fn the_grace_time_is_the_options() {
+    let mut options = legacy();
+    options.timeouts.grace = millis(50);
+    let mut host = closing(options);
+    host.wait(millis(150));
+    assert_eq!((host.shuts.len(), host.cause()), (3, Some(&Cause::Requested)));
+}
+
+#[test]
+fn closed_is_the_last_event_and_nothing_follows_it() {
+    let mut host = closing(legacy());
+    host.receive(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/x"}));
+    host.receive_text("noise");
+    host.close_transport();
+    assert!(matches!(host.events.last(), Some(Event::Closed { .. })));
+    let (sent, events, shuts) = (host.transcript.len(), host.events.len(), host.shuts.len());
+    host.receive(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    host.receive_text("noise");
+    for event in [
+        Transport::Opened,
+        Transport::SignOfLife,
+        Transport::Closed { why: "" },
+        Transport::OpenFailed { how: OpenFailure::Spawn, why: "" },
+    ] {
+        host.transport(event);
+    }
+    host.wait(millis(10_000_000));
+    assert_eq!((host.transcript.len(), host.events.len(), host.shuts.len(), host.opens), (sent, events, shuts, 1));
+    assert_eq!((host.session.deadline(), host.session.is_closed()), (None, true));
+    assert!(!host.methods().contains(&"(answer)") && host.quirks().is_empty());
+}
+
+#[test]
+fn a_session_can_be_closed_at_any_time() {
+    let opening = || {
+        let mut host = Host::new(reconnecting());
+        host.session.open(host.now).unwrap();
+        host.collect();
+        host
+    };
+    let waiting = || {
+        let mut host = ready_with(reconnecting());
+        host.close_transport();
+        host
+    };
+    let parked = || {
+        let mut host = opening();
+        host.transport(Transport::OpenFailed { how: OpenFailure::Spawn, why: "" });
+        host
+    };
+    let with_transport = [opening(), Host::open(reconnecting()), ready_with(reconnecting())];
+    for mut host in with_transport {
+        host.session.close(host.now).unwrap();
+        host.collect();
+        assert_eq!((&host.shuts[..], host.cause()), (&[Shut::CloseInput][..], None));
+        host.close_transport();
+        assert_eq!(host.cause(), Some(&Cause::Requested));
+    }
+    for mut host in [Host::new(reconnecting()), waiting(), parked()] {
+        host.session.close(host.now).unwrap();
+        host.collect();
+        assert_eq!((host.shuts.len(), host.cause()), (0, Some(&Cause::Requested)));
+        let opens = host.opens;
+        host.wait(millis(10_000_000));
+        assert_eq!(host.opens, opens);
+    }
+}
+
+#[test]
+fn a_failure_is_the_cause_of_the_end() {
+    let mut host = Host::connect(legacy(), &mut Server::new().error("initialize", -1, "no"));
+    assert_eq!((host.shuts.len(), host.cause()), (1, None));
+    host.close_transport();
+    let Some(Cause::Failed(failure)) = host.cause() else { panic!("{:?}", host.cause()) };
+    assert_eq!(Some(failure), host.failure());
+    assert_eq!(downs(&host), [(FailureKind::HandshakeRejected, Next::Close)]);
+    assert!(matches!(host.events.last(), Some(Event::Closed { .. })));
+}
+
+#[test]
+fn a_lost_connection_is_the_cause_of_the_end() {
+    let mut host = ready();
+    host.transport(Transport::Closed { why: "exit status 9" });
+    let Some(Cause::Failed(failure)) = host.cause() else { panic!("{:?}", host.cause()) };
+    assert_eq!(failure.kind, FailureKind::Closed);
+    assert!(failure.message.contains("the server") && failure.message.contains("exit status 9"));
+    assert!(host.shuts.is_empty());
+}
+
+// The return.
+
+/// How long a session waited for its next transport, each time, until it parked.
+fn waits(options: Options, lose: impl Fn(&mut Host)) -> Vec<Duration> {
+    let mut host = Host::new(options);
+    host.session.open(host.now).unwrap();
+    host.collect();
+    let mut waits = Vec::new();
+    for _ in 0..1000 {
+        lose(&mut host);
+        match downs(&host).last().unwrap().1 {
+            Next::Reopen { at: Some(at) } => {
+                let opens = host.opens;
+                let wait = at - host.now;
+                host.wait(wait - Duration::from_micros(1));
+                assert_eq!(host.opens, opens);
+                host.wait(Duration::from_micros(1));
+                assert_eq!(host.opens, opens + 1);
+                waits.push(wait);
+            }
+            Next::Parked { .. } => return waits,
+            next => panic!("{next:?}"),
+        }
+    }
+    waits
+}
+
+fn unreachable(host: &mut Host) {
+    host.transport(Transport::OpenFailed { how: OpenFailure::Connect, why: "refused" });
+}
+
+fn assert_doubling(waits: &[Duration], first: u64, longest: u64) {
+    for (wait, number) in waits.iter().zip(0..) {
+        let full = millis((first << number).min(longest));
+        assert!(*wait >= full / 2 && *wait <= full, "wait {number} is {wait:?}, of {full:?}");
+    }
+}
+
+#[test]
+fn the_wait_doubles_within_its_jitter_until_the_session_parks() {
+    let mut all = Vec::new();
+    for seed in 0..50 {
+        let options = || {
+            let mut options = reconnecting();
+            options.seed = seed;
+            options
+        };
+        let waits = waits(options(), unreachable);
+        assert_eq!(waits.len(), 5);
+        assert_doubling(&waits, 500, 60_000);
+        assert_eq!(waits, self::waits(options(), unreachable));
+        all.push(waits);
+    }
+    all.dedup();
+    assert_eq!(all.len(), 50);
+}
+
+#[test]
+fn the_wait_has_a_longest() {
+    let mut options = reconnecting();
+    let reconnect = options.reconnect.as_mut().unwrap();
+    (reconnect.budget, reconnect.max) = (40, millis(4000));
+    let waits = waits(options, unreachable);
+    assert_eq!(waits.len(), 40);
+    assert_doubling(&waits[..12], 500, 4000);
+    assert!(waits[12..].iter().all(|wait| *wait >= millis(2000) && *wait <= millis(4000)));
+}
+
+#[test]
+fn a_session_that_is_ready_and_lost_again_and_again_parks() {
+    let flap = |host: &mut Host| {
+        reopen(host, &mut server());
+        assert!(host.is_ready());
+        host.close_transport();
+    };
+    let waits = waits(reconnecting(), flap);
+    assert_eq!(waits.len(), 5);
+    assert_doubling(&waits, 500, 60_000);
+}
+
+/// A connection that answers a request, and is lost.
+fn prove_by_answer(host: &mut Host) {
+    reopen(host, &mut server());
+    let (_, id) = ask(host);
+    reply(host, &id, json!({}));
+    host.close_transport();
+}
+
+fn prove_by_time(host: &mut Host) {
+    reopen(host, &mut server());
+    host.wait(millis(180_000));
+    host.close_transport();
+}
+
+#[test]
+fn a_proven_connection_starts_the_wait_anew() {
+    for prove in [prove_by_answer, prove_by_time] {
+        let mut host = Host::new(reconnecting());
+        host.session.open(host.now).unwrap();
+        host.collect();
+        for _ in 0..20 {
+            prove(&mut host);
+            let (kind, Next::Reopen { at: Some(at) }) = *downs(&host).last().unwrap() else { panic!("no reopen") };
+            assert_eq!(kind, FailureKind::Closed);
+            assert_doubling(&[at - host.now], 500, 60_000);
+            host.wait(millis(500));
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_was_not_ready_for_long_enough_proves_nothing() {
+    let lose = |host: &mut Host| {
+        reopen(host, &mut server());
+        host.wait(millis(59_999));
+        host.close_transport();
+    };
+    assert_eq!(waits(reconnecting(), lose).len(), 5);
+}
+
+/// What a connection proved is its own: those that follow have to prove themselves.
+#[test]
+fn tries_that_fail_after_a_proven_connection_use_up_the_budget() {
+    for prove in [prove_by_answer, prove_by_time] {
+        let lose = move |host: &mut Host| if host.opens == 1 { prove(host) } else { unreachable(host) };
+        let waits = waits(reconnecting(), lose);
+        assert_eq!(waits.len(), 5);
+        assert_doubling(&waits, 500, 60_000);
+    }
+}
+
+/// A server that refuses every handshake after the first proves nothing, as one that cannot be reached.
+#[test]
+fn refused_handshakes_after_a_connection_that_was_ready_use_up_the_budget() {
+    let mut host = ready_with(reconnecting());
+    host.close_transport();
+    for _ in 0..20 {
+        host.wait(millis(60_000));
+        if downs(&host).iter().any(|(_, next)| matches!(next, Next::Parked { .. })) {
+            return;
+        }
+        reopen(&mut host, &mut Server::new().error("initialize", -1, "no"));
+        host.close_transport();
+    }
+    panic!("it never parks: {:?}", downs(&host));
+}
+
+#[test]
+fn an_unresponsive_connection_is_shut_and_opened_again() {
+    let mut host = ready_with(reconnecting());
+    host.close_transport();
+    host.wait(millis(500));
+    host.transport(Transport::Opened);
+    host.wait(millis(60_000));
+    assert_eq!(downs(&host)[1], (FailureKind::HandshakeTimeout, Next::Reopen { at: None }));
+    assert_eq!(host.shuts, [Shut::CloseInput]);
+    host.close_transport();
+    host.wait(millis(1000));
+    assert_eq!(host.opens, 3);
+    reopen(&mut host, &mut server());
+    assert!(host.is_ready());
+}
+
+fn parked() -> Host {
+    let mut host = Host::new(reconnecting());
+    host.session.open(host.now).unwrap();
+    host.collect();
+    for _ in 0..6 {
+        unreachable(&mut host);
+        if matches!(downs(&host).last(), Some((_, Next::Parked { .. }))) {
+            return host;
+        }
+        host.wait(millis(60_000));
+    }
+    panic!("it does not park");
+}
+
+#[test]
+fn a_parked_session_tries_again_after_a_long_time() {
+    let mut host = parked();
+    let Next::Parked { until } = downs(&host).last().unwrap().1 else { panic!("it is not parked") };
+    assert_eq!(until - host.now, millis(600_000));
+    let opens = host.opens;
+    host.wait(millis(599_999));
+    assert_eq!(host.opens, opens);
+    host.wait(millis(1));
+    assert_eq!(host.opens, opens + 1);
+    unreachable(&mut host);
+    assert!(matches!(downs(&host).last(), Some((FailureKind::Connect, Next::Parked { .. }))));
+    host.wait(millis(600_000));
+    reopen(&mut host, &mut server());
+    assert!(host.is_ready());
+}
+
+#[test]
+fn open_while_parked_or_waiting_tries_again_at_once() {
+    let mut waiting = ready_with(reconnecting());
+    waiting.close_transport();
+    for mut host in [parked(), waiting] {
+        let opens = host.opens;
+        host.session.open(host.now).unwrap();
+        host.collect();
+        assert_eq!(host.opens, opens + 1);
+        host.wait(millis(50_000));
+        assert_eq!(host.opens, opens + 1);
+        reopen(&mut host, &mut server());
+        assert!(host.is_ready());
+    }
+}
+
+#[test]
+fn requests_that_wait_for_a_parked_session_are_kept() {
+    let mut host = parked();
+    let request = want(&mut host);
+    host.session.open(host.now).unwrap();
+    host.collect();
+    reopen(&mut host, &mut server().result("tools/call", json!({})));
+    assert_eq!(outcome(&host, request), "Result");
+}
+
+#[test]
+fn ready_comes_again_after_each_reconnect() {
+    let mut host = ready_with(reconnecting());
+    host.close_transport();
+    host.wait(millis(500));
+    reopen(&mut host, &mut server());
+    let ready = host.events.iter().filter(|event| matches!(event, Event::Ready)).count();
+    assert_eq!((ready, host.cause()), (2, None));
+}
+
+#[test]
+fn what_comes_between_two_connections_is_ignored() {
+    let mut host = ready_with(reconnecting());
+    let (_, id) = ask(&mut host);
+    host.close_transport();
+    let events = host.events.len();
+    reply(&mut host, &id, json!({}));
+    host.receive(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    host.receive_text("noise");
+    host.transport(Transport::Opened);
+    assert_eq!((host.events.len(), host.take_sent().len()), (events, 0));
+}
+
+#[test]
+fn an_answer_of_an_older_connection_touches_nothing() {
+    let mut host = ready_with(reconnecting());
+    let (lost, id) = ask(&mut host);
+    host.close_transport();
+    host.wait(millis(500));
+    reopen(&mut host, &mut server());
+    let (open, _) = ask(&mut host);
+    reply(&mut host, &id, json!({}));
+    assert_eq!((outcome(&host, lost), ended(&host).contains(&open)), ("Unknown".into(), false));
+}
+
+#[test]
+fn a_command_that_cannot_be_started_ends_or_parks() {
+    for (options, next) in [(legacy(), None), (reconnecting(), Some(Time::from_millis(600_000)))] {
+        let mut host = Host::new(named(options));
+        host.session.open(host.now).unwrap();
+        host.collect();
+        let request = want(&mut host);
+        host.transport(Transport::OpenFailed { how: OpenFailure::Spawn, why: "no such file" });
+        let next = next.map_or(Next::Close, |until| Next::Parked { until });
+        assert_eq!(downs(&host), [(FailureKind::Spawn, next)]);
+        let message = &host.failure().unwrap().message;
+        assert!(message.contains("acme") && message.contains("no such file"), "{message}");
+        assert_eq!((host.session.is_closed(), host.shuts.len()), (next == Next::Close, 0));
+        assert_eq!(ended(&host).contains(&request), next == Next::Close);
+    }
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_ends_or_is_tried_again() {
+    for options in [legacy(), reconnecting()] {
+        let reopens = options.reconnect.is_some();
+        let mut host = Host::new(named(options));
+        host.session.open(host.now).unwrap();
+        host.collect();
+        unreachable(&mut host);
+        let message = &host.failure().unwrap().message;
+        assert!(message.contains("acme") && message.contains("refused"), "{message}");
+        assert_eq!(host.failure_kind(), Some(FailureKind::Connect));
+        assert_eq!(host.session.is_closed(), !reopens);
+        host.wait(millis(500));
+        assert_eq!(host.opens, 1 + u32::from(reopens));
+    }
+}
+
+// Time.
+
+#[test]
+fn early_and_spurious_timeouts_do_nothing() {
+    let mut opening = Host::new(reconnecting());
+    opening.session.open(opening.now).unwrap();
+    let mut waiting = ready_with(reconnecting());
+    waiting.close_transport();
+    let mut calling = ready();
+    ask(&mut calling);
+    let hosts = [Host::new(legacy()), opening, Host::open(options()), calling, waiting, parked(), closing(legacy())];
+    for mut host in hosts {
+        host.collect();
+        let deadline = host.session.deadline();
+        let before = format!("{:?}", host.session);
+        for _ in 0..3 {
+            host.session.handle_timeout(host.now);
+        }
+        assert_eq!(format!("{:?}", host.session), before);
+        if let Some(deadline) = deadline {
+            host.session.handle_timeout(Time::from_micros(deadline.as_micros() - 1));
+            assert!(host.session.poll().is_none());
+            assert_eq!(host.session.deadline(), Some(deadline));
+            host.session.handle_timeout(deadline);
+            assert!(host.session.poll().is_some() || host.session.deadline() != Some(deadline));
+        }
+    }
+}
+
+#[test]
+fn while_there_is_output_the_deadline_is_now() {
+    let mut host = ready();
+    host.wait(millis(700));
+    want(&mut host);
+    assert_eq!(host.session.deadline(), Some(host.now));
+    host.collect();
+    assert_eq!(host.session.deadline(), Some(host.now + millis(60_000)));
+}
+
+#[test]
+fn time_that_runs_backwards_is_harmless() {
+    let mut host = ready();
+    host.wait(millis(100_000));
+    let late = host.now;
+    host.now = Time::ZERO;
+    let (timed_out, _) = ask(&mut host);
+    let (answered, id) = ask(&mut host);
+    assert_eq!(host.session.deadline(), Some(late + millis(60_000)));
+    reply(&mut host, &id, json!({}));
+    host.session.handle_timeout(Time::ZERO);
+    host.session.handle_transport(Time::ZERO, Transport::SignOfLife);
+    assert_eq!(outcome(&host, answered), "Result");
+    assert!(host.is_ready() && !ended(&host).contains(&timed_out));
+    host.session.handle_timeout(late + millis(60_000));
+    host.collect();
+    assert_eq!(outcome(&host, timed_out), "TimedOut");
+}
+
+#[test]
+fn time_that_leaps_is_harmless() {
+    let mut host = ready_with(reconnecting());
+    let (request, _) = ask(&mut host);
+    host.now = Time::from_micros(u64::MAX);
+    host.session.handle_timeout(host.now);
+    host.collect();
+    assert_eq!(outcome(&host, request), "TimedOut");
+    host.close_transport();
+    host.session.handle_timeout(host.now);
+    host.collect();
+    reopen(&mut host, &mut server());
+    assert!(host.is_ready());
+}
+
+// Requests of the server's.
+
+fn asking() -> Host {
+    let mut options = legacy();
+    options.capabilities.elicitation = true;
+    options.capabilities.sampling = true;
+    ready_with(options)
+}
+
+fn ask_client(host: &mut Host, id: Value, method: &str, params: Value) {
+    host.receive(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+}
+
+fn asked(host: &Host) -> Vec<AskId> {
+    let asked = |event: &Event| match event {
+        Event::Asked { ask, .. } => Some(*ask),
+        _ => None,
+    };
+    host.events.iter().filter_map(asked).collect()
+}
+
+fn ask_ended(host: &Host) -> Vec<AskId> {
+    let ended = |event: &Event| match event {
+        Event::AskEnded { ask } => Some(*ask),
+        _ => None,
+    };
+    host.events.iter().filter_map(ended).collect()
+}
+
+/// A question that was passed on, and is open.
+fn elicit(host: &mut Host) -> AskId {
+    host.take_sent();
+    ask_client(host, json!("e-1"), "elicitation/create", json!({"message": "who?", "requestedSchema": {}}));
+    assert!(host.take_sent().is_empty());
+    *asked(host).last().unwrap()
+}
+
+#[test]
+fn ping_is_answered() {
+    let mut host = ready();
+    ask_client(&mut host, json!("p"), "ping", json!({}));
+    assert_eq!(host.take_one(), json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
+}
+
+#[test]
+fn roots_are_answered_from_the_options() {
+    let mut options = legacy();
+    options.capabilities.roots = Some(vec![
+        Root { uri: "file:///a \"b\"".into(), name: Some("A".into()) },
+        Root { uri: "file:///c".into(), name: None },
+    ]);
+    let mut host = ready_with(options);
+    ask_client(&mut host, json!(3), "roots/list", json!({}));
+    let roots = json!([{"uri": "file:///a \"b\"", "name": "A"}, {"uri": "file:///c"}]);
+    assert_eq!(host.take_one(), json!({"jsonrpc": "2.0", "id": 3, "result": {"roots": roots}}));
+}
+
+#[test]
+fn elicitation_and_sampling_are_passed_on_and_answered() {
+    for method in ["elicitation/create", "sampling/createMessage"] {
+        let mut host = asking();
+        host.receive_text(&format!(
+            r#"{{"jsonrpc":"2.0","id":7.50,"method":"{method}","params":{{ "message": "é" }}}}"#
+        ));
+        let Some(Event::Asked { ask, method: named, params: Some(params) }) = host.events.last() else { panic!() };
+        assert_eq!((&**named, params.get()), (method, r#"{ "message": "é" }"#));
+        let ask = *ask;
+        assert!(host.take_sent().is_empty());
+        host.session.answer(host.now, ask, Ok(&raw("{\n\"action\": \"accept\"}"))).unwrap();
+        let Some(Action::Send(answer)) = host.session.poll() else { panic!("no answer") };
+        assert_eq!(answer.bytes(), br#"{"jsonrpc":"2.0","id":7.50,"result":{ "action": "accept"}}"#);
+        assert_eq!((answer.method(), answer.id()), (None, None));
+        assert!(ask_ended(&host).is_empty());
+        host.wait(millis(600_000));
+        assert!(host.take_sent().is_empty());
+    }
+}
+
+#[test]
+fn a_question_can_be_answered_with_an_error() {
+    let mut host = asking();
+    let ask = elicit(&mut host);
+    let mut error = ErrorObject::new(-1, "not \"now\"");
+    error.data = Some(raw("{\"x\":\n1}"));
+    host.session.answer(host.now, ask, Err(error)).unwrap();
+    host.collect();
+    let error = json!({"code": -1, "message": "not \"now\"", "data": {"x": 1}});
+    assert_eq!(host.take_one(), json!({"jsonrpc": "2.0", "id": "e-1", "error": error}));
+}
+
+#[test]
+fn a_question_that_nobody_answers_is_declined() {
+    let mut host = asking();
+    let ask = elicit(&mut host);
+    ask_client(&mut host, json!("s-1"), "sampling/createMessage", json!({}));
+    host.wait(millis(599_999));
+    assert!(host.take_sent().is_empty());
+    host.wait(millis(1));
+    let sent = host.take_sent();
+    assert_eq!(sent[0], json!({"jsonrpc": "2.0", "id": "e-1", "result": {"action": "decline"}}));
+    assert_eq!((&sent[1]["id"], sent[1]["error"]["code"].is_i64(), sent.len()), (&json!("s-1"), true, 2));
+    assert_eq!(ask_ended(&host), asked(&host));
+    assert_eq!(host.session.answer(host.now, ask, Ok(&raw("{}"))), Err(Misuse::UnknownAsk));
+}
+
+#[test]
+fn a_question_that_the_server_takes_back_is_not_answered() {
+    let mut host = asking();
+    let ask = elicit(&mut host);
+    let cancel = |id| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+    host.receive(cancel(json!("another")));
+    assert!(ask_ended(&host).is_empty());
+    host.receive(cancel(json!("e-1")));
+    host.receive(cancel(json!("e-1")));
+    assert_eq!(ask_ended(&host), [ask]);
+    assert_eq!(host.session.answer(host.now, ask, Ok(&raw("{}"))), Err(Misuse::UnknownAsk));
+    host.wait(millis(600_000));
+    assert!(host.take_sent().is_empty());
+}
+
+#[test]
+fn a_question_ends_with_its_connection() {
+    let mut host = asking();
+    let ask = elicit(&mut host);
+    host.close_transport();
+    assert_eq!((ask_ended(&host), host.take_sent().len()), (vec![ask], 0));
+
+    let mut host = asking();
+    let ask = elicit(&mut host);
+    host.session.close(host.now).unwrap();
+    host.collect();
+    assert_eq!(ask_ended(&host), [ask]);
+    assert_eq!(host.take_one()["result"], json!({"action": "cancel"}), "a server that is there has its answer");
+}
+
+#[test]
+fn what_was_answered_already_is_sent_though_the_session_closes() {
+    let mut host = asking();
+    host.session.handle_message(host.now, br#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#);
+    host.session.close(host.now).unwrap();
+    host.collect();
+    assert_eq!(host.take_one(), json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
+    assert_eq!(host.shuts, [Shut::CloseInput], "after it, not before");
+}
+
+fn form() -> Value {
+    json!({
+        "message": "who?",
+        "requestedSchema": {"type": "object", "properties": {
+            "name": {"type": "string", "default": "Ann"},
+            "age": {"type": "integer", "default": 30},
+            "score": {"type": "number", "default": 1.5},
+            "member": {"type": "boolean", "default": false},
+            "mail": {"type": "string"},
+            "a\"b": {"type": "string", "default": "quoted"},
+        }}
+    })
+}
+
+#[test]
+fn what_an_accepted_form_leaves_out_gets_its_default() {
+    for (given, sent) in [
+        (
+            json!({"action": "accept", "content": {"name": "Bob", "mail": "b@x"}}),
+            json!({"action": "accept", "content": {
+                "name": "Bob", "mail": "b@x", "age": 30, "score": 1.5, "member": false, "a\"b": "quoted"
+            }}),
+        ),
+        (
+            json!({"action": "accept", "_meta": {"k": 1}}),
+            json!({"action": "accept", "_meta": {"k": 1}, "content": {
+                "name": "Ann", "age": 30, "score": 1.5, "member": false, "a\"b": "quoted"
+            }}),
+        ),
+        (json!({"action": "decline"}), json!({"action": "decline"})),
+        (json!({"action": "cancel", "content": {}}), json!({"action": "cancel", "content": {}})),
+    ] {
+        let mut host = asking();
+        ask_client(&mut host, json!("e-1"), "elicitation/create", form());
+        let ask = asked(&host)[0];
+        host.session.answer(host.now, ask, Ok(&raw(&given.to_string()))).unwrap();
+        host.collect();
+        assert_eq!(host.take_one()["result"], sent);
+    }
+}
+
+#[test]
+fn a_question_that_the_client_did_not_declare_is_refused() {
+    let mut host = ready();
+    for method in ["elicitation/create", "sampling/createMessage", "roots/list"] {
+        ask_client(&mut host, json!(1), method, json!({}));
+        assert_eq!(host.take_one()["error"]["code"], -32601, "{method}");
+    }
+    assert!(asked(&host).is_empty());
+}
+
+/// "-32602 (Invalid params): Server sends an `elicitation/create` request with a mode not declared in client
+/// capabilities" (specification 2025-11-25, "Elicitation", Error Handling).
+#[test]
+fn a_mode_of_elicitation_that_the_client_did_not_declare_is_refused() {
+    for (form, url) in [(true, false), (false, true), (true, true)] {
+        let mut options = legacy();
+        options.capabilities.elicitation = form;
+        options.capabilities.elicitation_url = url;
+        let mut host = ready_with(options);
+        host.take_sent();
+        for (params, known) in [
+            (json!({"mode": "form"}), form),
+            (json!({}), form),
+            (json!({"mode": "url", "url": "https://a.example"}), url),
+            (json!({"mode": "voice"}), false),
+        ] {
+            let before = asked(&host).len();
+            ask_client(&mut host, json!(1), "elicitation/create", params.clone());
+            assert_eq!(asked(&host).len() - before, usize::from(known), "{params}");
+            let refusal: Vec<_> = host.take_sent().iter().map(|answer| answer["error"]["code"].clone()).collect();
+            assert_eq!(refusal, if known { vec![] } else { vec![json!(-32602)] }, "{params}");
+        }
+    }
+}
+
+#[test]
+fn no_more_questions_than_the_bound_are_open() {
+    let mut options = legacy();
+    options.capabilities.sampling = true;
+    options.limits.asks = 2;
+    let mut host = ready_with(options);
+    host.take_sent();
+    for id in 0..3 {
+        ask_client(&mut host, json!(id), "sampling/createMessage", json!({}));
+    }
+    let refusal = host.take_one();
+    assert_eq!((asked(&host).len(), &refusal["id"], refusal.get("error").is_some()), (2, &json!(2), true));
+}
+
+#[test]
+fn a_modern_session_leaves_the_requests_of_its_server_alone() {
+    let mut options = options();
+    options.capabilities.elicitation = true;
+    let mut host = Host::connect(options, &mut Server::modern(json!({})));
+    for method in ["ping", "elicitation/create", "acme/ask"] {
+        ask_client(&mut host, json!(1), method, json!({}));
+    }
+    assert!(host.take_sent().is_empty() && asked(&host).is_empty());
+    assert_eq!(host.quirk_methods(QuirkKind::ServerRequest), ["ping", "elicitation/create", "acme/ask"]);
+}

@@ -1,0 +1,553 @@
+//! What a server tells of unasked: streams of a modern one, resources of a legacy one, the log of both.
+
+use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
+use mcp_proto::{Event, Family, LogLevel, Misuse, Options, QuirkKind, Request, Transport};
+use serde_json::{Value, json};
+
+const LISTEN: &str = "subscriptions/listen";
+
+/// A modern server with tools and resources that change. Whoever plays it agrees to streams by hand.
+fn modern() -> Server {
+    let capabilities = json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}});
+    Server::modern(capabilities)
+        .result("tools/list", tools(&["a"]))
+        .result("resources/list", json!({"resources": []}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}))
+}
+
+fn old(subscribe: bool) -> Server {
+    Server::legacy(json!({"resources": {"subscribe": subscribe}, "logging": {}}))
+        .result("resources/list", json!({"resources": []}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}))
+        .result("resources/subscribe", json!({}))
+        .result("resources/unsubscribe", json!({}))
+        .result("logging/setLevel", json!({}))
+}
+
+/// Answers all but the requests for streams, which are given back.
+fn serve(host: &mut Host, server: &mut Server) -> Vec<Value> {
+    let mut streams = Vec::new();
+    loop {
+        let sent = host.take_sent();
+        if sent.is_empty() {
+            return streams;
+        }
+        for message in sent {
+            if message["method"] == LISTEN {
+                streams.push(message);
+            } else {
+                server.answer(&message).into_iter().for_each(|answer| host.receive(answer));
+            }
+        }
+    }
+}
+
+/// A session that is ready, and the stream that it asked for.
+fn listening(options: Options) -> (Host, Server, Value) {
+    let (mut host, mut server) = (Host::open(options), modern());
+    let mut streams = serve(&mut host, &mut server);
+    assert!(host.is_ready());
+    assert_eq!(streams.len(), 1);
+    (host, server, streams.remove(0))
+}
+
+fn agree(host: &mut Host, stream: &Value, to: Value) {
+    host.receive(json!({
+        "jsonrpc": "2.0",
+        "method": "notifications/subscriptions/acknowledged",
+        "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": stream["id"]}, "notifications": to}
+    }));
+}
+
+fn agree_to_all(host: &mut Host, stream: &Value) {
+    agree(host, stream, stream["params"]["notifications"].clone());
+}
+
+fn tools_changed(host: &mut Host, stream: &Value) {
+    host.receive(json!({
+        "jsonrpc": "2.0",
+        "method": "notifications/tools/list_changed",
+        "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": stream["id"]}}
+    }));
+}
+
+fn end(host: &mut Host, stream: &Value) {
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": stream["id"]});
+    host.receive(json!({"jsonrpc": "2.0", "id": stream["id"], "result": {"resultType": "complete", "_meta": meta}}));
+}
+
+/// What was told of resources, and taken from the events.
+fn told(host: &mut Host) -> Vec<String> {
+    let told = host.events.iter().filter_map(|event| match event {
+        Event::Subscription { uri, outcome: Ok(()) } => Some(format!("{uri} active")),
+        Event::Subscription { uri, outcome: Err(why) } => Some(format!("{uri} refused: {why}")),
+        Event::ResourceUpdated { uri } => Some(format!("{uri} updated")),
+        _ => None,
+    });
+    let told = told.collect();
+    host.events.clear();
+    told
+}
+
+#[test]
+fn a_stream_is_asked_for_ahead_of_the_lists_that_it_tells_of() {
+    let mut host = Host::open(options());
+    let discover = host.take_one();
+    modern().answer(&discover).into_iter().for_each(|answer| host.receive(answer));
+    let sent = host.take_sent();
+    let methods: Vec<_> = sent.iter().map(|message| message["method"].as_str().unwrap()).collect();
+    assert_eq!(methods, [LISTEN, "tools/list", "resources/list", "resources/templates/list"]);
+    assert_eq!(sent[0]["params"]["notifications"], json!({"toolsListChanged": true}), "what the server declares");
+}
+
+#[test]
+fn a_change_that_the_stream_tells_of_is_walked_and_told_as_a_difference() {
+    let (mut host, server, stream) = listening(options());
+    agree_to_all(&mut host, &stream);
+    assert!(host.session.family(Family::Tools).watched);
+    assert!(!host.session.family(Family::Resources).watched, "nobody declared that");
+    let mut server = server.result("tools/list", tools(&["a", "b"]));
+    // The first page came before the server agreed: a change in between would have gone unnoticed.
+    host.wait(seconds(2));
+    serve(&mut host, &mut server);
+    assert_eq!(host.keys(Family::Tools), ["a", "b"]);
+    assert_eq!(server.was_asked("tools/list"), 2);
+    let mut server = server.result("tools/list", tools(&["b"]));
+    tools_changed(&mut host, &stream);
+    host.wait(seconds(2));
+    serve(&mut host, &mut server);
+    assert_eq!(host.keys(Family::Tools), ["b"]);
+    let differences = host.events.iter().filter(|event| matches!(event, Event::CatalogChanged { .. })).count();
+    assert_eq!((differences, host.quirks()), (2, vec![]));
+}
+
+#[test]
+fn a_list_that_came_after_the_server_agreed_is_not_asked_for_again() {
+    let (mut host, mut server) = (Host::open(options()), modern());
+    let discover = host.take_one();
+    server.answer(&discover).into_iter().for_each(|answer| host.receive(answer));
+    let sent = host.take_sent();
+    agree_to_all(&mut host, &sent[0]);
+    sent[1..].iter().flat_map(|message| server.answer(message)).for_each(|answer| host.receive(answer));
+    assert!(host.is_ready());
+    host.wait(seconds(100));
+    assert!(host.take_sent().is_empty());
+}
+
+#[test]
+fn nothing_is_asked_for_where_there_is_nothing_to_tell_of_or_the_options_say_so() {
+    let mut server = Server::modern(json!({"tools": {}})).result("tools/list", tools(&[]));
+    let host = Host::connect(options(), &mut server);
+    assert_eq!((host.is_ready(), server.was_asked(LISTEN)), (true, 0));
+    let (mut options, mut server) = (options(), modern());
+    options.listen = false;
+    let mut host = Host::connect(options, &mut server);
+    host.session.subscribe(host.now, "x://r").unwrap();
+    assert_eq!((host.is_ready(), server.was_asked(LISTEN)), (true, 0));
+}
+
+#[test]
+fn a_server_without_streams_is_asked_once_a_connection() {
+    let mut server = modern().error(LISTEN, -32601, "Method not found");
+    let mut host = Host::connect(options(), &mut server);
+    host.session.subscribe(host.now, "x://r").unwrap();
+    host.collect();
+    host.serve(&mut server);
+    host.wait(seconds(1000));
+    assert_eq!((host.is_ready(), server.was_asked(LISTEN)), (true, 1));
+    assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), [LISTEN]);
+}
+
+#[test]
+fn a_stream_that_ends_is_asked_for_again_and_followed_by_a_walk() {
+    let (mut host, mut server, mut stream) = listening(options());
+    agree_to_all(&mut host, &stream);
+    host.wait(seconds(2));
+    serve(&mut host, &mut server);
+    let mut waits = Vec::new();
+    for round in 0..8 {
+        let before = server.was_asked("tools/list");
+        end(&mut host, &stream);
+        assert!(!host.session.family(Family::Tools).watched);
+        let ended = host.now;
+        host.now = host.session.deadline().unwrap();
+        waits.push(host.now.since(ended).as_secs());
+        host.session.handle_timeout(host.now);
+        host.collect();
+        stream = host.take_one();
+        assert_eq!(stream["method"], LISTEN);
+        agree_to_all(&mut host, &stream);
+        host.wait(seconds(5));
+        serve(&mut host, &mut server);
+        assert_eq!(server.was_asked("tools/list"), before + 1, "round {round}");
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60], "longer each time, up to a bound");
+    assert!(host.quirks().is_empty(), "walks that the server did not ask for make no loop");
+    host.wait(seconds(60));
+    end(&mut host, &stream);
+    assert_eq!(host.session.deadline().unwrap().since(host.now), seconds(1), "one that stood is no failure");
+}
+
+#[test]
+fn a_stream_that_the_server_cancels_has_ended() {
+    let (mut host, mut server, stream) = listening(options());
+    agree_to_all(&mut host, &stream);
+    host.wait(seconds(2));
+    serve(&mut host, &mut server);
+    let cancelled =
+        |id: &Value| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+    host.receive(cancelled(&json!(999)));
+    assert!(host.session.family(Family::Tools).watched);
+    host.receive(cancelled(&stream["id"]));
+    assert!(!host.session.family(Family::Tools).watched);
+    host.wait(seconds(1));
+    assert_eq!(host.take_methods(), [LISTEN]);
+    end(&mut host, &stream);
+    assert_eq!((host.quirks(), host.session.stats().late_answers), (vec![], 1), "the answer may come all the same");
+}
+
+#[test]
+fn a_stream_that_nobody_agrees_to_is_given_up_and_asked_for_again() {
+    let (mut host, mut server, stream) = listening(options());
+    host.wait(seconds(61));
+    let sent = host.take_sent();
+    assert_eq!(sent[0]["method"], "notifications/cancelled");
+    assert_eq!(sent[0]["params"]["requestId"], stream["id"]);
+    assert_eq!((&sent[1]["method"], sent.len()), (&json!(LISTEN), 2));
+    agree_to_all(&mut host, &stream);
+    assert!(!host.session.family(Family::Tools).watched, "that one was given up");
+    agree_to_all(&mut host, &sent[1]);
+    assert!(host.session.family(Family::Tools).watched);
+    host.wait(seconds(2));
+    serve(&mut host, &mut server);
+    end(&mut host, &stream);
+    assert!(host.session.family(Family::Tools).watched);
+    assert_eq!(host.session.stats().late_answers, 1);
+}
+
+#[test]
+fn a_stream_is_no_request_in_flight() {
+    let mut with_keepalive = options();
+    with_keepalive.keepalive = Some(mcp_proto::Keepalive::default());
+    with_keepalive.keepalive.as_mut().unwrap().discover = true;
+    with_keepalive.limits.in_flight = 1;
+    let (mut host, mut server, stream) = listening(with_keepalive);
+    agree_to_all(&mut host, &stream);
+    let call = host.session.request(host.now, Request::call_tool("a", None)).unwrap();
+    host.collect();
+    let sent = host.take_one();
+    let error = json!({"code": -32000, "message": "no"});
+    host.receive(json!({"jsonrpc": "2.0", "id": null, "error": error}));
+    assert!(matches!(host.result_of(call), mcp_proto::Outcome::Error(_)), "{sent}");
+    host.wait(seconds(2));
+    serve(&mut host, &mut server);
+    host.wait(seconds(70));
+    assert_eq!(host.take_methods(), ["server/discover"], "the keepalive minds no stream");
+}
+
+#[test]
+fn what_a_modern_server_agrees_to_is_told_for_each_resource() {
+    let (mut host, mut server, first) = listening(options());
+    agree_to_all(&mut host, &first);
+    serve(&mut host, &mut server);
+    host.session.subscribe(host.now, "x://a").unwrap();
+    host.session.subscribe(host.now, "x://b").unwrap();
+    host.collect();
+    let second = host.take_one();
+    let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["x://a"]});
+    assert_eq!(second["params"]["notifications"], filter);
+    assert_eq!(told(&mut host), [""; 0]);
+    agree_to_all(&mut host, &second);
+    let sent = host.take_sent();
+    assert_eq!(
+        (&sent[0]["method"], &sent[0]["params"]["requestId"]),
+        (&json!("notifications/cancelled"), &first["id"])
+    );
+    let third = &sent[1];
+    assert_eq!(third["params"]["notifications"]["resourceSubscriptions"], json!(["x://a", "x://b"]));
+    agree(&mut host, third, json!({"toolsListChanged": true, "resourceSubscriptions": ["x://a"]}));
+    assert_eq!(told(&mut host), ["x://a active", "x://b refused: the server did not agree to it"]);
+    let updated = json!({"uri": "x://a", "_meta": {"io.modelcontextprotocol/subscriptionId": third["id"]}});
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": updated}));
+    assert_eq!(told(&mut host), ["x://a updated"]);
+    host.take_sent();
+    host.session.unsubscribe(host.now, "x://b").unwrap();
+    host.collect();
+    assert!(host.take_sent().is_empty(), "the stream does not tell of it anyway");
+    host.session.unsubscribe(host.now, "x://a").unwrap();
+    host.collect();
+    assert_eq!(host.take_one()["params"]["notifications"], json!({"toolsListChanged": true}));
+    assert_eq!(host.session.subscriptions().count(), 0);
+    assert_eq!(host.session.unsubscribe(host.now, "x://a"), Err(Misuse::UnknownSubscription));
+}
+
+#[test]
+fn a_stream_of_nothing_is_ended() {
+    let mut server = Server::modern(json!({"resources": {"subscribe": true}}))
+        .result("resources/list", json!({"resources": []}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}));
+    let mut host = Host::connect(options(), &mut server);
+    host.session.subscribe(host.now, "x://a").unwrap();
+    host.collect();
+    let stream = host.take_one();
+    agree_to_all(&mut host, &stream);
+    host.session.unsubscribe(host.now, "x://a").unwrap();
+    host.collect();
+    let cancelled = host.take_one();
+    assert_eq!(
+        (&cancelled["method"], &cancelled["params"]["requestId"]),
+        (&json!("notifications/cancelled"), &stream["id"])
+    );
+    assert_eq!(host.session.deadline(), None);
+}
+
+/// A server that has one stream for a client ends the one before as soon as it is asked for another.
+#[test]
+fn a_stream_that_ends_while_another_is_asked_for_leaves_that_one_its_wishes() {
+    let (mut host, _, stream) = listening(options());
+    agree_to_all(&mut host, &stream);
+    host.session.subscribe(host.now, "x://a").unwrap();
+    host.collect();
+    let second = host.take_one();
+    agree_to_all(&mut host, &second);
+    assert_eq!(host.take_methods(), ["notifications/cancelled"]);
+    assert_eq!(told(&mut host), ["x://a active"]);
+    host.session.subscribe(host.now, "x://b").unwrap();
+    host.collect();
+    let third = host.take_one();
+    end(&mut host, &second);
+    assert_eq!((told(&mut host), host.take_sent()), (vec![], vec![]));
+    agree_to_all(&mut host, &third);
+    // Nothing told of the first one meanwhile, so it is told anew.
+    assert_eq!(told(&mut host), ["x://a active", "x://b active"]);
+}
+
+/// A wish that nobody hears is told to be refused, whenever it was made.
+#[test]
+fn a_wish_without_a_stream_is_refused() {
+    for has_listen in [true, false] {
+        let mut silent = options();
+        silent.listen = !has_listen;
+        let why = if has_listen { "the options say not to listen" } else { "it has no `subscriptions/listen`" };
+        let mut host = Host::open(silent);
+        let mut server = modern().error(LISTEN, -32601, "Method not found");
+        host.session.subscribe(host.now, "x://early").unwrap();
+        host.serve(&mut server);
+        assert!(host.is_ready());
+        assert_eq!(told(&mut host), [format!("x://early refused: {why}")]);
+        host.session.subscribe(host.now, "x://late").unwrap();
+        host.collect();
+        assert_eq!(told(&mut host), [format!("x://late refused: {why}")]);
+        // To ask again is to be told again.
+        host.session.subscribe(host.now, "x://early").unwrap();
+        host.collect();
+        assert_eq!(told(&mut host), [format!("x://early refused: {why}")]);
+        assert_eq!(server.was_asked(LISTEN), usize::from(!has_listen));
+    }
+}
+
+#[test]
+fn a_stream_and_its_resources_are_restored_on_the_next_connection() {
+    let (mut host, mut server, stream) = listening(reconnecting(options()));
+    agree_to_all(&mut host, &stream);
+    host.session.subscribe(host.now, "x://a").unwrap();
+    host.collect();
+    let stream = serve(&mut host, &mut server).pop().unwrap();
+    agree_to_all(&mut host, &stream);
+    assert_eq!(told(&mut host), ["x://a active"]);
+    host.take_sent();
+    host.close_transport();
+    assert!(!host.session.family(Family::Tools).watched);
+    host.session.subscribe(host.now, "x://b").unwrap();
+    host.wait(seconds(1));
+    assert_eq!(host.opens, 2);
+    assert!(host.take_sent().is_empty(), "nothing goes out before there is a connection");
+    host.transport(Transport::Opened);
+    let streams = serve(&mut host, &mut server);
+    assert_eq!((streams.len(), host.is_ready()), (1, true));
+    assert_eq!(streams[0]["params"]["notifications"]["resourceSubscriptions"], json!(["x://a", "x://b"]));
+    agree_to_all(&mut host, &streams[0]);
+    assert_eq!(told(&mut host), ["x://a active", "x://b active"], "also the one that was active before");
+}
+
+#[test]
+fn a_legacy_server_is_asked_for_each_resource_on_each_connection() {
+    let (mut host, mut server) = (Host::open(reconnecting(legacy())), old(true));
+    host.session.subscribe(host.now, "x://a").unwrap();
+    host.serve(&mut server);
+    assert_eq!(told(&mut host), ["x://a active"]);
+    host.session.subscribe(host.now, "x://a").unwrap();
+    host.session.subscribe(host.now, "x://b").unwrap();
+    host.collect();
+    let sent = host.take_one();
+    assert_eq!((&sent["method"], &sent["params"]), (&json!("resources/subscribe"), &json!({"uri": "x://b"})));
+    server.answer(&sent).into_iter().for_each(|answer| host.receive(answer));
+    assert_eq!(told(&mut host), ["x://b active"]);
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "x://b/1"}}));
+    assert_eq!(told(&mut host), ["x://b/1 updated"]);
+    host.close_transport();
+    host.wait(seconds(1));
+    host.transport(Transport::Opened);
+    host.serve(&mut server);
+    assert_eq!(told(&mut host), ["x://a active", "x://b active"]);
+    host.session.unsubscribe(host.now, "x://a").unwrap();
+    host.session.unsubscribe(host.now, "x://b").unwrap();
+    host.session.subscribe(host.now, "x://b").unwrap();
+    host.collect();
+    assert_eq!(host.session.subscriptions().collect::<Vec<_>>(), ["x://b"]);
+    host.serve(&mut server);
+    assert_eq!(told(&mut host), ["x://b active"], "left, and entered again");
+    assert_eq!((server.was_asked("resources/subscribe"), server.was_asked("resources/unsubscribe")), (5, 2));
+}
+
+#[test]
+fn a_resource_that_is_not_wanted_any_more_before_the_answer_is_left_after_it() {
+    let mut host = Host::connect(legacy(), &mut old(true));
+    host.session.subscribe(host.now, "x://a").unwrap();
+    host.session.unsubscribe(host.now, "x://a").unwrap();
+    assert_eq!(host.session.unsubscribe(host.now, "x://a"), Err(Misuse::UnknownSubscription));
+    host.collect();
+    let mut server = old(true);
+    host.serve(&mut server);
+    let asked: Vec<_> = server.asked.iter().map(|asked| asked["method"].clone()).collect();
+    assert_eq!(asked, ["resources/subscribe", "resources/unsubscribe"]);
+    assert_eq!(told(&mut host), [""; 0]);
+}
+
+#[test]
+fn a_refusal_is_told_in_the_servers_words_and_may_be_tried_again() {
+    let mut host = Host::connect(legacy(), &mut old(true));
+    let mut server = old(true).error("resources/subscribe", -32002, "no such resource");
+    for _ in 0..2 {
+        host.session.subscribe(host.now, "x://a").unwrap();
+        host.collect();
+        host.serve(&mut server);
+        assert_eq!(told(&mut host), ["x://a refused: no such resource (-32002)"]);
+    }
+    host.session.subscribe(host.now, "x://a").unwrap();
+    host.wait(seconds(60));
+    assert_eq!(told(&mut host), ["x://a refused: no answer within 60s"]);
+    assert_eq!(host.take_methods(), ["resources/subscribe", "notifications/cancelled"]);
+}
+
+#[test]
+fn who_lets_nobody_subscribe_is_not_asked() {
+    for modern in [false, true] {
+        let mut server = if modern { Server::modern(json!({"resources": {}})) } else { old(false) };
+        server = server
+            .result("resources/list", json!({"resources": []}))
+            .result("resources/templates/list", json!({"resourceTemplates": []}));
+        let mut host = Host::open(options());
+        host.session.subscribe(host.now, "x://a").unwrap();
+        host.serve(&mut server);
+        assert_eq!(told(&mut host), ["x://a refused: it does not declare `resources.subscribe`"], "modern: {modern}");
+        let refused = host.session.subscribe(host.now, "x://b").unwrap_err();
+        assert!(matches!(refused, Misuse::NotAdvertised { capability: "resources.subscribe", .. }));
+        assert_eq!(server.was_asked("resources/subscribe") + server.was_asked(LISTEN), 0);
+    }
+}
+
+#[test]
+fn subscriptions_are_bounded() {
+    let mut bounded = legacy();
+    bounded.limits.subscriptions = 2;
+    let mut host = Host::new(bounded);
+    host.session.subscribe(host.now, "x://a").unwrap();
+    host.session.subscribe(host.now, "x://b").unwrap();
+    assert_eq!(host.session.subscribe(host.now, "x://c"), Err(Misuse::TooManySubscriptions { limit: 2 }));
+    host.session.subscribe(host.now, "x://a").unwrap();
+    host.session.unsubscribe(host.now, "x://a").unwrap();
+    host.session.subscribe(host.now, "x://c").unwrap();
+}
+
+#[test]
+fn the_log_level_is_set_at_run_time_and_on_each_connection() {
+    let (mut host, mut server) = (Host::open(reconnecting(legacy())), old(true));
+    host.serve(&mut server);
+    assert_eq!(server.was_asked("logging/setLevel"), 0);
+    host.session.set_log_level(host.now, LogLevel::Warning).unwrap();
+    host.collect();
+    let sent = host.take_one();
+    assert_eq!((&sent["method"], &sent["params"]["level"]), (&json!("logging/setLevel"), &json!("warning")));
+    server.answer(&sent).into_iter().for_each(|answer| host.receive(answer));
+    host.close_transport();
+    host.session.set_log_level(host.now, LogLevel::Debug).unwrap();
+    host.wait(seconds(1));
+    host.transport(Transport::Opened);
+    host.serve(&mut server);
+    assert_eq!(server.asked.last().unwrap()["method"], "resources/templates/list");
+    let levels = server.asked.iter().filter(|asked| asked["method"] == "logging/setLevel");
+    assert_eq!(levels.map(|asked| asked["params"]["level"].clone()).collect::<Vec<_>>(), ["warning", "debug"]);
+    let mut host = Host::connect(legacy(), &mut Server::legacy(json!({})));
+    let refused = host.session.set_log_level(host.now, LogLevel::Info).unwrap_err();
+    assert!(matches!(refused, Misuse::NotAdvertised { capability: "logging", .. }));
+}
+
+#[test]
+fn in_the_modern_era_each_request_says_the_level() {
+    let mut server = Server::modern(json!({"tools": {}, "logging": {}})).result("tools/list", tools(&["a"]));
+    let mut host = Host::connect(options(), &mut server);
+    host.session.set_log_level(host.now, LogLevel::Error).unwrap();
+    host.collect();
+    assert!(host.take_sent().is_empty());
+    host.session.request(host.now, Request::call_tool("a", None)).unwrap();
+    host.collect();
+    assert_eq!(host.take_one()["params"]["_meta"]["io.modelcontextprotocol/logLevel"], "error");
+}
+
+#[test]
+fn log_messages_are_told_and_what_is_none_is_passed_on() {
+    let mut host = Host::connect(legacy(), &mut old(true));
+    host.events.clear();
+    let log = |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
+    host.receive(log(json!({"level": "notice", "logger": "db", "data": {"a": 1}})));
+    host.receive(log(json!({"level": "emergency", "data": "x"})));
+    host.receive(log(json!({"level": "loud", "data": 1})));
+    host.receive(log(json!({"level": "info"})));
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/resources/updated"}));
+    let told = host.events.iter().map(|event| match event {
+        Event::Log { level, logger, data } => format!("{level:?} {logger:?} {data}"),
+        Event::Notification { method, .. } => method.to_string(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            r#"Notice Some("db") {"a":1}"#,
+            r#"Emergency None "x""#,
+            "notifications/message",
+            "notifications/message",
+            "notifications/resources/updated",
+        ]
+    );
+}
+
+#[test]
+fn the_engines_own_requests_are_not_the_embedders_to_make() {
+    let mut host = Host::connect(legacy(), &mut old(true));
+    for method in [LISTEN, "resources/subscribe", "resources/unsubscribe", "logging/setLevel"] {
+        let refused = host.session.request(host.now, Request::new(method)).unwrap_err();
+        assert!(matches!(refused, Misuse::Reserved { .. }), "{method}");
+    }
+}
+
+/// As above, with one more wish, which the stream that is asked for does not have.
+#[test]
+fn a_stream_that_ends_while_two_more_are_wanted_leaves_each_its_wishes() {
+    let (mut host, _, stream) = listening(options());
+    agree_to_all(&mut host, &stream);
+    host.session.subscribe(host.now, "x://a").unwrap();
+    host.collect();
+    let second = host.take_one();
+    host.session.subscribe(host.now, "x://b").unwrap();
+    host.collect();
+    end(&mut host, &stream);
+    assert_eq!((told(&mut host), host.take_sent()), (vec![], vec![]));
+    agree_to_all(&mut host, &second);
+    let third = host.take_one();
+    assert_eq!(third["params"]["notifications"]["resourceSubscriptions"], json!(["x://a", "x://b"]));
+    agree_to_all(&mut host, &third);
+    let told = told(&mut host);
+    assert!(told.contains(&"x://a active".into()) && told.contains(&"x://b active".into()), "{told:?}");
+    assert!(told.iter().all(|told| told.ends_with(" active")), "{told:?}");
+}

@@ -1,0 +1,954 @@
+//! TOLERANCE.md, "Capabilities and discovery": each row, by default and under each of its policies.
+
+use std::time::Duration;
+
+use crate::common::{Host, Server, legacy, options};
+use mcp_proto::catalog::ToolHints;
+use mcp_proto::protocol::{Capability, ServerCapabilities};
+use mcp_proto::{Era, Event, FailureKind, Family, FamilyStatus, ListErrors, LogLevel, Misuse, Options, QuirkKind};
+use mcp_proto::{Reconnect, Request};
+use serde_json::{Value, json};
+
+/// Runs a case against a legacy server and against a modern one.
+fn both(case: impl Fn(Era)) {
+    case(Era::Legacy);
+    case(Era::Modern);
+}
+
+fn options_for(era: Era) -> Options {
+    let mut options = match era {
+        Era::Legacy => legacy(),
+        Era::Modern => options(),
+    };
+    options.server = "rovo".into();
+    options
+}
+
+fn degrading(era: Era) -> Options {
+    let mut options = options_for(era);
+    options.tolerance.list_errors = ListErrors::Degrade;
+    options
+}
+
+fn asking_anyway(era: Era) -> Options {
+    let mut options = options_for(era);
+    options.tolerance.ask_anyway = true;
+    options
+}
+
+fn server(era: Era, capabilities: Value) -> Server {
+    match era {
+        Era::Legacy => Server::legacy(capabilities),
+        Era::Modern => Server::modern(capabilities),
+    }
+}
+
+/// A list's result, with what the era wants beside the items.
+fn list(era: Era, family: Family, items: Value) -> Value {
+    match era {
+        Era::Legacy => json!({family.member(): items}),
+        Era::Modern => {
+            json!({"resultType": "complete", family.member(): items, "ttlMs": 0, "cacheScope": "public"})
+        }
+    }
+}
+
+fn item(family: Family) -> Value {
+    match family {
+        Family::Tools => json!({"name": "t", "inputSchema": {"type": "object"}}),
+        Family::Prompts => json!({"name": "p"}),
+        Family::Resources => json!({"uri": "r:1", "name": "r"}),
+        Family::ResourceTemplates => json!({"uriTemplate": "r:{x}", "name": "rt"}),
+    }
+}
+
+/// A server that has one item of each family, whatever it declares.
+fn stocked(era: Era, capabilities: Value) -> Server {
+    Family::ALL.into_iter().fold(server(era, capabilities), |server, family| {
+        server.result(family.list_method(), list(era, family, json!([item(family)])))
+    })
+}
+
+fn everything() -> Value {
+    json!({"tools": {}, "prompts": {}, "resources": {}})
+}
+
+/// A session with a server that has these tools.
+fn with_tools(era: Era, tools: Value) -> Host {
+    let mut server = server(era, json!({"tools": {}})).result("tools/list", list(era, Family::Tools, tools));
+    let host = Host::connect(options_for(era), &mut server);
+    assert!(host.is_ready(), "{:?}", host.failure());
+    assert_eq!(host.status(Family::Tools), FamilyStatus::Listed);
+    host
+}
+
+/// The lists that were asked, in order.
+fn lists(host: &Host) -> Vec<&str> {
+    host.methods().into_iter().filter(|method| method.ends_with("/list")).collect()
+}
+
+fn list_methods(families: &[Family]) -> Vec<&'static str> {
+    families.iter().map(|family| family.list_method()).collect()
+}
+
+/// These families have this status and nothing in them, every other one is listed with its item.
+fn assert_lost(host: &Host, families: &[Family], status: FamilyStatus) {
+    assert!(host.is_ready(), "{:?}", host.failure());
+    for family in Family::ALL {
+        let expected = if families.contains(&family) { (status, 0) } else { (FamilyStatus::Listed, 1) };
+        assert_eq!((host.status(family), host.count(family)), expected, "{family:?}");
+    }
+}
+
+/// The session failed over this method, and says so in the server's words.
+fn assert_list_failed(host: &Host, method: &str, words: &str) {
+    assert!(!host.is_ready(), "{method}");
+    assert_eq!(host.failure_kind(), Some(FailureKind::ListFailed), "{method}");
+    let message = &host.failure().unwrap().message;
+    for part in ["rovo", method, words] {
+        assert!(message.contains(part), "no {part:?} in {message:?}");
+    }
+    assert!(!host.events.iter().any(|event| matches!(event, Event::Ready)));
+}
+
+fn notification(method: &str) -> Value {
+    json!({"jsonrpc": "2.0", "method": method})
+}
+
+const LIST_CHANGED: [&str; 3] =
+    ["notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed"];
+
+const RESOURCES: [Family; 2] = [Family::Resources, Family::ResourceTemplates];
+
+/// hermes-agent #44550, opencode #31271
+#[test]
+fn a_family_left_out_of_the_capabilities_is_not_asked() {
+    let cases = [
+        (json!({"prompts": {}, "resources": {}}), &[Family::Tools][..]),
+        (json!({"tools": {}, "resources": {}}), &[Family::Prompts]),
+        (json!({"tools": {}, "prompts": {}}), &RESOURCES),
+        (json!({"logging": {}, "completions": {}}), &Family::ALL),
+    ];
+    both(|era| {
+        for (capabilities, left_out) in &cases {
+            let host = Host::connect(options_for(era), &mut stocked(era, capabilities.clone()));
+            assert_lost(&host, left_out, FamilyStatus::NotAdvertised);
+            let asked: Vec<_> = Family::ALL.into_iter().filter(|family| !left_out.contains(family)).collect();
+            assert_eq!(lists(&host), list_methods(&asked));
+            assert!(host.quirks().is_empty());
+        }
+    });
+}
+
+/// hermes-agent #44550
+#[test]
+fn a_family_left_out_is_not_asked_later_either() {
+    both(|era| {
+        let mut server = stocked(era, json!({}));
+        let mut host = Host::connect(options_for(era), &mut server);
+        for method in LIST_CHANGED {
+            host.receive(notification(method));
+            host.serve(&mut server);
+            host.wait(Duration::from_secs(600));
+        }
+        for family in Family::ALL {
+            let refused = host.session.request(host.now, Request::new(family.list_method()));
+            assert!(matches!(refused, Err(Misuse::NotAdvertised { .. })), "{refused:?}");
+        }
+        host.collect();
+        assert_eq!(lists(&host), Vec::<&str>::new());
+        assert_lost(&host, &Family::ALL, FamilyStatus::NotAdvertised);
+    });
+}
+
+/// codebase-memory-mcp #1185
+#[test]
+fn undeclared_family_is_listed_where_the_policy_asks() {
+    both(|era| {
+        let host = Host::connect(asking_anyway(era), &mut stocked(era, json!({})));
+        assert_lost(&host, &[], FamilyStatus::Listed);
+        assert_eq!(lists(&host), list_methods(&Family::ALL));
+        assert_eq!(host.quirk_methods(QuirkKind::UndeclaredFamily), list_methods(&Family::ALL));
+        assert_eq!(host.quirks(), [QuirkKind::UndeclaredFamily; 4]);
+    });
+}
+
+/// codebase-memory-mcp #1185
+#[test]
+fn undeclared_family_is_told_once_for_all_its_pages() {
+    both(|era| {
+        let mut server = server(era, json!({})).on("tools/list", move |params| {
+            let second = params["cursor"] == "2";
+            let mut page = list(era, Family::Tools, json!([{"name": if second { "b" } else { "a" }}]));
+            if !second {
+                page["nextCursor"] = "2".into();
+            }
+            Ok(page)
+        });
+        let host = Host::connect(asking_anyway(era), &mut server);
+        assert_eq!(host.keys(Family::Tools), ["a", "b"]);
+        assert_eq!(host.quirk_methods(QuirkKind::UndeclaredFamily), ["tools/list"]);
+    });
+}
+
+/// codebase-memory-mcp #1185
+#[test]
+fn undeclared_family_is_absent_where_the_policy_asks_in_vain() {
+    both(|era| {
+        for code in [-32601, -32602, -32603, -32000] {
+            for family in Family::ALL {
+                let mut server = stocked(era, json!({})).error(family.list_method(), code, "none of that here");
+                let host = Host::connect(asking_anyway(era), &mut server);
+                assert_lost(&host, &[family], FamilyStatus::Absent);
+                assert_eq!(host.quirks(), [QuirkKind::UndeclaredFamily; 3]);
+            }
+        }
+    });
+}
+
+/// codebase-memory-mcp #1185
+#[test]
+fn undeclared_family_that_never_answers_is_no_failure() {
+    both(|era| {
+        let mut host = Host::open(asking_anyway(era));
+        let mut server = stocked(era, json!({}));
+        for _ in 0..3 {
+            for message in host.take_sent().into_iter().filter(|message| message["method"] != "tools/list") {
+                server.answer(&message).into_iter().for_each(|answer| host.receive(answer));
+            }
+        }
+        assert!(!host.is_ready());
+        host.wait(Duration::from_secs(60));
+        assert_lost(&host, &[Family::Tools], FamilyStatus::Absent);
+    });
+}
+
+/// codebase-memory-mcp #1185
+#[test]
+fn the_clients_own_capabilities_echoed_declare_no_family() {
+    let echo = |policy: bool| {
+        let mut options = options_for(Era::Legacy);
+        options.capabilities.sampling = true;
+        options.capabilities.elicitation = true;
+        options.tolerance.ask_anyway = policy;
+        let mut server = stocked(Era::Legacy, json!({})).on("initialize", |params| {
+            Ok(json!({
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": params["capabilities"],
+                "serverInfo": {"name": "echo", "version": "1"}
+            }))
+        });
+        Host::connect(options, &mut server)
+    };
+    assert_lost(&echo(false), &Family::ALL, FamilyStatus::NotAdvertised);
+    assert_eq!(lists(&echo(false)), Vec::<&str>::new());
+    assert_lost(&echo(true), &[], FamilyStatus::Listed);
+}
+
+/// hermes-agent #44550
+#[test]
+fn undeclared_list_changed_is_ignored() {
+    both(|era| {
+        let mut server = stocked(era, json!({"completions": {}}));
+        let mut host = Host::open(options_for(era));
+        // Before the handshake is over, once it is, and again.
+        for _ in 0..3 {
+            for method in LIST_CHANGED {
+                host.receive(notification(method));
+            }
+            host.serve(&mut server);
+            host.wait(Duration::from_secs(5));
+        }
+        assert_lost(&host, &Family::ALL, FamilyStatus::NotAdvertised);
+        assert_eq!(lists(&host), Vec::<&str>::new());
+        assert_eq!(host.quirk_methods(QuirkKind::UndeclaredListChanged), LIST_CHANGED);
+        assert_eq!(host.quirks(), [QuirkKind::UndeclaredListChanged; 3]);
+    });
+}
+
+/// hermes-agent #44550
+#[test]
+fn undeclared_list_changed_in_mid_discovery_starts_no_walk() {
+    both(|era| {
+        let mut server = stocked(era, json!({"prompts": {}}));
+        let mut host = Host::open(options_for(era));
+        while !host.methods().contains(&"prompts/list") {
+            for message in host.take_sent() {
+                server.answer(&message).into_iter().for_each(|answer| host.receive(answer));
+            }
+        }
+        host.receive(notification("notifications/tools/list_changed"));
+        host.serve(&mut server);
+        assert_eq!(lists(&host), ["prompts/list"]);
+        assert_eq!(host.status(Family::Tools), FamilyStatus::NotAdvertised);
+        assert_eq!(host.quirks(), [QuirkKind::UndeclaredListChanged]);
+    });
+}
+
+/// hermes-agent #44550
+#[test]
+fn undeclared_list_changed_is_honoured_by_policy() {
+    both(|era| {
+        let mut options = options_for(era);
+        options.tolerance.undeclared_list_changed = true;
+        let mut server = stocked(era, json!({}));
+        let mut host = Host::connect(options, &mut server);
+        assert_lost(&host, &Family::ALL, FamilyStatus::NotAdvertised);
+        for method in LIST_CHANGED {
+            host.receive(notification(method));
+        }
+        host.wait(Duration::from_secs(2));
+        host.serve(&mut server);
+        assert_lost(&host, &[], FamilyStatus::Listed);
+        assert_eq!(lists(&host), list_methods(&Family::ALL));
+        assert_eq!(host.quirk_methods(QuirkKind::UndeclaredListChanged), Vec::<&str>::new());
+    });
+}
+
+/// hermes-agent #44550
+#[test]
+fn undeclared_list_changed_honoured_in_vain_costs_nothing() {
+    both(|era| {
+        let mut options = options_for(era);
+        options.tolerance.undeclared_list_changed = true;
+        let mut server = server(era, json!({}));
+        let mut host = Host::connect(options, &mut server);
+        host.receive(notification("notifications/tools/list_changed"));
+        host.wait(Duration::from_secs(2));
+        host.serve(&mut server);
+        assert_eq!(server.was_asked("tools/list"), 1);
+        assert!(host.is_ready(), "{:?}", host.failure());
+        assert_eq!(host.count(Family::Tools), 0);
+    });
+}
+
+/// toolhive #5231, toolhive #5232, crush #2227, drawio #13
+#[test]
+fn method_not_found_of_prompts_or_resources_leaves_the_rest() {
+    both(|era| {
+        for lost in [&[Family::Prompts][..], &RESOURCES, &Family::ALL[1..]] {
+            let server = stocked(era, everything());
+            let mut server = lost.iter().fold(server, |server, family| {
+                server.error(family.list_method(), -32601, "method not found: Method not found")
+            });
+            let host = Host::connect(options_for(era), &mut server);
+            assert_lost(&host, lost, FamilyStatus::Absent);
+            assert_eq!(lists(&host), list_methods(&Family::ALL), "each is asked once");
+            assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), list_methods(lost));
+            assert_eq!(host.quirks().len(), lost.len());
+            let families: Vec<_> = host.session.quirks().iter().filter_map(|quirk| quirk.family).collect();
+            assert_eq!(families, lost);
+        }
+    });
+}
+
+/// toolhive #5232
+#[test]
+fn method_not_found_is_a_warning_that_names_server_and_method() {
+    both(|era| {
+        let mut server = stocked(era, everything()).error("prompts/list", -32601, "Method not found");
+        let host = Host::connect(options_for(era), &mut server);
+        let [quirk] = host.session.quirks() else { panic!("{:?}", host.quirks()) };
+        assert_eq!(quirk.method.as_deref(), Some("prompts/list"));
+        for part in ["rovo", "prompts/list", "Method not found"] {
+            assert!(quirk.detail.contains(part), "no {part:?} in {:?}", quirk.detail);
+        }
+    });
+}
+
+/// toolhive #5232
+#[test]
+fn method_not_found_is_told_once_for_all_connections() {
+    both(|era| {
+        let mut options = options_for(era);
+        options.reconnect = Some(Reconnect::default());
+        let mut server = stocked(era, everything()).error("prompts/list", -32601, "Method not found");
+        let mut host = Host::connect(options, &mut server);
+        host.close_transport();
+        host.wait(Duration::from_secs(1));
+        assert_eq!(host.opens, 2);
+        host.transport(mcp_proto::Transport::Opened);
+        host.serve(&mut server);
+        assert_eq!(server.was_asked("prompts/list"), 2);
+        assert_lost(&host, &[Family::Prompts], FamilyStatus::Absent);
+        assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), ["prompts/list"]);
+        let told = host.events.iter().filter(|event| matches!(event, Event::Quirk(_))).count();
+        assert_eq!(told, 1);
+    });
+}
+
+/// turnstone #993, shim-mcp #19
+#[test]
+fn method_not_found_of_resource_templates_leaves_the_resources() {
+    both(|era| {
+        let mut server = stocked(era, everything()).error("resources/templates/list", -32601, "Method not found");
+        let host = Host::connect(options_for(era), &mut server);
+        assert_lost(&host, &[Family::ResourceTemplates], FamilyStatus::Absent);
+        assert_eq!(host.keys(Family::Resources), ["r:1"]);
+        assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), ["resources/templates/list"]);
+        assert_eq!(host.quirks(), [QuirkKind::MethodNotFound]);
+    });
+}
+
+/// toolhive #5232
+#[test]
+fn method_not_found_of_tools_fails() {
+    both(|era| {
+        let mut server = stocked(era, everything()).error("tools/list", -32601, "no such thing here");
+        let host = Host::connect(options_for(era), &mut server);
+        assert_list_failed(&host, "tools/list", "no such thing here");
+        assert!(host.quirks().is_empty());
+    });
+}
+
+/// toolhive #5232
+#[test]
+fn method_not_found_of_tools_is_tolerated_by_policy() {
+    both(|era| {
+        let mut options = options_for(era);
+        options.tolerance.tools_absent = true;
+        let mut server = stocked(era, everything()).error("tools/list", -32601, "Method not found");
+        let host = Host::connect(options, &mut server);
+        assert_lost(&host, &[Family::Tools], FamilyStatus::Absent);
+        assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), ["tools/list"]);
+    });
+}
+
+/// toolhive #5232
+#[test]
+fn any_other_error_to_a_list_fails() {
+    both(|era| {
+        for (code, words) in [(-32603, "INTERNAL_ERROR"), (-32602, "INVALID_PARAMS"), (-32000, "not today"), (7, "odd")]
+        {
+            for family in Family::ALL {
+                let mut server = stocked(era, everything()).error(family.list_method(), code, words);
+                let host = Host::connect(options_for(era), &mut server);
+                assert_list_failed(&host, family.list_method(), words);
+                assert!(host.quirks().is_empty());
+                assert_eq!(server.was_asked(family.list_method()), 1);
+            }
+        }
+    });
+}
+
+/// toolhive #5232
+#[test]
+fn any_other_error_to_a_list_costs_that_family_alone_by_policy() {
+    both(|era| {
+        for (code, words) in [(-32603, "INTERNAL_ERROR"), (-32602, "INVALID_PARAMS"), (-32000, "not today")] {
+            for family in Family::ALL {
+                let mut server = stocked(era, everything()).error(family.list_method(), code, words);
+                let host = Host::connect(degrading(era), &mut server);
+                assert_lost(&host, &[family], FamilyStatus::Failed);
+                assert!(host.failure().is_none() && host.quirks().is_empty());
+                assert_eq!(server.was_asked(family.list_method()), 1);
+            }
+        }
+    });
+}
+
+/// toolhive #5232
+#[test]
+fn a_server_whose_every_list_fails_is_ready_with_nothing_by_policy() {
+    both(|era| {
+        let failing = Family::ALL.into_iter().fold(server(era, everything()), |server, family| {
+            server.error(family.list_method(), -32603, "INTERNAL_ERROR")
+        });
+        let host = Host::connect(degrading(era), &mut { failing });
+        assert_lost(&host, &Family::ALL, FamilyStatus::Failed);
+    });
+}
+
+/// python-sdk #1561, fastmcp #4865
+#[test]
+fn method_not_found_text_fails_as_any_other_error() {
+    both(|era| {
+        for code in [-32602, -32603, -32000] {
+            let mut server = stocked(era, everything()).error("prompts/list", code, "Method not found");
+            let host = Host::connect(options_for(era), &mut server);
+            assert_list_failed(&host, "prompts/list", "Method not found");
+            assert!(host.quirks().is_empty());
+        }
+    });
+}
+
+fn by_text(era: Era) -> Options {
+    let mut options = options_for(era);
+    options.tolerance.absent_by_text = true;
+    options
+}
+
+fn assert_absent_by_text(texts: &[&str]) {
+    both(|era| {
+        for text in texts {
+            for code in [-32602, -32603, -32000] {
+                let mut server = stocked(era, everything()).error("prompts/list", code, text);
+                let host = Host::connect(by_text(era), &mut server);
+                assert!(host.is_ready(), "{text:?}: {:?}", host.failure());
+                assert_lost(&host, &[Family::Prompts], FamilyStatus::Absent);
+                assert_eq!(host.quirk_methods(QuirkKind::MethodNotFoundText), ["prompts/list"]);
+                assert_eq!(host.quirks(), [QuirkKind::MethodNotFoundText]);
+            }
+        }
+    });
+}
+
+/// python-sdk #1561, fastmcp #4865
+#[test]
+fn method_not_found_text_is_absent_by_policy() {
+    assert_absent_by_text(&["Method not found", "METHOD NOT FOUND: prompts/list", "Unknown method: prompts/list"]);
+}
+
+/// hermes-agent #50063
+#[test]
+fn method_not_found_text_has_many_phrasings() {
+    assert_absent_by_text(&[
+        "Method not implemented",
+        "Unsupported method: prompts/list",
+        "Unrecognized method",
+        "method_not_found",
+        "Method not supported: prompts/list",
+    ]);
+}
+
+/// python-sdk #1561
+#[test]
+fn method_not_found_text_policy_leaves_other_words_fatal() {
+    both(|era| {
+        for words in ["Invalid request parameters", "the database is down"] {
+            let mut server = stocked(era, everything()).error("resources/list", -32602, words);
+            let host = Host::connect(by_text(era), &mut server);
+            assert_list_failed(&host, "resources/list", words);
+        }
+    });
+}
+
+/// fastmcp #4865
+#[test]
+fn method_not_found_text_of_tools_is_as_the_code_is() {
+    both(|era| {
+        let server = || stocked(era, everything()).error("tools/list", -32602, "Method not found");
+        let host = Host::connect(by_text(era), &mut server());
+        assert_list_failed(&host, "tools/list", "Method not found");
+
+        let mut options = by_text(era);
+        options.tolerance.tools_absent = true;
+        let host = Host::connect(options, &mut server());
+        assert_lost(&host, &[Family::Tools], FamilyStatus::Absent);
+        assert_eq!(host.quirk_methods(QuirkKind::MethodNotFoundText), ["tools/list"]);
+    });
+}
+
+fn handshake_method(era: Era) -> &'static str {
+    match era {
+        Era::Legacy => "initialize",
+        Era::Modern => "server/discover",
+    }
+}
+
+/// flapi #100, mcp-sdk-php #1
+#[test]
+fn capability_shape_null_or_false_is_not_advertised() {
+    both(|era| {
+        for odd in [json!(null), json!(false)] {
+            let capabilities = json!({"tools": {}, "prompts": odd, "resources": odd});
+            let host = Host::connect(options_for(era), &mut stocked(era, capabilities));
+            assert_lost(&host, &Family::ALL[1..], FamilyStatus::NotAdvertised);
+            assert_eq!(lists(&host), ["tools/list"]);
+            assert_eq!(host.quirk_methods(QuirkKind::CapabilityShape), [handshake_method(era)]);
+            assert_eq!(host.quirks(), [QuirkKind::CapabilityShape]);
+        }
+    });
+}
+
+/// flapi #100, mcp-sdk-php #1
+#[test]
+fn capability_shape_true_or_array_is_advertised_without_options() {
+    both(|era| {
+        for odd in [json!(true), json!([])] {
+            let capabilities = json!({"tools": odd, "prompts": odd, "resources": odd});
+            let host = Host::connect(options_for(era), &mut stocked(era, capabilities));
+            assert_lost(&host, &[], FamilyStatus::Listed);
+            assert_eq!(host.quirk_methods(QuirkKind::CapabilityShape), [handshake_method(era)]);
+            assert_eq!(host.quirks(), [QuirkKind::CapabilityShape]);
+            let declared: &ServerCapabilities = host.session.server().unwrap().capabilities.as_ref().unwrap();
+            for capability in [Capability::Tools, Capability::Prompts, Capability::Resources] {
+                assert!(declared.has(capability) && !declared.list_changed(capability));
+            }
+            assert!(!declared.subscribe());
+        }
+    });
+}
+
+/// flapi #100
+#[test]
+fn capability_shape_names_what_is_odd() {
+    both(|era| {
+        let host = Host::connect(options_for(era), &mut stocked(era, json!({"tools": {}, "prompts": null})));
+        let detail = &host.session.quirks()[0].detail;
+        assert!(detail.contains("prompts") && detail.contains("null") && !detail.contains("tools"), "{detail}");
+    });
+}
+
+/// A server that says nothing of its capabilities.
+fn uncaptured(era: Era) -> Server {
+    let server = stocked(era, json!({}));
+    match era {
+        Era::Legacy => server.on("initialize", |params| {
+            let info = json!({"name": "test", "version": "1"});
+            Ok(json!({"protocolVersion": params["protocolVersion"], "serverInfo": info}))
+        }),
+        Era::Modern => {
+            server.result("server/discover", json!({"resultType": "complete", "supportedVersions": ["2026-07-28"]}))
+        }
+    }
+}
+
+/// hermes-agent #44550
+#[test]
+fn with_no_captured_capabilities_every_family_is_asked() {
+    both(|era| {
+        let host = Host::connect(options_for(era), &mut uncaptured(era));
+        assert_lost(&host, &[], FamilyStatus::Listed);
+        assert_eq!(lists(&host), list_methods(&Family::ALL));
+        // The missing member itself is a row of the handshake's.
+        assert_eq!(host.quirks(), [QuirkKind::InitializeShape]);
+    });
+}
+
+/// hermes-agent #44550
+#[test]
+fn with_no_captured_capabilities_method_not_found_is_absent() {
+    both(|era| {
+        for family in [Family::Prompts, Family::Resources, Family::ResourceTemplates] {
+            let mut server = uncaptured(era).error(family.list_method(), -32601, "Method not found");
+            let host = Host::connect(options_for(era), &mut server);
+            assert_lost(&host, &[family], FamilyStatus::Absent);
+        }
+    });
+}
+
+/// hermes-agent #44550
+#[test]
+fn with_no_captured_capabilities_method_not_found_is_no_quirk() {
+    both(|era| {
+        let mut server = uncaptured(era).error("prompts/list", -32601, "Method not found");
+        let host = Host::connect(options_for(era), &mut server);
+        assert_eq!(host.status(Family::Prompts), FamilyStatus::Absent);
+        assert_eq!(host.quirks(), [QuirkKind::InitializeShape]);
+    });
+}
+
+/// hermes-agent #44550
+#[test]
+fn with_no_captured_capabilities_method_not_found_of_tools_fails() {
+    both(|era| {
+        let mut server = uncaptured(era).error("tools/list", -32601, "Method not found");
+        let host = Host::connect(options_for(era), &mut server);
+        assert_list_failed(&host, "tools/list", "Method not found");
+    });
+}
+
+fn logging(level: Option<LogLevel>) -> Options {
+    let mut options = options_for(Era::Legacy);
+    options.log_level = level;
+    options
+}
+
+/// inspector #696, terraform-mcp-server #74
+#[test]
+fn method_not_found_of_set_level_leaves_the_session() {
+    let mut server = stocked(Era::Legacy, json!({"tools": {}, "logging": {}}));
+    let host = Host::connect(logging(Some(LogLevel::Warning)), &mut server);
+    assert_eq!(server.was_asked("logging/setLevel"), 1);
+    assert_lost(&host, &Family::ALL[1..], FamilyStatus::NotAdvertised);
+    assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), ["logging/setLevel"]);
+    assert_eq!(host.quirks(), [QuirkKind::MethodNotFound]);
+}
+
+/// inspector #696
+#[test]
+fn method_not_found_of_set_level_is_its_kind_whatever_the_code() {
+    for code in [-32602, -32603, -32000] {
+        let server = stocked(Era::Legacy, json!({"tools": {}, "logging": {}}));
+        let mut server = server.error("logging/setLevel", code, "no handler");
+        let host = Host::connect(logging(Some(LogLevel::Warning)), &mut server);
+        assert!(host.is_ready(), "{:?}", host.failure());
+        assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), ["logging/setLevel"], "{code}");
+        assert_eq!(host.quirks().len(), 1);
+    }
+}
+
+/// inspector #696
+#[test]
+fn the_level_is_set_only_where_it_is_wanted_and_declared() {
+    for (level, capabilities, expected) in [
+        (Some(LogLevel::Warning), json!({"logging": {}}), vec!["warning"]),
+        (Some(LogLevel::Warning), json!({}), vec![]),
+        (None, json!({"logging": {}}), vec![]),
+    ] {
+        let mut server = server(Era::Legacy, capabilities).result("logging/setLevel", json!({}));
+        let host = Host::connect(logging(level), &mut server);
+        assert!(host.is_ready() && host.quirks().is_empty());
+        let asked = server.asked.iter().filter(|message| message["method"] == "logging/setLevel");
+        assert_eq!(asked.map(|message| &message["params"]["level"]).collect::<Vec<_>>(), expected);
+    }
+}
+
+/// Kuadrant #689
+#[test]
+fn invalid_item_without_a_name_is_left_out() {
+    both(|era| {
+        let schema = json!({"type": "object"});
+        for nameless in
+            [json!({"inputSchema": schema}), json!({"name": null, "inputSchema": schema}), json!({"name": 5})]
+        {
+            let host = with_tools(era, json!([{"name": "a"}, nameless, item(Family::Tools)]));
+            assert_eq!(host.keys(Family::Tools), ["a", "t"]);
+            assert_eq!(host.quirk_methods(QuirkKind::InvalidItem), ["tools/list"]);
+            assert_eq!(host.quirks(), [QuirkKind::InvalidItem]);
+        }
+    });
+}
+
+/// Kuadrant #689
+#[test]
+fn invalid_item_that_is_no_object_is_left_out() {
+    both(|era| {
+        let host = with_tools(era, json!([null, 5, "t", [item(Family::Tools)], item(Family::Tools)]));
+        assert_eq!(host.keys(Family::Tools), ["t"]);
+        assert_eq!(host.quirks(), [QuirkKind::InvalidItem]);
+    });
+}
+
+/// Kuadrant #689
+#[test]
+fn invalid_item_whose_name_is_no_text_is_left_out_and_told() {
+    let mut server = Server::legacy(json!({"tools": {}}));
+    let mut host = Host::open(options_for(Era::Legacy));
+    let initialize = host.take_one();
+    server.answer(&initialize).into_iter().for_each(|answer| host.receive(answer));
+    let id = host.take_sent().pop().unwrap()["id"].clone();
+    let items = r#"[{"name":"\ud800","inputSchema":{}},{"name":"t","inputSchema":{}}]"#;
+    host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":{items}}}}}"#));
+    assert!(host.is_ready());
+    assert_eq!(host.keys(Family::Tools), ["t"]);
+    assert_eq!(host.quirks(), [QuirkKind::InvalidItem]);
+}
+
+/// claude-code #88049
+#[test]
+fn invalid_item_whose_schema_is_no_object_is_left_out() {
+    both(|era| {
+        for schema in [json!("object"), json!([]), json!(true), json!(1)] {
+            let host = with_tools(era, json!([{"name": "bad", "inputSchema": schema}, item(Family::Tools)]));
+            assert_eq!(host.keys(Family::Tools), ["t"]);
+            assert_eq!(host.quirk_methods(QuirkKind::InvalidItem), ["tools/list"]);
+            assert_eq!(host.quirks(), [QuirkKind::InvalidItem]);
+        }
+    });
+}
+
+/// claude-code #88049
+#[test]
+fn a_schema_without_a_type_is_an_object_all_the_same() {
+    both(|era| {
+        let schema = json!({"anyOf": [{"type": "object"}, {"type": "object", "required": ["x"]}]});
+        let host = with_tools(era, json!([{"name": "any", "inputSchema": schema}, item(Family::Tools)]));
+        assert_eq!(host.keys(Family::Tools), ["any", "t"]);
+        let tool = host.session.catalog().tool("any").unwrap();
+        assert_eq!(tool.input_schema.get(), schema.to_string());
+    });
+}
+
+/// claude-code #88049
+#[test]
+fn invalid_item_without_a_schema_is_kept_with_any_object() {
+    both(|era| {
+        for bare in [json!({"name": "bare"}), json!({"name": "bare", "inputSchema": null})] {
+            let host = with_tools(era, json!([bare, item(Family::Tools)]));
+            assert_eq!(host.keys(Family::Tools), ["bare", "t"]);
+            let tool = host.session.catalog().tool("bare").unwrap();
+            assert_eq!(tool.input_schema.get(), r#"{"type":"object"}"#);
+            assert_eq!(host.quirk_methods(QuirkKind::InvalidItem), ["tools/list"]);
+            assert_eq!(host.quirks(), [QuirkKind::InvalidItem]);
+        }
+    });
+}
+
+/// claude-code #88049, Kuadrant #689
+#[test]
+fn invalid_item_loses_its_fields_of_a_wrong_type() {
+    both(|era| {
+        for (member, odd) in [
+            ("annotations", json!(null)),
+            ("annotations", json!("read only")),
+            ("title", json!(null)),
+            ("description", json!({"en": "d"})),
+            ("outputSchema", json!(null)),
+            ("_meta", json!([])),
+        ] {
+            let mut tool = json!({
+                "name": "odd",
+                "title": "T",
+                "description": "D",
+                "inputSchema": {"type": "object"},
+                "outputSchema": {"type": "object"},
+                "annotations": {"readOnlyHint": true},
+                "_meta": {"m": 1}
+            });
+            tool[member] = odd;
+            let host = with_tools(era, json!([tool, item(Family::Tools)]));
+            assert_eq!(host.keys(Family::Tools), ["odd", "t"]);
+            let read = host.session.catalog().tool("odd").unwrap();
+            assert_eq!(read.title.is_none(), member == "title");
+            assert_eq!(read.description.is_none(), member == "description");
+            assert_eq!(read.output_schema.is_none(), member == "outputSchema");
+            assert_eq!(read.hints == ToolHints::default(), member == "annotations");
+            assert_eq!(read.meta.is_none(), member == "_meta");
+            assert_eq!(host.quirks(), [QuirkKind::InvalidItem], "{member}");
+            assert_eq!(&*host.session.quirks()[0].detail, format!("odd: `{member}` has the wrong type"));
+            let well_typed = read.well_typed();
+            let mut kept: Value = serde_json::from_str(read.raw.get()).unwrap();
+            kept.as_object_mut().unwrap().shift_remove(member);
+            assert_eq!(well_typed.get(), kept.to_string(), "dropped from the tool, and nothing else");
+            let sound = host.session.catalog().tool("t").unwrap();
+            assert!(std::ptr::eq(&*sound.well_typed(), sound.raw), "byte for byte");
+        }
+    });
+}
+
+/// claude-code #88049
+#[test]
+fn invalid_item_loses_a_null_annotation_alone() {
+    both(|era| {
+        let annotations = json!({"title": null, "readOnlyHint": null, "idempotentHint": true});
+        let host = with_tools(era, json!([{"name": "t", "inputSchema": {}, "annotations": annotations}]));
+        let tool = host.session.catalog().tool("t").unwrap();
+        assert_eq!((tool.hints.read_only, tool.hints.idempotent), (None, Some(true)));
+        assert_eq!(tool.well_typed().get(), r#"{"name":"t","inputSchema":{},"annotations":{"idempotentHint":true}}"#);
+        assert_eq!(host.quirk_methods(QuirkKind::InvalidItem), ["tools/list"]);
+    });
+}
+
+/// claude-code #88049
+#[test]
+fn invalid_item_is_told_once_for_a_list() {
+    both(|era| {
+        let host = with_tools(era, json!([{}, {"name": "a"}, {"name": "b", "inputSchema": 1}, {"name": "c"}]));
+        assert_eq!(host.keys(Family::Tools), ["a", "c"]);
+        assert_eq!(host.quirks(), [QuirkKind::InvalidItem]);
+    });
+}
+
+/// claude-code #88049
+#[test]
+fn invalid_item_and_duplicate_item_name_each_item_of_each_page() {
+    both(|era| {
+        let mut server = server(era, json!({"tools": {}})).on("tools/list", move |params| {
+            let second = params["cursor"] == "2";
+            let long = "l".repeat(300);
+            let tools = if second {
+                json!([{"name": "c", "title": 1, "inputSchema": {}}, {"name": "a"}, {"name": "a"}])
+            } else {
+                json!([{}, {"name": "a"}, {"name": "b", "inputSchema": 1}, {"name": long}])
+            };
+            let mut page = list(era, Family::Tools, tools);
+            if !second {
+                page["nextCursor"] = "2".into();
+            }
+            Ok(page)
+        });
+        let host = Host::connect(options_for(era), &mut server);
+        let detail = |kind| host.session.quirks().iter().find(|quirk| quirk.kind == kind).unwrap().detail.to_string();
+        let [invalid, duplicate] = [QuirkKind::InvalidItem, QuirkKind::DuplicateItem].map(detail);
+        assert_eq!(
+            invalid.split("; ").collect::<Vec<_>>(),
+            [
+                "item 1 of its page: left out: it has no `name`",
+                "a: `inputSchema` is missing",
+                "b: left out: its `inputSchema` is no object",
+                &format!("{}…: `inputSchema` is missing", "l".repeat(64)),
+                "c: `title` has the wrong type",
+                "a: `inputSchema` is missing",
+                "a: `inputSchema` is missing",
+            ]
+        );
+        assert_eq!(duplicate, "a: came twice; the first is kept; a: came twice; the first is kept");
+        let events = host.events.iter().filter(|event| matches!(event, Event::Quirk(_))).count();
+        assert_eq!(events, 2, "each kind is told once");
+    });
+}
+
+/// claude-code #88049
+#[test]
+fn invalid_item_names_twenty_items_at_most() {
+    both(|era| {
+        let tools: Vec<_> = (0..1000).map(|at| json!({"name": format!("t{at}")})).collect();
+        let host = with_tools(era, json!(tools));
+        let detail = &host.session.quirks()[0].detail;
+        assert!(detail.contains("t19: ") && !detail.contains("t20: "), "{detail}");
+        assert!(detail.ends_with("; and 980 more"), "{detail}");
+    });
+}
+
+/// Kuadrant #689
+#[test]
+fn invalid_item_of_any_family_is_one_item_lost() {
+    both(|era| {
+        let mut server = Family::ALL.into_iter().fold(server(era, everything()), |server, family| {
+            server.result(family.list_method(), list(era, family, json!([{"title": "nameless"}, item(family)])))
+        });
+        let host = Host::connect(options_for(era), &mut server);
+        assert_lost(&host, &[], FamilyStatus::Listed);
+        assert_eq!(host.quirk_methods(QuirkKind::InvalidItem), list_methods(&Family::ALL));
+    });
+}
+
+/// openai-agents-python #3561
+#[test]
+fn duplicate_item_keeps_the_first() {
+    both(|era| {
+        let tool = |name: &str, title: &str| json!({"name": name, "title": title, "inputSchema": {}});
+        let tools =
+            json!([tool("z", "1"), tool("a", "2"), tool("z", "3"), tool("b", "4"), tool("z", "5"), tool("a", "6")]);
+        let host = with_tools(era, tools);
+        assert_eq!(host.keys(Family::Tools), ["z", "a", "b"]);
+        let titles: Vec<_> = host.session.catalog().tools().map(|tool| tool.title.unwrap()).collect();
+        assert_eq!(titles, ["1", "2", "4"]);
+        assert_eq!(host.quirk_methods(QuirkKind::DuplicateItem), ["tools/list"]);
+        assert_eq!(host.quirks(), [QuirkKind::DuplicateItem]);
+    });
+}
+
+/// openai-agents-python #3561
+#[test]
+fn duplicate_item_of_an_earlier_page_is_passed_over() {
+    both(|era| {
+        let mut server = server(era, json!({"tools": {}})).on("tools/list", move |params| {
+            let second = params["cursor"] == "2";
+            let tool =
+                |name: &str| json!({"name": name, "title": if second { "later" } else { "first" }, "inputSchema": {}});
+            let mut page = list(era, Family::Tools, json!([tool("a"), tool(if second { "c" } else { "b" })]));
+            if !second {
+                page["nextCursor"] = "2".into();
+            }
+            Ok(page)
+        });
+        let host = Host::connect(options_for(era), &mut server);
+        assert_eq!(host.keys(Family::Tools), ["a", "b", "c"]);
+        assert_eq!(host.session.catalog().tool("a").unwrap().title.as_deref(), Some("first"));
+        assert_eq!(host.status(Family::Tools), FamilyStatus::Listed);
+        assert_eq!(host.quirks(), [QuirkKind::DuplicateItem]);
+    });
+}
+
+/// openai-agents-python #3561
+#[test]
+fn duplicate_item_of_one_that_was_left_out_is_kept() {
+    both(|era| {
+        let host = with_tools(era, json!([{"name": "a", "inputSchema": "bad"}, {"name": "a", "inputSchema": {}}]));
+        assert_eq!(host.keys(Family::Tools), ["a"]);
+        assert_eq!(host.quirks(), [QuirkKind::InvalidItem]);
+    });
+}

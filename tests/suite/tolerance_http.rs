@@ -1,0 +1,2056 @@
+//! The contract's section "Streamable HTTP", row by row, and what of the other sections only HTTP can show.
+
+use crate::common::{legacy, millis, options, reconnecting, seconds, tools};
+use crate::web::{Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web, modern_site, site, tool, was_answered};
+use mcp_proto::binding::http::Broken;
+use mcp_proto::{
+    Cause, Era, Eras, Event, FailureKind, Family, FamilyStatus, ListErrors, Options, Outcome, ProtocolVersion,
+    QuirkKind, Reconnect, Request, RequestId,
+};
+use serde_json::{Value, json};
+
+/// How a server answers an exchange.
+type Answering = Box<dyn Fn(&Exchange) -> Reply>;
+
+const INITIALIZED: &str = "notifications/initialized";
+const MODERN: &str = "2026-07-28";
+
+fn ready(site: &mut Site) -> Web {
+    let web = Web::connect(legacy(), site);
+    assert!(web.is_ready(), "{:?}", web.failure());
+    web
+}
+
+fn modern_only() -> Options {
+    let mut options = options();
+    options.eras = Eras::ModernOnly(ProtocolVersion::V2026_07_28);
+    options
+}
+
+fn names(web: &Web) -> Vec<String> {
+    web.names()
+}
+
+fn era(web: &Web) -> Option<Era> {
+    web.session.server().filter(|_| web.is_ready()).map(|server| server.era())
+}
+
+fn finished(web: &Web) -> Vec<RequestId> {
+    let finished = |event: &Event| match event {
+        Event::Finished { request, .. } => Some(*request),
+        _ => None,
+    };
+    web.events.iter().filter_map(finished).collect()
+}
+
+/// It failed in this way, for good, and said so with these words.
+fn assert_failed(web: &Web, kind: FailureKind, words: &[&str]) {
+    let Some(Cause::Failed(failure)) = web.cause() else { panic!("{:?}", web.events) };
+    assert_eq!(failure.kind, kind, "{failure}");
+    for word in words {
+        assert!(failure.message.contains(word), "no {word:?} in {failure}");
+    }
+    assert!(web.open.is_empty() && web.session.is_closed(), "{:?}", web.open);
+}
+
+fn assert_quirk(web: &Web, kind: QuirkKind, method: &str) {
+    assert_eq!(web.quirk_methods(kind), [method]);
+    let told = web.events.iter().filter(|event| matches!(event, Event::Quirk(quirk) if quirk.kind == kind));
+    assert_eq!(told.count(), 1);
+}
+
+// Streamable HTTP, row by row.
+
+/// sync guide: Linear; helidon-mcp #97
+#[test]
+fn content_type_is_told_apart_by_the_first_bytes_of_the_body() {
+    for (label, by_stream) in [
+        (Some("text/event-stream"), false),
+        (Some("application/json"), true),
+        (None, false),
+        (None, true),
+        (Some("text/plain; charset=utf-8"), false),
+        (Some("application/octet-stream"), true),
+    ] {
+        let mut site = site().changed(move |exchange, reply| match label {
+            _ if exchange.is(INITIALIZED) => reply,
+            Some(label) => reply.with("content-type", label),
+            None => reply.without("content-type"),
+        });
+        site.answers_by_stream = by_stream;
+        let mut web = ready(&mut site);
+        assert_eq!(web.keys(Family::Tools), ["a"], "{label:?}, {by_stream}");
+        assert_eq!(web.quirk_methods(QuirkKind::ContentType), ["initialize", "tools/list"]);
+        web.session.refresh(web.now, Family::Tools).unwrap();
+        web.collect();
+        web.serve(&mut site);
+        assert_eq!((site.server.was_asked("tools/list"), web.quirks().len()), (2, 2), "once for each method");
+    }
+}
+
+#[test]
+fn content_type_with_parameters_in_any_case_is_no_quirk() {
+    for (label, by_stream) in [
+        ("application/json", false),
+        ("Application/JSON; charset=utf-8", false),
+        ("text/event-stream", true),
+        ("Text/Event-Stream;charset=UTF-8", true),
+    ] {
+        let mut site = site().changed(move |_, reply| reply.with("content-type", label));
+        site.answers_by_stream = by_stream;
+        let web = ready(&mut site);
+        assert_eq!((web.keys(Family::Tools), web.quirks()), (vec!["a"], vec![]), "{label}");
+    }
+}
+
+#[test]
+fn content_type_is_not_judged_by_white_space_or_a_byte_order_mark() {
+    for (before, label) in
+        [("\u{feff}", "application/json"), ("\r\n \t", "application/json"), ("\u{feff} ", "application/json")]
+    {
+        let mut site = site().changed(move |_, mut reply| {
+            reply.body.splice(0..0, before.bytes());
+            reply.with("content-type", label)
+        });
+        let web = ready(&mut site);
+        assert_eq!((web.keys(Family::Tools), web.quirks()), (vec!["a"], vec![]), "{before:?}");
+    }
+}
+
+/// awslabs/mcp #3295, dify #24962, rust-sdk #849
+#[test]
+fn notification_status_may_be_any_that_is_good() {
+    for (reply, is_quirk) in [
+        (Reply::status(202), false),
+        (Reply::text(202, "Accepted"), false),
+        (Reply::json(202, &json!({})), false),
+        (Reply::json(200, &json!({})), true),
+        (Reply::json(200, &json!({"jsonrpc": "2.0", "id": null, "result": {}})), true),
+        (Reply::text(200, "ok"), true),
+        (Reply::status(200), true),
+        (Reply::status(201), true),
+        (Reply::status(204), true),
+        (Reply::stream(": nothing\n\n"), true),
+    ] {
+        let told = format!("{reply:?}");
+        let answer = reply.clone();
+        let mut site = site().on(INITIALIZED, move |_| answer.clone());
+        let mut web = ready(&mut site);
+        let quirks: &[_] = if is_quirk { &[INITIALIZED] } else { &[] };
+        assert_eq!(web.quirk_methods(QuirkKind::NotificationStatus), quirks, "{told}");
+        assert_eq!(web.quirks().len(), quirks.len(), "{told}: {:?}", web.session.quirks());
+        for _ in 0..2 {
+            web.session.notify(web.now, "notifications/roots/list_changed", None).unwrap();
+            web.collect();
+            let notification = web.take_one();
+            web.reply(&notification, reply.clone());
+        }
+        assert_eq!(web.quirks().len(), 2 * quirks.len(), "{told}: once for each method");
+    }
+}
+
+/// What an answer to a question of the server's is answered with changes nothing, either.
+#[test]
+fn notification_status_of_an_answer_may_be_any() {
+    for status in [200, 202, 204, 400, 405, 500] {
+        let mut web = ready(&mut site());
+        let stream = web.last("GET");
+        web.push(&stream, json!({"jsonrpc": "2.0", "id": "q", "method": "ping"}));
+        let answer = web.take_the("(answer)");
+        assert_eq!(answer.json(), json!({"jsonrpc": "2.0", "id": "q", "result": {}}));
+        web.reply(&answer, Reply::status(status));
+        assert!(web.is_ready() && web.goes_on(&stream));
+    }
+}
+
+/// mcp-proxy #62, prompts.chat #1117, cap-js/mcp #36
+#[test]
+fn get_refused_is_not_asked_again_in_this_session() {
+    for reply in [
+        Reply::text(400, "Bad Request"),
+        Reply::json(400, &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "no GET here"}})),
+        Reply::status(404),
+        Reply::text(501, "Not Implemented"),
+        Reply::json(200, &json!({"name": "a server", "status": "ok"})),
+        Reply::json(200, &json!({"status": "ok"})).with("content-type", "application/json; charset=utf-8"),
+    ] {
+        let told = format!("{reply:?}");
+        let mut site = site().on("GET", move |_| reply.clone());
+        let mut web = ready(&mut site);
+        web.wait_and_serve(seconds(7200), &mut site);
+        assert!(web.is_ready() && web.open.is_empty(), "{told}");
+        assert_eq!((web.count("GET"), web.count("initialize")), (1, 1), "{told}");
+        assert_quirk(&web, QuirkKind::GetRefused, "");
+        assert_eq!(web.quirks().len(), 1);
+    }
+}
+
+#[test]
+fn get_refused_by_405_is_no_quirk() {
+    let mut site = site();
+    site.streams = false;
+    let mut web = ready(&mut site);
+    web.wait_and_serve(seconds(7200), &mut site);
+    assert_eq!((web.is_ready(), web.count("GET"), web.quirks()), (true, 1, vec![]));
+}
+
+/// A body that is labelled as a stream and is none is told apart as that of any answer.
+#[test]
+fn get_refused_with_json_that_is_labelled_otherwise() {
+    for label in [Some("text/event-stream"), Some("text/html"), None] {
+        let mut site = site().on("GET", move |_| {
+            let reply = Reply::json(200, &json!({"status": "ok"}));
+            label.map_or_else(
+                || reply.clone().without("content-type"),
+                |label| reply.clone().with("content-type", label),
+            )
+        });
+        let mut web = ready(&mut site);
+        web.wait_and_serve(seconds(60), &mut site);
+        assert_eq!((web.is_ready(), web.count("GET")), (true, 1), "{label:?}");
+    }
+}
+
+/// Where a stream stood, a fault of the server's or of what is before it does not mean that there is none.
+#[test]
+fn get_refused_after_a_stream_stood_is_asked_again() {
+    for status in [500, 502, 503, 504] {
+        let mut site = site();
+        let mut web = ready(&mut site);
+        let stream = web.last("GET");
+        web.end(&stream);
+        web.wait(seconds(60));
+        let again = web.take_the("GET");
+        web.reply(&again, Reply::status(status));
+        web.wait(seconds(60));
+        let third = web.take_the("GET");
+        web.reply(&third, Reply::stream(""));
+        assert!(web.is_ready() && web.goes_on(&third), "{status}");
+    }
+}
+
+/// A session with three calls: one in flight, one more, and one that waits for its turn. Gives the two in flight.
+fn three_calls(site: &mut Site) -> (Web, [(RequestId, Exchange); 2], RequestId) {
+    let mut options = legacy();
+    options.limits.in_flight = 2;
+    let mut web = Web::connect(options, site);
+    assert!(web.is_ready());
+    let (one, other) = (web.call("a"), web.call("a"));
+    let waiting = web.want(Request::call_tool("a", None));
+    assert!(web.take().is_empty());
+    (web, [one, other], waiting)
+}
+
+#[test]
+fn an_expired_session_is_recovered_once_for_all_requests() {
+    let mut site = site();
+    let (mut web, [(refused, one), (elsewhere, other)], waiting) = three_calls(&mut site);
+    let (before, stream) = (web.log.len(), web.last("GET"));
+    site.forget();
+    web.reply(&one, Reply::status(404));
+    // All that belongs to the old session is gone with it, the stream and the other call included.
+    assert!(web.was_dropped(&other) && web.was_dropped(&stream));
+    assert_eq!(web.outcome(elsewhere), "Unknown");
+    web.serve(&mut site);
+    assert!(web.is_ready(), "{:?}", web.failure());
+    let after: Vec<_> = web.log[before..].to_vec();
+    let names: Vec<_> = after.iter().map(Exchange::name).collect();
+    assert_eq!(names, ["initialize", INITIALIZED, "GET", "tools/list", "tools/call", "tools/call"]);
+    for exchange in &after[1..] {
+        assert_eq!(exchange.header(SESSION), Some("session-2"), "{}", exchange.name());
+    }
+    assert!(was_answered(&web, refused) && was_answered(&web, waiting));
+    for call in &after[4..] {
+        assert_ne!(call.json()["id"], one.json()["id"], "a request that is made anew has a new id");
+    }
+    let carried = [after[4].of, after[5].of];
+    assert!(carried.contains(&Some(refused)) && carried.contains(&Some(waiting)));
+    assert_eq!((finished(&web).len(), web.quirks()), (3, vec![]));
+    let ready = web.events.iter().filter(|event| matches!(event, Event::Ready)).count();
+    assert_eq!(ready, 2);
+}
+
+/// The others that meet the same fate, or are answered late, start no second recovery.
+#[test]
+fn an_expired_session_is_recovered_once_whatever_else_is_reported_before_the_output_is_taken() {
+    let mut site = site();
+    let (mut web, [(_, one), (elsewhere, other)], _) = three_calls(&mut site);
+    site.forget();
+    for exchange in [&one, &other] {
+        let none = crate::web::header_map::<&str>(&[]);
+        web.session.handle_head(web.now, exchange.id, http::StatusCode::NOT_FOUND, &none);
+        web.session.handle_end(web.now, exchange.id);
+        web.open.remove(&exchange.id);
+    }
+    // Its end and the drop of the other may cross.
+    web.collect_lenient();
+    web.serve(&mut site);
+    assert!(web.is_ready());
+    assert_eq!(web.count("initialize"), 2);
+    assert_eq!(web.outcome(elsewhere), "Unknown");
+    assert_eq!(finished(&web).len(), 3);
+}
+
+#[test]
+fn an_expired_session_is_found_by_the_get_of_a_stream_that_stood_before() {
+    let mut site = site();
+    let mut web = ready(&mut site);
+    let stream = web.last("GET");
+    web.end(&stream);
+    web.wait(seconds(60));
+    let again = web.take_the("GET");
+    site.forget();
+    web.reply(&again, Reply::status(404));
+    web.serve(&mut site);
+    assert!(web.is_ready());
+    let expected =
+        ["initialize", INITIALIZED, "GET", "tools/list", "GET", "initialize", INITIALIZED, "GET", "tools/list"];
+    assert_eq!((names(&web), web.quirks()), (expected.map(String::from).to_vec(), vec![]));
+}
+
+#[test]
+fn an_expired_session_is_found_while_its_lists_are_walked() {
+    let mut site = site().first("tools/list", 1, |_| Reply::status(404));
+    let web = ready(&mut site);
+    assert_eq!((web.count("initialize"), web.count("tools/list"), web.keys(Family::Tools)), (2, 2, vec!["a"]));
+}
+
+#[test]
+fn an_expired_session_is_found_by_a_notification() {
+    let mut site = site();
+    let mut web = ready(&mut site);
+    site.forget();
+    web.session.notify(web.now, "notifications/roots/list_changed", None).unwrap();
+    web.collect();
+    web.serve(&mut site);
+    assert_eq!((web.is_ready(), web.count("initialize")), (true, 2));
+}
+
+/// What the body says beside it does not matter, as long as it is no unknown method.
+#[test]
+fn an_expired_session_may_have_words() {
+    for reply in [
+        Reply::text(404, "Session not found"),
+        Reply::json(
+            404,
+            &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}}),
+        ),
+        Reply::json(404, &json!({"error": "no such thing"})),
+    ] {
+        let mut site = site();
+        let mut web = ready(&mut site);
+        let (request, call) = web.call("a");
+        site.forget();
+        web.reply(&call, reply);
+        web.serve(&mut site);
+        assert!(was_answered(&web, request));
+        assert_eq!((web.count("initialize"), web.count("tools/call"), web.quirks()), (2, 2, vec![]));
+    }
+}
+
+#[test]
+fn an_expired_request_is_sent_again_once() {
+    let mut site = site().on("tools/call", |_| Reply::status(404));
+    let mut web = ready(&mut site);
+    let request = web.want(Request::call_tool("a", None));
+    web.serve(&mut site);
+    assert_eq!((web.count("tools/call"), web.is_ready()), (2, true));
+    assert_eq!(finished(&web), [request]);
+    // It is known not to have run, so its outcome is not unknown.
+    assert!(matches!(web.result_of(request), Outcome::Error(_)));
+}
+
+#[test]
+fn a_404_without_a_session_is_no_expiry() {
+    let mut site = site();
+    site.sessions = false;
+    let mut web = ready(&mut site);
+    let (request, call) = web.call("a");
+    web.reply(&call, Reply::text(404, "nothing here"));
+    let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.result_of(request)) };
+    assert!(error.message.contains("404") && error.message.contains("nothing here"), "{error}");
+    assert_eq!((web.count("initialize"), web.is_ready()), (1, true));
+}
+
+/// opencode #32809, affine-mcp #301, keryx #503
+#[test]
+fn session_expired_status_400_or_503_with_an_error_that_names_the_session() {
+    let error = |code: i64, message: &str| json!({"code": code, "message": message});
+    let json_error =
+        |status, error: Value| move |call: &Exchange| Reply::json(status, &call.answer("error", error.clone()));
+    let without_id = |status, error: Value| {
+        move |_: &Exchange| Reply::json(status, &json!({"jsonrpc": "2.0", "id": null, "error": error}))
+    };
+    let replies: Vec<Answering> = vec![
+        Box::new(|_| Reply::text(400, "Bad Request: No valid session ID provided")),
+        Box::new(|_| Reply::text(400, "Mcp-Session-Id header is required")),
+        Box::new(|_| Reply::text(400, "No transport found for sessionId")),
+        Box::new(|_| Reply::json(400, &json!({"error": "Invalid or missing session ID"}))),
+        Box::new(|_| Reply::json(400, &json!({"statusCode": 400, "message": "Session 81a3 does not exist"}))),
+        Box::new(without_id(400, error(-32000, "Bad Request: No valid session ID provided"))),
+        Box::new(without_id(400, error(-32000, "Bad Request: Server not initialized"))),
+        Box::new(json_error(400, error(-32003, "Session expired"))),
+        Box::new(json_error(400, error(-32600, "Server not initialized"))),
+        Box::new(json_error(400, error(-32002, "not initialized"))),
+        Box::new(|_| Reply::text(503, "session not found on this node")),
+        Box::new(without_id(503, error(-32000, "Session is gone"))),
+    ];
+    for reply in replies {
+        let mut site = site();
+        let mut web = ready(&mut site);
+        let (request, call) = web.call("a");
+        let reply = reply(&call);
+        let told = format!("{} {}", reply.status, String::from_utf8_lossy(&reply.body));
+        site.forget();
+        web.reply(&call, reply);
+        web.serve(&mut site);
+        assert!(web.is_ready() && was_answered(&web, request), "{told}: {:?}", web.ended(request));
+        assert_eq!((web.count("initialize"), web.count("tools/call")), (2, 2), "{told}");
+        assert_quirk(&web, QuirkKind::SessionExpiredStatus, "tools/call");
+        assert_eq!(web.quirks().len(), 1, "{told}");
+    }
+}
+
+/// The errors that transports are known to give for a session that they forgot.
+fn known_expiries() -> Vec<(i64, String)> {
+    let mut known = vec![];
+    for message in ["Session not found", "Invalid session ID", "No valid session ID provided", "Server not initialized"]
+    {
+        for prefix in ["", "Bad Request: "] {
+            for suffix in ["", " or expired"] {
+                let codes = [-32000, -32001, -32600];
+                known.extend(codes.map(|code| (code, format!("{prefix}{message}{suffix}"))));
+            }
+        }
+    }
+    known
+}
+
+/// As JSON or as an event, an error to this request under a good status.
+fn good_error(call: &Exchange, by_event: bool, code: i64, message: &str) -> Reply {
+    let error = call.error(code, message);
+    if by_event { Reply::events(&[error]) } else { Reply::json(200, &error) }
+}
+
+fn assert_error(web: &Web, request: RequestId, code: i64, message: &str) {
+    let Outcome::Error(error) = web.result_of(request) else { panic!("{message}: {:?}", web.result_of(request)) };
+    assert_eq!((error.code, &*error.message), (code, message));
+}
+
+/// The call may have run: it ends with the server's error, and the next one finds a new session.
+#[test]
+fn session_expired_status_200_renews_the_session_and_the_call_is_not_sent_again() {
+    for (number, (code, message)) in known_expiries().into_iter().enumerate() {
+        let mut site = site();
+        let mut web = ready(&mut site);
+        let (request, call) = web.call("a");
+        site.forget();
+        web.reply(&call, good_error(&call, number % 2 == 0, code, &message));
+        web.serve(&mut site);
+        assert_error(&web, request, code, &message);
+        assert!(web.is_ready(), "{message}");
+        assert_eq!((web.count("initialize"), web.count("tools/call")), (2, 1), "{message}");
+        assert_quirk(&web, QuirkKind::SessionExpiredStatus, "tools/call");
+        assert_eq!(web.quirks().len(), 1, "{message}");
+        let next = web.want(tool("a"));
+        web.serve(&mut site);
+        assert!(was_answered(&web, next), "{message}");
+        assert_eq!((web.count("initialize"), web.count("tools/call")), (2, 2), "{message}");
+    }
+}
+
+#[test]
+fn session_expired_status_200_sends_again_what_only_reads_or_may_be_replayed() {
+    for by_event in [true, false] {
+        for request in [Request::read_resource("x:1"), Request::get_prompt("p", []), tool("a").replay(true)] {
+            let mut site = Site::legacy(json!({"tools": {}, "resources": {}, "prompts": {}}))
+                .result("tools/list", tools(&["a"]))
+                .result("tools/call", json!({"content": []}))
+                .result("prompts/list", json!({"prompts": []}))
+                .result("prompts/get", json!({"messages": []}))
+                .result("resources/list", json!({"resources": []}))
+                .result("resources/templates/list", json!({"resourceTemplates": []}))
+                .result("resources/read", json!({"contents": []}));
+            let mut web = ready(&mut site);
+            let request = web.want(request);
+            let exchange = web.take_one();
+            site.forget();
+            web.reply(&exchange, good_error(&exchange, by_event, -32001, "Session not found"));
+            web.serve(&mut site);
+            let name = exchange.name();
+            assert!(was_answered(&web, request), "{name}: {:?}", web.ended(request));
+            assert_eq!((web.count("initialize"), web.count(&name)), (2, 2), "{name}");
+            assert_ne!(web.last(&name).json()["id"], exchange.json()["id"]);
+        }
+    }
+}
+
+/// Where a new session does not help, the error is the answer, and the session stays.
+#[test]
+fn session_expired_status_200_sends_what_only_reads_again_once() {
+    let mut site = Site::legacy(json!({"resources": {}}))
+        .result("resources/list", json!({"resources": []}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}))
+        .on("resources/read", |read| Reply::json(200, &read.error(-32001, "Session not found")));
+    let mut web = ready(&mut site);
+    for round in 1..=5 {
+        let request = web.want(Request::read_resource("x:1"));
+        web.serve(&mut site);
+        assert_error(&web, request, -32001, "Session not found");
+        assert_eq!((web.count("initialize"), web.count("resources/read")), (1 + round, 2 * round));
+        assert!(web.is_ready());
+    }
+}
+
+#[test]
+fn session_expired_status_200_to_a_list_is_recovered() {
+    for by_event in [true, false] {
+        let mut site =
+            site().first("tools/list", 1, move |list| good_error(list, by_event, -32600, "Server not initialized"));
+        let mut web = ready(&mut site);
+        web.serve(&mut site);
+        assert_eq!((web.keys(Family::Tools), web.count("initialize"), web.count("tools/list")), (vec!["a"], 2, 2));
+        assert_quirk(&web, QuirkKind::SessionExpiredStatus, "tools/list");
+    }
+}
+
+/// Whatever the status, what a tool says of its own sessions is the call's answer: the call is sent once, the session
+/// stays, and so does the call beside it.
+#[test]
+fn session_expired_status_is_no_text_of_a_tools_own() {
+    let own = [
+        (-32000, "Browser session not found: abc"),
+        (-32000, "Payment declined: invalid session token"),
+        (-32001, "Session not found: abc"),
+        (-32001, "Session not found in the shop"),
+        (-32600, "The database server not initialized"),
+        (-32603, "Session not found"),
+        (-32003, "Session expired"),
+        (-32002, "Server not initialized"),
+        (-32000, "Session has expired"),
+        (1, "Invalid session ID"),
+    ];
+    // These do name a session, and tell by the status that the call did not run.
+    let names = ["Session not found: abc", "Session not found in the shop", "Session not found", "Session expired"];
+    let names_it = |message| {
+        names.contains(&message) || ["Server", "Session has", "Invalid"].iter().any(|it| message.starts_with(it))
+    };
+    for (status, by_event) in [(200, false), (200, true), (400, false), (503, false), (500, false), (409, false)] {
+        for (code, message) in own {
+            if matches!(status, 400 | 503) && names_it(message) {
+                continue;
+            }
+            let mut site = site();
+            let mut web = ready(&mut site);
+            let ((request, call), (beside, other)) = (web.call("a"), web.call("a"));
+            let reply = good_error(&call, by_event, code, message);
+            web.reply(&call, Reply { status, ..reply });
+            assert_error(&web, request, code, message);
+            assert_eq!((web.outcome(beside), web.goes_on(&other)), ("open".into(), true), "{status} {message}");
+            web.reply(&other, Reply::json(200, &other.result(json!({"content": []}))));
+            web.serve(&mut site);
+            assert!(was_answered(&web, beside));
+            assert_eq!((web.count("initialize"), web.count("tools/call")), (1, 2), "{status} {message}");
+            assert!(web.is_ready() && web.quirks().is_empty(), "{:?}", web.quirks());
+        }
+    }
+}
+
+/// An error that bears the id of another request is that one's answer, in whichever exchange it comes.
+#[test]
+fn session_expired_status_200_is_of_the_request_whose_exchange_it_is() {
+    for by_event in [true, false] {
+        let mut web = ready(&mut site());
+        let ((request, call), (beside, other)) = (web.call("a"), web.call("a"));
+        let error = other.error(-32001, "Session not found");
+        let reply = if by_event { Reply::events(&[error, call.result(json!({}))]) } else { Reply::json(200, &error) };
+        web.reply(&call, reply);
+        assert_error(&web, beside, -32001, "Session not found");
+        assert_eq!((web.outcome(request) == "Result", web.count("initialize")), (by_event, 1));
+    }
+}
+
+/// rmcp 0.8
+#[test]
+fn session_expired_status_401_without_a_challenge_on_a_held_session() {
+    let mut site = site();
+    let mut web = ready(&mut site);
+    let (request, call) = web.call("a");
+    site.forget();
+    web.reply(&call, Reply::text(401, "Unauthorized: Session not found"));
+    web.serve(&mut site);
+    assert!(web.is_ready() && was_answered(&web, request));
+    assert_eq!(web.count("initialize"), 2);
+    assert_quirk(&web, QuirkKind::SessionExpiredStatus, "tools/call");
+    assert!(!web.events.iter().any(|event| matches!(event, Event::Unauthorized { .. })));
+}
+
+/// The same from a server that means what it says: where a new session does not help, it is about who asks.
+#[test]
+fn session_expired_status_401_of_a_fresh_session_is_about_who_asks() {
+    let mut site = site().first("tools/call", 2, |_| Reply::text(401, "who are you?"));
+    let mut web = ready(&mut site);
+    let request = web.want(Request::call_tool("a", None));
+    web.serve(&mut site);
+    assert_eq!((web.count("initialize"), web.count("tools/call")), (2, 2));
+    let asked = web.events.iter().filter(|event| matches!(event, Event::Unauthorized { request: Some(_), .. }));
+    assert_eq!((asked.count(), web.outcome(request)), (1, "open".into()));
+    web.session.authorized(web.now).unwrap();
+    web.collect();
+    web.serve(&mut site);
+    assert!(was_answered(&web, request));
+}
+
+/// An error is about the session only where it says so; that a tool's name or argument does means nothing.
+#[test]
+fn session_expired_status_is_no_other_error() {
+    for (status, code, message) in [
+        (200, -32602, "Unknown tool: list_sessions"),
+        (200, -32602, "Invalid arguments: `session_id` is missing"),
+        (200, -32603, "the session with the database was fine"),
+        (200, -32000, "expired"),
+        (400, -32602, "Invalid arguments: `session_id` is missing"),
+        (400, -32000, "Bad Request"),
+        (503, -32603, "overloaded"),
+    ] {
+        let mut site = site();
+        let mut web = ready(&mut site);
+        let (request, call) = web.call("a");
+        web.reply(&call, Reply::json(status, &call.error(code, message)));
+        web.serve(&mut site);
+        let Outcome::Error(error) = web.result_of(request) else { panic!("{message}: {:?}", web.result_of(request)) };
+        assert_eq!((error.code, &*error.message), (code, message));
+        assert_eq!((web.count("initialize"), web.count("tools/call")), (1, 1), "{status} {message}");
+        assert!(web.quirks().is_empty());
+    }
+}
+
+/// The result of a tool may speak of sessions as it likes.
+#[test]
+fn session_expired_status_is_no_result() {
+    let mut web = ready(&mut site());
+    let (request, call) = web.call("a");
+    let content = json!({"isError": true, "content": [{"type": "text", "text": "Session not found"}]});
+    web.reply(&call, Reply::json(200, &call.result(content)));
+    assert!(was_answered(&web, request));
+    assert_eq!(web.count("initialize"), 1);
+}
+
+/// googleapis/mcp-toolbox #3588
+#[test]
+fn a_404_with_an_unknown_method_is_no_expired_session() {
+    for by_id in [true, false] {
+        let mut site = site();
+        let mut web = ready(&mut site);
+        let request = web.want(Request::new("acme/do"));
+        let exchange = web.take_one();
+        let error = json!({"code": -32601, "message": "Method not found"});
+        let id = if by_id { exchange.json()["id"].clone() } else { Value::Null };
+        web.reply(&exchange, Reply::json(404, &json!({"jsonrpc": "2.0", "id": id, "error": error})));
+        assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code == -32601));
+        assert_eq!((web.count("initialize"), web.is_ready()), (1, true));
+    }
+}
+
+#[test]
+fn a_404_with_an_unknown_method_that_names_the_session_is_an_expired_session() {
+    let mut site = site();
+    let mut web = ready(&mut site);
+    let (request, call) = web.call("a");
+    site.forget();
+    web.reply(&call, Reply::json(404, &call.error(-32601, "Session not found")));
+    web.serve(&mut site);
+    assert!(was_answered(&web, request), "{:?}", web.ended(request));
+    assert_eq!((web.count("initialize"), web.count("tools/call")), (2, 2));
+}
+
+#[test]
+fn a_404_with_an_unknown_method_to_a_list_is_an_absent_family() {
+    let capabilities = json!({"tools": {}, "prompts": {}});
+    let mut site = Site::legacy(capabilities)
+        .result("tools/list", tools(&["a"]))
+        .on("prompts/list", |list| Reply::json(404, &list.error(-32601, "Method not found")));
+    let web = ready(&mut site);
+    assert_eq!((web.status(Family::Prompts), web.keys(Family::Tools)), (FamilyStatus::Absent, vec!["a"]));
+    assert_eq!((web.count("initialize"), web.quirks()), (1, vec![QuirkKind::MethodNotFound]));
+}
+
+#[test]
+fn session_loop_fails_after_three_recoveries() {
+    for options in [legacy(), reconnecting(legacy())] {
+        let mut site = site().on("tools/list", |_| Reply::status(404));
+        let mut web = Web::connect(options, &mut site);
+        web.wait_and_serve(seconds(3600), &mut site);
+        assert_eq!(web.count("initialize"), 4);
+        assert_failed(&web, FailureKind::Closed, &["session"]);
+        assert_eq!(web.quirk_methods(QuirkKind::SessionLoop).len(), 1);
+    }
+}
+
+#[test]
+fn session_loop_is_none_where_calls_are_answered_in_between() {
+    let mut site = site();
+    let mut web = ready(&mut site);
+    for round in 2..12 {
+        site.forget();
+        for _ in 0..2 {
+            let request = web.want(Request::call_tool("a", None));
+            web.serve(&mut site);
+            assert!(was_answered(&web, request), "{round}");
+        }
+        assert_eq!(web.count("initialize"), round);
+    }
+    assert!(web.is_ready() && web.quirks().is_empty());
+}
+
+/// A server that forgets its sessions over night is no such loop, though nobody calls a tool.
+#[test]
+fn session_loop_is_none_where_sessions_live_long() {
+    let mut options = legacy();
+    options.keepalive = Some(mcp_proto::Keepalive::default());
+    let mut site = site().result("ping", json!({}));
+    let mut web = Web::connect(options, &mut site);
+    for night in 2..12 {
+        web.wait_and_serve(seconds(12 * 3600), &mut site);
+        site.forget();
+        web.wait_and_serve(seconds(120), &mut site);
+        assert_eq!((web.is_ready(), web.count("initialize")), (true, night));
+    }
+    assert!(web.quirks().is_empty());
+}
+
+/// frontmcp #474, dynatrace #134
+#[test]
+fn already_initialized_ends_the_former_session_first() {
+    let error = json!({"code": -32600, "message": "Invalid Request: Server already initialized"});
+    let json_error =
+        |status, error: Value| move |call: &Exchange| Reply::json(status, &call.answer("error", error.clone()));
+    let by_stream = error.clone();
+    let replies: Vec<Answering> = vec![
+        Box::new(json_error(400, error.clone())),
+        Box::new(json_error(409, error.clone())),
+        Box::new(json_error(200, error)),
+        Box::new(move |call| Reply::events(&[call.answer("error", by_stream.clone())])),
+        Box::new(|_| Reply::text(400, "Already initialized")),
+    ];
+    for reply in replies {
+        for ended in [Some(200), Some(204), Some(404), Some(405), Some(500), None] {
+            let mut site = site();
+            let mut web = ready(&mut site);
+            let (request, call) = web.call("a");
+            web.reply(&call, Reply::status(404));
+            let initialize = web.take_the("initialize");
+            let refusal = reply(&initialize);
+            let told = String::from_utf8_lossy(&refusal.body).into_owned();
+            web.reply(&initialize, refusal);
+            assert_eq!(web.count("DELETE"), 1, "{told}");
+            let delete = web.take_the("DELETE");
+            assert_eq!(delete.header(SESSION), Some("session-1"));
+            match ended {
+                Some(status) => web.reply(&delete, Reply::status(status)),
+                None => web.fail(&delete, Broken::Midway),
+            }
+            let again = web.last("initialize");
+            assert_ne!(again.json()["id"], initialize.json()["id"]);
+            assert_eq!(again.header(SESSION), None);
+            web.serve(&mut site);
+            assert!(web.is_ready() && was_answered(&web, request), "{ended:?}");
+            assert_eq!(web.last("tools/call").header(SESSION), Some("session-2"));
+            assert_quirk(&web, QuirkKind::AlreadyInitialized, "initialize");
+        }
+    }
+}
+
+#[test]
+fn already_initialized_without_a_former_session_is_a_refusal() {
+    let words = "Server already initialized";
+    let mut site = site().on("initialize", move |initialize| Reply::json(400, &initialize.error(-32600, words)));
+    let web = Web::connect(legacy(), &mut site);
+    assert_failed(&web, FailureKind::HandshakeRejected, &[words]);
+    assert_eq!(web.names(), ["initialize"]);
+}
+
+/// grafana: 400 for an unknown method
+#[test]
+fn over_http_sse_a_refused_post_is_the_requests_answer() {
+    for (status, body, words) in [
+        (
+            400,
+            json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "Method not found"}}).to_string(),
+            "Method not found",
+        ),
+        (400, "unknown method".into(), "unknown method"),
+        (404, String::new(), "404"),
+        (500, "it broke".into(), "it broke"),
+    ] {
+        let (mut web, stream, mut site) = older();
+        let request = web.want(Request::new("acme/do"));
+        let post = web.take_the("acme/do");
+        let kind = if body.starts_with('{') { "application/json" } else { "text/plain" };
+        web.reply(&post, Reply::status(status).body(kind, body));
+        let Outcome::Error(error) = web.result_of(request) else { panic!("{status}: {:?}", web.ended(request)) };
+        assert!(error.message.contains(words), "{error}");
+        assert!(web.is_ready() && web.goes_on(&stream));
+        // The session goes on, and its stream answers.
+        let (request, post) = web.call("a");
+        post_and_answer(&mut web, &stream, &mut site, &post);
+        assert!(was_answered(&web, request));
+    }
+}
+
+/// mcp-atlassian 0.11: 500 from then on
+#[test]
+fn delete_is_sent_only_when_the_session_closes_for_good() {
+    let mut options = reconnecting(legacy());
+    options.keepalive = Some(mcp_proto::Keepalive::default());
+    let mut site = site();
+    let mut web = Web::connect(options, &mut site);
+    // A peer that falls silent, one that cannot be reached, and one that forgot the session.
+    web.wait(seconds(200));
+    web.serve(&mut site);
+    web.wait_and_serve(seconds(1), &mut site);
+    let (_, call) = web.call("a");
+    web.lose(&call);
+    web.wait_and_serve(seconds(1), &mut site);
+    site.forget();
+    let request = web.want(Request::call_tool("a", None));
+    web.serve(&mut site);
+    assert!(web.is_ready() && was_answered(&web, request));
+    assert_eq!((web.count("initialize"), web.count("DELETE")), (4, 0));
+    let session = web.last("tools/call").header(SESSION).unwrap().to_owned();
+    web.close();
+    let delete = web.take_the("DELETE");
+    assert_eq!((delete.header(SESSION), delete.url()), (Some(&*session), URL.into()));
+    web.reply(&delete, Reply::status(200));
+    assert_eq!((web.cause(), web.open.len()), (Some(&Cause::Requested), 0));
+}
+
+#[test]
+fn delete_may_be_answered_in_any_way() {
+    let session = || {
+        let mut web = ready(&mut site());
+        web.close();
+        let delete = web.take_the("DELETE");
+        (web, delete)
+    };
+    for status in [200, 202, 204, 301, 307, 308, 400, 401, 403, 404, 405, 429, 500, 503] {
+        let (mut web, delete) = session();
+        web.reply(&delete, Reply::text(status, "Session not found").with("location", "https://elsewhere.example/"));
+        assert_eq!(web.cause(), Some(&Cause::Requested), "{status}");
+        assert!(web.session.is_closed() && web.open.is_empty() && web.take().is_empty(), "{status}");
+    }
+    for broken in [Broken::Midway, Broken::Unreachable] {
+        let (mut web, delete) = session();
+        web.fail(&delete, broken);
+        assert_eq!(web.cause(), Some(&Cause::Requested));
+    }
+    let (mut web, delete) = session();
+    web.wait(seconds(60));
+    assert_eq!(web.cause(), Some(&Cause::Requested), "never answered");
+    assert!(web.was_dropped(&delete));
+}
+
+#[test]
+fn delete_is_not_sent_without_a_session() {
+    let mut sessionless = site();
+    sessionless.sessions = false;
+    for (options, mut site) in [(legacy(), sessionless), (modern_only(), modern_site())] {
+        let mut web = Web::connect(options, &mut site);
+        assert!(web.is_ready());
+        web.close();
+        assert_eq!((web.cause(), web.count("DELETE"), web.open.len()), (Some(&Cause::Requested), 0, 0));
+    }
+}
+
+/// mcp-atlassian 0.11
+#[test]
+fn redirects_are_followed_within_the_origin_and_kept() {
+    for status in [307, 308] {
+        for (location, target) in [
+            ("/mcp/", "https://example.com/mcp/"),
+            ("mcp/", "https://example.com/mcp/"),
+            ("https://example.com/v2?x=1", "https://example.com/v2?x=1"),
+            ("https://EXAMPLE.com:443/mcp/", "https://EXAMPLE.com:443/mcp/"),
+        ] {
+            let mut site = site().rule(move |exchange| {
+                (exchange.url() == URL).then(|| Reply::status(status).with("location", location))
+            });
+            let mut web = ready(&mut site);
+            let request = web.want(Request::call_tool("a", None));
+            web.serve(&mut site);
+            assert!(was_answered(&web, request));
+            assert_eq!(names(&web)[..2], ["initialize", "initialize"]);
+            assert_eq!((web.log[0].url(), web.log[0].body()), (URL.into(), web.log[1].body()));
+            for exchange in &web.log[1..] {
+                assert_eq!(exchange.url(), target, "{}", exchange.name());
+            }
+            assert!(web.quirks().is_empty());
+            web.close();
+            assert_eq!(web.take_the("DELETE").url(), target);
+        }
+    }
+}
+
+/// A redirect in mid-session: what is redirected goes on with all that it had.
+#[test]
+fn redirects_keep_method_body_and_headers() {
+    let mut site = site();
+    let mut web = ready(&mut site);
+    let (request, call) = web.call("a");
+    web.reply(&call, Reply::status(308).with("location", "/moved"));
+    let again = web.take_the("tools/call");
+    assert_eq!((again.url(), again.of), ("https://example.com/moved".into(), Some(request)));
+    assert_eq!((again.body(), again.headers()), (call.body(), call.headers()));
+    web.end_with(&again, site.reply(&again));
+    assert!(was_answered(&web, request));
+    // The stream, too.
+    let stream = web.last("GET");
+    web.body(&stream, "id: 5\ndata:\n\n");
+    web.end(&stream);
+    web.wait(seconds(60));
+    let get = web.take_the("GET");
+    assert_eq!(get.url(), "https://example.com/moved");
+    web.reply(&get, Reply::status(307).with("location", "/moved/again"));
+    let again = web.take_the("GET");
+    assert_eq!((again.url(), again.headers()), ("https://example.com/moved/again".into(), get.headers()));
+}
+
+#[test]
+fn redirects_of_initialized_hold_back_the_rest_all_the_same() {
+    let mut site = site();
+    let mut web = Web::open(legacy());
+    let initialize = web.take_one();
+    web.end_with(&initialize, site.reply(&initialize));
+    let initialized = web.take_the(INITIALIZED);
+    web.reply(&initialized, Reply::status(307).with("location", "/mcp/"));
+    let again = web.take_the(INITIALIZED);
+    web.reply(&again, Reply::status(202));
+    assert_eq!(web.take_names(), ["GET", "tools/list"]);
+}
+
+#[test]
+fn redirects_elsewhere_fail() {
+    for location in [
+        "https://elsewhere.example/mcp",
+        "http://example.com/mcp",
+        "https://example.com:8443/mcp",
+        "https://sub.example.com/mcp",
+        "https://example.com.evil.example/mcp",
+        "//elsewhere.example/mcp",
+        "https://example.com@elsewhere.example/mcp",
+        "file:///etc/passwd",
+        "https://",
+    ] {
+        for (options, mut site) in [(legacy(), site()), (reconnecting(legacy()), site()), (options(), modern_site())] {
+            let mut web = Web::connect(options, &mut site);
+            let (_, call) = web.call("a");
+            web.reply(&call, Reply::status(307).with("location", location));
+            web.wait(seconds(3600));
+            assert_failed(&web, FailureKind::Protocol, &[location]);
+            assert!(web.log.iter().all(|exchange| exchange.url() == URL), "{location}");
+        }
+    }
+}
+
+#[test]
+fn redirects_in_circles_fail() {
+    let mut site = site().rule(|_| Some(Reply::status(307).with("location", "/mcp")));
+    let web = Web::connect(legacy(), &mut site);
+    assert_failed(&web, FailureKind::Protocol, &["/mcp"]);
+    assert!(web.log.len() < 20);
+}
+
+/// go-sdk #768, python-sdk #1672
+#[test]
+fn events_without_data_and_comments_are_no_messages() {
+    for ending in ["\n", "\r\n", "\r"] {
+        let mut site = site().changed(move |exchange, mut reply| {
+            if exchange.is(INITIALIZED) {
+                return reply;
+            }
+            let answer = String::from_utf8(reply.body).unwrap();
+            let lines = [
+                ": a comment",
+                "",
+                "data:",
+                "",
+                "event: message",
+                "data: ",
+                "",
+                "event: message",
+                "",
+                "id: 1",
+                "retry: 20",
+                "",
+                "unknown: field",
+                "",
+                &format!("data: {answer}"),
+                "",
+                ":",
+                "",
+            ];
+            reply.body = lines.map(|line| format!("{line}{ending}")).concat().into();
+            reply.with("content-type", "text/event-stream")
+        });
+        let web = ready(&mut site);
+        assert_eq!((web.keys(Family::Tools), web.quirks()), (vec!["a"], vec![]), "{ending:?}");
+    }
+}
+
+/// "Messages are sent as SSE `message` events" (specification 2024-11-05, "Transports"; the SDKs keep to it).
+#[test]
+fn events_of_another_type_are_no_messages() {
+    let mut web = ready(&mut site());
+    let (request, call) = web.call("a");
+    web.head(&call, 200, &[("content-type", "text/event-stream")]);
+    web.body(&call, "event: ping\ndata: 2025-01-01T00:00:00Z\n\nevent: keep-alive\ndata: {}\n\n");
+    web.body(&call, events_named("message", &call.result(json!({}))));
+    web.end(&call);
+    assert!(was_answered(&web, request));
+    let stream = web.last("GET");
+    web.body(&stream, "event: heartbeat\ndata: still here\n\n");
+    assert!(web.is_ready() && web.quirks().is_empty(), "{:?}", web.session.quirks());
+}
+
+fn events_named(name: &str, message: &Value) -> String {
+    format!("event: {name}\ndata: {message}\n\n")
+}
+
+#[test]
+fn retry_sets_the_reconnect_delay() {
+    for (retry, wait) in [(Some(4000), 4000), (Some(30_000), 30_000), (Some(150), 150)] {
+        let mut web = ready(&mut site());
+        let stream = web.last("GET");
+        let retry: Option<u64> = retry;
+        web.body(&stream, format!("retry: {}\n\n", retry.unwrap()));
+        web.end(&stream);
+        web.wait(millis(wait - 1));
+        assert!(web.take().is_empty(), "{wait}");
+        web.wait(millis(1));
+        web.take_the("GET");
+    }
+}
+
+/// "It sets the reconnection time" (HTML, "Server-sent events"): until it is set anew.
+#[test]
+fn retry_and_the_last_id_stay_until_the_server_names_others() {
+    let mut web = ready(&mut site());
+    let stream = web.last("GET");
+    web.body(&stream, "id: 9\nretry: 4000\ndata:\n\n");
+    web.end(&stream);
+    for _ in 0..3 {
+        web.wait(millis(3999));
+        assert!(web.take().is_empty());
+        web.wait(millis(1));
+        let again = web.take_the("GET");
+        assert_eq!(again.header(LAST_ID), Some("9"));
+        web.reply(&again, Reply::stream(": nothing new\n\n"));
+        web.end(&again);
+    }
+}
+
+/// A call whose stream began like this, and broke.
+fn broken_off(site: &mut Site, options: Options, request: Request, text: &str) -> (Web, RequestId, Exchange) {
+    let mut web = Web::connect(options, site);
+    assert!(web.is_ready());
+    let request = web.want(request);
+    let exchange = web.take_one();
+    web.head(&exchange, 200, &[("content-type", "text/event-stream")]);
+    web.body(&exchange, text);
+    web.end(&exchange);
+    (web, request, exchange)
+}
+
+/// agentdeals #1100
+#[test]
+fn a_stream_that_ends_before_the_answer_is_taken_up_after_its_last_event() {
+    let (mut web, request, call) = broken_off(&mut site(), legacy(), tool("a"), "id: 7\nretry: 3000\ndata:\n\n");
+    assert_eq!((web.outcome(request), web.take().len()), ("open".into(), 0));
+    web.wait(millis(2999));
+    assert!(web.take().is_empty());
+    web.wait(millis(1));
+    let get = web.take_the("GET");
+    assert_eq!((get.header(LAST_ID), get.of, get.url()), (Some("7"), Some(request), URL.into()));
+    assert_eq!((get.header(SESSION), get.header(VERSION)), (Some("session-1"), Some("2025-11-25")));
+    web.head(&get, 200, &[("content-type", "text/event-stream")]);
+    web.push(&get, call.result(json!({"content": []})));
+    assert!(was_answered(&web, request));
+    assert!(!web.goes_on(&get), "it has done what it was for");
+    assert_eq!((web.count("tools/call"), web.quirks()), (1, vec![]));
+}
+
+/// A resumed stream may end the same way again; each time it goes on from where it was.
+#[test]
+fn a_stream_that_ends_before_the_answer_is_taken_up_again_and_again() {
+    let (mut web, request, call) = broken_off(&mut site(), legacy(), tool("a"), "id: 1\nretry: 2000\ndata:\n\n");
+    for text in ["id: 2\ndata:\n\n", "", ": nothing\n\n", "id: 3\ndata:\n\n"] {
+        web.wait(millis(1999));
+        assert!(web.take().is_empty(), "what `retry` said holds for later attempts, too");
+        web.wait(millis(1));
+        let get = web.take_the("GET");
+        web.reply(&get, Reply::stream(text));
+        web.end(&get);
+        assert_eq!(web.outcome(request), "open");
+    }
+    let last_ids: Vec<_> = web.log.iter().filter_map(|exchange| exchange.header(LAST_ID)).collect();
+    assert_eq!(last_ids, ["1", "2", "2", "2"]);
+    web.wait(millis(2000));
+    let get = web.take_the("GET");
+    assert_eq!(get.header(LAST_ID), Some("3"));
+    web.reply(&get, Reply::events(&[call.result(json!({"content": []}))]));
+    assert!(was_answered(&web, request));
+}
+
+/// However it broke.
+#[test]
+fn a_stream_that_breaks_before_the_answer_is_taken_up_alike() {
+    for broken in [Broken::Midway, Broken::Unreachable] {
+        let mut web = ready(&mut site());
+        let (request, call) = web.call("a");
+        web.head(&call, 200, &[("content-type", "text/event-stream")]);
+        web.body(&call, "id: 7\ndata:\n\n");
+        web.fail(&call, Broken::Midway);
+        web.wait(seconds(5));
+        let get = web.take_the("GET");
+        assert_eq!(get.header(LAST_ID), Some("7"));
+        web.fail(&get, broken);
+        web.wait(seconds(5));
+        let get = web.take_the("GET");
+        assert_eq!(get.header(LAST_ID), Some("7"), "{broken:?}");
+        web.reply(&get, Reply::events(&[call.result(json!({"content": []}))]));
+        assert!(was_answered(&web, request));
+    }
+}
+
+/// Ids are a cursor for each stream, and are never mixed.
+#[test]
+fn a_stream_that_ends_before_the_answer_has_its_own_last_event() {
+    let mut web = ready(&mut site());
+    let stream = web.last("GET");
+    let (one, other) = (web.call("a"), web.call("a"));
+    for (exchange, id) in [(&one.1, "one"), (&other.1, "other")] {
+        web.head(exchange, 200, &[("content-type", "text/event-stream")]);
+        web.body(exchange, format!("id: {id}\ndata:\n\n"));
+    }
+    web.body(&stream, "id: unasked\ndata:\n\n");
+    for exchange in [&one.1, &other.1, &stream] {
+        web.end(exchange);
+    }
+    web.wait(seconds(5));
+    let mut asked: Vec<_> = web.take().iter().map(|get| (get.header(LAST_ID).unwrap().to_owned(), get.of)).collect();
+    asked.sort();
+    let expected = [("one", Some(one.0)), ("other", Some(other.0)), ("unasked", None)];
+    assert_eq!(asked, expected.map(|(id, of)| (id.to_owned(), of)));
+}
+
+fn readers() -> Site {
+    Site::legacy(json!({"tools": {}, "resources": {}, "prompts": {}, "completions": {}}))
+        .result(
+            "tools/list",
+            json!({"tools": [
+                {"name": "reads", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}},
+                {"name": "again", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": true}},
+                {"name": "writes", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": false}},
+                {"name": "silent", "inputSchema": {"type": "object"}},
+            ]}),
+        )
+        .result("resources/list", json!({"resources": []}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}))
+        .result("prompts/list", json!({"prompts": []}))
+}
+
+fn modern_readers() -> Site {
+    let mut site = readers();
+    let capabilities = json!({"tools": {}, "resources": {}, "prompts": {}, "completions": {}});
+    let discovered =
+        json!({"supportedVersions": [MODERN], "capabilities": capabilities, "ttlMs": 0, "cacheScope": "public"});
+    site.server = site.server.result("server/discover", discovered);
+    site.sessions = false;
+    site.streams = false;
+    site
+}
+
+fn reading() -> Vec<Request> {
+    vec![
+        Request::read_resource("file:///x"),
+        Request::get_prompt("x", []),
+        Request::complete(mcp_proto::Reference::Prompt("x"), "y", "z"),
+        Request::new("tools/list"),
+        tool("reads"),
+        tool("again"),
+    ]
+}
+
+/// The requests on the wire, and the ids that they had.
+fn ids(web: &Web, name: &str) -> Vec<u64> {
+    web.log.iter().filter(|it| it.is(name)).map(|it| it.json()["id"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_stream_that_ends_without_an_event_id_is_followed_by_what_only_reads_twice_at_most() {
+    for (options, site) in [(legacy(), readers as fn() -> Site), (modern_only(), modern_readers)] {
+        for request in reading() {
+            let mut web = Web::connect(options.clone(), &mut site());
+            assert!(web.is_ready(), "{:?}", web.failure());
+            let before = web.log.len();
+            let request = web.want(request);
+            for _ in 0..3 {
+                assert_eq!(web.outcome(request), "open");
+                let exchange = web.take_one();
+                assert_eq!(exchange.of, Some(request));
+                web.reply(&exchange, Reply::events(&[]));
+            }
+            assert_eq!((web.outcome(request), web.take().len()), ("Unknown".into(), 0));
+            let sent: Vec<_> = web.log[before..].iter().map(|it| it.json()["id"].as_u64().unwrap()).collect();
+            assert!(sent.len() == 3 && sent.windows(2).all(|ids| ids[0] < ids[1]), "new ids: {sent:?}");
+            assert!(web.is_ready() && web.quirks().is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_ends_without_an_event_id_leaves_any_other_call_unknown() {
+    for (options, site) in [(legacy(), readers as fn() -> Site), (modern_only(), modern_readers)] {
+        for request in [tool("writes"), tool("silent"), tool("unlisted"), Request::new("acme/do")] {
+            let text = ": working\n\n";
+            let (mut web, request, exchange) = broken_off(&mut site(), options.clone(), request, text);
+            assert_eq!(web.outcome(request), "Unknown");
+            web.wait(seconds(60));
+            assert_eq!((web.count(&exchange.name()), web.is_ready()), (1, true));
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_ends_is_followed_as_the_embedder_allows() {
+    let (mut web, request, _) = broken_off(&mut readers(), legacy(), tool("silent").replay(true), "");
+    assert_eq!((web.take_the("tools/call").of, web.outcome(request)), (Some(request), "open".into()));
+    let (mut web, request, _) = broken_off(&mut readers(), legacy(), Request::read_resource("x:y").replay(false), "");
+    assert_eq!((web.take().len(), web.outcome(request)), (0, "Unknown".into()));
+}
+
+/// "Resumable SSE streams via `Last-Event-ID` are not supported" (specification 2026-07-28, "Streamable HTTP").
+#[test]
+fn a_stream_that_ends_in_the_modern_era_is_never_taken_up() {
+    let text = "id: 7\nretry: 10\ndata:\n\n";
+    let (mut web, request, _) = broken_off(&mut modern_readers(), modern_only(), tool("silent"), text);
+    assert_eq!(web.outcome(request), "Unknown");
+    let reading = web.want(tool("reads"));
+    let exchange = web.take_one();
+    web.reply(&exchange, Reply::status(200).body("text/event-stream", text));
+    let again = web.take_the("tools/call");
+    assert_eq!((again.of, again.header(LAST_ID)), (Some(reading), None));
+    web.wait(seconds(30));
+    assert_eq!(web.count("GET"), 0);
+}
+
+#[test]
+fn a_stream_that_cannot_be_taken_up_is_as_one_without_an_event_id() {
+    for status in [400, 405, 501] {
+        let text = "id: 7\ndata:\n\n";
+        let (mut web, request, _) = broken_off(&mut readers(), legacy(), tool("silent"), text);
+        web.wait(seconds(5));
+        let get = web.take_the("GET");
+        web.reply(&get, Reply::status(status));
+        assert_eq!((web.outcome(request), web.is_ready()), ("Unknown".into(), true), "{status}");
+
+        let (mut web, request, _) = broken_off(&mut readers(), legacy(), tool("reads"), text);
+        web.wait(seconds(5));
+        let get = web.take_the("GET");
+        web.reply(&get, Reply::status(status));
+        assert_eq!((web.take_the("tools/call").of, web.outcome(request)), (Some(request), "open".into()));
+    }
+}
+
+/// 404 to the GET that resumes: the session is gone, and nobody knows what became of the call.
+#[test]
+fn a_stream_that_is_taken_up_in_an_expired_session_is_recovered() {
+    let mut site = site();
+    let (mut web, request, _) = broken_off(&mut site, legacy(), tool("a"), "id: 7\ndata:\n\n");
+    site.forget();
+    web.wait(seconds(5));
+    web.serve(&mut site);
+    assert_eq!((web.outcome(request), web.is_ready(), web.count("initialize")), ("Unknown".into(), true, 2));
+}
+
+#[test]
+fn a_stream_that_ends_before_the_answer_costs_a_list_nothing_twice() {
+    for (options, site) in [(legacy(), site as fn() -> Site), (modern_only(), modern_site)] {
+        let mut twice = site().first("tools/list", 2, |_| Reply::events(&[]));
+        let web = Web::connect(options.clone(), &mut twice);
+        assert_eq!((web.is_ready(), web.keys(Family::Tools), ids(&web, "tools/list").len()), (true, vec!["a"], 3));
+
+        let mut always = site().on("tools/list", |_| Reply::events(&[]));
+        let web = Web::connect(options, &mut always);
+        assert_eq!(ids(&web, "tools/list").len(), 3);
+        assert_failed(&web, FailureKind::ListFailed, &["tools/list"]);
+    }
+}
+
+/// The server refused nothing: where another connection may be had, it is had.
+#[test]
+fn a_list_whose_exchanges_break_costs_a_connection_and_not_the_session() {
+    let mut options = legacy();
+    options.reconnect = Some(Reconnect::default());
+    let mut site = site().first("tools/list", 3, |_| Reply::events(&[]));
+    let mut web = Web::connect(options, &mut site);
+    assert_eq!((web.is_ready(), web.failure_kind()), (false, Some(FailureKind::Closed)));
+    web.wait_and_serve(seconds(2), &mut site);
+    assert_eq!((web.is_ready(), web.count("initialize")), (true, 2));
+}
+
+/// One that broke is no answer, and no refusal.
+#[test]
+fn the_look_for_the_older_transport_that_breaks_leads_to_no_older_version() {
+    for broken in [Broken::Unreachable, Broken::Midway] {
+        let mut web = Web::open(legacy());
+        let initialize = web.take_one();
+        web.reply(&initialize, Reply::status(404));
+        let look = web.take_the("GET");
+        web.fail(&look, broken);
+        assert_eq!((web.take().len(), web.count("initialize")), (0, 1), "{broken:?}");
+        let kind = if broken == Broken::Unreachable { FailureKind::Connect } else { FailureKind::Closed };
+        assert_eq!(web.failure_kind(), Some(kind));
+    }
+}
+
+#[test]
+fn a_stream_that_ends_before_the_answer_to_the_probe_is_followed_by_another_probe() {
+    let mut twice = modern_site().first("server/discover", 2, |_| Reply::events(&[]));
+    let web = Web::connect(options(), &mut twice);
+    assert_eq!((era(&web), ids(&web, "server/discover").len()), (Some(Era::Modern), 3));
+}
+
+/// What breaks in mid-answer was no deviation of the server's.
+#[test]
+fn an_answer_that_is_cut_off_is_no_quirk() {
+    for (kind, part) in
+        [("application/json", r#"{"jsonrpc": "2.0", "id": 3, "resu"#), ("text/event-stream", "data: {\"jsonr")]
+    {
+        let mut web = ready(&mut site());
+        let (request, call) = web.call("a");
+        web.head(&call, 200, &[("content-type", kind)]);
+        web.body(&call, part);
+        web.fail(&call, Broken::Midway);
+        assert_eq!((web.outcome(request), web.quirks()), ("Unknown".into(), vec![]), "{kind}");
+    }
+}
+
+/// What an older server refuses `initialize` with.
+fn as_older(exchange: &Exchange, status: u16) -> Option<Reply> {
+    (exchange.verb() == "POST" && exchange.url() == URL).then(|| Reply::text(status, "Not Found"))
+}
+
+/// Answers a POST of the older transport, and gives the answer to its message by the stream.
+fn post_and_answer(web: &mut Web, stream: &Exchange, site: &mut Site, post: &Exchange) {
+    web.reply(post, Reply::text(202, "Accepted"));
+    for answer in site.server.answer(&post.json()) {
+        web.push(stream, answer);
+    }
+}
+
+const ENDPOINT: &str = "event: endpoint\ndata: /messages?session=1\n\n";
+
+/// A session that went through handshake and discovery over the older transport; its stream.
+fn older_with(options: Options, status: u16, endpoint: &str) -> (Web, Exchange, Site) {
+    let (mut web, mut site) = (Web::open(options), site());
+    let first = web.take_one();
+    web.reply(&first, as_older(&first, status).unwrap());
+    if first.is("server/discover") {
+        let initialize = web.take_the("initialize");
+        web.reply(&initialize, as_older(&initialize, status).unwrap());
+    }
+    let stream = web.take_the("GET");
+    web.reply(&stream, Reply::stream(endpoint));
+    serve_older(&mut web, &stream, &mut site);
+    (web, stream, site)
+}
+
+fn older() -> (Web, Exchange, Site) {
+    let (web, stream, site) = older_with(legacy(), 405, ENDPOINT);
+    assert!(web.is_ready(), "{:?}", web.failure());
+    (web, stream, site)
+}
+
+fn serve_older(web: &mut Web, stream: &Exchange, site: &mut Site) {
+    loop {
+        let posts = web.take();
+        if posts.is_empty() {
+            return;
+        }
+        for post in posts {
+            post_and_answer(web, stream, site, &post);
+        }
+    }
+}
+
+#[test]
+fn the_older_transport_follows_a_refused_initialize() {
+    for status in [400, 404, 405] {
+        for options in [legacy(), options()] {
+            let (web, stream, _) = older_with(options, status, ENDPOINT);
+            assert!(web.is_ready() && web.goes_on(&stream), "{status}: {:?}", web.failure());
+            assert_eq!((stream.url(), stream.header(SESSION)), (URL.into(), None));
+            let after: Vec<_> = web.log.iter().skip_while(|it| it.id != stream.id).skip(1).collect();
+            let names: Vec<_> = after.iter().map(|it| it.name()).collect();
+            assert_eq!(names, ["initialize", INITIALIZED, "tools/list"]);
+            for post in after {
+                assert_eq!(post.url(), "https://example.com/messages?session=1");
+                assert_eq!(post.header(SESSION), None);
+            }
+            assert_eq!((web.keys(Family::Tools), web.quirks()), (vec!["a"], vec![]));
+        }
+    }
+}
+
+/// JSON that is no JSON-RPC is no answer to `initialize`.
+#[test]
+fn the_older_transport_follows_a_refused_initialize_with_a_body_of_json() {
+    for body in
+        [json!({"error": "Not Found"}), json!({"detail": "Method Not Allowed"}), json!({"error": {"type": "x"}})]
+    {
+        let mut web = Web::open(legacy());
+        let initialize = web.take_one();
+        web.reply(&initialize, Reply::json(405, &body));
+        let stream = web.take_the("GET");
+        web.reply(&stream, Reply::stream(ENDPOINT));
+        serve_older(&mut web, &stream, &mut site());
+        assert_eq!((web.is_ready(), web.quirks()), (true, vec![]), "{body}");
+    }
+}
+
+#[test]
+fn the_older_transport_has_its_endpoint_within_the_origin() {
+    for (endpoint, target) in [
+        ("/messages", "https://example.com/messages"),
+        ("messages?id=a%20b", "https://example.com/messages?id=a%20b"),
+        ("?session=1", "https://example.com/mcp?session=1"),
+        ("https://example.com/m", "https://example.com/m"),
+        ("https://EXAMPLE.COM:443/m", "https://EXAMPLE.COM:443/m"),
+    ] {
+        let (web, _, _) = older_with(legacy(), 404, &format!("event: endpoint\ndata: {endpoint}\n\n"));
+        assert!(web.is_ready(), "{endpoint}");
+        assert_eq!(web.last("tools/list").url(), target);
+    }
+}
+
+#[test]
+fn the_older_transport_with_an_endpoint_elsewhere_fails() {
+    for endpoint in [
+        "https://elsewhere.example/messages",
+        "http://example.com/messages",
+        "https://example.com:444/messages",
+        "//elsewhere.example/messages",
+        "https://example.com@elsewhere.example/",
+    ] {
+        let text = format!("event: endpoint\ndata: {endpoint}\n\n");
+        for options in [legacy(), reconnecting(legacy())] {
+            let (mut web, _, _) = older_with(options, 404, &text);
+            web.wait(seconds(3600));
+            assert_failed(&web, FailureKind::Protocol, &[endpoint]);
+            assert!(web.log.iter().all(|exchange| exchange.url() == URL), "{endpoint}");
+        }
+    }
+}
+
+/// higress #3226; no stream of the older transport is there
+#[test]
+fn the_older_transport_that_is_not_there_leaves_it_to_the_version_ladder() {
+    for reply in [
+        Reply::status(405),
+        Reply::status(404),
+        Reply::json(200, &json!({"status": "ok"})),
+        Reply::status(200).body("text/html", "<html></html>"),
+        Reply::events(&[]),
+        Reply::status(200).body("text/event-stream", "event: message\ndata: {}\n\n"),
+    ] {
+        let told = format!("{reply:?}");
+        let mut site = site().on("GET", move |_| reply.clone()).rule(|exchange| {
+            let version = exchange.is("initialize").then(|| exchange.json()["params"]["protocolVersion"].clone());
+            version.filter(|version| version != "2025-03-26").map(|_| Reply::text(400, "unsupported"))
+        });
+        let web = ready(&mut site);
+        assert_eq!(web.session.server().unwrap().version, ProtocolVersion::V2025_03_26, "{told}");
+        assert_eq!(web.count("initialize"), 3, "{told}");
+        assert_quirk(&web, QuirkKind::VersionRefused, "initialize");
+    }
+}
+
+/// The first event must be the endpoint (specification 2024-11-05, "HTTP with SSE"), and a server that has another
+/// stream there may hold it open.
+#[test]
+fn the_older_transport_that_is_not_there_is_seen_by_the_first_event() {
+    let mut site = site();
+    let mut web = Web::open(legacy());
+    let initialize = web.take_one();
+    web.reply(&initialize, Reply::text(400, "unsupported version"));
+    let stream = web.take_the("GET");
+    web.reply(&stream, Reply::stream("event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n"));
+    let again = web.take_the("initialize");
+    assert!(web.was_dropped(&stream));
+    web.end_with(&again, site.reply(&again));
+    web.serve(&mut site);
+    assert!(web.is_ready());
+}
+
+/// One look is enough for a handshake.
+#[test]
+fn the_older_transport_is_looked_for_once() {
+    let mut site = site().on("GET", |_| Reply::status(405)).on("initialize", |_| Reply::status(404));
+    let web = Web::connect(legacy(), &mut site);
+    assert_failed(&web, FailureKind::HandshakeRejected, &["404"]);
+    assert_eq!((web.count("initialize"), web.count("GET")), (4, 1));
+}
+
+#[test]
+fn the_older_transport_is_not_looked_for_where_initialize_has_an_answer() {
+    for (status, code, message) in [
+        (400, -32602, "Unsupported protocol version"),
+        (404, -32601, "Method not found"),
+        (405, -32000, "Method not allowed."),
+        (400, -32000, "no"),
+    ] {
+        let mut site = site().on("initialize", move |it| Reply::json(status, &it.error(code, message)));
+        let web = Web::connect(legacy(), &mut site);
+        assert_failed(&web, FailureKind::HandshakeRejected, &[message]);
+        assert_eq!(web.count("GET"), 0, "{status} {code}");
+    }
+    for status in [401, 403, 415, 422, 500, 501, 502] {
+        let mut site = site().on("initialize", move |_| Reply::text(status, "no"));
+        let web = Web::connect(legacy(), &mut site);
+        assert_eq!((web.is_ready(), web.count("GET")), (false, 0), "{status}");
+    }
+}
+
+#[test]
+fn a_400_with_an_error_is_the_answer_to_that_posts_request_whatever_its_id() {
+    let ids = [
+        json!(null),
+        json!("server-error"),
+        json!(0),
+        // Of a request that is long answered, of one in flight elsewhere, and of none.
+        json!(1),
+        json!("other"),
+        json!(999),
+        json!({"odd": true}),
+    ];
+    for id in ids.into_iter().map(Some).chain([None]) {
+        let mut web = ready(&mut site());
+        let ((one, exchange), (other, elsewhere)) = (web.call("a"), web.call("a"));
+        let mut body = json!({"jsonrpc": "2.0", "error": {"code": -32602, "message": "no such argument"}});
+        if let Some(id) = id.clone() {
+            body["id"] = if id == "other" { elsewhere.json()["id"].clone() } else { id };
+        }
+        web.reply(&exchange, Reply::json(400, &body));
+        let outcome = web.ended(one).unwrap_or_else(|| panic!("{id:?} left it open"));
+        assert!(matches!(outcome, Outcome::Error(error) if error.code == -32602), "{id:?}: {outcome:?}");
+        assert_eq!(web.outcome(other), "open", "{id:?}");
+        web.reply(&elsewhere, Reply::json(200, &elsewhere.result(json!({"content": []}))));
+        assert!(was_answered(&web, other) && web.is_ready());
+    }
+}
+
+#[test]
+fn a_400_with_an_error_answers_lists_and_the_handshake_as_well() {
+    let capabilities = json!({"tools": {}, "prompts": {}});
+    let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "no such list"}});
+    let mut site = Site::legacy(capabilities)
+        .result("tools/list", tools(&["a"]))
+        .on("prompts/list", move |_| Reply::json(400, &error));
+    let web = ready(&mut site);
+    assert_eq!((web.status(Family::Prompts), web.keys(Family::Tools)), (FamilyStatus::Absent, vec!["a"]));
+}
+
+/// The sync guide: "Client must accept both application/json and text/event-stream".
+#[test]
+fn a_406_or_415_never_happens_since_each_post_accepts_both() {
+    let strict = |exchange: &Exchange| {
+        let accept = exchange.header("accept").unwrap_or_default();
+        let both = ["application/json", "text/event-stream"].iter().all(|kind| accept.contains(kind));
+        match exchange.verb() {
+            "POST" if !both => Some(Reply::status(406)),
+            "POST" if exchange.header("content-type") != Some("application/json") => Some(Reply::status(415)),
+            "GET" if !accept.contains("text/event-stream") => Some(Reply::status(406)),
+            _ => None,
+        }
+    };
+    for (options, site) in [(legacy(), site()), (options(), modern_site())] {
+        let mut site = site.rule(strict);
+        let mut web = Web::connect(options, &mut site);
+        assert!(web.is_ready());
+        let (request, call) = web.call("a");
+        web.end_with(&call, site.reply(&call));
+        assert!(was_answered(&web, request));
+        // An answer, a notification, a cancellation.
+        web.session.notify(web.now, "notifications/roots/list_changed", None).unwrap();
+        web.collect();
+        let notification = web.take_one();
+        assert_eq!(strict(&notification).map(|reply| reply.status), None);
+    }
+}
+
+// Of the section "Capabilities and discovery", what only HTTP can show.
+
+/// toolhive #5232
+#[test]
+fn a_404_or_501_without_a_message_to_a_list_fails() {
+    for status in [404, 501] {
+        let refusing = |options| {
+            let mut site = site().on("tools/list", move |_| Reply::text(status, "nothing of the sort"));
+            site.sessions = false;
+            Web::connect(options, &mut site)
+        };
+        let words = ["tools/list".into(), status.to_string(), "nothing of the sort".into()];
+        assert_failed(&refusing(legacy()), FailureKind::ListFailed, &words.each_ref().map(String::as_str));
+
+        let mut degrading = legacy();
+        degrading.tolerance.list_errors = ListErrors::Degrade;
+        let web = refusing(degrading);
+        assert_eq!((web.is_ready(), web.status(Family::Tools)), (true, FamilyStatus::Failed));
+        assert!(web.session.list_error(Family::Tools).unwrap().contains(&status.to_string()));
+    }
+}
+
+fn annotated(annotations: &[(&str, Value)]) -> Value {
+    let tool = |(name, schema): &(&str, Value)| json!({"name": name, "inputSchema": schema});
+    json!({"tools": annotations.iter().map(tool).collect::<Vec<_>>()})
+}
+
+fn with_header(name: &str) -> Value {
+    json!({"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": name}}})
+}
+
+#[test]
+fn a_tool_whose_header_annotation_breaks_the_rules_is_left_out() {
+    let broken = [
+        with_header(""),
+        with_header("two words"),
+        with_header("colon:"),
+        with_header("h\u{e4}"),
+        with_header("line\r\nbreak"),
+        json!({"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": 7}}}),
+        json!({"type": "object", "properties": {"n": {"type": "number", "x-mcp-header": "N"}}}),
+        json!({"type": "object", "properties": {"o": {"type": "object", "x-mcp-header": "O"}}}),
+        json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}}}),
+        json!({"type": "object", "oneOf": [{"properties": {"r": {"type": "string", "x-mcp-header": "R"}}}]}),
+        json!({"type": "object", "$defs": {"d": {"properties": {"r": {"type": "string", "x-mcp-header": "R"}}}}}),
+        json!({"type": "object", "properties": {
+            "one": {"type": "string", "x-mcp-header": "Region"},
+            "other": {"type": "string", "x-mcp-header": "REGION"}
+        }}),
+    ];
+    for schema in broken {
+        let listed = annotated(&[
+            ("good", with_header("Region")),
+            ("bad", schema.clone()),
+            ("plain", json!({"type": "object"})),
+        ]);
+        let mut modern = modern_site().result("tools/list", listed.clone());
+        let web = Web::connect(options(), &mut modern);
+        assert_eq!((era(&web), web.keys(Family::Tools)), (Some(Era::Modern), vec!["good", "plain"]), "{schema}");
+        assert_quirk(&web, QuirkKind::InvalidItem, "tools/list");
+        let quirk = &web.session.quirks()[0];
+        assert!(quirk.detail.contains("bad"), "{}", quirk.detail);
+
+        // The legacy era knows no such rule.
+        let web = ready(&mut site().result("tools/list", listed));
+        assert_eq!((web.keys(Family::Tools), web.quirks()), (vec!["good", "bad", "plain"], vec![]));
+    }
+}
+
+// Of the section "Handshake", what only HTTP can show.
+
+/// n8n-mcp #994
+#[test]
+fn a_4xx_to_the_probe_is_followed_by_initialize() {
+    for status in [400, 404, 405, 415, 422] {
+        let bodies = [
+            Reply::status(status),
+            Reply::text(status, "no such thing"),
+            Reply::status(status).body("text/html", "<html>404</html>"),
+            Reply::json(status, &json!({"error": "Bad Request"})),
+            Reply::json(
+                status,
+                &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "Bad Request: Server not initialized"}}),
+            ),
+            Reply::json(
+                status,
+                &json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "Method not found"}}),
+            ),
+            Reply::json(
+                status,
+                &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "Bad Request: No valid session ID provided"}}),
+            ),
+        ];
+        for reply in bodies {
+            let told = format!("{reply:?}");
+            let mut site = site().on("server/discover", move |_| reply.clone());
+            let web = Web::connect(options(), &mut site);
+            assert_eq!(
+                (era(&web), web.count("server/discover"), web.count("initialize")),
+                (Some(Era::Legacy), 1, 1),
+                "{told}"
+            );
+            assert!(web.quirks().is_empty(), "{told}: {:?}", web.session.quirks());
+            assert_eq!(web.session.verdict().map(|verdict| verdict.era()), Some(Era::Legacy));
+        }
+    }
+}
+
+/// A recognised modern error says that the server is modern, whatever the status.
+#[test]
+fn a_400_to_the_probe_with_a_modern_error_is_no_fallback() {
+    for code in [-32020, -32021] {
+        let mut site =
+            site().on("server/discover", move |it| Reply::json(400, &it.error(code, "you did something wrong")));
+        let web = Web::connect(options(), &mut site);
+        assert_failed(&web, FailureKind::HandshakeRejected, &["you did something wrong"]);
+        assert_eq!(web.names(), ["server/discover"], "{code}");
+    }
+}
+
+fn unsupported(exchange: &Exchange, versions: &[&str]) -> Value {
+    let data = json!({"supported": versions, "requested": MODERN});
+    exchange.answer("error", json!({"code": -32022, "message": "Unsupported protocol version", "data": data}))
+}
+
+#[test]
+fn a_400_to_the_probe_with_versions_is_taken_at_its_word() {
+    for status in [200, 400] {
+        let mut once =
+            modern_site().first("server/discover", 1, move |it| Reply::json(status, &unsupported(it, &[MODERN])));
+        let web = Web::connect(options(), &mut once);
+        assert_eq!((era(&web), web.count("server/discover")), (Some(Era::Modern), 2));
+
+        let mut always =
+            modern_site().on("server/discover", move |it| Reply::json(status, &unsupported(it, &[MODERN])));
+        let web = Web::connect(options(), &mut always);
+        assert_failed(&web, FailureKind::UnsupportedVersion, &[MODERN]);
+        assert_eq!(web.count("server/discover"), 2);
+
+        let mut old = site()
+            .on("server/discover", move |it| Reply::json(status, &unsupported(it, &["2025-03-26", "2025-06-18"])));
+        let web = Web::connect(options(), &mut old);
+        assert_eq!(
+            (era(&web), web.session.server().unwrap().version),
+            (Some(Era::Legacy), ProtocolVersion::V2025_06_18)
+        );
+
+        let mut none = site().on("server/discover", move |it| Reply::json(status, &unsupported(it, &["2031-01-01"])));
+        let web = Web::connect(options(), &mut none);
+        assert_failed(&web, FailureKind::UnsupportedVersion, &["2031-01-01"]);
+        assert_eq!(web.names(), ["server/discover"]);
+    }
+}
+
+/// go-sdk over HTTP: kubernetes-mcp-server
+#[test]
+fn a_result_of_the_probe_that_lists_legacy_versions_only_is_followed_by_initialize() {
+    let versions = json!({"supportedVersions": ["2024-11-05", "2025-06-18", "2025-03-26"], "capabilities": {}});
+    let mut site = site().on("server/discover", move |it| Reply::json(200, &it.result(versions.clone())));
+    let web = Web::connect(options(), &mut site);
+    assert_eq!((era(&web), web.session.server().unwrap().version), (Some(Era::Legacy), ProtocolVersion::V2025_06_18));
+    assert!(web.quirks().is_empty());
+}
+
+/// mongodb-mcp-server
+#[test]
+fn codes_of_a_servers_own_are_never_read_as_modern_errors() {
+    for code in [-32000, -32001, -32003, -32004, -32019] {
+        let mut site =
+            site().on("server/discover", move |it| Reply::json(400, &it.error(code, "session id is required")));
+        let web = Web::connect(options(), &mut site);
+        assert_eq!((era(&web), web.quirks()), (Some(Era::Legacy), vec![]), "{code}");
+    }
+}
+
+/// OpenMetadata #32213
+#[test]
+fn probe_5xx_is_followed_by_initialize_and_not_remembered() {
+    for reply in [
+        Reply::status(500),
+        Reply::text(500, "Internal Server Error"),
+        Reply::json(500, &json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "Internal error"}})),
+        Reply::status(501),
+        Reply::status(502),
+    ] {
+        let told = format!("{reply:?}");
+        let mut site = site().on("server/discover", move |_| reply.clone());
+        let mut web = Web::connect(reconnecting(options()), &mut site);
+        assert_eq!(
+            (era(&web), web.count("server/discover"), web.count("initialize")),
+            (Some(Era::Legacy), 1, 1),
+            "{told}"
+        );
+        assert_quirk(&web, QuirkKind::Probe5xx, "server/discover");
+        assert_eq!(web.session.verdict(), None, "{told}");
+        // The next connection is probed again.
+        let (_, call) = web.call("a");
+        web.lose(&call);
+        web.wait_and_serve(seconds(5), &mut site);
+        assert_eq!((web.is_ready(), web.count("server/discover")), (true, 2), "{told}");
+    }
+}
+
+#[test]
+fn probe_5xx_is_followed_by_initialize_once() {
+    let mut site = site().rule(|_| Some(Reply::text(500, "it broke")));
+    let web = Web::connect(options(), &mut site);
+    assert_eq!(web.names(), ["server/discover", "initialize"]);
+    assert_failed(&web, FailureKind::HandshakeRejected, &["500", "it broke"]);
+}
+
+const CHALLENGE: &str =
+    "Bearer realm=\"acme\", resource_metadata=\"https://example.com/.well-known/x\", scope=\"read write\"";
+
+fn unauthorised(status: u16) -> Reply {
+    Reply::text(status, "who are you?").with("www-authenticate", CHALLENGE)
+}
+
+fn is_refused_for_want_of_a_token(event: &Event, status: u16) -> bool {
+    let Event::Unauthorized { forbidden, why, challenges, .. } = event else { return false };
+    assert_eq!((*forbidden, &**why), (status == 403, "who are you?"));
+    assert_eq!((challenges.len(), &*challenges[0].scheme), (1, "Bearer"));
+    assert_eq!(challenges[0].param("resource_metadata"), Some("https://example.com/.well-known/x"));
+    assert_eq!((challenges[0].param("Scope"), challenges[0].param("error")), (Some("read write"), None));
+    true
+}
+
+#[test]
+fn a_401_or_403_to_the_probe_is_no_verdict_on_the_era() {
+    for (status, kind) in [(401, FailureKind::Unauthorized), (403, FailureKind::Forbidden)] {
+        for modern in [true, false] {
+            let mut site = if modern { modern_site() } else { site() };
+            let mut web = Web::open(reconnecting(options()));
+            let probe = web.take_the("server/discover");
+            web.reply(&probe, unauthorised(status));
+            assert_eq!(web.events.iter().filter(|event| is_refused_for_want_of_a_token(event, status)).count(), 1);
+            assert_eq!((web.failure_kind(), web.session.verdict(), web.take().len()), (Some(kind), None, 0));
+            web.wait(seconds(5));
+            assert!(web.take().is_empty(), "nothing is asked without a token");
+            web.session.authorized(web.now).unwrap();
+            web.collect();
+            let probe = web.take_the("server/discover");
+            web.end_with(&probe, site.reply(&probe));
+            web.serve(&mut site);
+            assert_eq!(era(&web), Some(if modern { Era::Modern } else { Era::Legacy }), "{status}");
+        }
+    }
+}
+
+/// Without another connection to come it is the end, told in the server's words.
+#[test]
+fn a_401_or_403_to_the_probe_fails_where_nothing_is_opened_again() {
+    for (status, kind) in [(401, FailureKind::Unauthorized), (403, FailureKind::Forbidden)] {
+        let mut site = modern_site().on("server/discover", move |_| unauthorised(status));
+        let web = Web::connect(options(), &mut site);
+        assert_failed(&web, kind, &[&status.to_string(), "who are you?"]);
+        assert_eq!(web.names(), ["server/discover"]);
+    }
+}
+
+/// snow-app #55
+#[test]
+fn probe_silent_fails_over_http() {
+    let mut web = Web::open(options());
+    let probe = web.take_the("server/discover");
+    web.wait(millis(59_999));
+    assert_eq!((web.failure(), web.log.len()), (None, 1));
+    web.wait(millis(1));
+    assert_failed(&web, FailureKind::HandshakeTimeout, &["server/discover"]);
+    assert!(web.was_dropped(&probe) && web.quirks().is_empty());
+    assert_eq!(web.names(), ["server/discover"]);
+}
+
+/// "The `initialize` request MUST NOT be cancelled by clients" (specification 2025-11-25, "Cancellation").
+#[test]
+fn silence_on_initialize_fails_without_a_cancellation() {
+    let mut web = Web::open(legacy());
+    let initialize = web.take_the("initialize");
+    web.head(&initialize, 200, &[("content-type", "text/event-stream")]);
+    web.wait(seconds(60));
+    assert_failed(&web, FailureKind::HandshakeTimeout, &["initialize"]);
+    assert!(web.was_dropped(&initialize));
+    assert_eq!(web.names(), ["initialize"]);
+}
+
+/// chrome-devtools-mcp #2476, playwright #41490
+#[test]
+fn a_question_before_initialize_was_answered_is_answered_at_once() {
+    let mut web = Web::open(legacy());
+    let initialize = web.take_the("initialize");
+    web.head(&initialize, 200, &[("content-type", "text/event-stream"), (SESSION, "session-1")]);
+    web.push(&initialize, json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    web.push(&initialize, json!({"jsonrpc": "2.0", "id": 2, "method": "roots/list"}));
+    let answers: Vec<_> = web.take().iter().map(|answer| (answer.json(), answer.header(SESSION).is_some())).collect();
+    assert_eq!(answers[0], (json!({"jsonrpc": "2.0", "id": 1, "result": {}}), true));
+    assert_eq!((answers.len(), &answers[1].0["error"]["code"], answers[1].1), (2, &json!(-32601), true));
+}
+
+/// rust-sdk #613, #704
+#[test]
+fn nothing_else_is_sent_before_initialized_was_answered() {
+    let mut options = legacy();
+    options.log_level = Some(mcp_proto::LogLevel::Info);
+    let mut web = Web::open(options);
+    let request = web.want(tool("a"));
+    let initialize = web.take_the("initialize");
+    web.head(&initialize, 200, &[("content-type", "text/event-stream"), (SESSION, "session-1")]);
+    let result = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {}, "prompts": {}, "logging": {}},
+        "serverInfo": {"name": "s", "version": "1"}
+    });
+    web.push(&initialize, initialize.result(result));
+    let initialized = web.take_the(INITIALIZED);
+    // What the server itself asks on the way is answered at once.
+    web.push(&initialize, json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    web.take_the("(answer)");
+    web.end(&initialize);
+    web.wait(seconds(10));
+    assert!(web.take().is_empty());
+    web.head(&initialized, 202, &[]);
+    let mut names = web.take_names();
+    names.sort();
+    assert_eq!(names, ["GET", "logging/setLevel", "prompts/list", "tools/list"]);
+    assert_eq!(web.outcome(request), "open");
+}
+
+#[test]
+fn nothing_else_is_sent_before_initialized_was_answered_within_the_deadline() {
+    let mut site = site();
+    let mut web = Web::open(legacy());
+    let initialize = web.take_one();
+    web.end_with(&initialize, site.reply(&initialize));
+    web.take_the(INITIALIZED);
+    web.wait(millis(59_999));
+    assert!(web.take().is_empty() && web.failure().is_none());
+    web.wait(millis(1));
+    web.serve(&mut site);
+    assert!(web.is_ready(), "a server that answers all but that is good for the rest: {:?}", web.failure());
+}
+
+/// Refused or broken, it was answered: the next request shows what the session is worth.
+#[test]
+fn nothing_else_is_sent_before_initialized_was_refused_or_broke_off() {
+    for answer in [Some(400), Some(405), Some(500), None] {
+        let mut site = site();
+        let mut web = Web::open(legacy());
+        let initialize = web.take_one();
+        web.end_with(&initialize, site.reply(&initialize));
+        let initialized = web.take_the(INITIALIZED);
+        match answer {
+            Some(status) => web.reply(&initialized, Reply::status(status)),
+            None => web.fail(&initialized, Broken::Midway),
+        }
+        web.serve(&mut site);
+        assert!(web.is_ready(), "{answer:?}");
+    }
+}
+
+/// A server that is busy is told again, and what follows waits for that.
+#[test]
+fn nothing_else_is_sent_before_initialized_was_accepted_by_a_server_that_is_busy() {
+    for status in [429, 503] {
+        let mut site = site();
+        let mut web = Web::open(legacy());
+        let initialize = web.take_one();
+        web.end_with(&initialize, site.reply(&initialize));
+        let initialized = web.take_the(INITIALIZED);
+        web.reply(&initialized, Reply::status(status).with("retry-after", "2"));
+        web.wait(millis(1999));
+        assert!(web.take().is_empty(), "{status}");
+        web.wait(millis(1));
+        let again = web.take_the(INITIALIZED);
+        web.reply(&again, Reply::status(202));
+        assert_eq!(web.take_names(), ["GET", "tools/list"]);
+    }
+}
+
+/// xiaohongshu-mcp #697, higress #3226
+#[test]
+fn version_refused_by_a_400_is_followed_by_the_next_older_one() {
+    let refusals: [fn(&Exchange) -> Reply; 4] = [
+        |it| Reply::json(400, &it.error(-32602, "Unsupported protocol version: 2025-11-25")),
+        |_| {
+            Reply::json(
+                400,
+                &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "Bad Request: Unsupported protocol version"}}),
+            )
+        },
+        |_| Reply::text(400, "Unsupported protocol version"),
+        |_| Reply::status(400),
+    ];
+    for refusal in refusals {
+        let mut site = site().rule(move |it| {
+            let newer = it.is("initialize") && it.json()["params"]["protocolVersion"] != "2025-03-26";
+            newer.then(|| refusal(it))
+        });
+        // Where there is a stream, it is that of a session, which there is none of.
+        site = site.rule(|it| (it.verb() == "GET" && it.header(SESSION).is_none()).then(|| Reply::status(405)));
+        let web = ready(&mut site);
+        let offered: Vec<_> = web
+            .log
+            .iter()
+            .filter(|it| it.is("initialize"))
+            .map(|it| it.json()["params"]["protocolVersion"].clone())
+            .collect();
+        assert_eq!(offered, ["2025-11-25", "2025-06-18", "2025-03-26"]);
+        assert_quirk(&web, QuirkKind::VersionRefused, "initialize");
+        assert_eq!(web.last("tools/list").header(VERSION), Some("2025-03-26"));
+    }
+}
+
+/// A page of HTML, or nothing at all, is no JSON-RPC: it is no verdict for the modern era.
+#[test]
+fn an_answer_to_the_probe_that_makes_no_sense_is_followed_by_initialize() {
+    for reply in [
+        Reply::status(200).body("text/html", "<!doctype html><html></html>"),
+        Reply::json(200, &json!({"status": "ok"})),
+        Reply::json(200, &json!("ok")),
+        Reply::status(202),
+        Reply::text(202, "Accepted"),
+        Reply::status(204),
+    ] {
+        let told = format!("{reply:?}");
+        let mut site = site().on("server/discover", move |_| reply.clone());
+        let web = Web::connect(options(), &mut site);
+        assert_eq!(era(&web), Some(Era::Legacy), "{told}: {:?}", web.failure());
+    }
+}
+
+/// The same to `initialize` is an answer that no reading makes sense of.
+#[test]
+fn an_answer_to_initialize_that_makes_no_sense_fails() {
+    for reply in [
+        Reply::status(200).body("text/html", "<!doctype html><html></html>"),
+        Reply::json(200, &json!({"status": "ok"})),
+    ] {
+        let told = format!("{reply:?}");
+        let mut site = site().on("initialize", move |_| reply.clone());
+        let web = Web::connect(legacy(), &mut site);
+        assert_failed(&web, FailureKind::Protocol, &["initialize"]);
+        assert_eq!(web.names(), ["initialize"], "{told}");
+    }
+}
+
+#[test]
+fn nobody_answers_there() {
+    let mut web = Web::open(options());
+    let probe = web.take_one();
+    web.fail(&probe, Broken::Unreachable);
+    assert_failed(&web, FailureKind::Connect, &["connection reset"]);
+    assert_eq!(web.names(), ["server/discover"]);
+}
+
+/// A server of which nothing but the transport's own part is known.
+#[test]
+fn a_server_without_sessions_or_streams_works() {
+    let mut site = site();
+    (site.sessions, site.streams) = (false, false);
+    let mut web = Web::connect(options(), &mut site);
+    let request = web.want(tool("a"));
+    web.serve(&mut site);
+    assert!(was_answered(&web, request) && web.quirks().is_empty());
+    assert!(web.log.iter().all(|exchange| exchange.header(SESSION).is_none()));
+}

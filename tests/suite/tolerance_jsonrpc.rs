@@ -1,0 +1,603 @@
+//! The contract's section "JSON-RPC", row by row.
+
+use std::time::Duration;
+
+use crate::common::{Host, Server, legacy, options, tools};
+use mcp_proto::{Eras, Event, FailureKind, Options, Outcome, QuirkKind, Request, RequestId};
+use serde_json::{Value, json};
+
+fn server() -> Server {
+    Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]))
+}
+
+fn ready_with(options: Options) -> Host {
+    let host = Host::connect(options, &mut server());
+    assert!(host.is_ready() && host.quirks().is_empty());
+    host
+}
+
+fn ready() -> Host {
+    ready_with(legacy())
+}
+
+fn ready_modern() -> Host {
+    let mut server = Server::modern(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+    let host = Host::connect(options(), &mut server);
+    assert!(host.is_ready());
+    host
+}
+
+/// A session whose server answers `initialize` with this version.
+fn ready_at(version: &'static str) -> Host {
+    let answer = json!({"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
+    Host::connect(legacy(), &mut Server::new().result("initialize", answer))
+}
+
+/// A request that was sent, and its id on the wire.
+fn ask(host: &mut Host, method: &'static str) -> (RequestId, Value) {
+    let request = host.session.request(host.now, Request::new(method)).unwrap();
+    host.collect();
+    (request, host.take_one()["id"].clone())
+}
+
+fn result(id: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": {"ok": true}})
+}
+
+fn error(id: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "broken"}})
+}
+
+fn is_ok(host: &Host, request: RequestId) -> bool {
+    matches!(host.result_of(request), Outcome::Result(raw) if raw.get() == r#"{"ok":true}"#)
+}
+
+fn is_broken(host: &Host, request: RequestId) -> bool {
+    matches!(host.result_of(request), Outcome::Error(error) if error.code == -32000 && &*error.message == "broken")
+}
+
+fn is_open(host: &Host, request: RequestId) -> bool {
+    !host.events.iter().any(|event| matches!(event, Event::Finished { request: ended, .. } if *ended == request))
+}
+
+/// All quirks are of this kind, one for each of these methods, and the embedder was told of each once.
+fn assert_quirks(host: &Host, kind: QuirkKind, methods: &[&str]) {
+    assert_eq!(host.quirks(), vec![kind; methods.len()]);
+    assert_eq!(host.quirk_methods(kind), methods);
+    let told = host.events.iter().filter(|event| matches!(event, Event::Quirk(quirk) if quirk.kind == kind));
+    assert_eq!(told.count(), methods.len());
+}
+
+fn notifications(host: &Host) -> Vec<&str> {
+    let mut methods = Vec::new();
+    for event in &host.events {
+        if let Event::Notification { method, .. } = event {
+            methods.push(&**method);
+        }
+    }
+    methods
+}
+
+/// python-sdk #192
+#[test]
+fn id_type_a_string_is_accepted_for_an_integer() {
+    let mut host = ready();
+    for _ in 0..2 {
+        let (request, id) = ask(&mut host, "tools/call");
+        host.receive(result(&json!(id.to_string())));
+        assert!(is_ok(&host, request));
+    }
+    assert_quirks(&host, QuirkKind::IdType, &["tools/call"]);
+}
+
+/// python-sdk #1720
+#[test]
+fn id_type_a_fraction_of_zero_is_accepted() {
+    let mut host = ready();
+    let (request, id) = ask(&mut host, "tools/call");
+    host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{id}.0,"result":{{"ok":true}}}}"#));
+    assert!(is_ok(&host, request));
+    assert_quirks(&host, QuirkKind::IdType, &["tools/call"]);
+}
+
+#[test]
+fn id_type_is_recorded_once_for_each_method() {
+    let mut host = ready();
+    for method in ["tools/call", "x/y", "tools/call"] {
+        let (request, id) = ask(&mut host, method);
+        host.receive(error(&json!(id.to_string())));
+        assert!(is_broken(&host, request));
+    }
+    assert_quirks(&host, QuirkKind::IdType, &["tools/call", "x/y"]);
+}
+
+#[test]
+fn id_type_is_tolerated_in_the_handshake() {
+    let mut host = Host::open(legacy());
+    let id = host.take_one()["id"].to_string();
+    host.receive(json!({"jsonrpc": "2.0", "id": id, "result": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}
+    }}));
+    assert!(host.is_ready());
+    assert_quirks(&host, QuirkKind::IdType, &["initialize"]);
+}
+
+fn foreign_ids() -> [Value; 7] {
+    [json!(null), json!("server-error"), json!(9999), json!("9999"), json!(-1), json!(1.5), json!({})]
+}
+
+fn without_id() -> Value {
+    json!({"jsonrpc": "2.0", "error": {"code": -32000, "message": "broken"}})
+}
+
+/// helidon-mcp #65, claude-code #55970
+#[test]
+fn id_null_answers_the_only_request_in_flight() {
+    for message in foreign_ids().iter().map(error).chain([without_id()]) {
+        let mut host = ready();
+        let (request, _) = ask(&mut host, "tools/call");
+        host.receive(message);
+        assert!(is_broken(&host, request));
+        assert_quirks(&host, QuirkKind::IdNull, &["tools/call"]);
+    }
+}
+
+#[test]
+fn id_null_answers_the_only_request_in_flight_though_others_wait_to_be_sent() {
+    let mut options = legacy();
+    options.limits.in_flight = 1;
+    let mut host = ready_with(options);
+    let (first, _) = ask(&mut host, "tools/call");
+    let second = host.session.request(host.now, Request::new("tools/call")).unwrap();
+    host.receive(error(&json!(null)));
+    assert!(is_broken(&host, first));
+    assert!(is_open(&host, second));
+    let id = host.take_one()["id"].clone();
+    host.receive(result(&id));
+    assert!(is_ok(&host, second));
+}
+
+#[test]
+fn id_null_is_recorded_alone_where_two_requests_are_in_flight() {
+    for message in foreign_ids().iter().map(error).chain([without_id()]) {
+        let mut host = ready();
+        let (first, first_id) = ask(&mut host, "tools/call");
+        let (second, second_id) = ask(&mut host, "tools/call");
+        host.receive(message.clone());
+        host.receive(message);
+        assert!(is_open(&host, first) && is_open(&host, second));
+        assert_quirks(&host, QuirkKind::IdNull, &[""]);
+        host.receive(result(&second_id));
+        host.receive(result(&first_id));
+        assert!(is_ok(&host, first) && is_ok(&host, second));
+    }
+}
+
+#[test]
+fn id_null_is_recorded_alone_where_no_request_is_in_flight() {
+    let mut host = ready();
+    host.receive(without_id());
+    assert_quirks(&host, QuirkKind::IdNull, &[""]);
+    assert!(host.session.quirks()[0].detail.contains("broken"));
+    assert!(host.is_ready() && host.take_sent().is_empty());
+}
+
+/// claude-code #55970
+#[test]
+fn id_null_refuses_the_probe() {
+    let mut host = Host::open(options());
+    assert_eq!(host.take_methods(), ["server/discover"]);
+    host.receive(error(&json!("server-error")));
+    assert_eq!(host.take_methods(), ["initialize"]);
+    assert_quirks(&host, QuirkKind::IdNull, &["server/discover"]);
+}
+
+#[test]
+fn id_null_refuses_initialize() {
+    let mut host = Host::open(legacy());
+    host.receive(without_id());
+    assert_eq!(host.failure_kind(), Some(FailureKind::HandshakeRejected));
+    assert_quirks(&host, QuirkKind::IdNull, &["initialize"]);
+}
+
+#[test]
+fn error_null_beside_a_result_is_the_result() {
+    let mut host = ready();
+    for _ in 0..2 {
+        let (request, id) = ask(&mut host, "tools/call");
+        host.receive(json!({"jsonrpc": "2.0", "id": id, "result": {"ok": true}, "error": null}));
+        assert!(is_ok(&host, request));
+    }
+    assert_quirks(&host, QuirkKind::ErrorNull, &["tools/call"]);
+}
+
+#[test]
+fn error_null_a_null_result_beside_an_error_is_the_error() {
+    let mut host = ready();
+    let (request, id) = ask(&mut host, "tools/call");
+    host.receive(json!({"jsonrpc": "2.0", "id": id, "result": null, "error": {"code": -32000, "message": "broken"}}));
+    assert!(is_broken(&host, request));
+    assert_quirks(&host, QuirkKind::ErrorNull, &["tools/call"]);
+}
+
+/// rust-sdk #1283
+#[test]
+fn result_and_error_is_the_error() {
+    let mut host = ready();
+    for _ in 0..2 {
+        let (request, id) = ask(&mut host, "tools/call");
+        let both = json!({"jsonrpc": "2.0", "id": id, "result": {}, "error": {"code": -32000, "message": "broken"}});
+        host.receive(both);
+        assert!(is_broken(&host, request));
+    }
+    assert_quirks(&host, QuirkKind::ResultAndError, &["tools/call"]);
+}
+
+#[test]
+fn unknown_id_a_result_is_ignored() {
+    for id in foreign_ids() {
+        let mut host = ready();
+        let (request, _) = ask(&mut host, "tools/call");
+        host.receive(result(&id));
+        host.receive(result(&id));
+        assert!(is_open(&host, request));
+        assert_quirks(&host, QuirkKind::UnknownId, &[""]);
+    }
+}
+
+#[test]
+fn unknown_id_a_second_answer_of_either_kind_is_ignored() {
+    for second in [result, error] {
+        let mut host = ready();
+        let (answered, id) = ask(&mut host, "tools/call");
+        host.receive(result(&id));
+        let (open, open_id) = ask(&mut host, "tools/call");
+        host.receive(second(&id));
+        assert!(is_ok(&host, answered) && is_open(&host, open));
+        assert_quirks(&host, QuirkKind::UnknownId, &[""]);
+        host.receive(result(&open_id));
+        assert!(is_ok(&host, open));
+    }
+}
+
+#[test]
+fn unknown_id_a_second_answer_to_initialize_is_ignored() {
+    let mut host = ready();
+    let initialize = host.transcript[0].1["id"].clone();
+    let (request, _) = ask(&mut host, "tools/call");
+    host.receive(error(&initialize));
+    assert!(host.is_ready() && is_open(&host, request));
+    assert_quirks(&host, QuirkKind::UnknownId, &[""]);
+}
+
+/// A session that can be opened again.
+fn reconnecting() -> Host {
+    let mut options = legacy();
+    options.reconnect = Some(mcp_proto::Reconnect::default());
+    ready_with(options)
+}
+
+/// The connection is lost, and another one gets as far as to be ready.
+fn reconnect(host: &mut Host) {
+    host.session.handle_transport(host.now, mcp_proto::Transport::Closed { why: "crash" });
+    host.collect();
+    host.wait(Duration::from_secs(1));
+    host.take_sent();
+    host.transport(mcp_proto::Transport::Opened);
+    while !host.is_ready() {
+        for answer in host.take_sent().iter().flat_map(|message| server().answer(message)).collect::<Vec<_>>() {
+            host.receive(answer);
+        }
+    }
+}
+
+/// A request that was kept over a reconnect is of the new connection, whenever its id was given.
+#[test]
+fn unknown_id_a_second_answer_to_a_request_that_was_kept_is_ignored() {
+    let mut host = reconnecting();
+    let kept = host.session.request(host.now, Request::new("tools/call")).unwrap();
+    reconnect(&mut host);
+    let id = host.take_one()["id"].clone();
+    host.receive(result(&id));
+    assert!(is_ok(&host, kept));
+    let (open, _) = ask(&mut host, "tools/call");
+    host.receive(error(&id));
+    assert!(is_open(&host, open));
+    assert_quirks(&host, QuirkKind::UnknownId, &[""]);
+}
+
+#[test]
+fn id_null_an_id_of_an_older_connection_is_none_of_this_one() {
+    let mut host = reconnecting();
+    let (cancelled, old) = ask(&mut host, "tools/call");
+    host.session.cancel(host.now, cancelled).unwrap();
+    host.collect();
+    reconnect(&mut host);
+    host.take_sent();
+    let (open, _) = ask(&mut host, "tools/call");
+    host.receive(error(&old));
+    assert!(is_broken(&host, open));
+    assert_eq!(host.session.stats().late_answers, 0);
+    assert_quirks(&host, QuirkKind::IdNull, &["tools/call"]);
+}
+
+#[test]
+fn an_answer_after_a_timeout_or_a_cancel_is_ignored_and_counted() {
+    let mut host = ready();
+    let (timed_out, first) = ask(&mut host, "tools/call");
+    host.wait(Duration::from_secs(61));
+    let (cancelled, second) = {
+        host.take_sent();
+        ask(&mut host, "tools/call")
+    };
+    host.session.cancel(host.now, cancelled).unwrap();
+    host.collect();
+    host.receive(result(&first));
+    host.receive(error(&json!(second.to_string())));
+    assert!(matches!(host.result_of(timed_out), Outcome::TimedOut));
+    assert!(matches!(host.result_of(cancelled), Outcome::Cancelled));
+    assert_eq!(host.session.stats().late_answers, 2);
+    assert!(host.quirks().is_empty());
+}
+
+#[test]
+fn unknown_id_a_second_late_answer() {
+    let mut host = ready();
+    let (request, id) = ask(&mut host, "tools/call");
+    host.session.cancel(host.now, request).unwrap();
+    host.receive(result(&id));
+    host.receive(result(&id));
+    assert_eq!(host.session.stats().late_answers, 1);
+    assert_quirks(&host, QuirkKind::UnknownId, &[""]);
+}
+
+#[test]
+fn jsonrpc_version_missing_or_other_is_accepted() {
+    for version in ["", r#""jsonrpc":"1.0","#, r#""jsonrpc":2.0,"#, r#""jsonrpc":null,"#] {
+        let mut host = ready();
+        for _ in 0..2 {
+            let (request, id) = ask(&mut host, "tools/call");
+            host.receive_text(&format!(r#"{{{version}"id":{id},"result":{{"ok":true}}}}"#));
+            assert!(is_ok(&host, request));
+        }
+        assert_quirks(&host, QuirkKind::JsonrpcVersion, &["tools/call"]);
+    }
+}
+
+#[test]
+fn jsonrpc_version_of_notifications_and_requests() {
+    let mut host = ready();
+    host.receive(json!({"method": "notifications/x"}));
+    host.receive(json!({"id": 1, "method": "ping"}));
+    assert_eq!(notifications(&host), ["notifications/x"]);
+    assert_eq!(host.take_one(), json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
+    assert_quirks(&host, QuirkKind::JsonrpcVersion, &["notifications/x", "ping"]);
+}
+
+fn told(number: u32) -> Value {
+    json!({"jsonrpc": "2.0", "method": format!("notifications/{number}")})
+}
+
+#[test]
+fn batch_is_handled_in_order_and_allowed_in_2025_03_26() {
+    let mut host = ready_at("2025-03-26");
+    let (request, id) = ask(&mut host, "x/y");
+    host.receive(json!([told(1), result(&id), {"jsonrpc": "2.0", "id": 7, "method": "ping"}, told(2)]));
+    assert!(is_ok(&host, request));
+    assert_eq!(notifications(&host), ["notifications/1", "notifications/2"]);
+    assert_eq!(host.take_one()["id"], 7);
+    assert!(host.quirks().is_empty());
+    let order: Vec<_> = host.events.iter().filter(|event| !matches!(event, Event::Ready)).collect();
+    assert!(matches!(order[..], [Event::Notification { .. }, Event::Finished { .. }, Event::Notification { .. }]));
+}
+
+#[test]
+fn batch_is_a_quirk_in_every_other_revision() {
+    for version in ["2024-11-05", "2025-06-18", "2025-11-25"] {
+        let mut host = ready_at(version);
+        host.receive(json!([told(1), told(2)]));
+        host.receive(json!([told(3)]));
+        assert_eq!(notifications(&host), ["notifications/1", "notifications/2", "notifications/3"]);
+        assert_quirks(&host, QuirkKind::Batch, &[""]);
+    }
+    let mut host = ready_modern();
+    host.receive(json!([told(1)]));
+    assert_eq!(notifications(&host), ["notifications/1"]);
+    assert_quirks(&host, QuirkKind::Batch, &[""]);
+}
+
+/// A batch that opens a session of another revision is no batch of 2025-03-26.
+#[test]
+fn batch_with_the_answer_to_initialize_of_another_revision() {
+    let mut host = Host::open(legacy());
+    let sent = host.take_one();
+    let mut answers = Server::legacy(json!({})).answer(&sent);
+    answers.push(told(1));
+    host.receive(Value::Array(answers));
+    assert!(host.is_ready());
+    assert_eq!(notifications(&host), ["notifications/1"]);
+    assert_quirks(&host, QuirkKind::Batch, &[""]);
+}
+
+#[test]
+fn batch_with_noise_in_it_loses_the_noise_alone() {
+    let mut host = ready_at("2025-03-26");
+    host.receive(json!([told(1), 5, [told(2)], {"x": 1}, told(3)]));
+    assert_eq!(notifications(&host), ["notifications/1", "notifications/3"]);
+    assert_quirks(&host, QuirkKind::Noise, &[""]);
+}
+
+/// azure-devops-mcp #147, WireMCP #24
+#[test]
+fn noise_is_left_out_with_an_excerpt() {
+    let lines =
+        ["Server running on stdio", "{\"jsonrpc\":", "[1,", "5", "\"text\"", "null", "{}", r#"{"id":1}"#, "{} {}"];
+    for line in lines {
+        let mut host = ready();
+        let (request, id) = ask(&mut host, "tools/call");
+        host.receive_text(line);
+        host.receive_text("another one");
+        assert!(is_open(&host, request) && host.take_sent().is_empty());
+        host.receive(result(&id));
+        assert!(is_ok(&host, request));
+        assert_quirks(&host, QuirkKind::Noise, &[""]);
+        assert!(host.session.quirks()[0].detail.contains(line), "{line}");
+    }
+}
+
+#[test]
+fn noise_excerpts_are_bounded() {
+    let mut host = ready();
+    host.receive_text(&"é".repeat(100_000));
+    assert_quirks(&host, QuirkKind::Noise, &[""]);
+    let detail = &host.session.quirks()[0].detail;
+    assert!(detail.contains("éééé") && detail.len() < 2000, "{}", detail.len());
+}
+
+#[test]
+fn noise_before_the_handshake_is_left_out() {
+    let mut host = Host::open(legacy());
+    host.receive_text("> server@1.0.0 start");
+    host.serve(&mut server());
+    assert!(host.is_ready());
+    assert_quirks(&host, QuirkKind::Noise, &[""]);
+}
+
+/// python-sdk #2433, stackql #668
+#[test]
+fn a_byte_order_mark_line_ends_and_blank_lines_are_stripped() {
+    let mut host = ready();
+    for blank in ["", "\r", "  \t", "\u{feff}", "\u{feff}\r\n", "\r\n"] {
+        host.receive_text(blank);
+    }
+    for (before, after) in [("\u{feff}", ""), ("", "\r"), ("\u{feff}", "\r\n"), (" \t", " \t\r\n")] {
+        let (request, id) = ask(&mut host, "tools/call");
+        host.receive_text(&format!("{before}{}{after}", result(&id)));
+        assert!(is_ok(&host, request));
+    }
+    assert!(host.quirks().is_empty());
+}
+
+/// The message that `bad` makes of an id is left out, and the request that it would have answered times out.
+fn assert_left_out(options: Options, bad: impl Fn(&Value) -> Vec<u8>) {
+    let mut host = ready_with(options);
+    let (request, id) = ask(&mut host, "tools/call");
+    host.receive_bytes(&bad(&id));
+    host.receive_bytes(&bad(&id));
+    assert!(is_open(&host, request) && host.is_ready());
+    assert_quirks(&host, QuirkKind::Noise, &[""]);
+    host.wait(Duration::from_secs(60));
+    assert!(matches!(host.result_of(request), Outcome::TimedOut));
+    assert_eq!(host.take_methods(), ["notifications/cancelled"]);
+}
+
+#[test]
+fn noise_invalid_utf8_is_left_out() {
+    assert_left_out(legacy(), |id| {
+        let mut bytes = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"x":"?"}}}}"#).into_bytes();
+        let at = bytes.iter().position(|byte| *byte == b'?').unwrap();
+        bytes[at] = 0xff;
+        bytes
+    });
+}
+
+#[test]
+fn noise_a_message_over_the_size_bound_is_left_out() {
+    let mut options = legacy();
+    options.limits.message.bytes = 1000;
+    assert_left_out(options, |id| {
+        json!({"jsonrpc": "2.0", "id": id, "result": {"x": "y".repeat(1000)}}).to_string().into()
+    });
+}
+
+#[test]
+fn a_message_at_the_size_bound_is_taken() {
+    let mut options = legacy();
+    options.limits.message.bytes = 1000;
+    let mut host = ready_with(options);
+    let (request, id) = ask(&mut host, "tools/call");
+    let empty = json!({"jsonrpc": "2.0", "id": id, "result": {"x": ""}}).to_string();
+    host.receive(json!({"jsonrpc": "2.0", "id": id, "result": {"x": "y".repeat(1000 - empty.len())}}));
+    assert!(matches!(host.result_of(request), Outcome::Result(_)));
+    assert!(host.quirks().is_empty());
+}
+
+fn nested(id: &Value, levels: usize) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"x":{}{}}}}}"#, "[".repeat(levels), "]".repeat(levels))
+}
+
+#[test]
+fn noise_a_message_too_deep_is_left_out() {
+    assert_left_out(legacy(), |id| nested(id, 127).into());
+    assert_left_out(legacy(), |id| nested(id, 100_000).into());
+}
+
+#[test]
+fn a_message_at_the_depth_bound_is_taken() {
+    let mut host = ready();
+    let (request, id) = ask(&mut host, "tools/call");
+    host.receive_text(&nested(&id, 126));
+    assert!(matches!(host.result_of(request), Outcome::Result(_)));
+    assert!(host.quirks().is_empty());
+}
+
+#[test]
+fn an_unknown_notification_is_passed_on() {
+    for mut host in [ready(), ready_modern()] {
+        host.receive_text(r#"{"jsonrpc":"2.0","method":"acme/told","params":{ "b": 1, "a": [] }}"#);
+        let passed = host.events.iter().any(|event| {
+            matches!(event, Event::Notification { method, params: Some(params) }
+                if &**method == "acme/told" && params.get() == r#"{ "b": 1, "a": [] }"#)
+        });
+        assert!(passed && host.quirks().is_empty() && host.take_sent().is_empty());
+    }
+}
+
+#[test]
+fn every_unknown_or_undeclared_request_is_refused_at_once() {
+    let mut host = ready();
+    let asked = ["acme/ask", "roots/list", "sampling/createMessage", "elicitation/create", "tasks/get", "initialize"];
+    for method in asked {
+        host.receive(json!({"jsonrpc": "2.0", "id": method, "method": method, "params": {}}));
+        let answer = host.take_one();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(method), &json!(-32601)));
+    }
+    assert!(host.quirks().is_empty());
+    assert!(!host.events.iter().any(|event| matches!(event, Event::Asked { .. })));
+}
+
+#[test]
+fn the_id_of_a_servers_request_is_echoed_byte_for_byte() {
+    let mut host = ready();
+    for id in ["0", "-5", "18446744073709551616", "1.50", r#""""#, r#""\u00e9\n""#] {
+        host.session.handle_message(host.now, format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#).as_bytes());
+        let Some(mcp_proto::Action::Send(answer)) = host.session.poll() else { panic!("no answer to {id}") };
+        assert_eq!(answer.bytes(), format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#).as_bytes());
+    }
+}
+
+#[test]
+fn server_request_in_the_modern_era_is_left_alone() {
+    let mut options = options();
+    options.capabilities.elicitation = true;
+    options.capabilities.roots = Some(vec![]);
+    let mut host = Host::connect(options, &mut Server::modern(json!({})));
+    for method in ["ping", "elicitation/create", "roots/list", "acme/ask", "ping"] {
+        host.receive(json!({"jsonrpc": "2.0", "id": 1, "method": method}));
+    }
+    assert!(host.take_sent().is_empty() && host.is_ready());
+    assert_quirks(&host, QuirkKind::ServerRequest, &["ping", "elicitation/create", "roots/list", "acme/ask"]);
+    assert!(!host.events.iter().any(|event| matches!(event, Event::Asked { .. })));
+}
+
+/// "The client MUST NOT write JSON-RPC responses" (specification 2026-07-28, "stdio", Sending Messages).
+#[test]
+fn server_request_is_left_alone_from_the_start_where_only_the_modern_era_will_do() {
+    let mut options = options();
+    options.eras = Eras::ModernOnly(mcp_proto::ProtocolVersion::V2026_07_28);
+    let mut host = Host::open(options);
+    assert_eq!(host.take_methods(), ["server/discover"]);
+    host.receive(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    assert!(host.take_sent().is_empty());
+    assert_quirks(&host, QuirkKind::ServerRequest, &["ping"]);
+}
