@@ -5,7 +5,7 @@
 
 #[path = "../http/driver.rs"]
 mod driver;
-#[path = "../../probe/src/exchanges.rs"]
+#[path = "../http/exchanges.rs"]
 mod exchanges;
 
 use std::collections::VecDeque;

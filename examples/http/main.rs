@@ -8,7 +8,6 @@
 //! A token, where the server wants one, comes from the environment, `MCP_TOKEN`.
 
 mod driver;
-#[path = "../../probe/src/exchanges.rs"]
 mod exchanges;
 
 use std::error::Error;

@@ -9,7 +9,7 @@
 
 #[path = "../http/driver.rs"]
 mod driver;
-#[path = "../../probe/src/exchanges.rs"]
+#[path = "../http/exchanges.rs"]
 mod exchanges;
 mod proxy;
 

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use http::Uri;
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use mcp_proto::{Eras, ProtocolVersion};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::answers::Answers;
 use crate::step::Step;

@@ -3,18 +3,16 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
-use std::time::Duration;
 
+use http::{HeaderMap, StatusCode};
+use http_body_util::{BodyExt, Full};
 use mcp_proto::Time;
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpRequest, HttpSession};
-use reqwest::header::HeaderMap;
-use reqwest::redirect::Policy;
-use reqwest::{Client, StatusCode};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::AbortHandle;
 
-/// Shorter than a session waits for its first answer, so that nobody being there is told from somebody being silent.
-const CONNECT: Duration = Duration::from_secs(4);
+use crate::client::Client;
+
 /// Pieces that wait to be taken; then the servers wait.
 const QUEUE: usize = 64;
 
@@ -24,16 +22,6 @@ pub(crate) enum Piece {
     Body(Vec<u8>),
     End,
     Failure(Broken, String),
-}
-
-/// An HTTP client as a session wants it: it follows no redirects, and sets an exchange no time but that to connect. It
-/// can be shared by sessions, and its connections with it.
-pub(crate) fn client() -> reqwest::Result<Client> {
-    // An error means that there is a provider already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let builder = || Client::builder().redirect(Policy::none()).connect_timeout(CONNECT);
-    // A system without root certificates has plain HTTP all the same.
-    builder().build().or_else(|_| builder().tls_certs_only([]).build())
 }
 
 /// The exchanges of a session that are under way.
@@ -55,15 +43,7 @@ impl Exchanges {
         let HttpRequest { exchange, request, .. } = request;
         let (client, sender) = (self.client.clone(), self.sender.clone());
         let task = tokio::spawn(async move {
-            let piece = match run(&client, request, own, exchange, &sender).await {
-                Ok(()) => Piece::End,
-                Err(error) => {
-                    // A request that could not be built was not sent either.
-                    let unreachable = error.is_connect() || error.is_builder();
-                    let broken = if unreachable { Broken::Unreachable } else { Broken::Midway };
-                    Piece::Failure(broken, why(&error.without_url()))
-                }
-            };
+            let piece = run(&client, request, own, exchange, &sender).await;
             // Where nobody takes it, nobody wants it.
             let _ = sender.send((exchange, piece)).await;
         });
@@ -98,24 +78,35 @@ impl Drop for Exchanges {
     }
 }
 
+/// Sends a request, and passes on what comes back; the last piece of it.
 async fn run(
     client: &Client,
-    request: http::Request<Vec<u8>>,
+    mut request: http::Request<Vec<u8>>,
     mut headers: HeaderMap,
     exchange: ExchangeId,
     sender: &Sender<(ExchangeId, Piece)>,
-) -> reqwest::Result<()> {
-    let mut request = reqwest::Request::try_from(request)?;
+) -> Piece {
     // Of two headers of one name, the protocol's counts.
     headers.extend(std::mem::take(request.headers_mut()));
     *request.headers_mut() = headers;
-    let mut response = client.execute(request).await?;
+    let mut response = match client.send(request.map(|body| Full::new(body.into()))).await {
+        Ok(response) => response,
+        Err(error) => {
+            let broken = if error.is_connect() { Broken::Unreachable } else { Broken::Midway };
+            return Piece::Failure(broken, why(&error));
+        }
+    };
     let head = Piece::Head(response.status(), std::mem::take(response.headers_mut()));
     let _ = sender.send((exchange, head)).await;
-    while let Some(chunk) = response.chunk().await? {
-        let _ = sender.send((exchange, Piece::Body(chunk.to_vec()))).await;
+    while let Some(frame) = response.frame().await {
+        match frame.map(|frame| frame.into_data()) {
+            Ok(Ok(chunk)) => drop(sender.send((exchange, Piece::Body(chunk.into()))).await),
+            // Trailers mean nothing here.
+            Ok(Err(_)) => {}
+            Err(error) => return Piece::Failure(Broken::Midway, why(&error)),
+        }
     }
-    Ok(())
+    Piece::End
 }
 
 /// An error with its causes.

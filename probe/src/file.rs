@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use http::{HeaderMap, HeaderName, HeaderValue};
 use mcp_proto::host::config::{Configuration, Document, Endpoint, Entry};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Serialize;
 
 use crate::child::Program;

@@ -4,12 +4,11 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use reqwest::Client;
 use tokio::runtime::{Builder, EnterGuard, Runtime};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-use crate::exchanges;
+use crate::client::Client;
 use crate::peer::{Heard, Peer};
 
 pub(crate) struct Io {
@@ -30,7 +29,7 @@ impl Io {
         if let Some(client) = &self.client {
             return Ok(client.clone());
         }
-        let client = exchanges::client().map_err(|error| error.to_string())?;
+        let client = Client::new().map_err(|error| error.to_string())?;
         Ok(self.client.insert(client).clone())
     }
 

@@ -13,6 +13,7 @@ mod advice;
 mod answers;
 mod args;
 mod child;
+mod client;
 mod course;
 mod demo;
 mod diagram;

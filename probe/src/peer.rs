@@ -4,9 +4,9 @@ use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http::HeaderMap;
 use mcp_proto::binding::http::{ExchangeId, HttpRequest};
 use mcp_proto::{Session, Shut, Time};
-use reqwest::header::HeaderMap;
 
 use crate::args::DEMO_SERVER;
 use crate::child::{self, Program, Server};

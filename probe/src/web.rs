@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
+use http::{HeaderMap, Method};
 use mcp_proto::binding::http::{ExchangeId, HttpRequest};
 use mcp_proto::binding::{Sse, SseDecoder};
-use reqwest::header::HeaderMap;
-use reqwest::{Client, Method};
 
+use crate::client::Client;
 use crate::exchanges::{Exchanges, Piece};
 use crate::trace::Trace;
 

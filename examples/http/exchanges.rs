@@ -1,0 +1,140 @@
+//! Exchanges as tasks: each runs one request, and tells piece by piece what comes back.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt::Write;
+use std::time::Duration;
+
+use mcp_proto::Time;
+use mcp_proto::binding::http::{Broken, ExchangeId, HttpRequest, HttpSession};
+use reqwest::header::HeaderMap;
+use reqwest::redirect::Policy;
+use reqwest::{Client, StatusCode};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::AbortHandle;
+
+/// Shorter than a session waits for its first answer, so that nobody being there is told from somebody being silent.
+const CONNECT: Duration = Duration::from_secs(4);
+/// Pieces that wait to be taken; then the servers wait.
+const QUEUE: usize = 64;
+
+/// What came of an exchange.
+pub(crate) enum Piece {
+    Head(StatusCode, HeaderMap),
+    Body(Vec<u8>),
+    End,
+    Failure(Broken, String),
+}
+
+/// An HTTP client as a session wants it: it follows no redirects, and sets an exchange no time but that to connect. It
+/// can be shared by sessions, and its connections with it.
+pub(crate) fn client() -> reqwest::Result<Client> {
+    // An error means that there is a provider already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let builder = || Client::builder().redirect(Policy::none()).connect_timeout(CONNECT);
+    // A system without root certificates has plain HTTP all the same.
+    builder().build().or_else(|_| builder().tls_certs_only([]).build())
+}
+
+/// The exchanges of a session that are under way.
+pub(crate) struct Exchanges {
+    client: Client,
+    tasks: BTreeMap<ExchangeId, AbortHandle>,
+    sender: Sender<(ExchangeId, Piece)>,
+    pieces: Receiver<(ExchangeId, Piece)>,
+}
+
+impl Exchanges {
+    pub(crate) fn new(client: Client) -> Self {
+        let (sender, pieces) = channel(QUEUE);
+        Self { client, tasks: BTreeMap::new(), sender, pieces }
+    }
+
+    /// Runs a request with headers of one's own, a credential say, which are for this request alone.
+    pub(crate) fn start(&mut self, request: HttpRequest, own: HeaderMap) {
+        let HttpRequest { exchange, request, .. } = request;
+        let (client, sender) = (self.client.clone(), self.sender.clone());
+        let task = tokio::spawn(async move {
+            let piece = match run(&client, request, own, exchange, &sender).await {
+                Ok(()) => Piece::End,
+                Err(error) => {
+                    // A request that could not be built was not sent either.
+                    let unreachable = error.is_connect() || error.is_builder();
+                    let broken = if unreachable { Broken::Unreachable } else { Broken::Midway };
+                    Piece::Failure(broken, why(&error.without_url()))
+                }
+            };
+            // Where nobody takes it, nobody wants it.
+            let _ = sender.send((exchange, piece)).await;
+        });
+        self.tasks.insert(exchange, task.abort_handle());
+    }
+
+    /// Ends an exchange, and with it its stream; nothing of it comes any more.
+    pub(crate) fn drop(&mut self, exchange: ExchangeId) {
+        if let Some(task) = self.tasks.remove(&exchange) {
+            task.abort();
+        }
+    }
+
+    /// The next that came of any exchange. It loses nothing where it is not awaited to its end.
+    pub(crate) async fn next(&mut self) -> Option<(ExchangeId, Piece)> {
+        loop {
+            let (exchange, piece) = self.pieces.recv().await?;
+            let known = match piece {
+                Piece::Head(..) | Piece::Body(_) => self.tasks.contains_key(&exchange),
+                Piece::End | Piece::Failure(..) => self.tasks.remove(&exchange).is_some(),
+            };
+            if known {
+                return Some((exchange, piece));
+            }
+        }
+    }
+}
+
+impl Drop for Exchanges {
+    fn drop(&mut self) {
+        self.tasks.values().for_each(AbortHandle::abort);
+    }
+}
+
+async fn run(
+    client: &Client,
+    request: http::Request<Vec<u8>>,
+    mut headers: HeaderMap,
+    exchange: ExchangeId,
+    sender: &Sender<(ExchangeId, Piece)>,
+) -> reqwest::Result<()> {
+    let mut request = reqwest::Request::try_from(request)?;
+    // Of two headers of one name, the protocol's counts.
+    headers.extend(std::mem::take(request.headers_mut()));
+    *request.headers_mut() = headers;
+    let mut response = client.execute(request).await?;
+    let head = Piece::Head(response.status(), std::mem::take(response.headers_mut()));
+    let _ = sender.send((exchange, head)).await;
+    while let Some(chunk) = response.chunk().await? {
+        let _ = sender.send((exchange, Piece::Body(chunk.to_vec()))).await;
+    }
+    Ok(())
+}
+
+/// An error with its causes.
+fn why(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// Tells a session what came of one of its exchanges.
+pub(crate) fn tell(session: &mut HttpSession, now: Time, exchange: ExchangeId, piece: &Piece) {
+    match piece {
+        Piece::Head(status, headers) => session.handle_head(now, exchange, *status, headers),
+        Piece::Body(chunk) => session.handle_body(now, exchange, chunk),
+        Piece::End => session.handle_end(now, exchange),
+        Piece::Failure(broken, why) => session.handle_failure(now, exchange, *broken, why),
+    }
+}

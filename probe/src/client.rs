@@ -1,0 +1,165 @@
+//! An HTTP client as a session wants it: it follows no redirects, and sets an exchange no time but that to connect. It
+//! is hyper with TLS and the proxies of the environment, and no more, so that it builds quickly.
+
+use std::error::Error;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::header::PROXY_AUTHORIZATION;
+use http::{Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::legacy::{self, Client as Pool};
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tower_service::Service;
+
+/// Shorter than a session waits for its first answer, so that nobody being there is told from somebody being silent.
+const CONNECT: Duration = Duration::from_secs(4);
+
+type AnyError = Box<dyn Error + Send + Sync>;
+type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, AnyError>> + Send>>;
+
+/// It can be shared by sessions, and its connections with it.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pool: Pool<Connector, Full<Bytes>>,
+    proxies: Arc<Matcher>,
+}
+
+impl Client {
+    pub(crate) fn new() -> Result<Self, rustls::Error> {
+        let tls = || {
+            ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+                .with_safe_default_protocol_versions()
+        };
+        let tls = match tls()?.with_native_roots() {
+            Ok(trusting) => trusting,
+            // A system without root certificates has plain HTTP all the same.
+            Err(_) => tls()?.with_root_certificates(RootCertStore::empty()),
+        };
+        let proxies = Arc::new(Matcher::from_env());
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        let dialer = Dialer { tcp, proxies: Arc::clone(&proxies) };
+        let connector = Connector(HttpsConnector::from((dialer, tls.with_no_client_auth())));
+        let pool = Pool::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+        Ok(Self { pool, proxies })
+    }
+
+    pub(crate) async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, legacy::Error> {
+        // Through a tunnel it goes with the request for the tunnel.
+        if request.uri().scheme_str() == Some("http")
+            && let Some(proxy) = self.proxies.intercept(request.uri())
+            && let Some(credential) = proxy.basic_auth()
+        {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, credential.clone());
+        }
+        self.pool.request(request).await
+    }
+}
+
+/// Connects in time.
+#[derive(Clone)]
+struct Connector(HttpsConnector<Dialer>);
+
+impl Service<Uri> for Connector {
+    type Response = MaybeHttpsStream<Stream>;
+    type Error = AnyError;
+    type Future = Connecting<Self::Response>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), AnyError>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let connecting = self.0.call(to);
+        Box::pin(async move {
+            let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {CONNECT:?}"));
+            timeout(CONNECT, connecting).await.map_err(late)?
+        })
+    }
+}
+
+/// Connects to a server, or to the proxy for it.
+#[derive(Clone)]
+struct Dialer {
+    tcp: HttpConnector,
+    proxies: Arc<Matcher>,
+}
+
+impl Service<Uri> for Dialer {
+    type Response = Stream;
+    type Error = AnyError;
+    type Future = Connecting<Stream>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), AnyError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let (mut tcp, proxy) = (self.tcp.clone(), self.proxies.intercept(&to));
+        Box::pin(async move {
+            let Some(proxy) = proxy else { return Ok(Stream { io: tcp.call(to).await?, absolute: false }) };
+            if proxy.uri().scheme_str() != Some("http") {
+                return Err("only proxies with an http URL are supported".into());
+            }
+            if to.scheme_str() != Some("https") {
+                return Ok(Stream { io: tcp.call(proxy.uri().clone()).await?, absolute: true });
+            }
+            let mut tunnel = Tunnel::new(proxy.uri().clone(), tcp);
+            if let Some(credential) = proxy.basic_auth() {
+                tunnel = tunnel.with_auth(credential.clone());
+            }
+            Ok(Stream { io: tunnel.call(to).await?, absolute: false })
+        })
+    }
+}
+
+struct Stream {
+    io: TokioIo<TcpStream>,
+    /// Whether requests on it name the whole URL, as those to a proxy do.
+    absolute: bool,
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        self.io.inner().connected().proxy(self.absolute)
+    }
+}
+
+impl Read for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(context, buffer)
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+}
