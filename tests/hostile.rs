@@ -19,7 +19,7 @@ mod web;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::{Host, Server, legacy, options, tools};
+use common::{Host, Server, drain, legacy, options, tools};
 use mcp_proto::{
     FailureKind, Family, FamilyStatus, LineSession, Outcome, QuirkKind, Request, Session, Time, Transport,
 };
@@ -82,10 +82,10 @@ fn a_mebibyte_of_noise() {
         for chunk in noise.chunks(4096) {
             session.handle_bytes(Time::ZERO, chunk);
         }
-        while session.poll().is_some() {}
+        drain(|| session.poll());
         assert_eq!(session.quirks().iter().filter(|quirk| quirk.kind == QuirkKind::Noise).count(), 1);
         session.handle_timeout(Time::from_millis(60_000));
-        while session.poll().is_some() {}
+        drain(|| session.poll());
         assert!(session.deadline().is_some(), "the shutdown is under way");
     });
     assert!(memory < MIB / 4, "{memory} bytes");
@@ -337,7 +337,7 @@ fn a_million_questions() {
     let memory = peak(|| {
         for _ in 0..1_000_000 {
             host.session.handle_message(host.now, ask.as_bytes());
-            while host.session.poll().is_some() {}
+            drain(|| host.session.poll());
         }
     });
     assert!(memory < MIB, "{} KiB", memory / 1024);

@@ -18,7 +18,7 @@ mod web;
 
 use std::collections::BTreeSet;
 
-use common::{legacy, millis, options, reconnecting, seconds, tools};
+use common::{Steps, legacy, millis, options, reconnecting, seconds, tools};
 use mcp_proto::binding::http::{Broken, HttpAction};
 use mcp_proto::{
     Cause, Eras, Event, FailureKind, Family, Keepalive, LogLevel, Next, Options, Outcome, ProtocolVersion, Request,
@@ -385,6 +385,17 @@ fn a_403_without_a_challenge_is_the_requests_answer() {
     assert_eq!((web.is_ready(), web.count("tools/call")), (true, 1));
 }
 
+/// Takes the events, and drops every other action.
+fn take_events(web: &mut Web) {
+    let mut steps = Steps::until("nothing is left to poll");
+    while let Some(action) = web.session.poll() {
+        steps.step();
+        if let HttpAction::Event(event) = action {
+            web.events.push(event);
+        }
+    }
+}
+
 /// An embedder that has a token at hand says so as soon as it hears of it.
 #[test]
 fn a_token_may_be_there_at_once() {
@@ -395,7 +406,9 @@ fn a_token_may_be_there_at_once() {
     let challenge = web::header_map(&[("www-authenticate", "Bearer")]);
     web.session.handle_head(web.now, probe.id, http::StatusCode::UNAUTHORIZED, &challenge);
     web.session.handle_end(web.now, probe.id);
+    let mut steps = Steps::until("nothing is left to poll");
     while let Some(action) = web.session.poll() {
+        steps.step();
         if matches!(action, HttpAction::Event(Event::Unauthorized { .. })) {
             web.session.authorized(web.now).unwrap();
         }
@@ -960,7 +973,9 @@ fn before_the_stream() -> (Web, Exchange, Site) {
         .result("tools/call", json!({"content": []}));
     let mut web = Web::open(asking(legacy()));
     let mut stream = None;
+    let mut steps = Steps::until("the session is ready and asked for a stream");
     while stream.is_none() || !web.is_ready() {
+        steps.step();
         for exchange in web.take() {
             if exchange.is("GET") {
                 stream = Some(exchange);
@@ -1374,7 +1389,9 @@ fn older(options: Options) -> (Web, Exchange, Site) {
 
 fn open_older(web: &mut Web, site: &mut Site) -> Exchange {
     let mut stream = None;
+    let mut steps = Steps::until("no exchange is left to answer");
     loop {
+        steps.step();
         let asked = web.take();
         if asked.is_empty() {
             return stream.expect("a stream was asked for");
@@ -1633,18 +1650,10 @@ fn heads_bodies_and_ends_in_any_order_do_no_harm() {
                 let (request, call) = web.call("a");
                 for report in [first, second, third] {
                     report(&mut web, &call);
-                    while let Some(action) = web.session.poll() {
-                        if let HttpAction::Event(event) = action {
-                            web.events.push(event);
-                        }
-                    }
+                    take_events(&mut web);
                 }
                 let _ = web.session.close(web.now);
-                while let Some(action) = web.session.poll() {
-                    if let HttpAction::Event(event) = action {
-                        web.events.push(event);
-                    }
-                }
+                take_events(&mut web);
                 assert!(web.ended(request).is_some());
             }
         }

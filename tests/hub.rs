@@ -18,7 +18,7 @@ mod rig;
 
 use std::time::Duration;
 
-use common::{Host, Server, legacy, options, tools};
+use common::{Host, Server, Steps, legacy, options, tools};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::host::config::{Configuration, Document, Entry};
 use mcp_proto::host::hub::{Breaker, CallError, HubEvent, HubMisuse, HubOptions};
@@ -1911,7 +1911,9 @@ fn no_address_shows_its_secrets() {
     rig.configure(configuration(json!({"a": {"url": url, "headers": {"Authorization": "hush"}}})));
     rig.hub.open(rig.now).unwrap();
     let mut shown = format!("{:?}", rig.hub);
+    let mut steps = Steps::until("nothing is left to poll");
     while let Some(action) = rig.hub.poll() {
+        steps.step();
         shown += &format!("{action:?}{:?}", rig.hub);
     }
     assert!(!shown.contains("hush") && shown.contains("https://…@example.com/mcp?…"), "{shown}");

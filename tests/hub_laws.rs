@@ -19,7 +19,7 @@ mod rig;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use common::legacy;
+use common::{drain, legacy};
 use mcp_proto::host::Saved;
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubMisuse, HubOptions, SessionHandle};
@@ -439,7 +439,7 @@ impl World {
         }
         let mut at = hub.clone();
         at.handle_timeout(deadline.max(self.rig.now));
-        while at.poll().is_some() {}
+        drain(|| at.poll());
         assert!(at.deadline().is_none_or(|next| next > deadline), "no progress at the deadline");
     }
 

@@ -16,7 +16,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Server, legacy, tools};
+use common::{Server, Steps, legacy, tools};
 use mcp_proto::binding::{Line, LineDecoder};
 use mcp_proto::{
     Action, Event, LineSession, Options, Outcome, QuirkKind, Reconnect, Request, Session, Time, Transport,
@@ -181,7 +181,9 @@ impl Lines {
 
     fn serve(&mut self) {
         let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+        let mut steps = Steps::until("nothing is left to answer");
         while !self.sent.is_empty() {
+            steps.step();
             for message in std::mem::take(&mut self.sent) {
                 for answer in server.answer(&message) {
                     self.feed(format!("{answer}\n").as_bytes());
@@ -201,7 +203,9 @@ impl Lines {
     }
 
     fn collect(&mut self) {
+        let mut steps = Steps::until("nothing is left to poll");
         while let Some(action) = self.session.poll() {
+            steps.step();
             self.log += &format!("{action:?}\n");
             match action {
                 Action::Send(message) => {

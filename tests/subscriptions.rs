@@ -14,7 +14,7 @@
 
 mod common;
 
-use common::{Host, Server, legacy, options, reconnecting, seconds, tools};
+use common::{Host, Server, Steps, legacy, options, reconnecting, seconds, tools};
 use mcp_proto::{Event, Family, LogLevel, Misuse, Options, QuirkKind, Request, Transport};
 use serde_json::{Value, json};
 
@@ -41,7 +41,9 @@ fn old(subscribe: bool) -> Server {
 /// Answers all but the requests for streams, which are given back.
 fn serve(host: &mut Host, server: &mut Server) -> Vec<Value> {
     let mut streams = Vec::new();
+    let mut steps = Steps::until("nothing is left to answer");
     loop {
+        steps.step();
         let sent = host.take_sent();
         if sent.is_empty() {
             return streams;

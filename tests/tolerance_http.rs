@@ -16,7 +16,7 @@ mod common;
 #[path = "common/http.rs"]
 mod web;
 
-use common::{legacy, millis, options, reconnecting, seconds, tools};
+use common::{Steps, legacy, millis, options, reconnecting, seconds, tools};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::{
     Cause, Era, Eras, Event, FailureKind, Family, FamilyStatus, ListErrors, Options, Outcome, ProtocolVersion,
@@ -1220,7 +1220,9 @@ fn older() -> (Web, Exchange, Site) {
 }
 
 fn serve_older(web: &mut Web, stream: &Exchange, site: &mut Site) {
+    let mut steps = Steps::until("no POST is left to answer");
     loop {
+        steps.step();
         let posts = web.take();
         if posts.is_empty() {
             return;
