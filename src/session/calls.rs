@@ -1,5 +1,6 @@
-use alloc::borrow::ToOwned;
+use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -49,11 +50,17 @@ impl Session {
         if let Some(Call { input: Some(rounds), latest, .. }) = self.requests.call_mut(id) {
             // The user's time is not the request's.
             *latest = *latest + call_time.since(rounds.since);
+            // One pass over what the server wants, however many answers there are.
+            let mut defaults: BTreeMap<&str, Defaults> =
+                given.iter().map(|(key, _)| (*key, Defaults::default())).collect();
             let asked = Json::from(&*rounds.result).member("inputRequests");
+            asked.unwrap_or(Json::EMPTY_ARRAY).members(|key, wanted| {
+                if let Some(defaults) = defaults.get_mut(key) {
+                    *defaults = Defaults::read(wanted.member("params").map(Json::raw));
+                }
+            });
             let filled = given.iter().map(|(key, response)| {
-                let wanted = asked.and_then(|asked| asked.member(key));
-                let params = wanted.and_then(|wanted| wanted.member("params")).map(Json::raw);
-                (*key, Defaults::read(params).fill(response))
+                (*key, defaults.get(key).map_or(Cow::Borrowed(response.get()), |defaults| defaults.fill(response)))
             });
             let filled: Vec<_> = filled.collect();
             let known = core::mem::take(&mut rounds.known);
