@@ -20,9 +20,9 @@ mod web;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::{Host, Server, legacy, options, tools};
+use common::{Host, Server, drain, legacy, options, tools};
 use mcp_proto::{
-    FailureKind, Family, FamilyStatus, LineSession, Outcome, QuirkKind, Request, Session, Time, Transport,
+    Action, FailureKind, Family, FamilyStatus, LineSession, Outcome, QuirkKind, Request, Session, Time, Transport,
 };
 use peak_alloc::PeakAlloc;
 use serde_json::json;
@@ -83,10 +83,10 @@ fn a_mebibyte_of_noise() {
         for chunk in noise.chunks(4096) {
             session.handle_bytes(Time::ZERO, chunk);
         }
-        while session.poll().is_some() {}
+        drain(|| session.poll());
         assert_eq!(session.quirks().iter().filter(|quirk| quirk.kind == QuirkKind::Noise).count(), 1);
         session.handle_timeout(Time::from_millis(60_000));
-        while session.poll().is_some() {}
+        drain(|| session.poll());
         assert!(session.deadline().is_some(), "the shutdown is under way");
     });
     assert!(memory < MIB / 4, "{memory} bytes");
@@ -338,7 +338,7 @@ fn a_million_questions() {
     let memory = peak(|| {
         for _ in 0..1_000_000 {
             host.session.handle_message(host.now, ask.as_bytes());
-            while host.session.poll().is_some() {}
+            drain(|| host.session.poll());
         }
     });
     assert!(memory < MIB, "{} KiB", memory / 1024);
@@ -409,4 +409,63 @@ fn streams_that_are_never_ended_leave_nothing_behind() {
     };
     let (few, many) = (kept_after(10), kept_after(2000));
     assert!(many < few + 4096, "{few} bytes after 10 calls, {many} after 2,010");
+}
+
+/// Where the bound on the depth of messages is raised, what is deep costs no more than what is long.
+#[test]
+fn depth_overflows_no_stack_where_its_bound_is_raised() {
+    const DEPTH: usize = 100_000;
+    let _alone = alone();
+    let deep = format!("{}{}", "{\"a\":[".repeat(DEPTH / 2), "]}".repeat(DEPTH / 2));
+    for modern in [false, true] {
+        let mut options = if modern { options() } else { legacy() };
+        options.limits.message.depth = 2 * DEPTH;
+        (options.capabilities.elicitation, options.capabilities.sampling) = (true, true);
+        options.sampling.tool_rounds = Some(1);
+        let capabilities = json!({"tools": {}, "logging": {}});
+        let server = if modern { Server::modern(capabilities) } else { Server::legacy(capabilities) };
+        let mut host = Host::connect(options, &mut server.result("tools/list", tools(&["a"])));
+        let memory = peak(|| {
+            for method in ["elicitation/create", "sampling/createMessage", "notifications/message", "vendor/x"] {
+                for params in [
+                    deep.clone(),
+                    format!(r#"{{"requestedSchema":{{"properties":{{"x":{{"default":{deep}}}}}}}}}"#),
+                    format!(r#"{{"level":"info","data":{deep},"messages":[{{"content":{deep}}}]}}"#),
+                ] {
+                    let id = if method.starts_with("notifications") { "" } else { r#""id":"q","# };
+                    let message = format!(r#"{{"jsonrpc":"2.0",{id}"method":"{method}","params":{params}}}"#);
+                    host.session.handle_message(host.now, message.as_bytes());
+                }
+            }
+            for result in [
+                deep.clone(),
+                format!(r#"{{"resultType":"input_required","inputRequests":{{"k":{{"method":{deep}}}}}}}"#),
+                format!(
+                    r#"{{"resultType":"input_required","inputRequests":{{"k":{{"method":"elicitation/create","params":{deep}}}}}}}"#
+                ),
+            ] {
+                let request = host.session.request(host.now, Request::call_tool("a", None)).unwrap();
+                let id = sent_id(&mut host);
+                let message = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
+                host.session.handle_message(host.now, message.as_bytes());
+                let accept = serde_json::value::to_raw_value(&json!({"action": "accept", "content": {}})).unwrap();
+                let _ = host.session.provide(host.now, request, [("k", &*accept)]);
+            }
+            drain(|| host.session.poll());
+        });
+        assert!(memory < 64 * deep.len(), "{memory} bytes");
+    }
+}
+
+/// The id of the last request that was sent.
+fn sent_id(host: &mut Host) -> u64 {
+    let mut last = None;
+    drain(|| {
+        let action = host.session.poll()?;
+        if let Action::Send(message) = &action {
+            last = message.id().or(last);
+        }
+        Some(action)
+    });
+    last.unwrap()
 }

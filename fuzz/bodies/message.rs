@@ -34,14 +34,14 @@ pub(crate) fn message(bytes: &[u8]) -> u64 {
         let mut actions = 0;
         while let Some(action) = session.poll() {
             actions += 1;
+            // The shortest request has some twenty bytes, and its refusal some hundred.
+            assert!(actions <= 32 + bytes.len() / 8, "{actions} actions");
             if let Action::Send(message) = &action {
                 check_line(message);
                 sent += message.line().len();
             }
             format!("{action:?}").hash(&mut print);
         }
-        // The shortest request has some twenty bytes, and its refusal some hundred.
-        assert!(actions <= 32 + bytes.len() / 8, "{actions} actions");
         assert!(sent <= (16 << 10) + bytes.len() * 16, "{sent} bytes");
         check_kept(&session);
     }

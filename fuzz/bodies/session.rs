@@ -347,7 +347,10 @@ impl Driven for Rig {
     }
 
     fn drain(&mut self) {
+        let mut owed = 0;
         while let Some(action) = self.session.poll() {
+            owed += 1;
+            self.check_waiting(owed);
             self.take(action);
         }
         self.clock.behind = false;

@@ -100,6 +100,8 @@ fn line_feed(bytes: &[u8]) -> Option<usize> {
 pub struct LineSession {
     session: Session,
     decoder: LineDecoder,
+    /// The connection that the decoder's unfinished line belongs to.
+    connection: Option<u32>,
 }
 
 impl LineSession {
@@ -107,11 +109,15 @@ impl LineSession {
     pub fn new(session: Session) -> Self {
         // Somewhat more than a message may have, so that the session sees what it has to refuse.
         let limit = session.options().limits.message.bytes.saturating_add(Limits::SLACK).saturating_add(1);
-        Self { session, decoder: LineDecoder::new(limit) }
+        Self { session, decoder: LineDecoder::new(limit), connection: None }
     }
 
     /// Takes what the transport's output gave, in chunks of any size.
     pub fn handle_bytes(&mut self, now: Time, chunk: &[u8]) {
+        self.follow_connection();
+        if self.connection.is_none() {
+            return;
+        }
         let session = &mut self.session;
         self.decoder.feed(chunk, |line| match line {
             Line::Complete(line) | Line::TooLong(line) => session.handle_message(now, line),
@@ -120,6 +126,7 @@ impl LineSession {
 
     /// Takes what happened to the transport.
     pub fn handle_transport(&mut self, now: Time, event: Transport<'_>) {
+        self.follow_connection();
         match event {
             Transport::Closed { .. } => {
                 let session = &mut self.session;
@@ -127,8 +134,8 @@ impl LineSession {
                     Line::Complete(line) | Line::TooLong(line) => session.handle_message(now, line),
                 });
             }
-            Transport::Opened => self.decoder = LineDecoder::new(self.decoder.limit),
-            Transport::OpenFailed { .. }
+            Transport::Opened
+            | Transport::OpenFailed { .. }
             | Transport::SignOfLife
             | Transport::Senseless { .. }
             | Transport::Lost { .. }
@@ -137,10 +144,21 @@ impl LineSession {
             | Transport::Unauthorized { .. } => {}
         }
         self.session.handle_transport(now, event);
+        self.follow_connection();
+    }
+
+    /// Drops the unfinished line of a connection that is over, however its end was reported.
+    fn follow_connection(&mut self) {
+        let connection = self.session.connection();
+        if self.connection != connection {
+            self.connection = connection;
+            self.decoder = LineDecoder::new(self.decoder.limit);
+        }
     }
 
     /// The next thing to do, if there is any.
     pub fn poll(&mut self) -> Option<Action> {
+        self.follow_connection();
         self.session.poll()
     }
 }

@@ -1,6 +1,6 @@
 use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,11 +18,55 @@ use crate::protocol::{ClientCapabilities, error_code, method};
 pub(super) struct Ask {
     id: PeerId,
     method: Asked,
-    pub(super) deadline: Time,
+    deadline: Time,
     /// In whose HTTP exchange it came.
     of: Option<RequestId>,
     /// What the form's fields are where the user leaves them out.
     defaults: Defaults,
+}
+
+impl Ask {
+    /// Bytes that are kept of what the server sent.
+    fn bytes(&self) -> usize {
+        // The id is there twice.
+        self.id.get().len().saturating_mul(2).saturating_add(self.defaults.bytes())
+    }
+}
+
+/// The questions of the server's that wait for the embedder.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asks {
+    open: BTreeMap<u64, Ask>,
+    deadlines: BTreeSet<(Time, u64)>,
+    by_peer_id: BTreeSet<(Box<str>, u64)>,
+    bytes: usize,
+}
+
+impl Asks {
+    fn insert(&mut self, id: u64, ask: Ask) {
+        self.deadlines.insert((ask.deadline, id));
+        self.by_peer_id.insert((ask.id.get().into(), id));
+        self.bytes = self.bytes.saturating_add(ask.bytes());
+        self.open.insert(id, ask);
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Ask> {
+        let ask = self.open.remove(&id)?;
+        self.deadlines.remove(&(ask.deadline, id));
+        self.by_peer_id.remove(&(ask.id.get().into(), id));
+        self.bytes = self.bytes.saturating_sub(ask.bytes());
+        Some(ask)
+    }
+
+    /// The oldest that has this id of the server's.
+    fn find(&self, peer_id: &str) -> Option<u64> {
+        let (found, id) = self.by_peer_id.range((Box::from(peer_id), 0)..).next()?;
+        (**found == *peer_id).then_some(*id)
+    }
+
+    fn due(&self, now: Time) -> Option<u64> {
+        self.deadlines.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
+    }
 }
 
 /// The code by which a sample is refused, by the user or by the policy (specification 2025-11-25, "Sampling").
@@ -52,7 +96,7 @@ impl Session {
         if answer.as_ref().is_ok_and(|result| !result.get().starts_with('{')) {
             return Err(Misuse::ParamsNotObject);
         }
-        let Some(ask) = self.asks.remove(&ask.0) else {
+        let Some(ask) = self.asks.as_mut().and_then(|asks| asks.remove(ask.0)) else {
             return Err(Misuse::UnknownAsk);
         };
         self.advance(now);
@@ -76,15 +120,14 @@ impl Session {
         let of = self.exchange.and_then(|id| self.handle_of(id.get()));
         let message = match self.consider(&method, params) {
             Consideration::Ask(asked) => {
-                self.last_ask = self.last_ask.saturating_add(1);
                 let timeout = self.options.sampling.timeout.filter(|_| asked == Asked::Sampling);
                 let deadline = self.now + timeout.unwrap_or(self.options.timeouts.ask);
                 let defaults = if asked == Asked::Elicitation { Defaults::read(params) } else { Defaults::default() };
-                self.asks.insert(self.last_ask, Ask { id, method: asked, deadline, of, defaults });
-                self.requests.pause(true, self.now);
-                let ask = AskId(self.last_ask);
-                let (method, params) = (method.into(), params.map(ToOwned::to_owned));
-                return self.event(Event::Asked { ask, method, params });
+                let ask = Ask { id, method: asked, deadline, of, defaults };
+                if self.input_bytes().saturating_add(ask.bytes()) <= self.options.limits.input_bytes {
+                    return self.pass_on(ask, method.into(), params);
+                }
+                self.encode_answer(|out| jsonrpc::error(out, &ask.id, &too_many()))
             }
             Consideration::Result(result) => self.encode_answer(|out| {
                 jsonrpc::result(out, &id, core::str::from_utf8(&result).unwrap_or("{}"));
@@ -92,6 +135,25 @@ impl Session {
             Consideration::Refuse(error) => self.encode_answer(|out| jsonrpc::error(out, &id, &error)),
         };
         self.push(Action::Send(Outgoing { of, ..message }));
+    }
+
+    fn pass_on(&mut self, ask: Ask, method: Box<str>, params: Option<&RawValue>) {
+        self.last_ask = self.last_ask.saturating_add(1);
+        let id = self.last_ask;
+        self.asks.get_or_insert_default().insert(id, ask);
+        let most = self.options.timeouts.ask.max(self.options.sampling.timeout.unwrap_or_default());
+        self.requests.pause(most, self.now);
+        self.event(Event::Asked { ask: AskId(id), method, params: params.map(ToOwned::to_owned) });
+    }
+
+    /// Bytes that are kept of what the server wants to know.
+    pub(super) fn input_bytes(&self) -> usize {
+        self.asks.as_ref().map_or(0, |asks| asks.bytes).saturating_add(self.requests.input_bytes())
+    }
+
+    /// When the next question is declined for want of an answer.
+    pub(super) fn next_ask_deadline(&self) -> Option<Time> {
+        self.asks.as_ref().and_then(|asks| asks.deadlines.first()).map(|(at, _)| *at)
     }
 
     pub(super) fn consider(&mut self, method: &str, params: Option<&RawValue>) -> Consideration {
@@ -135,11 +197,8 @@ impl Session {
                 format!("refused by the client's policy: {over}"),
             ));
         }
-        if self.asks.len() >= self.options.limits.asks {
-            return Consideration::Refuse(ErrorObject::new(
-                error_code::INTERNAL_ERROR,
-                "too many questions wait already",
-            ));
+        if self.asks.as_ref().map_or(0, |asks| asks.open.len()) >= self.options.limits.asks {
+            return Consideration::Refuse(too_many());
         }
         Consideration::Ask(asked)
     }
@@ -150,21 +209,21 @@ impl Session {
         if self.stream_cancelled(cancelled.text()) {
             return;
         }
-        let ask = self.asks.iter().find(|(_, ask)| ask.id.get() == cancelled.text()).map(|(ask, _)| *ask);
-        if let Some(ask) = ask {
-            self.asks.remove(&ask);
+        let Some(asks) = &mut self.asks else { return };
+        if let Some(ask) = asks.find(cancelled.text()) {
+            asks.remove(ask);
             self.asks_ended();
             self.event(Event::AskEnded { ask: AskId(ask) });
         }
     }
 
     pub(super) fn expire_asks(&mut self) {
-        let due = |(ask, pending): (&u64, &Ask)| (pending.deadline <= self.now).then_some(*ask);
-        let due: Vec<u64> = self.asks.iter().filter_map(due).collect();
-        for ask in due {
-            let Some(pending) = self.asks.remove(&ask) else { continue };
-            self.refuse(&pending, r#"{"action":"decline"}"#);
-            self.event(Event::AskEnded { ask: AskId(ask) });
+        while let Some(asks) = &mut self.asks
+            && let Some(due) = asks.due(self.now)
+            && let Some(ask) = asks.remove(due)
+        {
+            self.refuse(&ask, r#"{"action":"decline"}"#);
+            self.event(Event::AskEnded { ask: AskId(due) });
         }
         self.asks_ended();
     }
@@ -181,12 +240,15 @@ impl Session {
 
     /// The time that the user takes is no request's: it goes on once nobody is asked any more.
     fn asks_ended(&mut self) {
-        self.requests.pause(!self.asks.is_empty(), self.now);
+        if self.asks.as_ref().is_none_or(|asks| asks.open.is_empty()) {
+            self.asks = None;
+            self.requests.resume(self.now);
+        }
     }
 
     /// The connection ends, and the embedder needs not answer any more; a server that is not gone is told so.
     pub(super) fn end_asks(&mut self, gone: bool) {
-        for (id, ask) in core::mem::take(&mut self.asks) {
+        for (id, ask) in self.asks.take().into_iter().flat_map(|asks| asks.open) {
             if !gone {
                 self.refuse(&ask, r#"{"action":"cancel"}"#);
             }
@@ -194,6 +256,10 @@ impl Session {
         }
         self.asks_ended();
     }
+}
+
+fn too_many() -> ErrorObject {
+    ErrorObject::new(error_code::INTERNAL_ERROR, "too many questions wait already")
 }
 
 /// The defaults of a form's fields (SEP-1034), where it has any: names and values, JSON both.
@@ -217,6 +283,10 @@ impl Defaults {
             }
         });
         Self(defaults)
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.iter().fold(0, |sum, (name, value)| sum.saturating_add(name.len()).saturating_add(value.len()))
     }
 
     /// The user's answer: where the form was accepted, the fields that it leaves out are as they were proposed.

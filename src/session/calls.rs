@@ -1,5 +1,6 @@
-use alloc::borrow::ToOwned;
+use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -45,22 +46,28 @@ impl Session {
             return Err(Misuse::ParamsNotObject);
         }
         self.advance(now);
-        let now = self.now;
+        let call_time = self.requests.call_time(self.now);
         if let Some(Call { input: Some(rounds), latest, .. }) = self.requests.call_mut(id) {
             // The user's time is not the request's.
-            *latest = *latest + now.since(rounds.since);
+            *latest = *latest + call_time.since(rounds.since);
+            // One pass over what the server wants, however many answers there are.
+            let mut defaults: BTreeMap<&str, Defaults> =
+                given.iter().map(|(key, _)| (*key, Defaults::default())).collect();
             let asked = Json::from(&*rounds.result).member("inputRequests");
+            asked.unwrap_or(Json::EMPTY_ARRAY).members(|key, wanted| {
+                if let Some(defaults) = defaults.get_mut(key) {
+                    *defaults = Defaults::read(wanted.member("params").map(Json::raw));
+                }
+            });
             let filled = given.iter().map(|(key, response)| {
-                let wanted = asked.and_then(|asked| asked.member(key));
-                let params = wanted.and_then(|wanted| wanted.member("params")).map(Json::raw);
-                (*key, Defaults::read(params).fill(response))
+                (*key, defaults.get(key).map_or(Cow::Borrowed(response.get()), |defaults| defaults.fill(response)))
             });
             let filled: Vec<_> = filled.collect();
             let known = core::mem::take(&mut rounds.known);
             let known = known.iter().map(|(key, response)| (&**key, &**response));
             rounds.responses = Some(responses_of(known.chain(filled.iter().map(|(key, json)| (*key, &**json)))));
-            let deadline = self.now + rounds.left;
-            self.requests.set_deadline(id, Some(deadline));
+            let left = rounds.left;
+            self.requests.set_time_left(id, left, self.now);
         }
         self.call_step(id, Input::InputGiven);
         self.pump();
@@ -103,15 +110,14 @@ impl Session {
             Answer::Complete(outcome) => self.call_step_to(id, Input::Answered, Some(outcome)),
             Answer::Invalid(why) => self.call_step_to(id, Input::Invalid, Some(Outcome::Invalid(why))),
             Answer::Input(mut rounds, inputs) => {
-                let Some(call) = self.requests.call_mut(id) else { return };
-                let handle = call.handle;
+                let Some(handle) = self.handle_of(id) else { return };
                 if inputs.is_empty() {
                     let known = rounds.known.iter().map(|(key, response)| (&**key, &**response));
                     rounds.responses = (!rounds.known.is_empty()).then(|| responses_of(known));
-                    call.input = Some(rounds);
+                    self.requests.set_input(id, Some(rounds));
                     return self.call_step(id, Input::RetryRequired);
                 }
-                call.input = Some(rounds);
+                self.requests.set_input(id, Some(rounds));
                 self.call_step(id, Input::InputRequired);
                 self.event(Event::InputRequired { request: handle, inputs });
             }
@@ -140,8 +146,9 @@ impl Session {
     }
 
     fn judge_input(&mut self, id: u64, result: &RawValue) -> Answer {
-        let before = self.requests.call_mut(id).and_then(|call| call.input.as_ref()).map(|input| input.rounds);
-        let rounds = before.unwrap_or(0).saturating_add(1);
+        let before = self.requests.call_mut(id).and_then(|call| call.input.as_ref());
+        let (before, freed) = before.map_or((0, 0), |input| (input.rounds, input.bytes));
+        let rounds = before.saturating_add(1);
         if rounds > self.options.limits.input_rounds {
             return Answer::Invalid(
                 format!("the server asked for input more than {} times", rounds.saturating_sub(1)).into(),
@@ -187,6 +194,16 @@ impl Session {
         if known.is_empty() && inputs.is_empty() && state.is_none() {
             return Answer::Invalid("the server wants input, and does not say which".into());
         }
+        let answers = known.iter().fold(0, |sum: usize, (key, json): &(Box<str>, Box<str>)| {
+            sum.saturating_add(key.len()).saturating_add(json.len())
+        });
+        let given = state.map_or(0, |state| state.text().len());
+        // The answers are there twice: one by one, and as they are sent.
+        let bytes = result.get().len().saturating_add(given).saturating_add(answers.saturating_mul(2));
+        let limit = self.options.limits.input_bytes;
+        if self.input_bytes().saturating_sub(freed).saturating_add(bytes) > limit {
+            return Answer::Invalid(format!("the server wants input, and over {limit} bytes of such are kept").into());
+        }
         let left = self.requests.time_left(id, self.now);
         let state = state.map(|state| state.text().into());
         Answer::Input(
@@ -196,8 +213,9 @@ impl Session {
                 state,
                 known,
                 responses: None,
+                bytes,
                 left,
-                since: self.now,
+                since: self.requests.call_time(self.now),
             }),
             inputs,
         )
@@ -224,14 +242,8 @@ impl Session {
                     self.requests.requeue(id);
                     continue;
                 }
-                Effect::AskInput => {
-                    let deadline = self.now + self.options.timeouts.ask;
-                    self.requests.set_deadline(id, Some(deadline));
-                    continue;
-                }
-                Effect::Bar => {
-                    let deadline = self.now + self.options.timeouts.ask;
-                    self.requests.set_deadline(id, Some(deadline));
+                Effect::AskInput | Effect::Bar => {
+                    self.requests.set_time_left(id, self.options.timeouts.ask, self.now);
                     continue;
                 }
                 Effect::Retract => {
@@ -246,7 +258,7 @@ impl Session {
                     continue;
                 }
                 Effect::EndAnswered | Effect::EndInvalid => outcome.take().unwrap_or(Outcome::Unknown),
-                Effect::EndInputRequired => match self.requests.call_mut(id).and_then(|call| call.input.take()) {
+                Effect::EndInputRequired => match self.requests.set_input(id, None) {
                     Some(rounds) => Outcome::InputRequired(rounds.result),
                     None => Outcome::Unknown,
                 },
@@ -273,10 +285,10 @@ impl Session {
 
     /// The server refused a request unread: it waits for what it lacks.
     pub(super) fn bar(&mut self, id: u64, by: Bar, outcome: Outcome) {
-        let now = self.now;
-        let left = self.requests.time_left(id, now);
+        let left = self.requests.time_left(id, self.now);
+        let since = self.requests.call_time(self.now);
         let Some(call) = self.requests.call_mut(id) else { return };
-        call.barred = Some(Box::new(Barred { by, outcome, left, since: now }));
+        call.barred = Some(Box::new(Barred { by, outcome, left, since }));
         self.call_step(id, Input::Refused);
         if by == Bar::Headers {
             self.want_schemas();
@@ -285,14 +297,15 @@ impl Session {
 
     /// What barred requests lacked is there, or is not to be had.
     pub(super) fn unbar(&mut self, by: Bar, input: Input) {
+        let call_time = self.requests.call_time(self.now);
         for id in self.requests.calls() {
             let Some(barred) = self.requests.call_mut(id).and_then(|call| call.barred.as_ref()) else { continue };
             if barred.by != by {
                 continue;
             }
-            let (deadline, waited) = (self.now + barred.left, self.now.since(barred.since));
+            let (left, waited) = (barred.left, call_time.since(barred.since));
             if input == Input::Admitted {
-                self.requests.set_deadline(id, Some(deadline));
+                self.requests.set_time_left(id, left, self.now);
                 if let Some(call) = self.requests.call_mut(id) {
                     call.barred = None;
                     call.latest = call.latest + waited;

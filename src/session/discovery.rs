@@ -163,7 +163,7 @@ impl Session {
     }
 
     pub(super) fn ask_page(&mut self, family: Family) {
-        let deadline = self.now + self.options.timeouts.request;
+        let deadline = self.request_deadline();
         self.requests.insert(Purpose::List(family), Some(deadline));
     }
 

@@ -44,7 +44,7 @@ impl Session {
         }
     }
 
-    fn is_sent(&self, id: u64) -> bool {
+    pub(super) fn is_sent(&self, id: u64) -> bool {
         self.requests.get(id).is_some_and(|open| open.phase == State::Sent)
     }
 

@@ -31,7 +31,7 @@ impl Session {
     /// Gives the engine's own requests that were not polled yet their whole time once more.
     pub(crate) fn renew_unsent(&mut self, now: Time) {
         self.advance(now);
-        let deadline = self.now() + self.options.timeouts.request;
+        let deadline = self.request_deadline();
         for id in self.requests.engine() {
             if self.requests.get(id).is_some_and(|open| matches!(open.phase, State::Queued | State::Written)) {
                 self.requests.set_deadline(id, Some(deadline));

@@ -92,7 +92,7 @@ impl Session {
         for family in crate::protocol::Family::ALL {
             self.families.get_mut(family).reset();
         }
-        self.timers.set(Timer::Handshake, Some(self.now + self.options.timeouts.handshake));
+        self.arm(Timer::Handshake, self.options.timeouts.handshake);
         let legacy = self.verdict.is_some_and(|verdict| verdict.era() == Era::Legacy);
         let input = match self.options.eras {
             Eras::ModernOnly(_) => Input::StartModern,
@@ -110,7 +110,7 @@ impl Session {
             && let Some(deadline) = self.timers.get(Timer::Handshake)
         {
             // Where time jumped, both are over; what follows the probe is to have its time.
-            self.timers.set(Timer::Handshake, Some(deadline.max(self.now + self.options.timeouts.probe)));
+            self.timers.set(Timer::Handshake, Some(deadline.max(self.after(self.options.timeouts.probe))));
         }
         let row = take(self.handshake.state, input);
         self.handshake.state = row.next;
@@ -162,7 +162,7 @@ impl Session {
                 // One that was modern before is waited for longer: silence is more likely a slow start.
                 let modern = self.verdict.is_some_and(|verdict| verdict.era() == Era::Modern);
                 let wait = self.options.timeouts.probe.saturating_mul(if modern { SLOW_PROBE } else { 1 });
-                self.timers.set(Timer::Probe, Some(self.now + wait));
+                self.arm(Timer::Probe, wait);
             }
             Effect::DisarmProbe => self.timers.set(Timer::Probe, None),
             Effect::KeepEvidence => self.handshake.evidence = self.handshake.candidate.take(),
@@ -211,7 +211,7 @@ impl Session {
         for id in self.requests.engine() {
             self.give_up(id);
         }
-        self.timers.set(Timer::Discovery, Some(self.now + self.options.timeouts.discovery));
+        self.arm(Timer::Discovery, self.options.timeouts.discovery);
         if era == Era::Modern {
             // A modern server has no questions, and is owed no answers.
             self.end_asks(true);

@@ -1,18 +1,14 @@
 use alloc::format;
-use core::time::Duration;
 
 use super::ledger::Purpose;
 use super::link::Loss;
-use super::timers::Timer;
+use super::timers::{SHORTEST, Timer};
 use super::{FailureKind, Probe, Session};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::machine::keepalive::{Effect, Input, State, take};
 use crate::machine::{QuirkKind, Verdict, gate};
 use crate::protocol::{Era, Family, error_code, method};
-
-/// The shortest interval between probes.
-const SHORTEST: Duration = Duration::from_millis(1);
 
 /// What a keepalive knows beside its state.
 #[derive(Clone, Debug)]
@@ -69,10 +65,9 @@ impl Session {
             match effect {
                 Effect::Rest => {
                     self.rest();
-                    // An interval of nothing would be over for ever.
-                    let interval = self.options.keepalive.unwrap_or_default().interval.max(SHORTEST);
-                    let due = (self.liveness.heard + interval).max(self.now);
-                    let due = if due == self.now { self.now + interval } else { due };
+                    let interval = self.options.keepalive.unwrap_or_default().interval;
+                    let due = self.liveness.heard + interval;
+                    let due = if due > self.now { due } else { self.after(interval) };
                     self.timers.set(Timer::Keepalive, Some(due));
                 }
                 Effect::Ping => self.send_probe(method::PING),
@@ -86,7 +81,7 @@ impl Session {
                 Effect::Await => {
                     let timeout = self.options.keepalive.unwrap_or_default().timeout;
                     self.liveness.sent = self.now;
-                    self.timers.set(Timer::Keepalive, Some(self.now + timeout));
+                    self.arm(Timer::Keepalive, timeout);
                 }
                 Effect::GiveUp => {
                     if let Some(id) = self.liveness.request.take() {
@@ -130,7 +125,7 @@ impl Session {
                 }
                 self.liveness.missed = self.now;
                 self.liveness.misses = self.liveness.misses.saturating_add(1);
-                if waited >= keepalive.timeout.saturating_mul(2) {
+                if waited >= keepalive.timeout.max(SHORTEST).saturating_mul(2) {
                     self.liveness.misses = self.liveness.misses.saturating_sub(1);
                     Input::Jumped
                 } else if passed_over && self.cheapest_list().is_some() {

@@ -39,8 +39,10 @@ pub(super) struct Call {
     pub(super) request: Request,
     /// Each sign of progress gives it this much time more,
     pub(super) timeout: Duration,
-    /// but not beyond this.
+    /// but not beyond this, on the clock of the calls.
     pub(super) latest: Time,
+    /// How long the clock of the calls had stood still when the call was made.
+    stood: Duration,
     /// When progress was told of last.
     pub(super) told: Option<Time>,
     /// How often it was sent again, though it may have run.
@@ -65,7 +67,7 @@ pub(super) struct Barred {
     pub(super) outcome: Outcome,
     /// How much time it had left,
     pub(super) left: Duration,
-    /// and since when it waits.
+    /// and since when it waits, on the clock of the calls.
     pub(super) since: Time,
 }
 
@@ -90,9 +92,11 @@ pub(super) struct Input {
     pub(super) known: Vec<(Box<str>, Box<str>)>,
     /// The value of `inputResponses`, once it is known.
     pub(super) responses: Option<Box<str>>,
+    /// How many bytes of it count as kept.
+    pub(super) bytes: usize,
     /// How much time the request had left when the server asked,
     pub(super) left: Duration,
-    /// and when that was.
+    /// and when that was, on the clock of the calls.
     pub(super) since: Time,
 }
 
@@ -106,6 +110,7 @@ impl Purpose {
 pub(super) struct Open {
     pub(super) purpose: Purpose,
     pub(super) phase: State,
+    /// For a request of the embedder's, on the clock of the calls.
     deadline: Option<Time>,
 }
 
@@ -140,23 +145,56 @@ pub(super) struct Requests {
     open: BTreeMap<u64, Open>,
     deadlines: BTreeSet<(Time, u64)>,
     call_deadlines: BTreeSet<(Time, u64)>,
-    /// In the order of their ids, as the next.
     engine_queue: VecDeque<u64>,
-    call_queue: VecDeque<u64>,
-    /// How many of `call_queue` are no calls of tools.
-    queued_others: u32,
+    /// The embedder's requests that wait to be written: calls of tools, and all others.
+    tool_queue: BTreeSet<u64>,
+    other_queue: BTreeSet<u64>,
     in_flight: u32,
     tools_in_flight: u32,
+    /// How many requests were sent and wait for an answer, and the XOR of their ids: the id itself where there is one.
+    waiting: u32,
+    waiting_ids: u64,
+    /// Bytes that are kept for the rounds of input.
+    input_bytes: usize,
     /// The ids on the wire of requests that the embedder knows by another one.
     renamed: BTreeMap<RequestId, u64>,
-    /// While the embedder is asked by the server, the time of its own requests stands still, since then.
-    paused: Option<Time>,
+    /// Since the embedder was asked something by the server for the first time on this connection.
+    clock: Option<Box<Clock>>,
     abandoned: BTreeSet<u64>,
+}
+
+/// The clock of the calls: it stands still while the embedder is asked by the server. Each call may use that for as
+/// long as a question may stay open, in all; then it ends whatever the clock says.
+#[derive(Clone, Debug)]
+struct Clock {
+    /// Since when it stands still, while it does.
+    paused: Option<Time>,
+    /// How long it stood still before.
+    stood: Duration,
+    /// How much a call may use of that.
+    most: Duration,
+    /// When each call ends even if the clock stands still.
+    hard: BTreeSet<(Time, u64)>,
+    /// The calls up to this id are in `hard`, where they are open and have a deadline.
+    known: u64,
 }
 
 /// Whether the request is one of those that the server owes an answer to, and soon.
 const fn in_flight(purpose: &Purpose, phase: State) -> bool {
     matches!(phase, State::Written | State::Sent) && !matches!(purpose, Purpose::Listen { .. })
+}
+
+/// Whether an answer to the request may come, which it then ends.
+const fn waits(purpose: &Purpose, phase: State) -> bool {
+    matches!(phase, State::Sent) && !matches!(purpose, Purpose::Listen { agreed: true })
+}
+
+impl Open {
+    /// When a call ends even if its clock stands still from now on.
+    fn hard_deadline(&self, most: Duration) -> Option<Time> {
+        let Purpose::Call(call) = &self.purpose else { return None };
+        self.deadline.map(|deadline| deadline + call.stood.saturating_add(most))
+    }
 }
 
 impl Requests {
@@ -178,16 +216,19 @@ impl Requests {
         &mut self,
         request: Request,
         timeout: Duration,
-        latest: Time,
-        deadline: Time,
+        max_timeout: Duration,
+        now: Time,
     ) -> RequestId {
         let id = self.next_id();
         let handle = RequestId(id);
+        let now = self.call_time(now);
+        let deadline = now + timeout;
         let call = Call {
             handle,
             request,
             timeout,
-            latest,
+            latest: now + max_timeout,
+            stood: self.stood(),
             told: None,
             replays: 0,
             input: None,
@@ -206,13 +247,49 @@ impl Requests {
     }
 
     fn add(&mut self, id: u64, open: Open) {
-        if let Some(deadline) = open.deadline {
-            self.deadlines_of(&open.purpose).insert((deadline, id));
-        }
+        self.add_deadline(id, &open);
         if in_flight(&open.purpose, open.phase) {
             self.takes_off(open.purpose.is_tool_call());
         }
+        if waits(&open.purpose, open.phase) {
+            self.starts_waiting(id);
+        }
+        if let Purpose::Call(Call { input: Some(input), .. }) = &open.purpose {
+            self.input_bytes = self.input_bytes.saturating_add(input.bytes);
+        }
         self.open.insert(id, open);
+    }
+
+    fn add_deadline(&mut self, id: u64, open: &Open) {
+        let Some(deadline) = open.deadline else { return };
+        self.deadlines_of(&open.purpose).insert((deadline, id));
+        if let Some(clock) = &mut self.clock
+            && id <= clock.known
+            && let Some(hard) = open.hard_deadline(clock.most)
+        {
+            clock.hard.insert((hard, id));
+        }
+    }
+
+    fn remove_deadline(&mut self, id: u64, open: &Open) {
+        let Some(deadline) = open.deadline else { return };
+        self.deadlines_of(&open.purpose).remove(&(deadline, id));
+        if let Some(clock) = &mut self.clock
+            && id <= clock.known
+            && let Some(hard) = open.hard_deadline(clock.most)
+        {
+            clock.hard.remove(&(hard, id));
+        }
+    }
+
+    fn starts_waiting(&mut self, id: u64) {
+        self.waiting = self.waiting.saturating_add(1);
+        self.waiting_ids ^= id;
+    }
+
+    fn stops_waiting(&mut self, id: u64) {
+        self.waiting = self.waiting.saturating_sub(1);
+        self.waiting_ids ^= id;
     }
 
     fn takes_off(&mut self, tool: bool) {
@@ -231,7 +308,7 @@ impl Requests {
     }
 
     pub(super) fn queued_calls(&self) -> usize {
-        self.call_queue.len()
+        self.tool_queue.len().saturating_add(self.other_queue.len())
     }
 
     pub(super) fn get(&self, id: u64) -> Option<&Open> {
@@ -249,11 +326,28 @@ impl Requests {
         if let Purpose::Call(call) = &mut self.open.get_mut(&id)?.purpose { Some(call) } else { None }
     }
 
+    /// A call has this round of input, or none any more; gives the one before.
+    pub(super) fn set_input(&mut self, id: u64, input: Option<Box<Input>>) -> Option<Box<Input>> {
+        let bytes = input.as_ref().map_or(0, |input| input.bytes);
+        let before = core::mem::replace(&mut self.call_mut(id)?.input, input);
+        let freed = before.as_ref().map_or(0, |before| before.bytes);
+        self.input_bytes = self.input_bytes.saturating_sub(freed).saturating_add(bytes);
+        before
+    }
+
+    /// Bytes that are kept for the rounds of input.
+    pub(super) const fn input_bytes(&self) -> usize {
+        self.input_bytes
+    }
+
     /// The server agreed to the stream of this request, which goes on from here.
     pub(super) fn agree(&mut self, id: u64) {
         self.set_deadline(id, None);
-        if let Some(Open { purpose: Purpose::Listen { agreed }, .. }) = self.open.get_mut(&id) {
-            *agreed = true;
+        if let Some(Open { purpose: Purpose::Listen { agreed }, phase, .. }) = self.open.get_mut(&id) {
+            let waited = !core::mem::replace(agreed, true) && *phase == State::Sent;
+            if waited {
+                self.stops_waiting(id);
+            }
         }
     }
 
@@ -267,39 +361,49 @@ impl Requests {
         let Some(open) = self.open.get_mut(&id) else { return };
         let before = core::mem::replace(&mut open.phase, phase);
         let tool = open.purpose.is_tool_call();
-        match (in_flight(&open.purpose, before), in_flight(&open.purpose, phase)) {
+        let flies = (in_flight(&open.purpose, before), in_flight(&open.purpose, phase));
+        let waits = (waits(&open.purpose, before), waits(&open.purpose, phase));
+        match flies {
             (true, false) => self.lands(tool),
             (false, true) => self.takes_off(tool),
+            (true, true) | (false, false) => {}
+        }
+        match waits {
+            (true, false) => self.stops_waiting(id),
+            (false, true) => self.starts_waiting(id),
             (true, true) | (false, false) => {}
         }
     }
 
     pub(super) fn set_deadline(&mut self, id: u64, deadline: Option<Time>) {
         let Some(mut open) = self.open.remove(&id) else { return };
-        let before = core::mem::replace(&mut open.deadline, deadline);
-        let deadlines = self.deadlines_of(&open.purpose);
-        if let Some(before) = before {
-            deadlines.remove(&(before, id));
-        }
-        if let Some(deadline) = deadline {
-            deadlines.insert((deadline, id));
-        }
+        self.remove_deadline(id, &open);
+        open.deadline = deadline;
+        self.add_deadline(id, &open);
         self.open.insert(id, open);
     }
 
+    /// Gives a call this much time from now on.
+    pub(super) fn set_time_left(&mut self, id: u64, left: Duration, now: Time) {
+        self.set_deadline(id, Some(self.call_time(now) + left));
+    }
+
     pub(super) fn remove(&mut self, id: u64) -> Option<Open> {
-        if let Ok(at) = self.call_queue.binary_search(&id) {
-            self.dequeue(at);
-        }
         let open = self.open.remove(&id)?;
-        if let Some(deadline) = open.deadline {
-            self.deadlines_of(&open.purpose).remove(&(deadline, id));
+        self.remove_deadline(id, &open);
+        if open.phase == State::Queued {
+            self.dequeue(id, open.purpose.is_tool_call());
         }
         if in_flight(&open.purpose, open.phase) {
             self.lands(open.purpose.is_tool_call());
         }
+        if waits(&open.purpose, open.phase) {
+            self.stops_waiting(id);
+        }
         match &open.purpose {
             Purpose::Call(call) => {
+                let kept = call.input.as_ref().map_or(0, |input| input.bytes);
+                self.input_bytes = self.input_bytes.saturating_sub(kept);
                 self.renamed.remove(&call.handle);
             }
             Purpose::Probe
@@ -349,17 +453,20 @@ impl Requests {
 
     /// A request of the embedder's waits to be sent, or sent again.
     pub(super) fn requeue(&mut self, id: u64) {
-        let at = self.call_queue.partition_point(|queued| *queued < id);
-        if self.call_queue.get(at) != Some(&id) {
-            self.call_queue.insert(at, id);
-            self.queued_others = self.queued_others.saturating_add(u32::from(!self.is_tool_call(id)));
-        }
+        let Some(open) = self.open.get(&id) else { return };
+        if open.purpose.is_tool_call() {
+            self.tool_queue.insert(id)
+        } else {
+            self.other_queue.insert(id)
+        };
     }
 
-    fn dequeue(&mut self, at: usize) -> Option<u64> {
-        let id = self.call_queue.remove(at)?;
-        self.queued_others = self.queued_others.saturating_sub(u32::from(!self.is_tool_call(id)));
-        Some(id)
+    fn dequeue(&mut self, id: u64, tool: bool) {
+        if tool {
+            self.tool_queue.remove(&id)
+        } else {
+            self.other_queue.remove(&id)
+        };
     }
 
     /// Gives a request a new id on the wire. The embedder knows it by the first one.
@@ -375,7 +482,9 @@ impl Requests {
 
     /// How much time a request has left.
     pub(super) fn time_left(&self, id: u64, now: Time) -> Duration {
-        self.open.get(&id).and_then(|open| open.deadline).map_or(Duration::ZERO, |deadline| deadline.since(now))
+        let Some(open) = self.open.get(&id) else { return Duration::ZERO };
+        let now = if matches!(open.purpose, Purpose::Call(_)) { self.call_time(now) } else { now };
+        open.deadline.map_or(Duration::ZERO, |deadline| deadline.since(now))
     }
 
     /// Gives the room back that a burst of requests took.
@@ -384,7 +493,9 @@ impl Requests {
             // An empty tree keeps its last node, an empty queue its room.
             self.open = BTreeMap::new();
             (self.deadlines, self.call_deadlines) = (BTreeSet::new(), BTreeSet::new());
-            (self.engine_queue, self.call_queue) = (VecDeque::new(), VecDeque::new());
+            self.engine_queue = VecDeque::new();
+            (self.tool_queue, self.other_queue) = (BTreeSet::new(), BTreeSet::new());
+            self.clock = self.clock.take().filter(|clock| clock.paused.is_some());
             // What is carried over may be answered a second time, for as long as the connection lives.
             self.renamed = BTreeMap::new();
         }
@@ -395,40 +506,73 @@ impl Requests {
         self.in_flight == 0
     }
 
-    fn due(&self) -> Option<(Time, u64)> {
-        let calls = self.call_deadlines.first().filter(|_| self.paused.is_none());
-        self.deadlines.first().into_iter().chain(calls).min().copied()
+    fn stood(&self) -> Duration {
+        self.clock.as_ref().map_or(Duration::ZERO, |clock| clock.stood)
+    }
+
+    /// The time on the clock of the calls.
+    pub(super) fn call_time(&self, now: Time) -> Time {
+        let Some(clock) = &self.clock else { return now };
+        let now = clock.paused.unwrap_or(now);
+        Time::ZERO + now.since(Time::ZERO).saturating_sub(clock.stood)
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.due().map(|(time, _)| time)
+        let first = |deadlines: &BTreeSet<(Time, u64)>| deadlines.first().map(|(at, _)| *at);
+        let call = first(&self.call_deadlines);
+        let (call, hard) = match self.clock.as_deref() {
+            None => (call, None),
+            Some(clock) => {
+                let call = call.map(|at| at + clock.stood);
+                (call.filter(|at| clock.paused.is_none_or(|since| *at <= since)), first(&clock.hard))
+            }
+        };
+        [first(&self.deadlines), call, hard].into_iter().flatten().min()
     }
 
     /// The requests whose time is over, in the order in which it ended.
     pub(super) fn expired(&self, now: Time) -> Vec<u64> {
-        let calls = self.call_deadlines.iter().filter(|_| self.paused.is_none());
-        let over = |deadline: &&(Time, u64)| deadline.0 <= now;
-        let mut expired: Vec<_> = self.deadlines.iter().take_while(over).chain(calls.take_while(over)).collect();
-        expired.sort();
-        expired.into_iter().map(|(_, id)| *id).collect()
+        let (mut stood, mut standing, mut hard) = (Duration::ZERO, now, None);
+        if let Some(clock) = self.clock.as_deref() {
+            (stood, standing, hard) = (clock.stood, clock.paused.unwrap_or(now), Some(&clock.hard));
+        }
+        let own = self.deadlines.iter().copied().take_while(|(at, _)| *at <= now);
+        let calls = self.call_deadlines.iter().map(|(at, id)| (*at + stood, *id));
+        let calls = calls.take_while(|(at, _)| *at <= standing);
+        let hard = hard.into_iter().flatten().copied().take_while(|(at, _)| *at <= now);
+        let mut expired: Vec<_> = own.chain(calls).chain(hard).collect();
+        expired.sort_unstable();
+        // A call may be over by both of its deadlines; the second time it is not open any more.
+        expired.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// The embedder is asked, or no longer: meanwhile the time of its own requests stands still.
-    pub(super) fn pause(&mut self, paused: bool, now: Time) {
-        if paused {
-            self.paused.get_or_insert(now);
-        } else if let Some(since) = self.paused.take() {
-            let stood = now.since(since);
-            for (deadline, id) in core::mem::take(&mut self.call_deadlines) {
-                // One that was made meanwhile has waited for less.
-                self.call_deadlines.insert((deadline + stood, id));
-                if let Some(open) = self.open.get_mut(&id) {
-                    open.deadline = Some(deadline + stood);
-                    if let Purpose::Call(call) = &mut open.purpose {
-                        call.latest = call.latest + stood;
-                    }
-                }
+    /// The embedder is asked something: meanwhile the clock of its calls stands still, but for no call longer than
+    /// `most` in all.
+    pub(super) fn pause(&mut self, most: Duration, now: Time) {
+        let clock = self.clock.get_or_insert_with(|| {
+            Box::new(Clock { paused: None, stood: Duration::ZERO, most, hard: BTreeSet::new(), known: 0 })
+        });
+        if clock.paused.is_some() {
+            return;
+        }
+        clock.paused = Some(now);
+        // Each call is looked at once, however many questions follow.
+        for (id, open) in self.open.range(clock.known.saturating_add(1)..) {
+            if let Some(hard) = open.hard_deadline(clock.most) {
+                clock.hard.insert((hard, *id));
             }
+        }
+        // What is opened from now on enters by itself, until it was looked at.
+        clock.known = u64::MAX;
+    }
+
+    /// Nobody is asked any more: the clock of the calls goes on.
+    pub(super) fn resume(&mut self, now: Time) {
+        if let Some(clock) = &mut self.clock
+            && let Some(since) = clock.paused.take()
+        {
+            clock.stood = clock.stood.saturating_add(now.since(since));
+            clock.known = self.last_id;
         }
     }
 
@@ -438,25 +582,23 @@ impl Requests {
         if usize::try_from(self.in_flight).is_ok_and(|in_flight| in_flight >= limit) {
             return None;
         }
-        match self.engine_queue.pop_front() {
-            Some(id) => Some(id),
-            None if calls && (parallel || self.tools_in_flight == 0) => self.dequeue(0),
-            None if calls && self.queued_others > 0 => {
-                let at = self.call_queue.iter().position(|id| !self.is_tool_call(*id))?;
-                self.dequeue(at)
-            }
-            None => None,
+        if let Some(id) = self.engine_queue.pop_front() {
+            return Some(id);
         }
-    }
-
-    fn is_tool_call(&self, id: u64) -> bool {
-        self.open.get(&id).is_some_and(|open| open.purpose.is_tool_call())
+        if !calls {
+            return None;
+        }
+        let other = self.other_queue.first().copied();
+        let tool = self.tool_queue.first().copied().filter(|_| parallel || self.tools_in_flight == 0);
+        let is_tool = tool.is_some_and(|tool| other.is_none_or(|other| tool < other));
+        if is_tool { self.tool_queue.pop_first() } else { self.other_queue.pop_first() }
     }
 
     /// The request that this token belongs to made progress: it may take longer. Gives the request, and tells whether
     /// it is time to say so.
     pub(super) fn progress(&mut self, token: u64, now: Time, interval: Duration) -> Option<(RequestId, bool)> {
         self.open.get(&token).filter(|open| open.phase == State::Sent)?;
+        let call_time = self.call_time(now);
         let call = self.call_mut(token)?;
         if !call.request.progress {
             return None;
@@ -465,7 +607,7 @@ impl Requests {
         if due {
             call.told = Some(now);
         }
-        let (handle, deadline) = (call.handle, (now + call.timeout).min(call.latest));
+        let (handle, deadline) = (call.handle, (call_time + call.timeout).min(call.latest));
         // Never sooner than without it.
         let before = self.open.get(&token).and_then(|open| open.deadline);
         self.set_deadline(token, before.max(Some(deadline)));
@@ -500,13 +642,7 @@ impl Requests {
         if let Some(id) = exchange.filter(is_sent) {
             return Match::Id(id);
         }
-        let waits =
-            |open: &Open| open.phase == State::Sent && !matches!(open.purpose, Purpose::Listen { agreed: true });
-        let mut sent = self.open.iter().filter(|(_, open)| waits(open));
-        match (sent.next(), sent.next()) {
-            (Some((id, _)), None) => Match::Only(*id),
-            (Some(_), Some(_)) | (None, _) => Match::NoId,
-        }
+        if self.waiting == 1 { Match::Only(self.waiting_ids) } else { Match::NoId }
     }
 
     /// Ends a connection for the engine's own requests: they are forgotten.

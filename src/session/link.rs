@@ -57,12 +57,13 @@ impl Session {
                     self.ladder_step(ladder::Input::Shut);
                 }
                 link::Effect::Backoff => {
-                    let at = self.reopen_at();
-                    self.timers.set(Timer::Reopen, Some(at));
+                    let wait = self.backoff();
+                    // At once, where the options want it so: the transport takes its time to open.
+                    self.timers.set(Timer::Reopen, Some(self.now + wait));
                 }
                 link::Effect::Park => {
                     let park = self.options.reconnect.unwrap_or_default().park;
-                    self.timers.set(Timer::Reopen, Some(self.now + park));
+                    self.arm(Timer::Reopen, park);
                 }
                 link::Effect::Finish => {
                     self.timers.clear();
@@ -90,7 +91,7 @@ impl Session {
                 ladder::Effect::CloseInput => self.out.push_back(Action::Shut(Shut::CloseInput)),
                 ladder::Effect::Terminate => self.out.push_back(Action::Shut(Shut::Terminate)),
                 ladder::Effect::Kill => self.out.push_back(Action::Shut(Shut::Kill)),
-                ladder::Effect::Arm => self.timers.set(Timer::Grace, Some(self.now + self.options.timeouts.grace)),
+                ladder::Effect::Arm => self.arm(Timer::Grace, self.options.timeouts.grace),
                 ladder::Effect::Done => {
                     self.timers.set(Timer::Grace, None);
                     self.link_step(link::Input::Gone);
@@ -146,7 +147,6 @@ impl Session {
                 self.lose(kind, message, Loss::Gone);
             }
             link::State::Connecting if kind == FailureKind::Closed => {
-                self.drop_output();
                 self.handshake.words = Some(why.into());
                 if self.handshake.is_over() {
                     self.lose(kind, message, Loss::Gone);
@@ -207,11 +207,11 @@ impl Session {
             (Some(_), true) if exhausted || kind == FailureKind::Spawn => link::Input::Exhausted,
             (Some(_), true) => link::Input::Lost,
         };
+        // A transport that the embedder was not asked for yet, since it did not poll, never was.
+        let unseen = self.out.iter().any(|action| matches!(action, Action::Open(_)));
         if gone {
             self.drop_output();
         }
-        // A transport that the embedder was not asked for yet, since it did not poll, never was.
-        let unseen = self.out.iter().any(|action| matches!(action, Action::Open(_)));
         self.end_connection(gone);
         self.failure = Some(failure.clone());
         // The table decides, so what it did tells what follows; the embedder hears of it before its effects.
@@ -245,7 +245,7 @@ impl Session {
         self.handshake = super::handshake::Handshake::default();
         self.epoch = self.epoch.saturating_add(1);
         self.handshake.opened_at = self.now;
-        self.timers.set(Timer::Open, Some(self.now + self.options.timeouts.open));
+        self.arm(Timer::Open, self.options.timeouts.open);
         self.out.push_back(Action::Open(Open { epoch: self.epoch }));
     }
 
@@ -282,7 +282,7 @@ impl Session {
         self.requests.end_connection();
     }
 
-    fn reopen_at(&mut self) -> Time {
+    fn backoff(&mut self) -> Duration {
         let reconnect = self.options.reconnect.unwrap_or_default();
         let doublings = self.losses.saturating_sub(1).min(20);
         let wait =
@@ -290,7 +290,7 @@ impl Session {
         // Between half the wait and all of it, so that many sessions do not come back at once.
         let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
         let jittered = micros.saturating_sub(self.rng.u64(0..=micros / 2));
-        self.now + Duration::from_micros(jittered)
+        Duration::from_micros(jittered)
     }
 
     /// The handshake asks for a new transport, for `initialize` without a probe.

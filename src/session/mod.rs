@@ -40,13 +40,13 @@ pub use walk::{FamilyReport, FamilyStatus};
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::num::NonZero;
 use serde_json::value::RawValue;
 
-use self::ask::Ask;
+use self::ask::Asks;
 use self::handshake::Handshake;
 use self::keepalive::Liveness;
 use self::ledger::Requests;
@@ -91,7 +91,8 @@ pub struct Session {
     requests: Requests,
     subscriptions: Subscriptions,
     log_level: Option<LogLevel>,
-    asks: BTreeMap<u64, Ask>,
+    /// Few sessions have any, and not for long.
+    asks: Option<Box<Asks>>,
     last_ask: u64,
     sampled: Option<Box<Sampled>>,
     held: Option<Box<Held>>,
@@ -140,7 +141,7 @@ impl Session {
             requests: Requests::default(),
             subscriptions: Subscriptions::default(),
             log_level: options.log_level,
-            asks: BTreeMap::new(),
+            asks: None,
             last_ask: 0,
             sampled: None,
             held: None,
@@ -228,8 +229,8 @@ impl Session {
         }
         self.advance(now);
         let timeout = request.timeout.unwrap_or(self.options.timeouts.request);
-        let latest = self.now + request.max_timeout.unwrap_or(self.options.timeouts.request_max).max(timeout);
-        let id = self.requests.insert_call(request, timeout, latest, self.now + timeout);
+        let max_timeout = request.max_timeout.unwrap_or(self.options.timeouts.request_max).max(timeout);
+        let id = self.requests.insert_call(request, timeout, max_timeout, self.now);
         self.pump();
         Ok(id)
     }
@@ -350,8 +351,7 @@ impl Session {
     }
 
     fn timers_deadline(&self) -> Option<Time> {
-        let asks = self.asks.values().map(|ask| ask.deadline).min();
-        [self.timers.next(), self.requests.next_deadline(), asks].into_iter().flatten().min()
+        [self.timers.next(), self.requests.next_deadline(), self.next_ask_deadline()].into_iter().flatten().min()
     }
 
     /// Whether handshake and discovery are done, and the connection is there.
@@ -431,6 +431,21 @@ impl Session {
     /// Whether there is a connection whose handshake is done.
     fn is_established(&self) -> bool {
         matches!(self.link, link_machine::State::Connecting | link_machine::State::Ready) && self.handshake.is_over()
+    }
+
+    /// Which of its connections the session has, where it has one that takes messages.
+    pub(crate) const fn connection(&self) -> Option<u32> {
+        match self.link {
+            link_machine::State::Connecting | link_machine::State::Ready => Some(self.epoch),
+            link_machine::State::Idle
+            | link_machine::State::Opening
+            | link_machine::State::Draining
+            | link_machine::State::Retiring
+            | link_machine::State::Waiting
+            | link_machine::State::Parked
+            | link_machine::State::Closing
+            | link_machine::State::Closed => None,
+        }
     }
 
     fn version(&self) -> Option<ProtocolVersion> {

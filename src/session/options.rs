@@ -251,12 +251,17 @@ pub struct Timeouts {
     pub discovery: Duration,
     /// From the wish for a request to its end, time in the queue included, where the request does not say. 60 s.
     pub request: Duration,
-    /// How far progress can extend that, where the request does not say. 10 min.
+    /// How far progress can extend that, where the request does not say; the time that [`ask`](Self::ask) tells of comes
+    /// on top. 10 min.
     pub request_max: Duration,
     /// Between two events that tell of the progress of one request; what comes in between is passed over. 100 ms.
     pub progress_interval: Duration,
     /// From a question of the server's to the embedder's answer; then the engine declines. As long a request waits for
     /// input that the server wants, or for a token. 10 min.
+    ///
+    /// None of that counts as the requests' own time, within bounds: open questions extend a request by this (or by
+    /// [`SamplingPolicy::timeout`], if that is longer) at most in all, however many there are; each round of input, of
+    /// which there are [`Limits::input_rounds`], and each of three waits for a token extend it by this at most.
     pub ask: Duration,
     /// Between the steps of the shutdown: input closed, terminated, killed. 2 s.
     pub grace: Duration,
@@ -307,6 +312,10 @@ pub struct Limits {
     pub asks: usize,
     /// Resources that are subscribed to; 1,024.
     pub subscriptions: usize,
+    /// Bytes that are kept of what the server wants to know: the ids and defaults of its open questions, and the results
+    /// of requests that wait for input. Beyond them a question is answered with an error, and a request ends
+    /// [`Outcome::Invalid`](crate::Outcome::Invalid). 64 MiB.
+    pub input_bytes: usize,
     /// How often a server may want input for one request; 10.
     pub input_rounds: u32,
     /// Notifications that wait for the session to be ready; 256, and 1 MiB.
@@ -330,6 +339,7 @@ impl Default for Limits {
             queued: 1024,
             asks: 64,
             subscriptions: 1024,
+            input_bytes: 64 << 20,
             input_rounds: 10,
             held: 256,
             output: 4096,

@@ -26,9 +26,9 @@ impl Session {
             match effect {
                 refresh::Effect::Arm => {
                     let timeouts = &self.options.timeouts;
+                    let gathered = self.after(timeouts.debounce);
                     let slot = self.families.get_mut(family);
                     slot.stale = true;
-                    let gathered = self.now + timeouts.debounce;
                     let factor = 1_u32.checked_shl(slot.slow).unwrap_or(u32::MAX);
                     let interval = timeouts.refresh_interval.saturating_mul(factor).min(LONGEST_WAIT);
                     let spaced = slot.last_walk.map(|last| last + interval);
@@ -40,7 +40,7 @@ impl Session {
                     let factor = 1_u32.checked_shl(slot.failures.min(16)).unwrap_or(u32::MAX);
                     slot.failures = slot.failures.saturating_add(1);
                     let wait = self.options.timeouts.refresh_interval.saturating_mul(factor).min(LONGEST_WAIT);
-                    self.timers.set(Timer::Refresh(family), Some(self.now + wait));
+                    self.arm(Timer::Refresh(family), wait);
                 }
                 refresh::Effect::Ask => {
                     self.timers.set(Timer::Refresh(family), None);

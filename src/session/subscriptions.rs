@@ -65,7 +65,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Misuse::Closed`], [`Misuse::NotAdvertised`] where the server lets nobody subscribe to resources,
-    /// [`Misuse::TooManySubscriptions`].
+    /// [`Misuse::TooManySubscriptions`], [`Misuse::TooManyRequests`] where too much waits to be polled.
     pub fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), Misuse> {
         self.check_open()?;
         if self.is_established() && !self.lets_subscribe() {
@@ -78,6 +78,9 @@ impl Session {
         let limit = self.options.limits.subscriptions;
         if self.subscriptions.resources.len() >= limit && !self.subscriptions.resources.contains_key(uri) {
             return Err(Misuse::TooManySubscriptions { limit });
+        }
+        if self.is_full() {
+            return Err(Misuse::TooManyRequests { limit: self.options.limits.output });
         }
         self.advance(now);
         self.subscriptions.resources.entry(uri.into()).or_insert(resource::State::Wanted);
@@ -213,7 +216,7 @@ impl Session {
         }
         let legacy = self.subscribing_era() == Some(Era::Legacy);
         for effect in row.effects {
-            let deadline = Some(self.now + self.options.timeouts.request);
+            let deadline = Some(self.request_deadline());
             match effect {
                 // The stream asks for all of them at once.
                 resource::Effect::Ask | resource::Effect::Leave if !legacy => {}
@@ -290,7 +293,7 @@ impl Session {
                     let factor = 1_u32.checked_shl(self.subscriptions.failures).unwrap_or(u32::MAX);
                     self.subscriptions.failures = self.subscriptions.failures.saturating_add(1).min(16);
                     let wait = self.options.timeouts.refresh_interval.saturating_mul(factor).min(LONGEST_WAIT);
-                    self.timers.set(Timer::Stream, Some(self.now + wait));
+                    self.arm(Timer::Stream, wait);
                 }
                 subscription::Effect::Disarm => self.timers.set(Timer::Stream, None),
             }
@@ -311,7 +314,7 @@ impl Session {
         for uri in self.uris() {
             self.resource_step(&uri, resource::Input::Possible, None);
         }
-        let deadline = self.now + self.options.timeouts.request;
+        let deadline = self.request_deadline();
         self.subscriptions.asked = Some(self.requests.insert(Purpose::Listen { agreed: false }, Some(deadline)));
     }
 
@@ -394,7 +397,8 @@ impl Session {
 
     /// `notifications/subscriptions/acknowledged`.
     pub(super) fn acknowledged(&mut self, params: Option<&RawValue>) {
-        let Some(asked) = self.subscriptions.asked else { return };
+        // What was not sent yet cannot be agreed to.
+        let Some(asked) = self.subscriptions.asked.filter(|asked| self.is_sent(*asked)) else { return };
         let params = params.map(Json::from);
         let meta = params.and_then(|params| params.member("_meta"));
         let id = meta.and_then(|meta| meta.member("io.modelcontextprotocol/subscriptionId"));
@@ -433,7 +437,7 @@ impl Session {
     pub(super) fn stream_cancelled(&mut self, id: &str) -> bool {
         let Ok(id) = id.trim_matches('"').parse() else { return false };
         let subscriptions = &self.subscriptions;
-        let known = subscriptions.open == Some(id) || subscriptions.asked == Some(id);
+        let known = self.is_sent(id) && (subscriptions.open == Some(id) || subscriptions.asked == Some(id));
         if known {
             self.requests.abandon(id);
             self.stream_ended(id, None);
@@ -479,7 +483,7 @@ impl Session {
             server.is_some_and(|server| self.gate_capability(gate::Purpose::SetLevel, server.has(Capability::Logging)));
         // One that was not written yet takes the level of the time when it is.
         if has_log && self.log_level.is_some() && !self.requests.is_level_queued() {
-            let deadline = self.now + self.options.timeouts.request;
+            let deadline = self.request_deadline();
             self.requests.insert(Purpose::SetLevel, Some(deadline));
         }
     }

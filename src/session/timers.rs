@@ -1,5 +1,11 @@
+use core::time::Duration;
+
+use super::Session;
 use crate::Time;
 use crate::protocol::Family;
+
+/// The shortest wait. A wait of nothing would be over as soon as it began, again and again at the same time.
+pub(super) const SHORTEST: Duration = Duration::from_millis(1);
 
 /// What a session waits for, beside its requests and the server's questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +102,24 @@ impl Timers {
         let at = self.get(kept);
         self.clear();
         self.set(kept, at);
+    }
+}
+
+impl Session {
+    /// The time that is this wait from now, and always later than now.
+    pub(super) fn after(&self, wait: Duration) -> Time {
+        self.now + wait.max(SHORTEST)
+    }
+
+    /// Arms a timer.
+    pub(super) fn arm(&mut self, timer: Timer, wait: Duration) {
+        let at = self.after(wait);
+        self.timers.set(timer, Some(at));
+    }
+
+    /// When a request of the engine's own, made now, is over.
+    pub(super) fn request_deadline(&self) -> Time {
+        self.after(self.options.timeouts.request)
     }
 }
 

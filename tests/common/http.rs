@@ -13,7 +13,7 @@ use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 use crate::common::told::told;
-use crate::common::{Server, tools};
+use crate::common::{Server, Steps, tools};
 
 pub const URL: &str = "https://example.com/mcp";
 pub const SESSION: &str = "mcp-session-id";
@@ -221,7 +221,9 @@ impl Web {
 
     /// Takes everything that the session wants done. What no request may lack, and no drop may do, is looked at here.
     pub fn collect(&mut self) {
+        let mut steps = Steps::until("nothing is left to poll");
         while let Some(action) = self.session.poll() {
+            steps.step();
             assert!(self.cause().is_none(), "{action:?} after the end");
             match action {
                 HttpAction::Request(HttpRequest { exchange, of, request, .. }) => {
@@ -312,7 +314,9 @@ impl Web {
     pub fn wait(&mut self, duration: Duration) {
         let end = self.now + duration;
         let mut still = 0;
+        let mut steps = Steps::until("no deadline is left within the time to wait");
         while let Some(deadline) = self.session.deadline().filter(|deadline| *deadline <= end) {
+            steps.step();
             still = if deadline > self.now { 0 } else { still + 1 };
             assert!(still < 100, "the same deadline again and again");
             self.now = self.now.max(deadline);
@@ -327,7 +331,9 @@ impl Web {
     /// Lets time go by, while the server answers.
     pub fn wait_and_serve(&mut self, duration: Duration, site: &mut Site) {
         let end = self.now + duration;
+        let mut steps = Steps::until("no deadline is left within the time to wait");
         while let Some(deadline) = self.session.deadline().filter(|deadline| *deadline <= end) {
+            steps.step();
             self.wait(deadline.since(self.now));
             self.serve(site);
         }

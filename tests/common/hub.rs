@@ -16,7 +16,7 @@ use mcp_proto::{Event, OpenFailure, Options, Outcome, Shut, Time, Transport};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
-use crate::common::{Server, tools};
+use crate::common::{Server, Steps, tools};
 
 /// What a server is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,7 +271,9 @@ impl Rig {
         if self.lazy {
             return;
         }
+        let mut steps = Steps::until("nothing is left to poll");
         while let Some(action) = self.hub.poll() {
+            steps.step();
             assert!(!self.log.iter().any(|line| line == "closed"), "{action:?} after the end");
             match action {
                 HubAction::Open { session, .. } => {
@@ -562,7 +564,9 @@ impl Rig {
         self.serve();
         let end = self.now + duration;
         let mut still = 0;
+        let mut steps = Steps::until("no deadline is left within the time to wait");
         while let Some(deadline) = self.hub.deadline().filter(|deadline| *deadline <= end) {
+            steps.step();
             still = if deadline > self.now { 0 } else { still + 1 };
             assert!(still < 100, "the same deadline again and again");
             self.now = self.now.max(deadline);

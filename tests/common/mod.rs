@@ -12,6 +12,34 @@ use serde_json::{Value, json};
 
 use self::told::told;
 
+/// Bounds a loop that runs until something happens: what never happens fails the test instead of hanging it.
+pub struct Steps {
+    awaited: &'static str,
+    taken: usize,
+}
+
+impl Steps {
+    const MOST: usize = 100_000;
+
+    pub fn until(awaited: &'static str) -> Self {
+        Self { awaited, taken: 0 }
+    }
+
+    pub fn step(&mut self) {
+        self.taken += 1;
+        assert!(self.taken <= Self::MOST, "not after {} steps: {}", Self::MOST, self.awaited);
+    }
+}
+
+/// Polls until nothing is left, and tells how much there was.
+pub fn drain<A>(mut poll: impl FnMut() -> Option<A>) -> usize {
+    let mut steps = Steps::until("nothing is left to poll");
+    while poll().is_some() {
+        steps.step();
+    }
+    steps.taken
+}
+
 /// A session and all that came out of it.
 pub struct Host {
     pub session: Session,
@@ -57,7 +85,9 @@ impl Host {
 
     /// Takes everything that the session wants done.
     pub fn collect(&mut self) {
+        let mut steps = Steps::until("nothing is left to poll");
         while let Some(action) = self.session.poll() {
+            steps.step();
             match action {
                 Action::Open(_) => self.opens += 1,
                 Action::Send(message) => {
@@ -100,7 +130,9 @@ impl Host {
     /// Lets time go by, stopping at each deadline on the way.
     pub fn wait(&mut self, duration: Duration) {
         let end = self.now + duration;
+        let mut steps = Steps::until("no deadline is left within the time to wait");
         while let Some(deadline) = self.session.deadline().filter(|deadline| *deadline <= end) {
+            steps.step();
             self.now = self.now.max(deadline);
             self.session.handle_timeout(self.now);
             self.collect();

@@ -100,7 +100,10 @@ impl Run {
     }
 
     fn collect(&mut self) {
+        let mut polled = 0;
         while let Some(action) = self.session.poll() {
+            polled += 1;
+            assert!(polled < 1000, "poll does not run dry, by {:?}", self.done);
             assert!(!self.closed, "{action:?} after the end, by {:?}", self.done);
             match action {
                 Action::Send(message) => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{legacy, millis, options, reconnecting, seconds, tools};
+use crate::common::{Steps, legacy, millis, options, reconnecting, seconds, tools};
 use crate::web::{
     Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web, modern_site, raw, site, tool, was_answered,
 };
@@ -371,6 +371,17 @@ fn a_403_without_a_challenge_is_the_requests_answer() {
     assert_eq!((web.is_ready(), web.count("tools/call")), (true, 1));
 }
 
+/// Takes the events, and drops every other action.
+fn take_events(web: &mut Web) {
+    let mut steps = Steps::until("nothing is left to poll");
+    while let Some(action) = web.session.poll() {
+        steps.step();
+        if let HttpAction::Event(event) = action {
+            web.events.push(event);
+        }
+    }
+}
+
 /// An embedder that has a token at hand says so as soon as it hears of it.
 #[test]
 fn a_token_may_be_there_at_once() {
@@ -381,7 +392,9 @@ fn a_token_may_be_there_at_once() {
     let challenge = crate::web::header_map(&[("www-authenticate", "Bearer")]);
     web.session.handle_head(web.now, probe.id, http::StatusCode::UNAUTHORIZED, &challenge);
     web.session.handle_end(web.now, probe.id);
+    let mut steps = Steps::until("nothing is left to poll");
     while let Some(action) = web.session.poll() {
+        steps.step();
         if matches!(action, HttpAction::Event(Event::Unauthorized { .. })) {
             web.session.authorized(web.now).unwrap();
         }
@@ -958,7 +971,9 @@ fn before_the_stream() -> (Web, Exchange, Site) {
         .result("tools/call", json!({"content": []}));
     let mut web = Web::open(asking(legacy()));
     let mut stream = None;
+    let mut steps = Steps::until("the session is ready and asked for a stream");
     while stream.is_none() || !web.is_ready() {
+        steps.step();
         for exchange in web.take() {
             if exchange.is("GET") {
                 stream = Some(exchange);
@@ -1503,7 +1518,9 @@ fn older(options: Options) -> (Web, Exchange, Site) {
 
 fn open_older(web: &mut Web, site: &mut Site) -> Exchange {
     let mut stream = None;
+    let mut steps = Steps::until("no exchange is left to answer");
     loop {
+        steps.step();
         let asked = web.take();
         if asked.is_empty() {
             return stream.expect("a stream was asked for");
@@ -1774,18 +1791,10 @@ fn heads_bodies_and_ends_in_any_order_do_no_harm() {
                 let (request, call) = web.call("a");
                 for report in [first, second, third] {
                     report(&mut web, &call);
-                    while let Some(action) = web.session.poll() {
-                        if let HttpAction::Event(event) = action {
-                            web.events.push(event);
-                        }
-                    }
+                    take_events(&mut web);
                 }
                 let _ = web.session.close(web.now);
-                while let Some(action) = web.session.poll() {
-                    if let HttpAction::Event(event) = action {
-                        web.events.push(event);
-                    }
-                }
+                take_events(&mut web);
                 assert!(web.ended(request).is_some());
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Host, KEY, Server, legacy, options, tools};
+use crate::common::{Host, KEY, Server, Steps, legacy, options, tools};
 use crate::rig::{Mood, Rig, configuration, full, programs, with_tools};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::catalog::FingerprintKey;
@@ -1954,7 +1954,9 @@ fn no_address_shows_its_secrets() {
     rig.configure(configuration(json!({"a": {"url": url, "headers": {"Authorization": "hush"}}})));
     rig.hub.open(rig.now).unwrap();
     let mut shown = format!("{:?}", rig.hub);
+    let mut steps = Steps::until("nothing is left to poll");
     while let Some(action) = rig.hub.poll() {
+        steps.step();
         shown += &format!("{action:?}{:?}", rig.hub);
     }
     assert!(!shown.contains("hush") && shown.contains("https://…@example.com/mcp?…"), "{shown}");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::common::{KEY, legacy};
+use crate::common::{KEY, drain, legacy};
 use crate::rig::{Mood, Rig, full};
 use mcp_proto::host::Saved;
 use mcp_proto::host::config::Configuration;
@@ -423,7 +423,7 @@ impl World {
         }
         let mut at = hub.clone();
         at.handle_timeout(deadline.max(self.rig.now));
-        while at.poll().is_some() {}
+        drain(|| at.poll());
         assert!(at.deadline().is_none_or(|next| next > deadline), "no progress at the deadline");
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Host, Server, options, tools};
+use crate::common::{Host, Server, Steps, options, tools};
 use mcp_proto::protocol::Root;
 use mcp_proto::{Event, InputRequest, Misuse, Options, Outcome, Reconnect, Request, RequestId, Transport};
 use serde_json::value::RawValue;
@@ -241,7 +241,9 @@ fn crash_and_come_back(host: &mut Host, modern: bool) {
     host.transport(Transport::Opened);
     let mut server = server(modern);
     // Only the opening is served: what is sent again stays to be looked at.
+    let mut steps = Steps::until("the handshake and discovery come to an end");
     loop {
+        steps.step();
         let sent = host.take_sent();
         let (calls, opening): (Vec<_>, Vec<_>) = sent.into_iter().partition(|sent| sent["method"] == "tools/call");
         if opening.is_empty() {

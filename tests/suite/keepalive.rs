@@ -243,3 +243,21 @@ fn it_ends_with_its_connection_and_begins_anew_with_the_next() {
     assert!(host.is_ready());
     assert_eq!(probe(&mut host)["method"], "ping");
 }
+
+/// Whatever is armed with a wait of nothing is due later than now: a loop over the deadlines comes to an end.
+#[test]
+fn a_timeout_of_nothing_is_not_due_for_ever() {
+    let mut options = legacy();
+    let mut keepalive = Keepalive::default();
+    keepalive.timeout = Duration::ZERO;
+    options.keepalive = Some(keepalive);
+    let mut host = ready(options, &mut listing());
+    host.wait(INTERVAL);
+    for _ in 0..10 {
+        let Some(deadline) = host.session.deadline() else { return };
+        host.now = host.now.max(deadline);
+        host.session.handle_timeout(host.now);
+        host.collect();
+        assert!(host.session.deadline().is_none_or(|next| next > host.now), "due again at {:?}", host.now);
+    }
+}

@@ -13,6 +13,8 @@ use proptest::test_runner::FileFailurePersistence;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::common::Steps;
+
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Good,
@@ -441,7 +443,9 @@ impl World {
 
     fn serve(&mut self) {
         self.poll(usize::MAX);
+        let mut steps = Steps::until("nothing is left to answer");
         while self.is_up() && !self.open.is_empty() {
+            steps.step();
             self.answer(true, Shape::Good);
             self.poll(usize::MAX);
         }
@@ -676,7 +680,9 @@ impl World {
     fn calm(&mut self) {
         let end = self.now + self.session.options().timeouts.ask;
         self.poll(usize::MAX);
+        let mut steps = Steps::until("the time to answer is over");
         while self.is_up() && self.now <= end {
+            steps.step();
             self.serve();
             if self.session.deadline().is_none() {
                 break;
@@ -1084,7 +1090,9 @@ impl Storm {
     }
 
     fn collect(&mut self) {
+        let mut steps = Steps::until("nothing is left to poll");
         while let Some(action) = self.session.poll() {
+            steps.step();
             match action {
                 Action::Open(_) => {
                     self.gone();
@@ -1141,7 +1149,9 @@ impl Storm {
     /// Everything arrives, what opens is opened.
     fn settle(&mut self) {
         self.collect();
+        let mut steps = Steps::until("everything arrived");
         while self.opening || !self.wire.is_empty() {
+            steps.step();
             self.opened(true);
             self.arrive(true);
         }
@@ -1150,7 +1160,9 @@ impl Storm {
     /// Lets time go by, the server being answered as soon as it may.
     fn wait(&mut self, time: Duration, settle: bool) {
         let end = self.now + time;
+        let mut steps = Steps::until("no deadline is left within the time to wait");
         while let Some(deadline) = self.session.deadline().filter(|deadline| *deadline <= end) {
+            steps.step();
             self.now = self.now.max(deadline);
             self.session.handle_timeout(self.now);
             self.collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Server, legacy, tools};
+use crate::common::{Server, Steps, legacy, tools};
 use mcp_proto::binding::{Line, LineDecoder};
 use mcp_proto::{
     Action, Event, LineSession, Options, Outcome, QuirkKind, Reconnect, Request, Session, Time, Transport,
@@ -167,7 +167,9 @@ impl Lines {
 
     fn serve(&mut self) {
         let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+        let mut steps = Steps::until("nothing is left to answer");
         while !self.sent.is_empty() {
+            steps.step();
             for message in std::mem::take(&mut self.sent) {
                 for answer in server.answer(&message) {
                     self.feed(format!("{answer}\n").as_bytes());
@@ -187,7 +189,9 @@ impl Lines {
     }
 
     fn collect(&mut self) {
+        let mut steps = Steps::until("nothing is left to poll");
         while let Some(action) = self.session.poll() {
+            steps.step();
             self.log += &format!("{action:?}\n");
             match action {
                 Action::Send(message) => {
@@ -365,4 +369,52 @@ fn bytes_after_the_end_are_ignored() {
     let events = lines.events.len();
     lines.feed(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\nnoise\n");
     assert!(lines.events.len() == events && lines.sent.is_empty() && lines.quirks().is_empty());
+}
+
+/// How the end of a process, and the start of the next one, can be reported.
+type Report = fn(&mut LineSession, Transport<'_>);
+
+const REPORTS: [Report; 2] = [
+    |lines, event| lines.handle_transport(START, event),
+    // The session within.
+    |lines, event| {
+        let session: &mut Session = lines;
+        session.handle_transport(START, event);
+    },
+];
+
+#[test]
+fn half_a_line_of_a_dead_process_swallows_nothing_of_the_next_however_it_is_reported() {
+    for (died, opened) in REPORTS.into_iter().flat_map(|died| REPORTS.map(|opened| (died, opened))) {
+        for late in [false, true] {
+            let mut options = legacy();
+            options.reconnect = Some(Reconnect::default());
+            let mut lines = Lines::ready(options);
+            lines.feed(br#"{"jsonrpc":"2.0","method":"half of a li"#);
+            died(&mut lines.session, Transport::Closed { why: "crash" });
+            if late {
+                lines.session.handle_bytes(START, br#"{"jsonrpc":"2.0","method":"what the pipe still had"#);
+            }
+            lines.session.open(START).unwrap();
+            if late {
+                lines.session.handle_bytes(START, br#"{"jsonrpc":"2.0","method":"and more"#);
+            }
+            lines.collect();
+            opened(&mut lines.session, Transport::Opened);
+            lines.collect();
+            lines.serve();
+            assert!(lines.session.is_ready(), "the answers of the next process are taken: {}", lines.log);
+        }
+    }
+}
+
+#[test]
+fn half_a_line_is_let_go_with_its_connection() {
+    let mut lines = Lines::ready(legacy());
+    let half = vec![b'x'; MIB];
+    lines.feed(&half);
+    assert!(held(&lines.session) >= MIB);
+    lines.session.close(START).unwrap();
+    lines.collect();
+    assert!(held(&lines.session) < MIB / 4);
 }

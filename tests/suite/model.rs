@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{Host, Server, options};
+use crate::common::{Host, Server, Steps, options};
 use mcp_proto::{FailureKind, Family, FamilyStatus, ListErrors, Options, QuirkKind};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -135,7 +135,9 @@ fn walk(plan: &Plan, family: Family) -> Option<Found> {
     }
     let answers = &plan.families[family as usize];
     let (mut at, mut pages, mut seen, mut restarted) = (0_usize, 0, BTreeSet::new(), false);
+    let mut steps = Steps::until("the walk comes to an end");
     loop {
+        steps.step();
         match answers.get(at).unwrap_or(&Answer::Error(-32602)) {
             Answer::Error(code) => {
                 if *code == -32602 && pages > 0 && !restarted {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Host, Server, legacy, options};
+use crate::common::{Host, Server, Steps, drain, legacy, options};
 use mcp_proto::{
     Action, Cause, Eras, Event, Misuse, Next, OpenFailure, Options, Outcome, ProtocolVersion, QuirkKind, Reconnect,
     Request, Session, Time, Transport,
@@ -249,7 +249,9 @@ fn a_discovery_that_takes_too_long_fails_once() {
     let mut page = 0;
     let mut host = Host::open(legacy());
     answer(&mut host, json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "prompts": {}}}));
+    let mut steps = Steps::until("the session fails, or asked for 100 pages");
     while host.failure().is_none() && page < 100 {
+        steps.step();
         for sent in host.take_sent() {
             page += 1;
             let (id, list) = (&sent["id"], json!({"tools": [], "prompts": [], "nextCursor": page.to_string()}));
@@ -336,10 +338,7 @@ fn an_embedder_that_never_polls_lets_nothing_pile_up() {
     for hour in 1..1000 {
         host.session.handle_timeout(Time::from_millis(hour * 3_600_000));
     }
-    let mut waiting = 0;
-    while host.session.poll().is_some() {
-        waiting += 1;
-    }
+    let waiting = drain(|| host.session.poll());
     assert!(waiting < 10, "{waiting} actions wait");
 }
 

@@ -1301,3 +1301,61 @@ fn a_modern_session_leaves_the_requests_of_its_server_alone() {
     assert!(host.take_sent().is_empty() && asked(&host).is_empty());
     assert_eq!(host.quirk_methods(QuirkKind::ServerRequest), ["ping", "elicitation/create", "acme/ask"]);
 }
+
+/// A question that is open stops the time of the requests, but not for ever.
+#[test]
+fn questions_without_end_keep_no_request_open() {
+    for bound in [2, 60] {
+        let mut options = legacy();
+        options.capabilities.elicitation = true;
+        let ask = options.timeouts.ask;
+        let mut host = ready_with(options);
+        let request = Request::new("vendor/x").timeout(Duration::from_secs(2)).max_timeout(Duration::from_secs(bound));
+        let request = host.session.request(host.now, request.progress()).unwrap();
+        host.collect();
+        let token = host.take_one()["id"].clone();
+        let end = host.now + Duration::from_secs(bound) + ask;
+        let mut question = elicit(&mut host);
+        for _ in 0..10_000 {
+            host.wait(Duration::from_secs(1));
+            let progress = json!({"progressToken": token, "progress": 1});
+            host.receive(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}));
+            let next = elicit(&mut host);
+            let decline = serde_json::value::to_raw_value(&json!({"action": "decline"})).unwrap();
+            host.session.answer(host.now, question, Ok(&decline)).unwrap();
+            host.collect();
+            question = next;
+            if host.ended(request).is_some() {
+                break;
+            }
+        }
+        assert!(matches!(host.ended(request), Some(Outcome::TimedOut)), "{:?}", host.ended(request));
+        assert!(host.now <= end, "{:?} and not {end:?}", host.now);
+    }
+}
+
+/// The bound holds for each request from the time at which it was made, whatever the user took before.
+#[test]
+fn a_request_made_after_many_questions_has_the_whole_time_of_one() {
+    let mut options = legacy();
+    options.capabilities.elicitation = true;
+    let mut host = ready_with(options);
+    let long = Request::new("vendor/long").timeout(Duration::from_secs(100_000));
+    host.session.request(host.now, long).unwrap();
+    host.collect();
+    for _ in 0..3 {
+        let question = elicit(&mut host);
+        host.wait(Duration::from_secs(500));
+        host.session.answer(host.now, question, Err(ErrorObject::new(1, "no"))).unwrap();
+        host.collect();
+    }
+    let request = host.session.request(host.now, Request::new("vendor/x").timeout(Duration::from_secs(2))).unwrap();
+    host.collect();
+    let question = elicit(&mut host);
+    host.wait(Duration::from_secs(500));
+    host.session.answer(host.now, question, Err(ErrorObject::new(1, "no"))).unwrap();
+    host.wait(Duration::from_millis(1_999));
+    assert!(host.ended(request).is_none());
+    host.wait(Duration::from_millis(1));
+    assert!(matches!(host.ended(request), Some(Outcome::TimedOut)));
+}

@@ -1,6 +1,6 @@
 //! What a server tells of unasked: streams of a modern one, resources of a legacy one, the log of both.
 
-use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
+use crate::common::{Host, Server, Steps, legacy, options, reconnecting, seconds, tools};
 use mcp_proto::{Event, Family, LogLevel, Misuse, Options, QuirkKind, Request, Transport};
 use serde_json::{Value, json};
 
@@ -27,7 +27,9 @@ fn old(subscribe: bool) -> Server {
 /// Answers all but the requests for streams, which are given back.
 fn serve(host: &mut Host, server: &mut Server) -> Vec<Value> {
     let mut streams = Vec::new();
+    let mut steps = Steps::until("nothing is left to answer");
     loop {
+        steps.step();
         let sent = host.take_sent();
         if sent.is_empty() {
             return streams;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Host, Server, legacy, options};
+use crate::common::{Host, Server, Steps, legacy, options};
 use mcp_proto::catalog::ToolHints;
 use mcp_proto::protocol::{Capability, ServerCapabilities};
 use mcp_proto::{Era, Event, FailureKind, Family, FamilyStatus, ListErrors, LogLevel, Misuse, Options, QuirkKind};
@@ -272,7 +272,9 @@ fn undeclared_list_changed_in_mid_discovery_starts_no_walk() {
     both(|era| {
         let mut server = stocked(era, json!({"prompts": {}}));
         let mut host = Host::open(options_for(era));
+        let mut steps = Steps::until("the prompts are asked for");
         while !host.methods().contains(&"prompts/list") {
+            steps.step();
             for message in host.take_sent() {
                 server.answer(&message).into_iter().for_each(|answer| host.receive(answer));
             }

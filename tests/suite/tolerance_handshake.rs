@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Host, Server, options, reconnecting, tools};
+use crate::common::{Host, Server, Steps, options, reconnecting, tools};
 use mcp_proto::{
     Action, Era, EraVerdict, Eras, Event, FailureKind, Family, FamilyStatus, LogLevel, Misuse, Options, Outcome,
     ProtocolVersion, QuirkKind, Request, Shut, Time, TraceContext, Transport,
@@ -851,7 +851,9 @@ fn keep_alive(host: &mut Host, every: Duration) -> Time {
     for _ in 0..10_000 {
         host.transport(Transport::SignOfLife);
         let end = host.now + every;
+        let mut steps = Steps::until("the time to the next sign of life is over");
         while host.now < end {
+            steps.step();
             let step = host.session.deadline().filter(|at| *at <= end).map_or(end, |at| at.max(host.now));
             host.wait(step - host.now);
             if host.transcript.len() > sent || host.failure().is_some() != down {

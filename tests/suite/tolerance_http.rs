@@ -1,6 +1,6 @@
 //! The contract's section "Streamable HTTP", row by row, and what of the other sections only HTTP can show.
 
-use crate::common::{legacy, millis, options, reconnecting, seconds, tools};
+use crate::common::{Steps, legacy, millis, options, reconnecting, seconds, tools};
 use crate::web::{Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web, modern_site, site, tool, was_answered};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::{
@@ -1373,7 +1373,9 @@ fn older() -> (Web, Exchange, Site) {
 }
 
 fn serve_older(web: &mut Web, stream: &Exchange, site: &mut Site) {
+    let mut steps = Steps::until("no POST is left to answer");
     loop {
+        steps.step();
         let posts = web.take();
         if posts.is_empty() {
             return;

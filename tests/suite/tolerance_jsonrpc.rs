@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Host, Server, legacy, options, tools};
+use crate::common::{Host, Server, Steps, legacy, options, tools};
 use mcp_proto::{Eras, Event, FailureKind, Options, Outcome, QuirkKind, Request, RequestId};
 use serde_json::{Value, json};
 
@@ -284,7 +284,9 @@ fn reconnect(host: &mut Host) {
     host.wait(Duration::from_secs(1));
     host.take_sent();
     host.transport(mcp_proto::Transport::Opened);
+    let mut steps = Steps::until("the session is ready");
     while !host.is_ready() {
+        steps.step();
         for answer in host.take_sent().iter().flat_map(|message| server().answer(message)).collect::<Vec<_>>() {
             host.receive(answer);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Host, Server, legacy, options, tools};
+use crate::common::{Host, Server, Steps, legacy, options, tools};
 use mcp_proto::{Era, FailureKind, Family, FamilyStatus, ListErrors, Options, QuirkKind};
 use serde_json::{Value, json};
 
@@ -461,7 +461,9 @@ fn list_changed() -> Value {
 fn walking(options: Options, era: Era) -> Host {
     let mut host = Host::open(options);
     let mut server = server(era);
+    let mut steps = Steps::until("the tools are asked for");
     while !host.methods().contains(&"tools/list") {
+        steps.step();
         for message in host.take_sent() {
             server.answer(&message).into_iter().for_each(|answer| host.receive(answer));
         }
@@ -621,7 +623,9 @@ fn list_changed_of_resources_in_mid_walk_repeats_both_lists() {
             .result("resources/list", complete(era, json!({"resources": [{"uri": "r:1", "name": "r"}]})))
             .result("resources/templates/list", complete(era, json!({"resourceTemplates": []})));
         let mut host = Host::open(options_for(era));
+        let mut steps = Steps::until("the templates are asked for");
         while !host.methods().contains(&"resources/templates/list") {
+            steps.step();
             for message in host.take_sent() {
                 server.answer(&message).into_iter().for_each(|answer| host.receive(answer));
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::common::{Host, Server, millis, reconnecting, tools};
+use crate::common::{Host, Server, Steps, millis, reconnecting, tools};
 use mcp_proto::{
     Cause, Era, Event, FailureKind, Family, FamilyStatus, Keepalive, Options, Outcome, Probe, QuirkKind, Request,
     RequestId, Shut, Time, Transport, Wire,
@@ -58,7 +58,9 @@ impl Live {
     /// Lets time go by, stopping wherever one of the two has something to do.
     fn run(&mut self, time: Duration) {
         let end = self.host.now + time;
+        let mut steps = Steps::until("the time to run is over");
         loop {
+            steps.step();
             self.serve();
             let answers = self.coming.iter().map(|(at, _)| *at);
             let Some(next) = answers.chain(self.host.session.deadline()).min().filter(|at| *at <= end) else { break };
@@ -461,7 +463,9 @@ fn one_list_changed_is_one_walk() {
 
 fn say_so_at_every_list(live: &mut Live, time: Duration, before_the_answer: bool) {
     let end = live.host.now + time;
+    let mut steps = Steps::until("the time to run is over");
     while live.host.now < end {
+        steps.step();
         let next = live.host.session.deadline().map_or(end, |at| at.min(end));
         live.host.wait(next - live.host.now);
         let lists = live.host.sent.iter().filter(|message| message["method"] == "tools/list").count();

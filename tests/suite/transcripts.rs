@@ -10,6 +10,8 @@ use mcp_proto::{
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
+use crate::common::Steps;
+
 /// A session, its server, and what went between them: `→` to the server, `←` from it, `·` what the embedder sees.
 struct Play {
     session: Session,
@@ -35,7 +37,9 @@ impl Play {
     }
 
     fn collect(&mut self) {
+        let mut steps = Steps::until("nothing is left to poll");
         while let Some(action) = self.session.poll() {
+            steps.step();
             let words = match action {
                 Action::Open(_) => "open".into(),
                 Action::Shut(Shut::CloseInput) => "close the input".into(),
@@ -80,7 +84,9 @@ impl Play {
 
     /// Answers what was sent, and what that leads to.
     fn serve(&mut self) {
+        let mut steps = Steps::until("nothing is left to answer");
         while !self.unanswered.is_empty() {
+            steps.step();
             let message = self.unanswered.remove(0);
             if let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) {
                 let mut answer = json!({"jsonrpc": "2.0", "id": id});

@@ -61,7 +61,9 @@ fn connect(capabilities: &str, tools: &[u8]) -> Session {
     let mut session = Session::new(options);
     session.open(Time::ZERO).expect("a new session can be opened");
     session.handle_transport(Time::ZERO, Transport::Opened);
-    while let Some(action) = session.poll() {
+    for step in 0.. {
+        assert!(step < 10_000, "the session does not come to rest");
+        let Some(action) = session.poll() else { break };
         let Action::Send(message) = action else { continue };
         let (Some(id), Some(method)) = (message.id(), message.method()) else { continue };
         let result = match method {
