@@ -95,11 +95,12 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Free | Input::Room | Input::Ready | Input::Down => R::ignore(state),
         },
         State::Waiting => match input {
-            Input::Wanted | Input::Free => R::advance(State::Queued, &[Arrive, Queue]),
+            Input::Free => R::advance(State::Queued, &[Arrive, Queue]),
             Input::Restored => R::advance(State::Idle, &[Arrive]),
             Input::Ended => R::advance(State::Failed, &[Arrive, Hide]),
             Input::Close => R::advance(State::Closing, &[Arrive, Shut]),
-            Input::WantedNext | Input::Room | Input::Ready | Input::Down => R::ignore(state),
+            // As long as a session before is left of its server, it is wanted as the next one.
+            Input::Wanted | Input::WantedNext | Input::Room | Input::Ready | Input::Down => R::ignore(state),
         },
         State::Queued => match input {
             Input::Room => R::advance(State::Starting, &[Open]),
@@ -144,21 +145,21 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Ended => R::ignore(state),
         },
         State::Closing => match input {
-            Input::Restored => R::misuse(state),
             Input::Ended => R::advance(State::Closed, &[Forget]),
             Input::Wanted
             | Input::WantedNext
             | Input::Free
+            | Input::Restored
             | Input::Room
             | Input::Ready
             | Input::Down
             | Input::Close => R::ignore(state),
         },
         State::Closed => match input {
-            Input::Restored => R::misuse(state),
             Input::Wanted
             | Input::WantedNext
             | Input::Free
+            | Input::Restored
             | Input::Room
             | Input::Ready
             | Input::Down

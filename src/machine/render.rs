@@ -319,7 +319,8 @@ fn cost_decisions() -> Decisions {
 #[test]
 fn gate_table() {
     use gate::{Declaration, Known, Policy, Purpose};
-    bless("gate", None, &gate_decisions().markdown());
+    let table = gate_decisions();
+    bless(table.name, None, &table.markdown());
     for purpose in Purpose::ALL {
         for known in Known::ALL {
             let declared = gate::decide(*purpose, Declaration::Declared, Policy::Strict, *known);

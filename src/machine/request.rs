@@ -57,7 +57,7 @@ alphabet! {
         NotAdvertised,
         /// The connection is lost.
         Lost,
-        /// The connection is lost, and the request may run twice.
+        /// The connection is lost, and the request, which was sent, may run twice.
         LostReplayable,
         /// The session ends.
         Closed,
@@ -113,8 +113,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),
             Input::TimedOut => R::advance(State::Ended, &[EndTimedOut]),
             Input::Closed => R::advance(State::Ended, &[EndNotSent]),
-            Input::Lost | Input::LostReplayable => R::advance(state, &[Requeue]),
-            Input::Hand
+            Input::Lost => R::advance(state, &[Requeue]),
+            Input::LostReplayable
+            | Input::Hand
             | Input::Answered
             | Input::Invalid
             | Input::InputRequired
@@ -131,8 +132,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Cancelled => R::advance(State::Ended, &[Retract, EndCancelled]),
             Input::TimedOut => R::advance(State::Ended, &[Retract, EndTimedOut]),
             Input::Closed => R::advance(State::Ended, &[Retract, EndNotSent]),
-            Input::Lost | Input::LostReplayable => R::advance(State::Queued, &[Retract, Requeue]),
-            Input::Write
+            Input::Lost => R::advance(State::Queued, &[Retract, Requeue]),
+            Input::LostReplayable
+            | Input::Write
             | Input::NotAdvertised
             | Input::Answered
             | Input::Invalid
@@ -168,8 +170,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::InputDeclined | Input::TimedOut | Input::Closed => R::advance(State::Ended, &[EndInputRequired]),
             Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),
             // What the server wants to know does not depend on the connection: its state travels with the retry.
-            Input::Lost | Input::LostReplayable => R::advance(state, &[]),
-            Input::Write
+            Input::Lost => R::advance(state, &[]),
+            Input::LostReplayable
+            | Input::Write
             | Input::Hand
             | Input::Answered
             | Input::Invalid
@@ -186,8 +189,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Denied | Input::TimedOut | Input::Closed => R::advance(State::Ended, &[EndRefused]),
             Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),
             // It did not run, so the next connection may have it.
-            Input::Lost | Input::LostReplayable => R::advance(state, &[]),
-            Input::Write
+            Input::Lost => R::advance(state, &[]),
+            Input::LostReplayable
+            | Input::Write
             | Input::Hand
             | Input::Answered
             | Input::Invalid

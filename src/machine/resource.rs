@@ -69,8 +69,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         State::Wanted => match input {
             Input::Possible => R::advance(State::Asking, &[Ask]),
             Input::Refused => R::advance(State::Refused, &[TellRefused]),
-            Input::Unsubscribe | Input::Drop => R::advance(State::Gone, &[]),
-            Input::Subscribe | Input::Accepted | Input::Lost => R::ignore(state),
+            Input::Drop => R::advance(State::Gone, &[]),
+            // Where the server would be told by a request, none is wanted that was not asked for.
+            Input::Unsubscribe | Input::Subscribe | Input::Accepted | Input::Lost => R::ignore(state),
         },
         State::Asking => match input {
             Input::Accepted => R::advance(State::Active, &[TellActive]),
@@ -95,21 +96,20 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
         State::Regretted => match input {
             Input::Accepted => R::advance(State::Leaving, &[Leave]),
-            Input::Refused | Input::Drop | Input::Lost => R::advance(State::Gone, &[]),
+            Input::Refused | Input::Lost => R::advance(State::Gone, &[]),
             Input::Subscribe => R::advance(State::Asking, &[]),
-            Input::Possible | Input::Unsubscribe => R::ignore(state),
+            Input::Possible | Input::Unsubscribe | Input::Drop => R::ignore(state),
         },
         State::Leaving => match input {
-            Input::Accepted | Input::Refused | Input::Drop | Input::Lost => R::advance(State::Gone, &[]),
+            Input::Accepted | Input::Refused | Input::Lost => R::advance(State::Gone, &[]),
             Input::Subscribe => R::advance(State::Returning, &[]),
-            Input::Possible | Input::Unsubscribe => R::ignore(state),
+            Input::Possible | Input::Unsubscribe | Input::Drop => R::ignore(state),
         },
         State::Returning => match input {
             Input::Accepted | Input::Refused => R::advance(State::Asking, &[Ask]),
             Input::Unsubscribe => R::advance(State::Leaving, &[]),
-            Input::Drop => R::advance(State::Gone, &[]),
             Input::Lost => R::advance(State::Wanted, &[]),
-            Input::Possible | Input::Subscribe => R::ignore(state),
+            Input::Possible | Input::Subscribe | Input::Drop => R::ignore(state),
         },
         State::Gone => match input {
             Input::Possible

@@ -38,7 +38,7 @@ alphabet! {
         Broke,
         /// The wait is over.
         Timer,
-        /// The session is over.
+        /// The session is over, and with it all its exchanges and waits.
         Stop,
     }
 }
@@ -53,8 +53,6 @@ pub enum Effect {
     Drop,
     /// Wait, as long as the server said.
     Arm,
-    /// Wait no longer.
-    Disarm,
     /// The session expired.
     Expire,
 }
@@ -63,7 +61,7 @@ type R = Row<State, Effect>;
 
 /// Decides.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Arm, Disarm, Drop, Expire, Get};
+    use Effect::{Arm, Drop, Expire, Get};
     match state {
         State::Idle => match input {
             Input::Start => R::advance(State::Asking, &[Get]),
@@ -81,19 +79,19 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Denied => R::quirk(QuirkKind::GetRefused, State::Refused, &[]),
             Input::Forgotten => R::advance(State::Idle, &[Expire]),
             Input::Broke => R::advance(State::Waiting, &[Arm]),
-            Input::Stop => R::advance(State::Idle, &[Drop]),
+            Input::Stop => R::advance(State::Idle, &[]),
             Input::Start | Input::Timer => R::ignore(state),
         },
         State::Open => match input {
             // What it brought turned out to be no stream.
             Input::Denied => R::quirk(QuirkKind::GetRefused, State::Refused, &[Drop]),
             Input::Broke => R::advance(State::Waiting, &[Arm]),
-            Input::Stop => R::advance(State::Idle, &[Drop]),
+            Input::Stop => R::advance(State::Idle, &[]),
             Input::Start | Input::Opened | Input::NotOffered | Input::Forgotten | Input::Timer => R::ignore(state),
         },
         State::Waiting => match input {
             Input::Timer => R::advance(State::Asking, &[Get]),
-            Input::Stop => R::advance(State::Idle, &[Disarm]),
+            Input::Stop => R::advance(State::Idle, &[]),
             Input::Start | Input::Opened | Input::NotOffered | Input::Denied | Input::Forgotten | Input::Broke => {
                 R::ignore(state)
             }

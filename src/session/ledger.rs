@@ -8,7 +8,7 @@ use super::requests::Request;
 use super::{Outcome, RequestId};
 use crate::Time;
 use crate::jsonrpc::ResponseId;
-use crate::machine::request::State;
+use crate::machine::request::{self, State};
 use crate::protocol::{Family, method};
 
 /// What a request on the wire is for.
@@ -358,9 +358,19 @@ impl Requests {
     }
 
     pub(super) fn set_phase(&mut self, id: u64, phase: State) {
+        self.change_phase(id, |_| phase);
+    }
+
+    /// A request is written, or the embedder takes it: inputs without effects.
+    pub(super) fn step(&mut self, id: u64, input: request::Input) {
+        self.change_phase(id, |phase| request::take(phase, input).next);
+    }
+
+    fn change_phase(&mut self, id: u64, next: impl FnOnce(State) -> State) {
         let Some(open) = self.open.get_mut(&id) else { return };
-        let before = core::mem::replace(&mut open.phase, phase);
-        let tool = open.purpose.is_tool_call();
+        let before = open.phase;
+        open.phase = next(before);
+        let (tool, phase) = (open.purpose.is_tool_call(), open.phase);
         let flies = (in_flight(&open.purpose, before), in_flight(&open.purpose, phase));
         let waits = (waits(&open.purpose, before), waits(&open.purpose, phase));
         match flies {

@@ -336,7 +336,7 @@ impl Session {
     fn polled(&mut self, action: &Action) {
         self.out_bytes = self.out_bytes.saturating_sub(action.unasked_bytes());
         if let Action::Send(Outgoing { id: Some(id), .. }) = action {
-            self.requests.set_phase(*id, request::State::Sent);
+            self.requests.step(*id, request::Input::Hand);
         }
     }
 

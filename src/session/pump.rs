@@ -23,7 +23,7 @@ impl Session {
                 continue;
             }
             let message = self.encode_request(id, &open.purpose);
-            self.requests.set_phase(id, request::State::Written);
+            self.requests.step(id, request::Input::Write);
             self.out.push_back(Action::Send(message));
         }
     }

@@ -373,7 +373,11 @@ impl Session {
             agreed.sort_unstable();
         }
         for uri in self.uris() {
-            let accepted = agreed.as_ref().is_none_or(|agreed| agreed.binary_search_by(|it| (**it).cmp(&uri)).is_ok());
+            let accepted = match &agreed {
+                Some(agreed) => agreed.binary_search_by(|it| (**it).cmp(&uri)).is_ok(),
+                // One that was refused was not asked for again.
+                None => !self.is_resource(&uri, resource::State::Refused),
+            };
             // One that is wanted since the stream was asked for is asked for next.
             if !self.is_resource(&uri, resource::State::Wanted) {
                 let input = if accepted { resource::Input::Accepted } else { resource::Input::Refused };

@@ -325,7 +325,8 @@ impl HttpSession {
                 self.out.push_back(HttpAction::Drop(ExchangeId(id)));
             }
         }
-        (self.stream, self.stood) = (stream::State::Idle, false);
+        self.stream_step(stream::Input::Stop);
+        self.stood = false;
         (self.stream_id, self.stream_retry, self.barren) = (Vec::new(), None, 0);
     }
 
@@ -499,7 +500,6 @@ impl HttpSession {
                     let own = RETRY.saturating_mul(factor).min(LONGEST_RETRY);
                     self.after(self.stream_retry.unwrap_or(own).max(SHORTEST_RETRY), Later::Stream);
                 }
-                stream::Effect::Disarm => self.later.retain(|_, later| !matches!(later, Later::Stream)),
                 stream::Effect::Expire => {
                     self.session.handle_transport(self.session.now(), Transport::Expired { id: None });
                 }

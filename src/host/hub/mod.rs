@@ -225,7 +225,7 @@ impl Hub {
         let name = || Box::from(server);
         let may = |member: &Member| {
             // What somebody waits for is not to wait for a call.
-            let is_called = member.rank == Rank::Called || member.connection.is_some() || !member.lists.is_empty();
+            let is_called = member.rank == Rank::Called || !member.lists.is_empty();
             !is_called && take(member.state, Input::Restored).verdict != Verdict::Misuse
         };
         if !self.members.get(&handle).is_some_and(|member| may(member)) {

@@ -1,0 +1,265 @@
+//! Discovery: lists that change, end early or fail while they come, and what a failed list means and costs.
+
+use mcp_proto::{Event, Family, FamilyStatus, ListErrors, Options, QuirkKind, Tolerance, Transport};
+use serde_json::{Value, json};
+
+use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
+use crate::{notify, refuse, reply};
+
+const LIST: &str = "tools/list";
+const PROMPTS: &str = "prompts/list";
+const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
+
+fn degrading(mut options: Options) -> Options {
+    options.tolerance.list_errors = ListErrors::Degrade;
+    options
+}
+
+fn page(names: &[&str], cursor: &str) -> Value {
+    let mut page = tools(names);
+    page["nextCursor"] = json!(cursor);
+    page
+}
+
+/// A legacy session whose handshake is done, and the first request for the list of a family that is declared alone.
+fn listing(options: Options, capability: &str) -> (Host, Value) {
+    let mut host = Host::open(options);
+    let initialize = host.take_one();
+    let mut server = Server::legacy(json!({capability: {"listChanged": true}}));
+    server.answer(&initialize).into_iter().for_each(|answer| host.receive(answer));
+    let list = host.take_sent().pop().unwrap();
+    assert_eq!(list["method"], format!("{capability}/list"));
+    (host, list)
+}
+
+/// The list came, and had changed in between: the request for the second one.
+fn following(options: Options) -> (Host, Value) {
+    let (mut host, list) = listing(options, "tools");
+    notify(&mut host, TOOLS_CHANGED);
+    reply(&mut host, &list, tools(&["first"]));
+    assert!(!host.is_ready(), "the list that came is not true any more");
+    let second = host.take_one();
+    (host, second)
+}
+
+/// As following, and the list changed once more.
+fn following_stale(options: Options) -> (Host, Value) {
+    let (mut host, list) = following(options);
+    notify(&mut host, TOOLS_CHANGED);
+    assert!(host.take_sent().is_empty());
+    (host, list)
+}
+
+/// The list is requested again by the refresh.
+fn assert_refreshes(host: &mut Host, method: &str) {
+    assert!(host.take_sent().is_empty());
+    host.wait(seconds(2));
+    assert_eq!(host.take_methods(), [method]);
+}
+
+fn assert_rests(host: &mut Host) {
+    host.wait(seconds(100));
+    assert!(host.take_sent().is_empty());
+}
+
+#[test]
+fn a_method_that_does_not_exist_is_not_requested_again_though_the_list_changed() {
+    let (mut host, list) = listing(legacy(), "prompts");
+    notify(&mut host, PROMPTS_CHANGED);
+    refuse(&mut host, &list, -32601, "Method not found");
+    assert!(host.is_ready());
+    assert_eq!(host.status(Family::Prompts), FamilyStatus::Absent);
+    assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), [PROMPTS]);
+    assert_rests(&mut host);
+}
+
+#[test]
+fn a_list_that_fails_after_it_changed_is_requested_again_by_the_refresh() {
+    let (mut host, list) = listing(degrading(legacy()), "tools");
+    notify(&mut host, TOOLS_CHANGED);
+    refuse(&mut host, &list, -32603, "out of order");
+    assert!(host.is_ready());
+    assert_eq!(host.status(Family::Tools), FamilyStatus::Failed);
+    assert_refreshes(&mut host, LIST);
+}
+
+#[test]
+fn a_second_list_that_a_bound_cuts_off_replaces_the_first_one() {
+    let mut options = legacy();
+    options.limits.pages = 2;
+    let (mut host, list) = following(options);
+    reply(&mut host, &list, page(&["a"], "2"));
+    let next = host.take_one();
+    reply(&mut host, &next, page(&["b"], "3"));
+    assert!(host.is_ready());
+    assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Partial, vec!["a", "b"]));
+    assert_eq!(host.quirks(), [QuirkKind::ListLimit]);
+    assert_rests(&mut host);
+}
+
+#[test]
+fn a_second_list_that_breaks_off_leaves_the_first_one() {
+    let (mut host, list) = following(degrading(legacy()));
+    reply(&mut host, &list, page(&["a"], "2"));
+    let next = host.take_one();
+    refuse(&mut host, &next, -32603, "out of order");
+    assert!(host.is_ready());
+    assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Listed, vec!["first"]));
+    assert!(host.session.family(Family::Tools).stale);
+    assert_refreshes(&mut host, LIST);
+}
+
+#[test]
+fn a_second_list_that_a_bound_cuts_off_and_that_changed_again_is_left_to_the_refresh() {
+    let mut options = legacy();
+    options.limits.pages = 1;
+    let (mut host, list) = following_stale(options);
+    reply(&mut host, &list, page(&["a"], "2"));
+    assert!(host.is_ready());
+    assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Partial, vec!["a"]));
+    assert_refreshes(&mut host, LIST);
+}
+
+#[test]
+fn a_second_list_whose_method_does_not_exist_takes_the_first_one_along() {
+    let mut options = legacy();
+    options.tolerance.tools_absent = true;
+    let (mut host, list) = following_stale(options);
+    assert_eq!(host.keys(Family::Tools), ["first"]);
+    refuse(&mut host, &list, -32601, "Method not found");
+    assert!(host.is_ready());
+    assert_eq!((host.status(Family::Tools), host.count(Family::Tools)), (FamilyStatus::Absent, 0));
+    assert_rests(&mut host);
+}
+
+#[test]
+fn a_second_list_that_fails_and_that_changed_again_costs_nothing_and_is_left_to_the_refresh() {
+    for options in [legacy(), degrading(legacy())] {
+        let (mut host, list) = following_stale(options);
+        refuse(&mut host, &list, -32603, "out of order");
+        assert!(host.is_ready());
+        assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Listed, vec!["first"]));
+        assert_refreshes(&mut host, LIST);
+    }
+}
+
+#[test]
+fn a_second_list_that_breaks_off_and_that_changed_again_is_left_to_the_refresh() {
+    let (mut host, list) = following_stale(degrading(legacy()));
+    reply(&mut host, &list, page(&["a"], "2"));
+    let next = host.take_one();
+    refuse(&mut host, &next, -32603, "out of order");
+    assert!(host.is_ready());
+    assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Listed, vec!["first"]));
+    assert_refreshes(&mut host, LIST);
+}
+
+/// A session that is ready with a part of the tools.
+fn partial(mut options: Options) -> Host {
+    options.limits.pages = 1;
+    let (mut host, list) = listing(options, "tools");
+    reply(&mut host, &list, page(&["a"], "2"));
+    assert!(host.is_ready());
+    assert_eq!(host.status(Family::Tools), FamilyStatus::Partial);
+    host
+}
+
+#[test]
+fn a_list_of_which_a_part_came_is_refreshed_when_it_changes() {
+    let mut host = partial(legacy());
+    notify(&mut host, TOOLS_CHANGED);
+    assert_refreshes(&mut host, LIST);
+}
+
+#[test]
+fn a_list_of_which_a_part_came_is_requested_on_the_next_connection() {
+    let mut host = partial(reconnecting(legacy()));
+    host.close_transport();
+    host.wait(seconds(1));
+    host.transport(Transport::Opened);
+    host.serve(&mut Server::legacy(json!({"tools": {}})).result(LIST, tools(&["a", "b"])));
+    assert!(host.is_ready());
+    assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Listed, vec!["a", "b"]));
+}
+
+/// A session over a server that answers `tools/list` with an error that only its text explains. Without `declared`
+/// the server has no capabilities in its answer.
+fn not_found_by_text(tolerance: Tolerance, declared: bool) -> Host {
+    let mut server = if declared {
+        Server::legacy(json!({"tools": {}}))
+    } else {
+        let nothing = json!({"protocolVersion": "2025-11-25", "serverInfo": {"name": "s", "version": "1"}});
+        Server::new().result("initialize", nothing).result(PROMPTS, json!({"prompts": []}))
+    };
+    let mut options = legacy();
+    options.tolerance = tolerance;
+    server = server.error(LIST, -32603, "tools/list: method not found");
+    let mut host = Host::open(options);
+    host.serve(&mut server);
+    host
+}
+
+fn tolerance(tools_absent: bool, absent_by_text: bool) -> Tolerance {
+    let mut tolerance = Tolerance::default();
+    tolerance.list_errors = ListErrors::Degrade;
+    (tolerance.tools_absent, tolerance.absent_by_text) = (tools_absent, absent_by_text);
+    tolerance
+}
+
+#[test]
+fn a_text_that_does_not_count_makes_no_family_absent() {
+    for (declared, tools_absent) in [(true, true), (false, true), (false, false)] {
+        let host = not_found_by_text(tolerance(tools_absent, false), declared);
+        assert!(host.is_ready());
+        assert_eq!(host.status(Family::Tools), FamilyStatus::Failed, "declared: {declared}");
+        assert!(!host.quirks().contains(&QuirkKind::MethodNotFoundText));
+    }
+}
+
+#[test]
+fn of_a_server_without_capabilities_a_text_that_counts_makes_the_tools_absent_where_that_is_tolerated() {
+    for (tools_absent, status) in [(true, FamilyStatus::Absent), (false, FamilyStatus::Failed)] {
+        let host = not_found_by_text(tolerance(tools_absent, true), false);
+        assert!(host.is_ready());
+        assert_eq!(host.status(Family::Tools), status);
+        assert!(!host.quirks().contains(&QuirkKind::MethodNotFoundText), "nothing was declared");
+    }
+}
+
+/// A session that was ready without prompts, and lost its connection. The next one declares them.
+fn prompts_later() -> (Host, Value) {
+    let mut host = Host::connect(reconnecting(legacy()), &mut Server::legacy(json!({})));
+    assert!(host.is_ready());
+    host.close_transport();
+    host.wait(seconds(1));
+    host.events.clear();
+    host.transport(Transport::Opened);
+    let initialize = host.take_one();
+    let mut server = Server::legacy(json!({"prompts": {}}));
+    server.answer(&initialize).into_iter().for_each(|answer| host.receive(answer));
+    let list = host.take_sent().pop().unwrap();
+    assert_eq!(list["method"], PROMPTS);
+    (host, list)
+}
+
+#[test]
+fn a_list_that_fails_on_a_later_connection_costs_the_list_alone() {
+    assert_eq!(options().tolerance.list_errors, ListErrors::Fail);
+    let (mut host, list) = prompts_later();
+    refuse(&mut host, &list, -32603, "out of order");
+    assert!(host.is_ready() && host.failure().is_none());
+    assert_eq!(host.status(Family::Prompts), FamilyStatus::Failed);
+}
+
+#[test]
+fn a_list_that_breaks_off_on_a_later_connection_keeps_the_pages_that_came() {
+    let (mut host, list) = prompts_later();
+    reply(&mut host, &list, json!({"prompts": [{"name": "p"}], "nextCursor": "2"}));
+    let next = host.take_one();
+    refuse(&mut host, &next, -32603, "out of order");
+    assert!(host.is_ready() && host.failure().is_none());
+    assert_eq!((host.status(Family::Prompts), host.keys(Family::Prompts)), (FamilyStatus::Partial, vec!["p"]));
+    let changed = |event: &&Event| matches!(event, Event::CatalogChanged { family: Family::Prompts, .. });
+    assert_eq!(host.events.iter().filter(changed).count(), 1);
+}

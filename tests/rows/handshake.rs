@@ -1,0 +1,318 @@
+//! Handshakes: a second `server/discover`, a second transport, late answers.
+
+use mcp_proto::{Cause, Era, Eras, FailureKind, Options, ProtocolVersion, QuirkKind, Transport};
+use serde_json::{Value, json};
+
+use crate::common::{Host, options, seconds, tools};
+use crate::web::{Reply, Web};
+use crate::{notify, refuse, refuse_with, reply};
+
+const MODERN: &str = "2026-07-28";
+const LEGACY: &str = "2025-11-25";
+const OLD: &str = "2025-06-18";
+const FUTURE: &str = "2031-01-01";
+
+fn modern_only() -> Options {
+    let mut options = options();
+    options.eras = Eras::ModernOnly(ProtocolVersion::NEWEST_MODERN);
+    options
+}
+
+/// The client offers a capability, which a server may refuse.
+fn capable() -> Options {
+    let mut options = options();
+    options.capabilities.elicitation = true;
+    options
+}
+
+fn unsupported(versions: &[&str]) -> Value {
+    json!({"code": -32022, "message": "Unsupported protocol version", "data": {"supported": versions}})
+}
+
+fn discovered(versions: &[&str]) -> Value {
+    json!({"resultType": "complete", "supportedVersions": versions, "capabilities": {"tools": {}}})
+}
+
+fn initialized(version: &str) -> Value {
+    json!({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}})
+}
+
+/// A server that refused the first `server/discover` with -32022, and the second one.
+fn discovering_again(options: Options) -> (Host, Value) {
+    let mut host = Host::open(options);
+    let first = host.take_one();
+    refuse_with(&mut host, &first, unsupported(&[MODERN]));
+    let second = host.take_one();
+    assert_eq!(second["method"], "server/discover");
+    assert_eq!(second["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"], MODERN);
+    (host, second)
+}
+
+/// The transport closed on `server/discover`; `initialize` was sent on the next one.
+fn initializing_again(options: Options) -> (Host, Value) {
+    let mut host = Host::open(options);
+    assert_eq!(host.take_methods(), ["server/discover"]);
+    host.close_transport();
+    host.transport(Transport::Opened);
+    let initialize = the_initialize(&mut host);
+    (host, initialize)
+}
+
+/// `server/discover` was refused by a server that does not know it; `initialize` was sent.
+fn initializing_after_discover(options: Options) -> (Host, Value) {
+    let mut host = Host::open(options);
+    let discover = host.take_one();
+    refuse(&mut host, &discover, -32601, "Method not found");
+    let initialize = the_initialize(&mut host);
+    (host, initialize)
+}
+
+/// `server/discover` was not answered; `initialize` was sent. Gives both.
+fn initializing_blind(options: Options) -> (Host, Value, Value) {
+    let mut host = Host::open(options);
+    let discover = host.take_one();
+    host.wait(seconds(5));
+    assert_eq!(host.quirks(), [QuirkKind::ProbeSilent]);
+    let initialize = the_initialize(&mut host);
+    (host, discover, initialize)
+}
+
+/// As blind, and then `server/discover` was answered by a modern server.
+fn initializing_backed(options: Options) -> (Host, Value) {
+    let (mut host, discover, initialize) = initializing_blind(options);
+    reply(&mut host, &discover, discovered(&[MODERN]));
+    assert_eq!(host.quirks(), [QuirkKind::ProbeSilent, QuirkKind::ProbeLate]);
+    assert!(host.take_sent().is_empty(), "`initialize` is in flight");
+    (host, initialize)
+}
+
+/// As blind, and then `server/discover` was refused as only modern servers refuse.
+fn initializing_warned(options: Options) -> (Host, Value) {
+    let (mut host, discover, initialize) = initializing_blind(options);
+    refuse(&mut host, &discover, -32021, "a capability is missing");
+    assert_eq!(host.quirks(), [QuirkKind::ProbeSilent, QuirkKind::ProbeLate]);
+    assert!(host.take_sent().is_empty(), "`initialize` is in flight");
+    (host, initialize)
+}
+
+fn the_initialize(host: &mut Host) -> Value {
+    let initialize = host.take_one();
+    assert_eq!(
+        (&initialize["method"], &initialize["params"]["protocolVersion"]),
+        (&json!("initialize"), &json!(LEGACY))
+    );
+    initialize
+}
+
+/// Goes through the discovery that follows the handshake, and tells the era.
+fn finish(host: &mut Host) -> Era {
+    let list = host.take_sent().pop().unwrap();
+    assert_eq!(list["method"], "tools/list");
+    reply(host, &list, tools(&["a"]));
+    assert!(host.is_ready());
+    // What the server sends from here on belongs to the session, not to the handshake.
+    notify(host, "notifications/tools/list_changed");
+    host.wait(seconds(2));
+    assert_eq!(host.take_methods(), ["tools/list"]);
+    host.session.server().unwrap().era()
+}
+
+/// The session ended in this way, asked nothing more and did not open another transport.
+fn assert_failed(mut host: Host, kind: FailureKind, words: &[&str]) {
+    let opens = host.opens;
+    let failure = host.failure().expect("a failure");
+    assert_eq!(failure.kind, kind, "{failure}");
+    for word in words {
+        assert!(failure.message.contains(word), "no {word:?} in {failure}");
+    }
+    if !host.session.is_closed() {
+        assert!(!host.shuts.is_empty(), "the transport is shut");
+        host.close_transport();
+    }
+    assert!(matches!(host.cause(), Some(Cause::Failed(failure)) if failure.kind == kind));
+    assert_eq!((host.take_sent().len(), host.opens), (0, opens));
+}
+
+#[test]
+fn a_second_discover_that_names_legacy_versions_is_followed_by_initialize_with_the_newest() {
+    let (mut host, discover) = discovering_again(options());
+    reply(&mut host, &discover, discovered(&["2025-03-26", OLD]));
+    let initialize = host.take_one();
+    assert_eq!(initialize["params"]["protocolVersion"], OLD);
+    reply(&mut host, &initialize, initialized(OLD));
+    assert_eq!(finish(&mut host), Era::Legacy);
+}
+
+#[test]
+fn a_second_discover_without_a_common_version_fails() {
+    let (mut host, discover) = discovering_again(options());
+    reply(&mut host, &discover, discovered(&[FUTURE]));
+    assert_failed(host, FailureKind::UnsupportedVersion, &["no protocol version in common", FUTURE]);
+}
+
+#[test]
+fn a_second_discover_that_is_refused_fails() {
+    for (code, words) in [(-32020, "header mismatch"), (-32601, "no such method")] {
+        let (mut host, discover) = discovering_again(options());
+        refuse(&mut host, &discover, code, words);
+        assert_failed(host, FailureKind::HandshakeRejected, &["server/discover", words]);
+    }
+}
+
+#[test]
+fn a_second_discover_that_is_not_answered_fails_at_the_deadline() {
+    let (mut host, _) = discovering_again(options());
+    host.wait(seconds(59));
+    assert!(host.failure().is_none() && host.take_sent().is_empty(), "it is no probe that `initialize` may follow");
+    host.wait(seconds(2));
+    // The shutdown runs its course meanwhile.
+    assert_failed(host, FailureKind::HandshakeTimeout, &["server/discover"]);
+}
+
+#[test]
+fn a_second_discover_that_meets_a_fault_of_the_server_fails() {
+    for options in [options(), modern_only()] {
+        let mut web = Web::open(options);
+        let first = web.take_the("server/discover");
+        web.end_with(&first, Reply::json(400, &first.answer("error", unsupported(&[MODERN]))));
+        let second = web.take_the("server/discover");
+        web.end_with(&second, Reply::text(500, "out of order"));
+        assert_eq!(web.failure_kind(), Some(FailureKind::HandshakeRejected));
+        assert!(web.failure().unwrap().message.contains("out of order"));
+        assert!(web.take().is_empty() && !web.quirks().contains(&QuirkKind::Probe5xx), "`initialize` does not follow");
+    }
+}
+
+#[test]
+fn where_only_the_modern_era_will_do_a_second_discover_that_names_legacy_versions_fails() {
+    let (mut host, discover) = discovering_again(modern_only());
+    reply(&mut host, &discover, discovered(&[LEGACY]));
+    assert_failed(host, FailureKind::HandshakeRejected, &["the options exclude", LEGACY]);
+}
+
+#[test]
+fn where_only_the_modern_era_will_do_a_second_discover_without_a_common_version_fails() {
+    let (mut host, discover) = discovering_again(modern_only());
+    reply(&mut host, &discover, discovered(&[FUTURE]));
+    assert_failed(host, FailureKind::UnsupportedVersion, &["no protocol version in common", FUTURE]);
+}
+
+#[test]
+fn where_only_the_modern_era_will_do_a_second_discover_that_is_refused_fails() {
+    let (mut host, discover) = discovering_again(modern_only());
+    refuse(&mut host, &discover, -32020, "header mismatch");
+    assert_failed(host, FailureKind::HandshakeRejected, &["header mismatch"]);
+}
+
+#[test]
+fn where_only_the_modern_era_will_do_a_close_on_a_second_discover_opens_no_other_transport() {
+    let (mut host, _) = discovering_again(modern_only());
+    host.close_transport();
+    assert_failed(host, FailureKind::Closed, &["during the handshake"]);
+}
+
+#[test]
+fn an_unknown_version_fails_wherever_initialize_was_sent() {
+    for start in [
+        || initializing_again(options()),
+        || {
+            let (host, _, initialize) = initializing_blind(options());
+            (host, initialize)
+        },
+        || initializing_warned(options()),
+    ] {
+        let (mut host, initialize) = start();
+        reply(&mut host, &initialize, initialized(FUTURE));
+        assert_failed(host, FailureKind::UnsupportedVersion, &[FUTURE]);
+    }
+}
+
+#[test]
+fn a_senseless_answer_fails_wherever_initialize_was_sent() {
+    for start in [
+        || initializing_again(options()),
+        || {
+            let (host, _, initialize) = initializing_blind(options());
+            (host, initialize)
+        },
+        || initializing_warned(options()),
+    ] {
+        let (mut host, initialize) = start();
+        reply(&mut host, &initialize, json!({"capabilities": {}}));
+        assert_failed(host, FailureKind::Protocol, &["makes no sense"]);
+    }
+}
+
+#[test]
+fn refused_capabilities_are_left_out_wherever_initialize_was_sent() {
+    for start in [initializing_again, initializing_after_discover, initializing_warned] {
+        let (mut host, initialize) = start(capable());
+        assert_eq!(initialize["params"]["capabilities"], json!({"elicitation": {}}));
+        refuse(&mut host, &initialize, -32602, "unknown capability elicitation");
+        assert!(host.quirks().contains(&QuirkKind::CapabilitiesRefused));
+        let bare = host.take_one();
+        assert_eq!((&bare["method"], &bare["params"]["capabilities"]), (&json!("initialize"), &json!({})));
+        reply(&mut host, &bare, initialized(LEGACY));
+        assert_eq!(finish(&mut host), Era::Legacy);
+    }
+}
+
+#[test]
+fn a_refusal_on_the_second_transport_is_final() {
+    let (mut host, initialize) = initializing_again(options());
+    refuse(&mut host, &initialize, -32000, "go away");
+    assert_failed(host, FailureKind::HandshakeRejected, &["initialize", "go away"]);
+}
+
+#[test]
+fn after_a_late_modern_answer_initialize_need_not_work() {
+    let answers: [fn(&mut Host, &Value); 3] = [
+        |host, initialize| reply(host, initialize, initialized(FUTURE)),
+        |host, initialize| refuse(host, initialize, -32602, "unknown capability elicitation"),
+        |host, initialize| reply(host, initialize, json!({"capabilities": {}})),
+    ];
+    for answer in answers {
+        let (mut host, initialize) = initializing_backed(capable());
+        answer(&mut host, &initialize);
+        assert_eq!(host.methods(), ["server/discover", "initialize", "tools/list"], "nothing is offered again");
+        assert_eq!(finish(&mut host), Era::Modern);
+        assert_eq!(host.quirks(), [QuirkKind::ProbeSilent, QuirkKind::ProbeLate]);
+    }
+}
+
+#[test]
+fn after_a_late_modern_error_an_accepted_initialize_opens_a_legacy_session() {
+    let (mut host, initialize) = initializing_warned(options());
+    reply(&mut host, &initialize, initialized(LEGACY));
+    assert_eq!(host.methods()[2..], ["notifications/initialized", "tools/list"]);
+    assert_eq!(finish(&mut host), Era::Legacy);
+}
+
+#[test]
+fn after_a_late_modern_error_a_refusal_that_names_modern_versions_leads_to_discover() {
+    let (mut host, initialize) = initializing_warned(options());
+    refuse_with(&mut host, &initialize, unsupported(&[MODERN]));
+    let discover = host.take_one();
+    assert_eq!(discover["method"], "server/discover");
+    reply(&mut host, &discover, discovered(&[MODERN]));
+    assert_eq!(finish(&mut host), Era::Modern);
+}
+
+#[test]
+fn after_a_late_modern_error_initialize_has_a_deadline() {
+    let (mut host, _) = initializing_warned(options());
+    host.wait(seconds(61));
+    assert_failed(host, FailureKind::HandshakeTimeout, &["initialize"]);
+}
+
+#[test]
+fn after_a_late_modern_error_a_close_opens_the_transport_again_for_initialize() {
+    let (mut host, _) = initializing_warned(options());
+    host.close_transport();
+    assert_eq!((host.opens, host.failure()), (2, None));
+    host.transport(Transport::Opened);
+    let initialize = the_initialize(&mut host);
+    reply(&mut host, &initialize, initialized(LEGACY));
+    assert_eq!(finish(&mut host), Era::Legacy);
+    assert!(host.quirks().contains(&QuirkKind::ProbeClosed));
+}

@@ -1,0 +1,203 @@
+//! A hub: calls that were made before a server rests, sessions that end before they start, what is restored too late.
+
+use mcp_proto::host::hub::{CallError, CallId, HubMisuse};
+use mcp_proto::machine::member::State;
+use serde_json::json;
+
+use crate::common::{legacy, reconnecting, seconds};
+use crate::hub_rig::{Mood, Rig, configuration, with_tools};
+
+const CALL: &str = "mcp_a_x";
+
+/// What a call waits for its answer, in seconds, where the entry does not say.
+const TIMEOUT: u64 = 120;
+
+/// The server `a`, up, which does not answer calls.
+fn holding() -> Rig {
+    let mut rig = Rig::of(reconnecting(legacy())).peer("a", with_tools(&["x"])).up(&["a"]);
+    rig.get("a").holds = Some("tools/call");
+    rig
+}
+
+/// A call that waits for its answer longer than others do.
+fn patient_call(rig: &mut Rig) -> CallId {
+    let call = rig.hub.call_with(rig.now, CALL, None, |request| request.timeout(seconds(900))).unwrap();
+    rig.accept(call);
+    call
+}
+
+fn is_resting(rig: &mut Rig) -> bool {
+    matches!(rig.try_call(CALL, json!({})), Err(CallError::Resting { .. }))
+}
+
+/// Three calls time out, so that the server rests; a patient one is in flight.
+fn resting() -> (Rig, CallId) {
+    let mut rig = holding();
+    let failing: Vec<_> = (0..3).map(|_| rig.call(CALL)).collect();
+    rig.wait(seconds(50));
+    let patient = patient_call(&mut rig);
+    rig.wait(seconds(TIMEOUT - 50));
+    assert!(failing.into_iter().all(|call| rig.outcome(call) == "TimedOut"));
+    assert!(is_resting(&mut rig));
+    (rig, patient)
+}
+
+/// Calls go through, several at a time, and it takes three failures for the server to rest again.
+fn assert_closed(rig: &mut Rig) {
+    rig.get("a").holds = Some("tools/call");
+    for _ in 0..2 {
+        rig.call(CALL);
+    }
+    rig.wait(seconds(TIMEOUT));
+    rig.call(CALL);
+    rig.wait(seconds(TIMEOUT));
+    assert!(is_resting(rig));
+}
+
+#[test]
+fn an_answer_to_an_earlier_call_ends_the_rest() {
+    let (mut rig, patient) = resting();
+    rig.release("a");
+    assert!(rig.outcome(patient).contains("content"));
+    assert_closed(&mut rig);
+}
+
+#[test]
+fn an_answer_to_an_earlier_call_that_comes_after_the_rest_makes_a_trial_needless() {
+    let (mut rig, patient) = resting();
+    rig.wait(seconds(60));
+    rig.release("a");
+    assert!(rig.outcome(patient).contains("content"));
+    assert_closed(&mut rig);
+}
+
+/// The server's command was not to be found for a while, so that its session was parked; at the next try the process
+/// exited, and at the one after that it is up. `call` is made before all that, while the connection is lost.
+fn up_after_parking(call: impl FnOnce(&mut Rig) -> Option<CallId>) -> (Rig, Option<CallId>) {
+    let mut rig = holding();
+    rig.mood("a", Mood::DoesNotStart);
+    rig.exit("a");
+    let call = call(&mut rig);
+    rig.wait(seconds(10));
+    assert!(is_resting(&mut rig), "the session is parked");
+    rig.mood("a", Mood::Exits);
+    rig.take_log();
+    rig.wait(seconds(590));
+    while rig.count("a: open") == 0 {
+        rig.wait(seconds(1));
+    }
+    rig.mood("a", Mood::Answers);
+    rig.wait(seconds(10));
+    assert_eq!(rig.state("a"), Some(State::Up));
+    (rig, call)
+}
+
+fn assert_rests_anew(rig: &mut Rig) {
+    assert!(is_resting(rig));
+    rig.wait(seconds(58));
+    assert!(is_resting(rig));
+    rig.wait(seconds(2));
+    assert!(!is_resting(rig), "a trial");
+}
+
+#[test]
+fn a_call_that_fails_after_the_rest_starts_another() {
+    let (mut rig, call) = up_after_parking(|rig| Some(patient_call(rig)));
+    let call = call.unwrap();
+    assert_eq!((rig.outcome(call), rig.held("a")), ("open".into(), 1));
+    while rig.outcome(call) == "open" {
+        rig.wait(seconds(1));
+    }
+    assert_eq!(rig.outcome(call), "TimedOut");
+    assert_rests_anew(&mut rig);
+}
+
+#[test]
+fn a_trial_that_fails_starts_another_rest_though_few_calls_failed() {
+    let (mut rig, _) = up_after_parking(|_| None);
+    let trial = rig.call(CALL);
+    assert!(is_resting(&mut rig), "one at a time");
+    rig.wait(seconds(TIMEOUT));
+    assert_eq!(rig.outcome(trial), "TimedOut");
+    assert_rests_anew(&mut rig);
+}
+
+/// Servers that each have another session than before, whose former processes are still there.
+fn renewed(names: &[&str]) -> Rig {
+    let mut options = mcp_proto::host::hub::HubOptions::new(legacy());
+    options.starts = 1;
+    let rig = Rig::new(options).peer("a", with_tools(&["x"])).peer("b", with_tools(&["x"]));
+    let mut rig = rig.up(names);
+    names.iter().for_each(|name| rig.get(name).clings = true);
+    // Another timeout takes another session, and the same tools.
+    let entries = names.iter().map(|name| (*name, json!({"command": name, "timeout": 900})));
+    rig.configure(configuration(entries.collect()));
+    rig.serve();
+    rig.take_log();
+    rig
+}
+
+/// The embedder closes a session that was not opened yet: the server fails, and its calls end.
+fn assert_ends_unopened(rig: &mut Rig, name: &str, state: State) {
+    let call = rig.call(&format!("mcp_{name}_x"));
+    assert_eq!(rig.state(name), Some(state));
+    let (handle, now) = (rig.hub.handle(name).unwrap(), rig.now);
+    rig.hub.session_mut(handle).unwrap().close(now).unwrap();
+    rig.collect();
+    assert_eq!((rig.state(name), rig.outcome(call)), (Some(State::Failed), "NotSent".into()));
+    rig.at(&format!("{name} failed"));
+    assert!(!rig.functions().contains(&format!("mcp_{name}_x")), "what it offered is gone");
+}
+
+#[test]
+fn a_session_that_ends_while_it_waits_for_the_one_before_is_never_opened() {
+    let mut rig = renewed(&["a"]);
+    assert_ends_unopened(&mut rig, "a", State::Waiting);
+    rig.let_go("a");
+    rig.serve();
+    assert_eq!((rig.count("a: open"), rig.count("settled")), (0, 1));
+}
+
+#[test]
+fn a_session_that_ends_while_it_waits_for_room_is_never_opened() {
+    let mut rig = renewed(&["a", "b"]);
+    rig.mood("a", Mood::Silent);
+    rig.let_go("a");
+    rig.serve();
+    assert_eq!(rig.state("a"), Some(State::Starting));
+    rig.let_go("b");
+    rig.serve();
+    assert_ends_unopened(&mut rig, "b", State::Queued);
+    rig.wait(seconds(120));
+    assert_eq!((rig.count("a: open"), rig.count("b: open"), rig.count("settled")), (1, 0, 1));
+}
+
+#[test]
+fn what_was_saved_does_not_stand_in_for_a_server_that_was_started() {
+    let saved = Rig::of(legacy()).peer("a", with_tools(&["saved"])).up(&["a"]).hub.save("a", 7).unwrap();
+    let ways: [fn(&mut Rig) -> State; 3] = [
+        |rig| {
+            rig.mood("a", Mood::Silent);
+            State::Starting
+        },
+        |_| State::Up,
+        |rig| {
+            rig.serve();
+            rig.exit("a");
+            State::Down
+        },
+    ];
+    for way in ways {
+        let mut rig = Rig::of(reconnecting(legacy())).peer("a", with_tools(&["x"]));
+        rig.configure(crate::hub_rig::programs(&["a"]));
+        rig.open();
+        let state = way(&mut rig);
+        rig.serve();
+        assert_eq!(rig.state("a"), Some(state));
+        let functions = rig.functions();
+        let refused = rig.hub.restore(rig.now, "a", saved.clone());
+        assert_eq!(refused, Err(HubMisuse::Started { server: "a".into() }));
+        rig.collect();
+        assert_eq!((rig.state("a"), rig.functions()), (Some(state), functions), "nothing changed");
+    }
+}

@@ -1,0 +1,164 @@
+//! The keepalive: requests that are passed over, lists that are no sign of life any more, a modern server.
+
+use mcp_proto::{Event, FailureKind, Keepalive, Next, Options, Probe, QuirkKind, Shut, Transport};
+use serde_json::{Value, json};
+
+use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
+use crate::{notify, refuse, reply};
+
+const INTERVAL: u64 = 60;
+const TIMEOUT: u64 = 30;
+
+fn kept_alive(mut options: Options) -> Options {
+    let mut keepalive = Keepalive::default();
+    keepalive.discover = true;
+    options.keepalive = Some(keepalive);
+    options
+}
+
+fn ready(options: Options, server: &mut Server) -> Host {
+    let mut host = Host::connect(options, server);
+    assert!(host.is_ready());
+    host.take_sent();
+    host
+}
+
+/// The request that is sent once the interval is over.
+fn due(host: &mut Host, method: &str) -> Value {
+    host.wait(seconds(INTERVAL));
+    let request = host.take_one();
+    assert_eq!(request["method"], method);
+    request
+}
+
+/// The request stays unanswered, and something else is heard meanwhile. Its answer comes late.
+fn pass_over(host: &mut Host, request: &Value) {
+    host.wait(seconds(1));
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {}}));
+    host.wait(seconds(TIMEOUT));
+    reply(host, request, json!({}));
+    assert_eq!(host.session.stats().late_answers, 1, "the request was given up");
+}
+
+/// The peer is never asked again, and the session goes on.
+fn assert_passive(mut host: Host, quirks: &[QuirkKind]) {
+    assert_eq!((host.take_sent().len(), host.session.deadline()), (0, None));
+    host.wait(seconds(20 * INTERVAL));
+    assert!(host.take_sent().is_empty());
+    assert!(host.is_ready());
+    assert_eq!(host.quirks(), quirks);
+}
+
+#[test]
+fn where_there_is_no_list_a_ping_that_is_passed_over_is_the_last_one() {
+    let mut host = ready(kept_alive(legacy()), &mut Server::legacy(json!({})));
+    let ping = due(&mut host, "ping");
+    pass_over(&mut host, &ping);
+    assert_passive(host, &[QuirkKind::PingSilent]);
+}
+
+/// A session whose keepalive requests the only list, which turned out to be a part meanwhile.
+fn listing_a_part() -> (Host, Value) {
+    let mut options = kept_alive(legacy());
+    options.keepalive.as_mut().unwrap().probe = Probe::ToolsList;
+    options.limits.pages = 1;
+    let server = Server::legacy(json!({"tools": {"listChanged": true}}));
+    let mut host = ready(options, &mut server.result("tools/list", tools(&["a"])));
+    let list = due(&mut host, "tools/list");
+    notify(&mut host, "notifications/tools/list_changed");
+    host.wait(seconds(2));
+    let refresh = host.take_one();
+    let mut part = tools(&["a"]);
+    part["nextCursor"] = json!("2");
+    reply(&mut host, &refresh, part);
+    (host, list)
+}
+
+#[test]
+fn where_no_list_works_any_more_an_unknown_method_ends_the_requests() {
+    let (mut host, list) = listing_a_part();
+    refuse(&mut host, &list, -32601, "Method not found");
+    assert_passive(host, &[QuirkKind::ListLimit]);
+}
+
+#[test]
+fn where_no_list_works_any_more_a_list_that_is_passed_over_is_the_last_one() {
+    let (mut host, list) = listing_a_part();
+    pass_over(&mut host, &list);
+    assert_passive(host, &[QuirkKind::ListLimit]);
+}
+
+fn modern(capabilities: Value) -> Server {
+    Server::modern(capabilities).result("tools/list", tools(&["a"]))
+}
+
+#[test]
+fn a_modern_server_that_has_no_discover_any_more_is_not_asked_again() {
+    let mut host = ready(kept_alive(options()), &mut modern(json!({"tools": {}})));
+    let discover = due(&mut host, "server/discover");
+    refuse(&mut host, &discover, -32601, "Method not found");
+    assert_passive(host, &[]);
+}
+
+#[test]
+fn a_modern_server_that_passes_discover_over_is_not_asked_again() {
+    for capabilities in [json!({"tools": {}}), json!({})] {
+        let mut host = ready(kept_alive(options()), &mut modern(capabilities));
+        let discover = due(&mut host, "server/discover");
+        pass_over(&mut host, &discover);
+        assert_passive(host, &[]);
+    }
+}
+
+#[test]
+fn a_modern_server_that_leaves_discover_unanswered_is_taken_for_dead() {
+    let mut host = ready(kept_alive(options()), &mut modern(json!({"tools": {}})));
+    due(&mut host, "server/discover");
+    host.wait(seconds(TIMEOUT));
+    assert!(host.is_ready(), "once is not enough");
+    host.wait(seconds(INTERVAL + TIMEOUT));
+    assert_eq!(host.failure_kind(), Some(FailureKind::Closed));
+    assert!(host.failure().unwrap().message.contains("2 keepalive probes"));
+}
+
+#[test]
+fn time_that_jumps_while_discover_waits_is_not_held_against_the_server() {
+    let mut host = ready(kept_alive(options()), &mut modern(json!({"tools": {}})));
+    for _ in 0..3 {
+        let discover = due(&mut host, "server/discover");
+        host.now = host.now + seconds(3600);
+        host.session.handle_timeout(host.now);
+        host.collect();
+        assert!(host.is_ready() && host.take_sent().is_empty());
+        assert_eq!(host.session.deadline(), Some(host.now + seconds(TIMEOUT)), "the answer has its time once more");
+        reply(&mut host, &discover, json!({"supportedVersions": ["2026-07-28"], "capabilities": {}}));
+    }
+    assert!(host.is_ready());
+}
+
+#[test]
+fn a_silent_peer_parks_a_session_that_may_lose_no_connection() {
+    let mut options = kept_alive(reconnecting(legacy()));
+    let reconnect = options.reconnect.as_mut().unwrap();
+    reconnect.budget = 0;
+    let park = reconnect.park;
+    let mut host = ready(options, &mut Server::legacy(json!({})));
+    due(&mut host, "ping");
+    host.wait(seconds(TIMEOUT));
+    due(&mut host, "ping");
+    assert_eq!(host.shuts, []);
+    host.now = host.session.deadline().unwrap();
+    host.session.handle_timeout(host.now);
+    host.collect();
+    let until = host.now + park;
+    let Some(Event::Down { failure, next: Next::Parked { until: told } }) = host.events.last() else {
+        panic!("{:?}", host.events.last())
+    };
+    assert_eq!((failure.kind, *told), (FailureKind::Closed, until));
+    assert_eq!(host.shuts, [Shut::CloseInput], "the transport is shut first");
+    host.transport(Transport::Closed { why: "exit status 0" });
+    host.wait(park - seconds(1));
+    assert_eq!(host.opens, 1);
+    host.wait(seconds(2));
+    assert_eq!(host.opens, 2);
+}

@@ -1,0 +1,118 @@
+//! The pages of a list: a second attempt that does not end well, and refreshes that a bound cuts off.
+
+use mcp_proto::{Family, FamilyStatus, QuirkKind};
+use serde_json::{Value, json};
+
+use crate::common::{Host, Server, legacy, seconds, tools};
+use crate::{notify, refuse, reply};
+
+const CHANGED: &str = "notifications/tools/list_changed";
+
+fn page(names: &[&str], cursor: &str) -> Value {
+    let mut page = tools(names);
+    page["nextCursor"] = json!(cursor);
+    page
+}
+
+/// A session whose server refused the cursor that it had given: the request for the first page once more.
+fn restarted(pages: usize) -> (Host, Value) {
+    let mut options = legacy();
+    options.limits.pages = pages;
+    let mut host = Host::open(options);
+    let initialize = host.take_one();
+    Server::legacy(json!({"tools": {"listChanged": true}}))
+        .answer(&initialize)
+        .into_iter()
+        .for_each(|answer| host.receive(answer));
+    let first = host.take_sent().pop().unwrap();
+    reply(&mut host, &first, page(&["dropped"], "1"));
+    let second = host.take_one();
+    assert_eq!(second["params"]["cursor"], "1");
+    refuse(&mut host, &second, -32602, "Invalid cursor");
+    assert_eq!(host.quirks(), [QuirkKind::CursorRejected]);
+    let again = host.take_one();
+    assert_eq!((&again["method"], &again["params"]["cursor"]), (&json!("tools/list"), &Value::Null));
+    (host, again)
+}
+
+/// The session is ready, with these tools, and asks nothing more.
+fn assert_ended(mut host: Host, status: FamilyStatus, names: &[&str], quirk: QuirkKind) {
+    assert!(host.is_ready());
+    assert_eq!((host.status(Family::Tools), &*host.keys(Family::Tools)), (status, names));
+    assert_eq!(host.quirks(), [QuirkKind::CursorRejected, quirk]);
+    host.wait(seconds(100));
+    assert!(host.take_sent().is_empty());
+    host.session.refresh(host.now, Family::Tools).unwrap();
+    host.collect();
+    assert_eq!(host.take_methods(), ["tools/list"], "no page is in flight");
+}
+
+#[test]
+fn a_second_attempt_whose_last_page_repeats_itself_is_whole() {
+    let (mut host, list) = restarted(10);
+    reply(&mut host, &list, page(&["a"], "2"));
+    let next = host.take_one();
+    reply(&mut host, &next, page(&["a"], "2"));
+    assert_ended(host, FamilyStatus::Listed, &["a"], QuirkKind::CursorLoop);
+}
+
+#[test]
+fn a_second_attempt_that_repeats_a_cursor_with_new_items_is_a_part() {
+    let (mut host, list) = restarted(10);
+    reply(&mut host, &list, page(&["a"], "2"));
+    let next = host.take_one();
+    reply(&mut host, &next, page(&["b"], "2"));
+    assert_ended(host, FamilyStatus::Partial, &["a", "b"], QuirkKind::CursorLoop);
+}
+
+#[test]
+fn a_second_attempt_is_within_the_bounds() {
+    let (mut host, list) = restarted(2);
+    reply(&mut host, &list, page(&["a"], "2"));
+    let next = host.take_one();
+    reply(&mut host, &next, page(&["b"], "3"));
+    assert_ended(host, FamilyStatus::Partial, &["a", "b"], QuirkKind::ListLimit);
+}
+
+/// A session that is ready with the whole list of tools, and the request for the list of a refresh.
+fn refreshing() -> (Host, Value) {
+    let mut options = legacy();
+    options.limits.pages = 1;
+    let server = Server::legacy(json!({"tools": {"listChanged": true}}));
+    let mut host = Host::connect(options, &mut server.result("tools/list", tools(&["a"])));
+    assert_eq!(host.status(Family::Tools), FamilyStatus::Listed);
+    notify(&mut host, CHANGED);
+    host.wait(seconds(2));
+    let list = host.take_one();
+    (host, list)
+}
+
+fn assert_cut_off(host: &Host) {
+    assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Partial, vec!["b"]));
+    assert_eq!(host.quirks(), [QuirkKind::ListLimit]);
+}
+
+#[test]
+fn a_refresh_that_a_bound_cuts_off_replaces_the_list_by_a_part() {
+    let (mut host, list) = refreshing();
+    reply(&mut host, &list, page(&["b"], "2"));
+    assert_cut_off(&host);
+    assert!(!host.session.family(Family::Tools).stale);
+    host.wait(seconds(100));
+    assert!(host.take_sent().is_empty());
+    notify(&mut host, CHANGED);
+    host.wait(seconds(2));
+    assert_eq!(host.take_methods(), ["tools/list"], "the next change is refreshed as this one was");
+}
+
+#[test]
+fn a_refresh_that_a_bound_cuts_off_is_followed_by_another_where_the_list_changed_again() {
+    let (mut host, list) = refreshing();
+    notify(&mut host, CHANGED);
+    assert!(host.take_sent().is_empty());
+    reply(&mut host, &list, page(&["b"], "2"));
+    assert_cut_off(&host);
+    assert!(host.session.family(Family::Tools).stale);
+    host.wait(seconds(2));
+    assert_eq!(host.take_methods(), ["tools/list"]);
+}

@@ -1,0 +1,34 @@
+//! Requests: written at their turn, and sent once the embedder takes them.
+
+use mcp_proto::{Outcome, Request, Transport};
+use serde_json::json;
+
+use crate::common::{Host, Server, legacy, reconnecting, seconds, tools};
+
+/// Whether a request may have run depends on whether the embedder took it.
+#[test]
+fn a_request_that_nobody_took_is_sent_on_the_next_connection_and_one_that_was_taken_ends_unknown() {
+    let mut server = Server::legacy(json!({"tools": {}}))
+        .result("tools/list", tools(&["x"]))
+        .result("tools/call", json!({"content": []}));
+    for taken in [false, true] {
+        let mut host = Host::connect(reconnecting(legacy()), &mut server);
+        let request = host.session.request(host.now, Request::call_tool("x", None)).unwrap();
+        if taken {
+            host.collect();
+            assert_eq!(host.take_methods(), ["tools/call"]);
+        }
+        host.close_transport();
+        host.wait(seconds(1));
+        assert!(host.take_sent().is_empty());
+        host.transport(Transport::Opened);
+        host.serve(&mut server);
+        assert!(host.is_ready());
+        match host.result_of(request) {
+            Outcome::Unknown => assert!(taken),
+            Outcome::Result(_) => assert!(!taken),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(server.was_asked("tools/call"), 1, "the one that nobody took");
+}

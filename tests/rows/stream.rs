@@ -1,0 +1,66 @@
+//! The stream of a legacy server over HTTP: what becomes of it where its session ends.
+
+use crate::common::{legacy, reconnecting, seconds};
+use crate::web::{Site, Web, site};
+
+const GET: &str = "GET";
+
+/// The server forgets the session, and a call finds out. Another session follows, and with it one GET.
+fn assert_follows(mut web: Web, mut site: Site) {
+    let before = web.count(GET);
+    site.forget();
+    let (_, call) = web.call("a");
+    let reply = site.reply(&call);
+    assert_eq!(reply.status, 404);
+    web.reply(&call, reply);
+    web.serve(&mut site);
+    assert!(web.is_ready());
+    assert_eq!((web.count("initialize"), web.count(GET)), (2, before + 1));
+    assert!(web.goes_on(&web.last(GET)));
+    web.wait_and_serve(seconds(100), &mut site);
+    assert_eq!(web.count(GET), before + 1, "what waited ended with its session");
+}
+
+#[test]
+fn a_stream_that_was_asked_for_is_asked_for_anew_in_the_session_that_follows() {
+    let (mut web, mut site) = (Web::open(reconnecting(legacy())), site());
+    while !web.is_ready() {
+        for exchange in web.take().into_iter().filter(|exchange| !exchange.is(GET)) {
+            let reply = site.reply(&exchange);
+            web.reply(&exchange, reply);
+        }
+    }
+    let get = web.last(GET);
+    web.wait(seconds(1));
+    assert!(web.is_ready() && web.goes_on(&get), "its answer is not waited for");
+    assert_follows(web, site);
+}
+
+#[test]
+fn a_stream_that_is_open_is_dropped_and_asked_for_anew_in_the_session_that_follows() {
+    let mut site = site();
+    let web = Web::connect(reconnecting(legacy()), &mut site);
+    assert!(web.is_ready() && web.goes_on(&web.last(GET)));
+    assert_follows(web, site);
+}
+
+#[test]
+fn a_stream_that_waits_to_be_asked_for_again_is_asked_for_once_in_the_session_that_follows() {
+    let mut site = site();
+    let mut web = Web::connect(reconnecting(legacy()), &mut site);
+    let get = web.last(GET);
+    web.end(&get);
+    assert!(web.take().is_empty(), "not at once");
+    assert_follows(web, site);
+}
+
+#[test]
+fn a_stream_that_was_refused_is_asked_for_in_the_session_that_follows() {
+    let mut site = site();
+    site.streams = false;
+    let mut web = Web::connect(reconnecting(legacy()), &mut site);
+    site.streams = true;
+    web.wait_and_serve(seconds(100), &mut site);
+    assert_eq!((web.is_ready(), web.count(GET)), (true, 1), "it is not asked for again before");
+    assert_follows(web, site);
+}

@@ -1,0 +1,338 @@
+//! Subscriptions to resources, and the stream of a modern server: wanted, changed and given up while it is asked for.
+
+use mcp_proto::{Event, QuirkKind, Transport};
+use serde_json::{Value, json};
+
+use crate::common::{Host, Server, legacy, options, reconnecting, seconds};
+use crate::{refuse, reply};
+
+const LISTEN: &str = "subscriptions/listen";
+const SUBSCRIBE: &str = "resources/subscribe";
+const UNSUBSCRIBE: &str = "resources/unsubscribe";
+const NO_STREAM: &str = "it has no `subscriptions/listen`";
+
+/// A server that tells of resources, and of no list.
+fn server(mut of_era: impl FnMut(Value) -> Server) -> Server {
+    of_era(json!({"resources": {"subscribe": true}}))
+        .result("resources/list", json!({"resources": []}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}))
+}
+
+fn modern() -> Host {
+    let host = Host::connect(reconnecting(options()), &mut server(Server::modern));
+    assert!(host.is_ready());
+    host
+}
+
+fn subscribe(host: &mut Host, uri: &str) {
+    host.session.subscribe(host.now, uri).unwrap();
+    host.collect();
+}
+
+fn unsubscribe(host: &mut Host, uri: &str) {
+    host.session.unsubscribe(host.now, uri).unwrap();
+    host.collect();
+}
+
+/// The one request that was sent, which is for a stream of these resources.
+fn the_listen(host: &mut Host, uris: &[&str]) -> Value {
+    let sent = host.take_one();
+    assert_listens(&sent, uris);
+    sent
+}
+
+fn assert_listens(sent: &Value, uris: &[&str]) {
+    assert_eq!(sent["method"], LISTEN);
+    assert_eq!(sent["params"]["notifications"]["resourceSubscriptions"], json!(uris));
+}
+
+/// The server agrees to a stream of these resources.
+fn agree(host: &mut Host, stream: &Value, uris: &[&str]) {
+    acknowledge(host, stream, json!({"resourceSubscriptions": uris}));
+}
+
+fn acknowledge(host: &mut Host, stream: &Value, to: Value) {
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": stream["id"]});
+    let method = "notifications/subscriptions/acknowledged";
+    host.receive(json!({"jsonrpc": "2.0", "method": method, "params": {"_meta": meta, "notifications": to}}));
+}
+
+/// What was told of subscriptions since the last look.
+fn told(host: &mut Host) -> Vec<String> {
+    let told = std::mem::take(&mut host.events).into_iter().filter_map(|event| match event {
+        Event::Subscription { uri, outcome: Ok(()) } => Some(format!("{uri} active")),
+        Event::Subscription { uri, outcome: Err(why) } => Some(format!("{uri} refused: {why}")),
+        _ => None,
+    });
+    told.collect()
+}
+
+/// What was sent gives up these streams, and does nothing else.
+fn assert_gives_up(host: &mut Host, streams: &[&Value]) {
+    let sent = host.take_sent();
+    assert!(sent.iter().all(|message| message["method"] == "notifications/cancelled"), "{sent:?}");
+    let ids: Vec<_> = sent.iter().map(|message| message["params"]["requestId"].clone()).collect();
+    assert_eq!(ids, streams.iter().map(|stream| stream["id"].clone()).collect::<Vec<_>>());
+}
+
+/// Nothing is asked for as time goes by.
+fn assert_rests(host: &mut Host) {
+    host.wait(seconds(200));
+    assert!(host.take_sent().is_empty() && host.is_ready());
+}
+
+/// As time goes by nothing is asked for, until there is a subscription.
+fn assert_listens_anew(host: &mut Host) {
+    assert_rests(host);
+    subscribe(host, "new");
+    the_listen(host, &["new"]);
+}
+
+/// A stream of `x` that the server agreed to.
+fn open() -> (Host, Value) {
+    let mut host = modern();
+    subscribe(&mut host, "x");
+    let stream = the_listen(&mut host, &["x"]);
+    agree(&mut host, &stream, &["x"]);
+    assert_eq!(told(&mut host), ["x active"]);
+    (host, stream)
+}
+
+/// How a change begins, with the open stream and the one that is asked for, and the resources that are wanted then.
+type Start = (fn() -> (Host, Value, Value), &'static [&'static str]);
+
+/// As open, and another stream, of `x` and `y`, was asked for.
+fn changing() -> (Host, Value, Value) {
+    let (mut host, open) = open();
+    subscribe(&mut host, "y");
+    let asked = the_listen(&mut host, &["x", "y"]);
+    (host, open, asked)
+}
+
+/// As changing, and now `z` is wanted as well.
+fn changing_stale() -> (Host, Value, Value) {
+    let (mut host, open, asked) = changing();
+    subscribe(&mut host, "z");
+    assert!(host.take_sent().is_empty(), "one at a time");
+    (host, open, asked)
+}
+
+#[test]
+fn a_stream_that_is_asked_for_is_given_up_with_the_last_subscription() {
+    let mut host = modern();
+    subscribe(&mut host, "x");
+    let asked = the_listen(&mut host, &["x"]);
+    unsubscribe(&mut host, "x");
+    assert_gives_up(&mut host, &[&asked]);
+    agree(&mut host, &asked, &["x"]);
+    assert_listens_anew(&mut host);
+    assert_eq!(told(&mut host), [""; 0]);
+}
+
+#[test]
+fn a_stream_that_is_asked_for_and_out_of_date_is_given_up_with_the_last_subscription() {
+    let mut host = modern();
+    subscribe(&mut host, "x");
+    let asked = the_listen(&mut host, &["x"]);
+    subscribe(&mut host, "y");
+    unsubscribe(&mut host, "x");
+    assert!(host.take_sent().is_empty());
+    unsubscribe(&mut host, "y");
+    assert_gives_up(&mut host, &[&asked]);
+    assert_listens_anew(&mut host);
+}
+
+#[test]
+fn both_streams_of_a_change_are_given_up_with_the_last_subscription() {
+    let (mut host, _, wide) = changing();
+    agree(&mut host, &wide, &["x", "y"]);
+    host.take_sent();
+    unsubscribe(&mut host, "y");
+    let narrow = the_listen(&mut host, &["x"]);
+    unsubscribe(&mut host, "x");
+    assert_gives_up(&mut host, &[&narrow, &wide]);
+    assert_listens_anew(&mut host);
+}
+
+#[test]
+fn a_stream_that_waits_is_not_asked_for_again_without_a_subscription() {
+    let mut host = modern();
+    subscribe(&mut host, "x");
+    let asked = the_listen(&mut host, &["x"]);
+    refuse(&mut host, &asked, -32603, "out of order");
+    assert!(host.session.deadline().is_some());
+    unsubscribe(&mut host, "x");
+    assert_eq!(host.session.deadline(), None);
+    assert_listens_anew(&mut host);
+}
+
+/// Nothing listens any more, and nobody asks again: what is subscribed to is refused.
+fn assert_refused(host: &mut Host, uris: &[&str]) {
+    assert_eq!(told(host), uris.iter().map(|uri| format!("{uri} refused: {NO_STREAM}")).collect::<Vec<_>>());
+    assert_rests(host);
+    subscribe(host, "later");
+    assert_eq!(told(host), [format!("later refused: {NO_STREAM}")]);
+    assert_rests(host);
+}
+
+#[test]
+fn a_server_that_has_no_stream_any_more_loses_the_open_one() {
+    let starts: [Start; 2] = [(changing, &["x", "y"]), (changing_stale, &["x", "y", "z"])];
+    for (start, uris) in starts {
+        let (mut host, open, asked) = start();
+        refuse(&mut host, &asked, -32601, "Method not found");
+        assert_gives_up(&mut host, &[&open]);
+        assert_refused(&mut host, uris);
+        assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), [LISTEN]);
+    }
+}
+
+/// A server that said nothing of its capabilities, and the stream of its lists that is asked for.
+fn without_capabilities() -> (Host, Value) {
+    let mut host = Host::open(options());
+    let discover = host.take_one();
+    reply(&mut host, &discover, json!({"resultType": "complete", "supportedVersions": ["2026-07-28"]}));
+    let mut sent = host.take_sent();
+    let asked = sent.remove(0);
+    assert_eq!(asked["method"], LISTEN);
+    for list in sent {
+        let member = match list["method"].as_str().unwrap() {
+            "tools/list" => "tools",
+            "prompts/list" => "prompts",
+            "resources/list" => "resources",
+            "resources/templates/list" => "resourceTemplates",
+            other => panic!("{other}"),
+        };
+        reply(&mut host, &list, json!({"resultType": "complete", member: []}));
+    }
+    assert!(host.is_ready());
+    (host, asked)
+}
+
+#[test]
+fn a_server_that_declared_nothing_and_has_no_stream_did_nothing_wrong() {
+    let (mut host, asked) = without_capabilities();
+    subscribe(&mut host, "x");
+    assert!(host.take_sent().is_empty());
+    refuse(&mut host, &asked, -32601, "Method not found");
+    assert_refused(&mut host, &["x"]);
+    assert_eq!(host.quirks(), [QuirkKind::InitializeShape]);
+}
+
+#[test]
+fn a_server_that_declared_nothing_and_has_no_stream_any_more_loses_the_open_one() {
+    for uris in [&["x"][..], &["x", "y"]] {
+        let (mut host, open) = without_capabilities();
+        acknowledge(&mut host, &open, json!({}));
+        subscribe(&mut host, "x");
+        let asked = the_listen(&mut host, &["x"]);
+        uris[1..].iter().for_each(|uri| subscribe(&mut host, uri));
+        refuse(&mut host, &asked, -32601, "Method not found");
+        assert_gives_up(&mut host, &[&open]);
+        assert_refused(&mut host, uris);
+        assert_eq!(host.quirks(), [QuirkKind::InitializeShape]);
+    }
+}
+
+#[test]
+fn a_change_that_is_not_agreed_to_in_time_is_followed_by_one_stream_of_all() {
+    let starts: [Start; 2] = [(changing, &["x", "y"]), (changing_stale, &["x", "y", "z"])];
+    for (start, uris) in starts {
+        let (mut host, open, asked) = start();
+        host.wait(seconds(60));
+        assert_gives_up(&mut host, &[&asked, &open]);
+        host.wait(seconds(2));
+        let next = the_listen(&mut host, uris);
+        agree(&mut host, &next, uris);
+        assert_eq!(told(&mut host), uris.iter().map(|uri| format!("{uri} active")).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_change_that_fails_while_another_is_wanted_is_followed_by_one_stream_of_all() {
+    let (mut host, open, asked) = changing_stale();
+    refuse(&mut host, &asked, -32603, "out of order");
+    assert_gives_up(&mut host, &[&open]);
+    host.wait(seconds(2));
+    the_listen(&mut host, &["x", "y", "z"]);
+}
+
+#[test]
+fn a_connection_that_is_lost_during_a_change_is_followed_by_one_stream_of_all() {
+    let (mut host, _, _) = changing_stale();
+    host.close_transport();
+    host.wait(seconds(1));
+    assert!(host.take_sent().is_empty());
+    host.transport(Transport::Opened);
+    let discover = host.take_one();
+    server(Server::modern).answer(&discover).into_iter().for_each(|answer| host.receive(answer));
+    assert_listens(&host.take_sent()[0], &["x", "y", "z"]);
+}
+
+/// A session whose server agreed to nothing of `x`, and the stream of `y` that was asked for next.
+fn refused() -> (Host, Value) {
+    let mut host = modern();
+    subscribe(&mut host, "x");
+    let stream = the_listen(&mut host, &["x"]);
+    agree(&mut host, &stream, &[]);
+    assert_eq!(told(&mut host), ["x refused: the server did not agree to it"]);
+    subscribe(&mut host, "y");
+    let asked = the_listen(&mut host, &["y"]);
+    (host, asked)
+}
+
+#[test]
+fn a_resource_that_was_refused_is_active_once_the_server_says_that_it_tells_of_it() {
+    let (mut host, asked) = refused();
+    agree(&mut host, &asked, &["x", "y"]);
+    assert_eq!(told(&mut host), ["x active", "y active"]);
+    host.take_sent();
+    unsubscribe(&mut host, "y");
+    the_listen(&mut host, &["x"]);
+}
+
+#[test]
+fn a_server_that_does_not_say_what_it_agrees_to_agrees_to_what_was_asked_for() {
+    let (mut host, asked) = refused();
+    acknowledge(&mut host, &asked, Value::Null);
+    assert_eq!(told(&mut host), ["y active"], "`x` was not asked for");
+}
+
+/// A legacy session, and the request for `x` that was sent.
+fn subscribing() -> (Host, Value) {
+    let mut host = Host::connect(reconnecting(legacy()), &mut server(Server::legacy));
+    assert!(host.is_ready());
+    subscribe(&mut host, "x");
+    let asked = host.take_one();
+    assert_eq!(asked["method"], SUBSCRIBE);
+    (host, asked)
+}
+
+#[test]
+fn a_refusal_of_what_is_not_wanted_any_more_is_not_told() {
+    let (mut host, asked) = subscribing();
+    unsubscribe(&mut host, "x");
+    refuse(&mut host, &asked, -32603, "out of order");
+    assert_eq!(told(&mut host), [""; 0]);
+    assert_eq!(host.session.subscriptions().count(), 0);
+    assert_rests(&mut host);
+    subscribe(&mut host, "x");
+    assert_eq!(host.take_methods(), [SUBSCRIBE], "as if it had never been wanted");
+}
+
+#[test]
+fn what_is_wanted_again_while_it_ends_is_asked_for_on_the_next_connection() {
+    let (mut host, asked) = subscribing();
+    reply(&mut host, &asked, json!({}));
+    assert_eq!(told(&mut host), ["x active"]);
+    unsubscribe(&mut host, "x");
+    assert_eq!(host.take_methods(), [UNSUBSCRIBE]);
+    subscribe(&mut host, "x");
+    host.close_transport();
+    host.wait(seconds(1));
+    host.transport(Transport::Opened);
+    let mut server = server(Server::legacy).result(SUBSCRIBE, json!({}));
+    host.serve(&mut server);
+    assert_eq!((server.was_asked(SUBSCRIBE), server.was_asked(UNSUBSCRIBE)), (1, 0));
+    assert_eq!(told(&mut host), ["x active"]);
+}
