@@ -1,5 +1,6 @@
 //! Nothing accumulates in a hub: not while nobody polls, and not after the end.
 
+#![cfg(feature = "http")]
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

@@ -174,7 +174,8 @@ fn a_session_that_ends_while_it_waits_for_room_is_never_opened() {
 
 #[test]
 fn what_was_saved_does_not_stand_in_for_a_server_that_was_started() {
-    let saved = Rig::of(legacy()).peer("a", with_tools(&["saved"])).up(&["a"]).hub.save("a", 7).unwrap();
+    let saved =
+        Rig::of(legacy()).peer("a", with_tools(&["saved"])).up(&["a"]).hub.save("a", crate::common::KEY, 7).unwrap();
     let ways: [fn(&mut Rig) -> State; 3] = [
         |rig| {
             rig.mood("a", Mood::Silent);

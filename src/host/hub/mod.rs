@@ -27,7 +27,7 @@
 //! assert!(hub.poll().is_none(), "what is turned off is never opened");
 //! ```
 //!
-//! `examples/hub` in the repository is a whole host on std alone.
+//! `examples/hub` in the repository is a whole host in one file.
 //!
 //! # Start
 //! [`Hub::open`] starts every server that is enabled, as many at once as [`HubOptions::starts`] says, the required ones
