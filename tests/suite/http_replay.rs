@@ -123,7 +123,7 @@ fn body() -> BoxedStrategy<Body> {
     let code = prop_oneof![
         3 => prop_oneof![Just(-32000), Just(-32001), Just(-32600)],
         2 => prop_oneof![Just(-32601), Just(-32602), Just(-32603), Just(-32002), Just(-32003)],
-        2 => prop_oneof![Just(-32020), Just(-32021), Just(-32022)],
+        3 => prop_oneof![3 => Just(-32020), 1 => Just(-32021), 1 => Just(-32022)],
         1 => any::<i32>().prop_map(i64::from),
     ];
     let id = prop_oneof![3 => Just(Id::Own), 1 => Just(Id::Null), 1 => Just(Id::Foreign)];
@@ -174,7 +174,8 @@ fn reaction() -> BoxedStrategy<Reaction> {
         8 => prop_oneof![Just(200), Just(201), Just(202), Just(204)],
         4 => prop_oneof![Just(400), Just(404), Just(503)],
         2 => prop_oneof![Just(401), Just(403), Just(429)],
-        2 => prop_oneof![Just(405), Just(409), Just(410), Just(422), Just(500), Just(502), Just(504), Just(301)],
+        3 => prop_oneof![Just(500), Just(502), Just(504)],
+        2 => prop_oneof![Just(301), Just(405), Just(409), Just(410), Just(422)],
     ];
     let end = prop_oneof![
         6 => Just(End::Whole),
