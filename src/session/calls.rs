@@ -1,5 +1,6 @@
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -49,10 +50,14 @@ impl Session {
         if let Some(Call { input: Some(rounds), latest, .. }) = self.requests.call_mut(id) {
             // The user's time is not the request's.
             *latest = *latest + now.since(rounds.since);
-            let asked = Json::from(&*rounds.result).member("inputRequests");
+            let mut asked = BTreeMap::new();
+            if let Some(wanted) = Json::from(&*rounds.result).member("inputRequests") {
+                wanted.members(|key, wanted| {
+                    asked.insert(String::from(key), wanted);
+                });
+            }
             let filled = given.iter().map(|(key, response)| {
-                let wanted = asked.and_then(|asked| asked.member(key));
-                let params = wanted.and_then(|wanted| wanted.member("params")).map(Json::raw);
+                let params = asked.get(*key).and_then(|wanted| wanted.member("params")).map(Json::raw);
                 (*key, Defaults::read(params).fill(response))
             });
             let filled: Vec<_> = filled.collect();
