@@ -49,7 +49,7 @@ use core::fmt;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::config::ToolPolicy;
+use super::config::{Filter, ToolPolicy};
 use super::instructions::{self, Finding, Sign};
 use super::names::{Names, Renamed, Target};
 use super::{Utility, glob, schema};
@@ -216,9 +216,10 @@ pub fn choose<'a>(
     let offer = offer.into();
     let (mut tools, mut left_out, mut suspicious) = (Vec::new(), Vec::new(), Vec::new());
     let list = offer.catalog.list(Family::Tools);
+    let filter = Filter::new(policy);
     for (name, raw) in list.iter() {
         let mut leave_out = |why| left_out.push(LeftOut { target: Target::tool(name), why });
-        if !policy.admits(name) {
+        if !filter.admits(name) {
             leave_out(if policy.include.is_some() { Why::NotIncluded } else { Why::Excluded });
             continue;
         }
@@ -246,7 +247,11 @@ pub fn choose<'a>(
         }
     }
     let unmatched = policy.include.as_ref().unwrap_or(&policy.exclude).iter().map(|pattern| &**pattern);
-    let unmatched = unmatched.filter(|pattern| !list.iter().any(|(name, _)| glob::matches(pattern, name)));
+    let has = |pattern: &str| match pattern.contains('*') {
+        true => list.iter().any(|(name, _)| glob::matches(pattern, name)),
+        false => list.find(pattern).is_some(),
+    };
+    let unmatched = unmatched.filter(|pattern| !has(pattern));
     Choice {
         unmatched: unmatched.collect(),
         toolset: (!tools.is_empty() || !utilities.is_empty()).then_some(Toolset { server, tools, utilities }),

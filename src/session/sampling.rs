@@ -20,6 +20,9 @@ pub(super) struct Sampled {
     at: VecDeque<Time>,
 }
 
+/// Hints at models that are looked at, the server's favourites first: each is compared with each of the policy's models.
+const HINTS: usize = 100;
+
 impl Session {
     /// What a request for a sample is over, if it is over anything. One that is not counts from here on.
     pub(super) fn over_sampling_policy(&mut self, params: Option<&RawValue>) -> Option<String> {
@@ -35,7 +38,7 @@ impl Session {
         }
         if !policy.models.is_empty() {
             let hints = member("modelPreferences").and_then(|preferences| preferences.member("hints"));
-            let hints = hints.and_then(|hints| hints.elements(MESSAGES)).map(|hints| hints.kept).unwrap_or_default();
+            let hints = hints.and_then(|hints| hints.elements(HINTS)).map(|hints| hints.kept).unwrap_or_default();
             let names = || hints.iter().filter_map(|hint| hint.member("name").and_then(Json::as_string));
             // "Hints are treated as substrings that can match model names flexibly."
             let fits = |name: &str| policy.models.iter().any(|model| model.contains(name));
@@ -55,7 +58,9 @@ impl Session {
         let most = policy.per_minute?;
         let now = self.now;
         let Sampled { at: sampled } = &mut **self.sampled.get_or_insert_default();
-        sampled.retain(|at| now.since(*at) < MINUTE);
+        while sampled.front().is_some_and(|at| now.since(*at) >= MINUTE) {
+            sampled.pop_front();
+        }
         if usize::try_from(most).is_ok_and(|most| sampled.len() >= most) {
             return Some(format!("at most {most} requests a minute are taken"));
         }

@@ -63,6 +63,17 @@ fn other_models_than_the_allowed_are_refused() {
 }
 
 #[test]
+fn model_hints_beyond_the_first_hundred_are_not_looked_at() {
+    let mut host = with(|policy| policy.models = vec!["small".into()]);
+    let hints = |others: usize| {
+        let others = std::iter::repeat_n("large", others).chain(["small"]).map(|name| json!({"name": name}));
+        json!({"modelPreferences": {"hints": others.collect::<Vec<_>>()}})
+    };
+    ask(&mut host, hints(99)).unwrap();
+    assert!(ask(&mut host, hints(100)).is_err());
+}
+
+#[test]
 fn rounds_with_tools_are_counted() {
     let mut host = with(|policy| policy.tool_rounds = Some(1));
     let used = json!({"role": "assistant", "content": [{"type": "text"}, {"type": "tool_use", "id": "1"}]});

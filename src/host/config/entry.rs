@@ -1,5 +1,5 @@
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -146,6 +146,27 @@ impl ToolPolicy {
             Some(include) => include.iter().any(|pattern| glob::matches(pattern, tool)),
             None => !self.exclude.iter().any(|pattern| glob::matches(pattern, tool)),
         }
+    }
+}
+
+/// A policy's patterns, prepared for many tools: those without a `*` are looked up.
+pub(in crate::host) struct Filter<'a> {
+    names: BTreeSet<&'a str>,
+    globs: Vec<&'a str>,
+    admits: bool,
+}
+
+impl<'a> Filter<'a> {
+    pub(in crate::host) fn new(policy: &'a ToolPolicy) -> Self {
+        let patterns = policy.include.as_ref().unwrap_or(&policy.exclude).iter().map(|pattern| &**pattern);
+        let (globs, names): (Vec<_>, Vec<_>) = patterns.partition(|pattern| pattern.contains('*'));
+        Self { names: names.into_iter().collect(), globs, admits: policy.include.is_some() }
+    }
+
+    /// As [`ToolPolicy::admits`].
+    pub(in crate::host) fn admits(&self, tool: &str) -> bool {
+        let named = self.names.contains(tool) || self.globs.iter().any(|pattern| glob::matches(pattern, tool));
+        named == self.admits
     }
 }
 
@@ -396,4 +417,31 @@ impl Serialize for Seconds {
 /// A key's path: `tools.include`.
 pub(super) fn path(of: &str, key: &str) -> String {
     format!("{of}.{key}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Filter, ToolPolicy};
+    use alloc::boxed::Box;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    fn patterns() -> impl Strategy<Value = Vec<Box<str>>> {
+        prop::collection::vec("[ab*]{0,4}".prop_map(Box::from), 0..6)
+    }
+
+    proptest! {
+        #[test]
+        fn a_prepared_filter_admits_what_its_policy_admits(
+            include in prop::option::of(patterns()),
+            exclude in patterns(),
+            tools in prop::collection::vec("[ab*]{0,4}", 0..8),
+        ) {
+            let policy = ToolPolicy { include, exclude, ..ToolPolicy::default() };
+            let filter = Filter::new(&policy);
+            for tool in &tools {
+                prop_assert_eq!(filter.admits(tool), policy.admits(tool), "{}", tool);
+            }
+        }
+    }
 }

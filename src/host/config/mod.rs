@@ -55,6 +55,7 @@ mod read;
 mod value;
 
 pub use changes::{Change, Changes};
+pub(super) use entry::Filter;
 pub use entry::{Auth, Endpoint, Entry, Http, Sampling, Stdio, Texts, ToolPolicy};
 pub use error::{Error, Oddity, Problem, Warning};
 

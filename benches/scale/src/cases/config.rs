@@ -9,20 +9,21 @@ use super::Case;
 use crate::meter::{Cost, measure};
 
 pub fn cases() -> Vec<Case> {
+    // What is read becomes an entry with all its fields, errors and warnings with the names of what they are about.
     vec![
-        Case::new("config-entries", 250, config_entries),
-        Case::new("config-entries-wrong", 250, config_entries_wrong),
-        Case::new("config-entries-twice", 250, config_entries_twice),
+        Case::new("config-entries", 250, config_entries).each(640),
+        Case::new("config-entries-wrong", 250, config_entries_wrong).each(720),
+        Case::new("config-entries-twice", 250, config_entries_twice).each(560),
         Case::new("config-entries-changed", 250, config_entries_changed),
-        Case::new("config-unknown-keys", 250, config_unknown_keys),
-        Case::new("config-arguments", 1_000, config_arguments),
-        Case::new("config-environment", 500, config_environment),
-        Case::new("config-headers", 500, config_headers),
+        Case::new("config-unknown-keys", 250, config_unknown_keys).each(1_024),
+        Case::new("config-arguments", 1_000, config_arguments).each(32),
+        Case::new("config-environment", 500, config_environment).each(96),
+        Case::new("config-headers", 500, config_headers).each(96),
         Case::new("config-name-length", 20_000, config_name_length),
         Case::new("config-url-length", 20_000, config_url_length),
-        Case::new("config-depth", 30, config_depth),
+        Case::new("config-depth", 30, config_depth).each(200 * 48),
         Case::new("config-variables", 500, config_variables),
-        Case::new("config-variables-unknown", 500, config_variables_unknown),
+        Case::new("config-variables-unknown", 500, config_variables_unknown).each(96),
         Case::new("config-variable-length", 20_000, config_variable_length),
         Case::new("config-variables-nested", 1_000, config_variables_nested),
         Case::new("filter-patterns", 1_000, filter_patterns),

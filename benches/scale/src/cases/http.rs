@@ -34,7 +34,8 @@ pub fn cases() -> Vec<Case> {
         Case::new("http-headers", 200, http_headers),
         Case::new("http-content-type-length", 5_000, http_content_type_length),
         Case::new("http-session-id-length", 5_000, http_session_id_length),
-        Case::new("http-challenges", 100, http_challenges),
+        // A challenge has its scheme, and names and values of its parameters, each for itself.
+        Case::new("http-challenges", 100, http_challenges).each(256),
         Case::new("http-challenge-params", 200, http_challenge_params),
         Case::new("http-challenge-length", 5_000, http_challenge_length),
         Case::new("http-retry-after-length", 5_000, http_retry_after_length),
@@ -46,17 +47,18 @@ pub fn cases() -> Vec<Case> {
         Case::new("http-recoveries", 50, http_recoveries),
         Case::new("header-annotations", 500, header_annotations),
         Case::new("header-annotations-wrong", 500, header_annotations_wrong),
-        Case::new("header-annotations-deep", 250, header_annotations_deep),
+        Case::new("header-annotations-deep", 100, header_annotations_deep),
         Case::new("header-annotations-long-path", 500, header_annotations_long_path),
         Case::new("header-annotations-wrong-path", 500, header_annotations_wrong_path),
         Case::new("header-annotations-twice", 500, header_annotations_twice),
         Case::new("header-arguments", 100, header_arguments),
-        Case::new("header-argument-length", 10_000, header_argument_length),
+        // An argument stands in the message, in the body of the request and, encoded, in a header.
+        Case::new("header-argument-length", 10_000, header_argument_length).each(12),
         Case::new("header-calls", 50, header_calls),
         Case::new("schema-width", 500, schema_width),
-        Case::new("schema-depth", 500, schema_depth),
+        Case::new("schema-depth", 200, schema_depth),
         Case::new("schema-arrays", 1_000, schema_arrays),
-        Case::new("schema-arrays-deep", 500, schema_arrays_deep),
+        Case::new("schema-arrays-deep", 200, schema_arrays_deep),
     ]
 }
 
