@@ -152,6 +152,18 @@ pub(super) struct Requests {
     /// While the embedder is asked by the server, the time of its own requests stands still, since then.
     paused: Option<Time>,
     abandoned: BTreeSet<u64>,
+    /// What the HTTP binding needs to know, and says; none without it.
+    pub(super) http: Option<Box<HttpSide>>,
+}
+
+/// What a session and its HTTP binding tell each other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HttpSide {
+    /// Ids on the wire that no longer wait for an answer, until the binding takes them.
+    pub(super) settled: Vec<u64>,
+    /// Messages without an answer of their own that the binding took and that are not delivered yet, and their bytes.
+    pub(super) undelivered: usize,
+    pub(super) undelivered_bytes: usize,
 }
 
 /// Whether the request is one of those that the server owes an answer to, and soon.
@@ -266,6 +278,12 @@ impl Requests {
     pub(super) fn set_phase(&mut self, id: u64, phase: State) {
         let Some(open) = self.open.get_mut(&id) else { return };
         let before = core::mem::replace(&mut open.phase, phase);
+        if before == State::Sent
+            && phase != State::Sent
+            && let Some(http) = &mut self.http
+        {
+            http.settled.push(id);
+        }
         let tool = open.purpose.is_tool_call();
         match (in_flight(&open.purpose, before), in_flight(&open.purpose, phase)) {
             (true, false) => self.lands(tool),
@@ -292,6 +310,11 @@ impl Requests {
             self.dequeue(at);
         }
         let open = self.open.remove(&id)?;
+        if open.phase == State::Sent
+            && let Some(http) = &mut self.http
+        {
+            http.settled.push(id);
+        }
         if let Some(deadline) = open.deadline {
             self.deadlines_of(&open.purpose).remove(&(deadline, id));
         }

@@ -58,7 +58,11 @@ impl HttpSession {
             if id.is_none() && message.method() != Some(method::INITIALIZED) {
                 return true;
             }
-            self.after(wait.max(SHORTEST_RETRY), Later::Send(message));
+            let wait = wait.max(SHORTEST_RETRY);
+            match id {
+                Some(id) => self.after_for(id, wait, Later::Send(message)),
+                None => drop(self.after(wait, Later::Send(message))),
+            }
             return false;
         }
         if self.mend_initialize(&message, said) {
@@ -76,7 +80,7 @@ impl HttpSession {
         };
         let why = if said.trim_start().starts_with('<') { "" } else { said.trim() };
         let why: Box<str> = match location {
-            Some(location) if status.is_redirection() => format!("it points to {location}").into(),
+            Some(location) if status.is_redirection() => format!("it points to `{location}`").into(),
             Some(_) | None => why.into(),
         };
         if let Some(error) = error.filter(|error| !probe || !status.is_server_error() || modern(error)) {
