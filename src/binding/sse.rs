@@ -149,6 +149,13 @@ impl SseDecoder {
         self.has_id.then_some(&self.id)
     }
 
+    /// Bytes that are kept of the event under way, and of the last id.
+    #[cfg(feature = "http")]
+    pub(super) fn buffered(&self) -> usize {
+        let kept = [&self.data, &self.name, &self.value, &self.id, &self.next_id];
+        kept.into_iter().fold(0, |sum, kept| sum.saturating_add(kept.len()))
+    }
+
     /// Takes a chunk, and calls `each` with every event that ends in it.
     pub fn feed(&mut self, mut chunk: &[u8], mut each: impl FnMut(Sse<'_>)) {
         while let Some((first, rest)) = chunk.split_first() {
@@ -275,7 +282,7 @@ impl SseDecoder {
 }
 
 /// Appends as much of `bytes` as the bound allows, and says whether that was all.
-fn keep(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) -> bool {
+pub(super) fn keep(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) -> bool {
     let room = limit.saturating_sub(buffer.len());
     let kept = bytes.get(..bytes.len().min(room)).unwrap_or_default();
     let needed = buffer.len().saturating_add(kept.len());

@@ -44,6 +44,34 @@ impl Session {
         self.timers_deadline()
     }
 
+    /// Has the session remember which requests stop waiting for an answer, for [`Self::next_settled`].
+    pub(crate) fn track_settled(&mut self) {
+        self.requests.http.get_or_insert_default();
+    }
+
+    /// Takes the id of a request that stopped waiting for its answer, wherever the answer came or why none is to come.
+    pub(crate) fn next_settled(&mut self) -> Option<u64> {
+        self.requests.http.as_mut()?.settled.pop()
+    }
+
+    /// Whether there is a request for [`Self::next_settled`].
+    pub(crate) fn has_settled(&self) -> bool {
+        self.requests.http.as_ref().is_some_and(|http| !http.settled.is_empty())
+    }
+
+    /// Counts a request of the server's whose answer was not delivered for want of room.
+    pub(crate) fn leave_out(&mut self) {
+        self.stats.left_out = self.stats.left_out.saturating_add(1);
+    }
+
+    /// Tells how many answers and notifications were polled and are not delivered yet, and their bytes. They count
+    /// towards the limits on output.
+    pub(crate) fn set_undelivered(&mut self, count: usize, bytes: usize) {
+        if let Some(http) = &mut self.requests.http {
+            (http.undelivered, http.undelivered_bytes) = (count, bytes);
+        }
+    }
+
     /// Whether a request waits for its answer.
     pub(crate) fn is_waiting(&self, id: u64) -> bool {
         self.requests.get(id).is_some_and(|open| open.phase == State::Sent)

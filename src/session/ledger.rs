@@ -162,6 +162,18 @@ pub(super) struct Requests {
     /// Since the embedder was asked something by the server for the first time on this connection.
     clock: Option<Box<Clock>>,
     abandoned: BTreeSet<u64>,
+    /// What the HTTP binding needs to know, and says; none without it.
+    pub(super) http: Option<Box<HttpSide>>,
+}
+
+/// What a session and its HTTP binding tell each other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HttpSide {
+    /// Ids on the wire that no longer wait for an answer, until the binding takes them.
+    pub(super) settled: Vec<u64>,
+    /// Messages without an answer of their own that the binding took and that are not delivered yet, and their bytes.
+    pub(super) undelivered: usize,
+    pub(super) undelivered_bytes: usize,
 }
 
 /// The clock of the calls: it stands still while the embedder is asked by the server. Each call may use that for as
@@ -373,6 +385,12 @@ impl Requests {
         let before = open.phase;
         open.phase = next(before);
         let (tool, phase) = (open.purpose.is_tool_call(), open.phase);
+        if before == State::Sent
+            && phase != State::Sent
+            && let Some(http) = &mut self.http
+        {
+            http.settled.push(id);
+        }
         let flies = (in_flight(&open.purpose, before), in_flight(&open.purpose, phase));
         let waits = (waits(&open.purpose, before), waits(&open.purpose, phase));
         match flies {
@@ -402,6 +420,11 @@ impl Requests {
 
     pub(super) fn remove(&mut self, id: u64) -> Option<Open> {
         let open = self.open.remove(&id)?;
+        if open.phase == State::Sent
+            && let Some(http) = &mut self.http
+        {
+            http.settled.push(id);
+        }
         self.remove_deadline(id, &open);
         if open.phase == State::Queued {
             self.dequeue(id, open.purpose.is_tool_call());

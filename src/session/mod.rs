@@ -275,7 +275,7 @@ impl Session {
         if !self.is_ready() {
             return Err(Misuse::NotReady);
         }
-        if self.is_full() {
+        if self.is_output_full() {
             return Err(Misuse::TooManyRequests { limit: self.options.limits.output });
         }
         self.advance(now);
@@ -480,6 +480,16 @@ impl Session {
     fn is_full(&self) -> bool {
         let limits = &self.options.limits;
         self.out.len() >= limits.output || self.out_bytes >= limits.output_bytes
+    }
+
+    /// Whether so much waits to be polled, or to be delivered once it was, that no more messages are to be made that
+    /// have no answer of their own.
+    fn is_output_full(&self) -> bool {
+        let (count, bytes) =
+            self.requests.http.as_ref().map_or((0, 0), |http| (http.undelivered, http.undelivered_bytes));
+        let limits = &self.options.limits;
+        self.out.len().saturating_add(count) >= limits.output
+            || self.out_bytes.saturating_add(bytes) >= limits.output_bytes
     }
 
     fn push(&mut self, action: Action) {

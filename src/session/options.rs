@@ -304,7 +304,8 @@ pub struct Limits {
     pub items: usize,
     /// Bytes in a list; 64 MiB.
     pub list_bytes: usize,
-    /// Requests that wait for the server at the same time, those of discovery included; 64.
+    /// Requests that wait for the server at the same time, those of discovery included; 64. Over HTTP as many
+    /// exchanges may carry answers and notifications at the same time.
     pub in_flight: usize,
     /// Requests that wait to be sent; 1,024.
     pub queued: usize,
@@ -320,10 +321,14 @@ pub struct Limits {
     pub input_rounds: u32,
     /// Notifications that wait for the session to be ready; 256, and 1 MiB.
     pub held: usize,
-    /// Actions that wait to be polled; beyond them notifications and requests of the server's are left out. 4,096.
+    /// Actions that wait to be polled; beyond them notifications and requests of the server's are left out. Over HTTP
+    /// the answers and notifications count that were polled and are not delivered yet. 4,096.
     pub output: usize,
     /// Bytes in notifications and requests of the server's that wait to be polled; as above. 64 MiB.
     pub output_bytes: usize,
+    /// Over HTTP, bytes of answers that are kept until they are whole, in all exchanges together. An exchange that
+    /// goes beyond them ends: its request as one whose answer makes no sense, a stream as one that broke. 128 MiB.
+    pub buffered: usize,
     /// Quirks that are recorded; 256.
     pub quirks: usize,
 }
@@ -344,6 +349,7 @@ impl Default for Limits {
             held: 256,
             output: 4096,
             output_bytes: 64 << 20,
+            buffered: 128 << 20,
             quirks: 256,
         }
     }

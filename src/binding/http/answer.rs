@@ -8,17 +8,16 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use http::header::LOCATION;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::exchange::{Events, Exchange, Kind, Purpose, Refusal, Reply, keep};
+use super::exchange::{Events, Exchange, Kind, Purpose, Refusal, Reply};
 use super::refusal::{WORDS, is_about_who_asks, is_initialized, is_known_expiry, short_error};
-use super::request::{SESSION_ID, is_same_origin, resolve};
+use super::request::{SESSION_ID, same_origin};
 use super::{
-    Broken, ExchangeId, HttpAction, HttpSession, LINGER, Later, Mode, REDIRECTS, RETRY, SHORTEST_RETRY, STREAM_WAIT,
-    older,
+    Broken, Carrier, ExchangeId, HttpAction, HttpSession, Later, Mode, REDIRECTS, RETRY, SHORTEST_RETRY, STREAM_WAIT,
 };
 use crate::Time;
-use crate::binding::{Sse, SseDecoder};
+use crate::binding::{Sse, SseDecoder, keep, shown_in};
 use crate::jsonrpc::ErrorObject;
 use crate::machine::{QuirkKind, stream};
 use crate::protocol::method;
@@ -31,7 +30,11 @@ impl HttpSession {
     /// Takes the head of an answer.
     pub fn handle_head(&mut self, now: Time, exchange: ExchangeId, status: StatusCode, headers: &HeaderMap) {
         self.arrive(now);
-        let Some(mut it) = self.exchanges.remove(&exchange.0) else { return };
+        let Some(mut it) = self.exchanges.remove(exchange.0) else { return };
+        if it.purpose.carried().is_some_and(|id| !self.session.is_waiting(id)) {
+            // Its request is over, so what it says of it does not matter.
+            return self.exchanges.insert(exchange.0, it);
+        }
         let moved = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
         // What a DELETE is answered with changes nothing.
         if moved && !matches!(it.purpose, Purpose::Delete { .. }) {
@@ -90,9 +93,16 @@ impl HttpSession {
             }
             Purpose::Delete { .. } => Reply::Ignored,
             Purpose::Message(_) | Purpose::Resume { .. } | Purpose::Events { .. } => {
-                Reply::Refusal(Box::new(Refusal::new(status, headers)))
+                Reply::Refusal(Box::new(Refusal::new(status, headers, &it.url)))
             }
         };
+        if good && it.purpose.one_way().is_some() && self.is_current() {
+            // It was delivered, and its room is wanted for others.
+            if let Some(due) = it.let_go.take() {
+                self.later.remove(&due);
+            }
+            self.linger(exchange.0, &mut it);
+        }
         self.exchanges.insert(exchange.0, it);
     }
 
@@ -100,7 +110,8 @@ impl HttpSession {
     pub fn handle_body(&mut self, now: Time, exchange: ExchangeId, mut chunk: &[u8]) {
         self.arrive(now);
         let limit = self.limit();
-        let Some(mut it) = self.exchanges.remove(&exchange.0) else { return };
+        let Some(mut it) = self.exchanges.remove(exchange.0) else { return };
+        let room = self.room();
         if let Reply::Begun { labelled } = it.reply {
             // White space says nothing, and neither does a byte order mark.
             let is_blank = |byte: &&u8| byte.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(byte);
@@ -128,24 +139,32 @@ impl HttpSession {
                     Kind::Json => Reply::Json(Vec::new()),
                     Kind::Events => {
                         let (decoder, sure) = (SseDecoder::new(limit), labelled == Some(Kind::Events));
-                        Reply::Events(Events { decoder, retry: None, answered: false, sure })
+                        Reply::Events(Events { decoder, retry: None, sure })
                     }
                 };
                 chunk = rest;
             }
         }
-        match &mut it.reply {
-            Reply::Json(kept) => keep(kept, chunk, limit),
-            Reply::Refusal(refusal) => keep(&mut refusal.body, chunk, limit.min(WORDS)),
-            Reply::Events(events) if matches!(it.purpose, Purpose::Events { .. }) => {
-                let events = older::read(events, chunk);
-                self.exchanges.insert(exchange.0, it);
-                return self.old_events(now, exchange, &events);
+        match (&mut it.reply, &mut it.purpose) {
+            (Reply::Json(kept), _) => {
+                if !keep(kept, chunk, limit.min(room)) && room < limit {
+                    return self.overflowed(exchange, it);
+                }
             }
-            Reply::Events(events) => {
-                let found = self.feed(now, events, &it.purpose, chunk);
+            (Reply::Refusal(refusal), _) => {
+                keep(&mut refusal.body, chunk, limit.min(WORDS).min(room));
+            }
+            (Reply::Events(events), Purpose::Events { refused }) => {
+                let mut is_older = true;
+                events.decoder.feed(chunk, |item| is_older = is_older && self.older_event(now, refused, item));
+                if !is_older {
+                    return self.out.push_back(HttpAction::Drop(exchange));
+                }
+            }
+            (Reply::Events(events), purpose) => {
+                let found = self.feed(now, events, purpose, chunk);
                 events.sure |= found.any;
-                if let Purpose::Stream = it.purpose {
+                if let Purpose::Stream = purpose {
                     self.stream_retry = events.retry.or(self.stream_retry);
                     if let Some(id) = events.decoder.last_id() {
                         self.stream_id = id.to_vec();
@@ -154,7 +173,7 @@ impl HttpSession {
                         self.barren = 0;
                     }
                 }
-                if let (Purpose::Message(message), Some(error)) = (&it.purpose, found.error) {
+                if let (Purpose::Message(message), Some(error)) = (purpose, found.error) {
                     let message = message.clone();
                     self.forget(exchange, message.id());
                     self.out.push_back(HttpAction::Drop(exchange));
@@ -164,14 +183,7 @@ impl HttpSession {
                     return;
                 }
             }
-            Reply::None | Reply::Begun { .. } | Reply::Ignored => {}
-        }
-        if let (Purpose::Message(message), Reply::Events(events)) = (&it.purpose, &mut it.reply)
-            && !events.answered
-            && message.id().is_some_and(|id| !self.session.is_waiting(id))
-        {
-            events.answered = true;
-            it.let_go = Some(self.after(LINGER, Later::LetGo(exchange)));
+            (Reply::None | Reply::Begun { .. } | Reply::Ignored, _) => {}
         }
         // A resumed stream has done what it was for; the server may hold it open for ever.
         if let Purpose::Resume { id, .. } = it.purpose
@@ -181,7 +193,36 @@ impl HttpSession {
             self.out.push_back(HttpAction::Drop(exchange));
             return;
         }
+        if it.purpose.carried().is_some_and(|id| !self.session.is_waiting(id)) {
+            self.linger(exchange.0, &mut it);
+        }
+        if it.reply.buffered() > room {
+            return self.overflowed(exchange, it);
+        }
         self.exchanges.insert(exchange.0, it);
+    }
+
+    /// Ends an exchange for whose answer there is no room beside those of the others.
+    fn overflowed(&mut self, exchange: ExchangeId, it: Exchange) {
+        let Exchange { purpose, status, .. } = it;
+        self.forget(exchange, purpose.carried());
+        self.out.push_back(HttpAction::Drop(exchange));
+        let limit = self.session.options().limits.buffered;
+        let why = format!("the answers under way are larger together than {limit} bytes");
+        match purpose {
+            Purpose::Message(_) | Purpose::Resume { .. } => {
+                if let Some(id) = purpose.carried() {
+                    self.unanswered(id, status, &why);
+                }
+            }
+            Purpose::Stream => self.stream_step(stream::Input::Broke),
+            Purpose::Events { refused: Some(refused) } => self.no_endpoint(Some(refused)),
+            Purpose::Events { refused: None } => {
+                self.session.handle_transport(self.session.now(), Transport::Closed { why: &why });
+            }
+            // Nothing of its answer is kept.
+            Purpose::Delete { .. } => {}
+        }
     }
 
     /// Gives the messages of a stream to the session, but for those that concern the transport.
@@ -299,7 +340,8 @@ impl HttpSession {
     /// failed.
     pub fn handle_failure(&mut self, now: Time, exchange: ExchangeId, broken: Broken, why: &str) {
         self.session.handle_timeout(now);
-        let Some(it) = self.exchanges.get(&exchange.0) else { return };
+        let Some(it) = self.exchanges.get(exchange.0) else { return };
+        let why = &*shown_in(why);
         let unreachable = broken == Broken::Unreachable && it.status == 0;
         match &it.purpose {
             Purpose::Message(message) if unreachable && !self.lingers(&it.purpose) => {
@@ -344,14 +386,14 @@ impl HttpSession {
     }
 
     pub(super) fn forget(&mut self, exchange: ExchangeId, id: Option<u64>) {
-        if let Some(id) = id.filter(|id| self.carriers.get(id) == Some(&exchange.0)) {
+        if let Some(id) = id.filter(|id| self.carriers.get(id) == Some(&Carrier::Exchange(exchange.0))) {
             self.carriers.remove(&id);
         }
     }
 
     /// An exchange is over, and what was due for it is not due any more.
     pub(super) fn drop_exchange(&mut self, exchange: ExchangeId) -> Option<Exchange> {
-        let it = self.exchanges.remove(&exchange.0)?;
+        let it = self.exchanges.remove(exchange.0)?;
         if let Some(due) = it.let_go {
             self.later.remove(&due);
         }
@@ -372,7 +414,7 @@ impl HttpSession {
 
     /// The exchange of a notification or an answer is over: the last one lets the session end.
     fn answer_sent(&mut self) {
-        if self.shutting && self.session.is_closing() {
+        if self.shutting && self.session.is_closing() && self.waiting.is_empty() {
             self.shut(Shut::CloseInput);
         }
     }
@@ -446,12 +488,21 @@ impl HttpSession {
 
     fn redirected(&mut self, exchange: u64, it: Exchange, headers: &HeaderMap) {
         self.forget(ExchangeId(exchange), it.purpose.carried());
+        if let Some(due) = it.let_go {
+            self.later.remove(&due);
+        }
         self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
-        let location = headers.get(LOCATION).and_then(|location| location.to_str().ok()).unwrap_or_default();
-        let target = resolve(&it.url, location).filter(|target| is_same_origin(&it.url, target));
-        let Some(target) = target.filter(|_| it.redirects < REDIRECTS) else {
-            let why = format!("the server redirects to `{location}`, which is another origin, or goes in circles");
-            return self.session.handle_transport(self.session.now(), Transport::Senseless { why: &why });
+        let location = headers.get(LOCATION).map_or(&b""[..], HeaderValue::as_bytes);
+        let target = match same_origin(&it.url, location) {
+            Ok(target) if it.redirects < REDIRECTS => Ok(target),
+            Ok(target) => Err(format!("the server redirects more than {REDIRECTS} times, last to `{target}`")),
+            Err(shown) => Err(format!("the server redirects to `{shown}`, which is another origin, or no address")),
+        };
+        let target = match target {
+            Ok(target) => target,
+            Err(why) => {
+                return self.session.handle_transport(self.session.now(), Transport::Senseless { why: &why });
+            }
         };
         let again = it.redirects.saturating_add(1);
         match it.purpose {
@@ -468,10 +519,7 @@ impl HttpSession {
             }
             purpose @ (Purpose::Stream | Purpose::Resume { .. } | Purpose::Events { .. }) => {
                 self.url = target;
-                let started = self.get(purpose);
-                if let Some(started) = self.exchanges.get_mut(&started) {
-                    started.redirects = again;
-                }
+                self.get(purpose, again);
             }
             // What a DELETE is answered with changes nothing.
             Purpose::Delete { .. } => {}

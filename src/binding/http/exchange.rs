@@ -6,7 +6,7 @@ use http::header::{CONTENT_TYPE, DATE, HeaderName, LOCATION, RETRY_AFTER, WWW_AU
 use http::{HeaderMap, StatusCode};
 
 use super::RETRY;
-use super::request::Address;
+use super::request::{Address, resolve};
 use crate::Time;
 use crate::binding::SseDecoder;
 use crate::session::{Challenge, Outgoing};
@@ -59,6 +59,26 @@ impl Purpose {
             Self::Stream | Self::Events { .. } | Self::Delete { .. } => None,
         }
     }
+
+    /// The message that it posts, where that is a notification or an answer.
+    pub(super) fn one_way(&self) -> Option<&Outgoing> {
+        match self {
+            Self::Message(message) if message.id().is_none() => Some(message),
+            Self::Message(_) | Self::Stream | Self::Resume { .. } | Self::Events { .. } | Self::Delete { .. } => None,
+        }
+    }
+}
+
+impl Reply {
+    /// Bytes that are kept until more of them comes.
+    pub(super) fn buffered(&self) -> usize {
+        match self {
+            Self::Json(body) => body.len(),
+            Self::Events(events) => events.decoder.buffered(),
+            Self::Refusal(refusal) => refusal.body.len(),
+            Self::None | Self::Begun { .. } | Self::Ignored => 0,
+        }
+    }
 }
 
 /// What came of the answer so far.
@@ -83,8 +103,6 @@ pub(super) struct Events {
     pub(super) decoder: SseDecoder,
     /// How long to wait before it is taken up again.
     pub(super) retry: Option<Duration>,
-    /// What it was for is done.
-    pub(super) answered: bool,
     /// It is one, as its label or an event in it shows.
     pub(super) sure: bool,
 }
@@ -104,7 +122,7 @@ pub(super) struct Refusal {
     pub(super) retry_after: Option<Duration>,
     pub(super) challenges: Vec<Challenge>,
     /// Where else the server points to.
-    pub(super) location: Option<Box<str>>,
+    pub(super) location: Option<Address>,
     pub(super) body: Vec<u8>,
 }
 
@@ -134,7 +152,7 @@ impl Kind {
 }
 
 impl Refusal {
-    pub(super) fn new(status: StatusCode, headers: &HeaderMap) -> Self {
+    pub(super) fn new(status: StatusCode, headers: &HeaderMap, url: &Address) -> Self {
         let retry_after = headers.contains_key(RETRY_AFTER).then(|| retry_after(headers).unwrap_or(RETRY));
         let mut challenges = Vec::new();
         for value in headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()) {
@@ -143,7 +161,7 @@ impl Refusal {
                 challenges.push(Challenge::new(challenge.scheme, params.collect()));
             }
         }
-        let location = headers.get(LOCATION).and_then(|location| location.to_str().ok()).map(Box::from);
+        let location = headers.get(LOCATION).and_then(|location| resolve(url, location.as_bytes()));
         Self { status, retry_after, challenges, location, body: Vec::new() }
     }
 }
@@ -161,10 +179,4 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         until.duration_since(now).unwrap_or_default()
     };
     Some(wait.min(LONGEST_RETRY_AFTER))
-}
-
-/// Adds to what is kept, up to a bound.
-pub(super) fn keep(kept: &mut Vec<u8>, chunk: &[u8], limit: usize) {
-    let room = limit.saturating_sub(kept.len());
-    kept.extend_from_slice(chunk.get(..chunk.len().min(room)).unwrap_or_default());
 }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod exchange;
+mod exchanges;
 mod older;
 mod refusal;
 mod request;
@@ -15,6 +16,7 @@ use core::time::Duration;
 use http::{HeaderValue, Uri};
 
 use self::exchange::{Exchange, Purpose, Reply};
+use self::exchanges::Exchanges;
 use self::request::{Address, Common};
 use crate::jsonrpc::Limits;
 use crate::machine::stream;
@@ -37,6 +39,9 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// How long an exchange may go on after its request was answered.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// Bytes that it may keep meanwhile of an event that is not whole.
+const LINGER_BYTES: usize = 64 << 10;
+
 /// How often a message is sent on to where an answer points.
 const REDIRECTS: u8 = 5;
 
@@ -52,7 +57,7 @@ pub enum HttpAction {
     Event(Event),
 }
 
-/// A request to run. Its `Debug` shows no secret, and nothing of the body.
+/// A request to run. Its `Debug` shows no secret: of the headers the names, and nothing of the body.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct HttpRequest {
@@ -72,7 +77,7 @@ impl fmt::Debug for HttpRequest {
             .field("of", of)
             .field("method", request.method())
             .field("uri", &Address(request.uri().clone()))
-            .field("headers", request.headers())
+            .field("headers", &request.headers().keys().collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }
@@ -98,6 +103,15 @@ enum Mode {
     Streamable,
     /// HTTP+SSE, whose messages go to an endpoint of their own; none while its stream is opened.
     Events(Option<Address>),
+}
+
+/// What a request has that waits for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carrier {
+    /// An exchange.
+    Exchange(u64),
+    /// An entry in `later`, until which there is no exchange.
+    Timer((Time, u64)),
 }
 
 /// What is due later.
@@ -136,15 +150,16 @@ pub struct HttpSession {
     session_id: Option<HeaderValue>,
     /// The session before, which the server may still know.
     former: Option<HeaderValue>,
-    exchanges: BTreeMap<u64, Exchange>,
-    /// The exchanges that carry requests, by the requests' ids.
-    carriers: BTreeMap<u64, u64>,
+    exchanges: Exchanges,
+    /// By the ids of requests.
+    carriers: BTreeMap<u64, Carrier>,
+    /// Answers and notifications that wait for an exchange, with the time at which they are given up.
+    waiting: VecDeque<(Time, Outgoing)>,
+    waiting_bytes: usize,
     last_exchange: u64,
     out: VecDeque<HttpAction>,
     later: BTreeMap<(Time, u64), Later>,
     last_later: u64,
-    /// When requests are sent again, or their streams taken up, by the requests' ids.
-    waits: BTreeMap<u64, (Time, u64)>,
     /// The exchange of `notifications/initialized`, before whose end nothing else is sent.
     initialized: Option<u64>,
     stream: stream::State,
@@ -187,7 +202,8 @@ impl HttpSession {
     }
 
     /// A session that was set up for HTTP, with the server at this URL.
-    pub(crate) fn over(session: Session, url: Uri) -> Self {
+    pub(crate) fn over(mut session: Session, url: Uri) -> Self {
+        session.track_settled();
         Self {
             session,
             url: Address(url),
@@ -195,13 +211,14 @@ impl HttpSession {
             mode: Mode::Streamable,
             session_id: None,
             former: None,
-            exchanges: BTreeMap::new(),
+            exchanges: Exchanges::default(),
             carriers: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
             last_exchange: 0,
             out: VecDeque::new(),
             later: BTreeMap::new(),
             last_later: 0,
-            waits: BTreeMap::new(),
             initialized: None,
             stream: stream::State::Idle,
             stream_id: Vec::new(),
@@ -223,10 +240,16 @@ impl HttpSession {
             if let Some(action) = self.out.pop_front() {
                 return Some(action);
             }
+            if self.may_send_one_way()
+                && let Some((due, message)) = self.pop_waiting()
+            {
+                self.send_by(due, message, 0);
+                continue;
+            }
             let (all, calls) = (self.initialized.is_some(), self.stream_wait.is_some());
             match self.session.poll_but(|action| is_held(action, all, calls))? {
                 Action::Event(event) => return Some(HttpAction::Event(event)),
-                Action::Send(message) => self.send(message, 0),
+                Action::Send(message) => self.dispatch(message),
                 Action::Abort(id) => self.abort(id),
                 Action::Open(Open { epoch }) => self.open_transport(epoch),
                 Action::Shut(how) => self.shut(how),
@@ -240,23 +263,30 @@ impl HttpSession {
         let now = self.session.now();
         let (all, calls) = (self.initialized.is_some(), self.stream_wait.is_some());
         let pending = self.session.pending().any(|action| !is_held(action, all, calls));
-        if pending || !self.out.is_empty() || self.is_untidy() {
+        let waiting = !self.waiting.is_empty() && self.may_send_one_way();
+        if pending || waiting || !self.out.is_empty() || self.is_untidy() {
             return Some(now);
         }
         let later = self.later.first_key_value().map(|((at, _), _)| *at);
-        [self.session.next_timer(), later, self.stream_wait].into_iter().flatten().min()
+        let waiting = self.waiting.front().map(|(due, _)| *due);
+        [self.session.next_timer(), later, self.stream_wait, waiting].into_iter().flatten().min()
     }
 
     /// Takes that time went by. A call too many, or too early, does nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         // What was held for an answer to `initialized` that does not come has its time from here on.
-        let held_by = self.initialized.and_then(|exchange| self.exchanges.get(&exchange)?.let_go);
+        let held_by = self.initialized.and_then(|exchange| self.exchanges.get(exchange)?.let_go);
         if held_by.is_some_and(|(due, _)| due <= now) {
             self.session.renew_unsent(now);
         }
         self.session.handle_timeout(now);
         self.tidy();
         let now = self.session.now();
+        while self.waiting.front().is_some_and(|(due, _)| *due <= now) {
+            if self.pop_waiting().is_some_and(|(_, message)| is_answer(&message)) {
+                self.session.leave_out();
+            }
+        }
         self.stream_wait = self.stream_wait.filter(|until| *until > now);
         let later = self.later.split_off(&(now, u64::MAX));
         for what in core::mem::replace(&mut self.later, later).into_values() {
@@ -264,15 +294,15 @@ impl HttpSession {
                 Later::Send(message) => self.send(message, 0),
                 Later::Restart(id) => self.restart(id),
                 Later::Resume { id, last_id, retry } => {
-                    self.waits.remove(&id);
+                    self.carriers.remove(&id);
                     if self.session.is_waiting(id) {
-                        self.get(Purpose::Resume { id, last_id, retry });
+                        self.get(Purpose::Resume { id, last_id, retry }, 0);
                     }
                 }
                 Later::Stream => self.stream_step(stream::Input::Timer),
                 Later::LetGo(exchange) => {
                     self.accepted(exchange.0);
-                    if let Some(it) = self.exchanges.remove(&exchange.0) {
+                    if let Some(it) = self.exchanges.remove(exchange.0) {
                         self.forget(exchange, it.purpose.carried());
                         self.out.push_back(HttpAction::Drop(exchange));
                     }
@@ -286,10 +316,15 @@ impl HttpSession {
         self.session.is_closed() && self.out.is_empty()
     }
 
-    /// Whether exchanges are left of a connection that is gone.
+    /// Whether exchanges are left of a connection that is gone, or of requests that ended.
     fn is_untidy(&self) -> bool {
-        let left = |exchange: &Exchange| !self.lingers(&exchange.purpose);
-        !self.is_current() && (!self.later.is_empty() || self.exchanges.values().any(left))
+        self.session.has_settled() || !self.is_current() && self.has_outlived()
+    }
+
+    /// Whether there is something that does not outlive the connection.
+    fn has_outlived(&self) -> bool {
+        let waiting = !self.waiting.is_empty() && !self.session.is_closing();
+        waiting || !self.later.is_empty() || self.exchanges.values().any(|it| !self.lingers(&it.purpose))
     }
 
     /// Whether the connection is there that the exchanges belong to.
@@ -307,18 +342,58 @@ impl HttpSession {
     }
 
     fn tidy(&mut self) {
-        if self.is_untidy() {
+        if !self.is_current() && self.has_outlived() {
             self.drop_all();
+        }
+        while let Some(id) = self.session.next_settled() {
+            self.settle(id);
+        }
+        let (count, bytes) = self.exchanges.one_way();
+        let count = count.saturating_add(self.waiting.len());
+        self.session.set_undelivered(count, bytes.saturating_add(self.waiting_bytes));
+    }
+
+    /// A request waits for no answer any more, so its exchange need not go on; the server has a moment to end it.
+    fn settle(&mut self, id: u64) {
+        if self.session.is_waiting(id) {
+            return;
+        }
+        match self.carriers.get(&id) {
+            Some(Carrier::Exchange(exchange)) => {
+                let exchange = *exchange;
+                if let Some(mut it) = self.exchanges.remove(exchange) {
+                    self.linger(exchange, &mut it);
+                    self.exchanges.insert(exchange, it);
+                }
+            }
+            Some(Carrier::Timer(due)) => {
+                self.later.remove(due);
+                self.carriers.remove(&id);
+            }
+            None => {}
+        }
+    }
+
+    /// Has an exchange end that is done. Until then a stream may bring other messages, if they are short.
+    fn linger(&mut self, exchange: u64, it: &mut Exchange) {
+        if !matches!(it.reply, Reply::Events(_)) || it.reply.buffered() > LINGER_BYTES {
+            it.reply = Reply::Ignored;
+        }
+        if it.let_go.is_none() {
+            it.let_go = Some(self.after(LINGER, Later::LetGo(ExchangeId(exchange))));
         }
     }
 
     /// Drops all that goes on, but for what lingers.
     fn drop_all(&mut self) {
         self.later.clear();
-        self.waits.clear();
         self.carriers.clear();
         (self.initialized, self.stream_wait) = (None, None);
-        for (id, exchange) in core::mem::take(&mut self.exchanges) {
+        // Of what waits, a server that is not gone is owed the answers.
+        let closing = self.session.is_closing();
+        self.waiting.retain(|(_, message)| closing && is_answer(message));
+        self.waiting_bytes = self.waiting.iter().map(|(_, message)| message.line().len()).sum();
+        for (id, exchange) in self.exchanges.take() {
             if self.lingers(&exchange.purpose) {
                 self.exchanges.insert(id, exchange);
             } else {
@@ -341,7 +416,7 @@ impl HttpSession {
             Mode::Streamable => self.session.handle_transport(self.session.now(), Transport::Opened),
             Mode::Events(endpoint) => {
                 *endpoint = None;
-                self.get(Purpose::Events { refused: None });
+                self.get(Purpose::Events { refused: None }, 0);
             }
         }
     }
@@ -351,7 +426,10 @@ impl HttpSession {
         self.drop_all();
         self.shutting = true;
         let has = |is: fn(&Purpose) -> bool| self.exchanges.values().any(|exchange| is(&exchange.purpose));
-        let answers = has(|purpose| matches!(purpose, Purpose::Message(_)));
+        if how != Shut::CloseInput {
+            (self.waiting, self.waiting_bytes) = (VecDeque::new(), 0);
+        }
+        let answers = !self.waiting.is_empty() || has(|purpose| matches!(purpose, Purpose::Message(_)));
         let deleting = has(|purpose| matches!(purpose, Purpose::Delete { .. }));
         if self.session.is_closing() {
             // A modern server has no sessions, whatever it named before it turned out to be one, and there is none
@@ -366,21 +444,56 @@ impl HttpSession {
                 (Shut::CloseInput | Shut::Terminate | Shut::Kill, _) => {}
             }
         }
-        for id in core::mem::take(&mut self.exchanges).into_keys() {
+        for id in self.exchanges.take().into_keys() {
             self.out.push_back(HttpAction::Drop(ExchangeId(id)));
         }
         self.session.handle_transport(self.session.now(), Transport::Closed { why: "all exchanges are dropped" });
     }
 
     fn abort(&mut self, id: u64) {
-        if let Some(due) = self.waits.remove(&id) {
-            self.later.remove(&due);
+        match self.carriers.remove(&id) {
+            Some(Carrier::Exchange(exchange)) => {
+                if self.drop_exchange(ExchangeId(exchange)).is_some() {
+                    self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
+                }
+            }
+            Some(Carrier::Timer(due)) => {
+                self.later.remove(&due);
+            }
+            None => {}
         }
-        if let Some(exchange) = self.carriers.remove(&id)
-            && self.drop_exchange(ExchangeId(exchange)).is_some()
-        {
-            self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
+    }
+
+    /// Whether there is room for another exchange whose message has no answer of its own.
+    fn may_send_one_way(&self) -> bool {
+        self.exchanges.one_way().0 < self.session.options().limits.in_flight.max(1)
+    }
+
+    /// Sends a message as soon as it may be sent.
+    fn dispatch(&mut self, message: Outgoing) {
+        // The handshake does not wait for what has no part in it.
+        let at_once = message.id().is_some() || message.method() == Some(method::INITIALIZED);
+        if at_once || self.waiting.is_empty() && self.may_send_one_way() {
+            return self.send(message, 0);
         }
+        let limits = &self.session.options().limits;
+        // There are that many only where the server takes no messages, and then it need not know what was cancelled.
+        let full = self.waiting.len() >= limits.output || self.waiting_bytes >= limits.output_bytes;
+        if is_answer(&message) || !full {
+            let due = self.session.now() + self.session.options().timeouts.request;
+            self.waiting_bytes = self.waiting_bytes.saturating_add(message.line().len());
+            self.waiting.push_back((due, message));
+        }
+    }
+
+    fn pop_waiting(&mut self) -> Option<(Time, Outgoing)> {
+        let (due, message) = self.waiting.pop_front()?;
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(message.line().len());
+        if self.waiting.is_empty() {
+            // A burst keeps no room.
+            self.waiting = VecDeque::new();
+        }
+        Some((due, message))
     }
 
     /// What every request has, now.
@@ -393,7 +506,7 @@ impl HttpSession {
         self.last_exchange = self.last_exchange.saturating_add(1);
         let exchange = self.last_exchange;
         if let Some(id) = purpose.carried() {
-            self.carriers.insert(id, exchange);
+            self.carriers.insert(id, Carrier::Exchange(exchange));
         }
         let of = match &purpose {
             Purpose::Message(message) => message.of(),
@@ -408,6 +521,12 @@ impl HttpSession {
 
     /// Posts a message.
     fn send(&mut self, message: Outgoing, redirects: u8) {
+        let due = self.session.now() + self.session.options().timeouts.request;
+        self.send_by(due, message, redirects);
+    }
+
+    /// Posts a message; where it has no answer of its own, its exchange is let go at `due`.
+    fn send_by(&mut self, due: Time, message: Outgoing, redirects: u8) {
         let url = match &self.mode {
             Mode::Events(Some(endpoint)) => endpoint.clone(),
             Mode::Events(None) | Mode::Streamable => self.url.clone(),
@@ -421,37 +540,35 @@ impl HttpSession {
         let version = message.version().filter(|_| !opening);
         let session = self.session_id.as_ref().filter(|_| !modern && !opening);
         let request = request::post(&url, &message, Common { session, version }, self.session.catalog());
-        let (initialized, told) = (message.method() == Some(method::INITIALIZED), message.id().is_none());
+        let (initialized, one_way) = (message.method() == Some(method::INITIALIZED), message.id().is_none());
         let exchange = self.start(Purpose::Message(message), url, redirects, request);
+        if one_way {
+            // Nobody else gives up what has no request.
+            let due = self.at(due, Later::LetGo(ExchangeId(exchange)));
+            self.exchanges.set_let_go(exchange, due);
+        }
         if initialized {
             self.initialized = Some(exchange);
-        }
-        // Nobody else gives up what has no request.
-        if told {
-            let due = self.after(self.session.options().timeouts.request, Later::LetGo(ExchangeId(exchange)));
-            if let Some(it) = self.exchanges.get_mut(&exchange) {
-                it.let_go = Some(due);
-            }
         }
     }
 
     /// Posts a request again that was refused for now, under a new id.
     fn restart(&mut self, id: u64) {
-        self.waits.remove(&id);
+        self.carriers.remove(&id);
         if let Some(message) = self.session.restart(id) {
             self.send(message, 0);
         }
     }
 
     /// Asks for a stream.
-    fn get(&mut self, purpose: Purpose) -> u64 {
+    fn get(&mut self, purpose: Purpose, redirects: u8) {
         let last_id = match &purpose {
             Purpose::Resume { last_id, .. } => Some(&**last_id),
             Purpose::Stream => Some(&*self.stream_id).filter(|id| !id.is_empty()),
             Purpose::Events { .. } | Purpose::Message(_) | Purpose::Delete { .. } => None,
         };
         let request = request::get(&self.url, self.common(), last_id);
-        self.start(purpose, self.url.clone(), 0, request)
+        self.start(purpose, self.url.clone(), redirects, request);
     }
 
     fn delete(&mut self, session: &HeaderValue, then: Option<u64>) {
@@ -462,16 +579,20 @@ impl HttpSession {
     }
 
     fn after(&mut self, wait: Duration, what: Later) -> (Time, u64) {
+        self.at(self.session.now() + wait, what)
+    }
+
+    fn at(&mut self, due: Time, what: Later) -> (Time, u64) {
         self.last_later = self.last_later.saturating_add(1);
-        let due = (self.session.now() + wait, self.last_later);
+        let due = (due, self.last_later);
         self.later.insert(due, what);
         due
     }
 
-    /// As [`after`](Self::after), for what is forgotten where this request is given up.
+    /// As [`Self::after`], for a request, which has no exchange until then.
     fn after_for(&mut self, id: u64, wait: Duration, what: Later) {
         let due = self.after(wait, what);
-        self.waits.insert(id, due);
+        self.carriers.insert(id, Carrier::Timer(due));
     }
 
     fn stream_step(&mut self, input: stream::Input) {
@@ -484,12 +605,12 @@ impl HttpSession {
         for effect in row.effects {
             match effect {
                 stream::Effect::Get => {
-                    self.get(Purpose::Stream);
+                    self.get(Purpose::Stream, 0);
                 }
                 stream::Effect::Drop => {
                     let ids = self.exchanges.iter().filter(|(_, it)| matches!(it.purpose, Purpose::Stream));
-                    for id in ids.map(|(id, _)| *id).collect::<Vec<_>>() {
-                        self.exchanges.remove(&id);
+                    for id in ids.map(|(id, _)| id).collect::<Vec<_>>() {
+                        self.exchanges.remove(id);
                         self.out.push_back(HttpAction::Drop(ExchangeId(id)));
                     }
                 }
@@ -505,6 +626,11 @@ impl HttpSession {
                 }
             }
         }
+    }
+
+    /// How much is kept of the answer of an exchange that was taken out of `exchanges`, before it has to end.
+    fn room(&self) -> usize {
+        self.session.options().limits.buffered.saturating_sub(self.exchanges.buffered())
     }
 
     /// How much of an answer is kept: somewhat more than a message may have, so that the session sees what it has to

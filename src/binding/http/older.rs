@@ -1,12 +1,10 @@
 //! HTTP+SSE, the transport of 2024-11-05: one stream for all that the server says, and an endpoint for what is sent.
 
 use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 
-use super::exchange::{Events, Exchange, Purpose, Refused};
-use super::request::{is_same_origin, resolve};
-use super::{ExchangeId, HttpAction, HttpSession, Mode};
+use super::exchange::{Purpose, Refused};
+use super::request::same_origin;
+use super::{HttpSession, Mode};
 use crate::Time;
 use crate::binding::Sse;
 use crate::session::Transport;
@@ -14,38 +12,38 @@ use crate::session::Transport;
 impl HttpSession {
     /// The server refused `initialize` as one of the older transport would.
     pub(super) fn try_events(&mut self, refused: Refused) {
-        self.get(Purpose::Events { refused: Some(refused) });
+        self.get(Purpose::Events { refused: Some(refused) }, 0);
     }
 
-    /// Takes what came by the older transport's stream, whose first event names where messages go.
-    pub(super) fn old_events(&mut self, now: Time, exchange: ExchangeId, events: &[(bool, Vec<u8>)]) {
-        for (endpoint, data) in events {
-            let Some(Exchange { purpose: Purpose::Events { refused }, .. }) = self.exchanges.get_mut(&exchange.0)
-            else {
-                return;
-            };
-            if *endpoint {
-                let refused = refused.take();
-                self.found_endpoint(&String::from_utf8_lossy(data), refused);
-            } else if matches!(self.mode, Mode::Events(Some(_))) {
-                self.session.handle_message(now, data);
-            } else {
-                let refused = refused.take();
-                self.exchanges.remove(&exchange.0);
-                self.out.push_back(HttpAction::Drop(exchange));
-                return self.no_endpoint(refused);
-            }
-            self.tidy();
+    /// Takes an event of the older transport's stream, the first of which names where messages go. Gives `false` where
+    /// it is no such stream.
+    pub(super) fn older_event(&mut self, now: Time, refused: &mut Option<Refused>, item: Sse<'_>) -> bool {
+        let (Sse::Event(event) | Sse::TooLong(event)) = item else { return true };
+        // The connection may have ended with the event before.
+        if !self.is_current() {
+            return true;
         }
+        match event.name {
+            b"endpoint" => self.found_endpoint(event.data, refused.take()),
+            b"message" if matches!(self.mode, Mode::Events(Some(_))) => self.session.handle_message(now, event.data),
+            b"message" => {
+                self.no_endpoint(refused.take());
+                return false;
+            }
+            _ => {}
+        }
+        true
     }
 
     /// The stream of the older transport names where messages go.
-    pub(super) fn found_endpoint(&mut self, endpoint: &str, refused: Option<Refused>) {
+    fn found_endpoint(&mut self, endpoint: &[u8], refused: Option<Refused>) {
         let now = self.session.now();
-        let target = resolve(&self.url, endpoint).filter(|target| is_same_origin(&self.url, target));
-        let Some(target) = target else {
-            let why = format!("the server's stream names the endpoint `{endpoint}`, which is none of the same origin");
-            return self.session.handle_transport(now, Transport::Senseless { why: &why });
+        let target = match same_origin(&self.url, endpoint) {
+            Ok(target) => target,
+            Err(shown) => {
+                let why = format!("the server's stream names the endpoint `{shown}`, which is another origin");
+                return self.session.handle_transport(now, Transport::Senseless { why: &why });
+            }
         };
         let first = self.mode == Mode::Streamable || self.mode == Mode::Events(None);
         self.mode = Mode::Events(Some(target));
@@ -67,16 +65,4 @@ impl HttpSession {
         let (id, status, why) = (refused.id, refused.status, &*refused.words);
         self.session.handle_transport(now, Transport::Refused { id, status, why });
     }
-}
-
-/// The events in a piece of the older transport's stream: whether each names an endpoint, and its data.
-pub(super) fn read(events: &mut Events, chunk: &[u8]) -> Vec<(bool, Vec<u8>)> {
-    let mut found = Vec::new();
-    events.decoder.feed(chunk, |item| match item {
-        Sse::Event(event) | Sse::TooLong(event) if event.name == b"endpoint" || event.name == b"message" => {
-            found.push((event.name == b"endpoint", event.data.to_vec()));
-        }
-        Sse::Event(_) | Sse::TooLong(_) | Sse::Retry(_) => {}
-    });
-    found
 }

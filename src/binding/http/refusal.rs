@@ -86,7 +86,7 @@ impl HttpSession {
         };
         let why = if said.trim_start().starts_with('<') { "" } else { said.trim() };
         let why: Box<str> = match location {
-            Some(location) if status.is_redirection() => format!("it points to {location}").into(),
+            Some(location) if status.is_redirection() => format!("it points to `{location}`").into(),
             Some(_) | None => why.into(),
         };
         if let Some(error) = error.filter(|error| !probe || !status.is_server_error() || modern(error)) {
