@@ -1,6 +1,6 @@
 //! Discovery: lists that change, end early or fail while they come, and what a failed list means and costs.
 
-use mcp_proto::{Event, Family, FamilyStatus, ListErrors, Options, QuirkKind, Tolerance, Transport};
+use mcp_proto::{Event, FailureKind, Family, FamilyStatus, ListErrors, Options, QuirkKind, Tolerance, Transport};
 use serde_json::{Value, json};
 
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
@@ -153,6 +153,93 @@ fn a_second_list_that_breaks_off_and_that_changed_again_is_left_to_the_refresh()
     assert!(host.is_ready());
     assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Listed, vec!["first"]));
     assert_refreshes(&mut host, LIST);
+}
+
+#[test]
+fn a_first_list_that_fails_costs_the_connection_though_it_changed() {
+    let (mut host, list) = listing(legacy(), "tools");
+    notify(&mut host, TOOLS_CHANGED);
+    refuse(&mut host, &list, -32603, "out of order");
+    assert_eq!(host.failure_kind(), Some(FailureKind::ListFailed));
+    assert!(!host.is_ready() && host.take_sent().is_empty());
+}
+
+#[test]
+fn a_second_list_that_fails_costs_nothing_and_is_left_to_the_refresh() {
+    let (mut host, list) = following(legacy());
+    refuse(&mut host, &list, -32603, "out of order");
+    assert!(host.is_ready());
+    assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Listed, vec!["first"]));
+    assert_refreshes(&mut host, LIST);
+}
+
+#[test]
+fn a_second_list_whose_method_does_not_exist_any_more_takes_the_first_one_along() {
+    let mut options = legacy();
+    options.tolerance.tools_absent = true;
+    let (mut host, list) = following(options);
+    refuse(&mut host, &list, -32601, "Method not found");
+    assert!(host.is_ready());
+    assert_eq!((host.status(Family::Tools), host.count(Family::Tools)), (FamilyStatus::Absent, 0));
+    assert_rests(&mut host);
+}
+
+/// A session that was ready with the tool `former`, and lost its connection: on the next one the handshake is done.
+fn listing_later() -> (Host, Value) {
+    let mut server = Server::legacy(json!({"tools": {"listChanged": true}})).result(LIST, tools(&["former"]));
+    let mut host = Host::connect(reconnecting(legacy()), &mut server);
+    lose(&mut host);
+    let initialize = host.take_one();
+    server.answer(&initialize).into_iter().for_each(|answer| host.receive(answer));
+    let list = host.take_sent().pop().unwrap();
+    (host, list)
+}
+
+fn lose(host: &mut Host) {
+    host.close_transport();
+    host.wait(seconds(1));
+    host.transport(Transport::Opened);
+}
+
+/// How often the list changes before its first answer, and after it; without a second number there is no answer.
+const CHANGES: [(usize, Option<usize>); 3] = [(1, None), (1, Some(0)), (1, Some(1))];
+
+/// The list changed so often, and its request is in flight.
+fn changed((before, after): (usize, Option<usize>)) -> (Host, Value) {
+    let (mut host, mut list) = listing_later();
+    (0..before).for_each(|_| notify(&mut host, TOOLS_CHANGED));
+    if let Some(after) = after {
+        reply(&mut host, &list, tools(&["former"]));
+        list = host.take_one();
+        (0..after).for_each(|_| notify(&mut host, TOOLS_CHANGED));
+    }
+    assert!(!host.is_ready());
+    (host, list)
+}
+
+#[test]
+fn a_list_that_changes_and_fails_on_a_later_connection_stays_and_is_left_to_the_refresh() {
+    for changes in CHANGES {
+        let (mut host, list) = changed(changes);
+        refuse(&mut host, &list, -32603, "out of order");
+        assert!(host.is_ready());
+        assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Listed, vec!["former"]));
+        assert!(host.session.family(Family::Tools).stale);
+        assert_refreshes(&mut host, LIST);
+    }
+}
+
+#[test]
+fn a_list_that_changes_ends_with_its_connection() {
+    for changes in CHANGES {
+        let (mut host, _) = changed(changes);
+        lose(&mut host);
+        let mut server = Server::legacy(json!({"tools": {}})).result(LIST, tools(&["a"]));
+        host.serve(&mut server);
+        assert!(host.is_ready());
+        assert_eq!((host.keys(Family::Tools), server.was_asked(LIST)), (vec!["a"], 1));
+        assert_rests(&mut host);
+    }
 }
 
 /// A session that is ready with a part of the tools.

@@ -316,3 +316,42 @@ fn after_a_late_modern_error_a_close_opens_the_transport_again_for_initialize() 
     assert_eq!(finish(&mut host), Era::Legacy);
     assert!(host.quirks().contains(&QuirkKind::ProbeClosed));
 }
+
+#[test]
+fn a_version_that_is_refused_on_the_second_transport_is_followed_by_an_older_one() {
+    let (mut host, initialize) = initializing_again(options());
+    refuse(&mut host, &initialize, -32602, "Unsupported protocol version");
+    let older = host.take_one();
+    assert_eq!((&older["method"], &older["params"]["protocolVersion"]), (&json!("initialize"), &json!(OLD)));
+    assert_eq!(host.quirks(), [QuirkKind::VersionRefused]);
+    reply(&mut host, &older, initialized(OLD));
+    assert_eq!(finish(&mut host), Era::Legacy);
+}
+
+#[test]
+fn initialize_on_the_second_transport_has_a_deadline() {
+    let (mut host, _) = initializing_again(options());
+    host.wait(seconds(61));
+    assert_failed(host, FailureKind::HandshakeTimeout, &["initialize"]);
+}
+
+#[test]
+fn a_refusal_that_names_modern_versions_leads_to_discover_though_that_was_not_answered() {
+    let (mut host, _, initialize) = initializing_blind(options());
+    refuse_with(&mut host, &initialize, unsupported(&[MODERN]));
+    let discover = host.take_one();
+    assert_eq!(discover["method"], "server/discover");
+    reply(&mut host, &discover, discovered(&[MODERN]));
+    assert_eq!(finish(&mut host), Era::Modern);
+}
+
+#[test]
+fn after_a_late_modern_answer_a_close_opens_the_transport_again_for_initialize() {
+    let (mut host, _) = initializing_backed(options());
+    host.close_transport();
+    assert_eq!((host.opens, host.failure()), (2, None));
+    host.transport(Transport::Opened);
+    let initialize = the_initialize(&mut host);
+    reply(&mut host, &initialize, initialized(LEGACY));
+    assert_eq!(finish(&mut host), Era::Legacy);
+}

@@ -4,7 +4,7 @@ use mcp_proto::host::hub::{CallError, CallId, HubMisuse};
 use mcp_proto::machine::member::State;
 use serde_json::json;
 
-use crate::common::{legacy, reconnecting, seconds};
+use crate::common::{Server, legacy, reconnecting, seconds};
 use crate::hub_rig::{Mood, Rig, configuration, with_tools};
 
 const CALL: &str = "mcp_a_x";
@@ -174,9 +174,12 @@ fn a_session_that_ends_while_it_waits_for_room_is_never_opened() {
 
 #[test]
 fn what_was_saved_does_not_stand_in_for_a_server_that_was_started() {
-    let saved =
-        Rig::of(legacy()).peer("a", with_tools(&["saved"])).up(&["a"]).hub.save("a", crate::common::KEY, 7).unwrap();
-    let ways: [fn(&mut Rig) -> State; 3] = [
+    let saved = Rig::of(legacy()).peer("a", with_tools(&["saved"])).up(&["a"]).hub.save("a", crate::common::KEY, 7).unwrap();
+    let ways: [fn(&mut Rig) -> State; 4] = [
+        |rig| {
+            rig.get("a").server = Server::new().error("initialize", -32000, "go away");
+            State::Failed
+        },
         |rig| {
             rig.mood("a", Mood::Silent);
             State::Starting
@@ -201,4 +204,63 @@ fn what_was_saved_does_not_stand_in_for_a_server_that_was_started() {
         rig.collect();
         assert_eq!((rig.state("a"), rig.functions()), (Some(state), functions), "nothing changed");
     }
+}
+
+#[test]
+fn what_was_saved_stands_in_for_a_server_that_waits_for_the_session_before() {
+    let other = || configuration(json!({"a": {"command": "other"}}));
+    let mut before = Rig::of(legacy()).peer("a", with_tools(&["saved"]));
+    before.configure(other());
+    before.open();
+    before.serve();
+    let saved = before.hub.save("a", crate::common::KEY, 7).unwrap();
+    let mut rig = Rig::of(legacy()).peer("a", with_tools(&["x"])).up(&["a"]);
+    rig.get("a").clings = true;
+    rig.take_log();
+    rig.hub.configure(rig.now, other()).unwrap();
+    assert_eq!(rig.state("a"), Some(State::Waiting));
+    rig.hub.restore(rig.now, "a", saved).unwrap();
+    rig.collect();
+    rig.serve();
+    assert_eq!((rig.state("a"), rig.functions()), (Some(State::Idle), vec!["mcp_a_saved".into()]));
+    rig.let_go("a");
+    rig.serve();
+    assert_eq!((rig.count("a: open"), rig.count("settled")), (0, 1));
+}
+
+/// The server `a`, which lost its connection and is to be tried again.
+fn down(rig: Rig) -> Rig {
+    let mut rig = rig.peer("a", with_tools(&["x"])).in_mood("a", Mood::Exits).up(&["a"]);
+    assert_eq!((rig.state("a"), rig.count("a failed, again")), (Some(State::Down), 1));
+    rig.take_log();
+    rig
+}
+
+#[test]
+fn a_server_that_refuses_the_next_connection_fails() {
+    let mut rig = down(Rig::of(reconnecting(legacy())));
+    rig.mood("a", Mood::Answers);
+    rig.get("a").server = Server::new().error("initialize", -32000, "go away");
+    rig.wait(seconds(2));
+    assert_eq!((rig.state("a"), rig.count("a failed"), rig.count("a: open")), (Some(State::Failed), 1, 1));
+    rig.wait(seconds(1000));
+    assert_eq!(rig.count("a: open"), 1);
+}
+
+#[test]
+fn a_server_that_is_down_is_closed_with_the_hub() {
+    let mut rig = down(Rig::of(reconnecting(legacy())));
+    rig.close();
+    rig.wait(seconds(1000));
+    assert!(rig.hub.is_closed());
+    assert_eq!((rig.count("a: open"), rig.count("closed")), (0, 1));
+}
+
+#[test]
+fn after_the_rest_a_server_that_is_wanted_needs_no_trial() {
+    let (mut rig, _) = resting();
+    rig.wait(seconds(60));
+    rig.hub.start(rig.now, "a").unwrap();
+    rig.collect();
+    assert_closed(&mut rig);
 }

@@ -1,9 +1,9 @@
 //! The pages of a list: a second attempt that does not end well, and refreshes that a bound cuts off.
 
-use mcp_proto::{Family, FamilyStatus, QuirkKind};
+use mcp_proto::{FailureKind, Family, FamilyStatus, QuirkKind, Transport};
 use serde_json::{Value, json};
 
-use crate::common::{Host, Server, legacy, seconds, tools};
+use crate::common::{Host, Server, legacy, reconnecting, seconds, tools};
 use crate::{notify, refuse, reply};
 
 const CHANGED: &str = "notifications/tools/list_changed";
@@ -16,7 +16,7 @@ fn page(names: &[&str], cursor: &str) -> Value {
 
 /// A session whose server refused the cursor that it had given: the request for the first page once more.
 fn restarted(pages: usize) -> (Host, Value) {
-    let mut options = legacy();
+    let mut options = reconnecting(legacy());
     options.limits.pages = pages;
     let mut host = Host::open(options);
     let initialize = host.take_one();
@@ -74,9 +74,41 @@ fn a_second_attempt_is_within_the_bounds() {
     assert_ended(host, FamilyStatus::Partial, &["a", "b"], QuirkKind::ListLimit);
 }
 
+#[test]
+fn there_is_no_third_attempt() {
+    for (code, words) in [(-32602, "Invalid cursor"), (-32603, "out of order")] {
+        let (mut host, list) = restarted(10);
+        reply(&mut host, &list, page(&["a"], "2"));
+        let next = host.take_one();
+        refuse(&mut host, &next, code, words);
+        assert_eq!(host.failure_kind(), Some(FailureKind::ListFailed));
+        assert!(host.take_sent().is_empty());
+    }
+}
+
+/// The connection is lost, and there is another one: how often it was asked for the list.
+fn reconnect(host: &mut Host) -> usize {
+    host.close_transport();
+    host.wait(seconds(1));
+    host.transport(Transport::Opened);
+    let mut server = Server::legacy(json!({"tools": {"listChanged": true}})).result("tools/list", tools(&["b"]));
+    host.serve(&mut server);
+    assert!(host.is_ready());
+    assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Listed, vec!["b"]));
+    host.wait(seconds(100));
+    host.serve(&mut server);
+    server.was_asked("tools/list")
+}
+
+#[test]
+fn a_second_attempt_ends_with_its_connection() {
+    let (mut host, _) = restarted(10);
+    assert_eq!(reconnect(&mut host), 1);
+}
+
 /// A session that is ready with the whole list of tools, and the request for the list of a refresh.
 fn refreshing() -> (Host, Value) {
-    let mut options = legacy();
+    let mut options = reconnecting(legacy());
     options.limits.pages = 1;
     let server = Server::legacy(json!({"tools": {"listChanged": true}}));
     let mut host = Host::connect(options, &mut server.result("tools/list", tools(&["a"])));
@@ -115,4 +147,11 @@ fn a_refresh_that_a_bound_cuts_off_is_followed_by_another_where_the_list_changed
     assert!(host.session.family(Family::Tools).stale);
     host.wait(seconds(2));
     assert_eq!(host.take_methods(), ["tools/list"]);
+}
+
+#[test]
+fn a_refresh_of_a_list_that_changed_again_ends_with_its_connection() {
+    let (mut host, _) = refreshing();
+    notify(&mut host, CHANGED);
+    assert_eq!(reconnect(&mut host), 1, "discovery brought the list");
 }

@@ -3,7 +3,7 @@
 use mcp_proto::{Outcome, Request, Transport};
 use serde_json::json;
 
-use crate::common::{Host, Server, legacy, reconnecting, seconds, tools};
+use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
 
 /// Whether a request may have run depends on whether the embedder took it.
 #[test]
@@ -31,4 +31,24 @@ fn a_request_that_nobody_took_is_sent_on_the_next_connection_and_one_that_was_ta
         }
     }
     assert_eq!(server.was_asked("tools/call"), 1, "the one that nobody took");
+}
+
+#[test]
+fn a_request_that_waits_for_input_ends_with_its_session_and_what_the_server_wants_to_know() {
+    let wanted = json!({"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}});
+    let result = json!({"resultType": "input_required", "inputRequests": wanted});
+    let server = Server::modern(json!({"tools": {}})).result("tools/list", tools(&["x"]));
+    let mut server = server.result("tools/call", result);
+    let mut options = options();
+    options.capabilities.elicitation = true;
+    let mut host = Host::connect(options, &mut server);
+    let request = host.session.request(host.now, Request::call_tool("x", None)).unwrap();
+    host.collect();
+    host.serve(&mut server);
+    assert!(host.ended(request).is_none());
+    host.session.close(host.now).unwrap();
+    host.collect();
+    assert!(
+        matches!(host.result_of(request), Outcome::InputRequired(result) if result.get().contains("inputRequests"))
+    );
 }

@@ -1,6 +1,6 @@
 //! Subscriptions to resources, and the stream of a modern server: wanted, changed and given up while it is asked for.
 
-use mcp_proto::{Event, QuirkKind, Transport};
+use mcp_proto::{Event, Misuse, QuirkKind, Transport};
 use serde_json::{Value, json};
 
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds};
@@ -101,6 +101,8 @@ fn open() -> (Host, Value) {
 /// How a change begins, with the open stream and the one that is asked for, and the resources that are wanted then.
 type Start = (fn() -> (Host, Value, Value), &'static [&'static str]);
 
+const STARTS: [Start; 2] = [(changing, &["x", "y"]), (changing_stale, &["x", "y", "z"])];
+
 /// As open, and another stream, of `x` and `y`, was asked for.
 fn changing() -> (Host, Value, Value) {
     let (mut host, open) = open();
@@ -177,8 +179,7 @@ fn assert_refused(host: &mut Host, uris: &[&str]) {
 
 #[test]
 fn a_server_that_has_no_stream_any_more_loses_the_open_one() {
-    let starts: [Start; 2] = [(changing, &["x", "y"]), (changing_stale, &["x", "y", "z"])];
-    for (start, uris) in starts {
+    for (start, uris) in STARTS {
         let (mut host, open, asked) = start();
         refuse(&mut host, &asked, -32601, "Method not found");
         assert_gives_up(&mut host, &[&open]);
@@ -236,8 +237,7 @@ fn a_server_that_declared_nothing_and_has_no_stream_any_more_loses_the_open_one(
 
 #[test]
 fn a_change_that_is_not_agreed_to_in_time_is_followed_by_one_stream_of_all() {
-    let starts: [Start; 2] = [(changing, &["x", "y"]), (changing_stale, &["x", "y", "z"])];
-    for (start, uris) in starts {
+    for (start, uris) in STARTS {
         let (mut host, open, asked) = start();
         host.wait(seconds(60));
         assert_gives_up(&mut host, &[&asked, &open]);
@@ -249,24 +249,28 @@ fn a_change_that_is_not_agreed_to_in_time_is_followed_by_one_stream_of_all() {
 }
 
 #[test]
-fn a_change_that_fails_while_another_is_wanted_is_followed_by_one_stream_of_all() {
-    let (mut host, open, asked) = changing_stale();
-    refuse(&mut host, &asked, -32603, "out of order");
-    assert_gives_up(&mut host, &[&open]);
-    host.wait(seconds(2));
-    the_listen(&mut host, &["x", "y", "z"]);
+fn a_change_that_fails_is_followed_by_one_stream_of_all() {
+    for (start, uris) in STARTS {
+        let (mut host, open, asked) = start();
+        refuse(&mut host, &asked, -32603, "out of order");
+        assert_gives_up(&mut host, &[&open]);
+        host.wait(seconds(2));
+        the_listen(&mut host, uris);
+    }
 }
 
 #[test]
 fn a_connection_that_is_lost_during_a_change_is_followed_by_one_stream_of_all() {
-    let (mut host, _, _) = changing_stale();
-    host.close_transport();
-    host.wait(seconds(1));
-    assert!(host.take_sent().is_empty());
-    host.transport(Transport::Opened);
-    let discover = host.take_one();
-    server(Server::modern).answer(&discover).into_iter().for_each(|answer| host.receive(answer));
-    assert_listens(&host.take_sent()[0], &["x", "y", "z"]);
+    for (start, uris) in STARTS {
+        let (mut host, _, _) = start();
+        host.close_transport();
+        host.wait(seconds(1));
+        assert!(host.take_sent().is_empty());
+        host.transport(Transport::Opened);
+        let discover = host.take_one();
+        server(Server::modern).answer(&discover).into_iter().for_each(|answer| host.receive(answer));
+        assert_listens(&host.take_sent()[0], uris);
+    }
 }
 
 /// A session whose server agreed to nothing of `x`, and the stream of `y` that was asked for next.
@@ -320,19 +324,69 @@ fn a_refusal_of_what_is_not_wanted_any_more_is_not_told() {
     assert_eq!(host.take_methods(), [SUBSCRIBE], "as if it had never been wanted");
 }
 
-#[test]
-fn what_is_wanted_again_while_it_ends_is_asked_for_on_the_next_connection() {
+/// As subscribing, and the server agreed. Then the end was asked for: the request for it.
+fn leaving() -> (Host, Value) {
     let (mut host, asked) = subscribing();
     reply(&mut host, &asked, json!({}));
     assert_eq!(told(&mut host), ["x active"]);
     unsubscribe(&mut host, "x");
-    assert_eq!(host.take_methods(), [UNSUBSCRIBE]);
-    subscribe(&mut host, "x");
+    let ends = host.take_one();
+    assert_eq!(ends["method"], UNSUBSCRIBE);
+    (host, ends)
+}
+
+/// The connection is lost, and there is another one: how often what was sent on it.
+fn reconnect(host: &mut Host) -> (usize, usize) {
     host.close_transport();
     host.wait(seconds(1));
     host.transport(Transport::Opened);
     let mut server = server(Server::legacy).result(SUBSCRIBE, json!({}));
     host.serve(&mut server);
-    assert_eq!((server.was_asked(SUBSCRIBE), server.was_asked(UNSUBSCRIBE)), (1, 0));
+    assert!(host.is_ready());
+    (server.was_asked(SUBSCRIBE), server.was_asked(UNSUBSCRIBE))
+}
+
+#[test]
+fn what_is_wanted_again_while_it_ends_is_asked_for_on_the_next_connection() {
+    let (mut host, _) = leaving();
+    subscribe(&mut host, "x");
+    assert_eq!(reconnect(&mut host), (1, 0));
+    assert_eq!(told(&mut host), ["x active"]);
+}
+
+#[test]
+fn what_is_not_wanted_any_more_is_not_asked_for_on_the_next_connection() {
+    let regretting = || {
+        let (mut host, asked) = subscribing();
+        unsubscribe(&mut host, "x");
+        (host, asked)
+    };
+    for start in [leaving, regretting] {
+        let (mut host, _) = start();
+        assert_eq!(reconnect(&mut host), (0, 0));
+        assert_eq!(told(&mut host), [""; 0]);
+        assert!(matches!(host.session.unsubscribe(host.now, "x"), Err(Misuse::UnknownSubscription)));
+    }
+}
+
+#[test]
+fn a_server_that_refuses_the_end_of_a_subscription_is_not_asked_again() {
+    let (mut host, ends) = leaving();
+    refuse(&mut host, &ends, -32603, "out of order");
+    assert_eq!(told(&mut host), [""; 0]);
+    assert_rests(&mut host);
+    subscribe(&mut host, "x");
+    assert_eq!(host.take_methods(), [SUBSCRIBE]);
+}
+
+#[test]
+fn what_is_wanted_again_while_it_ends_is_asked_for_though_the_server_refuses_the_end() {
+    let (mut host, ends) = leaving();
+    subscribe(&mut host, "x");
+    assert!(host.take_sent().is_empty(), "one at a time");
+    refuse(&mut host, &ends, -32603, "out of order");
+    let asked = host.take_one();
+    assert_eq!(asked["method"], SUBSCRIBE);
+    reply(&mut host, &asked, json!({}));
     assert_eq!(told(&mut host), ["x active"]);
 }
