@@ -5,7 +5,7 @@ use mcp_proto::machine::member::State;
 use serde_json::json;
 
 use crate::common::{Server, legacy, reconnecting, seconds};
-use crate::hub_rig::{Mood, Rig, configuration, with_tools};
+use crate::rig::{Mood, Rig, configuration, with_tools};
 
 const CALL: &str = "mcp_a_x";
 
@@ -174,7 +174,8 @@ fn a_session_that_ends_while_it_waits_for_room_is_never_opened() {
 
 #[test]
 fn what_was_saved_does_not_stand_in_for_a_server_that_was_started() {
-    let saved = Rig::of(legacy()).peer("a", with_tools(&["saved"])).up(&["a"]).hub.save("a", crate::common::KEY, 7).unwrap();
+    let saved =
+        Rig::of(legacy()).peer("a", with_tools(&["saved"])).up(&["a"]).hub.save("a", crate::common::KEY, 7).unwrap();
     let ways: [fn(&mut Rig) -> State; 4] = [
         |rig| {
             rig.get("a").server = Server::new().error("initialize", -32000, "go away");
@@ -193,7 +194,7 @@ fn what_was_saved_does_not_stand_in_for_a_server_that_was_started() {
     ];
     for way in ways {
         let mut rig = Rig::of(reconnecting(legacy())).peer("a", with_tools(&["x"]));
-        rig.configure(crate::hub_rig::programs(&["a"]));
+        rig.configure(crate::rig::programs(&["a"]));
         rig.open();
         let state = way(&mut rig);
         rig.serve();

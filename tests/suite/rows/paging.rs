@@ -4,7 +4,7 @@ use mcp_proto::{FailureKind, Family, FamilyStatus, QuirkKind, Transport};
 use serde_json::{Value, json};
 
 use crate::common::{Host, Server, legacy, reconnecting, seconds, tools};
-use crate::{notify, refuse, reply};
+use crate::rows::{notify, refuse, reply};
 
 const CHANGED: &str = "notifications/tools/list_changed";
 

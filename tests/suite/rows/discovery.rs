@@ -4,7 +4,7 @@ use mcp_proto::{Event, FailureKind, Family, FamilyStatus, ListErrors, Options, Q
 use serde_json::{Value, json};
 
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
-use crate::{notify, refuse, reply};
+use crate::rows::{notify, refuse, reply};
 
 const LIST: &str = "tools/list";
 const PROMPTS: &str = "prompts/list";

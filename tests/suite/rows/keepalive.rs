@@ -4,7 +4,7 @@ use mcp_proto::{Event, FailureKind, Keepalive, Next, Options, Probe, QuirkKind, 
 use serde_json::{Value, json};
 
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
-use crate::{notify, refuse, reply};
+use crate::rows::{notify, refuse, reply};
 
 const INTERVAL: u64 = 60;
 const TIMEOUT: u64 = 30;

@@ -1,34 +1,15 @@
 //! Rows of the tables that the other suites do not take, through the public API: what is sent, told and recorded.
 
-#![cfg(feature = "http")]
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::match_wildcard_for_single_variants,
-    clippy::needless_pass_by_value,
-    clippy::panic,
-    clippy::unwrap_used,
-    clippy::wildcard_enum_match_arm,
-    reason = "a helper may fail as a test may"
-)]
-
-#[path = "../common/mod.rs"]
-mod common;
 mod discovery;
 mod handshake;
 mod hub;
-#[path = "../common/hub.rs"]
-mod hub_rig;
 mod keepalive;
 mod paging;
 mod request;
 mod stream;
 mod subscriptions;
-#[path = "../common/http.rs"]
-mod web;
 
-use common::Host;
+use crate::common::Host;
 use serde_json::{Value, json};
 
 /// Answers a request with this result.

@@ -4,8 +4,8 @@ use mcp_proto::{Cause, Era, Eras, FailureKind, Options, ProtocolVersion, QuirkKi
 use serde_json::{Value, json};
 
 use crate::common::{Host, options, seconds, tools};
+use crate::rows::{notify, refuse, refuse_with, reply};
 use crate::web::{Reply, Web};
-use crate::{notify, refuse, refuse_with, reply};
 
 const MODERN: &str = "2026-07-28";
 const LEGACY: &str = "2025-11-25";

@@ -4,7 +4,7 @@ use mcp_proto::{Event, Misuse, QuirkKind, Transport};
 use serde_json::{Value, json};
 
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds};
-use crate::{refuse, reply};
+use crate::rows::{refuse, reply};
 
 const LISTEN: &str = "subscriptions/listen";
 const SUBSCRIBE: &str = "resources/subscribe";
