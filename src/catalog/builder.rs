@@ -178,7 +178,9 @@ impl Builder {
             Entry { page: number, key_start: entry.key_start.saturating_add(keys), ..entry }
         }));
         let mut run: Vec<Hashed> = Vec::with_capacity(list.entries.len().saturating_sub(base));
-        for (index, entry) in (0..).zip(&list.entries).skip(base) {
+        let first = u32::try_from(base).unwrap_or(u32::MAX);
+        // The pages before this one are skipped at once, which a zipped iterator would not do.
+        for (index, entry) in (first..).zip(list.entries.iter().skip(base)) {
             run.push((hash(list.item(entry).0.as_bytes()), index));
         }
         run.sort_unstable_by(|a, b| by_key(list, *a, *b).then(a.1.cmp(&b.1)));
