@@ -1,6 +1,7 @@
 //! What a server lists: items, pages, cursors, schemas.
 
 use mcp_proto::catalog::Catalog;
+use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::{Family, FamilyStatus, Options};
 
 use super::Case;
@@ -192,7 +193,7 @@ fn read(catalog: &Catalog) -> usize {
     let tools = catalog.tools().filter(|tool| catalog.tool(tool.name).is_some()).count();
     tools
         + catalog.prompts().map(|prompt| prompt.arguments.len()).sum::<usize>()
-        + catalog.fingerprint().get() as usize % 2
+        + catalog.fingerprint(FingerprintKey::new([7; 16])).get() as usize % 2
 }
 
 fn items_read(n: usize) -> Cost {

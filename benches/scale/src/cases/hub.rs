@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::Saved;
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{Hub, HubAction, HubEvent, HubOptions, SessionHandle};
@@ -11,6 +12,8 @@ use mcp_proto::{LogLevel, OpenFailure, Options, Time, Transport};
 use super::Case;
 use crate::meter::{Cost, measure};
 use crate::peer::{EMPTY, greeting, legacy, line, note};
+
+const KEY: FingerprintKey = FingerprintKey::new([7; 16]);
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -348,7 +351,7 @@ fn saved_items(n: usize) -> Cost {
     let host = Host::with(configuration(1, ""), session(), |_| tools.clone()).open();
     // What was saved is what comes in.
     measure(2 * tools.len(), || {
-        let saved = host.hub.save("server0", 0).unwrap();
+        let saved = host.hub.save("server0", KEY, 0).unwrap();
         let text = serde_json::to_string(&saved).unwrap();
         serde_json::from_str::<Saved>(&text).unwrap()
     })
@@ -356,7 +359,8 @@ fn saved_items(n: usize) -> Cost {
 
 fn saved_servers(n: usize) -> Cost {
     let host = Host::with(configuration(n, ""), session(), |server| tool(server)).open();
-    let saved: Vec<_> = (0..n).map(|at| format!("server{at}")).map(|it| (host.hub.save(&it, 0).unwrap(), it)).collect();
+    let saved: Vec<_> =
+        (0..n).map(|at| format!("server{at}")).map(|it| (host.hub.save(&it, KEY, 0).unwrap(), it)).collect();
     let mut next = Host::with(configuration(n, ""), session(), |server| tool(server));
     measure(n * SERVER, || {
         for (saved, server) in saved {
