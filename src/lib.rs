@@ -6,6 +6,7 @@ extern crate alloc;
 #[macro_use]
 extern crate std;
 
+mod address;
 pub mod binding;
 pub mod catalog;
 #[cfg(any(doc, doctest))]

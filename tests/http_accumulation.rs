@@ -22,10 +22,13 @@ use std::time::Duration;
 
 use common::legacy;
 use http::StatusCode;
-use mcp_proto::{Eras, Options, Outcome};
+use mcp_proto::binding::http::{Broken, HttpAction};
+use mcp_proto::{Eras, Family, Options, Outcome, Reconnect, Request};
 use peak_alloc::PeakAlloc;
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
-use web::{Exchange, Reply, Web, events, header_map, site, was_answered};
+use web::{Exchange, Reply, Site, Web, events, header_map, modern_site, site, was_answered};
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
@@ -135,7 +138,7 @@ fn hundreds_of_thousands_of_pings_take_little_memory() {
         for _ in 0..400 {
             web.session.handle_body(web.now, stream.id, chunk.as_bytes());
             while let Some(action) = web.session.poll() {
-                open += usize::from(matches!(action, mcp_proto::binding::http::HttpAction::Request(_)));
+                open += usize::from(matches!(action, HttpAction::Request(_)));
             }
         }
         assert!(open <= web.session.options().limits.in_flight, "{open} exchanges");
@@ -366,4 +369,400 @@ fn an_answered_stream_buffers_next_to_nothing() {
         }
     });
     assert!(memory < 3 * MIB, "{} MiB", memory / MIB);
+}
+
+// The law.
+
+/// What happens to an exchange, or on it. The exchange is one of those that go on.
+#[derive(Clone, Debug)]
+enum Op {
+    Call {
+        progress: bool,
+    },
+    Read,
+    Cancel(usize),
+    Notify,
+    Subscribe,
+    Refresh,
+    /// The whole answer.
+    Answer {
+        at: usize,
+        by_stream: bool,
+    },
+    /// The answer, on a stream that goes on.
+    AnswerOpenly(usize),
+    /// The answer, on the GET stream.
+    AnswerElsewhere(usize),
+    Head {
+        at: usize,
+        status: u16,
+    },
+    Redirect {
+        at: usize,
+        elsewhere: bool,
+    },
+    /// A part of an answer, as long as this.
+    Part {
+        at: usize,
+        size: usize,
+    },
+    Ask {
+        at: usize,
+        method: &'static str,
+    },
+    /// A stream that is to be resumed in years, and ends.
+    Resumable {
+        at: usize,
+        retry: u64,
+    },
+    Busy {
+        at: usize,
+        after: &'static str,
+    },
+    Fail {
+        at: usize,
+        unreachable: bool,
+    },
+    End(usize),
+    Wait(u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let at = || 0..8_usize;
+    let status = prop_oneof![Just(200), Just(202), Just(400), Just(401), Just(404), Just(500)];
+    let method =
+        prop_oneof![Just("ping"), Just("elicitation/create"), Just("roots/list"), Just("notifications/message")];
+    prop_oneof![
+        6 => any::<bool>().prop_map(|progress| Op::Call { progress }),
+        2 => Just(Op::Read),
+        2 => at().prop_map(Op::Cancel),
+        2 => Just(Op::Notify),
+        1 => Just(Op::Subscribe),
+        1 => Just(Op::Refresh),
+        4 => (at(), any::<bool>()).prop_map(|(at, by_stream)| Op::Answer { at, by_stream }),
+        3 => at().prop_map(Op::AnswerOpenly),
+        4 => at().prop_map(Op::AnswerElsewhere),
+        3 => (at(), status).prop_map(|(at, status)| Op::Head { at, status }),
+        1 => (at(), any::<bool>()).prop_map(|(at, elsewhere)| Op::Redirect { at, elsewhere }),
+        3 => (at(), 0..40_000_usize).prop_map(|(at, size)| Op::Part { at, size }),
+        4 => (at(), method).prop_map(|(at, method)| Op::Ask { at, method }),
+        2 => (at(), prop_oneof![Just(50), Just(9_000_000_000_000)]).prop_map(|(at, retry)| Op::Resumable { at, retry }),
+        2 => (at(), prop_oneof![Just("1"), Just("9000000000")]).prop_map(|(at, after)| Op::Busy { at, after }),
+        1 => (at(), any::<bool>()).prop_map(|(at, unreachable)| Op::Fail { at, unreachable }),
+        2 => at().prop_map(Op::End),
+        3 => (0..70_000_u64).prop_map(Op::Wait),
+    ]
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Legacy,
+    Modern,
+    Older,
+}
+
+/// Limits that are soon reached.
+fn small(kind: Kind, again: bool) -> Options {
+    let mut options = common::options();
+    options.eras = if matches!(kind, Kind::Modern) { Eras::Auto } else { Eras::LegacyOnly };
+    options.reconnect = again.then(Reconnect::default);
+    options.capabilities.elicitation = true;
+    let limits = &mut options.limits;
+    (limits.in_flight, limits.queued, limits.asks, limits.subscriptions) = (4, 8, 4, 4);
+    (limits.output, limits.output_bytes, limits.buffered) = (40, 16 * KIB, 64 * KIB);
+    (limits.held, limits.quirks) = (8, 8);
+    options
+}
+
+struct Run {
+    web: Web,
+    site: Site,
+    /// The stream for what the server says unasked.
+    stream: Option<Exchange>,
+    requests: Vec<mcp_proto::RequestId>,
+}
+
+impl Run {
+    fn new(kind: Kind, again: bool) -> Self {
+        let options = small(kind, again);
+        let (web, site, stream) = match kind {
+            Kind::Older => {
+                let (web, stream) = older(options);
+                (web, site(), Some(stream))
+            }
+            Kind::Legacy => {
+                let mut site = site();
+                let web = Web::connect(options, &mut site);
+                let stream = web.last("GET");
+                (web, site, Some(stream))
+            }
+            Kind::Modern => {
+                let mut site = modern_site();
+                (Web::connect(options, &mut site), site, None)
+            }
+        };
+        Self { web, site, stream, requests: vec![] }
+    }
+
+    fn pick(&self, at: usize) -> Option<Exchange> {
+        self.web.open.values().nth(at.checked_rem(self.web.open.len())?).cloned()
+    }
+
+    /// An exchange whose head did not come yet gets one of a stream.
+    fn push(&mut self, exchange: &Exchange, text: &str) {
+        let headers = header_map(&STREAM);
+        self.web.session.handle_head(self.web.now, exchange.id, StatusCode::OK, &headers);
+        self.web.session.handle_body(self.web.now, exchange.id, text.as_bytes());
+        self.web.collect();
+    }
+
+    fn end(&mut self, exchange: &Exchange) {
+        if self.web.goes_on(exchange) {
+            self.web.end(exchange);
+        }
+    }
+
+    fn answer_to(&mut self, exchange: &Exchange) -> Option<Value> {
+        let asked = exchange.verb() == "POST" && exchange.json()["method"].is_string();
+        if !asked || exchange.json().get("id").is_none() {
+            return None;
+        }
+        self.site.server.answer(&exchange.json()).pop()
+    }
+
+    fn apply(&mut self, op: &Op) {
+        let now = self.web.now;
+        match op {
+            Op::Call { progress } => {
+                let request = Request::call_tool("a", None);
+                let request = if *progress { request.progress() } else { request };
+                self.requests.extend(self.web.session.request(now, request));
+            }
+            Op::Read => self.requests.extend(self.web.session.request(now, Request::read_resource("r:1"))),
+            Op::Cancel(at) => {
+                if let Some(request) = self.requests.iter().rev().nth(*at) {
+                    let _ = self.web.session.cancel(now, *request);
+                }
+            }
+            Op::Notify => drop(self.web.session.notify(now, "acme/told", None)),
+            Op::Subscribe => drop(self.web.session.subscribe(now, "r:1")),
+            Op::Refresh => drop(self.web.session.refresh(now, Family::Tools)),
+            Op::Wait(millis) => self.web.wait(Duration::from_millis(*millis)),
+            Op::Answer { at, .. }
+            | Op::AnswerOpenly(at)
+            | Op::AnswerElsewhere(at)
+            | Op::Head { at, .. }
+            | Op::Redirect { at, .. }
+            | Op::Part { at, .. }
+            | Op::Ask { at, .. }
+            | Op::Resumable { at, .. }
+            | Op::Busy { at, .. }
+            | Op::Fail { at, .. }
+            | Op::End(at) => {
+                if let Some(exchange) = self.pick(*at) {
+                    self.on(&exchange, op);
+                }
+            }
+        }
+        self.web.collect();
+    }
+
+    fn on(&mut self, exchange: &Exchange, op: &Op) {
+        match op {
+            Op::Answer { by_stream, .. } => match self.answer_to(exchange) {
+                Some(answer) if *by_stream => {
+                    self.push(exchange, &events(&[answer]));
+                    self.end(exchange);
+                }
+                Some(answer) => self.web.reply(exchange, Reply::json(200, &answer)),
+                None if exchange.verb() == "POST" => self.web.reply(exchange, Reply::status(202)),
+                None => {}
+            },
+            Op::AnswerOpenly(_) => {
+                if let Some(answer) = self.answer_to(exchange) {
+                    self.push(exchange, &events(&[answer]));
+                }
+            }
+            Op::AnswerElsewhere(_) => {
+                if let (Some(answer), Some(stream)) = (self.answer_to(exchange), self.stream.clone()) {
+                    self.push(&stream, &events(&[answer]));
+                }
+            }
+            Op::Head { status, .. } => self.web.head(exchange, *status, &JSON),
+            Op::Redirect { elsewhere, .. } => {
+                let target = if *elsewhere { "https://elsewhere.example/" } else { "/moved" };
+                self.web.head(exchange, 307, &[("location", target)]);
+            }
+            Op::Part { size, .. } => self.push(exchange, &format!("data: {{{}", " ".repeat(*size))),
+            Op::Ask { method, .. } => {
+                let message = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": {"message": "?"}});
+                self.push(exchange, &events(&vec![message; 30]));
+            }
+            Op::Resumable { retry, .. } => {
+                // A stream of the session's own may be put off for as long as the server likes.
+                let retry = if exchange.verb() == "GET" { &50 } else { retry };
+                self.push(exchange, &format!("retry: {retry}\nid: 1\ndata:\n\n"));
+                self.end(exchange);
+            }
+            Op::Busy { after, .. } => {
+                self.web.reply(exchange, Reply::status(429).with("retry-after", after));
+            }
+            Op::Fail { unreachable, .. } => {
+                self.web.fail(exchange, if *unreachable { Broken::Unreachable } else { Broken::Midway });
+            }
+            Op::End(_) => self.end(exchange),
+            _ => {}
+        }
+    }
+
+    /// All within the limits, whatever goes on.
+    fn is_bounded(&self) {
+        // What the handshake sends waits for nothing.
+        let is_one_way = |exchange: &&Exchange| {
+            let request =
+                exchange.verb() != "POST" || exchange.json()["method"].is_string() && exchange.json()["id"].is_u64();
+            !request && !exchange.is("notifications/initialized")
+        };
+        let one_way = self.web.open.values().filter(is_one_way).count();
+        let limits = &self.web.session.options().limits;
+        assert!(one_way <= limits.in_flight, "{one_way} answers and notifications");
+        assert!(held(&self.web) < 512 * KIB, "{} KiB", held(&self.web) / KIB);
+    }
+
+    /// The server falls silent, and each request ends: what is left is the stream, and what the engine itself asks for.
+    fn comes_to_rest(&mut self) {
+        self.web.wait(Duration::from_secs(1300));
+        let left: Vec<_> = self.web.open.values().map(Exchange::name).collect();
+        if self.web.is_ready() {
+            // A list that fails is asked for again, for as long as it takes.
+            let owed = ["GET", "subscriptions/listen", "tools/list", "notifications/cancelled"];
+            let is_owed = |name: &String| owed.contains(&&**name) && left.iter().filter(|it| *it == name).count() == 1;
+            assert!(left.iter().all(is_owed), "{left:?}");
+            let far = self
+                .web
+                .session
+                .deadline()
+                .is_none_or(|deadline| deadline.since(self.web.now) < Duration::from_secs(3600));
+            assert!(far, "something is due in years: {:?}", self.web.session.deadline());
+        }
+    }
+
+    /// Nothing is left of it.
+    fn closes(mut self) {
+        let _ = self.web.session.close(self.web.now);
+        self.web.collect();
+        self.web.wait(Duration::from_secs(60));
+        assert!(self.web.session.is_closed() && self.web.open.is_empty(), "{:?}", self.web.open);
+        assert_eq!(self.web.session.deadline(), None);
+        let mut fresh = Web::open(self.web.session.options().clone());
+        fresh.close();
+        fresh.wait(Duration::from_secs(60));
+        assert!(fresh.session.is_closed());
+        // The catalogue and the quirks stay to be read.
+        let (before, after) = (held(&fresh), held(&self.web));
+        assert!(after < before + 8 * KIB, "{before} bytes where nothing happened, {after} where this did");
+    }
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![3 => Just(Kind::Legacy), 1 => Just(Kind::Modern), 2 => Just(Kind::Older)]
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    let file = "proptest-regressions/http_accumulation.txt";
+    ProptestConfig {
+        cases,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(file))),
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config(300))]
+
+    #[test]
+    fn nothing_is_left_that_is_owed_to_nothing(
+        kind in kind(),
+        again in any::<bool>(),
+        ops in prop::collection::vec(op(), 1..60),
+    ) {
+        let _alone = alone();
+        let mut run = Run::new(kind, again);
+        for op in &ops {
+            run.apply(op);
+            run.is_bounded();
+        }
+        run.comes_to_rest();
+        run.closes();
+    }
+}
+
+/// Each input and command thousands of times, with nobody polling.
+#[test]
+fn with_nobody_polling_everything_stays_within_the_limits() {
+    let _alone = alone();
+    type Input = (&'static str, fn(&mut Web, &Exchange, &Exchange, u64));
+    fn message(web: &mut Web, at: &Exchange, message: Value) {
+        web.session.handle_body(web.now, at.id, events(&[message]).as_bytes());
+    }
+    fn ask(method: &str, id: u64) -> Value {
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"message": "?", "data": "x", "uri": "r:1"}})
+    }
+    let inputs: [Input; 20] = [
+        ("ping", |web, stream, _, id| message(web, stream, ask("ping", id))),
+        ("ping on the call's stream", |web, _, call, id| message(web, call, ask("ping", id))),
+        ("elicitation", |web, stream, _, id| message(web, stream, ask("elicitation/create", id))),
+        ("unknown request", |web, stream, _, id| message(web, stream, ask("acme/what", id))),
+        ("log", |web, stream, _, _| {
+            message(web, stream, json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": 1}}));
+        }),
+        ("list_changed", |web, stream, _, _| {
+            message(web, stream, json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+        }),
+        ("answer", |web, stream, call, _| message(web, stream, result(call))),
+        ("noise", |web, stream, _, id| {
+            web.session.handle_body(web.now, stream.id, format!("data: {id}\n\n").as_bytes())
+        }),
+        ("id and retry", |web, stream, _, id| {
+            web.session.handle_body(web.now, stream.id, format!("id: {id}\nretry: {id}\n\n").as_bytes());
+        }),
+        ("part of an event", |web, stream, _, _| {
+            web.session.handle_body(web.now, stream.id, b"data: xxxxxxxxxxxxxxxxxxxx")
+        }),
+        ("part of a body", |web, _, call, _| web.session.handle_body(web.now, call.id, b"data: xxxxxxxxxxxxxxxxxxxx")),
+        ("head", |web, _, call, _| {
+            web.session.handle_head(web.now, call.id, StatusCode::OK, &header_map(&STREAM));
+        }),
+        ("redirect", |web, _, call, _| {
+            let headers = header_map(&[("location", "/moved")]);
+            web.session.handle_head(web.now, call.id, StatusCode::TEMPORARY_REDIRECT, &headers);
+        }),
+        ("end of the call", |web, _, call, _| web.session.handle_end(web.now, call.id)),
+        ("end of the stream", |web, stream, _, _| web.session.handle_end(web.now, stream.id)),
+        ("failure", |web, stream, _, _| web.session.handle_failure(web.now, stream.id, Broken::Unreachable, "no")),
+        ("time", |web, _, _, _| {
+            web.now = web.now + Duration::from_secs(1);
+            web.session.handle_timeout(web.now);
+        }),
+        ("request", |web, _, _, _| drop(web.session.request(web.now, Request::call_tool("a", None)))),
+        ("notify", |web, _, _, _| drop(web.session.notify(web.now, "acme/told", None))),
+        ("refresh", |web, _, _, _| drop(web.session.refresh(web.now, Family::Tools))),
+    ];
+    for (name, input) in inputs {
+        for (polls, again) in [(false, false), (false, true), (true, true)] {
+            let mut run = Run::new(Kind::Legacy, again);
+            let stream = run.stream.clone().unwrap();
+            let (_, call) = run.web.call("a");
+            run.web.head(&call, 200, &STREAM);
+            for id in 0..4000 {
+                input(&mut run.web, &stream, &call, id);
+                if polls {
+                    // The embedder polls, and the server takes nothing.
+                    while run.web.session.poll().is_some() {}
+                }
+            }
+            let held = held(&run.web);
+            assert!(held < 192 * KIB, "{name}: {} KiB, polled: {polls}, reconnecting: {again}", held / KIB);
+        }
+    }
 }

@@ -148,14 +148,22 @@ impl Event {
     }
 }
 
-/// A challenge of a `WWW-Authenticate` header (RFC 9110, section 11.6.1).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A challenge of a `WWW-Authenticate` header (RFC 9110, section 11.6.1). Its `Debug` shows the names of the parameters,
+/// not the values.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Challenge {
     /// The scheme: `Bearer`.
     pub scheme: Box<str>,
     /// The parameters, names and values: `resource_metadata`, `scope`, `error`.
     pub params: Vec<(Box<str>, Box<str>)>,
+}
+
+impl fmt::Debug for Challenge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let params: Vec<_> = self.params.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Challenge").field("scheme", &self.scheme).field("params", &params).finish()
+    }
 }
 
 impl Challenge {

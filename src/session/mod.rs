@@ -77,7 +77,7 @@ pub struct Stats {
 #[derive(Clone, Debug)]
 pub struct Session {
     options: Arc<Options>,
-    /// Where the options are shared, and name no server.
+    /// Where it is not the one in the options: they are shared, and name no server, or they name it by its address.
     server_name: Option<Arc<str>>,
     now: Time,
     rng: fastrand::Rng,
@@ -160,7 +160,7 @@ impl Session {
             proven: false,
             failure: None,
             stats: Stats::default(),
-            server_name: None,
+            server_name: options::without_secrets(&options.server),
             options,
         }
     }
@@ -173,7 +173,7 @@ impl Session {
         verdict: Option<EraVerdict>,
     ) -> Self {
         Self {
-            server_name: Some(server),
+            server_name: Some(options::without_secrets(&server).unwrap_or(server)),
             rng: fastrand::Rng::with_seed(seed),
             verdict: verdict.or(options.verdict),
             ..Self::new(Arc::clone(options))
@@ -412,7 +412,7 @@ impl Session {
         self.stats
     }
 
-    /// The server's name in messages for people.
+    /// The server's name in messages for people; of an address no more than may be shown.
     pub fn server_name(&self) -> &str {
         self.server_name.as_deref().unwrap_or(&self.options.server)
     }

@@ -1,16 +1,19 @@
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
+use crate::address::shown;
 use crate::jsonrpc;
 use crate::protocol::{ClientCapabilities, Era, Implementation, ProtocolVersion};
 
 /// How a session behaves. [`Options::new`] has the defaults.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// The server's name in messages for people.
+    /// The server's name in messages for people. Where it is an address, they show neither its user info nor its query.
     pub server: Box<str>,
     /// Who the client says it is.
     pub client: Implementation,
@@ -44,6 +47,52 @@ pub struct Options {
     pub reconnect: Option<Reconnect>,
     /// Seeds the jitter of reconnects: the same seed and the same inputs give the same outputs.
     pub seed: u64,
+}
+
+/// The name of a server for messages, where it is an address, which may hold secrets.
+pub(super) fn without_secrets(server: &str) -> Option<Arc<str>> {
+    server.contains("://").then(|| shown(server).into())
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            server,
+            client,
+            capabilities,
+            wire,
+            eras,
+            verdict,
+            log_level,
+            tolerance,
+            timeouts,
+            limits,
+            listen,
+            parallel_tool_calls,
+            sampling,
+            keepalive,
+            reconnect,
+            seed,
+        } = self;
+        f.debug_struct("Options")
+            .field("server", &without_secrets(server).as_deref().unwrap_or(server))
+            .field("client", client)
+            .field("capabilities", capabilities)
+            .field("wire", wire)
+            .field("eras", eras)
+            .field("verdict", verdict)
+            .field("log_level", log_level)
+            .field("tolerance", tolerance)
+            .field("timeouts", timeouts)
+            .field("limits", limits)
+            .field("listen", listen)
+            .field("parallel_tool_calls", parallel_tool_calls)
+            .field("sampling", sampling)
+            .field("keepalive", keepalive)
+            .field("reconnect", reconnect)
+            .field("seed", seed)
+            .finish()
+    }
 }
 
 impl Options {

@@ -17,7 +17,8 @@ use super::{
     Broken, Carrier, ExchangeId, HttpAction, HttpSession, Later, Mode, REDIRECTS, RETRY, SHORTEST_RETRY, STREAM_WAIT,
 };
 use crate::Time;
-use crate::binding::{Sse, SseDecoder, keep, shown_in};
+use crate::address::shown_in;
+use crate::binding::{Sse, SseDecoder, keep};
 use crate::jsonrpc::ErrorObject;
 use crate::machine::{QuirkKind, stream};
 use crate::protocol::method;

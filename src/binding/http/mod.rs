@@ -453,9 +453,8 @@ impl HttpSession {
     fn abort(&mut self, id: u64) {
         match self.carriers.remove(&id) {
             Some(Carrier::Exchange(exchange)) => {
-                if self.drop_exchange(ExchangeId(exchange)).is_some() {
-                    self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
-                }
+                self.drop_exchange(ExchangeId(exchange));
+                self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
             }
             Some(Carrier::Timer(due)) => {
                 self.later.remove(&due);

@@ -10,7 +10,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 
-use crate::binding::shown;
+use crate::address::shown;
 use crate::catalog::{Catalog, mirrored};
 use crate::jsonrpc::Json;
 use crate::protocol::{Era, ProtocolVersion, method};

@@ -8,7 +8,7 @@ use core::time::Duration;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::binding::shown;
+use crate::address::shown;
 use crate::catalog::{Fingerprint, FingerprintKey};
 use crate::host::glob;
 use crate::session::{Options, SamplingPolicy, Wire};
