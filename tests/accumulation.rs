@@ -710,7 +710,7 @@ const ROOM: usize = 8 * KIB;
 fn check<S: Strategy>(strategy: S, law: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let _alone = alone();
     let config = ProptestConfig {
-        cases: 400,
+        cases: 1000,
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct("proptest-regressions/accumulation.txt"))),
         ..ProptestConfig::default()
     };

@@ -151,9 +151,14 @@ impl LineSession {
     fn follow_connection(&mut self) {
         let connection = self.session.connection();
         if self.connection != connection {
-            self.connection = connection;
-            self.decoder = LineDecoder::new(self.decoder.limit);
+            self.change_connection(connection);
         }
+    }
+
+    #[cold]
+    fn change_connection(&mut self, connection: Option<u32>) {
+        self.connection = connection;
+        self.decoder = LineDecoder::new(self.decoder.limit);
     }
 
     /// The next thing to do, if there is any.

@@ -202,7 +202,9 @@ impl Session {
         // Only what the handshake and the lists need costs the connection.
         let needed =
             open.is_none_or(|open| matches!(open.purpose, Purpose::Probe | Purpose::Initialize | Purpose::List(_)));
-        self.event(Event::Unauthorized { request, forbidden, why: (&*why).into(), challenges: challenges.into() });
+        if !self.is_open_unpolled() {
+            self.event(Event::Unauthorized { request, forbidden, why: (&*why).into(), challenges: challenges.into() });
+        }
         let final_word = forbidden && challenges.is_empty();
         let barred = request.is_some() && !final_word && id.is_some_and(|id| self.may_be_barred(id));
         match id {

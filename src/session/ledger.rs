@@ -251,8 +251,14 @@ impl Requests {
             #[cfg(feature = "http")]
             mended: false,
         };
-        self.add(id, Open { purpose: Purpose::Call(call), phase: State::Queued, deadline: Some(deadline) });
-        self.requeue(id);
+        let purpose = Purpose::Call(call);
+        let tool = purpose.is_tool_call();
+        self.add(id, Open { purpose, phase: State::Queued, deadline: Some(deadline) });
+        if tool {
+            self.tool_queue.insert(id)
+        } else {
+            self.other_queue.insert(id)
+        };
         handle
     }
 
@@ -620,7 +626,7 @@ impl Requests {
         if let Some(id) = self.engine_queue.pop_front() {
             return Some(id);
         }
-        if !calls {
+        if !calls || self.queued_calls() == 0 {
             return None;
         }
         let other = self.other_queue.first().copied();

@@ -34,8 +34,8 @@ impl Session {
             self.end_calls();
             self.end_connection(false);
         }
-        // A transport that nobody was asked for yet, since nothing was polled, needs no shutting.
-        let unseen = input == link::Input::Close && self.out.iter().any(|action| matches!(action, Action::Open(_)));
+        // A transport that nobody was asked for yet needs no shutting.
+        let unseen = input == link::Input::Close && self.is_open_unpolled();
         self.link_step(input);
         if unseen {
             self.drop_output();
@@ -207,8 +207,8 @@ impl Session {
             (Some(_), true) if exhausted || kind == FailureKind::Spawn => link::Input::Exhausted,
             (Some(_), true) => link::Input::Lost,
         };
-        // A transport that the embedder was not asked for yet, since it did not poll, never was.
-        let unseen = self.out.iter().any(|action| matches!(action, Action::Open(_)));
+        // What becomes of a transport that the embedder was not asked for yet is not reported.
+        let unseen = self.is_open_unpolled();
         if gone {
             self.drop_output();
         }
@@ -261,6 +261,11 @@ impl Session {
         self.release_held();
         self.schemas_known(Family::Tools, true);
         self.rest();
+    }
+
+    /// Whether the embedder was not asked for the transport yet, since it did not poll.
+    pub(super) fn is_open_unpolled(&self) -> bool {
+        self.out.iter().any(|action| matches!(action, Action::Open(_)))
     }
 
     /// Takes back what the embedder was to do with a transport that is gone.

@@ -434,18 +434,8 @@ impl Session {
     }
 
     /// Which of its connections the session has, where it has one that takes messages.
-    pub(crate) const fn connection(&self) -> Option<u32> {
-        match self.link {
-            link_machine::State::Connecting | link_machine::State::Ready => Some(self.epoch),
-            link_machine::State::Idle
-            | link_machine::State::Opening
-            | link_machine::State::Draining
-            | link_machine::State::Retiring
-            | link_machine::State::Waiting
-            | link_machine::State::Parked
-            | link_machine::State::Closing
-            | link_machine::State::Closed => None,
-        }
+    pub(crate) fn connection(&self) -> Option<u32> {
+        matches!(self.link, link_machine::State::Connecting | link_machine::State::Ready).then_some(self.epoch)
     }
 
     fn version(&self) -> Option<ProtocolVersion> {
