@@ -10,8 +10,11 @@
     clippy::arithmetic_side_effects,
     clippy::expect_used,
     clippy::indexing_slicing,
+    clippy::match_wildcard_for_single_variants,
+    clippy::needless_pass_by_value,
     clippy::panic,
     clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
     reason = "a helper may fail as a test may"
 )]
 

@@ -9,7 +9,7 @@ use crate::jsonrpc::ErrorObject;
 use crate::machine::handshake::Input as HandshakeInput;
 use crate::machine::request::{Input, State};
 use crate::machine::{QuirkKind, link, refresh};
-use crate::protocol::{Era, Family, ProtocolVersion, error_code, method};
+use crate::protocol::{Family, ProtocolVersion};
 
 /// How often a request may wait for a token.
 const BARS: u32 = 3;
@@ -157,30 +157,8 @@ impl Session {
         self.recover(id);
     }
 
-    /// The server says in the answer to a request, under a good status, that it forgot the session. The request may have
-    /// run: it ends with this answer, unless it may run twice.
-    pub(super) fn expired_by_answer(&mut self, id: u64, error: ErrorObject) {
-        if !self.is_established() || !self.is_sent(id) {
-            return;
-        }
-        let replayable = self.is_replayable(id);
-        if let Some(call) = self.requests.call_mut(id) {
-            if call.expired {
-                // A new session did not help it.
-                return self.answered(id, Err(error), true);
-            }
-            if replayable {
-                // It is sent again as what else was in flight and may run twice.
-                call.expired = true;
-            } else {
-                self.call_step_to(id, Input::Answered, Some(Outcome::Error(error)));
-            }
-        }
-        self.recover(None);
-    }
-
     /// Opens a new session in place of one that the server forgot; `refused` is the request that did not run for it.
-    fn recover(&mut self, refused: Option<u64>) {
+    pub(super) fn recover(&mut self, refused: Option<u64>) {
         // One that lived long is no sign of a loop.
         let interval = self.options.keepalive.unwrap_or_default().interval;
         if self.ready_since.is_some_and(|since| self.now.since(since) >= interval) {
@@ -247,20 +225,6 @@ impl Session {
         let Some(call) = self.requests.call_mut(id) else { return false };
         call.bars = call.bars.saturating_add(1);
         call.bars <= BARS
-    }
-
-    /// Whether the server refused a call for headers that the tool's schema asks for. That schema may be another by
-    /// now, so the list is had anew, once, and then the call made again (specification 2026-07-28, "Streamable HTTP",
-    /// Client Behavior).
-    pub(super) fn wants_headers(&mut self, id: u64, error: &ErrorObject) -> bool {
-        let modern = self.server.as_ref().is_some_and(|server| server.era() == Era::Modern);
-        if self.options.wire != Wire::Http || !modern || error.code != error_code::HEADER_MISMATCH {
-            return false;
-        }
-        let Some(call) = self.requests.call_mut(id).filter(|call| call.request.method == method::TOOLS_CALL) else {
-            return false;
-        };
-        !core::mem::replace(&mut call.mended, true)
     }
 
     /// Calls wait for the tools' schemas: ask for them.

@@ -54,6 +54,7 @@ pub(super) struct Call {
     /// How often it had to wait for a token.
     pub(super) bars: u32,
     /// It was sent again since its headers were refused.
+    #[cfg(feature = "http")]
     pub(super) mended: bool,
 }
 
@@ -194,6 +195,7 @@ impl Requests {
             barred: None,
             bars: 0,
             expired: false,
+            #[cfg(feature = "http")]
             mended: false,
         };
         self.add(id, Open { purpose: Purpose::Call(call), phase: State::Queued, deadline: Some(deadline) });
