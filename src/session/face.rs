@@ -113,11 +113,46 @@ impl Session {
         self.pump();
     }
 
-    /// Takes the answer to this request, under a good status, that says that the server forgot the session.
+    /// Takes the answer to this request, under a good status, that says that the server forgot the session. The request
+    /// may have run: it ends with this answer, unless it may run twice.
     pub(crate) fn take_expiry(&mut self, now: Time, id: u64, error: ErrorObject) {
         self.advance(now);
         self.expired_by_answer(id, error);
         self.pump();
+    }
+
+    fn expired_by_answer(&mut self, id: u64, error: ErrorObject) {
+        if !self.is_established() || !self.is_waiting(id) {
+            return;
+        }
+        let replayable = self.is_replayable(id);
+        if let Some(call) = self.requests.call_mut(id) {
+            if call.expired {
+                // A new session did not help it.
+                return self.answered(id, Err(error), true);
+            }
+            if replayable {
+                // It is sent again as what else was in flight and may run twice.
+                call.expired = true;
+            } else {
+                self.call_step_to(id, Input::Answered, Some(Outcome::Error(error)));
+            }
+        }
+        self.recover(None);
+    }
+
+    /// Whether the server refused a call for headers that the tool's schema asks for. That schema may be another by
+    /// now, so the list is had anew, once, and then the call made again (specification 2026-07-28, "Streamable HTTP",
+    /// Client Behavior).
+    fn wants_headers(&mut self, id: u64, error: &ErrorObject) -> bool {
+        let modern = self.server.as_ref().is_some_and(|server| server.era() == Era::Modern);
+        if self.options.wire != Wire::Http || !modern || error.code != error_code::HEADER_MISMATCH {
+            return false;
+        }
+        let Some(call) = self.requests.call_mut(id).filter(|call| call.request.method == method::TOOLS_CALL) else {
+            return false;
+        };
+        !core::mem::replace(&mut call.mended, true)
     }
 
     /// Whether there is a connection, or the embedder was asked for one.
@@ -153,41 +188,5 @@ impl Session {
     /// Records what the server did on the transport.
     pub(crate) fn transport_quirk(&mut self, kind: QuirkKind, method: Option<&str>, detail: impl Into<Box<str>>) {
         self.quirk(kind, None, method, detail);
-    }
-
-    /// The server says in the answer to a request, under a good status, that it forgot the session. The request may have
-    /// run: it ends with this answer, unless it may run twice.
-    pub(super) fn expired_by_answer(&mut self, id: u64, error: ErrorObject) {
-        if !self.is_established() || !self.is_sent(id) {
-            return;
-        }
-        let replayable = self.is_replayable(id);
-        if let Some(call) = self.requests.call_mut(id) {
-            if call.expired {
-                // A new session did not help it.
-                return self.answered(id, Err(error), true);
-            }
-            if replayable {
-                // It is sent again as what else was in flight and may run twice.
-                call.expired = true;
-            } else {
-                self.call_step_to(id, Input::Answered, Some(Outcome::Error(error)));
-            }
-        }
-        self.recover(None);
-    }
-
-    /// Whether the server refused a call for headers that the tool's schema asks for. That schema may be another by
-    /// now, so the list is had anew, once, and then the call made again (specification 2026-07-28, "Streamable HTTP",
-    /// Client Behavior).
-    pub(super) fn wants_headers(&mut self, id: u64, error: &ErrorObject) -> bool {
-        let modern = self.server.as_ref().is_some_and(|server| server.era() == Era::Modern);
-        if self.options.wire != Wire::Http || !modern || error.code != error_code::HEADER_MISMATCH {
-            return false;
-        }
-        let Some(call) = self.requests.call_mut(id).filter(|call| call.request.method == method::TOOLS_CALL) else {
-            return false;
-        };
-        !core::mem::replace(&mut call.mended, true)
     }
 }
