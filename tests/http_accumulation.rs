@@ -1,6 +1,7 @@
 //! Nothing accumulates over HTTP: exchanges, timers and buffers have an owner, and bounds that hold for all of them
 //! together.
 
+#![cfg(feature = "http")]
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,
@@ -272,6 +273,20 @@ fn a_retry_does_not_outlive_its_request() {
     web.wait(Duration::from_secs(200));
     assert_eq!(web.events.iter().filter(|event| matches!(event, mcp_proto::Event::Finished { .. })).count(), 40);
     assert_eq!(web.session.deadline(), None);
+    // One that is answered on the GET stream in the meantime.
+    let stream = web.last("GET");
+    for busy in [false, true] {
+        let (request, call) = web.call("a");
+        if busy {
+            web.reply(&call, Reply::status(429).with("retry-after", "9000000000"));
+        } else {
+            web.reply(&call, Reply::stream("retry: 9000000000000\nid: 1\ndata:\n\n"));
+            web.end(&call);
+        }
+        web.push(&stream, result(&call));
+        assert!(was_answered(&web, request));
+        assert_eq!(web.session.deadline(), None);
+    }
 }
 
 /// The server answers elsewhere, and then points the POST to another place: what was answered is not sent again.

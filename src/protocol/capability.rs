@@ -40,14 +40,14 @@ impl Capability {
     /// The capability without which a server does not have the method; none where every server has it, or
     /// where the method is not MCP's.
     pub fn needed_for(method: &str) -> Option<Self> {
-        match method.split_once('/')? {
-            ("tools", _) => Some(Self::Tools),
-            ("prompts", _) => Some(Self::Prompts),
-            ("resources", _) => Some(Self::Resources),
-            ("logging", _) => Some(Self::Logging),
-            ("completion", _) => Some(Self::Completions),
-            _ => None,
-        }
+        const PREFIXES: [(&str, Capability); 5] = [
+            ("tools/", Capability::Tools),
+            ("resources/", Capability::Resources),
+            ("prompts/", Capability::Prompts),
+            ("completion/", Capability::Completions),
+            ("logging/", Capability::Logging),
+        ];
+        PREFIXES.iter().find(|(prefix, _)| method.starts_with(prefix)).map(|(_, capability)| *capability)
     }
 }
 

@@ -58,6 +58,16 @@ impl Family {
         }
     }
 
+    /// The families that the capability stands for.
+    pub(crate) const fn of(capability: Capability) -> &'static [Self] {
+        match capability {
+            Capability::Tools => &[Self::Tools],
+            Capability::Prompts => &[Self::Prompts],
+            Capability::Resources => &[Self::Resources, Self::ResourceTemplates],
+            Capability::Logging | Capability::Completions => &[],
+        }
+    }
+
     const fn index(self) -> usize {
         self as usize
     }

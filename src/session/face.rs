@@ -46,17 +46,24 @@ impl Session {
 
     /// Has the session remember which requests stop waiting for an answer, for [`Self::next_settled`].
     pub(crate) fn track_settled(&mut self) {
-        self.requests.http.get_or_insert_default();
+        self.requests.http.bound = true;
     }
 
     /// Takes the id of a request that stopped waiting for its answer, wherever the answer came or why none is to come.
     pub(crate) fn next_settled(&mut self) -> Option<u64> {
-        self.requests.http.as_mut()?.settled.pop()
+        self.requests.http.next_settled()
+    }
+
+    /// Writes no calls of tools, or writes them again.
+    pub(crate) fn hold_tools(&mut self, hold: bool) {
+        if core::mem::replace(&mut self.requests.http.holds_tools, hold) && !hold {
+            self.pump();
+        }
     }
 
     /// Whether there is a request for [`Self::next_settled`].
     pub(crate) fn has_settled(&self) -> bool {
-        self.requests.http.as_ref().is_some_and(|http| !http.settled.is_empty())
+        self.requests.http.has_settled()
     }
 
     /// Counts a request of the server's whose answer was not delivered for want of room.
@@ -67,9 +74,7 @@ impl Session {
     /// Tells how many answers and notifications were polled and are not delivered yet, and their bytes. They count
     /// towards the limits on output.
     pub(crate) fn set_undelivered(&mut self, count: usize, bytes: usize) {
-        if let Some(http) = &mut self.requests.http {
-            (http.undelivered, http.undelivered_bytes) = (count, bytes);
-        }
+        (self.requests.http.undelivered, self.requests.http.undelivered_bytes) = (count, bytes);
     }
 
     /// Whether a request waits for its answer.

@@ -162,18 +162,49 @@ pub(super) struct Requests {
     /// Since the embedder was asked something by the server for the first time on this connection.
     clock: Option<Box<Clock>>,
     abandoned: BTreeSet<u64>,
-    /// What the HTTP binding needs to know, and says; none without it.
-    pub(super) http: Option<Box<HttpSide>>,
+    pub(super) http: HttpSide,
 }
 
 /// What a session and its HTTP binding tell each other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HttpSide {
-    /// Ids on the wire that no longer wait for an answer, until the binding takes them.
-    pub(super) settled: Vec<u64>,
+    /// There is such a binding.
+    pub(super) bound: bool,
+    /// No tool is called for now, since the binding waits for the stream on which the server may ask something.
+    pub(super) holds_tools: bool,
+    /// The ids on the wire that no longer wait for an answer, until the binding takes them. There is seldom more than
+    /// one, which takes no allocation.
+    settled: Option<u64>,
+    more_settled: Vec<u64>,
     /// Messages without an answer of their own that the binding took and that are not delivered yet, and their bytes.
     pub(super) undelivered: usize,
     pub(super) undelivered_bytes: usize,
+}
+
+impl HttpSide {
+    /// A request stops waiting for an answer.
+    fn settle(&mut self, id: u64) {
+        if self.bound && self.settled.is_some() {
+            self.more_settled.push(id);
+        } else if self.bound {
+            self.settled = Some(id);
+        }
+    }
+
+    #[cfg(feature = "http")]
+    pub(super) fn next_settled(&mut self) -> Option<u64> {
+        let next = self.settled.take().or_else(|| self.more_settled.pop());
+        if self.more_settled.is_empty() {
+            // A burst keeps no room.
+            self.more_settled = Vec::new();
+        }
+        next
+    }
+
+    #[cfg(feature = "http")]
+    pub(super) fn has_settled(&self) -> bool {
+        self.settled.is_some() || !self.more_settled.is_empty()
+    }
 }
 
 /// The clock of the calls: it stands still while the embedder is asked by the server. Each call may use that for as
@@ -391,11 +422,8 @@ impl Requests {
         let before = open.phase;
         open.phase = next(before);
         let (tool, phase) = (open.purpose.is_tool_call(), open.phase);
-        if before == State::Sent
-            && phase != State::Sent
-            && let Some(http) = &mut self.http
-        {
-            http.settled.push(id);
+        if before == State::Sent && phase != State::Sent {
+            self.http.settle(id);
         }
         let flies = (in_flight(&open.purpose, before), in_flight(&open.purpose, phase));
         let waits = (waits(&open.purpose, before), waits(&open.purpose, phase));
@@ -426,10 +454,8 @@ impl Requests {
 
     pub(super) fn remove(&mut self, id: u64) -> Option<Open> {
         let open = self.open.remove(&id)?;
-        if open.phase == State::Sent
-            && let Some(http) = &mut self.http
-        {
-            http.settled.push(id);
+        if open.phase == State::Sent {
+            self.http.settle(id);
         }
         self.remove_deadline(id, &open);
         if open.phase == State::Queued {
@@ -630,7 +656,8 @@ impl Requests {
             return None;
         }
         let other = self.other_queue.first().copied();
-        let tool = self.tool_queue.first().copied().filter(|_| parallel || self.tools_in_flight == 0);
+        let may_call = !self.http.holds_tools && (parallel || self.tools_in_flight == 0);
+        let tool = self.tool_queue.first().copied().filter(|_| may_call);
         let is_tool = tool.is_some_and(|tool| other.is_none_or(|other| tool < other));
         if is_tool { self.tool_queue.pop_first() } else { self.other_queue.pop_first() }
     }

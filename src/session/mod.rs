@@ -460,8 +460,8 @@ impl Session {
     fn missing_capability(&self, method: &str) -> Option<Capability> {
         let capability = Capability::needed_for(method)?;
         let declared = discovery::declaration(self.server.as_ref()?.has(capability));
-        let families = Family::ALL.into_iter().filter(|family| family.capability() == capability);
-        let known = families.map(|family| self.families.get(family).known()).min().unwrap_or(gate::Known::Unasked);
+        let families = Family::of(capability).iter();
+        let known = families.map(|family| self.families.get(*family).known()).min().unwrap_or(gate::Known::Unasked);
         let decision = gate::take(gate::Purpose::Call, declared, gate::Policy::Strict, known);
         (!decision.is_allowed()).then_some(capability)
     }
@@ -475,8 +475,7 @@ impl Session {
     /// Whether so much waits to be polled, or to be delivered once it was, that no more messages are to be made that
     /// have no answer of their own.
     fn is_output_full(&self) -> bool {
-        let (count, bytes) =
-            self.requests.http.as_ref().map_or((0, 0), |http| (http.undelivered, http.undelivered_bytes));
+        let (count, bytes) = (self.requests.http.undelivered, self.requests.http.undelivered_bytes);
         let limits = &self.options.limits;
         self.out.len().saturating_add(count) >= limits.output
             || self.out_bytes.saturating_add(bytes) >= limits.output_bytes

@@ -54,9 +54,8 @@ mod model;
 mod refresh;
 mod regressions;
 mod requests;
-#[cfg(feature = "http")]
-mod rows;
 mod sampling;
+mod secrets;
 mod seeds;
 mod sse;
 mod subscriptions;

@@ -72,12 +72,12 @@ impl HttpSession {
             Purpose::Resume { .. } | Purpose::Events { .. } if good => Reply::Begun { labelled: Some(Kind::Events) },
             Purpose::Stream if good && labelled != Some(Kind::Json) => {
                 self.stood = true;
-                self.stream_wait = None;
+                self.set_waits(self.initialized, None);
                 self.stream_step(stream::Input::Opened);
                 Reply::Begun { labelled: Some(Kind::Events) }
             }
             Purpose::Stream => {
-                self.stream_wait = None;
+                self.set_waits(self.initialized, None);
                 let input = match status {
                     StatusCode::METHOD_NOT_ALLOWED | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                         stream::Input::NotOffered
@@ -312,7 +312,7 @@ impl HttpSession {
                 self.broke_off(id, None, last_id, retry, broken);
             }
             (Purpose::Stream, _) => {
-                self.stream_wait = None;
+                self.set_waits(self.initialized, None);
                 self.stream_step(stream::Input::Broke);
             }
             (Purpose::Events { .. }, Reply::Refusal(refusal)) if is_about_who_asks(refusal.status) => {
@@ -406,11 +406,12 @@ impl HttpSession {
         if self.initialized != Some(exchange) {
             return;
         }
-        self.initialized = None;
+        let mut until = None;
         if self.session.is_legacy() && matches!(self.mode, Mode::Streamable) {
-            self.stream_wait = Some(self.session.now() + STREAM_WAIT);
+            until = Some(self.session.now() + STREAM_WAIT);
             self.stream_step(stream::Input::Start);
         }
+        self.set_waits(None, until);
     }
 
     /// The exchange of a notification or an answer is over: the last one lets the session end.
@@ -515,7 +516,7 @@ impl HttpSession {
                 let initialized = self.initialized == Some(exchange);
                 self.send(message, again);
                 if initialized {
-                    self.initialized = Some(self.last_exchange);
+                    self.set_waits(Some(self.last_exchange), self.stream_wait);
                 }
             }
             purpose @ (Purpose::Stream | Purpose::Resume { .. } | Purpose::Events { .. }) => {

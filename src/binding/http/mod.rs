@@ -246,8 +246,8 @@ impl HttpSession {
                 self.send_by(due, message, 0);
                 continue;
             }
-            let (all, calls) = (self.initialized.is_some(), self.stream_wait.is_some());
-            match self.session.poll_but(|action| is_held(action, all, calls))? {
+            let unanswered = self.initialized.is_some();
+            match self.session.poll_but(|action| is_held(action, unanswered))? {
                 Action::Event(event) => return Some(HttpAction::Event(event)),
                 Action::Send(message) => self.dispatch(message),
                 Action::Abort(id) => self.abort(id),
@@ -261,8 +261,8 @@ impl HttpSession {
     /// where it is `None`.
     pub fn deadline(&self) -> Option<Time> {
         let now = self.session.now();
-        let (all, calls) = (self.initialized.is_some(), self.stream_wait.is_some());
-        let pending = self.session.pending().any(|action| !is_held(action, all, calls));
+        let unanswered = self.initialized.is_some();
+        let pending = self.session.pending().any(|action| !is_held(action, unanswered));
         let waiting = !self.waiting.is_empty() && self.may_send_one_way();
         if pending || waiting || !self.out.is_empty() || self.is_untidy() {
             return Some(now);
@@ -287,7 +287,7 @@ impl HttpSession {
                 self.session.leave_out();
             }
         }
-        self.stream_wait = self.stream_wait.filter(|until| *until > now);
+        self.set_waits(self.initialized, self.stream_wait.filter(|until| *until > now));
         let later = self.later.split_off(&(now, u64::MAX));
         for what in core::mem::replace(&mut self.later, later).into_values() {
             match what {
@@ -388,7 +388,7 @@ impl HttpSession {
     fn drop_all(&mut self) {
         self.later.clear();
         self.carriers.clear();
-        (self.initialized, self.stream_wait) = (None, None);
+        self.set_waits(None, None);
         // Of what waits, a server that is not gone is owed the answers.
         let closing = self.session.is_closing();
         self.waiting.retain(|(_, message)| closing && is_answer(message));
@@ -450,11 +450,20 @@ impl HttpSession {
         self.session.handle_transport(self.session.now(), Transport::Closed { why: "all exchanges are dropped" });
     }
 
+    /// Sets what is waited for before more is sent: the end of the exchange of `notifications/initialized`, and for calls
+    /// of tools the stream, until this time.
+    pub(super) fn set_waits(&mut self, initialized: Option<u64>, stream: Option<Time>) {
+        (self.initialized, self.stream_wait) = (initialized, stream);
+        self.session.hold_tools(initialized.is_some() || stream.is_some());
+    }
+
     fn abort(&mut self, id: u64) {
         match self.carriers.remove(&id) {
             Some(Carrier::Exchange(exchange)) => {
-                self.drop_exchange(ExchangeId(exchange));
-                self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
+                // One that ended in the same moment is not dropped.
+                if self.drop_exchange(ExchangeId(exchange)).is_some() {
+                    self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
+                }
             }
             Some(Carrier::Timer(due)) => {
                 self.later.remove(&due);
@@ -547,7 +556,7 @@ impl HttpSession {
             self.exchanges.set_let_go(exchange, due);
         }
         if initialized {
-            self.initialized = Some(exchange);
+            self.set_waits(Some(exchange), self.stream_wait);
         }
     }
 
@@ -639,10 +648,9 @@ impl HttpSession {
     }
 }
 
-/// Whether an action has to wait: for the answer to `notifications/initialized`, or a call for the stream.
-fn is_held(action: &Action, all: bool, calls: bool) -> bool {
-    let Action::Send(message) = action else { return false };
-    all && !is_answer(message) || calls && message.method() == Some(method::TOOLS_CALL)
+/// Whether an action has to wait for the answer to `notifications/initialized`, while there is none.
+fn is_held(action: &Action, unanswered: bool) -> bool {
+    unanswered && matches!(action, Action::Send(message) if !is_answer(message))
 }
 
 /// Whether a message answers something that the server asked.

@@ -152,8 +152,7 @@ fn json_error(body: &[u8]) -> Option<(ResponseId, ErrorObject)> {
 /// The error that a body answers this request with, where a glance shows that it may be one. An error that bears the id
 /// of another request is no answer to this one.
 pub(super) fn short_error(body: &[u8], request: &Outgoing) -> Option<ErrorObject> {
-    let short = body.len() <= WORDS && body.windows(b"\"error\"".len()).any(|part| part == b"\"error\"");
-    if !short {
+    if body.len() > WORDS || !core::str::from_utf8(body).is_ok_and(|body| body.contains("\"error\"")) {
         return None;
     }
     let (id, error) = json_error(body)?;

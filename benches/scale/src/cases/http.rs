@@ -236,6 +236,8 @@ fn http_calls_before_stream(n: usize) -> Cost {
 fn bounded(mut options: Options) -> Options {
     options.limits.message.bytes = BODIES;
     options.limits.output_bytes = BODIES;
+    // Less than comes at the smallest size, so that every size goes over it.
+    options.limits.buffered = BODIES / 16;
     options
 }
 

@@ -14,7 +14,8 @@ pub fn cases() -> Vec<Case> {
         Case::new("pass-depth-long-names", 50, pass_depth_long_names).each(800),
         Case::new("pass-definitions", 250, pass_definitions).each(1_000),
         Case::new("pass-definitions-clash", 250, pass_definitions_clash).each(350),
-        Case::new("pass-references", 500, pass_references).each(160),
+        // A reference is held decoded, too.
+        Case::new("pass-references", 500, pass_references).each(192),
         Case::new("pass-reference-length", 5_000, pass_reference_length),
         Case::new("pass-branches", 500, pass_branches).each(160),
         Case::new("pass-branches-null", 500, pass_branches_null).each(160),

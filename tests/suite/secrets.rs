@@ -4,20 +4,6 @@
 //! parameters of challenges, of variables, and arguments. What a server writes in bodies of its own is passed on as it
 //! is, so nothing is planted there but the addresses that the protocol defines.
 
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::match_wildcard_for_single_variants,
-    clippy::needless_pass_by_value,
-    clippy::panic,
-    clippy::unwrap_used,
-    clippy::wildcard_enum_match_arm,
-    reason = "a helper may fail as a test may"
-)]
-
-mod common;
-
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -190,7 +176,7 @@ impl Watch {
                     return self.reply(asked, if asked.request.method() == "GET" { 405 } else { 202 }, &[], "");
                 };
                 let capabilities = json!({"tools": {}, "resources": {}});
-                let result = common::result(method, &message["params"], "2025-11-25", &capabilities);
+                let result = crate::common::result(method, &message["params"], "2025-11-25", &capabilities);
                 let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
                 let session = ("mcp-session-id", "hush-session");
                 if *by_stream {
