@@ -164,7 +164,10 @@ impl Session {
 
     pub(super) fn ask_page(&mut self, family: Family) {
         let deadline = self.request_deadline();
-        self.requests.insert(Purpose::List(family), Some(deadline));
+        let id = self.requests.insert(Purpose::List(family), Some(deadline));
+        if let Some(walk) = self.families.get_mut(family).walk.as_mut().filter(|walk| walk.pages == 0) {
+            walk.first = id;
+        }
     }
 
     /// Takes the answer to a list.

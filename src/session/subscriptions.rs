@@ -357,8 +357,11 @@ impl Session {
         let lists = LISTS.map(|(name, family)| (family, self.wants_list(family) && says(name)));
         for (listed, told) in lists {
             for family in Family::ALL.into_iter().filter(|family| family.capability() == listed.capability()) {
-                *self.subscriptions.told.get_mut(family) = told;
-                if told && core::mem::take(&mut self.families.get_mut(family).unwatched) {
+                let before = core::mem::replace(self.subscriptions.told.get_mut(family), told);
+                let slot = self.families.get_mut(family);
+                // A list that was asked for ahead of the stream may be older than it, whichever is answered first.
+                let older = slot.walk.as_ref().is_some_and(|walk| walk.pages == 0 && walk.first < id);
+                if told && (core::mem::take(&mut slot.unwatched) || older && !before) {
                     // The server did not say so.
                     self.families.get_mut(family).on_demand = true;
                     self.list_changed(family);

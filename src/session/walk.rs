@@ -158,6 +158,8 @@ pub(super) struct Walk {
     /// Items whose key came before.
     pub(super) duplicate: Flaws,
     pub(super) pages: usize,
+    /// The id of the request for the first page.
+    pub(super) first: u64,
     /// The least that its pages say of their freshness.
     pub(super) ttl: Option<Duration>,
     /// The whole list, once the last page of a refresh came.

@@ -55,6 +55,7 @@ mod refresh;
 mod regressions;
 mod requests;
 mod sampling;
+#[cfg(feature = "http")]
 mod secrets;
 mod seeds;
 mod sse;

@@ -136,6 +136,28 @@ fn a_list_that_came_after_the_server_agreed_is_not_asked_for_again() {
     assert!(host.take_sent().is_empty());
 }
 
+/// The server sees the list's request ahead of the stream's, so that a change may fall between the two.
+#[test]
+fn a_list_that_was_asked_for_ahead_of_the_stream_is_asked_for_again_though_it_comes_after_it() {
+    let (mut host, mut server) = (Host::open(options()), modern());
+    let discover = host.take_one();
+    server.answer(&discover).into_iter().for_each(|answer| host.receive(answer));
+    let sent = host.take_sent();
+    host.receive(json!({"jsonrpc": "2.0", "id": sent[0]["id"], "error": {"code": -32603, "message": "not now"}}));
+    let lists: Vec<_> = sent[1..].iter().flat_map(|message| server.answer(message)).collect();
+    host.wait(seconds(2));
+    let stream = host.take_one();
+    agree_to_all(&mut host, &stream);
+    lists.into_iter().for_each(|answer| host.receive(answer));
+    let mut server = server.result("tools/list", tools(&["a", "b"]));
+    host.wait(seconds(2));
+    serve(&mut host, &mut server);
+    assert_eq!(host.keys(Family::Tools), ["a", "b"]);
+    assert_eq!((server.was_asked("tools/list"), host.session.family(Family::Tools).watched), (2, true));
+    host.wait(seconds(100));
+    assert!(host.take_sent().is_empty());
+}
+
 #[test]
 fn nothing_is_asked_for_where_there_is_nothing_to_tell_of_or_the_options_say_so() {
     let mut server = Server::modern(json!({"tools": {}})).result("tools/list", tools(&[]));

@@ -459,16 +459,14 @@ impl HttpSession {
 
     fn abort(&mut self, id: u64) {
         match self.carriers.remove(&id) {
-            Some(Carrier::Exchange(exchange)) => {
-                // One that ended in the same moment is not dropped.
-                if self.drop_exchange(ExchangeId(exchange)).is_some() {
-                    self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
-                }
+            Some(Carrier::Exchange(exchange)) if self.drop_exchange(ExchangeId(exchange)).is_some() => {
+                self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
             }
             Some(Carrier::Timer(due)) => {
                 self.later.remove(&due);
             }
-            None => {}
+            // An exchange that ended in the same moment is not dropped.
+            Some(Carrier::Exchange(_)) | None => {}
         }
     }
 
