@@ -64,3 +64,20 @@ fn a_configuration_of_many_small_lists_is_read_in_memory_in_proportion() {
     let memory = peak(|| assert!(!serde_json::from_str::<Configuration>(&text).unwrap().errors.is_empty()));
     assert!(memory < 40 * text.len(), "{} KiB for {} KiB", memory / 1024, text.len() / 1024);
 }
+
+#[test]
+fn a_schema_with_thousands_of_changes_below_a_long_name_is_adapted_in_memory_in_proportion() {
+    let _alone = alone();
+    let branches = vec![r#"{"minLength":1}"#; 60_000].join(",");
+    let name = "n".repeat(600);
+    let schema = format!(r#"{{"type":"object","properties":{{"{name}":{{"allOf":[{branches}]}}}}}}"#);
+    let schema = RawValue::from_string(schema).unwrap();
+    let mut told = (0, 0);
+    let memory = peak(|| {
+        let adapted = adapt(&schema, &[Pass::MissingTypes]);
+        told = (adapted.changes.len(), adapted.omitted);
+    });
+    assert_eq!(told, (1024, 60_000 - 1024));
+    let size = schema.get().len();
+    assert!(memory < 32 * size, "{memory} bytes for {size}");
+}

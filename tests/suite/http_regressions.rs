@@ -574,3 +574,63 @@ fn a_notification_that_reaches_nobody_costs_the_others_nothing() {
     web.push(&answered, answered.result(json!({"content": []})));
     assert!(was_answered(&web, other) && web.failure().is_none());
 }
+
+/// Words before "session" that any refusal has do not make it the transport's: what is said of it counts, too.
+#[test]
+fn a_refusal_that_goes_on_about_a_session_of_the_tools_is_no_expiry() {
+    for (status, code, text) in [
+        (400, -32000, "Session 7 of the workshop is full; your card was charged"),
+        (503, -32603, "Session store unavailable after commit"),
+        (503, -32000, "Service unavailable: session for customer 7 closed after payment"),
+    ] {
+        let mut site = site().on("tools/call", move |it| Reply::json(status, &it.error(code, text)));
+        let mut web = ready(&mut site);
+        let request = web.want(tool("a"));
+        web.serve(&mut site);
+        assert_eq!((web.count("tools/call"), web.count("initialize")), (1, 1), "{text}");
+        let Some(Outcome::Error(error)) = web.ended(request) else { panic!("{text}: {:?}", web.ended(request)) };
+        assert_eq!((error.code, &*error.message), (code, text));
+    }
+}
+
+#[test]
+fn an_initialize_that_is_refused_on_a_stream_is_refused_at_once_where_no_session_was_before() {
+    let refused = |it: &Exchange| Reply::events(&[it.error(-32600, "Server already initialized")]);
+    let web = Web::connect(legacy(), &mut site().on("initialize", refused));
+    let Some(Cause::Failed(failure)) = web.cause() else { panic!("{:?}", web.cause()) };
+    assert_eq!((failure.kind, web.quirks().len()), (FailureKind::HandshakeRejected, 0));
+}
+
+/// The stream is optional: POSTs work without it.
+#[test]
+fn a_stream_that_is_redirected_to_another_origin_costs_the_stream_alone() {
+    let mut site = site().on("GET", |_| Reply::status(307).with("location", "https://login.example.org/?next=1"));
+    let mut web = Web::connect(reconnecting(legacy()), &mut site);
+    web.wait_and_serve(seconds(100), &mut site);
+    assert!(web.session.is_ready(), "{:?}", web.cause());
+    assert_eq!(web.count("GET"), 1);
+    assert!(web.session.quirks().iter().any(|quirk| quirk.kind == QuirkKind::GetRefused));
+}
+
+#[test]
+fn a_stream_is_asked_for_again_within_the_hour_whatever_wait_the_server_names() {
+    let mut site =
+        site().on("GET", |_| Reply::status(200).body("text/event-stream", "retry: 18446744073709551615\n\n"));
+    let mut web = Web::connect(reconnecting(legacy()), &mut site);
+    web.wait_and_serve(seconds(3_601), &mut site);
+    assert_eq!(web.count("GET"), 2);
+}
+
+#[test]
+fn a_redirect_to_no_address_shows_nothing_of_its_body() {
+    let body = "Found. Redirecting to https://ada:hush@example.com/login?api_key=hush";
+    for location in ["http://[bad?api_key=hush", &format!("https://example.com/?{}", "a".repeat(9000))] {
+        for method in ["tools/list", "initialize"] {
+            let location = location.to_owned();
+            let mut site = site().on(method, move |_| Reply::text(302, body).with("location", &location));
+            let web = Web::connect(legacy(), &mut site);
+            let shown = format!("{:?} {:?}", web.events, web.cause());
+            assert!(shown.contains("no address") && !shown.contains("hush"), "{method}: {shown}");
+        }
+    }
+}

@@ -67,6 +67,9 @@ fn text() -> BoxedStrategy<Text> {
         Just("Already initialized"),
         Just("Header mismatch"),
         Just("overloaded"),
+        Just("Session 7 of the workshop is full; your card was charged"),
+        Just("Session store unavailable after commit"),
+        Just("Service unavailable: session for customer 7 closed after payment"),
         Just(""),
     ];
     let word = prop_oneof![

@@ -10,7 +10,7 @@ use core::time::Duration;
 use http::header::LOCATION;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::exchange::{Events, Exchange, Kind, Purpose, Refusal, Reply};
+use super::exchange::{Events, Exchange, Kind, LONGEST_RETRY_AFTER, Purpose, Refusal, Reply};
 use super::refusal::{WORDS, is_about_who_asks, is_initialized, is_known_expiry, short_error};
 use super::request::{SESSION_ID, same_origin};
 use super::{
@@ -234,7 +234,9 @@ impl HttpSession {
             Purpose::Stream | Purpose::Events { .. } | Purpose::Delete { .. } => (None, None),
         };
         let held = message.is_some_and(|message| self.is_held_by_session(message));
+        // Without a session before, there is none to end, and the error is the answer.
         let opening = message.is_some_and(|message| message.method() == Some(method::INITIALIZE));
+        let opening = opening && self.former.is_some();
         let (session, retry) = (&mut self.session, &mut events.retry);
         let mut found = Found::default();
         events.decoder.feed(chunk, |item| match item {
@@ -255,7 +257,7 @@ impl HttpSession {
             }
             // Other types are not MCP's.
             Sse::Event(_) | Sse::TooLong(_) => found.any = true,
-            Sse::Retry(wait) => *retry = Some(wait),
+            Sse::Retry(wait) => *retry = Some(wait.min(LONGEST_RETRY_AFTER)),
         });
         found
     }
@@ -502,6 +504,11 @@ impl HttpSession {
         };
         let target = match target {
             Ok(target) => target,
+            // The stream is optional.
+            Err(_) if matches!(it.purpose, Purpose::Stream) => {
+                self.set_waits(self.initialized, None);
+                return self.stream_step(stream::Input::Denied);
+            }
             Err(why) => {
                 return self.session.handle_transport(self.session.now(), Transport::Senseless { why: &why });
             }

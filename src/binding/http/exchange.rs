@@ -12,7 +12,7 @@ use crate::binding::SseDecoder;
 use crate::session::{Challenge, Outgoing};
 
 /// The longest wait that a server may ask for before the next try.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
+pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// What an exchange is for.
 #[derive(Clone, Debug)]

@@ -87,6 +87,8 @@ impl HttpSession {
         let why = if said.trim_start().starts_with('<') { "" } else { said.trim() };
         let why: Box<str> = match location {
             Some(location) if status.is_redirection() => format!("it points to `{location}`").into(),
+            // The body repeats the address, with what secrets it has.
+            None if status.is_redirection() => "it points to no address".into(),
             Some(_) | None => why.into(),
         };
         if let Some(error) = error.filter(|error| !probe || !status.is_server_error() || modern(error)) {
@@ -178,26 +180,39 @@ pub(super) fn is_known_expiry(error: &ErrorObject) -> bool {
 }
 
 /// Whether a refusal names the transport's session, or says that the server is not initialized: by words that stand
-/// before them in such messages, and no other. A tool says which session it means: "Browser session not found".
+/// before them in such messages, and no other, and nothing else is said in the same clause. A tool says which session it
+/// means: "Browser session not found".
 fn names_session(said: &str) -> bool {
     const GENERIC: &str = "\
         a active an and bad be cannot client code could detail error expired find for found has have header http \
         in invalid is message mcp missing must no not of or please provide reason request required requires \
         server service stale status statuscode such terminated the there this to transport unauthorized \
         unavailable unknown unrecognized valid was with you your";
-    let mut negated = false;
-    for word in said.split(|it: char| !it.is_alphanumeric()).filter(|word| !word.is_empty()) {
+    // What is said of it.
+    const SAID: &str = "\
+        again any been closed does exist exists first gone given id ids initialize initialized it longer new node on \
+        provided reinitialize session sessionid yet";
+    let is_in = |words: &str, word: &str| words.split(' ').any(|known| word.eq_ignore_ascii_case(known));
+    let is_generic = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit()) || is_in(GENERIC, word);
+    let is_of_id = |word: &str| {
+        word.bytes().any(|byte| byte.is_ascii_digit()) || word.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let between = |it: char| !it.is_alphanumeric();
+    let (mut negated, mut rest) = (false, said);
+    loop {
+        rest = rest.trim_start_matches(between);
+        let Some((word, after)) = rest.split_at_checked(rest.find(between).unwrap_or(rest.len())) else { return false };
         let is = |known: &str| word.eq_ignore_ascii_case(known);
         if is("session") || is("sessionid") || negated && is("initialized") {
-            return true;
+            // Nor does it go on about something else: "Session 7 of the workshop is full".
+            let clause = after.split([':', '.', ';', '\n']).next().unwrap_or_default();
+            return clause.split(between).all(|word| is_generic(word) || is_of_id(word) || is_in(SAID, word));
         }
-        negated = is("not");
-        let number = word.bytes().all(|byte| byte.is_ascii_digit());
-        if !number && !GENERIC.split(' ').any(is) {
+        if word.is_empty() || !is_generic(word) {
             return false;
         }
+        (negated, rest) = (is("not"), after);
     }
-    false
 }
 
 pub(super) fn is_initialized(said: &str) -> bool {

@@ -57,9 +57,14 @@ pub enum Pass {
 pub struct Adapted<'a> {
     /// The schema: the very one, byte for byte, where nothing was changed.
     pub schema: Cow<'a, RawValue>,
-    /// What was changed.
+    /// What was changed, the first 1,024 places.
     pub changes: Vec<Change>,
+    /// How many more places were changed.
+    pub omitted: usize,
 }
+
+/// How many changes are told.
+const CHANGES: usize = 1024;
 
 /// Something that was changed in a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,13 +104,15 @@ impl fmt::Display for Change {
 
 /// The schema after these passes, in this order.
 pub fn adapt<'a>(schema: &'a RawValue, passes: &[Pass]) -> Adapted<'a> {
-    let mut adapted = Adapted { schema: Cow::Borrowed(schema), changes: Vec::new() };
+    let mut adapted = Adapted { schema: Cow::Borrowed(schema), changes: Vec::new(), omitted: 0 };
     for pass in passes {
-        let Adapted { schema, changes } = pass.apply(&adapted.schema);
+        let Adapted { schema, changes, omitted } = pass.apply(&adapted.schema);
         if let Cow::Owned(schema) = schema {
             adapted.schema = Cow::Owned(schema);
         }
-        adapted.changes.extend(changes);
+        let (room, all) = (CHANGES.saturating_sub(adapted.changes.len()), changes.len());
+        adapted.changes.extend(changes.into_iter().take(room));
+        adapted.omitted = adapted.omitted.saturating_add(omitted).saturating_add(all.saturating_sub(room));
     }
     adapted
 }
@@ -117,8 +124,14 @@ impl Pass {
     /// The schema after this pass.
     pub fn apply(self, schema: &RawValue) -> Adapted<'_> {
         let mut root = Node::read(Json::from(schema));
-        let mut changes = Vec::new();
-        let mut change = |place: Place<'_>, what| changes.push(Change { at: place.pointer.into(), what });
+        let (mut changes, mut omitted) = (Vec::new(), 0_usize);
+        let mut change = |place: Place<'_>, what| {
+            if changes.len() < CHANGES {
+                changes.push(Change { at: place.pointer.into(), what });
+            } else {
+                omitted = omitted.saturating_add(1);
+            }
+        };
         match self {
             Self::Definitions => {
                 let (mut clash, mut has_id, mut has_address) = (root.is_cut(), false, false);
@@ -165,7 +178,7 @@ impl Pass {
             root.write(&mut text);
             Json::trusted(&text).to_raw()
         });
-        Adapted { schema: written.map_or(Cow::Borrowed(schema), Cow::Owned), changes }
+        Adapted { schema: written.map_or(Cow::Borrowed(schema), Cow::Owned), changes, omitted }
     }
 }
 
