@@ -746,3 +746,76 @@ fn whatever_is_repeated_without_polling_stays_within_the_limits() {
         Ok(())
     });
 }
+
+/// What a server and a host do again and again, each time polled.
+type Cycle = fn(&mut Session, Time, u64);
+
+fn give(session: &mut Session, now: Time, message: &Value) {
+    session.handle_message(now, message.to_string().as_bytes());
+}
+
+/// A leak of a few bytes a time shows only after many times.
+#[test]
+fn what_is_repeated_for_long_holds_no_more_than_at_first() {
+    let _alone = alone();
+    let cycles: [(&str, Cycle); 5] = [
+        ("a request that times out, and is never answered", |session, now, _| {
+            let call = Request::call_tool("a", None).timeout(Duration::from_millis(1));
+            session.request(now, call).unwrap();
+            drain(|| session.poll());
+            session.handle_timeout(now + Duration::from_millis(1));
+        }),
+        ("a request that times out, and its late answer", |session, now, _| {
+            let call = Request::call_tool("a", None).timeout(Duration::from_millis(1));
+            session.request(now, call).unwrap();
+            let mut ids = vec![];
+            let mut steps = Steps::until("nothing is left to poll");
+            while let Some(action) = session.poll() {
+                steps.step();
+                ids.extend(if let Action::Send(message) = action { message.id() } else { None });
+            }
+            session.handle_timeout(now + Duration::from_millis(1));
+            drain(|| session.poll());
+            let id = *ids.first().unwrap();
+            give(session, now, &json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}}));
+        }),
+        ("a request that is answered", |session, now, _| {
+            session.request(now, Request::call_tool("a", None)).unwrap();
+            let mut steps = Steps::until("nothing is left to poll");
+            while let Some(action) = session.poll() {
+                steps.step();
+                if let Action::Send(sent) = action
+                    && let Some(id) = sent.id()
+                {
+                    give(session, now, &json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}}));
+                }
+            }
+        }),
+        ("a ping", |session, now, n| give(session, now, &json!({"jsonrpc": "2.0", "id": n, "method": "ping"}))),
+        ("a question that is taken back", |session, now, n| {
+            session.handle_message(now, question(usize::try_from(n).unwrap(), 10).as_bytes());
+            drain(|| session.poll());
+            let params = json!({"requestId": n});
+            let method = "notifications/cancelled";
+            give(session, now, &json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        }),
+    ];
+    for (name, cycle) in cycles {
+        let mut options = legacy();
+        options.keepalive = None;
+        options.capabilities.elicitation = true;
+        let host = Host::connect(options, &mut server(false));
+        let (mut session, mut now) = (host.session, host.now);
+        let mut run = |times: core::ops::Range<u64>| {
+            for n in times {
+                now = now + Duration::from_millis(2);
+                cycle(&mut session, now, n);
+                drain(|| session.poll());
+            }
+            MEMORY.current_usage()
+        };
+        let before = run(0..4_000);
+        let grown = run(4_000..24_000).saturating_sub(before);
+        assert!(grown < 1024, "{name}: {grown} bytes more");
+    }
+}

@@ -18,6 +18,7 @@ mod common;
 #[path = "common/http.rs"]
 mod web;
 
+use crate::common::Steps;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -110,7 +111,9 @@ fn answers_in_flight_and_waiting_are_bounded() {
         assert!(open_named(&web, "(answer)") <= 4);
     }
     let mut answered = 0;
+    let mut steps = Steps::until("no answer waits");
     loop {
+        steps.step();
         let answers = web.take();
         if answers.is_empty() {
             break;
@@ -138,7 +141,9 @@ fn hundreds_of_thousands_of_pings_take_little_memory() {
         let mut open = 0_usize;
         for _ in 0..400 {
             web.session.handle_body(web.now, stream.id, chunk.as_bytes());
+            let mut steps = Steps::until("nothing is left to poll");
             while let Some(action) = web.session.poll() {
+                steps.step();
                 open += usize::from(matches!(action, HttpAction::Request(_)));
             }
         }

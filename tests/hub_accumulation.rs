@@ -21,7 +21,7 @@ mod rig;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::{KEY, legacy};
+use common::{KEY, drain, legacy};
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{Hub, HubMisuse, HubOptions};
 use mcp_proto::{Options, Time, Transport};
@@ -185,7 +185,7 @@ fn a_command_that_finds_no_room_for_its_events_changes_nothing() {
     assert!(matches!(rig.hub.configure(rig.now, Configuration::default()), Err(HubMisuse::Unpolled { .. })));
     assert!(matches!(rig.hub.authorized(rig.now, "a"), Err(HubMisuse::Unpolled { .. })));
     assert_eq!(format!("{:?}", rig.hub), before);
-    while rig.hub.poll().is_some() {}
+    drain(|| rig.hub.poll());
     rig.hub.configure(rig.now, Configuration::default()).unwrap();
 }
 
@@ -305,7 +305,7 @@ proptest! {
         let mut other = Hub::new(HubOptions::new(small()));
         other.configure(Time::ZERO, configuration(entries)).unwrap();
         other.close(Time::ZERO).unwrap();
-        while other.poll().is_some() {}
+        drain(|| other.poll());
         let (left, least, names) = (held(&rig.hub), held(&other), held(rig.hub.names()));
         prop_assert!(left <= least + names, "{left} bytes, where {least} are needed, and {names} for names");
     }

@@ -151,7 +151,7 @@ impl Session {
         self.asks.as_ref().map_or(0, |asks| asks.bytes).saturating_add(self.requests.input_bytes())
     }
 
-    /// When the next question is declined for want of an answer.
+    /// When the next question is declined, since nobody answered it.
     pub(super) fn next_ask_deadline(&self) -> Option<Time> {
         self.asks.as_ref().and_then(|asks| asks.deadlines.first()).map(|(at, _)| *at)
     }

@@ -66,7 +66,7 @@ impl Session {
         self.requests.http.has_settled()
     }
 
-    /// Counts a request of the server's whose answer was not delivered for want of room.
+    /// Counts a request of the server's whose answer found no room and was not delivered.
     pub(crate) fn leave_out(&mut self) {
         self.stats.left_out = self.stats.left_out.saturating_add(1);
     }
@@ -101,7 +101,13 @@ impl Session {
         for known in known.into_iter().filter(|known| **known == Some(id)) {
             *known = Some(new);
         }
-        self.requests.get(new).map(|open| self.encode_request(new, &open.purpose))
+        let open = self.requests.get(new)?;
+        if let Purpose::List(family) = &open.purpose
+            && let Some(walk) = self.families.get_mut(*family).walk.as_mut().filter(|walk| walk.first == id)
+        {
+            walk.first = new;
+        }
+        Some(self.encode_request(new, &open.purpose))
     }
 
     /// Takes the error that this request was refused with, whatever id it bears; `unread` tells whether the status says
@@ -157,7 +163,7 @@ impl Session {
         let Some(call) = self.requests.call_mut(id).filter(|call| call.request.method == method::TOOLS_CALL) else {
             return false;
         };
-        !core::mem::replace(&mut call.mended, true)
+        !core::mem::replace(&mut call.headers_renewed, true)
     }
 
     /// Whether there is a connection, or the embedder was asked for one.

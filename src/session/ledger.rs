@@ -57,7 +57,7 @@ pub(super) struct Call {
     pub(super) bars: u32,
     /// It was sent again since its headers were refused.
     #[cfg(feature = "http")]
-    pub(super) mended: bool,
+    pub(super) headers_renewed: bool,
 }
 
 /// A request that the server refused unread.
@@ -280,7 +280,7 @@ impl Requests {
             bars: 0,
             expired: false,
             #[cfg(feature = "http")]
-            mended: false,
+            headers_renewed: false,
         };
         let purpose = Purpose::Call(call);
         let tool = purpose.is_tool_call();

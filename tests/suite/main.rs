@@ -54,6 +54,8 @@ mod model;
 mod refresh;
 mod regressions;
 mod requests;
+#[cfg(feature = "http")]
+mod rows;
 mod sampling;
 #[cfg(feature = "http")]
 mod secrets;

@@ -4,6 +4,7 @@
 //! parameters of challenges, of variables, and arguments. What a server writes in bodies of its own is passed on as it
 //! is, so nothing is planted there but the addresses that the protocol defines.
 
+use crate::common::Steps;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -112,7 +113,9 @@ impl Watch {
 
     fn poll(&mut self) {
         check(&self.session);
+        let mut steps = Steps::until("nothing is left to poll");
         while let Some(mut action) = self.session.poll() {
+            steps.step();
             check(&action);
             match &mut action {
                 HttpAction::Request(request) => {
@@ -357,7 +360,9 @@ fn a_session_that_is_named_by_its_address_shows_no_secret() {
         session.open(Time::ZERO).unwrap();
         let failed = Transport::OpenFailed { how: OpenFailure::Connect, why: "no route" };
         session.handle_transport(Time::ZERO, failed);
+        let mut steps = Steps::until("nothing is left to poll");
         while let Some(action) = session.poll() {
+            steps.step();
             check(&action);
         }
         assert_eq!(session.server_name(), "https://…@example.com/mcp?…");
@@ -407,7 +412,9 @@ fn no_output_of_a_configuration_or_a_hub_shows_a_secret() {
     check(&hub);
     let mut now = Time::ZERO;
     for _ in 0..50 {
+        let mut steps = Steps::until("nothing is left to poll");
         while let Some(action) = hub.poll() {
+            steps.step();
             check(&action);
             check(&hub);
         }

@@ -178,7 +178,7 @@ impl HttpSession {
                     let message = message.clone();
                     self.forget(exchange, message.id());
                     self.out.push_back(HttpAction::Drop(exchange));
-                    if !self.mend_initialize(&message, &error.message) {
+                    if !self.retry_initialize(&message, &error.message) {
                         self.expired_by_answer(&message, error);
                     }
                     return;
@@ -434,7 +434,7 @@ impl HttpSession {
                     if self.is_held_by_session(message) && is_known_expiry(&error) {
                         return self.expired_by_answer(message, error);
                     }
-                    if self.mend_initialize(message, &error.message) {
+                    if self.retry_initialize(message, &error.message) {
                         return;
                     }
                 }

@@ -71,7 +71,7 @@ impl HttpSession {
             }
             return false;
         }
-        if self.mend_initialize(&message, said) {
+        if self.retry_initialize(&message, said) {
             return true;
         }
         let Some(id) = id else { return true };
@@ -125,7 +125,7 @@ impl HttpSession {
     }
 
     /// Whether `initialize` was refused for a session that the server still has, which is ended then.
-    pub(super) fn mend_initialize(&mut self, message: &Outgoing, said: &str) -> bool {
+    pub(super) fn retry_initialize(&mut self, message: &Outgoing, said: &str) -> bool {
         if message.method() != Some(method::INITIALIZE) || !is_initialized(said) {
             return false;
         }

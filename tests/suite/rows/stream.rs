@@ -1,6 +1,6 @@
 //! The stream of a legacy server over HTTP: what becomes of it where its session ends.
 
-use crate::common::{legacy, reconnecting, seconds};
+use crate::common::{Steps, legacy, reconnecting, seconds};
 use crate::web::{Site, Web, site};
 
 const GET: &str = "GET";
@@ -24,7 +24,9 @@ fn assert_follows(mut web: Web, mut site: Site) {
 #[test]
 fn a_stream_that_was_asked_for_is_asked_for_anew_in_the_session_that_follows() {
     let (mut web, mut site) = (Web::open(reconnecting(legacy())), site());
+    let mut steps = Steps::until("the session is ready");
     while !web.is_ready() {
+        steps.step();
         for exchange in web.take().into_iter().filter(|exchange| !exchange.is(GET)) {
             let reply = site.reply(&exchange);
             web.reply(&exchange, reply);
