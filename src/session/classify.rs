@@ -79,7 +79,7 @@ impl Session {
         match body {
             Body::Request { id, method, params } => {
                 self.deviations(deviations, &method);
-                if self.is_output_full() {
+                if self.is_undelivered_full() {
                     self.stats.left_out = self.stats.left_out.saturating_add(1);
                 } else {
                     self.asked(id, method, params);

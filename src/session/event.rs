@@ -359,10 +359,11 @@ pub enum Misuse {
     /// The parameters are no JSON object.
     #[error("the parameters must be a JSON object")]
     ParamsNotObject,
-    /// Too many requests wait.
+    /// Too much waits already: requests, or what is to be polled or delivered.
     #[error("{limit} requests wait already")]
     TooManyRequests {
-        /// The bound.
+        /// The bound that was reached, of [`Limits::queued`](crate::Limits::queued) and
+        /// [`Limits::output`](crate::Limits::output).
         limit: usize,
     },
     /// Too many resources are subscribed to.

@@ -275,7 +275,7 @@ impl Session {
         if !self.is_ready() {
             return Err(Misuse::NotReady);
         }
-        if self.is_output_full() {
+        if self.is_undelivered_full() {
             return Err(Misuse::TooManyRequests { limit: self.options.limits.output });
         }
         self.advance(now);
@@ -474,7 +474,7 @@ impl Session {
 
     /// Whether so much waits to be polled, or to be delivered once it was, that no more messages are to be made that
     /// have no answer of their own.
-    fn is_output_full(&self) -> bool {
+    fn is_undelivered_full(&self) -> bool {
         let (count, bytes) = (self.requests.http.undelivered, self.requests.http.undelivered_bytes);
         let limits = &self.options.limits;
         self.out.len().saturating_add(count) >= limits.output

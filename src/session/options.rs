@@ -30,7 +30,7 @@ pub struct Options {
     pub log_level: Option<LogLevel>,
     /// What of a server's mistakes is tolerated.
     pub tolerance: Tolerance,
-    /// How long things may take.
+    /// How long things may take. A wait of zero is a millisecond, so that nothing is due for ever.
     pub timeouts: Timeouts,
     /// How much is kept.
     pub limits: Limits,
@@ -284,7 +284,7 @@ pub struct SamplingPolicy {
     pub timeout: Option<Duration>,
 }
 
-/// How long things may take.
+/// How long things may take. A wait of zero is a millisecond, so that nothing is due for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeouts {
@@ -406,7 +406,8 @@ impl Default for Limits {
 
 /// How a peer that went silent is found.
 ///
-/// Nothing is asked while a request is in flight, or while anything was heard within the interval.
+/// Nothing is asked while a request is in flight, or while anything was heard within the interval. An interval or timeout
+/// of zero is a millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Keepalive {

@@ -75,9 +75,9 @@ fn definitions_become_defs_and_references_follow() {
         r##"{"$defs":{"A":{"$defs":{"B":{}}},"definitions":{}},"properties":{"a":{"$ref":"#/$defs/A"},"b":{"items":[{"$ref":"#/$defs/A/$defs/B"}]},"c":{"$ref":"#/$defs/definitions"}}}"##,
         &[
             "/definitions/A: `definitions` is `$defs` now",
-            "/properties/a: `$ref` leads to `$defs` now",
-            "/properties/b/items/0: `$ref` leads to `$defs` now",
-            "/properties/c: `$ref` leads to `$defs` now",
+            "/properties/a: the reference leads to `$defs` now",
+            "/properties/b/items/0: the reference leads to `$defs` now",
+            "/properties/c: the reference leads to `$defs` now",
             "(root): `definitions` is `$defs` now",
         ],
     );
@@ -108,14 +108,14 @@ fn references_are_compared_by_what_they_mean() {
             Pass::Definitions,
             &format!(r##"{{"definitions":{{"A":{{}}}},"items":{{{reference}}}}}"##),
             &format!(r##"{{"$defs":{{"A":{{}}}},"items":{{{name}:"#/$defs/A"}}}}"##),
-            &["/items: `$ref` leads to `$defs` now", "(root): `definitions` is `$defs` now"],
+            &["/items: the reference leads to `$defs` now", "(root): `definitions` is `$defs` now"],
         );
     }
     becomes(
         Pass::Definitions,
         r##"{"definitions":{"a/b%\"":{}},"items":{"$ref":"#/definitions/a~1b%25%22"}}"##,
         r##"{"$defs":{"a/b%\"":{}},"items":{"$ref":"#/$defs/a~1b%25%22"}}"##,
-        &["/items: `$ref` leads to `$defs` now", "(root): `definitions` is `$defs` now"],
+        &["/items: the reference leads to `$defs` now", "(root): `definitions` is `$defs` now"],
     );
     let (new, _) =
         applied(Pass::Definitions, r##"{"definitions":{"A":{"const":1}},"items":{"$ref":"#\/definitions\/A"}}"##);

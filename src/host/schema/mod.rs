@@ -95,7 +95,7 @@ impl fmt::Display for Change {
         let at = if self.at.is_empty() { "(root)" } else { &self.at };
         match self.what {
             What::DefinitionsMoved => write!(f, "{at}: `definitions` is `$defs` now"),
-            What::Reference => write!(f, "{at}: `$ref` leads to `$defs` now"),
+            What::Reference => write!(f, "{at}: the reference leads to `$defs` now"),
             What::NullDropped => write!(f, "{at}: null is not accepted any more"),
             What::TypeAdded(name) => write!(f, "{at}: `type` is {name} now"),
         }
