@@ -634,3 +634,24 @@ fn a_redirect_to_no_address_shows_nothing_of_its_body() {
         }
     }
 }
+
+/// What is left of "Session closed after payment" says less than the server said.
+#[test]
+fn a_refusal_whose_text_is_cut_off_or_says_no_fault_is_no_expired_session() {
+    let cut = "Session closed after payment";
+    for (body, length) in
+        [("Session", None), ("Service unavailable: session", None), ("Session closed", Some(cut.len()))]
+    {
+        for status in [400, 503] {
+            let mut site = site();
+            let mut web = Web::connect(reconnecting(legacy()), &mut site);
+            let (call, exchange) = web.call("a");
+            let length = length.unwrap_or(body.len()).to_string();
+            web.reply(&exchange, Reply::text(status, body).with("content-length", &length));
+            web.wait_and_serve(seconds(30), &mut site);
+            assert_eq!(web.count("initialize"), 1, "{status} {body}");
+            assert_eq!(web.count("tools/call"), 1, "{status} {body}");
+            assert_eq!(web.outcome(call), "Error", "{status} {body}");
+        }
+    }
+}

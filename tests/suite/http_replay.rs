@@ -371,7 +371,12 @@ impl World {
             End::Whole | End::Never => &reply.body[..],
             End::Cut(part) | End::Reset(part) => &reply.body[..reply.body.len() * part / 100],
         };
-        web.session.handle_head(web.now, id, status, &reply.header_map());
+        // An answer that ends early is known by its length, which every answer but a stream has.
+        let mut headers = reply.header_map();
+        if reply.ends {
+            headers.insert(http::header::CONTENT_LENGTH, reply.body.len().into());
+        }
+        web.session.handle_head(web.now, id, status, &headers);
         web.session.handle_body(web.now, id, body);
         match end {
             End::Never => {}

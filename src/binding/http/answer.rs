@@ -276,7 +276,9 @@ impl HttpSession {
         let Some(it) = it.filter(counts) else { return };
         let Exchange { purpose, reply, status, .. } = it;
         match (purpose, reply) {
-            (Purpose::Message(message), Reply::Refusal(refusal)) => {
+            (Purpose::Message(message), Reply::Refusal(mut refusal)) => {
+                let kept = refusal.length.map(|length| length.min(WORDS));
+                refusal.cut = broken.is_some() || kept.is_some_and(|length| refusal.body.len() < length);
                 self.forget(exchange, message.id());
                 if self.refused(message, *refusal) {
                     self.accepted(exchange.0);

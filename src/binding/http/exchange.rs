@@ -2,7 +2,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use http::header::{CONTENT_TYPE, DATE, HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
 use super::RETRY;
@@ -123,7 +123,11 @@ pub(super) struct Refusal {
     pub(super) challenges: Vec<Challenge>,
     /// Where else the server points to.
     pub(super) location: Option<Address>,
+    /// How long the body is, where the server says.
+    pub(super) length: Option<usize>,
     pub(super) body: Vec<u8>,
+    /// The body broke off.
+    pub(super) cut: bool,
 }
 
 impl Kind {
@@ -162,7 +166,8 @@ impl Refusal {
             }
         }
         let location = headers.get(LOCATION).and_then(|location| resolve(url, location.as_bytes()));
-        Self { status, retry_after, challenges, location, body: Vec::new() }
+        let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
+        Self { status, retry_after, challenges, location, length, body: Vec::new(), cut: false }
     }
 }
 

@@ -26,7 +26,7 @@ impl HttpSession {
     /// A message was refused by its status; tells whether that is the end of it.
     pub(super) fn refused(&mut self, message: Outgoing, refusal: Refusal) -> bool {
         let now = self.session.now();
-        let Refusal { status, retry_after, challenges, location, body } = refusal;
+        let Refusal { status, retry_after, challenges, location, body, cut, .. } = refusal;
         let error = json_error(&body).map(|(_, error)| error);
         let words = String::from_utf8_lossy(&body);
         let said = error.as_ref().map_or(&*words, |error| &error.message);
@@ -36,11 +36,13 @@ impl HttpSession {
         let expired = match status {
             StatusCode::NOT_FOUND => match code {
                 Some(error_code::INVALID_PARAMS) => false,
-                Some(error_code::METHOD_NOT_FOUND | RESOURCE_NOT_FOUND) => names_session(said),
+                Some(error_code::METHOD_NOT_FOUND | RESOURCE_NOT_FOUND) => !cut && names_session(said),
                 Some(_) | None => true,
             },
             StatusCode::BAD_REQUEST | StatusCode::SERVICE_UNAVAILABLE => {
-                !matches!(code, Some(error_code::METHOD_NOT_FOUND | error_code::INVALID_PARAMS)) && names_session(said)
+                // What broke off may have gone on about something else.
+                !cut && !matches!(code, Some(error_code::METHOD_NOT_FOUND | error_code::INVALID_PARAMS))
+                    && names_session(said)
             }
             // A new session is tried once; then it is about who asks.
             StatusCode::UNAUTHORIZED => challenges.is_empty() && self.session.expiries() == 0,
@@ -179,9 +181,9 @@ pub(super) fn is_known_expiry(error: &ErrorObject) -> bool {
     MESSAGES.contains(&said)
 }
 
-/// Whether a refusal names the transport's session, or says that the server is not initialized: by words that stand
-/// before them in such messages, and no other, and nothing else is said in the same clause. A tool says which session it
-/// means: "Browser session not found".
+/// Whether a refusal says that something is wrong with the transport's session, or that the server is not initialized: by
+/// words that stand before them in such messages, and no other, and nothing else is said in the same clause. A tool says
+/// which session it means: "Browser session not found".
 fn names_session(said: &str) -> bool {
     const GENERIC: &str = "\
         a active an and bad be cannot client code could detail error expired find for found has have header http \
@@ -192,13 +194,17 @@ fn names_session(said: &str) -> bool {
     const SAID: &str = "\
         again any been closed does exist exists first gone given id ids initialize initialized it longer new node on \
         provided reinitialize session sessionid yet";
+    // One of these is among the words.
+    const FAULTS: &str = "\
+        again bad been cannot closed expired first given gone invalid longer missing must no not provide provided \
+        reinitialize required requires stale terminated unauthorized unknown unrecognized yet";
     let is_in = |words: &str, word: &str| words.split(' ').any(|known| word.eq_ignore_ascii_case(known));
     let is_generic = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit()) || is_in(GENERIC, word);
     let is_of_id = |word: &str| {
         word.bytes().any(|byte| byte.is_ascii_digit()) || word.bytes().all(|byte| byte.is_ascii_hexdigit())
     };
     let between = |it: char| !it.is_alphanumeric();
-    let (mut negated, mut rest) = (false, said);
+    let (mut negated, mut at_fault, mut rest) = (false, false, said);
     loop {
         rest = rest.trim_start_matches(between);
         let Some((word, after)) = rest.split_at_checked(rest.find(between).unwrap_or(rest.len())) else { return false };
@@ -206,11 +212,14 @@ fn names_session(said: &str) -> bool {
         if is("session") || is("sessionid") || negated && is("initialized") {
             // Nor does it go on about something else: "Session 7 of the workshop is full".
             let clause = after.split([':', '.', ';', '\n']).next().unwrap_or_default();
-            return clause.split(between).all(|word| is_generic(word) || is_of_id(word) || is_in(SAID, word));
+            let mut words = clause.split(between).filter(|word| !word.is_empty());
+            let at_fault = at_fault || words.clone().any(|word| is_in(FAULTS, word));
+            return at_fault && words.all(|word| is_generic(word) || is_of_id(word) || is_in(SAID, word));
         }
         if word.is_empty() || !is_generic(word) {
             return false;
         }
+        at_fault |= is_in(FAULTS, word);
         (negated, rest) = (is("not"), after);
     }
 }
