@@ -37,15 +37,16 @@ pub struct Options {
     /// Whether a modern server is asked to tell of changes (specification 2026-07-28, "Subscriptions"): of its lists,
     /// where it declares that it can, and of resources that are subscribed to. `true`.
     pub listen: bool,
-    /// Whether tools may be called while others are; otherwise they are called one after the other.
+    /// Whether tools may be called while others are; otherwise they are called one after the other. `true`.
     pub parallel_tool_calls: bool,
     /// What the server may have of the client's model, where [`ClientCapabilities::sampling`] offers it at all.
     pub sampling: SamplingPolicy,
-    /// How a peer that went silent is found; `None` for not at all.
+    /// How a peer that went silent is found; `None` for not at all. On, as [`Keepalive::default`] says.
     pub keepalive: Option<Keepalive>,
-    /// How a lost connection is opened again; `None` for never.
+    /// How a lost connection is opened again; `None` for never. On, as [`Reconnect::default`] says.
     pub reconnect: Option<Reconnect>,
-    /// Seeds the jitter of reconnects: the same seed and the same inputs give the same outputs.
+    /// Seeds the jitter of reconnects: the same seed and the same inputs give the same outputs. 0; give each client a seed of
+    /// its own, or all of them reconnect at the same moments.
     pub seed: u64,
 }
 
@@ -417,7 +418,7 @@ pub struct Keepalive {
     pub timeout: Duration,
     /// How many probes in a row must be left unanswered for the peer to be taken for dead. 2.
     pub threshold: u32,
-    /// What is asked first of a legacy server; what it does not know, it is not asked again.
+    /// What is asked first of a legacy server; what it does not know, it is not asked again. [`Probe::Ping`].
     pub probe: Probe,
     /// Whether a modern server is asked, by `server/discover`; otherwise it is left in peace. `false`.
     pub discover: bool,
