@@ -93,7 +93,8 @@ const fn page(state: State, input: Input) -> R {
         Input::More => R::advance(state, &[Effect::AskNext]),
         Input::Last => R::advance(State::Idle, &[Effect::EndWhole]),
         Input::RepeatedEmpty => R::quirk(QuirkKind::CursorLoop, State::Idle, &[Effect::EndWhole]),
-        Input::RepeatedNew => R::quirk(QuirkKind::CursorLoop, State::Idle, &[Effect::EndPart]),
+        // Cursors are opaque: one that comes again may still lead on.
+        Input::RepeatedNew => R::quirk(QuirkKind::CursorLoop, state, &[Effect::AskNext]),
         Input::Limit => R::quirk(QuirkKind::ListLimit, State::Idle, &[Effect::EndPart]),
         Input::CursorRefused | Input::Failed => R::advance(State::Idle, &[Effect::EndFailed]),
         Input::Stop => R::advance(State::Idle, &[]),

@@ -219,10 +219,12 @@ impl Session {
         walk.cursor = cursor.map(|cursor| cursor.text().into());
         let page = match (cursor, repeated) {
             _ if report.over => paging::Input::Limit,
-            (Some(_), false) if walk.pages >= limits.pages => paging::Input::Limit,
             (None, _) => paging::Input::Last,
-            (Some(_), false) => paging::Input::More,
+            // Some servers end their lists by an empty cursor.
+            (Some(cursor), true) if report.added == 0 && cursor.text() == r#""""# => paging::Input::Last,
             (Some(_), true) if report.added == 0 => paging::Input::RepeatedEmpty,
+            (Some(_), _) if walk.pages >= limits.pages => paging::Input::Limit,
+            (Some(_), false) => paging::Input::More,
             (Some(_), true) => paging::Input::RepeatedNew,
         };
         // A page that repeats what came before is a loop's, and told as one.
@@ -332,7 +334,7 @@ impl Session {
         } else if kind == QuirkKind::UndeclaredFamily {
             "not declared, and listed all the same".into()
         } else if kind == QuirkKind::CursorLoop {
-            "a cursor came twice; the walk ended there".into()
+            "a cursor came twice; it is followed while its pages bring something new".into()
         } else if kind == QuirkKind::ListLimit {
             "longer than the bounds; the rest is left out".into()
         } else if kind == QuirkKind::ListChangedLoop {

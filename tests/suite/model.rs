@@ -201,15 +201,17 @@ fn walk(plan: &Plan, family: Family) -> Option<Found> {
                     }
                     return Some(found);
                 };
-                if repeated {
+                if repeated && fresh == 0 {
                     found.quirks.insert(QuirkKind::CursorLoop);
-                    found.status = if fresh == 0 { FamilyStatus::Listed } else { FamilyStatus::Partial };
                     return Some(found);
                 }
                 if pages == plan.pages {
                     found.quirks.insert(QuirkKind::ListLimit);
                     found.status = FamilyStatus::Partial;
                     return Some(found);
+                }
+                if repeated {
+                    found.quirks.insert(QuirkKind::CursorLoop);
                 }
                 at = next as usize;
             }

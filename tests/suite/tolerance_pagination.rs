@@ -140,25 +140,25 @@ fn an_empty_cursor_is_followed() {
 
 /// java-sdk #575, csharp-sdk #1072
 #[test]
-fn cursor_loop_of_an_empty_cursor_for_ever_is_listed() {
+fn an_empty_cursor_for_ever_is_the_end() {
     both(|era| {
         let mut server = paging(era, |_| Ok(page(&["a", "b"], Some(""))));
         let host = Host::connect(options_for(era), &mut server);
-        assert_tools(&host, FamilyStatus::Listed, &["a", "b"], LOOPED);
+        assert_tools(&host, FamilyStatus::Listed, &["a", "b"], &[]);
         assert_eq!(cursors(&server), [None, Some("")]);
     });
 }
 
 /// java-sdk #575
 #[test]
-fn cursor_loop_of_an_empty_cursor_that_brought_something_is_partial() {
+fn cursor_loop_of_an_empty_cursor_that_brought_something_is_followed() {
     both(|era| {
         let mut server = paging(era, |cursor| {
             Ok(if cursor.is_none() { page(&["a", "b"], Some("")) } else { page(&["b", "c"], Some("")) })
         });
         let host = Host::connect(options_for(era), &mut server);
-        assert_tools(&host, FamilyStatus::Partial, &["a", "b", "c"], LOOPED);
-        assert_eq!(cursors(&server), [None, Some("")]);
+        assert_tools(&host, FamilyStatus::Listed, &["a", "b", "c"], LOOPED);
+        assert_eq!(cursors(&server), [None, Some(""), Some("")]);
     });
 }
 
@@ -182,7 +182,7 @@ fn cursor_loop_with_nothing_new_is_listed() {
 
 /// codebase-memory-mcp #1247
 #[test]
-fn cursor_loop_with_something_new_is_partial() {
+fn cursor_loop_with_something_new_is_followed() {
     both(|era| {
         let mut server = paging(era, |cursor| {
             Ok(match cursor {
@@ -191,8 +191,22 @@ fn cursor_loop_with_something_new_is_partial() {
             })
         });
         let host = Host::connect(options_for(era), &mut server);
-        assert_tools(&host, FamilyStatus::Partial, &["a", "b"], LOOPED);
-        assert_eq!(cursors(&server), [None, Some("1")]);
+        assert_tools(&host, FamilyStatus::Listed, &["a", "b"], LOOPED);
+        assert_eq!(cursors(&server), [None, Some("1"), Some("1")]);
+    });
+}
+
+#[test]
+fn cursor_loop_of_one_constant_cursor_for_pages_that_differ_is_followed() {
+    both(|era| {
+        let pages = std::cell::Cell::new(0);
+        let mut server = paging(era, move |_| {
+            pages.set(pages.get() + 1);
+            Ok(page(&[&["a"], &["b"], &["c"], &["c"][..]][pages.get() - 1], Some("next")))
+        });
+        let host = Host::connect(options_for(era), &mut server);
+        assert_tools(&host, FamilyStatus::Listed, &["a", "b", "c"], LOOPED);
+        assert_eq!(cursors(&server), [None, Some("next"), Some("next"), Some("next")]);
     });
 }
 
@@ -200,9 +214,8 @@ fn cursor_loop_with_something_new_is_partial() {
 #[test]
 fn cursor_loop_over_several_pages_is_found() {
     both(|era| {
-        for (last, status, names) in
-            [(&["a"][..], FamilyStatus::Listed, &["a", "b"][..]), (&["c"], FamilyStatus::Partial, &["a", "b", "c"])]
-        {
+        let (ended, followed) = ([None, Some("A"), Some("B")], [None, Some("A"), Some("B"), Some("A")]);
+        for (last, asked, names) in [(&["a"][..], &ended[..], &["a", "b"][..]), (&["c"], &followed, &["a", "b", "c"])] {
             let mut server = paging(era, move |cursor| {
                 Ok(match cursor {
                     None => page(&["a"], Some("A")),
@@ -211,8 +224,8 @@ fn cursor_loop_over_several_pages_is_found() {
                 })
             });
             let host = Host::connect(options_for(era), &mut server);
-            assert_tools(&host, status, names, LOOPED);
-            assert_eq!(cursors(&server), [None, Some("A"), Some("B")]);
+            assert_tools(&host, FamilyStatus::Listed, names, LOOPED);
+            assert_eq!(cursors(&server), asked);
         }
     });
 }
