@@ -202,7 +202,7 @@ fn cursor_loop_of_one_constant_cursor_for_pages_that_differ_is_followed() {
         let pages = std::cell::Cell::new(0);
         let mut server = paging(era, move |_| {
             pages.set(pages.get() + 1);
-            Ok(page(&[&["a"], &["b"], &["c"], &["c"][..]][pages.get() - 1], Some("next")))
+            Ok(page([&["a"], &["b"], &["c"], &["c"][..]][pages.get() - 1], Some("next")))
         });
         let host = Host::connect(options_for(era), &mut server);
         assert_tools(&host, FamilyStatus::Listed, &["a", "b", "c"], LOOPED);
