@@ -325,7 +325,7 @@ fn a_refused_subscription_is_told_of_no_more_often_than_it_is_polled() {
     let mut options = small(options());
     options.listen = false;
     let mut host = Place::Ready.reach(options, true);
-    let mut steps = Steps::until("a subscription is refused for want of room");
+    let mut steps = Steps::until("a subscription is refused");
     let refusal = loop {
         steps.step();
         if let Err(misuse) = host.session.subscribe(host.now, "r:1") {

@@ -51,7 +51,7 @@ config:
   environment's variable. Beside the servers it is reported what a model would get of them all. --call takes a tool's
   exposed name; --read, --prompt, --watch and --diagram are for one server. The JSON report has
     servers        by name, for each the report that it would have alone; `disabled` is the outcome of one that is
-                   turned off, `configuration` the kind of failure of one whose entry is of no use
+                   turned off, `configuration` the kind of failure of one whose entry has an error
     toolset        name, server, tool (its own name), renamed (characters, too-long, taken), description, inputSchema
     leftOut        server, tool, why
     suspicious     server, tool, at, sign, excerpt: texts that try to instruct the model
