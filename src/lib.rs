@@ -24,9 +24,9 @@ pub use machine::QuirkKind;
 pub use protocol::{ClientCapabilities, Era, Family, Implementation, ProtocolVersion};
 pub use serde_json::value::RawValue;
 pub use session::{
-    Action, AskId, Cause, Challenge, EraVerdict, Eras, Event, Failure, FailureKind, FamilyReport, FamilyStatus,
-    InputRequest, Keepalive, Limits, ListErrors, LogLevel, Misuse, Next, Open, OpenFailure, Options, Outcome, Outgoing,
-    Probe, Quirk, Reconnect, Reference, Request, RequestId, SamplingPolicy, Server, Session, Shut, Stats, Timeouts,
-    Tolerance, TraceContext, Transport, Wire,
+    Action, Cause, Challenge, CommandError, Eras, Event, Failure, FailureKind, FamilyReport, FamilyStatus,
+    InputRequest, Keepalive, KeepaliveMethod, KnownEra, Limits, ListErrors, LogLevel, Open, OpenFailure, Options,
+    Outcome, Outgoing, Quirk, Reconnect, Recovery, Reference, Request, RequestId, SamplingPolicy, Server,
+    ServerRequestId, Session, ShutdownStep, Stats, Timeouts, Tolerance, TraceContext, Transport, Wire,
 };
 pub use time::Time;

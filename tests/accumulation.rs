@@ -22,8 +22,8 @@ use std::time::Duration;
 use common::{Host, Server, Steps, drain, legacy, options, reconnecting, seconds};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    Action, AskId, Event, Family, LineSession, LogLevel, Misuse, OpenFailure, Options, Outcome, Request, RequestId,
-    Session, Time, Transport, Wire,
+    Action, CommandError, Event, Family, LineSession, LogLevel, OpenFailure, Options, Outcome, Request, RequestId,
+    ServerRequestId, Session, Time, Transport, Wire,
 };
 use peak_alloc::PeakAlloc;
 use proptest::prelude::*;
@@ -81,7 +81,7 @@ fn small(mut options: Options) -> Options {
     options.capabilities.elicitation = true;
     options.capabilities.sampling = true;
     let limits = &mut options.limits;
-    (limits.in_flight, limits.queued, limits.asks, limits.subscriptions) = (4, 8, 4, 4);
+    (limits.in_flight, limits.queued, limits.server_requests, limits.subscriptions) = (4, 8, 4, 4);
     (limits.output, limits.output_bytes, limits.input_bytes) = (32, 8 * KIB, 8 * KIB);
     (limits.held, limits.quirks) = (8, 8);
     options
@@ -134,7 +134,7 @@ impl Place {
         match self {
             Self::Waiting => host.close_transport(),
             Self::Parked => host.transport(Transport::OpenFailed { how: OpenFailure::Connect, why: "no" }),
-            Self::Draining => host.transport(Transport::Senseless { why: "noise" }),
+            Self::Draining => host.transport(Transport::ProtocolViolation { why: "noise" }),
             Self::Closing => host.session.close(host.now).unwrap(),
             Self::Idle | Self::Opening | Self::Connecting | Self::Ready => {}
         }
@@ -151,7 +151,7 @@ impl Place {
 
 type Step = fn(&mut Session, Time, u64) -> bool;
 
-fn done(result: Result<(), Misuse>) -> bool {
+fn done(result: Result<(), CommandError>) -> bool {
     result.is_ok()
 }
 
@@ -204,7 +204,7 @@ const STEPS: &[(&str, Step)] = &[
     }),
     ("closed", |it, now, _| transport(it, now, Transport::Closed { why: "gone" })),
     ("sign of life", |it, now, _| transport(it, now, Transport::SignOfLife)),
-    ("senseless", |it, now, _| transport(it, now, Transport::Senseless { why: "noise" })),
+    ("senseless", |it, now, _| transport(it, now, Transport::ProtocolViolation { why: "noise" })),
     ("lost", |it, now, n| transport(it, now, Transport::Lost { id: n % 40, sent: n % 2 == 0, why: "broken" })),
     ("refused", |it, now, n| transport(it, now, Transport::Refused { id: n % 40, status: 500, why: "no" })),
     ("expired", |it, now, n| transport(it, now, Transport::Expired { id: (n % 3 == 0).then_some(n % 40) })),
@@ -277,7 +277,8 @@ fn setups() -> Vec<(bool, Options)> {
 fn bounds(options: &Options) -> (usize, usize) {
     let limits = &options.limits;
     // A request ends once, and so do a question and the wish for a resource; an input leads to a few actions at most.
-    let owed = limits.in_flight + limits.queued + 2 * limits.asks + 2 * limits.subscriptions + limits.quirks + 16;
+    let owed =
+        limits.in_flight + limits.queued + 2 * limits.server_requests + 2 * limits.subscriptions + limits.quirks + 16;
     (limits.output + owed, 128 * KIB)
 }
 
@@ -332,7 +333,7 @@ fn a_refused_subscription_is_told_of_no_more_often_than_it_is_polled() {
             break misuse;
         }
     };
-    assert_eq!(refusal, Misuse::TooManyRequests { limit: 32 });
+    assert_eq!(refusal, CommandError::TooManyRequests { limit: 32 });
     host.collect();
     host.session.subscribe(host.now, "r:1").unwrap();
 }
@@ -373,7 +374,7 @@ fn defaults_of_open_questions_are_within_the_limit() {
         while let Some(action) = host.session.poll() {
             steps.step();
             match action {
-                Action::Event(Event::Asked { ask, .. }) => asked.push(ask),
+                Action::Event(Event::ServerRequest { id: ask, .. }) => asked.push(ask),
                 Action::Send(message) => {
                     let answer: Value = serde_json::from_slice(message.bytes()).unwrap();
                     assert_eq!(answer["error"]["message"], "too many questions wait already");
@@ -388,9 +389,9 @@ fn defaults_of_open_questions_are_within_the_limit() {
     assert!(grown < 2 * MIB, "{grown} bytes");
     // One that is answered makes room for the next.
     let answer = raw(&json!({"action": "decline"}));
-    host.session.answer(host.now, asked[0], Ok(&answer)).unwrap();
+    host.session.respond(host.now, asked[0], Ok(&answer)).unwrap();
     host.receive_text(&ask);
-    assert!(host.events.iter().any(|event| matches!(event, Event::Asked { .. })));
+    assert!(host.events.iter().any(|event| matches!(event, Event::ServerRequest { .. })));
 }
 
 #[test]
@@ -431,14 +432,14 @@ fn no_option_of_nothing_is_due_for_ever() {
         let timeouts = &mut options.timeouts;
         for timeout in [
             &mut timeouts.open,
-            &mut timeouts.probe,
+            &mut timeouts.discover,
             &mut timeouts.handshake,
             &mut timeouts.handshake_max,
             &mut timeouts.discovery,
             &mut timeouts.request,
             &mut timeouts.request_max,
             &mut timeouts.progress_interval,
-            &mut timeouts.ask,
+            &mut timeouts.server_request,
             &mut timeouts.grace,
             &mut timeouts.debounce,
             &mut timeouts.refresh_interval,
@@ -593,7 +594,7 @@ struct Run<F> {
     server: Server,
     now: Time,
     sent: Vec<Value>,
-    asks: Vec<AskId>,
+    asks: Vec<ServerRequestId>,
     rounds: Vec<RequestId>,
 }
 
@@ -612,7 +613,7 @@ impl<F: Framed> Run<F> {
             match action {
                 Action::Open(_) => self.session.transport(self.now, Transport::Opened),
                 Action::Send(message) => self.sent.push(serde_json::from_slice(message.bytes()).unwrap()),
-                Action::Event(Event::Asked { ask, .. }) => self.asks.push(ask),
+                Action::Event(Event::ServerRequest { id: ask, .. }) => self.asks.push(ask),
                 Action::Event(Event::InputRequired { request, .. }) => self.rounds.push(request),
                 _ => {}
             }
@@ -660,7 +661,7 @@ impl<F: Framed> Run<F> {
             }
             Op::GiveInput => {
                 if let Some(ask) = self.asks.pop() {
-                    let _ = self.session.answer(self.now, ask, Err(ErrorObject::new(1, "no")));
+                    let _ = self.session.respond(self.now, ask, Err(ErrorObject::new(1, "no")));
                 } else if let Some(request) = self.rounds.pop() {
                     let accept = raw(&json!({"action": "accept", "content": {}}));
                     let _ = self.session.provide(self.now, request, [("k", &*accept)]);

@@ -342,7 +342,7 @@ fn a_million_questions() {
         }
     });
     assert!(memory < MIB, "{} KiB", memory / 1024);
-    host.wait(host.session.options().timeouts.ask);
+    host.wait(host.session.options().timeouts.server_request);
     assert_eq!(host.take_sent().iter().filter(|answer| answer["result"]["action"] == "decline").count(), 64);
 }
 

@@ -488,7 +488,7 @@ fn small(kind: Kind, again: bool) -> Options {
     options.reconnect = again.then(Reconnect::default);
     options.capabilities.elicitation = true;
     let limits = &mut options.limits;
-    (limits.in_flight, limits.queued, limits.asks, limits.subscriptions) = (4, 8, 4, 4);
+    (limits.in_flight, limits.queued, limits.server_requests, limits.subscriptions) = (4, 8, 4, 4);
     (limits.output, limits.output_bytes, limits.buffered) = (40, 16 * KIB, 64 * KIB);
     (limits.held, limits.quirks) = (8, 8);
     options

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use common::{KEY, drain, legacy};
 use mcp_proto::host::config::Configuration;
-use mcp_proto::host::hub::{Hub, HubMisuse, HubOptions};
+use mcp_proto::host::hub::{Hub, HubCommandError, HubOptions};
 use mcp_proto::{Options, Time, Transport};
 use peak_alloc::PeakAlloc;
 use proptest::prelude::*;
@@ -180,10 +180,10 @@ fn a_command_that_finds_no_room_for_its_events_changes_nothing() {
     let mut rig = Rig::of(small());
     rig.configure(configuration(json!({"a": {"url": "/"}})));
     let refused = (0..=OUTPUT).find_map(|_| rig.hub.start(rig.now, "a").err());
-    assert_eq!(refused, Some(HubMisuse::Unpolled { limit: OUTPUT }));
+    assert_eq!(refused, Some(HubCommandError::Unpolled { limit: OUTPUT }));
     let before = format!("{:?}", rig.hub);
-    assert!(matches!(rig.hub.configure(rig.now, Configuration::default()), Err(HubMisuse::Unpolled { .. })));
-    assert!(matches!(rig.hub.authorized(rig.now, "a"), Err(HubMisuse::Unpolled { .. })));
+    assert!(matches!(rig.hub.configure(rig.now, Configuration::default()), Err(HubCommandError::Unpolled { .. })));
+    assert!(matches!(rig.hub.authorized(rig.now, "a"), Err(HubCommandError::Unpolled { .. })));
     assert_eq!(format!("{:?}", rig.hub), before);
     drain(|| rig.hub.poll());
     rig.hub.configure(rig.now, Configuration::default()).unwrap();

@@ -66,10 +66,10 @@ async fn main() -> Fallible<()> {
                 steps = plan(&scenario, &context, session.catalog())?;
             }
             Event::Finished { .. } => {}
-            Event::Asked { ask, method, .. } => {
+            Event::ServerRequest { id: ask, method, .. } => {
                 let known = method.as_ref() == "elicitation/create";
                 let answer = if known { Ok(&*accept) } else { Err(ErrorObject::new(-32601, "not offered")) };
-                session.answer(now, ask, answer)?;
+                session.respond(now, ask, answer)?;
                 continue;
             }
             Event::InputRequired { request, inputs } => {
@@ -83,7 +83,7 @@ async fn main() -> Fallible<()> {
             Event::Closed { cause: Cause::Failed(failure) } => return Err(failure.to_string().into()),
             Event::Ready
             | Event::CatalogChanged { .. }
-            | Event::AskEnded { .. }
+            | Event::ServerRequestEnded { .. }
             | Event::Unauthorized { .. }
             | Event::Progress { .. }
             | Event::Subscription { .. }

@@ -67,8 +67,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
             // What does not concern a command that lists and calls.
             Event::Ready
             | Event::CatalogChanged { .. }
-            | Event::Asked { .. }
-            | Event::AskEnded { .. }
+            | Event::ServerRequest { .. }
+            | Event::ServerRequestEnded { .. }
             | Event::Unauthorized { .. }
             | Event::Progress { .. }
             | Event::Subscription { .. }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::host::config::{Document, Endpoint, Entry};
 use mcp_proto::host::hub::{Hub, HubAction, HubEvent, HubOptions};
-use mcp_proto::{OpenFailure, Options, RawValue, Shut, Time, Transport};
+use mcp_proto::{OpenFailure, Options, RawValue, ShutdownStep, Time, Transport};
 #[cfg(windows)]
 use process_wrap::std::JobObject;
 #[cfg(unix)]
@@ -81,14 +81,14 @@ impl Process {
         }
     }
 
-    fn shut(&mut self, how: Shut) {
+    fn shut(&mut self, how: ShutdownStep) {
         match how {
-            Shut::CloseInput => self.input = None,
+            ShutdownStep::CloseInput => self.input = None,
             #[cfg(unix)]
-            Shut::Terminate => drop(self.child.signal(SIGTERM)),
+            ShutdownStep::Terminate => drop(self.child.signal(SIGTERM)),
             #[cfg(not(unix))]
-            Shut::Terminate => drop(self.child.start_kill()),
-            Shut::Kill => drop(self.child.start_kill()),
+            ShutdownStep::Terminate => drop(self.child.start_kill()),
+            ShutdownStep::Kill => drop(self.child.start_kill()),
         }
     }
 
@@ -164,7 +164,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 HubAction::Send { session, message } => {
                     processes.get_mut(&session).into_iter().for_each(|process| process.send(message.line()));
                 }
-                HubAction::Shut { session, how } => {
+                HubAction::Shutdown { session, how } => {
                     processes.get_mut(&session).into_iter().for_each(|process| process.shut(how));
                 }
                 HubAction::Request { session, request } => {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use mcp_proto::{Cause, Event, Misuse, Options, Outcome, RawValue, Reconnect, Request, RequestId};
+use mcp_proto::{Cause, CommandError, Event, Options, Outcome, RawValue, Reconnect, Request, RequestId};
 use reqwest::Client;
 use reqwest::header::HeaderMap;
 use tokio::net::TcpListener;
@@ -210,7 +210,7 @@ impl Caller {
         // Every other one may run again where its exchange broke.
         let request = Request::call_tool(&self.setup.tool, Some(&arguments)).replay(self.calls.is_multiple_of(2));
         let now = self.driver.now();
-        let accepted = self.driver.session.request(now, request).map_err(|misuse: Misuse| misuse.to_string())?;
+        let accepted = self.driver.session.request(now, request).map_err(|misuse: CommandError| misuse.to_string())?;
         self.tally.accepted = self.tally.accepted.saturating_add(1);
         self.open.insert(accepted, self.setup.word.replace('$', &id));
         Ok(accepted)
@@ -224,8 +224,8 @@ impl Caller {
             Event::CatalogChanged { .. }
             | Event::InputRequired { .. }
             | Event::Unauthorized { .. }
-            | Event::Asked { .. }
-            | Event::AskEnded { .. }
+            | Event::ServerRequest { .. }
+            | Event::ServerRequestEnded { .. }
             | Event::Progress { .. }
             | Event::Subscription { .. }
             | Event::ResourceUpdated { .. }

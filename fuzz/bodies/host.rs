@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::{AskId, Event, Family, LogLevel, Misuse, Request, RequestId, Session, Time, TraceContext};
+use mcp_proto::{
+    CommandError, Event, Family, LogLevel, Request, RequestId, ServerRequestId, Session, Time, TraceContext,
+};
 
 use super::checks::assert_same;
 use super::input::{Input, raw};
@@ -14,7 +16,7 @@ use super::peer::URIS;
 pub(super) struct Host {
     pub(super) requests: Vec<RequestId>,
     pub(super) unfinished: BTreeSet<RequestId>,
-    asks: Vec<AskId>,
+    asks: Vec<ServerRequestId>,
     /// The requests that wait for input or a token, or did.
     waiting: Vec<RequestId>,
     /// The resources that were ever subscribed to.
@@ -75,7 +77,7 @@ impl Host {
         &mut self,
         session: &mut Session,
         owed: usize,
-        act: impl FnOnce(&mut Session) -> Result<T, Misuse>,
+        act: impl FnOnce(&mut Session) -> Result<T, CommandError>,
     ) -> Option<T> {
         let before = session.clone();
         match act(session) {
@@ -141,7 +143,7 @@ impl Host {
         ][kind];
         let json = (!json.is_empty()).then(|| raw(json));
         let answer = json.as_deref().ok_or_else(|| ErrorObject::new(-1, "no\n"));
-        self.command(session, 1, |session| session.answer(now, ask, answer));
+        self.command(session, 1, |session| session.respond(now, ask, answer));
     }
 
     fn input(&mut self, session: &mut Session, now: Time, kind: usize, input: &mut Input<'_>) {
@@ -161,7 +163,7 @@ impl Host {
             Event::Finished { request, .. } => {
                 assert!(self.unfinished.remove(request), "{request:?} was not open");
             }
-            Event::Asked { ask, .. } => self.asks.push(*ask),
+            Event::ServerRequest { id: ask, .. } => self.asks.push(*ask),
             Event::InputRequired { request, .. } | Event::Unauthorized { request: Some(request), .. } => {
                 assert!(self.unfinished.contains(request), "{request:?} was not open");
                 self.waiting.push(*request);

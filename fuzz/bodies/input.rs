@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use mcp_proto::protocol::Root;
-use mcp_proto::{EraVerdict, Eras, Keepalive, ListErrors, LogLevel, Options, Probe, ProtocolVersion, Reconnect, Wire};
+use mcp_proto::{
+    Eras, Keepalive, KeepaliveMethod, KnownEra, ListErrors, LogLevel, Options, ProtocolVersion, Reconnect, Wire,
+};
 use serde_json::value::RawValue;
 
 /// Bytes as choices. What is within the printable characters is counted from `0`, and an operation is a letter, so
@@ -75,17 +77,17 @@ impl<'a> Input<'a> {
         options.tolerance.ask_anyway = tolerance & 8 != 0;
         options.tolerance.undeclared_list_changed = tolerance & 16 != 0;
         options.tolerance.nearest_version = tolerance & 32 != 0;
-        let mut closes = EraVerdict::new(ProtocolVersion::NEWEST_LEGACY);
-        closes.probe_closes = true;
-        options.verdict =
-            [None, Some(EraVerdict::new(ProtocolVersion::V2024_11_05)), Some(closes), Some(EraVerdict::new(newest))]
+        let mut closes = KnownEra::new(ProtocolVersion::NEWEST_LEGACY);
+        closes.discover_closes = true;
+        options.known_era =
+            [None, Some(KnownEra::new(ProtocolVersion::V2024_11_05)), Some(closes), Some(KnownEra::new(newest))]
                 [self.pick(4)];
         let told = self.bits();
         options.log_level = (told & 1 != 0).then_some(LogLevel::Warning);
         options.wire = if told & 2 == 0 { Wire::Pipe } else { Wire::Http };
         options.listen = told & 4 == 0;
         let mut keepalive = Keepalive::default();
-        keepalive.probe = [Probe::Ping, Probe::ToolsList][self.pick(2)];
+        keepalive.method = [KeepaliveMethod::Ping, KeepaliveMethod::ToolsList][self.pick(2)];
         keepalive.discover = true;
         options.keepalive = [None, Some(keepalive)][self.pick(2)];
         options.parallel_tool_calls = self.pick(2) == 0;
@@ -104,7 +106,7 @@ pub(super) fn limits(mut options: Options) -> Options {
     limits.list_bytes = 2048;
     limits.in_flight = 6;
     limits.queued = 4;
-    limits.asks = 2;
+    limits.server_requests = 2;
     limits.subscriptions = 3;
     limits.held = 3;
     limits.output = 16;

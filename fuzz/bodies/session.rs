@@ -225,7 +225,7 @@ impl Rig {
                 let challenges = &challenges[..detail >> 1 & 1];
                 Transport::Unauthorized { id: named, forbidden: detail & 1 != 0, why: "who", challenges }
             }
-            _ => Transport::Senseless { why: "what" },
+            _ => Transport::ProtocolViolation { why: "what" },
         });
         self.wire.retain(|(known, _)| *known != id);
         self.streams.retain(|known| *known != id);
@@ -317,7 +317,7 @@ impl Rig {
             Transport::Refused { id: last, status: 404, why: "" },
             Transport::Expired { id: None },
             Transport::Unauthorized { id: None, forbidden: false, why: "", challenges: &[] },
-            Transport::Senseless { why: "" },
+            Transport::ProtocolViolation { why: "" },
         ] {
             self.transport(event);
         }

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mcp_proto::Shut;
+use mcp_proto::ShutdownStep;
 #[cfg(windows)]
 use process_wrap::std::JobObject;
 #[cfg(unix)]
@@ -158,12 +158,12 @@ impl Server {
         }
     }
 
-    pub(crate) fn shut(&mut self, how: Shut) {
+    pub(crate) fn shut(&mut self, how: ShutdownStep) {
         self.told_to_end = true;
         match how {
-            Shut::CloseInput => self.input = None,
-            Shut::Terminate => self.terminate(),
-            Shut::Kill => self.kill(),
+            ShutdownStep::CloseInput => self.input = None,
+            ShutdownStep::Terminate => self.terminate(),
+            ShutdownStep::Kill => self.kill(),
         }
     }
 

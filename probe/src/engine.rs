@@ -3,7 +3,8 @@
 use mcp_proto::binding::http::{ExchangeId, HttpAction, HttpRequest, HttpSession};
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubAction, HubEvent, SessionHandle};
 use mcp_proto::{
-    Action, Event, Failure, LineSession, Misuse, Options, Outcome, Outgoing, RequestId, Session, Shut, Time, Transport,
+    Action, CommandError, Event, Failure, LineSession, Options, Outcome, Outgoing, RequestId, Session, ShutdownStep,
+    Time, Transport,
 };
 
 use crate::args::Target;
@@ -21,7 +22,7 @@ pub(crate) enum Engine {
 pub(crate) enum Wish {
     Open(u32),
     Send(Outgoing),
-    Shut(Shut),
+    Shut(ShutdownStep),
     Request(HttpRequest),
     Drop(ExchangeId),
     Event(Event),
@@ -187,7 +188,7 @@ impl Engine {
             }
         };
         asked.map(Asked::Request).map_err(|misuse| {
-            let not_advertised = matches!(misuse, Misuse::NotAdvertised { .. });
+            let not_advertised = matches!(misuse, CommandError::NotAdvertised { .. });
             Refused(if not_advertised { "not-advertised" } else { "not-sent" }, None)
         })
     }
@@ -215,7 +216,7 @@ fn of_pipe(action: Action) -> Option<Wish> {
     Some(match action {
         Action::Open(open) => Wish::Open(open.epoch),
         Action::Send(message) => Wish::Send(message),
-        Action::Shut(how) => Wish::Shut(how),
+        Action::Shutdown(how) => Wish::Shut(how),
         Action::Event(event) => Wish::Event(event),
         // Over stdio there is no exchange to drop.
         Action::Abort(_) | _ => return None,
@@ -235,7 +236,7 @@ fn of_hub(hub: &Hub, action: HubAction) -> Option<(Option<SessionHandle>, Wish)>
     let (session, wish) = match action {
         HubAction::Open { session, open } => (session, Wish::Open(open.epoch)),
         HubAction::Send { session, message } => (session, Wish::Send(message)),
-        HubAction::Shut { session, how } => (session, Wish::Shut(how)),
+        HubAction::Shutdown { session, how } => (session, Wish::Shut(how)),
         HubAction::Request { session, request } => (session, Wish::Request(request)),
         HubAction::Drop { session, exchange } => (session, Wish::Drop(exchange)),
         HubAction::Event(HubEvent::Session { session, event, .. }) => (session, Wish::Event(event)),

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use mcp_proto::catalog::Difference;
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    AskId, Cause, Challenge, Event, Failure, Family, InputRequest, Next, Outcome, RequestId, Session, Time,
+    Cause, Challenge, Event, Failure, Family, InputRequest, Outcome, Recovery, RequestId, ServerRequestId, Session,
+    Time,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -93,7 +94,7 @@ impl Talk<'_> {
                 return Follow::Closed;
             }
             Event::CatalogChanged { family, difference } => self.changed(family, &difference),
-            Event::Asked { ask, method, params } => self.asked(ask, &method, params.as_deref()),
+            Event::ServerRequest { id: ask, method, params } => self.asked(ask, &method, params.as_deref()),
             Event::InputRequired { request, inputs } => self.input_required(request, &inputs),
             Event::Progress { params, .. } => self.tell("progress", &params),
             Event::Subscription { uri, outcome: Ok(()) } => self.tell("subscribed", &json!({"uri": uri})),
@@ -110,7 +111,7 @@ impl Talk<'_> {
             Event::Unauthorized { request, forbidden, why, challenges } => {
                 self.unauthorized(request, forbidden, &why, &challenges);
             }
-            Event::AskEnded { .. } | Event::Quirk(_) | _ => {}
+            Event::ServerRequestEnded { .. } | Event::Quirk(_) | _ => {}
         }
         Follow::Nothing
     }
@@ -165,13 +166,13 @@ impl Talk<'_> {
         let _ = uris.iter().try_for_each(|uri| self.session.subscribe(now, uri));
     }
 
-    fn asked(&mut self, ask: AskId, method: &str, params: Option<&RawValue>) {
+    fn asked(&mut self, ask: ServerRequestId, method: &str, params: Option<&RawValue>) {
         self.tell("asked", &AskedDetail { key: None, method, params });
         let answer = self.settings.answers.to(None, method);
         let answer = answer.as_deref().ok_or_else(|| ErrorObject::new(-1, "User rejected sampling request"));
         let now = self.clock.now();
         // Where the question ended meanwhile, nobody waits for this.
-        let _ = self.session.answer(now, ask, answer);
+        let _ = self.session.respond(now, ask, answer);
     }
 
     /// A modern server's questions: an answer for each of its keys, or none at all.
@@ -206,7 +207,7 @@ impl Talk<'_> {
         }
     }
 
-    fn down(&mut self, failure: &Failure, next: Next) -> Follow {
+    fn down(&mut self, failure: &Failure, next: Recovery) -> Follow {
         self.peer.anew = true;
         if self.peer.is_web() {
             self.peer.trace.reset();
@@ -216,12 +217,12 @@ impl Talk<'_> {
         // Until the connection is there again, this is how things stand.
         self.peer.record.failure = Some(failure);
         match next {
-            Next::Parked { until } => {
+            Recovery::Parked { until } => {
                 self.tell("parked", &json!({"untilMs": until.as_millis()}));
                 Follow::Parked(until)
             }
-            Next::Close => Follow::Closing,
-            Next::Reopen { .. } | _ => Follow::Nothing,
+            Recovery::Close => Follow::Closing,
+            Recovery::Reopen { .. } | _ => Follow::Nothing,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use mcp_proto::binding::http::{ExchangeId, HttpRequest};
-use mcp_proto::{Session, Shut, Time};
+use mcp_proto::{Session, ShutdownStep, Time};
 
 use crate::args::DEMO_SERVER;
 use crate::child::{self, Program, Server};
@@ -132,11 +132,11 @@ impl Peer {
     }
 
     /// Whether there is a process to shut.
-    pub(crate) fn shut(&mut self, how: Shut) -> bool {
+    pub(crate) fn shut(&mut self, how: ShutdownStep) -> bool {
         self.trace.note(match how {
-            Shut::CloseInput => "input closed",
-            Shut::Terminate => "told to terminate",
-            Shut::Kill => "killed",
+            ShutdownStep::CloseInput => "input closed",
+            ShutdownStep::Terminate => "told to terminate",
+            ShutdownStep::Kill => "killed",
         });
         let Some(Way::Process(server)) = &mut self.way else { return false };
         server.shut(how);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::binding::http::{Broken, ExchangeId};
 use mcp_proto::host::hub::{Hub, HubOptions};
-use mcp_proto::{Keepalive, OpenFailure, Options, Reconnect, Session, Shut, Time, Transport};
+use mcp_proto::{Keepalive, OpenFailure, Options, Reconnect, Session, ShutdownStep, Time, Transport};
 use serde_json::json;
 
 use crate::args::{Settings, Target};
@@ -359,7 +359,7 @@ impl Run<'_> {
         Some(Talk { settings: self.settings, clock: self.clock, peer, session })
     }
 
-    fn shut(&mut self, io: &mut Io, at: usize, how: Shut) {
+    fn shut(&mut self, io: &mut Io, at: usize, how: ShutdownStep) {
         if !self.peers.get_mut(at).is_some_and(|peer| peer.shut(how)) {
             self.transport(io, at, Transport::Closed { why: "there is no process" });
         }

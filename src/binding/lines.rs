@@ -137,7 +137,7 @@ impl LineSession {
             Transport::Opened
             | Transport::OpenFailed { .. }
             | Transport::SignOfLife
-            | Transport::Senseless { .. }
+            | Transport::ProtocolViolation { .. }
             | Transport::Lost { .. }
             | Transport::Refused { .. }
             | Transport::Expired { .. }

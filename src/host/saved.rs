@@ -10,7 +10,7 @@ use super::config::Entry;
 use crate::catalog::{Bounds, Catalog, Fingerprint, FingerprintKey};
 use crate::jsonrpc::Json;
 use crate::protocol::{Family, PerFamily};
-use crate::session::{EraVerdict, FamilyStatus, Limits, Session};
+use crate::session::{FamilyStatus, KnownEra, Limits, Session};
 
 /// What a server offered when it was last asked, to be kept between runs: it stands in for the server until somebody
 /// needs that one ([`Hub::restore`](super::hub::Hub::restore)).
@@ -29,7 +29,7 @@ pub struct Saved {
     /// When it was saved, in seconds since 1970: the embedder's word, since this crate knows no calendar.
     pub at: u64,
     /// The server's era, which spares the next handshake the probe.
-    pub verdict: Option<EraVerdict>,
+    pub known_era: Option<KnownEra>,
     /// How the server's author wants it used, for the model.
     pub instructions: Option<Box<str>>,
     /// What it offers.
@@ -45,7 +45,7 @@ impl Saved {
             key,
             entry: entry.fingerprint(key),
             at,
-            verdict: session.verdict(),
+            known_era: session.known_era(),
             instructions: session.server().and_then(|server| server.instructions.clone()),
             catalog: session.catalog().clone(),
             families: PerFamily::from_fn(|family| session.family(family).status),
@@ -77,7 +77,7 @@ struct Form<Items> {
     key: FingerprintKey,
     entry: Fingerprint,
     at: u64,
-    verdict: Option<EraVerdict>,
+    known_era: Option<KnownEra>,
     instructions: Option<Box<str>>,
     families: BTreeMap<Family, Written<Items>>,
 }
@@ -90,14 +90,14 @@ impl Serialize for Saved {
             let written = Written { status: *self.families.get(family), items: (!list.is_empty()).then_some(items) };
             (family, written)
         });
-        let Self { key, entry, at, verdict, instructions, .. } = self.clone();
-        Form { key, entry, at, verdict, instructions, families: families.collect() }.serialize(serializer)
+        let Self { key, entry, at, known_era, instructions, .. } = self.clone();
+        Form { key, entry, at, known_era, instructions, families: families.collect() }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Saved {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Form::<Box<RawValue>> { key, entry, at, verdict, instructions, families } =
+        let Form::<Box<RawValue>> { key, entry, at, known_era, instructions, families } =
             Form::deserialize(deserializer)?;
         let limits = Limits::default();
         let bounds = Bounds { items: limits.items, bytes: limits.list_bytes, mirror: false };
@@ -110,6 +110,6 @@ impl<'de> Deserialize<'de> for Saved {
                 de::Error::custom(format!("the saved items of `{}` are of no use: {why}", family.member()))
             })?;
         }
-        Ok(Self { key, entry, at, verdict, instructions, catalog, families: statuses })
+        Ok(Self { key, entry, at, known_era, instructions, catalog, families: statuses })
     }
 }

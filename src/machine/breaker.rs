@@ -64,7 +64,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Undecided | Input::Cooled => R::ignore(state),
         },
         State::Open => match input {
-            Input::Call => R::misuse(state),
+            Input::Call => R::reject(state),
             // A call that was made before is answered after all.
             Input::Answered | Input::Reset => R::advance(State::Closed, &[Clear]),
             Input::Cooled => R::advance(State::HalfOpen, &[]),
@@ -77,7 +77,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Undecided | Input::Cooled => R::ignore(state),
         },
         State::Trying => match input {
-            Input::Call => R::misuse(state),
+            Input::Call => R::reject(state),
             Input::Answered | Input::Reset => R::advance(State::Closed, &[Clear]),
             Input::Failed | Input::FailedAgain => R::advance(State::Open, &[Rest]),
             Input::Undecided => R::advance(State::HalfOpen, &[]),

@@ -10,15 +10,15 @@ alphabet! {
         /// Not begun.
         Idle,
         /// `server/discover` was sent; `initialize` may follow.
-        Probing,
+        Discovering,
         /// `server/discover` was sent again, with a version that the server named.
-        Reprobing,
+        RediscoveringNamed,
         /// `server/discover` was sent, and only the modern era will do.
         Pinned,
         /// As pinned, again with a version that the server named.
         Repinned,
         /// `server/discover` was sent after a refused `initialize`.
-        ProbingLast,
+        DiscoveringLast,
         /// `initialize` was sent, and only the legacy era will do.
         Initializing,
         /// `initialize` was sent first; `server/discover` may follow.
@@ -26,7 +26,7 @@ alphabet! {
         /// `initialize` was sent on a new transport, since the one before closed on a probe.
         InitializingAgain,
         /// `initialize` was sent after an answer to the probe.
-        InitializingAfterProbe,
+        InitializingAfterDiscover,
         /// `initialize` was sent after a probe that was not answered.
         InitializingBlind,
         /// As blind, and then the probe's answer came: the server is modern, and said what it is.
@@ -48,7 +48,7 @@ alphabet! {
     /// What happens in a handshake.
     Input {
         /// The transport is open, and both eras will do.
-        StartProbe,
+        StartDiscover,
         /// The transport is open, and only the modern era will do.
         StartModern,
         /// The transport is open, and the legacy era is likelier.
@@ -72,7 +72,7 @@ alphabet! {
         /// The probe was answered with an HTTP status that tells of a fault of the server's, a 5xx.
         ServerFault,
         /// The probe was not answered in time.
-        ProbeTimeout,
+        DiscoverTimeout,
         /// The probe's answer comes after all, and is a modern server's.
         LateModern,
         /// The probe's answer comes after all, and is an error that only modern servers give.
@@ -119,9 +119,9 @@ pub enum Effect {
     /// Send `notifications/initialized`.
     SendInitialized,
     /// Start the probe's timer.
-    ArmProbe,
+    ArmDiscover,
     /// Stop the probe's timer.
-    DisarmProbe,
+    DisarmDiscover,
     /// Keep the late answer, in case `initialize` is refused.
     KeepEvidence,
     /// Go on with what the answer said.
@@ -157,12 +157,12 @@ type R = Row<State, Effect>;
 /// Decides.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
-        Adopt, AdoptEvidence, ArmProbe, DisarmProbe, Fail, KeepEvidence, Reopen, SendDiscover, SendDiscoverNamed,
+        Adopt, AdoptEvidence, ArmDiscover, DisarmDiscover, Fail, KeepEvidence, Reopen, SendDiscover, SendDiscoverNamed,
         SendInitialize, SendInitializeNamed, SendInitialized,
     };
     match state {
         State::Idle => match input {
-            Input::StartProbe => R::advance(State::Probing, &[SendDiscover, ArmProbe]),
+            Input::StartDiscover => R::advance(State::Discovering, &[SendDiscover, ArmDiscover]),
             Input::StartModern => R::advance(State::Pinned, &[SendDiscover]),
             Input::StartLegacyFirst => R::advance(State::InitializingFirst, &[SendInitialize]),
             Input::StartLegacy => R::advance(State::Initializing, &[SendInitialize]),
@@ -174,7 +174,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::ModernError
             | Input::NotModern
             | Input::ServerFault
-            | Input::ProbeTimeout
+            | Input::DiscoverTimeout
             | Input::LateModern
             | Input::LateModernError
             | Input::LateOther
@@ -188,20 +188,20 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Deadline
             | Input::TransportClosed => R::ignore(state),
         },
-        State::Probing => match input {
-            Input::ModernFound => R::advance(State::Modern, &[DisarmProbe, Adopt]),
-            Input::LegacyFound => R::advance(State::InitializingAfterProbe, &[DisarmProbe, SendInitializeNamed]),
-            Input::VersionOffered => R::advance(State::Reprobing, &[DisarmProbe, SendDiscoverNamed]),
+        State::Discovering => match input {
+            Input::ModernFound => R::advance(State::Modern, &[DisarmDiscover, Adopt]),
+            Input::LegacyFound => R::advance(State::InitializingAfterDiscover, &[DisarmDiscover, SendInitializeNamed]),
+            Input::VersionOffered => R::advance(State::RediscoveringNamed, &[DisarmDiscover, SendDiscoverNamed]),
             Input::NothingCommon => R::advance(State::Failed, &[Fail(Failure::UnsupportedVersion)]),
             Input::ModernError => R::advance(State::Failed, &[Fail(Failure::Rejected)]),
-            Input::NotModern => R::advance(State::InitializingAfterProbe, &[DisarmProbe, SendInitialize]),
+            Input::NotModern => R::advance(State::InitializingAfterDiscover, &[DisarmDiscover, SendInitialize]),
             Input::ServerFault => {
-                R::quirk(QuirkKind::Probe5xx, State::InitializingAfterProbe, &[DisarmProbe, SendInitialize])
+                R::quirk(QuirkKind::Probe5xx, State::InitializingAfterDiscover, &[DisarmDiscover, SendInitialize])
             }
-            Input::ProbeTimeout => R::quirk(QuirkKind::ProbeSilent, State::InitializingBlind, &[SendInitialize]),
+            Input::DiscoverTimeout => R::quirk(QuirkKind::ProbeSilent, State::InitializingBlind, &[SendInitialize]),
             Input::Deadline => R::advance(State::Failed, &[Fail(Failure::Timeout)]),
             Input::TransportClosed => R::advance(State::Reopening, &[Reopen]),
-            Input::StartProbe
+            Input::StartDiscover
             | Input::StartModern
             | Input::StartLegacyFirst
             | Input::StartLegacy
@@ -217,9 +217,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Refused
             | Input::Malformed => R::ignore(state),
         },
-        State::Reprobing => match input {
+        State::RediscoveringNamed => match input {
             Input::ModernFound => R::advance(State::Modern, &[Adopt]),
-            Input::LegacyFound => R::advance(State::InitializingAfterProbe, &[SendInitializeNamed]),
+            Input::LegacyFound => R::advance(State::InitializingAfterDiscover, &[SendInitializeNamed]),
             Input::VersionOffered | Input::NothingCommon => {
                 R::advance(State::Failed, &[Fail(Failure::UnsupportedVersion)])
             }
@@ -228,12 +228,12 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             }
             Input::Deadline => R::advance(State::Failed, &[Fail(Failure::Timeout)]),
             Input::TransportClosed => R::advance(State::Reopening, &[Reopen]),
-            Input::StartProbe
+            Input::StartDiscover
             | Input::StartModern
             | Input::StartLegacyFirst
             | Input::StartLegacy
             | Input::StartAgain
-            | Input::ProbeTimeout
+            | Input::DiscoverTimeout
             | Input::LateModern
             | Input::LateModernError
             | Input::LateOther
@@ -247,7 +247,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
         State::Pinned => pinned(state, input, R::advance(State::Repinned, &[SendDiscoverNamed]), EXCLUDED),
         State::Repinned => pinned(state, input, UNSUPPORTED, EXCLUDED),
-        State::ProbingLast => pinned(
+        State::DiscoveringLast => pinned(
             state,
             input,
             R::advance(State::Repinned, &[SendDiscoverNamed]),
@@ -269,8 +269,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             state,
             input,
             Exits {
-                refused: R::advance(State::ProbingLast, &[SendDiscover]),
-                refused_by_modern: R::advance(State::ProbingLast, &[SendDiscover]),
+                refused: R::advance(State::DiscoveringLast, &[SendDiscover]),
+                refused_by_modern: R::advance(State::DiscoveringLast, &[SendDiscover]),
                 closed: R::advance(State::Failed, &[Fail(Failure::Closed)]),
                 late_modern: R::ignore(state),
                 late_modern_error: R::ignore(state),
@@ -282,19 +282,19 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             input,
             Exits {
                 refused: REJECTED,
-                refused_by_modern: R::advance(State::ProbingLast, &[SendDiscover]),
+                refused_by_modern: R::advance(State::DiscoveringLast, &[SendDiscover]),
                 closed: R::advance(State::Failed, &[Fail(Failure::Closed)]),
                 late_modern: R::ignore(state),
                 late_modern_error: R::ignore(state),
                 late_other: R::ignore(state),
             },
         ),
-        State::InitializingAfterProbe => initializing(
+        State::InitializingAfterDiscover => initializing(
             state,
             input,
             Exits {
                 refused: REJECTED,
-                refused_by_modern: R::advance(State::ProbingLast, &[SendDiscover]),
+                refused_by_modern: R::advance(State::DiscoveringLast, &[SendDiscover]),
                 closed: R::advance(State::Reopening, &[Reopen]),
                 late_modern: R::ignore(state),
                 late_modern_error: R::ignore(state),
@@ -306,19 +306,19 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             input,
             Exits {
                 refused: REJECTED,
-                refused_by_modern: R::advance(State::ProbingLast, &[SendDiscover]),
+                refused_by_modern: R::advance(State::DiscoveringLast, &[SendDiscover]),
                 closed: R::advance(State::Reopening, &[Reopen]),
                 late_modern: R::quirk(QuirkKind::ProbeLate, State::InitializingBacked, &[KeepEvidence]),
                 late_modern_error: R::quirk(QuirkKind::ProbeLate, State::InitializingWarned, &[]),
-                late_other: R::quirk(QuirkKind::ProbeLate, State::InitializingAfterProbe, &[]),
+                late_other: R::quirk(QuirkKind::ProbeLate, State::InitializingAfterDiscover, &[]),
             },
         ),
         State::InitializingWarned => initializing(
             state,
             input,
             Exits {
-                refused: R::advance(State::ProbingLast, &[SendDiscover]),
-                refused_by_modern: R::advance(State::ProbingLast, &[SendDiscover]),
+                refused: R::advance(State::DiscoveringLast, &[SendDiscover]),
+                refused_by_modern: R::advance(State::DiscoveringLast, &[SendDiscover]),
                 closed: R::advance(State::Reopening, &[Reopen]),
                 late_modern: R::ignore(state),
                 late_modern_error: R::ignore(state),
@@ -335,7 +335,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Malformed
             | Input::Deadline => R::advance(State::Modern, &[AdoptEvidence]),
             Input::TransportClosed => R::advance(State::Reopening, &[Reopen]),
-            Input::StartProbe
+            Input::StartDiscover
             | Input::StartModern
             | Input::StartLegacyFirst
             | Input::StartLegacy
@@ -347,13 +347,13 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::ModernError
             | Input::NotModern
             | Input::ServerFault
-            | Input::ProbeTimeout
+            | Input::DiscoverTimeout
             | Input::LateModern
             | Input::LateModernError
             | Input::LateOther => R::ignore(state),
         },
         State::Legacy | State::Modern | State::Reopening | State::Failed => match input {
-            Input::StartProbe
+            Input::StartDiscover
             | Input::StartModern
             | Input::StartLegacyFirst
             | Input::StartLegacy
@@ -365,7 +365,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::ModernError
             | Input::NotModern
             | Input::ServerFault
-            | Input::ProbeTimeout
+            | Input::DiscoverTimeout
             | Input::LateModern
             | Input::LateModernError
             | Input::LateOther
@@ -396,12 +396,12 @@ const fn pinned(state: State, input: Input, offered: R, legacy: R) -> R {
         Input::ModernError | Input::NotModern | Input::ServerFault => REJECTED,
         Input::Deadline => R::advance(State::Failed, &[Effect::Fail(Failure::Timeout)]),
         Input::TransportClosed => R::advance(State::Failed, &[Effect::Fail(Failure::Closed)]),
-        Input::StartProbe
+        Input::StartDiscover
         | Input::StartModern
         | Input::StartLegacyFirst
         | Input::StartLegacy
         | Input::StartAgain
-        | Input::ProbeTimeout
+        | Input::DiscoverTimeout
         | Input::LateModern
         | Input::LateModernError
         | Input::LateOther
@@ -440,7 +440,7 @@ const fn initializing(state: State, input: Input, exits: Exits) -> R {
         Input::LateModern => exits.late_modern,
         Input::LateModernError => exits.late_modern_error,
         Input::LateOther => exits.late_other,
-        Input::StartProbe
+        Input::StartDiscover
         | Input::StartModern
         | Input::StartLegacyFirst
         | Input::StartLegacy
@@ -452,7 +452,7 @@ const fn initializing(state: State, input: Input, exits: Exits) -> R {
         | Input::ModernError
         | Input::NotModern
         | Input::ServerFault
-        | Input::ProbeTimeout => R::ignore(state),
+        | Input::DiscoverTimeout => R::ignore(state),
     }
 }
 

@@ -114,7 +114,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Failed | Input::Close => R::advance(State::Closing, &[Shut]),
             Input::Unresponsive => R::advance(State::Draining, &[Shut]),
             Input::Hopeless => R::advance(State::Retiring, &[Shut]),
-            Input::Open => R::misuse(state),
+            Input::Open => R::reject(state),
             Input::Reopen | Input::Established | Input::Expired | Input::Timer | Input::Gone => R::ignore(state),
         },
         State::Connecting => match input {
@@ -126,7 +126,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Lost => R::advance(State::Waiting, &[Backoff]),
             Input::Exhausted => R::advance(State::Parked, &[Park]),
             Input::LostForGood => R::advance(State::Closed, &[Finish]),
-            Input::Open => R::misuse(state),
+            Input::Open => R::reject(state),
             Input::Opened | Input::Timer | Input::Gone => R::ignore(state),
         },
         State::Ready => match input {
@@ -137,7 +137,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Unresponsive => R::advance(State::Draining, &[Shut]),
             Input::Hopeless => R::advance(State::Retiring, &[Shut]),
             Input::Failed | Input::Close => R::advance(State::Closing, &[Shut]),
-            Input::Open => R::misuse(state),
+            Input::Open => R::reject(state),
             Input::Opened | Input::Reopen | Input::Established | Input::Timer | Input::Gone => R::ignore(state),
         },
         State::Draining => shutting(state, input, R::advance(State::Waiting, &[Backoff])),
@@ -175,7 +175,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
         State::Closing => match input {
             Input::Gone => R::advance(State::Closed, &[Finish]),
-            Input::Open | Input::Close => R::misuse(state),
+            Input::Open | Input::Close => R::reject(state),
             Input::Opened
             | Input::Reopen
             | Input::Established
@@ -189,7 +189,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Timer => R::ignore(state),
         },
         State::Closed => match input {
-            Input::Open | Input::Close => R::misuse(state),
+            Input::Open | Input::Close => R::reject(state),
             Input::Opened
             | Input::Reopen
             | Input::Established
@@ -211,7 +211,7 @@ const fn shutting(state: State, input: Input, gone: R) -> R {
     match input {
         Input::Gone => gone,
         Input::Close => R::advance(State::Closing, &[]),
-        Input::Open => R::misuse(state),
+        Input::Open => R::reject(state),
         Input::Opened
         | Input::Reopen
         | Input::Established

@@ -10,19 +10,19 @@
 pub mod breaker;
 pub mod discovery;
 pub mod gate;
+pub mod get_stream;
 pub mod handshake;
+pub mod hub_server;
 pub mod keepalive;
-pub mod ladder;
 pub mod link;
 pub mod list_error;
-pub mod member;
+pub mod listen_stream;
 pub mod paging;
 pub mod refresh;
 pub mod request;
-pub mod resource;
+pub mod resource_subscription;
 mod row;
-pub mod stream;
-pub mod subscription;
+pub mod shutdown;
 
 pub use row::{Decision, QuirkKind, Row, Verdict};
 

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{
-    Decision, Row, Verdict, breaker, discovery, gate, handshake, keepalive, ladder, link, list_error, member, paging,
-    refresh, request, resource, stream, subscription,
+    Decision, Row, Verdict, breaker, discovery, gate, get_stream, handshake, hub_server, keepalive, link, list_error,
+    listen_stream, paging, refresh, request, resource_subscription, shutdown,
 };
 
 /// How many states a matrix has at most beside each other.
@@ -53,7 +53,7 @@ impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E>
         let mut parts = Vec::new();
         match row.verdict {
             Verdict::Ignore => return IGNORED.into(),
-            Verdict::Misuse => return "*misuse*".into(),
+            Verdict::Reject => return "*misuse*".into(),
             Verdict::Quirk(kind) => parts.push(format!("`{kind}`")),
             Verdict::Advance => {}
         }
@@ -103,7 +103,7 @@ impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E>
         for (state, input) in self.states.iter().flat_map(|s| self.inputs.iter().map(move |i| (*s, *i))) {
             let row = (self.step)(state, input);
             match row.verdict {
-                Verdict::Ignore | Verdict::Misuse => {
+                Verdict::Ignore | Verdict::Reject => {
                     assert!(
                         row.next == state && row.effects.is_empty(),
                         "{name}: {state:?} × {input:?} does something"
@@ -157,15 +157,15 @@ fn rows_to_take_are_listed() {
         discovery,
         handshake,
         keepalive,
-        ladder,
+        shutdown,
         link,
-        member,
+        hub_server,
         paging,
         refresh,
         request,
-        resource,
-        stream,
-        subscription
+        resource_subscription,
+        get_stream,
+        listen_stream
     );
     for table in [gate_decisions(), meaning_decisions(), cost_decisions()] {
         for line in table.lines() {
@@ -357,10 +357,10 @@ fn link_table() {
 }
 
 #[test]
-fn ladder_table() {
-    let table = Table { states: ladder::State::ALL, inputs: ladder::Input::ALL, step: ladder::step };
-    table.check("ladder", &[ladder::State::Gone]);
-    table.timer("ladder", |e| e == ladder::Effect::Arm, ladder::Input::Timer);
+fn shutdown_table() {
+    let table = Table { states: shutdown::State::ALL, inputs: shutdown::Input::ALL, step: shutdown::step };
+    table.check("shutdown", &[shutdown::State::Gone]);
+    table.timer("shutdown", |e| e == shutdown::Effect::Arm, shutdown::Input::Timer);
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn handshake_table() {
     use handshake::State;
     let table = Table { states: State::ALL, inputs: handshake::Input::ALL, step: handshake::step };
     table.check("handshake", &[State::Legacy, State::Modern, State::Reopening, State::Failed]);
-    table.timer("handshake", |e| e == handshake::Effect::ArmProbe, handshake::Input::ProbeTimeout);
+    table.timer("handshake", |e| e == handshake::Effect::ArmDiscover, handshake::Input::DiscoverTimeout);
     let done = [State::Idle, State::Legacy, State::Modern, State::Reopening, State::Failed];
     for state in State::ALL.iter().filter(|state| !done.contains(state)) {
         let verdict = handshake::step(*state, handshake::Input::Deadline).verdict;
@@ -430,46 +430,46 @@ fn request_table() {
 }
 
 #[test]
-fn subscription_table() {
-    use subscription::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: subscription::step };
-    table.check("subscription", &[]);
-    table.timer("subscription", |effect| effect == Effect::Arm, Input::Timer);
+fn listen_stream_table() {
+    use listen_stream::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: listen_stream::step };
+    table.check("listen_stream", &[]);
+    table.timer("listen_stream", |effect| effect == Effect::Arm, Input::Timer);
     for state in State::ALL {
-        assert_eq!(subscription::step(*state, Input::Lost).next, State::Idle, "{state:?} outlives its connection");
+        assert_eq!(listen_stream::step(*state, Input::Lost).next, State::Idle, "{state:?} outlives its connection");
     }
 }
 
 #[test]
-fn stream_table() {
-    use stream::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: stream::step };
-    table.check("stream", &[]);
-    table.timer("stream", |effect| effect == Effect::Arm, Input::Timer);
+fn get_stream_table() {
+    use get_stream::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: get_stream::step };
+    table.check("get_stream", &[]);
+    table.timer("get_stream", |effect| effect == Effect::Arm, Input::Timer);
     for state in State::ALL {
-        assert_eq!(stream::step(*state, Input::Stop).next, State::Idle, "{state:?} outlives its session");
+        assert_eq!(get_stream::step(*state, Input::Stop).next, State::Idle, "{state:?} outlives its session");
     }
 }
 
 #[test]
-fn resource_table() {
-    use resource::{Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: resource::step };
-    table.check("resource", &[State::Gone]);
+fn resource_subscription_table() {
+    use resource_subscription::{Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: resource_subscription::step };
+    table.check("resource_subscription", &[State::Gone]);
     for state in State::ALL {
-        let next = resource::step(*state, Input::Lost).next;
+        let next = resource_subscription::step(*state, Input::Lost).next;
         assert!(matches!(next, State::Wanted | State::Gone), "{state:?} outlives its connection as {next:?}");
     }
 }
 
 #[test]
-fn member_table() {
-    use member::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: member::step };
-    table.check("member", &[State::Closed]);
+fn hub_server_table() {
+    use hub_server::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: hub_server::step };
+    table.check("hub_server", &[State::Closed]);
     for state in State::ALL {
         for input in Input::ALL {
-            let row = member::step(*state, *input);
+            let row = hub_server::step(*state, *input);
             let has = |effect| row.effects.contains(&effect);
             assert_eq!(has(Effect::Open), *state != row.next && row.next == State::Starting, "{state:?} takes room");
             assert_eq!(

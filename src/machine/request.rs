@@ -16,7 +16,7 @@ alphabet! {
         /// The server wants input before it goes on; nothing of it runs.
         Waiting,
         /// The server refused it unread, for want of something that can be had: a token, or headers.
-        Barred,
+        Blocked,
         /// It is over.
         Ended,
     }
@@ -152,7 +152,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Invalid => R::advance(State::Ended, &[EndInvalid]),
             Input::InputRequired => R::advance(State::Waiting, &[AskInput]),
             Input::RetryRequired | Input::NotRun => R::advance(State::Queued, &[RequeueAnew]),
-            Input::Refused => R::advance(State::Barred, &[Bar]),
+            Input::Refused => R::advance(State::Blocked, &[Bar]),
             Input::Cancelled => R::advance(State::Ended, &[Cancel, EndCancelled]),
             Input::TimedOut => R::advance(State::Ended, &[Cancel, EndTimedOut]),
             Input::Lost | Input::Closed => R::advance(State::Ended, &[EndUnknown]),
@@ -184,7 +184,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::NotRun
             | Input::NotAdvertised => R::ignore(state),
         },
-        State::Barred => match input {
+        State::Blocked => match input {
             Input::Admitted => R::advance(State::Queued, &[RequeueAnew]),
             Input::Denied | Input::TimedOut | Input::Closed => R::advance(State::Ended, &[EndRefused]),
             Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),

@@ -22,7 +22,7 @@ pub enum Verdict {
     /// The protocol goes on, and what the server did is recorded.
     Quirk(QuirkKind),
     /// The embedder asked for what cannot be; nothing happens.
-    Misuse,
+    Reject,
 }
 
 /// What a decision table says.
@@ -69,8 +69,8 @@ impl<S, E: 'static> Row<S, E> {
         Self { verdict: Verdict::Ignore, next: state, effects: &[] }
     }
 
-    pub(super) const fn misuse(state: S) -> Self {
-        Self { verdict: Verdict::Misuse, next: state, effects: &[] }
+    pub(super) const fn reject(state: S) -> Self {
+        Self { verdict: Verdict::Reject, next: state, effects: &[] }
     }
 }
 

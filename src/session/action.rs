@@ -17,7 +17,7 @@ pub enum Action {
     /// any more. A server of the modern era takes that for its cancelling.
     Abort(u64),
     /// Shut the transport, and report [`Transport::Closed`](crate::Transport::Closed) when it is gone.
-    Shut(Shut),
+    Shutdown(ShutdownStep),
     /// Something to know.
     Event(Event),
 }
@@ -28,7 +28,7 @@ impl Action {
         match self {
             Self::Event(event) => event.payload(),
             Self::Send(Outgoing { method: None, line, .. }) => line.len(),
-            Self::Send(_) | Self::Open(_) | Self::Shut(_) | Self::Abort(_) => 0,
+            Self::Send(_) | Self::Open(_) | Self::Shutdown(_) | Self::Abort(_) => 0,
         }
     }
 }
@@ -43,7 +43,7 @@ pub struct Open {
 
 /// How a transport is to be shut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shut {
+pub enum ShutdownStep {
     /// Close the input of the process, and let it end.
     CloseInput,
     /// Terminate it (`SIGTERM`).

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::classify::excerpt;
-use super::{Action, AskId, Event, Misuse, Outgoing, RequestId, Session};
+use super::{Action, CommandError, Event, Outgoing, RequestId, ServerRequestId, Session};
 use crate::Time;
 use crate::jsonrpc::{self, ErrorObject, Json, Object, PeerId};
 use crate::machine::{QuirkKind, handshake};
@@ -91,13 +91,18 @@ impl Session {
     /// accepted form leaves out get the defaults that the server proposed (SEP-1034).
     ///
     /// # Errors
-    /// [`Misuse::UnknownAsk`] where the question ended, [`Misuse::ParamsNotObject`] where the result is no object.
-    pub fn answer(&mut self, now: Time, ask: AskId, answer: Result<&RawValue, ErrorObject>) -> Result<(), Misuse> {
+    /// [`CommandError::UnknownServerRequest`] where the question ended, [`CommandError::ParamsNotObject`] where the result is no object.
+    pub fn respond(
+        &mut self,
+        now: Time,
+        ask: ServerRequestId,
+        answer: Result<&RawValue, ErrorObject>,
+    ) -> Result<(), CommandError> {
         if answer.as_ref().is_ok_and(|result| !result.get().starts_with('{')) {
-            return Err(Misuse::ParamsNotObject);
+            return Err(CommandError::ParamsNotObject);
         }
         let Some(ask) = self.asks.as_mut().and_then(|asks| asks.remove(ask.0)) else {
-            return Err(Misuse::UnknownAsk);
+            return Err(CommandError::UnknownServerRequest);
         };
         self.advance(now);
         self.asks_ended();
@@ -121,7 +126,7 @@ impl Session {
         let message = match self.consider(&method, params) {
             Consideration::Ask(asked) => {
                 let timeout = self.options.sampling.timeout.filter(|_| asked == Asked::Sampling);
-                let deadline = self.now + timeout.unwrap_or(self.options.timeouts.ask);
+                let deadline = self.now + timeout.unwrap_or(self.options.timeouts.server_request);
                 let defaults = if asked == Asked::Elicitation { Defaults::read(params) } else { Defaults::default() };
                 let ask = Ask { id, method: asked, deadline, of, defaults };
                 if self.input_bytes().saturating_add(ask.bytes()) <= self.options.limits.input_bytes {
@@ -141,9 +146,9 @@ impl Session {
         self.last_ask = self.last_ask.saturating_add(1);
         let id = self.last_ask;
         self.asks.get_or_insert_default().insert(id, ask);
-        let most = self.options.timeouts.ask.max(self.options.sampling.timeout.unwrap_or_default());
+        let most = self.options.timeouts.server_request.max(self.options.sampling.timeout.unwrap_or_default());
         self.requests.pause(most, self.now);
-        self.event(Event::Asked { ask: AskId(id), method, params: params.map(ToOwned::to_owned) });
+        self.event(Event::ServerRequest { id: ServerRequestId(id), method, params: params.map(ToOwned::to_owned) });
     }
 
     /// Bytes that are kept of what the server wants to know.
@@ -197,7 +202,7 @@ impl Session {
                 format!("refused by the client's policy: {over}"),
             ));
         }
-        if self.asks.as_ref().map_or(0, |asks| asks.open.len()) >= self.options.limits.asks {
+        if self.asks.as_ref().map_or(0, |asks| asks.open.len()) >= self.options.limits.server_requests {
             return Consideration::Refuse(too_many());
         }
         Consideration::Ask(asked)
@@ -213,7 +218,7 @@ impl Session {
         if let Some(ask) = asks.find(cancelled.text()) {
             asks.remove(ask);
             self.asks_ended();
-            self.event(Event::AskEnded { ask: AskId(ask) });
+            self.event(Event::ServerRequestEnded { id: ServerRequestId(ask) });
         }
     }
 
@@ -223,7 +228,7 @@ impl Session {
             && let Some(ask) = asks.remove(due)
         {
             self.refuse(&ask, r#"{"action":"decline"}"#);
-            self.event(Event::AskEnded { ask: AskId(due) });
+            self.event(Event::ServerRequestEnded { id: ServerRequestId(due) });
         }
         self.asks_ended();
     }
@@ -252,7 +257,7 @@ impl Session {
             if !gone {
                 self.refuse(&ask, r#"{"action":"cancel"}"#);
             }
-            self.event(Event::AskEnded { ask: AskId(id) });
+            self.event(Event::ServerRequestEnded { id: ServerRequestId(id) });
         }
         self.asks_ended();
     }

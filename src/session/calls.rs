@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::ask::{Consideration, Defaults};
-use super::ledger::{Bar, Barred, Call, Input as Rounds, Purpose};
-use super::{Event, InputRequest, Misuse, Outcome, RequestId, Session, Wire};
+use super::ledger::{Bar, Blocked, Call, Input as Rounds, Purpose};
+use super::{CommandError, Event, InputRequest, Outcome, RequestId, Session, Wire};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request::{Effect, Input, State, take};
@@ -32,18 +32,18 @@ impl Session {
     /// the defaults that the server proposed (SEP-1034).
     ///
     /// # Errors
-    /// [`Misuse::UnknownRequest`] where the request waits for no input, [`Misuse::ParamsNotObject`] where a result is
+    /// [`CommandError::UnknownRequest`] where the request waits for no input, [`CommandError::ParamsNotObject`] where a result is
     /// no object.
     pub fn provide<'a>(
         &mut self,
         now: Time,
         request: RequestId,
         responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
-    ) -> Result<(), Misuse> {
+    ) -> Result<(), CommandError> {
         let id = self.waiting(request)?;
         let given: Vec<_> = responses.into_iter().collect();
         if given.iter().any(|(_, response)| !response.get().starts_with('{')) {
-            return Err(Misuse::ParamsNotObject);
+            return Err(CommandError::ParamsNotObject);
         }
         self.advance(now);
         let call_time = self.requests.call_time(self.now);
@@ -78,14 +78,14 @@ impl Session {
     /// refusal.
     ///
     /// # Errors
-    /// [`Misuse::UnknownRequest`] where the request waits for neither.
-    pub fn decline(&mut self, now: Time, request: RequestId) -> Result<(), Misuse> {
-        let id = self.requests.wire_id(request).ok_or(Misuse::UnknownRequest)?;
+    /// [`CommandError::UnknownRequest`] where the request waits for neither.
+    pub fn decline(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
+        let id = self.requests.wire_id(request).ok_or(CommandError::UnknownRequest)?;
         let input = match self.requests.get(id).map(|open| open.phase) {
             Some(State::Waiting) => Input::InputDeclined,
-            Some(State::Barred) => Input::Denied,
+            Some(State::Blocked) => Input::Denied,
             Some(State::Queued | State::Written | State::Sent | State::Ended) | None => {
-                return Err(Misuse::UnknownRequest);
+                return Err(CommandError::UnknownRequest);
             }
         };
         self.advance(now);
@@ -94,10 +94,10 @@ impl Session {
         Ok(())
     }
 
-    fn waiting(&self, request: RequestId) -> Result<u64, Misuse> {
-        let id = self.requests.wire_id(request).ok_or(Misuse::UnknownRequest)?;
+    fn waiting(&self, request: RequestId) -> Result<u64, CommandError> {
+        let id = self.requests.wire_id(request).ok_or(CommandError::UnknownRequest)?;
         let waits = self.requests.get(id).is_some_and(|open| open.phase == State::Waiting);
-        if waits { Ok(id) } else { Err(Misuse::UnknownRequest) }
+        if waits { Ok(id) } else { Err(CommandError::UnknownRequest) }
     }
 
     /// A request of the embedder's was answered.
@@ -158,7 +158,7 @@ impl Session {
         let wanted = json.member("inputRequests").filter(|wanted| wanted.is_object());
         let state = json.member("requestState").filter(|state| !state.is_null());
         let (mut known, mut inputs, mut refused, mut declined) = (Vec::new(), Vec::new(), None, false);
-        let limit = self.options.limits.asks;
+        let limit = self.options.limits.server_requests;
         wanted.unwrap_or(Json::EMPTY_ARRAY).members(|key, wanted| {
             if known.len().saturating_add(inputs.len()) >= limit || refused.is_some() {
                 let too_many = || ErrorObject::new(0, format!("more than {limit} inputs at once"));
@@ -243,7 +243,7 @@ impl Session {
                     continue;
                 }
                 Effect::AskInput | Effect::Bar => {
-                    self.requests.set_time_left(id, self.options.timeouts.ask, self.now);
+                    self.requests.set_time_left(id, self.options.timeouts.server_request, self.now);
                     continue;
                 }
                 Effect::Retract => {
@@ -288,7 +288,7 @@ impl Session {
         let left = self.requests.time_left(id, self.now);
         let since = self.requests.call_time(self.now);
         let Some(call) = self.requests.call_mut(id) else { return };
-        call.barred = Some(Box::new(Barred { by, outcome, left, since }));
+        call.barred = Some(Box::new(Blocked { by, outcome, left, since }));
         self.call_step(id, Input::Refused);
         if by == Bar::Headers {
             self.want_schemas();

@@ -197,7 +197,7 @@ impl Session {
             };
         let Some(open) = self.requests.get(id) else { return };
         let method: Cow<'static, str> = match &open.purpose {
-            Purpose::Probe => Cow::Borrowed(method::DISCOVER),
+            Purpose::Discover => Cow::Borrowed(method::DISCOVER),
             Purpose::Initialize => Cow::Borrowed(method::INITIALIZE),
             Purpose::List(family) => Cow::Borrowed(family.list_method()),
             Purpose::SetLevel => Cow::Borrowed(method::SET_LEVEL),
@@ -224,7 +224,7 @@ impl Session {
         }
         let Some(open) = self.requests.remove(id) else { return };
         match open.purpose {
-            Purpose::Probe => self.probe_answered(id, answer),
+            Purpose::Discover => self.probe_answered(id, answer),
             Purpose::Initialize => self.initialize_answered(id, answer),
             Purpose::List(family) => match answer {
                 Ok(result) => self.listed(family, result),

@@ -77,7 +77,7 @@ impl Session {
     /// Writes a request that is open.
     pub(super) fn encode_request(&self, id: u64, purpose: &Purpose) -> Outgoing {
         let version = match purpose {
-            Purpose::Probe | Purpose::Initialize => self.handshake.offered,
+            Purpose::Discover | Purpose::Initialize => self.handshake.offered,
             Purpose::List(_)
             | Purpose::SetLevel
             | Purpose::Keepalive(_)
@@ -91,7 +91,7 @@ impl Session {
         // A call tells what room it needs itself.
         let mut line = if matches!(purpose, Purpose::Call(_)) { Vec::new() } else { Vec::with_capacity(128) };
         let method = match purpose {
-            Purpose::Probe => {
+            Purpose::Discover => {
                 object_request(&mut line, id, method::DISCOVER, |params| meta.write(params, None));
                 Cow::Borrowed(method::DISCOVER)
             }

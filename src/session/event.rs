@@ -54,10 +54,10 @@ pub enum Event {
         /// What it wants.
         challenges: Box<[Challenge]>,
     },
-    /// The server asks what the client declared to offer: answer with [`Session::answer`](crate::Session::answer).
-    Asked {
+    /// The server asks what the client declared to offer: answer with [`Session::respond`](crate::Session::respond).
+    ServerRequest {
         /// The question.
-        ask: AskId,
+        id: ServerRequestId,
         /// `elicitation/create` or `sampling/createMessage`.
         method: Box<str>,
         /// What it asks, raw.
@@ -65,9 +65,9 @@ pub enum Event {
     },
     /// A question needs no answer any more: the server took it back, it was declined for want of time, or the
     /// connection is gone.
-    AskEnded {
+    ServerRequestEnded {
         /// The question.
-        ask: AskId,
+        id: ServerRequestId,
     },
     /// A request that was made with [`Request::progress`](crate::Request::progress) got further.
     Progress {
@@ -113,7 +113,7 @@ pub enum Event {
         /// Why.
         failure: Failure,
         /// What follows.
-        next: Next,
+        next: Recovery,
     },
     /// The end. Nothing follows.
     Closed {
@@ -126,7 +126,7 @@ impl Event {
     /// Bytes of what the server sent unasked.
     pub(super) fn payload(&self) -> usize {
         match self {
-            Self::Asked { method, params, .. } | Self::Notification { method, params } => {
+            Self::ServerRequest { method, params, .. } | Self::Notification { method, params } => {
                 method.len().saturating_add(params.as_ref().map_or(0, |params| params.get().len()))
             }
             Self::Progress { params, .. } => params.get().len(),
@@ -138,7 +138,7 @@ impl Event {
             | Self::InputRequired { .. }
             | Self::CatalogChanged { .. }
             | Self::Finished { .. }
-            | Self::AskEnded { .. }
+            | Self::ServerRequestEnded { .. }
             | Self::Unauthorized { .. }
             | Self::Subscription { .. }
             | Self::Quirk(_)
@@ -196,7 +196,7 @@ pub struct InputRequest {
 
 /// A question of the server's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AskId(pub(super) u64);
+pub struct ServerRequestId(pub(super) u64);
 
 /// How a request ended.
 #[derive(Clone, Debug)]
@@ -302,7 +302,7 @@ impl fmt::Display for FailureKind {
 /// What follows when a connection is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Next {
+pub enum Recovery {
     /// The transport is opened again at this time; or some time after the one in use is shut, where there is none.
     Reopen {
         /// When.
@@ -330,7 +330,7 @@ pub enum Cause {
 /// What [`Session`](crate::Session) refuses to do. Nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Misuse {
+pub enum CommandError {
     /// The session is open already.
     #[error("the session is open already")]
     AlreadyOpen,
@@ -380,5 +380,5 @@ pub enum Misuse {
     UnknownRequest,
     /// There is no such question, or it ended.
     #[error("no such question is open")]
-    UnknownAsk,
+    UnknownServerRequest,
 }

@@ -4,7 +4,7 @@ use super::calls::REPLAYS;
 use super::discovery::ListFailure;
 use super::ledger::{Bar, Purpose};
 use super::link::Loss;
-use super::{Action, Challenge, Event, Failure, FailureKind, Misuse, Next, Outcome, Session, Wire};
+use super::{Action, Challenge, CommandError, Event, Failure, FailureKind, Outcome, Recovery, Session, Wire};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::machine::handshake::Input as HandshakeInput;
@@ -23,8 +23,8 @@ impl Session {
     /// parked for it is opened.
     ///
     /// # Errors
-    /// [`Misuse::Closed`].
-    pub fn authorized(&mut self, now: Time) -> Result<(), Misuse> {
+    /// [`CommandError::Closed`].
+    pub fn authorized(&mut self, now: Time) -> Result<(), CommandError> {
         self.check_open()?;
         self.advance(now);
         self.unbar(Bar::Token, Input::Admitted);
@@ -83,11 +83,11 @@ impl Session {
                     None => self.list_failed(family, ListFailure::Engine(words.into())),
                 }
             }
-            Purpose::Probe if self.handshake.broken < REPLAYS => {
+            Purpose::Discover if self.handshake.broken < REPLAYS => {
                 self.handshake.broken = self.handshake.broken.saturating_add(1);
                 self.send_discover(self.handshake.offered.unwrap_or(ProtocolVersion::NEWEST_MODERN));
             }
-            Purpose::Probe | Purpose::Initialize => {
+            Purpose::Discover | Purpose::Initialize => {
                 let message = format!("{} broke the exchange of the handshake: {why}", self.server_name());
                 self.lose(FailureKind::Closed, message.into(), Loss::Gone);
             }
@@ -108,11 +108,11 @@ impl Session {
         let handshake = self.handshake.request == Some(id);
         let Some(open) = self.requests.get(id) else { return };
         // A gateway tells that it got no answer, not what became of the request.
-        if matches!(status, 502 | 504) && !matches!(open.purpose, Purpose::Probe | Purpose::Initialize) {
+        if matches!(status, 502 | 504) && !matches!(open.purpose, Purpose::Discover | Purpose::Initialize) {
             return self.exchange_lost(id, true, &words);
         }
         match open.purpose {
-            Purpose::Probe if handshake => {
+            Purpose::Discover if handshake => {
                 self.requests.remove(id);
                 self.handshake.words = Some(words.into());
                 self.handshake.faulty |= status >= 500;
@@ -131,7 +131,7 @@ impl Session {
                 self.handshake_step(input);
             }
             Purpose::Call(_) if (200..300).contains(&status) => self.call_senseless(id, words),
-            Purpose::Probe
+            Purpose::Discover
             | Purpose::Initialize
             | Purpose::List(_)
             | Purpose::SetLevel
@@ -181,7 +181,7 @@ impl Session {
         }
         self.drop_output();
         self.end_connection(true);
-        self.event(Event::Down { failure, next: Next::Reopen { at: Some(self.now) } });
+        self.event(Event::Down { failure, next: Recovery::Reopen { at: Some(self.now) } });
         self.link_step(link::Input::Expired);
     }
 
@@ -201,7 +201,7 @@ impl Session {
         }
         // Only what the handshake and the lists need costs the connection.
         let needed =
-            open.is_none_or(|open| matches!(open.purpose, Purpose::Probe | Purpose::Initialize | Purpose::List(_)));
+            open.is_none_or(|open| matches!(open.purpose, Purpose::Discover | Purpose::Initialize | Purpose::List(_)));
         if !self.is_open_unpolled() {
             self.event(Event::Unauthorized { request, forbidden, why: (&*why).into(), challenges: challenges.into() });
         }

@@ -91,7 +91,7 @@ impl Session {
     /// the request does not wait for its answer any more.
     pub(crate) fn restart(&mut self, id: u64) -> Option<Outgoing> {
         let open = self.requests.get(id).filter(|open| open.phase == State::Sent)?;
-        let handshake = matches!(open.purpose, Purpose::Probe | Purpose::Initialize);
+        let handshake = matches!(open.purpose, Purpose::Discover | Purpose::Initialize);
         // A handshake request that another one overtook has no version of its own any more.
         if handshake && self.handshake.request != Some(id) {
             return None;

@@ -5,7 +5,7 @@ use alloc::string::String;
 use super::ledger::Purpose;
 use super::link::Loss;
 use super::timers::Timer;
-use super::{EraVerdict, Eras, FailureKind, Server, Session, Wire};
+use super::{Eras, FailureKind, KnownEra, Server, Session, Wire};
 use crate::Time;
 use crate::jsonrpc::Json;
 use crate::machine::handshake::{Effect, Failure, Input, State, take};
@@ -93,24 +93,24 @@ impl Session {
             self.families.get_mut(family).reset();
         }
         self.arm(Timer::Handshake, self.options.timeouts.handshake);
-        let legacy = self.verdict.is_some_and(|verdict| verdict.era() == Era::Legacy);
+        let legacy = self.known_era.is_some_and(|known| known.era() == Era::Legacy);
         let input = match self.options.eras {
             Eras::ModernOnly(_) => Input::StartModern,
             Eras::LegacyOnly => Input::StartLegacy,
             Eras::Auto | Eras::LegacyFirst if self.reopened => Input::StartAgain,
             Eras::LegacyFirst => Input::StartLegacyFirst,
             Eras::Auto if legacy => Input::StartLegacyFirst,
-            Eras::Auto => Input::StartProbe,
+            Eras::Auto => Input::StartDiscover,
         };
         self.handshake_step(input);
     }
 
     pub(super) fn handshake_step(&mut self, input: Input) {
-        if input == Input::ProbeTimeout
+        if input == Input::DiscoverTimeout
             && let Some(deadline) = self.timers.get(Timer::Handshake)
         {
             // Where time jumped, both are over; what follows the probe is to have its time.
-            self.timers.set(Timer::Handshake, Some(deadline.max(self.after(self.options.timeouts.probe))));
+            self.timers.set(Timer::Handshake, Some(deadline.max(self.after(self.options.timeouts.discover))));
         }
         let row = take(self.handshake.state, input);
         self.handshake.state = row.next;
@@ -133,8 +133,8 @@ impl Session {
                 self.send_discover(named.unwrap_or(ProtocolVersion::NEWEST_MODERN));
             }
             Effect::SendInitialize => {
-                let saved = self.verdict.filter(|verdict| verdict.era() == Era::Legacy);
-                self.send_initialize(saved.map_or(ProtocolVersion::NEWEST_LEGACY, |verdict| verdict.version));
+                let saved = self.known_era.filter(|known| known.era() == Era::Legacy);
+                self.send_initialize(saved.map_or(ProtocolVersion::NEWEST_LEGACY, |known| known.version));
             }
             Effect::SendInitializeNamed => {
                 let named = self.handshake.named.take();
@@ -153,18 +153,18 @@ impl Session {
                 self.out.push_back(super::Action::Send(message));
                 self.start_discovery();
             }
-            Effect::ArmProbe => {
+            Effect::ArmDiscover => {
                 self.handshake.probed_at = self.now;
                 // Over HTTP a server that is silent to one request is silent to all.
                 if self.options.wire == Wire::Http {
                     return;
                 }
                 // One that was modern before is waited for longer: silence is more likely a slow start.
-                let modern = self.verdict.is_some_and(|verdict| verdict.era() == Era::Modern);
-                let wait = self.options.timeouts.probe.saturating_mul(if modern { SLOW_PROBE } else { 1 });
-                self.arm(Timer::Probe, wait);
+                let modern = self.known_era.is_some_and(|known| known.era() == Era::Modern);
+                let wait = self.options.timeouts.discover.saturating_mul(if modern { SLOW_PROBE } else { 1 });
+                self.arm(Timer::Discover, wait);
             }
-            Effect::DisarmProbe => self.timers.set(Timer::Probe, None),
+            Effect::DisarmDiscover => self.timers.set(Timer::Discover, None),
             Effect::KeepEvidence => self.handshake.evidence = self.handshake.candidate.take(),
             Effect::Adopt => {
                 let candidate = self.handshake.candidate.take();
@@ -181,7 +181,7 @@ impl Session {
 
     pub(super) fn send_discover(&mut self, version: ProtocolVersion) {
         self.handshake.offered = Some(version);
-        self.handshake.request = Some(self.requests.insert(Purpose::Probe, None));
+        self.handshake.request = Some(self.requests.insert(Purpose::Discover, None));
     }
 
     fn send_initialize(&mut self, version: ProtocolVersion) {
@@ -194,13 +194,13 @@ impl Session {
     fn adopt(&mut self, server: Option<Box<Server>>) {
         let Some(server) = server else { return };
         self.timers.set(Timer::Handshake, None);
-        self.timers.set(Timer::Probe, None);
+        self.timers.set(Timer::Discover, None);
         let reopened = core::mem::take(&mut self.reopened) && server.era() == Era::Legacy;
         // One that was known to close on the probe was not probed, so it is known still.
-        let unprobed = self.verdict.is_some_and(|verdict| verdict.probe_closes) && server.era() == Era::Legacy;
+        let unprobed = self.known_era.is_some_and(|known| known.discover_closes) && server.era() == Era::Legacy;
         let offered = self.handshake.offered.filter(|offered| offered.era() == server.era());
-        let verdict = EraVerdict { version: offered.unwrap_or(server.version), probe_closes: reopened || unprobed };
-        self.verdict = Some(verdict).filter(|_| !self.handshake.faulty);
+        let known_era = KnownEra { version: offered.unwrap_or(server.version), discover_closes: reopened || unprobed };
+        self.known_era = Some(known_era).filter(|_| !self.handshake.faulty);
         if reopened {
             self.probe_closed_quirk();
         }
@@ -310,7 +310,11 @@ impl Session {
         let bounds = [
             (Timer::Open, timeouts.open, latest),
             (Timer::Handshake, timeouts.handshake, latest),
-            (Timer::Probe, timeouts.probe, self.handshake.probed_at + timeouts.probe.saturating_mul(SLOW_PROBE)),
+            (
+                Timer::Discover,
+                timeouts.discover,
+                self.handshake.probed_at + timeouts.discover.saturating_mul(SLOW_PROBE),
+            ),
         ];
         for (timer, wait, latest) in bounds {
             if let Some(at) = self.timers.get(timer) {

@@ -3,7 +3,7 @@ use alloc::format;
 use super::ledger::Purpose;
 use super::link::Loss;
 use super::timers::{SHORTEST, Timer};
-use super::{FailureKind, Probe, Session};
+use super::{FailureKind, KeepaliveMethod, Session};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::machine::keepalive::{Effect, Input, State, take};
@@ -36,13 +36,13 @@ impl Session {
         let Some(keepalive) = self.options.keepalive else { return };
         self.liveness = Liveness { heard: self.now, ..Liveness::default() };
         let legacy = self.server.as_ref().is_none_or(|server| server.era() == Era::Legacy);
-        match (legacy, keepalive.probe) {
+        match (legacy, keepalive.method) {
             (false, _) if !keepalive.discover => {}
             (false, _) => self.keepalive_step(Input::StartDiscover),
-            (true, Probe::ToolsList) if self.gate(gate::Purpose::Keepalive, Family::Tools).is_allowed() => {
+            (true, KeepaliveMethod::ToolsList) if self.gate(gate::Purpose::Keepalive, Family::Tools).is_allowed() => {
                 self.keepalive_step(Input::StartList);
             }
-            (true, Probe::ToolsList | Probe::Ping) => self.keepalive_step(Input::StartPing),
+            (true, KeepaliveMethod::ToolsList | KeepaliveMethod::Ping) => self.keepalive_step(Input::StartPing),
         }
     }
 
@@ -72,7 +72,7 @@ impl Session {
                 }
                 Effect::Ping => self.send_probe(method::PING),
                 Effect::List => {
-                    let by_tools = self.options.keepalive.unwrap_or_default().probe == Probe::ToolsList
+                    let by_tools = self.options.keepalive.unwrap_or_default().method == KeepaliveMethod::ToolsList
                         && self.gate(gate::Purpose::Keepalive, Family::Tools).is_allowed();
                     let family = if by_tools { Some(Family::Tools) } else { self.cheapest_list() };
                     self.send_probe(family.unwrap_or(Family::Tools).list_method());

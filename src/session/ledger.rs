@@ -14,7 +14,7 @@ use crate::protocol::{Family, method};
 /// What a request on the wire is for.
 #[derive(Clone, Debug)]
 pub(super) enum Purpose {
-    Probe,
+    Discover,
     Initialize,
     List(Family),
     SetLevel,
@@ -50,7 +50,7 @@ pub(super) struct Call {
     /// What the server wants to know, or was told, before it goes on.
     pub(super) input: Option<Box<Input>>,
     /// Why it is not let in, while it is not.
-    pub(super) barred: Option<Box<Barred>>,
+    pub(super) barred: Option<Box<Blocked>>,
     /// It was sent again since the server had forgotten the session.
     pub(super) expired: bool,
     /// How often it had to wait for a token.
@@ -62,7 +62,7 @@ pub(super) struct Call {
 
 /// A request that the server refused unread.
 #[derive(Clone, Debug)]
-pub(super) struct Barred {
+pub(super) struct Blocked {
     pub(super) by: Bar,
     /// How it ends if nothing is done about it.
     pub(super) outcome: Outcome,
@@ -473,7 +473,7 @@ impl Requests {
                 self.input_bytes = self.input_bytes.saturating_sub(kept);
                 self.renamed.remove(&call.handle);
             }
-            Purpose::Probe
+            Purpose::Discover
             | Purpose::Initialize
             | Purpose::List(_)
             | Purpose::SetLevel

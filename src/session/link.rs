@@ -4,11 +4,12 @@ use core::time::Duration;
 
 use super::timers::Timer;
 use super::{
-    Action, Cause, Event, Failure, FailureKind, Misuse, Next, Open, OpenFailure, Session, Shut, Transport, Wire,
+    Action, Cause, CommandError, Event, Failure, FailureKind, Open, OpenFailure, Recovery, Session, ShutdownStep,
+    Transport, Wire,
 };
 use crate::Time;
 use crate::machine::handshake::{Input as HandshakeInput, State as HandshakeState};
-use crate::machine::{QuirkKind, Verdict, ladder, link};
+use crate::machine::{QuirkKind, Verdict, link, shutdown};
 use crate::protocol::Family;
 
 /// In which way a connection is of no use.
@@ -23,8 +24,8 @@ pub(super) enum Loss {
 }
 
 impl Session {
-    pub(super) fn command(&mut self, now: Time, input: link::Input, misuse: Misuse) -> Result<(), Misuse> {
-        if link::take(self.link, input).verdict == Verdict::Misuse {
+    pub(super) fn command(&mut self, now: Time, input: link::Input, misuse: CommandError) -> Result<(), CommandError> {
+        if link::take(self.link, input).verdict == Verdict::Reject {
             self.check_open()?;
             return Err(misuse);
         }
@@ -39,7 +40,7 @@ impl Session {
         self.link_step(input);
         if unseen {
             self.drop_output();
-            self.ladder_step(ladder::Input::Exited);
+            self.ladder_step(shutdown::Input::Exited);
         }
         Ok(())
     }
@@ -53,8 +54,8 @@ impl Session {
                 link::Effect::Handshake => self.start_handshake(),
                 link::Effect::Announce => self.announce(),
                 link::Effect::Shut => {
-                    self.ladder = ladder::State::Up;
-                    self.ladder_step(ladder::Input::Shut);
+                    self.ladder = shutdown::State::Up;
+                    self.ladder_step(shutdown::Input::Shut);
                 }
                 link::Effect::Backoff => {
                     let wait = self.backoff();
@@ -75,8 +76,8 @@ impl Session {
         }
     }
 
-    pub(super) fn ladder_step(&mut self, input: ladder::Input) {
-        let row = ladder::take(self.ladder, input);
+    pub(super) fn ladder_step(&mut self, input: shutdown::Input) {
+        let row = shutdown::take(self.ladder, input);
         self.ladder = row.next;
         // A transport that never opened had no input to mind.
         if let Verdict::Quirk(kind) = row.verdict
@@ -88,11 +89,11 @@ impl Session {
         }
         for effect in row.effects {
             match effect {
-                ladder::Effect::CloseInput => self.out.push_back(Action::Shut(Shut::CloseInput)),
-                ladder::Effect::Terminate => self.out.push_back(Action::Shut(Shut::Terminate)),
-                ladder::Effect::Kill => self.out.push_back(Action::Shut(Shut::Kill)),
-                ladder::Effect::Arm => self.arm(Timer::Grace, self.options.timeouts.grace),
-                ladder::Effect::Done => {
+                shutdown::Effect::CloseInput => self.out.push_back(Action::Shutdown(ShutdownStep::CloseInput)),
+                shutdown::Effect::Terminate => self.out.push_back(Action::Shutdown(ShutdownStep::Terminate)),
+                shutdown::Effect::Kill => self.out.push_back(Action::Shutdown(ShutdownStep::Kill)),
+                shutdown::Effect::Arm => self.arm(Timer::Grace, self.options.timeouts.grace),
+                shutdown::Effect::Done => {
                     self.timers.set(Timer::Grace, None);
                     self.link_step(link::Input::Gone);
                 }
@@ -122,13 +123,13 @@ impl Session {
                 self.gone(FailureKind::Closed, message.into(), why);
             }
             Transport::SignOfLife => self.sign_of_life(),
-            Transport::Senseless { why }
+            Transport::ProtocolViolation { why }
                 if matches!(self.link, link::State::Opening | link::State::Connecting | link::State::Ready) =>
             {
                 let message = format!("{}: {why}", self.server_name());
                 self.lose(FailureKind::Protocol, message.into(), Loss::Final);
             }
-            Transport::Senseless { .. } => {}
+            Transport::ProtocolViolation { .. } => {}
             Transport::Lost { id, sent, why } => self.exchange_lost(id, sent, why),
             Transport::Refused { id, status, why } => self.exchange_refused(id, status, why),
             Transport::Expired { id } => self.session_expired(id),
@@ -157,7 +158,7 @@ impl Session {
             link::State::Ready if kind == FailureKind::Closed => self.lose(kind, message, Loss::Gone),
             link::State::Draining | link::State::Retiring | link::State::Closing => {
                 self.drop_output();
-                self.ladder_step(ladder::Input::Exited);
+                self.ladder_step(shutdown::Input::Exited);
             }
             link::State::Connecting
             | link::State::Ready
@@ -218,17 +219,19 @@ impl Session {
         let at = self.out.len();
         self.link_step(input);
         let next = match self.link {
-            link::State::Waiting | link::State::Draining => Next::Reopen { at: self.timers.get(Timer::Reopen) },
-            link::State::Retiring => Next::Parked { until: self.now + self.options.reconnect.unwrap_or_default().park },
-            link::State::Parked => Next::Parked { until: self.timers.get(Timer::Reopen).unwrap_or(self.now) },
+            link::State::Waiting | link::State::Draining => Recovery::Reopen { at: self.timers.get(Timer::Reopen) },
+            link::State::Retiring => {
+                Recovery::Parked { until: self.now + self.options.reconnect.unwrap_or_default().park }
+            }
+            link::State::Parked => Recovery::Parked { until: self.timers.get(Timer::Reopen).unwrap_or(self.now) },
             link::State::Closing
             | link::State::Closed
             | link::State::Idle
             | link::State::Opening
             | link::State::Connecting
-            | link::State::Ready => Next::Close,
+            | link::State::Ready => Recovery::Close,
         };
-        if !unseen || next == Next::Close {
+        if !unseen || next == Recovery::Close {
             self.out.insert(at.min(self.out.len()), Action::Event(Event::Down { failure, next }));
         }
     }
@@ -241,7 +244,7 @@ impl Session {
     fn open_transport(&mut self) {
         self.timers.clear();
         // What was to be done to the transport before is of no use any more.
-        self.take_back(|action| matches!(action, Action::Shut(_) | Action::Open(_)));
+        self.take_back(|action| matches!(action, Action::Shutdown(_) | Action::Open(_)));
         self.handshake = super::handshake::Handshake::default();
         self.epoch = self.epoch.saturating_add(1);
         self.handshake.opened_at = self.now;
@@ -270,7 +273,7 @@ impl Session {
 
     /// Takes back what the embedder was to do with a transport that is gone.
     pub(super) fn drop_output(&mut self) {
-        self.take_back(|action| matches!(action, Action::Send(_) | Action::Shut(_) | Action::Open(_)));
+        self.take_back(|action| matches!(action, Action::Send(_) | Action::Shutdown(_) | Action::Open(_)));
     }
 
     /// Ends what belongs to a connection: nothing of it touches the next one. A server that is not gone is owed the

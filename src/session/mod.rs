@@ -25,13 +25,14 @@ mod timers;
 mod transport;
 mod walk;
 
-pub use action::{Action, Open, Outgoing, Shut};
+pub use action::{Action, Open, Outgoing, ShutdownStep};
 pub use event::{
-    AskId, Cause, Challenge, Event, Failure, FailureKind, InputRequest, Misuse, Next, Outcome, Quirk, RequestId,
+    Cause, Challenge, CommandError, Event, Failure, FailureKind, InputRequest, Outcome, Quirk, Recovery, RequestId,
+    ServerRequestId,
 };
 pub use options::{
-    EraVerdict, Eras, Keepalive, Limits, ListErrors, LogLevel, Options, Probe, Reconnect, SamplingPolicy, Timeouts,
-    Tolerance, Wire,
+    Eras, Keepalive, KeepaliveMethod, KnownEra, Limits, ListErrors, LogLevel, Options, Reconnect, SamplingPolicy,
+    Timeouts, Tolerance, Wire,
 };
 pub use requests::{Reference, Request, TraceContext};
 pub use server::Server;
@@ -56,7 +57,7 @@ use self::timers::{Timer, Timers};
 use self::walk::Slot;
 use crate::Time;
 use crate::catalog::{Catalog, List};
-use crate::machine::{QuirkKind, gate, ladder, link as link_machine, request};
+use crate::machine::{QuirkKind, gate, link as link_machine, request, shutdown};
 use crate::protocol::{Capability, Family, PerFamily, ProtocolVersion, method};
 
 /// How much of what came was of no use.
@@ -73,7 +74,7 @@ pub struct Stats {
 ///
 /// It does nothing by itself: the embedder carries out what [`poll`](Self::poll) says, and reports what happens
 /// through the `handle_*` methods, each with the time it is. Those never fail, whatever comes. What the embedder
-/// asks for returns a [`Misuse`] where it cannot be, and then nothing changed.
+/// asks for returns a [`CommandError`] where it cannot be, and then nothing changed.
 #[derive(Clone, Debug)]
 pub struct Session {
     options: Arc<Options>,
@@ -82,7 +83,7 @@ pub struct Session {
     now: Time,
     rng: fastrand::Rng,
     link: link_machine::State,
-    ladder: ladder::State,
+    ladder: shutdown::State,
     handshake: Handshake,
     liveness: Liveness,
     families: PerFamily<Slot>,
@@ -107,7 +108,7 @@ pub struct Session {
     expiries: u32,
     /// The request in whose HTTP exchange the message at hand came.
     exchange: Option<NonZero<u64>>,
-    verdict: Option<EraVerdict>,
+    known_era: Option<KnownEra>,
     /// The handshake under way follows one that closed on the probe.
     reopened: bool,
     was_ready: bool,
@@ -132,7 +133,7 @@ impl Session {
             now: Time::ZERO,
             rng: fastrand::Rng::with_seed(options.seed),
             link: link_machine::State::Idle,
-            ladder: ladder::State::Up,
+            ladder: shutdown::State::Up,
             handshake: Handshake::default(),
             liveness: Liveness::default(),
             families: PerFamily::default(),
@@ -153,7 +154,7 @@ impl Session {
             losses: 0,
             expiries: 0,
             exchange: None,
-            verdict: options.verdict,
+            known_era: options.known_era,
             reopened: false,
             was_ready: false,
             ready_since: None,
@@ -170,12 +171,12 @@ impl Session {
         options: &Arc<Options>,
         server: Arc<str>,
         seed: u64,
-        verdict: Option<EraVerdict>,
+        known_era: Option<KnownEra>,
     ) -> Self {
         Self {
             server_name: Some(options::without_secrets(&server).unwrap_or(server)),
             rng: fastrand::Rng::with_seed(seed),
-            verdict: verdict.or(options.verdict),
+            known_era: known_era.or(options.known_era),
             ..Self::new(Arc::clone(options))
         }
     }
@@ -183,36 +184,36 @@ impl Session {
     /// Asks for the connection: the first one, or another one at once while the session waits or is parked.
     ///
     /// # Errors
-    /// [`Misuse::AlreadyOpen`], [`Misuse::Closed`].
-    pub fn open(&mut self, now: Time) -> Result<(), Misuse> {
-        self.command(now, link_machine::Input::Open, Misuse::AlreadyOpen)
+    /// [`CommandError::AlreadyOpen`], [`CommandError::Closed`].
+    pub fn open(&mut self, now: Time) -> Result<(), CommandError> {
+        self.command(now, link_machine::Input::Open, CommandError::AlreadyOpen)
     }
 
     /// Asks for the end: requests end at once, then the transport is shut, step by step.
     ///
     /// # Errors
-    /// [`Misuse::Closed`].
-    pub fn close(&mut self, now: Time) -> Result<(), Misuse> {
-        self.command(now, link_machine::Input::Close, Misuse::Closed)
+    /// [`CommandError::Closed`].
+    pub fn close(&mut self, now: Time) -> Result<(), CommandError> {
+        self.command(now, link_machine::Input::Close, CommandError::Closed)
     }
 
     /// Makes a request, as soon as the session is ready.
     ///
     /// # Errors
-    /// [`Misuse::Closed`], [`Misuse::NotAdvertised`], [`Misuse::Reserved`], [`Misuse::ParamsNotObject`],
-    /// [`Misuse::TooManyRequests`].
-    pub fn request(&mut self, now: Time, request: Request) -> Result<RequestId, Misuse> {
+    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`], [`CommandError::Reserved`], [`CommandError::ParamsNotObject`],
+    /// [`CommandError::TooManyRequests`].
+    pub fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
         self.check_open()?;
         if method::is_engines(&request.method) {
-            return Err(Misuse::Reserved { method: (&*request.method).into() });
+            return Err(CommandError::Reserved { method: (&*request.method).into() });
         }
         if request.params.as_ref().is_some_and(|params| !params.get().starts_with('{')) {
-            return Err(Misuse::ParamsNotObject);
+            return Err(CommandError::ParamsNotObject);
         }
         if self.is_ready()
             && let Some(capability) = self.missing_capability(&request.method)
         {
-            return Err(Misuse::NotAdvertised {
+            return Err(CommandError::NotAdvertised {
                 server: self.server_name().into(),
                 method: (&*request.method).into(),
                 capability: capability.as_str(),
@@ -222,10 +223,10 @@ impl Session {
         // What waits for input or a token is in no queue, and counts all the same.
         let open = self.requests.len() >= limits.queued.saturating_add(limits.in_flight);
         if open || self.requests.queued_calls() >= limits.queued {
-            return Err(Misuse::TooManyRequests { limit: limits.queued });
+            return Err(CommandError::TooManyRequests { limit: limits.queued });
         }
         if self.out.len() >= limits.output {
-            return Err(Misuse::TooManyRequests { limit: limits.output });
+            return Err(CommandError::TooManyRequests { limit: limits.output });
         }
         self.advance(now);
         let timeout = request.timeout.unwrap_or(self.options.timeouts.request);
@@ -238,9 +239,9 @@ impl Session {
     /// Gives up a request; it ends [`Outcome::Cancelled`].
     ///
     /// # Errors
-    /// [`Misuse::UnknownRequest`].
-    pub fn cancel(&mut self, now: Time, request: RequestId) -> Result<(), Misuse> {
-        let Some(id) = self.requests.wire_id(request) else { return Err(Misuse::UnknownRequest) };
+    /// [`CommandError::UnknownRequest`].
+    pub fn cancel(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
+        let Some(id) = self.requests.wire_id(request) else { return Err(CommandError::UnknownRequest) };
         self.advance(now);
         self.call_step(id, request::Input::Cancelled);
         self.pump();
@@ -256,27 +257,27 @@ impl Session {
     /// Sends a notification, where there is a connection that is ready.
     ///
     /// # Errors
-    /// [`Misuse::Closed`], [`Misuse::NotReady`], [`Misuse::ParamsNotObject`], [`Misuse::Reserved`] for what the
-    /// engine sends itself, [`Misuse::TooManyRequests`] where too much waits to be polled.
+    /// [`CommandError::Closed`], [`CommandError::NotReady`], [`CommandError::ParamsNotObject`], [`CommandError::Reserved`] for what the
+    /// engine sends itself, [`CommandError::TooManyRequests`] where too much waits to be polled.
     pub fn notify(
         &mut self,
         now: Time,
         method: impl Into<Cow<'static, str>>,
         params: Option<&RawValue>,
-    ) -> Result<(), Misuse> {
+    ) -> Result<(), CommandError> {
         let method = method.into();
         if matches!(&*method, method::INITIALIZED | method::CANCELLED) {
-            return Err(Misuse::Reserved { method: (&*method).into() });
+            return Err(CommandError::Reserved { method: (&*method).into() });
         }
         if params.is_some_and(|params| !params.get().starts_with('{')) {
-            return Err(Misuse::ParamsNotObject);
+            return Err(CommandError::ParamsNotObject);
         }
         self.check_open()?;
         if !self.is_ready() {
-            return Err(Misuse::NotReady);
+            return Err(CommandError::NotReady);
         }
         if self.is_undelivered_full() {
-            return Err(Misuse::TooManyRequests { limit: self.options.limits.output });
+            return Err(CommandError::TooManyRequests { limit: self.options.limits.output });
         }
         self.advance(now);
         let write = params.map(|params| |out: &mut Vec<u8>| out.extend_from_slice(params.get().as_bytes()));
@@ -402,9 +403,9 @@ impl Session {
     }
 
     /// Which era the server turned out to have, to be saved and given back in
-    /// [`Options::verdict`]; `None` until a handshake was done.
-    pub const fn verdict(&self) -> Option<EraVerdict> {
-        self.verdict
+    /// [`Options::known_era`]; `None` until a handshake was done.
+    pub const fn known_era(&self) -> Option<KnownEra> {
+        self.known_era
     }
 
     /// How much of what came was of no use.
@@ -442,9 +443,9 @@ impl Session {
         self.server.as_ref().map(|server| server.version)
     }
 
-    fn check_open(&self) -> Result<(), Misuse> {
+    fn check_open(&self) -> Result<(), CommandError> {
         match self.link {
-            link_machine::State::Closing | link_machine::State::Closed => Err(Misuse::Closed),
+            link_machine::State::Closing | link_machine::State::Closed => Err(CommandError::Closed),
             link_machine::State::Idle
             | link_machine::State::Opening
             | link_machine::State::Connecting

@@ -23,8 +23,8 @@ pub struct Options {
     pub wire: Wire,
     /// Which eras are tried, in which order.
     pub eras: Eras,
-    /// What [`Session::verdict`](crate::Session::verdict) said of this server before.
-    pub verdict: Option<EraVerdict>,
+    /// What [`Session::known_era`](crate::Session::known_era) said of this server before.
+    pub known_era: Option<KnownEra>,
     /// The least severity of the log messages that the server is to send; unset, it is not told. See also
     /// [`Session::set_log_level`](crate::Session::set_log_level).
     pub log_level: Option<LogLevel>,
@@ -63,7 +63,7 @@ impl fmt::Debug for Options {
             capabilities,
             wire,
             eras,
-            verdict,
+            known_era,
             log_level,
             tolerance,
             timeouts,
@@ -81,7 +81,7 @@ impl fmt::Debug for Options {
             .field("capabilities", capabilities)
             .field("wire", wire)
             .field("eras", eras)
-            .field("verdict", verdict)
+            .field("known_era", known_era)
             .field("log_level", log_level)
             .field("tolerance", tolerance)
             .field("timeouts", timeouts)
@@ -105,7 +105,7 @@ impl Options {
             capabilities: ClientCapabilities::default(),
             wire: Wire::Pipe,
             eras: Eras::Auto,
-            verdict: None,
+            known_era: None,
             log_level: None,
             tolerance: Tolerance::default(),
             timeouts: Timeouts::default(),
@@ -165,17 +165,17 @@ impl Eras {
 /// assumption later fails" (specification 2026-07-28, "Versioning and Compatibility").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct EraVerdict {
+pub struct KnownEra {
     /// The version to offer.
     pub version: ProtocolVersion,
     /// The server closes the connection when it is probed.
-    pub probe_closes: bool,
+    pub discover_closes: bool,
 }
 
-impl EraVerdict {
+impl KnownEra {
     /// A server that is best offered this version.
     pub const fn new(version: ProtocolVersion) -> Self {
-        Self { version, probe_closes: false }
+        Self { version, discover_closes: false }
     }
 
     /// The server's era.
@@ -292,7 +292,7 @@ pub struct Timeouts {
     /// From the wish to open the transport until it is open; signs of life extend it.
     pub open: Duration,
     /// From the probe to its answer; signs of life extend it to three times that. 5 s.
-    pub probe: Duration,
+    pub discover: Duration,
     /// From the open transport to the end of the handshake; signs of life extend it. 60 s.
     pub handshake: Duration,
     /// How far signs of life can extend `open` and `handshake`. 10 min.
@@ -312,7 +312,7 @@ pub struct Timeouts {
     /// None of that counts as the requests' own time, within bounds: open questions extend a request by this (or by
     /// [`SamplingPolicy::timeout`], if that is longer) at most in all, however many there are; each round of input, of
     /// which there are [`Limits::input_rounds`], and each of three waits for a token extend it by this at most.
-    pub ask: Duration,
+    pub server_request: Duration,
     /// Between the steps of the shutdown: input closed, terminated, killed. 2 s.
     pub grace: Duration,
     /// From a `list_changed` to the walk that follows it, in which others are gathered. 300 ms.
@@ -325,14 +325,14 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             open: Duration::from_secs(60),
-            probe: Duration::from_secs(5),
+            discover: Duration::from_secs(5),
             handshake: Duration::from_secs(60),
             handshake_max: Duration::from_secs(600),
             discovery: Duration::from_secs(300),
             request: Duration::from_secs(60),
             request_max: Duration::from_secs(600),
             progress_interval: Duration::from_millis(100),
-            ask: Duration::from_secs(600),
+            server_request: Duration::from_secs(600),
             grace: Duration::from_secs(2),
             debounce: Duration::from_millis(300),
             refresh_interval: Duration::from_secs(1),
@@ -360,7 +360,7 @@ pub struct Limits {
     /// Requests that wait to be sent; 1,024.
     pub queued: usize,
     /// Questions of the server's that wait for the embedder; 64.
-    pub asks: usize,
+    pub server_requests: usize,
     /// Resources that are subscribed to; 1,024.
     pub subscriptions: usize,
     /// Bytes that are kept of what the server wants to know: the ids and defaults of its open questions, and the results
@@ -392,7 +392,7 @@ impl Default for Limits {
             list_bytes: 64 << 20,
             in_flight: 64,
             queued: 1024,
-            asks: 64,
+            server_requests: 64,
             subscriptions: 1024,
             input_bytes: 64 << 20,
             input_rounds: 10,
@@ -418,8 +418,8 @@ pub struct Keepalive {
     pub timeout: Duration,
     /// How many probes in a row must be left unanswered for the peer to be taken for dead. 2.
     pub threshold: u32,
-    /// What is asked first of a legacy server; what it does not know, it is not asked again. [`Probe::Ping`].
-    pub probe: Probe,
+    /// What is asked first of a legacy server; what it does not know, it is not asked again. [`KeepaliveMethod::Ping`].
+    pub method: KeepaliveMethod,
     /// Whether a modern server is asked, by `server/discover`; otherwise it is left in peace. `false`.
     pub discover: bool,
 }
@@ -430,7 +430,7 @@ impl Default for Keepalive {
             interval: Duration::from_secs(60),
             timeout: Duration::from_secs(30),
             threshold: 2,
-            probe: Probe::Ping,
+            method: KeepaliveMethod::Ping,
             discover: false,
         }
     }
@@ -438,7 +438,7 @@ impl Default for Keepalive {
 
 /// What a legacy server is asked first by the keepalive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Probe {
+pub enum KeepaliveMethod {
     /// `ping`; where it is not known, the cheapest list that worked; where there is none, nothing.
     #[default]
     Ping,

@@ -6,7 +6,7 @@ use super::ledger::Purpose;
 use super::timers::Timer;
 use super::{Action, Outgoing, RequestId, Session, Wire};
 use crate::jsonrpc::Object;
-use crate::machine::{handshake, ladder, link, refresh, request};
+use crate::machine::{handshake, link, refresh, request, shutdown};
 use crate::protocol::{Era, method};
 
 impl Session {
@@ -82,7 +82,7 @@ impl Session {
         match open.purpose {
             Purpose::Call(_) => return self.call_step(id, request::Input::TimedOut),
             Purpose::Listen { .. } => return self.stream_silent(),
-            Purpose::Probe
+            Purpose::Discover
             | Purpose::Initialize
             | Purpose::List(_)
             | Purpose::SetLevel
@@ -99,7 +99,7 @@ impl Session {
         match open.purpose {
             Purpose::List(family) => self.list_failed(family, ListFailure::Engine(words.into())),
             Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => self.subscription_answered(&uri, Some(&words)),
-            Purpose::Probe
+            Purpose::Discover
             | Purpose::Initialize
             | Purpose::SetLevel
             | Purpose::Keepalive(_)
@@ -111,12 +111,12 @@ impl Session {
     pub(super) fn fire(&mut self, timer: Timer) {
         match timer {
             Timer::Open => self.open_timed_out(),
-            Timer::Probe => self.handshake_step(handshake::Input::ProbeTimeout),
+            Timer::Discover => self.handshake_step(handshake::Input::DiscoverTimeout),
             Timer::Handshake => self.handshake_step(handshake::Input::Deadline),
             Timer::Discovery => self.discovery_timed_out(),
             Timer::Reopen => self.link_step(link::Input::Timer),
             Timer::Keepalive => self.keepalive_fired(),
-            Timer::Grace => self.ladder_step(ladder::Input::Timer),
+            Timer::Grace => self.ladder_step(shutdown::Input::Timer),
             Timer::Stream => self.stream_due(),
             Timer::Refresh(family) => self.refresh_step(family, refresh::Input::Timer),
         }

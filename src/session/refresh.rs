@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use super::timers::Timer;
 use super::walk::Walk;
-use super::{Event, FamilyStatus, Misuse, Session};
+use super::{CommandError, Event, FamilyStatus, Session};
 use crate::Time;
 use crate::catalog::Difference;
 use crate::machine::{Verdict, gate, paging, refresh};
@@ -67,14 +67,14 @@ impl Session {
     /// Asks for a family's list anew, whatever is known of its freshness.
     ///
     /// # Errors
-    /// [`Misuse::Closed`], [`Misuse::NotReady`], [`Misuse::NotAdvertised`] where the server does not have the family.
-    pub fn refresh(&mut self, now: Time, family: Family) -> Result<(), Misuse> {
+    /// [`CommandError::Closed`], [`CommandError::NotReady`], [`CommandError::NotAdvertised`] where the server does not have the family.
+    pub fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {
         self.check_open()?;
         if !self.is_ready() {
-            return Err(Misuse::NotReady);
+            return Err(CommandError::NotReady);
         }
         if !self.gate(gate::Purpose::Refresh, family).is_allowed() {
-            return Err(Misuse::NotAdvertised {
+            return Err(CommandError::NotAdvertised {
                 server: self.server_name().into(),
                 method: family.list_method().into(),
                 capability: family.capability().as_str(),

@@ -9,17 +9,17 @@ use super::discovery::declaration;
 use super::ledger::Purpose;
 use super::refresh::LONGEST_WAIT;
 use super::timers::Timer;
-use super::{Event, Misuse, Session};
+use super::{CommandError, Event, Session};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request::State as Phase;
-use crate::machine::{Verdict, gate, resource, subscription};
+use crate::machine::{Verdict, gate, listen_stream, resource_subscription};
 use crate::protocol::{Capability, Era, Family, PerFamily, error_code, method};
 
 /// What the server is to tell of unasked, and what it agreed to.
 #[derive(Clone, Debug)]
 pub(super) struct Subscriptions {
-    stream: subscription::State,
+    stream: listen_stream::State,
     /// The request for the stream that the server did not agree to yet.
     pub(super) asked: Option<u64>,
     /// The request for the stream that it agreed to.
@@ -29,13 +29,13 @@ pub(super) struct Subscriptions {
     /// The families whose changes the stream tells of.
     told: PerFamily<bool>,
     /// The resources that the embedder wants to be told of.
-    resources: BTreeMap<Box<str>, resource::State>,
+    resources: BTreeMap<Box<str>, resource_subscription::State>,
 }
 
 impl Default for Subscriptions {
     fn default() -> Self {
         Self {
-            stream: subscription::State::Idle,
+            stream: listen_stream::State::Idle,
             asked: None,
             open: None,
             opened_at: Time::ZERO,
@@ -64,12 +64,12 @@ impl Session {
     /// refused is asked for again.
     ///
     /// # Errors
-    /// [`Misuse::Closed`], [`Misuse::NotAdvertised`] where the server lets nobody subscribe to resources,
-    /// [`Misuse::TooManySubscriptions`], [`Misuse::TooManyRequests`] where too much waits to be polled.
-    pub fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), Misuse> {
+    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] where the server lets nobody subscribe to resources,
+    /// [`CommandError::TooManySubscriptions`], [`CommandError::TooManyRequests`] where too much waits to be polled.
+    pub fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
         self.check_open()?;
         if self.is_established() && !self.lets_subscribe() {
-            return Err(Misuse::NotAdvertised {
+            return Err(CommandError::NotAdvertised {
                 server: self.server_name().into(),
                 method: method::SUBSCRIBE.into(),
                 capability: "resources.subscribe",
@@ -77,21 +77,21 @@ impl Session {
         }
         let limit = self.options.limits.subscriptions;
         if self.subscriptions.resources.len() >= limit && !self.subscriptions.resources.contains_key(uri) {
-            return Err(Misuse::TooManySubscriptions { limit });
+            return Err(CommandError::TooManySubscriptions { limit });
         }
         if self.is_full() {
-            return Err(Misuse::TooManyRequests { limit: self.options.limits.output });
+            return Err(CommandError::TooManyRequests { limit: self.options.limits.output });
         }
         self.advance(now);
-        self.subscriptions.resources.entry(uri.into()).or_insert(resource::State::Wanted);
-        self.resource_step(uri, resource::Input::Subscribe, None);
+        self.subscriptions.resources.entry(uri.into()).or_insert(resource_subscription::State::Wanted);
+        self.resource_step(uri, resource_subscription::Input::Subscribe, None);
         match self.subscribing_era() {
-            Some(Era::Legacy) => self.resource_step(uri, resource::Input::Possible, None),
-            Some(Era::Modern) if !self.options.listen || self.subscriptions.stream == subscription::State::Refused => {
+            Some(Era::Legacy) => self.resource_step(uri, resource_subscription::Input::Possible, None),
+            Some(Era::Modern) if !self.options.listen || self.subscriptions.stream == listen_stream::State::Refused => {
                 let why = if self.options.listen { NO_STREAM } else { NOT_LISTENING };
-                self.resource_step(uri, resource::Input::Refused, Some(why));
+                self.resource_step(uri, resource_subscription::Input::Refused, Some(why));
             }
-            Some(Era::Modern) if self.is_resource(uri, resource::State::Wanted) => self.stream_wanted(),
+            Some(Era::Modern) if self.is_resource(uri, resource_subscription::State::Wanted) => self.stream_wanted(),
             Some(Era::Modern) | None => {}
         }
         self.pump();
@@ -101,23 +101,25 @@ impl Session {
     /// Does not want to be told of a resource any more.
     ///
     /// # Errors
-    /// [`Misuse::UnknownSubscription`] where it was not wanted.
-    pub fn unsubscribe(&mut self, now: Time, uri: &str) -> Result<(), Misuse> {
+    /// [`CommandError::UnknownSubscription`] where it was not wanted.
+    pub fn unsubscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
         let state = self.subscriptions.resources.get(uri);
-        if state.is_none_or(|state| matches!(state, resource::State::Leaving | resource::State::Regretted)) {
-            return Err(Misuse::UnknownSubscription);
+        if state.is_none_or(|state| {
+            matches!(state, resource_subscription::State::Leaving | resource_subscription::State::Regretted)
+        }) {
+            return Err(CommandError::UnknownSubscription);
         }
         self.advance(now);
         match self.subscribing_era() {
-            Some(Era::Legacy) => self.resource_step(uri, resource::Input::Unsubscribe, None),
+            Some(Era::Legacy) => self.resource_step(uri, resource_subscription::Input::Unsubscribe, None),
             Some(Era::Modern) => {
-                let asked = !self.is_resource(uri, resource::State::Refused);
-                self.resource_step(uri, resource::Input::Drop, None);
+                let asked = !self.is_resource(uri, resource_subscription::State::Refused);
+                self.resource_step(uri, resource_subscription::Input::Drop, None);
                 if asked {
                     self.stream_wanted();
                 }
             }
-            None => self.resource_step(uri, resource::Input::Drop, None),
+            None => self.resource_step(uri, resource_subscription::Input::Drop, None),
         }
         self.pump();
         Ok(())
@@ -125,11 +127,13 @@ impl Session {
 
     /// The resources that the embedder wants to be told of.
     pub fn subscriptions(&self) -> impl Iterator<Item = &str> {
-        let wanted = |state: &resource::State| !matches!(state, resource::State::Leaving | resource::State::Regretted);
+        let wanted = |state: &resource_subscription::State| {
+            !matches!(state, resource_subscription::State::Leaving | resource_subscription::State::Regretted)
+        };
         self.subscriptions.resources.iter().filter(move |(_, state)| wanted(state)).map(|(uri, _)| &**uri)
     }
 
-    fn is_resource(&self, uri: &str, state: resource::State) -> bool {
+    fn is_resource(&self, uri: &str, state: resource_subscription::State) -> bool {
         self.subscriptions.resources.get(uri) == Some(&state)
     }
 
@@ -179,13 +183,13 @@ impl Session {
             return self.refuse_all(UNDECLARED);
         }
         for uri in self.uris() {
-            self.resource_step(&uri, resource::Input::Possible, None);
+            self.resource_step(&uri, resource_subscription::Input::Possible, None);
         }
     }
 
     fn refuse_all(&mut self, why: &str) {
         for uri in self.uris() {
-            self.resource_step(&uri, resource::Input::Refused, Some(why));
+            self.resource_step(&uri, resource_subscription::Input::Refused, Some(why));
         }
     }
 
@@ -196,22 +200,22 @@ impl Session {
     /// The connection is gone, and with it what the server agreed to.
     pub(super) fn lose_subscriptions(&mut self) {
         (self.subscriptions.asked, self.subscriptions.open) = (None, None);
-        self.stream_step(subscription::Input::Lost, None);
+        self.stream_step(listen_stream::Input::Lost, None);
         self.subscriptions.failures = 0;
         self.lose_resources();
     }
 
     fn lose_resources(&mut self) {
         for uri in self.uris() {
-            self.resource_step(&uri, resource::Input::Lost, None);
+            self.resource_step(&uri, resource_subscription::Input::Lost, None);
         }
     }
 
-    fn resource_step(&mut self, uri: &str, input: resource::Input, words: Option<&str>) {
+    fn resource_step(&mut self, uri: &str, input: resource_subscription::Input, words: Option<&str>) {
         let Some(state) = self.subscriptions.resources.get_mut(uri) else { return };
-        let row = resource::take(*state, input);
+        let row = resource_subscription::take(*state, input);
         *state = row.next;
-        if row.next == resource::State::Gone {
+        if row.next == resource_subscription::State::Gone {
             self.subscriptions.resources.remove(uri);
         }
         let legacy = self.subscribing_era() == Some(Era::Legacy);
@@ -219,15 +223,17 @@ impl Session {
             let deadline = Some(self.request_deadline());
             match effect {
                 // The stream asks for all of them at once.
-                resource::Effect::Ask | resource::Effect::Leave if !legacy => {}
-                resource::Effect::Ask => {
+                resource_subscription::Effect::Ask | resource_subscription::Effect::Leave if !legacy => {}
+                resource_subscription::Effect::Ask => {
                     self.requests.insert(Purpose::Subscribe(uri.into()), deadline);
                 }
-                resource::Effect::Leave => {
+                resource_subscription::Effect::Leave => {
                     self.requests.insert(Purpose::Unsubscribe(uri.into()), deadline);
                 }
-                resource::Effect::TellActive => self.event(Event::Subscription { uri: uri.into(), outcome: Ok(()) }),
-                resource::Effect::TellRefused => {
+                resource_subscription::Effect::TellActive => {
+                    self.event(Event::Subscription { uri: uri.into(), outcome: Ok(()) })
+                }
+                resource_subscription::Effect::TellRefused => {
                     let why = words.unwrap_or("the server did not agree to it").into();
                     self.event(Event::Subscription { uri: uri.into(), outcome: Err(why) });
                 }
@@ -238,15 +244,15 @@ impl Session {
     /// A legacy server answered `resources/subscribe` or `resources/unsubscribe`, or did not.
     pub(super) fn subscription_answered(&mut self, uri: &str, refusal: Option<&str>) {
         match refusal {
-            None => self.resource_step(uri, resource::Input::Accepted, None),
-            Some(words) => self.resource_step(uri, resource::Input::Refused, Some(&excerpt(words))),
+            None => self.resource_step(uri, resource_subscription::Input::Accepted, None),
+            Some(words) => self.resource_step(uri, resource_subscription::Input::Refused, Some(&excerpt(words))),
         }
     }
 
     /// What is of interest is another now, or there is something for the first time.
     fn stream_wanted(&mut self) {
         let wanted = self.options.listen && (self.is_any_list_wanted() || self.wants_resources());
-        self.stream_step(if wanted { subscription::Input::Wanted } else { subscription::Input::Unwanted }, None);
+        self.stream_step(if wanted { listen_stream::Input::Wanted } else { listen_stream::Input::Unwanted }, None);
     }
 
     fn is_any_list_wanted(&self) -> bool {
@@ -254,15 +260,15 @@ impl Session {
     }
 
     fn wants_resources(&self) -> bool {
-        self.subscriptions.resources.values().any(|state| *state != resource::State::Refused)
+        self.subscriptions.resources.values().any(|state| *state != resource_subscription::State::Refused)
     }
 
     fn wants_list(&self, family: Family) -> bool {
         self.gate(gate::Purpose::Listen, family).is_allowed()
     }
 
-    fn stream_step(&mut self, input: subscription::Input, agreed: Option<Json<'_>>) {
-        let row = subscription::take(self.subscriptions.stream, input);
+    fn stream_step(&mut self, input: listen_stream::Input, agreed: Option<Json<'_>>) {
+        let row = listen_stream::take(self.subscriptions.stream, input);
         self.subscriptions.stream = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             let detail =
@@ -271,31 +277,31 @@ impl Session {
         }
         for effect in row.effects {
             match effect {
-                subscription::Effect::Ask => self.ask_for_stream(),
-                subscription::Effect::DropAsked => {
+                listen_stream::Effect::Ask => self.ask_for_stream(),
+                listen_stream::Effect::DropAsked => {
                     let asked = self.subscriptions.asked.take();
                     self.drop_stream(asked);
                 }
-                subscription::Effect::DropOpen => {
+                listen_stream::Effect::DropOpen => {
                     let open = self.subscriptions.open.take();
                     self.drop_stream(open);
                 }
-                subscription::Effect::Adopt => self.adopt_stream(agreed),
-                subscription::Effect::Forget => {
+                listen_stream::Effect::Adopt => self.adopt_stream(agreed),
+                listen_stream::Effect::Forget => {
                     self.forget_open();
                     self.lose_resources();
                 }
-                subscription::Effect::Await => {
+                listen_stream::Effect::Await => {
                     self.forget_open();
                     self.await_asked();
                 }
-                subscription::Effect::Arm => {
+                listen_stream::Effect::Arm => {
                     let factor = 1_u32.checked_shl(self.subscriptions.failures).unwrap_or(u32::MAX);
                     self.subscriptions.failures = self.subscriptions.failures.saturating_add(1).min(16);
                     let wait = self.options.timeouts.refresh_interval.saturating_mul(factor).min(LONGEST_WAIT);
                     self.arm(Timer::Stream, wait);
                 }
-                subscription::Effect::Disarm => self.timers.set(Timer::Stream, None),
+                listen_stream::Effect::Disarm => self.timers.set(Timer::Stream, None),
             }
         }
     }
@@ -303,16 +309,18 @@ impl Session {
     /// What the open stream told of, or was to, the one that is asked for will.
     fn await_asked(&mut self) {
         for uri in self.uris() {
-            if self.is_resource(&uri, resource::State::Asking) || self.is_resource(&uri, resource::State::Active) {
-                self.resource_step(&uri, resource::Input::Lost, None);
-                self.resource_step(&uri, resource::Input::Possible, None);
+            if self.is_resource(&uri, resource_subscription::State::Asking)
+                || self.is_resource(&uri, resource_subscription::State::Active)
+            {
+                self.resource_step(&uri, resource_subscription::Input::Lost, None);
+                self.resource_step(&uri, resource_subscription::Input::Possible, None);
             }
         }
     }
 
     fn ask_for_stream(&mut self) {
         for uri in self.uris() {
-            self.resource_step(&uri, resource::Input::Possible, None);
+            self.resource_step(&uri, resource_subscription::Input::Possible, None);
         }
         let deadline = self.request_deadline();
         self.subscriptions.asked = Some(self.requests.insert(Purpose::Listen { agreed: false }, Some(deadline)));
@@ -327,7 +335,8 @@ impl Session {
                 }
             }
             let states = &self.subscriptions.resources;
-            let mut uris = states.iter().filter(|(_, state)| **state != resource::State::Refused).peekable();
+            let mut uris =
+                states.iter().filter(|(_, state)| **state != resource_subscription::State::Refused).peekable();
             if uris.peek().is_some() {
                 let list = filter.value("resourceSubscriptions");
                 for (index, (uri, _)) in uris.enumerate() {
@@ -379,11 +388,15 @@ impl Session {
             let accepted = match &agreed {
                 Some(agreed) => agreed.binary_search_by(|it| (**it).cmp(&uri)).is_ok(),
                 // One that was refused was not asked for again.
-                None => !self.is_resource(&uri, resource::State::Refused),
+                None => !self.is_resource(&uri, resource_subscription::State::Refused),
             };
             // One that is wanted since the stream was asked for is asked for next.
-            if !self.is_resource(&uri, resource::State::Wanted) {
-                let input = if accepted { resource::Input::Accepted } else { resource::Input::Refused };
+            if !self.is_resource(&uri, resource_subscription::State::Wanted) {
+                let input = if accepted {
+                    resource_subscription::Input::Accepted
+                } else {
+                    resource_subscription::Input::Refused
+                };
                 self.resource_step(&uri, input, None);
             }
         }
@@ -412,14 +425,14 @@ impl Session {
         // Without an id it can only be meant for the one that waits.
         if id.is_none_or(|id| id.text().trim_matches('"').parse() == Ok(asked)) {
             let agreed = params.and_then(|params| params.member("notifications")).filter(|agreed| agreed.is_object());
-            self.stream_step(subscription::Input::Agreed, agreed);
+            self.stream_step(listen_stream::Input::Agreed, agreed);
         }
     }
 
     /// The stream's request was answered, which ends the stream.
     pub(super) fn stream_ended(&mut self, id: u64, error: Option<&ErrorObject>) {
         if self.subscriptions.open == Some(id) {
-            return self.stream_step(subscription::Input::Ended, None);
+            return self.stream_step(listen_stream::Input::Ended, None);
         }
         if self.subscriptions.asked == Some(id) {
             self.subscriptions.asked = None;
@@ -427,13 +440,13 @@ impl Session {
             let declared = self.server.as_ref().is_some_and(|server| server.capabilities.is_some());
             if unknown {
                 for uri in self.uris() {
-                    self.resource_step(&uri, resource::Input::Refused, Some(NO_STREAM));
+                    self.resource_step(&uri, resource_subscription::Input::Refused, Some(NO_STREAM));
                 }
             }
             let input = match (unknown, declared) {
-                (true, true) => subscription::Input::Unknown,
-                (true, false) => subscription::Input::Absent,
-                (false, _) => subscription::Input::Failed,
+                (true, true) => listen_stream::Input::Unknown,
+                (true, false) => listen_stream::Input::Absent,
+                (false, _) => listen_stream::Input::Failed,
             };
             self.stream_step(input, None);
         }
@@ -453,22 +466,22 @@ impl Session {
     }
 
     pub(super) fn stream_silent(&mut self) {
-        self.stream_step(subscription::Input::Silent, None);
+        self.stream_step(listen_stream::Input::Silent, None);
     }
 
     pub(super) fn stream_due(&mut self) {
-        self.stream_step(subscription::Input::Timer, None);
+        self.stream_step(listen_stream::Input::Timer, None);
     }
 
     /// Sets the least severity of the log messages that the server is to send, on this connection and on those that
     /// follow it (specification 2025-11-25, "Logging"; in 2026-07-28 each request says it).
     ///
     /// # Errors
-    /// [`Misuse::Closed`], [`Misuse::NotAdvertised`] where the server has no log.
-    pub fn set_log_level(&mut self, now: Time, level: super::LogLevel) -> Result<(), Misuse> {
+    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] where the server has no log.
+    pub fn set_log_level(&mut self, now: Time, level: super::LogLevel) -> Result<(), CommandError> {
         self.check_open()?;
         if self.is_ready() && self.missing_capability(method::SET_LEVEL).is_some() {
-            return Err(Misuse::NotAdvertised {
+            return Err(CommandError::NotAdvertised {
                 server: self.server_name().into(),
                 method: method::SET_LEVEL.into(),
                 capability: Capability::Logging.as_str(),

@@ -13,7 +13,7 @@ pub(super) enum Timer {
     /// The transport does not open.
     Open,
     /// The probe is not answered.
-    Probe,
+    Discover,
     /// The handshake does not end.
     Handshake,
     /// The discovery does not end.
@@ -33,7 +33,7 @@ pub(super) enum Timer {
 impl Timer {
     pub(super) const ALL: [Self; Timers::COUNT] = [
         Self::Open,
-        Self::Probe,
+        Self::Discover,
         Self::Handshake,
         Self::Discovery,
         Self::Reopen,
@@ -50,7 +50,7 @@ impl Timer {
     const fn place(self) -> usize {
         match self {
             Self::Open => 0,
-            Self::Probe => 1,
+            Self::Discover => 1,
             Self::Handshake => 2,
             Self::Discovery => 3,
             Self::Reopen => 4,

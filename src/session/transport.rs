@@ -53,7 +53,7 @@ pub enum Transport<'a> {
         challenges: &'a [Challenge],
     },
     /// What the server did on the transport makes no sense: there is no going on.
-    Senseless {
+    ProtocolViolation {
         /// What it did.
         why: &'a str,
     },

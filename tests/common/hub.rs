@@ -11,8 +11,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use mcp_proto::binding::http::{Broken, ExchangeId};
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubAction, HubEvent, HubOptions, SessionHandle};
-use mcp_proto::machine::member::State;
-use mcp_proto::{Event, OpenFailure, Options, Outcome, Shut, Time, Transport};
+use mcp_proto::machine::hub_server::State;
+use mcp_proto::{Event, OpenFailure, Options, Outcome, ShutdownStep, Time, Transport};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ struct Process {
 enum Todo {
     Open(SessionHandle),
     Message(SessionHandle, Option<ExchangeId>, Value),
-    Shut(SessionHandle, Shut),
+    Shut(SessionHandle, ShutdownStep),
 }
 
 /// A hub, and all that came out of it.
@@ -286,7 +286,7 @@ impl Rig {
                     let value: Value = serde_json::from_slice(message.bytes()).unwrap();
                     self.message(session, None, value);
                 }
-                HubAction::Shut { session, how } => {
+                HubAction::Shutdown { session, how } => {
                     let name = self.name_of(session);
                     self.log.push(format!("{name}: shut"));
                     self.trying.remove(&session);
@@ -523,13 +523,13 @@ impl Rig {
         self.processes.contains_key(name)
     }
 
-    fn shut(&mut self, session: SessionHandle, how: Shut) {
+    fn shut(&mut self, session: SessionHandle, how: ShutdownStep) {
         let Some(name) = self.process(session).map(String::from) else {
             // It never came to run.
             self.hub.handle_transport(self.now, session, Transport::Closed { why: "never started" });
             return self.collect();
         };
-        if self.get(&name).clings && how != Shut::Kill {
+        if self.get(&name).clings && how != ShutdownStep::Kill {
             self.processes.entry(name).and_modify(|process| process.ends = true);
         } else {
             self.exit(&name);

@@ -7,7 +7,7 @@ pub mod told;
 use std::time::Duration;
 
 use mcp_proto::catalog::FingerprintKey;
-use mcp_proto::{Action, Event, Family, Options, Reconnect, Session, Shut, Time, Transport};
+use mcp_proto::{Action, Event, Family, Options, Reconnect, Session, ShutdownStep, Time, Transport};
 use serde_json::{Value, json};
 
 use self::told::told;
@@ -49,7 +49,7 @@ pub struct Host {
     /// Every message that was ever sent, with the version that it was sent under.
     pub transcript: Vec<(Option<String>, Value)>,
     pub events: Vec<Event>,
-    pub shuts: Vec<Shut>,
+    pub shuts: Vec<ShutdownStep>,
     /// How often the transport was asked for.
     pub opens: u32,
 }
@@ -98,7 +98,7 @@ impl Host {
                     self.transcript.push((message.version().map(|version| version.to_string()), value.clone()));
                     self.sent.push(value);
                 }
-                Action::Shut(how) => self.shuts.push(how),
+                Action::Shutdown(how) => self.shuts.push(how),
                 Action::Event(event) => self.events.push(event),
                 other => panic!("an action that no test knows: {other:?}"),
             }

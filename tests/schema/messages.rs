@@ -24,7 +24,7 @@ use jsonschema::Validator;
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Era, EraVerdict, Eras, Event, Family, Keepalive, LogLevel, Options, ProtocolVersion, Reconnect, Reference, Request,
+    Era, Eras, Event, Family, Keepalive, KnownEra, LogLevel, Options, ProtocolVersion, Reconnect, Reference, Request,
     TraceContext, Transport,
 };
 use serde_json::value::{RawValue, to_raw_value};
@@ -153,13 +153,13 @@ impl Talk {
         let known = self.host.events.len();
         self.host.receive(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         let asked = self.host.events[known..].iter().find_map(|event| match event {
-            Event::Asked { ask, .. } => Some(*ask),
+            Event::ServerRequest { id: ask, .. } => Some(*ask),
             _ => None,
         });
         if let Some(ask) = asked {
             let answer = answer.map(|result| to_raw_value(&result).unwrap());
             let answer = answer.as_deref().map_err(Clone::clone);
-            self.host.session.answer(self.host.now, ask, answer).unwrap();
+            self.host.session.respond(self.host.now, ask, answer).unwrap();
             self.host.collect();
         }
     }
@@ -260,13 +260,13 @@ fn talks(version: ProtocolVersion) -> Vec<Talk> {
     let mut talks = Vec::new();
     for mut options in offers() {
         // Where the versions agree at once, the opening is written under this version, too.
-        options.verdict = Some(EraVerdict::new(version));
+        options.known_era = Some(KnownEra::new(version));
         talks.push(requests(options.clone(), version));
         match version.era() {
             Era::Legacy => talks.push(questions(options.clone(), version)),
             Era::Modern => talks.push(rounds(options.clone(), version)),
         }
-        options.verdict = None;
+        options.known_era = None;
         talks.push(Talk::ready(options, server(version)));
     }
     talks.push(upkeep(version));

@@ -635,13 +635,13 @@ fn an_entry_sets_a_session_up() {
     assert_eq!(options.timeouts.request_max, Duration::from_secs(900));
     assert_eq!(options.timeouts.open, Duration::from_secs(4));
     assert_eq!(options.timeouts.handshake, Duration::from_secs(4));
-    assert_eq!(options.timeouts.probe, Duration::from_secs(2), "there is time left for `initialize`");
+    assert_eq!(options.timeouts.discover, Duration::from_secs(2), "there is time left for `initialize`");
 
     let options = Entry::http("http://x").options("docs", given());
     assert_eq!((options.wire, options.parallel_tool_calls), (Wire::Http, false));
     assert_eq!(options.timeouts.request, Duration::from_secs(120));
     assert_eq!(options.timeouts.open, Duration::from_secs(60));
-    assert_eq!(options.timeouts.probe, given().timeouts.probe);
+    assert_eq!(options.timeouts.discover, given().timeouts.discover);
 }
 
 #[test]

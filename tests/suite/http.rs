@@ -8,7 +8,7 @@ use crate::web::{
 };
 use mcp_proto::binding::http::{Broken, HttpAction};
 use mcp_proto::{
-    Cause, Eras, Event, FailureKind, Family, Keepalive, LogLevel, Next, Options, Outcome, ProtocolVersion, Request,
+    Cause, Eras, Event, FailureKind, Family, Keepalive, LogLevel, Options, Outcome, ProtocolVersion, Recovery, Request,
     Time,
 };
 use serde_json::{Value, json};
@@ -42,8 +42,8 @@ fn asking(mut options: Options) -> Options {
     options
 }
 
-fn asked(web: &Web) -> Vec<mcp_proto::AskId> {
-    let ask = |event: &Event| if let Event::Asked { ask, .. } = event { Some(*ask) } else { None };
+fn asked(web: &Web) -> Vec<mcp_proto::ServerRequestId> {
+    let ask = |event: &Event| if let Event::ServerRequest { id: ask, .. } = event { Some(*ask) } else { None };
     web.events.iter().filter_map(ask).collect()
 }
 
@@ -80,7 +80,7 @@ fn full_session(by_stream: bool) -> Web {
     web.head(&call, 200, &STREAM);
     web.push(&call, question(2, "elicitation/create"));
     for ask in asked(&web) {
-        web.session.answer(web.now, ask, Ok(&raw(&json!({"action": "accept"})))).unwrap();
+        web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "accept"})))).unwrap();
         web.collect();
         let answer = web.take_the("(answer)");
         web.reply(&answer, Reply::status(202));
@@ -315,7 +315,7 @@ fn a_call_that_waits_for_a_token_can_be_declined_or_given_up_and_waits_not_for_e
     assert_eq!((web.outcome(request), web.take().len()), ("Cancelled".into(), 0));
 
     let (mut web, request) = waiting();
-    web.wait(web.session.options().timeouts.ask);
+    web.wait(web.session.options().timeouts.server_request);
     assert!(is_refusal(web.result_of(request)));
 
     let (mut web, request) = waiting();
@@ -435,7 +435,7 @@ fn a_token_is_the_users_whose_request_something_is_about() {
     let answer = web.take_the("(answer)");
     assert_eq!((&answer.json()["id"], answer.of), (&json!(2), Some(request)));
     let ask = asked(&web)[0];
-    web.session.answer(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
+    web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
     web.collect();
     assert_eq!(web.take_the("(answer)").of, Some(request));
     web.session.cancel(web.now, request).unwrap();
@@ -997,7 +997,7 @@ fn a_call_waits_for_the_stream_on_which_it_may_be_asked_something() {
     let call = web.take_the("tools/call");
     web.push(&stream, question(1, "elicitation/create"));
     let ask = asked(&web)[0];
-    web.session.answer(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
+    web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
     web.collect();
     let answer = web.take_the("(answer)");
     web.reply(&answer, Reply::status(202));
@@ -1069,7 +1069,7 @@ fn questions_and_notifications_come_before_the_answer() {
     web.push(&call, question(1, "elicitation/create"));
     assert!(web.events.iter().any(|event| matches!(event, Event::Progress { request: of, .. } if *of == request)));
     let ask = asked(&web)[0];
-    web.session.answer(web.now, ask, Ok(&raw(&json!({"action": "accept", "content": {}})))).unwrap();
+    web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "accept", "content": {}})))).unwrap();
     web.collect();
     let answer = web.take_the("(answer)");
     assert_eq!(answer.json(), json!({"jsonrpc": "2.0", "id": 1, "result": {"action": "accept", "content": {}}}));
@@ -1479,7 +1479,7 @@ fn a_server_that_cannot_be_reached_is_tried_again() {
     web.lose(&second);
     assert_eq!((web.outcome(lost), web.outcome(unsent)), ("Unknown".into(), "open".into()));
     assert!(web.open.is_empty() && web.was_dropped(&first));
-    let Some(Event::Down { failure, next: Next::Reopen { .. } }) =
+    let Some(Event::Down { failure, next: Recovery::Reopen { .. } }) =
         web.events.iter().find(|event| matches!(event, Event::Down { .. }))
     else {
         panic!("{:?}", web.events)
@@ -1557,7 +1557,7 @@ fn the_older_transport_has_one_stream_for_all_that_the_server_says() {
     assert_eq!((web.outcome(one), was_answered(&web, other)), ("open".into(), true));
     web.push(&stream, question(1, "elicitation/create"));
     let ask = asked(&web)[0];
-    web.session.answer(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
+    web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
     web.collect();
     let answer = web.take_the("(answer)");
     assert_eq!(answer.url(), OLD);
@@ -1696,7 +1696,7 @@ fn a_question_during_the_probe_is_dropped_where_the_server_is_modern() {
     web.wait_and_serve(seconds(1200), &mut site);
     web.close();
     assert_eq!((web.count("(answer)"), web.cause()), (0, Some(&Cause::Requested)));
-    let ended = web.events.iter().filter(|event| matches!(event, Event::AskEnded { .. })).count();
+    let ended = web.events.iter().filter(|event| matches!(event, Event::ServerRequestEnded { .. })).count();
     assert_eq!(ended, asked(&web).len());
 }
 

@@ -8,7 +8,8 @@ use crate::web::{Exchange, Reply, SESSION, Site, URL, Web, header_map, raw};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest, HttpSession};
 use mcp_proto::{
-    AskId, Eras, Event, Family, Misuse, Options, Outcome, ProtocolVersion, Reconnect, Request, RequestId, Time,
+    CommandError, Eras, Event, Family, Options, Outcome, ProtocolVersion, Reconnect, Request, RequestId,
+    ServerRequestId, Time,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -473,7 +474,7 @@ struct World {
     ran: BTreeSet<RequestId>,
     /// The method of each id on the wire.
     ids: BTreeMap<u64, String>,
-    asks: Vec<AskId>,
+    asks: Vec<ServerRequestId>,
     /// The session that the server opened last, and all of them.
     held: Option<String>,
     issued: Vec<String>,
@@ -505,7 +506,10 @@ impl World {
         }
     }
 
-    fn command<T>(&mut self, command: impl Fn(&mut HttpSession, Time) -> Result<T, Misuse>) -> Result<T, Misuse> {
+    fn command<T>(
+        &mut self,
+        command: impl Fn(&mut HttpSession, Time) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
         self.begin();
         let _ = command(&mut self.twin, self.now);
         command(&mut self.session, self.now)
@@ -548,7 +552,7 @@ impl World {
                     *self.finished.entry(request).or_default() += 1;
                     assert!(!(self.ran.contains(&request) && matches!(outcome, Outcome::NotSent)), "it was sent");
                 }
-                HttpAction::Event(Event::Asked { ask, .. }) => self.asks.push(ask),
+                HttpAction::Event(Event::ServerRequest { id: ask, .. }) => self.asks.push(ask),
                 HttpAction::Event(Event::Down { .. }) => self.held = None,
                 HttpAction::Event(Event::Closed { .. }) => self.closed = true,
                 _ => {}
@@ -782,7 +786,7 @@ impl World {
             Op::AnswerAsk(which) => {
                 if let Some(ask) = self.asks.iter().rev().nth(usize::from(*which)).copied() {
                     let result = raw(&json!({"action": "decline"}));
-                    let _ = self.command(|session, now| session.answer(now, ask, Ok(&result)));
+                    let _ = self.command(|session, now| session.respond(now, ask, Ok(&result)));
                 }
             }
             Op::Notify => {
@@ -916,7 +920,7 @@ fn session_options() -> impl Strategy<Value = Options> {
         options.reconnect = again.then(Reconnect::default);
         options.limits.in_flight = in_flight;
         options.limits.queued = 6;
-        options.limits.asks = 2;
+        options.limits.server_requests = 2;
         options.limits.output = 40;
         options.seed = seed;
         options

@@ -4,8 +4,8 @@ use crate::common::{legacy, millis, options, reconnecting, seconds, tools};
 use crate::web::{Exchange, LAST_ID, Reply, SESSION, Site, Web, modern_site, raw, site, tool, was_answered};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::{
-    Cause, Event, Failure, FailureKind, Family, ListErrors, LogLevel, Misuse, Options, Outcome, QuirkKind, Request,
-    RequestId,
+    Cause, CommandError, Event, Failure, FailureKind, Family, ListErrors, LogLevel, Options, Outcome, QuirkKind,
+    Request, RequestId,
 };
 use serde_json::{Value, json};
 
@@ -376,9 +376,9 @@ fn answers_go_out_before_initialized_is_accepted() {
     for (id, method) in [(1, "ping"), (2, "roots/list"), (3, "elicitation/create"), (4, "elicitation/create")] {
         web.push(&initialize, json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
     }
-    let ask = |event: &Event| if let Event::Asked { ask, .. } = event { Some(*ask) } else { None };
+    let ask = |event: &Event| if let Event::ServerRequest { id: ask, .. } = event { Some(*ask) } else { None };
     let ask = web.events.iter().find_map(ask).expect("a question");
-    web.session.answer(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
+    web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
     web.collect();
     let answers = web.take();
     let ids: Vec<_> = answers.iter().map(|answer| answer.json()["id"].clone()).collect();
@@ -469,7 +469,7 @@ fn calls_that_wait_for_input_or_a_token_are_bounded() {
             web.serve(&mut site);
             assert!(waiting.len() <= 5, "{what}: {}", waiting.len());
         };
-        assert!(matches!(refused, Misuse::TooManyRequests { limit: 3 }), "{refused:?}");
+        assert!(matches!(refused, CommandError::TooManyRequests { limit: 3 }), "{refused:?}");
         assert!(waiting.iter().all(|request| web.outcome(*request) == "open"), "{what}");
         web.session.decline(web.now, waiting[0]).unwrap();
         web.collect();

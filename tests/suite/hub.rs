@@ -7,12 +7,12 @@ use crate::rig::{Mood, Rig, configuration, full, programs, with_tools};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::{Configuration, Document, Entry};
-use mcp_proto::host::hub::{Breaker, CallError, HubEvent, HubMisuse, HubOptions};
+use mcp_proto::host::hub::{Breaker, CallError, HubCommandError, HubEvent, HubOptions};
 use mcp_proto::host::names::{Names, Target};
 use mcp_proto::host::toolset::{Suspicion, Why};
 use mcp_proto::host::{Saved, Utility};
-use mcp_proto::machine::member::State;
-use mcp_proto::{Eras, Event, FailureKind, Misuse, Options, Outcome, Reconnect, Time, Transport};
+use mcp_proto::machine::hub_server::State;
+use mcp_proto::{CommandError, Eras, Event, FailureKind, Options, Outcome, Reconnect, Time, Transport};
 use serde_json::{Value, json};
 
 const URL: &str = "https://example.com/mcp";
@@ -218,7 +218,7 @@ fn nothing_configured_is_ready_and_settled() {
     let mut rig = rig();
     rig.open();
     assert_eq!(rig.log, ["ready", "settled"]);
-    assert_eq!(rig.hub.open(Time::ZERO), Err(HubMisuse::AlreadyOpen));
+    assert_eq!(rig.hub.open(Time::ZERO), Err(HubCommandError::AlreadyOpen));
 }
 
 #[test]
@@ -236,9 +236,9 @@ fn what_is_turned_off_is_kept_and_never_opened() {
         rig.hub.authorized(rig.now, "b"),
         rig.hub.restore(rig.now, "b", saved("b", with_tools(&["x"]))),
     ] {
-        assert_eq!(command, Err(HubMisuse::Disabled { server: "b".into() }));
+        assert_eq!(command, Err(HubCommandError::Disabled { server: "b".into() }));
     }
-    assert_eq!(rig.hub.start(rig.now, "c"), Err(HubMisuse::UnknownServer { server: "c".into() }));
+    assert_eq!(rig.hub.start(rig.now, "c"), Err(HubCommandError::UnknownServer { server: "c".into() }));
     assert_eq!(rig.hub.save("b", KEY, 0).map(|_| ()), None);
     rig.collect();
     assert_eq!(rig.count("b: open"), 0);
@@ -380,11 +380,11 @@ fn a_call_is_cancelled() {
     assert_eq!(rig.outcome(call), "Cancelled");
     rig.serve();
     assert_eq!(rig.count("a: > notifications/cancelled"), 1);
-    assert_eq!(rig.hub.cancel(rig.now, call), Err(Misuse::UnknownRequest));
+    assert_eq!(rig.hub.cancel(rig.now, call), Err(CommandError::UnknownRequest));
     rig.release("a");
     assert_eq!(rig.open_calls(), []);
     let list = rig.call("mcp_a_list_resources");
-    assert_eq!(rig.hub.cancel(rig.now, list), Err(Misuse::UnknownRequest), "it ended at once");
+    assert_eq!(rig.hub.cancel(rig.now, list), Err(CommandError::UnknownRequest), "it ended at once");
 }
 
 #[test]
@@ -400,7 +400,7 @@ fn a_list_that_waits_is_cancelled() {
     rig.hub.cancel(rig.now, lists[0]).unwrap();
     rig.collect();
     assert_eq!(lists.map(|list| rig.outcome(list)), ["Cancelled", "open"].map(String::from));
-    assert_eq!(rig.hub.cancel(rig.now, lists[0]), Err(Misuse::UnknownRequest));
+    assert_eq!(rig.hub.cancel(rig.now, lists[0]), Err(CommandError::UnknownRequest));
     assert_eq!((lists[0].request(), lists[0] == lists[1]), (None, false));
 }
 
@@ -1237,7 +1237,7 @@ fn close_ends_everything() {
     assert!(!rig.log.iter().any(|line| line.ends_with(": open")), "what waited is not started: {:#?}", rig.log);
     assert_eq!(rig.hub.deadline(), None);
 
-    let closed = Err(HubMisuse::Closed);
+    let closed = Err(HubCommandError::Closed);
     assert_eq!(rig.hub.configure(rig.now, programs(&["a"])).map(|_| ()), closed);
     assert_eq!(
         [rig.hub.open(rig.now), rig.hub.close(rig.now), rig.hub.start(rig.now, "a")],
@@ -1397,7 +1397,7 @@ fn what_was_saved_is_the_same_after_json() {
     let saved = saved("a", server);
     let json = serde_json::to_string(&saved).unwrap();
     let read: Saved = serde_json::from_str(&json).unwrap();
-    assert_eq!((read.entry, read.at, read.verdict), (saved.entry, 7, saved.verdict));
+    assert_eq!((read.entry, read.at, read.known_era), (saved.entry, 7, saved.known_era));
     assert_eq!(read.instructions.as_deref(), Some("Use \"x\" first."));
     assert_eq!(read.families, saved.families);
     assert_eq!(read.catalog.fingerprint(KEY), saved.catalog.fingerprint(KEY));
@@ -1431,7 +1431,7 @@ fn what_was_saved_is_compared_under_the_key_that_it_was_saved_with() {
         rig.configure(programs(&["a"]));
         let restored = rig.hub.restore(rig.now, "a", serde_json::from_str(&json).unwrap());
         assert_eq!(restored.is_ok(), result, "{restored:?}");
-        assert!(result || matches!(restored, Err(HubMisuse::Stale { .. })), "{restored:?}");
+        assert!(result || matches!(restored, Err(HubCommandError::Stale { .. })), "{restored:?}");
     }
 }
 
@@ -1455,7 +1455,7 @@ fn a_session_alone_can_be_saved_too() {
     let host = Host::connect(legacy(), &mut with_tools(&["x"]));
     let entry = Entry::stdio("a");
     let saved = Saved::of(&host.session, &entry, KEY, 7);
-    assert!(saved.verdict.is_some() && saved.verdict == host.session.verdict());
+    assert!(saved.known_era.is_some() && saved.known_era == host.session.known_era());
     assert_eq!(saved.catalog.fingerprint(KEY), host.session.catalog().fingerprint(KEY));
     let mut rig = rig();
     rig.configure(programs(&["a"]));
@@ -1532,7 +1532,7 @@ fn what_stands_in_is_started_when_it_is_wanted() {
     assert_eq!((rig.count("a: open"), rig.state("a")), (1, Some(State::Up)));
     assert!(!rig.log.iter().any(|line| line.contains(" mcp_")), "nothing differs");
     let again = rig.hub.restore(rig.now, "a", saved("a", with_tools(&["x"])));
-    assert_eq!(again, Err(HubMisuse::Started { server: "a".into() }));
+    assert_eq!(again, Err(HubCommandError::Started { server: "a".into() }));
 }
 
 #[test]
@@ -1543,7 +1543,7 @@ fn what_was_saved_under_another_entry_is_stale() {
         rig.configure(one(entry));
         let before = format!("{:?}", rig.hub);
         let restored = rig.hub.restore(rig.now, "a", saved.clone());
-        assert_eq!(restored, Err(HubMisuse::Stale { server: "a".into() }));
+        assert_eq!(restored, Err(HubCommandError::Stale { server: "a".into() }));
         assert!(before == format!("{:?}", rig.hub));
         rig.open();
         rig.serve();
@@ -1643,7 +1643,7 @@ fn the_verdict_spares_the_probe() {
     let mut first = Rig::of(options()).peer("a", with_tools(&["x"])).up(&["a"]);
     assert_eq!(first.asked("a", "server/discover").len(), 1);
     let saved = first.hub.save("a", KEY, 7).unwrap();
-    assert!(saved.verdict.is_some());
+    assert!(saved.known_era.is_some());
     first.close();
 
     let mut rig = Rig::of(options()).peer("a", with_tools(&["x"]));

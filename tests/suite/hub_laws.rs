@@ -7,9 +7,9 @@ use crate::common::{KEY, drain, legacy};
 use crate::rig::{Mood, Rig, full};
 use mcp_proto::host::Saved;
 use mcp_proto::host::config::Configuration;
-use mcp_proto::host::hub::{CallError, CallId, Hub, HubMisuse, HubOptions, SessionHandle};
+use mcp_proto::host::hub::{CallError, CallId, Hub, HubCommandError, HubOptions, SessionHandle};
 use mcp_proto::host::names::Target;
-use mcp_proto::machine::member::State;
+use mcp_proto::machine::hub_server::State;
 use mcp_proto::{Reconnect, Time, Transport};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -285,17 +285,17 @@ impl World {
         assert!(before == format!("{hub:?}"), "what is late changed something");
     }
 
-    fn misused(&mut self, server: u8, result: &Result<(), HubMisuse>) {
+    fn misused(&mut self, server: u8, result: &Result<(), HubCommandError>) {
         let Err(misuse) = result else { return };
         let name = self.name(server);
         let entry = self.rig.hub.configuration().servers.get(name);
         match misuse {
-            HubMisuse::Closed => assert!(self.rig.is_closing()),
-            HubMisuse::UnknownServer { server } => assert!(**server == *name && entry.is_none()),
-            HubMisuse::Disabled { server } => assert!(**server == *name && !entry.unwrap().enabled),
-            HubMisuse::AlreadyOpen => assert!(self.is_open),
-            HubMisuse::Started { .. } => assert_ne!(self.rig.state(name), None),
-            HubMisuse::Stale { .. } => assert!(entry.is_some()),
+            HubCommandError::Closed => assert!(self.rig.is_closing()),
+            HubCommandError::UnknownServer { server } => assert!(**server == *name && entry.is_none()),
+            HubCommandError::Disabled { server } => assert!(**server == *name && !entry.unwrap().enabled),
+            HubCommandError::AlreadyOpen => assert!(self.is_open),
+            HubCommandError::Started { .. } => assert_ne!(self.rig.state(name), None),
+            HubCommandError::Stale { .. } => assert!(entry.is_some()),
             other => panic!("{other:?}"),
         }
     }
@@ -466,8 +466,8 @@ impl World {
         assert_eq!(self.rig.open_calls(), []);
         assert!(self.rig.count("ready") <= 1);
         let now = self.rig.now;
-        assert_eq!(self.rig.hub.open(now), Err(HubMisuse::Closed));
-        assert_eq!(self.rig.hub.start(now, "a"), Err(HubMisuse::Closed));
+        assert_eq!(self.rig.hub.open(now), Err(HubCommandError::Closed));
+        assert_eq!(self.rig.hub.start(now, "a"), Err(HubCommandError::Closed));
         self.rig.timeout();
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::{Host, Server, Steps, options, tools};
 use mcp_proto::protocol::Root;
-use mcp_proto::{Event, InputRequest, Misuse, Options, Outcome, Reconnect, Request, RequestId, Transport};
+use mcp_proto::{CommandError, Event, InputRequest, Options, Outcome, Reconnect, Request, RequestId, Transport};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -171,7 +171,7 @@ fn input_that_is_declined_ends_the_request_with_what_was_wanted() {
     host.collect();
     let Outcome::InputRequired(kept) = host.result_of(id) else { panic!("{:?}", host.result_of(id)) };
     assert_eq!(serde_json::from_str::<Value>(kept.get()).unwrap(), result);
-    assert_eq!(host.session.decline(host.now, id), Err(Misuse::UnknownRequest));
+    assert_eq!(host.session.decline(host.now, id), Err(CommandError::UnknownRequest));
 }
 
 #[test]
@@ -208,10 +208,10 @@ fn the_users_time_is_not_the_requests_in_the_legacy_era_either() {
     host.receive(json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "?"}}));
     host.wait(Duration::from_secs(500));
     let ask = host.events.iter().find_map(|event| match event {
-        Event::Asked { ask, .. } => Some(*ask),
+        Event::ServerRequest { id: ask, .. } => Some(*ask),
         _ => None,
     });
-    host.session.answer(host.now, ask.unwrap(), Ok(&raw(&json!({"action": "decline"})))).unwrap();
+    host.session.respond(host.now, ask.unwrap(), Ok(&raw(&json!({"action": "decline"})))).unwrap();
     host.collect();
     host.wait(Duration::from_secs(9));
     answer(&mut host, &sent, &json!({"content": []}));

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::common::{Host, Server, tools};
 use mcp_proto::{
-    Eras, Event, FailureKind, Keepalive, Next, Options, Probe, QuirkKind, Reconnect, Request, Shut, Transport,
+    Eras, Event, FailureKind, Keepalive, KeepaliveMethod, Options, QuirkKind, Reconnect, Recovery, Request,
+    ShutdownStep, Transport,
 };
 use serde_json::{Value, json};
 
@@ -141,8 +142,8 @@ fn a_peer_that_answers_nothing_is_dead_after_the_threshold() {
         Event::Down { failure, next } => Some((failure.kind, *next)),
         _ => None,
     });
-    assert_eq!(down, Some((FailureKind::Closed, Next::Reopen { at: None })));
-    assert_eq!(host.shuts, [Shut::CloseInput]);
+    assert_eq!(down, Some((FailureKind::Closed, Recovery::Reopen { at: None })));
+    assert_eq!(host.shuts, [ShutdownStep::CloseInput]);
     host.close_transport();
     host.wait(Duration::from_secs(1));
     assert_eq!(host.opens, 2, "opened again once the old transport is gone");
@@ -167,7 +168,7 @@ fn a_long_call_in_flight_is_not_probed() {
 fn tools_list_keeps_a_server_with_tools_alive_and_ping_one_without() {
     let mut by_list = legacy();
     let mut keepalive = Keepalive::default();
-    keepalive.probe = Probe::ToolsList;
+    keepalive.method = KeepaliveMethod::ToolsList;
     by_list.keepalive = Some(keepalive);
     let mut with_tools = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]));
     let mut host = ready(by_list.clone(), &mut with_tools);

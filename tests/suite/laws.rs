@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Action, AskId, Cause, Eras, Event, Family, FamilyStatus, Keepalive, LogLevel, Misuse, OpenFailure, Options,
-    Outcome, QuirkKind, Reconnect, Request, RequestId, Session, Shut, Time, Transport, Wire,
+    Action, Cause, CommandError, Eras, Event, Family, FamilyStatus, Keepalive, LogLevel, OpenFailure, Options, Outcome,
+    QuirkKind, Reconnect, Request, RequestId, ServerRequestId, Session, ShutdownStep, Time, Transport, Wire,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -216,7 +216,7 @@ struct World {
     open: Vec<Value>,
     /// Ids that the server asked with in this connection, and how often each waits for an answer.
     asked: BTreeMap<String, usize>,
-    asks: Vec<AskId>,
+    asks: Vec<ServerRequestId>,
     asks_ended: usize,
     wanting: Vec<RequestId>,
     /// The embedder was told to open the transport, and did not say yet what came of it.
@@ -259,8 +259,8 @@ impl World {
     /// Does the same to both, and sees that a refusal changed nothing.
     fn command<T: std::fmt::Debug>(
         &mut self,
-        command: impl Fn(&mut Session, Time) -> Result<T, Misuse>,
-    ) -> Result<T, Misuse> {
+        command: impl Fn(&mut Session, Time) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
         let before = format!("{:?}", self.session);
         let result = command(&mut self.session, self.now);
         let _ = command(&mut self.twin, self.now);
@@ -312,7 +312,7 @@ impl World {
         let ends = |action: &Action| {
             matches!(
                 action,
-                Action::Shut(_) | Action::Open(_) | Action::Event(Event::Down { .. } | Event::Closed { .. })
+                Action::Shutdown(_) | Action::Open(_) | Action::Event(Event::Down { .. } | Event::Closed { .. })
             )
         };
         self.connected && !self.shut && self.closed.is_none() && !waiting(&self.session).iter().any(ends)
@@ -346,9 +346,9 @@ impl World {
                     assert!(self.http && self.ids.contains(&id), "an exchange that never was");
                     self.over.push(id);
                 }
-                Action::Shut(how) => {
+                Action::Shutdown(how) => {
                     // A server that is there has its answers first.
-                    if how == Shut::CloseInput && self.is_legacy() {
+                    if how == ShutdownStep::CloseInput && self.is_legacy() {
                         self.assert_answered();
                     }
                     self.shut = true;
@@ -360,8 +360,8 @@ impl World {
                         self.open.iter().any(|open| format!("RequestId({})", open["id"]) == format!("{request:?}"));
                     assert!(!(sent && matches!(outcome, Outcome::NotSent)), "it was sent");
                 }
-                Action::Event(Event::Asked { ask, .. }) => self.asks.push(ask),
-                Action::Event(Event::AskEnded { .. }) => self.asks_ended += 1,
+                Action::Event(Event::ServerRequest { id: ask, .. }) => self.asks.push(ask),
+                Action::Event(Event::ServerRequestEnded { .. }) => self.asks_ended += 1,
                 Action::Event(Event::InputRequired { request, .. }) => self.wanting.push(request),
                 Action::Event(Event::Closed { cause }) => self.closed = Some(cause),
                 _ => {}
@@ -617,7 +617,7 @@ impl World {
             Op::AnswerAsk(which, ok) => {
                 if let Some(ask) = self.asks.iter().rev().nth(usize::from(which)).copied() {
                     let result = RawValue::from_string(if ok { "{}" } else { "[]" }.into()).unwrap();
-                    let _ = self.command(|session, now| session.answer(now, ask, Ok(&result)));
+                    let _ = self.command(|session, now| session.respond(now, ask, Ok(&result)));
                 }
             }
             Op::Provide(which, given) => {
@@ -678,7 +678,7 @@ impl World {
 
     /// A connection that goes on for as long as the embedder has to answer: the server has all its answers then.
     fn calm(&mut self) {
-        let end = self.now + self.session.options().timeouts.ask;
+        let end = self.now + self.session.options().timeouts.server_request;
         self.poll(usize::MAX);
         let mut steps = Steps::until("the time to answer is over");
         while self.is_up() && self.now <= end {
@@ -754,7 +754,7 @@ fn weight(action: &Action) -> usize {
         Action::Event(Event::InputRequired { inputs, .. }) => {
             inputs.iter().map(|input| input.key.len() + input.method.len() + raw(&input.params)).sum()
         }
-        Action::Event(Event::Asked { method, params, .. } | Event::Notification { method, params }) => {
+        Action::Event(Event::ServerRequest { method, params, .. } | Event::Notification { method, params }) => {
             method.len() + raw(params)
         }
         Action::Event(Event::Progress { params, .. }) => params.get().len(),
@@ -806,7 +806,7 @@ impl Setup {
         options.reconnect = self.reconnects.then(Reconnect::default);
         options.limits.in_flight = self.in_flight;
         options.limits.queued = 6;
-        options.limits.asks = 2;
+        options.limits.server_requests = 2;
         options.limits.subscriptions = 3;
         options.limits.output = 40;
         options.limits.output_bytes = 1 << 14;
@@ -845,7 +845,7 @@ fn most(options: &Options) -> (usize, usize) {
     let limits = options.limits;
     // What is unasked has its bounds; each request ends and is told of, each question is answered and ends.
     let actions = limits.output
-        + 2 * (limits.in_flight + limits.queued + limits.asks + limits.subscriptions)
+        + 2 * (limits.in_flight + limits.queued + limits.server_requests + limits.subscriptions)
         + limits.quirks
         + 32;
     let roots = options.capabilities.roots.iter().flatten().map(|root| root.uri.len() + 20).sum::<usize>();
@@ -1102,7 +1102,7 @@ impl Storm {
                     assert!(self.connected);
                     self.serve(&serde_json::from_slice(message.bytes()).unwrap());
                 }
-                Action::Shut(_) if self.connected => {
+                Action::Shutdown(_) if self.connected => {
                     self.gone();
                     self.session.handle_transport(self.now, Transport::Closed { why: "shut" });
                 }

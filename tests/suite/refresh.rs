@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::common::{Host, Server, legacy, options, tools};
-use mcp_proto::{Event, Family, FamilyStatus, Misuse, QuirkKind};
+use mcp_proto::{CommandError, Event, Family, FamilyStatus, QuirkKind};
 use serde_json::{Value, json};
 
 /// A server whose tools can be changed while it runs.
@@ -182,13 +182,13 @@ fn a_refresh_on_demand_walks_at_once() {
     host.serve(&mut server.server);
     assert_eq!(host.keys(Family::Tools), ["b"]);
     let refused = host.session.refresh(host.now, Family::Prompts);
-    assert!(matches!(refused, Err(Misuse::NotAdvertised { capability: "prompts", .. })), "{refused:?}");
+    assert!(matches!(refused, Err(CommandError::NotAdvertised { capability: "prompts", .. })), "{refused:?}");
 }
 
 #[test]
 fn a_refresh_before_the_session_is_ready_is_refused() {
     let mut host = Host::open(legacy());
-    assert_eq!(host.session.refresh(host.now, Family::Tools), Err(Misuse::NotReady));
+    assert_eq!(host.session.refresh(host.now, Family::Tools), Err(CommandError::NotReady));
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::common::{Host, Server, Steps, drain, legacy, options};
 use mcp_proto::{
-    Action, Cause, Eras, Event, Misuse, Next, OpenFailure, Options, Outcome, ProtocolVersion, QuirkKind, Reconnect,
-    Request, Session, Time, Transport,
+    Action, Cause, CommandError, Eras, Event, OpenFailure, Options, Outcome, ProtocolVersion, QuirkKind, Reconnect,
+    Recovery, Request, Session, Time, Transport,
 };
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn reconnecting() -> Options {
 }
 
 fn parked(host: &Host) -> bool {
-    host.events.iter().any(|event| matches!(event, Event::Down { next: Next::Parked { .. }, .. }))
+    host.events.iter().any(|event| matches!(event, Event::Down { next: Recovery::Parked { .. }, .. }))
 }
 
 fn answer(host: &mut Host, result: Value) {
@@ -98,7 +98,7 @@ fn a_modern_server_that_crashed_on_a_probe_once_is_found_again() {
 fn a_refusal_changes_no_clock() {
     let mut host = Host::open(options());
     host.take_sent();
-    assert_eq!(host.session.open(Time::from_millis(6000)), Err(Misuse::AlreadyOpen));
+    assert_eq!(host.session.open(Time::from_millis(6000)), Err(CommandError::AlreadyOpen));
     host.session.handle_timeout(Time::ZERO);
     host.collect();
     assert!(host.take_sent().is_empty());
@@ -290,7 +290,7 @@ fn requests_that_nobody_polls_the_ends_of_are_refused() {
             Err(misuse) => refused = Some(misuse),
         }
     }
-    assert_eq!(refused, Some(Misuse::TooManyRequests { limit: 4096 }));
+    assert_eq!(refused, Some(CommandError::TooManyRequests { limit: 4096 }));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use crate::common::{Host, Server, legacy, millis, options, tools};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Action, AskId, Cause, Event, FailureKind, Misuse, Next, OpenFailure, Options, Outcome, QuirkKind, Reconnect,
-    Request, RequestId, Session, Shut, Time, Transport,
+    Action, Cause, CommandError, Event, FailureKind, OpenFailure, Options, Outcome, QuirkKind, Reconnect, Recovery,
+    Request, RequestId, ServerRequestId, Session, ShutdownStep, Time, Transport,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ fn outcome(host: &Host, request: RequestId) -> String {
     text.split(['(', ' ']).next().unwrap().into()
 }
 
-fn downs(host: &Host) -> Vec<(FailureKind, Next)> {
+fn downs(host: &Host) -> Vec<(FailureKind, Recovery)> {
     let down = |event: &Event| match event {
         Event::Down { failure, next } => Some((failure.kind, *next)),
         _ => None,
@@ -231,7 +231,7 @@ fn a_cancel_after_the_request_was_polled_tells_the_server() {
     let sent = host.take_one();
     assert_eq!((&sent["method"], &sent["params"]["requestId"]), (&json!("notifications/cancelled"), &id));
     assert_eq!(outcome(&host, request), "Cancelled");
-    assert_eq!(host.session.cancel(host.now, request), Err(Misuse::UnknownRequest));
+    assert_eq!(host.session.cancel(host.now, request), Err(CommandError::UnknownRequest));
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn not_advertised_is_a_misuse_where_it_is_known_and_an_outcome_where_it_turns_ou
     for (request, method) in requests.into_iter().zip(methods) {
         assert_eq!(outcome(&host, request), "NotAdvertised");
         let refused = host.session.request(host.now, Request::new(method));
-        assert!(matches!(refused, Err(Misuse::NotAdvertised { method: named, .. }) if &*named == method));
+        assert!(matches!(refused, Err(CommandError::NotAdvertised { method: named, .. }) if &*named == method));
         assert!(!host.methods().contains(&method));
     }
     let message = host.session.request(host.now, Request::new("prompts/get")).unwrap_err().to_string();
@@ -384,15 +384,15 @@ fn no_more_than_the_bound_wait_to_be_sent() {
     want(&mut host);
     let given_up = want(&mut host);
     let refused = |host: &mut Host| host.session.request(host.now, Request::new("tools/call"));
-    assert_eq!(refused(&mut host), Err(Misuse::TooManyRequests { limit: 2 }));
+    assert_eq!(refused(&mut host), Err(CommandError::TooManyRequests { limit: 2 }));
     host.session.cancel(host.now, given_up).unwrap();
     want(&mut host);
     host.serve(&mut server().on("tools/call", |_| Ok(json!({}))));
     for _ in 0..3 {
         want(&mut host);
     }
-    assert_eq!(refused(&mut host), Err(Misuse::TooManyRequests { limit: 2 }));
-    assert_eq!(Misuse::TooManyRequests { limit: 2 }.to_string(), "2 requests wait already");
+    assert_eq!(refused(&mut host), Err(CommandError::TooManyRequests { limit: 2 }));
+    assert_eq!(CommandError::TooManyRequests { limit: 2 }.to_string(), "2 requests wait already");
 }
 
 #[test]
@@ -431,22 +431,22 @@ fn a_notification_is_sent_where_the_session_is_ready() {
     assert_eq!(host.take_sent(), expected);
 }
 
-// Misuse.
+// CommandError.
 
-type Try = fn(&mut Session, Time) -> Result<(), Misuse>;
+type Try = fn(&mut Session, Time) -> Result<(), CommandError>;
 
-fn refuses(host: &mut Host, attempt: Try, misuse: &Misuse) {
+fn refuses(host: &mut Host, attempt: Try, misuse: &CommandError) {
     host.collect();
     refuses_as_it_is(host, attempt, misuse);
 }
 
-fn refuses_as_it_is(host: &mut Host, attempt: Try, misuse: &Misuse) {
+fn refuses_as_it_is(host: &mut Host, attempt: Try, misuse: &CommandError) {
     let before = format!("{:?}", host.session);
     assert_eq!(attempt(&mut host.session, host.now + millis(1000)).as_ref(), Err(misuse));
     assert_eq!(format!("{:?}", host.session), before, "{misuse:?} left a trace");
 }
 
-fn request(session: &mut Session, now: Time, method: &'static str) -> Result<(), Misuse> {
+fn request(session: &mut Session, now: Time, method: &'static str) -> Result<(), CommandError> {
     session.request(now, Request::new(method)).map(drop)
 }
 
@@ -454,20 +454,26 @@ fn array() -> Box<RawValue> {
     raw("[1]")
 }
 
-fn reserved(method: &str) -> Misuse {
-    Misuse::Reserved { method: method.into() }
+fn reserved(method: &str) -> CommandError {
+    CommandError::Reserved { method: method.into() }
 }
 
 #[test]
 fn a_misused_request_leaves_no_trace() {
     let mut host = ready();
-    let missing =
-        Misuse::NotAdvertised { server: "the server".into(), method: "prompts/get".into(), capability: "prompts" };
-    let cases: [(Try, Misuse); 4] = [
+    let missing = CommandError::NotAdvertised {
+        server: "the server".into(),
+        method: "prompts/get".into(),
+        capability: "prompts",
+    };
+    let cases: [(Try, CommandError); 4] = [
         (|session, now| request(session, now, "initialize"), reserved("initialize")),
         (|session, now| request(session, now, "server/discover"), reserved("server/discover")),
         (|session, now| request(session, now, "prompts/get"), missing),
-        (|session, now| session.request(now, Request::new("x").params(array())).map(drop), Misuse::ParamsNotObject),
+        (
+            |session, now| session.request(now, Request::new("x").params(array())).map(drop),
+            CommandError::ParamsNotObject,
+        ),
     ];
     for (attempt, misuse) in cases {
         refuses(&mut host, attempt, &misuse);
@@ -480,20 +486,20 @@ fn a_request_too_many_leaves_no_trace() {
     options.limits.queued = 1;
     let mut host = Host::open(options);
     want(&mut host);
-    refuses(&mut host, |session, now| request(session, now, "x"), &Misuse::TooManyRequests { limit: 1 });
+    refuses(&mut host, |session, now| request(session, now, "x"), &CommandError::TooManyRequests { limit: 1 });
 }
 
 #[test]
 fn a_misused_notification_leaves_no_trace() {
-    let cases: [(Try, Misuse); 3] = [
+    let cases: [(Try, CommandError); 3] = [
         (|session, now| session.notify(now, "notifications/initialized", None), reserved("notifications/initialized")),
         (|session, now| session.notify(now, "notifications/cancelled", None), reserved("notifications/cancelled")),
-        (|session, now| session.notify(now, "x", Some(&array())), Misuse::ParamsNotObject),
+        (|session, now| session.notify(now, "x", Some(&array())), CommandError::ParamsNotObject),
     ];
     for (attempt, misuse) in cases {
         refuses(&mut ready(), attempt, &misuse);
     }
-    refuses(&mut Host::open(legacy()), |session, now| session.notify(now, "x", None), &Misuse::NotReady);
+    refuses(&mut Host::open(legacy()), |session, now| session.notify(now, "x", None), &CommandError::NotReady);
 
     let mut options = legacy();
     options.limits.output = 10;
@@ -501,7 +507,7 @@ fn a_misused_notification_leaves_no_trace() {
     for _ in 0..10 {
         host.session.notify(host.now, "x", None).unwrap();
     }
-    let full = Misuse::TooManyRequests { limit: 10 };
+    let full = CommandError::TooManyRequests { limit: 10 };
     refuses_as_it_is(&mut host, |session, now| session.notify(now, "x", None), &full);
 }
 
@@ -513,12 +519,12 @@ fn a_cancel_or_an_answer_of_what_is_not_open_leaves_no_trace() {
     let ask = elicit(&mut host);
     let before = format!("{:?}", host.session);
     let later = host.now + millis(1000);
-    assert_eq!(host.session.cancel(later, request), Err(Misuse::UnknownRequest));
-    assert_eq!(host.session.answer(later, ask, Ok(&array())), Err(Misuse::ParamsNotObject));
+    assert_eq!(host.session.cancel(later, request), Err(CommandError::UnknownRequest));
+    assert_eq!(host.session.respond(later, ask, Ok(&array())), Err(CommandError::ParamsNotObject));
     assert_eq!(format!("{:?}", host.session), before);
-    host.session.answer(host.now, ask, Ok(&raw("{}"))).unwrap();
+    host.session.respond(host.now, ask, Ok(&raw("{}"))).unwrap();
     let before = format!("{:?}", host.session);
-    assert_eq!(host.session.answer(later, ask, Ok(&raw("{}"))), Err(Misuse::UnknownAsk));
+    assert_eq!(host.session.respond(later, ask, Ok(&raw("{}"))), Err(CommandError::UnknownServerRequest));
     assert_eq!(format!("{:?}", host.session), before);
 }
 
@@ -527,7 +533,7 @@ fn opening_twice_leaves_no_trace() {
     let mut opening = Host::new(legacy());
     opening.session.open(opening.now).unwrap();
     for mut host in [opening, Host::open(legacy()), ready()] {
-        refuses(&mut host, |session, now| session.open(now), &Misuse::AlreadyOpen);
+        refuses(&mut host, |session, now| session.open(now), &CommandError::AlreadyOpen);
     }
 }
 
@@ -546,7 +552,7 @@ fn whatever_is_asked_of_a_closed_session_leaves_no_trace() {
     assert!(closed.session.is_closed());
     for mut host in [closing, closed] {
         for attempt in attempts {
-            refuses(&mut host, attempt, &Misuse::Closed);
+            refuses(&mut host, attempt, &CommandError::Closed);
         }
     }
 }
@@ -563,13 +569,13 @@ fn closing(options: Options) -> Host {
 #[test]
 fn a_server_that_exits_when_its_input_closes_is_not_terminated() {
     let mut host = closing(legacy());
-    assert_eq!(host.shuts, [Shut::CloseInput]);
+    assert_eq!(host.shuts, [ShutdownStep::CloseInput]);
     assert_eq!(host.cause(), None);
     host.wait(millis(1999));
     host.transport(Transport::Closed { why: "exit status 0" });
     assert_eq!((host.cause(), host.session.is_closed()), (Some(&Cause::Requested), true));
     host.wait(millis(60_000));
-    assert_eq!(host.shuts, [Shut::CloseInput]);
+    assert_eq!(host.shuts, [ShutdownStep::CloseInput]);
     assert!(host.quirks().is_empty());
 }
 
@@ -577,7 +583,7 @@ fn a_server_that_exits_when_its_input_closes_is_not_terminated() {
 fn no_exit_leads_to_a_terminate_then_to_a_kill() {
     let mut host = closing(legacy());
     for (shuts, quirks) in [(1, 0), (2, 1), (3, 1)] {
-        assert_eq!(host.shuts, [Shut::CloseInput, Shut::Terminate, Shut::Kill][..shuts]);
+        assert_eq!(host.shuts, [ShutdownStep::CloseInput, ShutdownStep::Terminate, ShutdownStep::Kill][..shuts]);
         assert_eq!((host.quirks().len(), host.cause()), (quirks, None));
         host.wait(millis(1999));
         assert_eq!(host.shuts.len(), shuts);
@@ -658,7 +664,7 @@ fn a_session_can_be_closed_at_any_time() {
     for mut host in with_transport {
         host.session.close(host.now).unwrap();
         host.collect();
-        assert_eq!((&host.shuts[..], host.cause()), (&[Shut::CloseInput][..], None));
+        assert_eq!((&host.shuts[..], host.cause()), (&[ShutdownStep::CloseInput][..], None));
         host.close_transport();
         assert_eq!(host.cause(), Some(&Cause::Requested));
     }
@@ -679,7 +685,7 @@ fn a_failure_is_the_cause_of_the_end() {
     host.close_transport();
     let Some(Cause::Failed(failure)) = host.cause() else { panic!("{:?}", host.cause()) };
     assert_eq!(Some(failure), host.failure());
-    assert_eq!(downs(&host), [(FailureKind::HandshakeRejected, Next::Close)]);
+    assert_eq!(downs(&host), [(FailureKind::HandshakeRejected, Recovery::Close)]);
     assert!(matches!(host.events.last(), Some(Event::Closed { .. })));
 }
 
@@ -704,7 +710,7 @@ fn waits(options: Options, lose: impl Fn(&mut Host)) -> Vec<Duration> {
     for _ in 0..1000 {
         lose(&mut host);
         match downs(&host).last().unwrap().1 {
-            Next::Reopen { at: Some(at) } => {
+            Recovery::Reopen { at: Some(at) } => {
                 let opens = host.opens;
                 let wait = at - host.now;
                 host.wait(wait - Duration::from_micros(1));
@@ -713,7 +719,7 @@ fn waits(options: Options, lose: impl Fn(&mut Host)) -> Vec<Duration> {
                 assert_eq!(host.opens, opens + 1);
                 waits.push(wait);
             }
-            Next::Parked { .. } => return waits,
+            Recovery::Parked { .. } => return waits,
             next => panic!("{next:?}"),
         }
     }
@@ -795,7 +801,7 @@ fn a_proven_connection_starts_the_wait_anew() {
         host.collect();
         for _ in 0..20 {
             prove(&mut host);
-            let (kind, Next::Reopen { at: Some(at) }) = *downs(&host).last().unwrap() else { panic!("no reopen") };
+            let (kind, Recovery::Reopen { at: Some(at) }) = *downs(&host).last().unwrap() else { panic!("no reopen") };
             assert_eq!(kind, FailureKind::Closed);
             assert_doubling(&[at - host.now], 500, 60_000);
             host.wait(millis(500));
@@ -831,7 +837,7 @@ fn refused_handshakes_after_a_connection_that_was_ready_use_up_the_budget() {
     host.close_transport();
     for _ in 0..20 {
         host.wait(millis(60_000));
-        if downs(&host).iter().any(|(_, next)| matches!(next, Next::Parked { .. })) {
+        if downs(&host).iter().any(|(_, next)| matches!(next, Recovery::Parked { .. })) {
             return;
         }
         reopen(&mut host, &mut Server::new().error("initialize", -1, "no"));
@@ -847,8 +853,8 @@ fn an_unresponsive_connection_is_shut_and_opened_again() {
     host.wait(millis(500));
     host.transport(Transport::Opened);
     host.wait(millis(60_000));
-    assert_eq!(downs(&host)[1], (FailureKind::HandshakeTimeout, Next::Reopen { at: None }));
-    assert_eq!(host.shuts, [Shut::CloseInput]);
+    assert_eq!(downs(&host)[1], (FailureKind::HandshakeTimeout, Recovery::Reopen { at: None }));
+    assert_eq!(host.shuts, [ShutdownStep::CloseInput]);
     host.close_transport();
     host.wait(millis(1000));
     assert_eq!(host.opens, 3);
@@ -862,7 +868,7 @@ fn parked() -> Host {
     host.collect();
     for _ in 0..6 {
         unreachable(&mut host);
-        if matches!(downs(&host).last(), Some((_, Next::Parked { .. }))) {
+        if matches!(downs(&host).last(), Some((_, Recovery::Parked { .. }))) {
             return host;
         }
         host.wait(millis(60_000));
@@ -873,7 +879,7 @@ fn parked() -> Host {
 #[test]
 fn a_parked_session_tries_again_after_a_long_time() {
     let mut host = parked();
-    let Next::Parked { until } = downs(&host).last().unwrap().1 else { panic!("it is not parked") };
+    let Recovery::Parked { until } = downs(&host).last().unwrap().1 else { panic!("it is not parked") };
     assert_eq!(until - host.now, millis(600_000));
     let opens = host.opens;
     host.wait(millis(599_999));
@@ -881,7 +887,7 @@ fn a_parked_session_tries_again_after_a_long_time() {
     host.wait(millis(1));
     assert_eq!(host.opens, opens + 1);
     unreachable(&mut host);
-    assert!(matches!(downs(&host).last(), Some((FailureKind::Connect, Next::Parked { .. }))));
+    assert!(matches!(downs(&host).last(), Some((FailureKind::Connect, Recovery::Parked { .. }))));
     host.wait(millis(600_000));
     reopen(&mut host, &mut server());
     assert!(host.is_ready());
@@ -956,12 +962,12 @@ fn a_command_that_cannot_be_started_ends_or_parks() {
         host.collect();
         let request = want(&mut host);
         host.transport(Transport::OpenFailed { how: OpenFailure::Spawn, why: "no such file" });
-        let next = next.map_or(Next::Close, |until| Next::Parked { until });
+        let next = next.map_or(Recovery::Close, |until| Recovery::Parked { until });
         assert_eq!(downs(&host), [(FailureKind::Spawn, next)]);
         let message = &host.failure().unwrap().message;
         assert!(message.contains("acme") && message.contains("no such file"), "{message}");
-        assert_eq!((host.session.is_closed(), host.shuts.len()), (next == Next::Close, 0));
-        assert_eq!(ended(&host).contains(&request), next == Next::Close);
+        assert_eq!((host.session.is_closed(), host.shuts.len()), (next == Recovery::Close, 0));
+        assert_eq!(ended(&host).contains(&request), next == Recovery::Close);
     }
 }
 
@@ -1068,24 +1074,24 @@ fn ask_client(host: &mut Host, id: Value, method: &str, params: Value) {
     host.receive(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
 }
 
-fn asked(host: &Host) -> Vec<AskId> {
+fn asked(host: &Host) -> Vec<ServerRequestId> {
     let asked = |event: &Event| match event {
-        Event::Asked { ask, .. } => Some(*ask),
+        Event::ServerRequest { id: ask, .. } => Some(*ask),
         _ => None,
     };
     host.events.iter().filter_map(asked).collect()
 }
 
-fn ask_ended(host: &Host) -> Vec<AskId> {
+fn ask_ended(host: &Host) -> Vec<ServerRequestId> {
     let ended = |event: &Event| match event {
-        Event::AskEnded { ask } => Some(*ask),
+        Event::ServerRequestEnded { id } => Some(*id),
         _ => None,
     };
     host.events.iter().filter_map(ended).collect()
 }
 
 /// A question that was passed on, and is open.
-fn elicit(host: &mut Host) -> AskId {
+fn elicit(host: &mut Host) -> ServerRequestId {
     host.take_sent();
     ask_client(host, json!("e-1"), "elicitation/create", json!({"message": "who?", "requestedSchema": {}}));
     assert!(host.take_sent().is_empty());
@@ -1119,11 +1125,13 @@ fn elicitation_and_sampling_are_passed_on_and_answered() {
         host.receive_text(&format!(
             r#"{{"jsonrpc":"2.0","id":7.50,"method":"{method}","params":{{ "message": "é" }}}}"#
         ));
-        let Some(Event::Asked { ask, method: named, params: Some(params) }) = host.events.last() else { panic!() };
+        let Some(Event::ServerRequest { id: ask, method: named, params: Some(params) }) = host.events.last() else {
+            panic!()
+        };
         assert_eq!((&**named, params.get()), (method, r#"{ "message": "é" }"#));
         let ask = *ask;
         assert!(host.take_sent().is_empty());
-        host.session.answer(host.now, ask, Ok(&raw("{\n\"action\": \"accept\"}"))).unwrap();
+        host.session.respond(host.now, ask, Ok(&raw("{\n\"action\": \"accept\"}"))).unwrap();
         let Some(Action::Send(answer)) = host.session.poll() else { panic!("no answer") };
         assert_eq!(answer.bytes(), br#"{"jsonrpc":"2.0","id":7.50,"result":{ "action": "accept"}}"#);
         assert_eq!((answer.method(), answer.id()), (None, None));
@@ -1139,7 +1147,7 @@ fn a_question_can_be_answered_with_an_error() {
     let ask = elicit(&mut host);
     let mut error = ErrorObject::new(-1, "not \"now\"");
     error.data = Some(raw("{\"x\":\n1}"));
-    host.session.answer(host.now, ask, Err(error)).unwrap();
+    host.session.respond(host.now, ask, Err(error)).unwrap();
     host.collect();
     let error = json!({"code": -1, "message": "not \"now\"", "data": {"x": 1}});
     assert_eq!(host.take_one(), json!({"jsonrpc": "2.0", "id": "e-1", "error": error}));
@@ -1157,7 +1165,7 @@ fn a_question_that_nobody_answers_is_declined() {
     assert_eq!(sent[0], json!({"jsonrpc": "2.0", "id": "e-1", "result": {"action": "decline"}}));
     assert_eq!((&sent[1]["id"], sent[1]["error"]["code"].is_i64(), sent.len()), (&json!("s-1"), true, 2));
     assert_eq!(ask_ended(&host), asked(&host));
-    assert_eq!(host.session.answer(host.now, ask, Ok(&raw("{}"))), Err(Misuse::UnknownAsk));
+    assert_eq!(host.session.respond(host.now, ask, Ok(&raw("{}"))), Err(CommandError::UnknownServerRequest));
 }
 
 #[test]
@@ -1170,7 +1178,7 @@ fn a_question_that_the_server_takes_back_is_not_answered() {
     host.receive(cancel(json!("e-1")));
     host.receive(cancel(json!("e-1")));
     assert_eq!(ask_ended(&host), [ask]);
-    assert_eq!(host.session.answer(host.now, ask, Ok(&raw("{}"))), Err(Misuse::UnknownAsk));
+    assert_eq!(host.session.respond(host.now, ask, Ok(&raw("{}"))), Err(CommandError::UnknownServerRequest));
     host.wait(millis(600_000));
     assert!(host.take_sent().is_empty());
 }
@@ -1197,7 +1205,7 @@ fn what_was_answered_already_is_sent_though_the_session_closes() {
     host.session.close(host.now).unwrap();
     host.collect();
     assert_eq!(host.take_one(), json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
-    assert_eq!(host.shuts, [Shut::CloseInput], "after it, not before");
+    assert_eq!(host.shuts, [ShutdownStep::CloseInput], "after it, not before");
 }
 
 fn form() -> Value {
@@ -1235,7 +1243,7 @@ fn what_an_accepted_form_leaves_out_gets_its_default() {
         let mut host = asking();
         ask_client(&mut host, json!("e-1"), "elicitation/create", form());
         let ask = asked(&host)[0];
-        host.session.answer(host.now, ask, Ok(&raw(&given.to_string()))).unwrap();
+        host.session.respond(host.now, ask, Ok(&raw(&given.to_string()))).unwrap();
         host.collect();
         assert_eq!(host.take_one()["result"], sent);
     }
@@ -1280,7 +1288,7 @@ fn a_mode_of_elicitation_that_the_client_did_not_declare_is_refused() {
 fn no_more_questions_than_the_bound_are_open() {
     let mut options = legacy();
     options.capabilities.sampling = true;
-    options.limits.asks = 2;
+    options.limits.server_requests = 2;
     let mut host = ready_with(options);
     host.take_sent();
     for id in 0..3 {
@@ -1308,7 +1316,7 @@ fn questions_without_end_keep_no_request_open() {
     for bound in [2, 60] {
         let mut options = legacy();
         options.capabilities.elicitation = true;
-        let ask = options.timeouts.ask;
+        let ask = options.timeouts.server_request;
         let mut host = ready_with(options);
         let request = Request::new("vendor/x").timeout(Duration::from_secs(2)).max_timeout(Duration::from_secs(bound));
         let request = host.session.request(host.now, request.progress()).unwrap();
@@ -1322,7 +1330,7 @@ fn questions_without_end_keep_no_request_open() {
             host.receive(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}));
             let next = elicit(&mut host);
             let decline = serde_json::value::to_raw_value(&json!({"action": "decline"})).unwrap();
-            host.session.answer(host.now, question, Ok(&decline)).unwrap();
+            host.session.respond(host.now, question, Ok(&decline)).unwrap();
             host.collect();
             question = next;
             if host.ended(request).is_some() {
@@ -1346,14 +1354,14 @@ fn a_request_made_after_many_questions_has_the_whole_time_of_one() {
     for _ in 0..3 {
         let question = elicit(&mut host);
         host.wait(Duration::from_secs(500));
-        host.session.answer(host.now, question, Err(ErrorObject::new(1, "no"))).unwrap();
+        host.session.respond(host.now, question, Err(ErrorObject::new(1, "no"))).unwrap();
         host.collect();
     }
     let request = host.session.request(host.now, Request::new("vendor/x").timeout(Duration::from_secs(2))).unwrap();
     host.collect();
     let question = elicit(&mut host);
     host.wait(Duration::from_secs(500));
-    host.session.answer(host.now, question, Err(ErrorObject::new(1, "no"))).unwrap();
+    host.session.respond(host.now, question, Err(ErrorObject::new(1, "no"))).unwrap();
     host.wait(Duration::from_millis(1_999));
     assert!(host.ended(request).is_none());
     host.wait(Duration::from_millis(1));

@@ -18,7 +18,7 @@ fn ask(host: &mut Host, params: Value) -> Result<(), String> {
     host.events.clear();
     host.take_sent();
     host.receive(json!({"jsonrpc": "2.0", "id": "s", "method": "sampling/createMessage", "params": params}));
-    let asked = host.events.iter().any(|event| matches!(event, Event::Asked { .. }));
+    let asked = host.events.iter().any(|event| matches!(event, Event::ServerRequest { .. }));
     match host.take_sent().pop() {
         None if asked => Ok(()),
         Some(answer) if !asked => {

@@ -1,7 +1,7 @@
 //! What a server tells of unasked: streams of a modern one, resources of a legacy one, the log of both.
 
 use crate::common::{Host, Server, Steps, legacy, options, reconnecting, seconds, tools};
-use mcp_proto::{Event, Family, LogLevel, Misuse, Options, QuirkKind, Request, Transport};
+use mcp_proto::{CommandError, Event, Family, LogLevel, Options, QuirkKind, Request, Transport};
 use serde_json::{Value, json};
 
 const LISTEN: &str = "subscriptions/listen";
@@ -302,7 +302,7 @@ fn what_a_modern_server_agrees_to_is_told_for_each_resource() {
     host.collect();
     assert_eq!(host.take_one()["params"]["notifications"], json!({"toolsListChanged": true}));
     assert_eq!(host.session.subscriptions().count(), 0);
-    assert_eq!(host.session.unsubscribe(host.now, "x://a"), Err(Misuse::UnknownSubscription));
+    assert_eq!(host.session.unsubscribe(host.now, "x://a"), Err(CommandError::UnknownSubscription));
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn a_resource_that_is_not_wanted_any_more_before_the_answer_is_left_after_it() {
     let mut host = Host::connect(legacy(), &mut old(true));
     host.session.subscribe(host.now, "x://a").unwrap();
     host.session.unsubscribe(host.now, "x://a").unwrap();
-    assert_eq!(host.session.unsubscribe(host.now, "x://a"), Err(Misuse::UnknownSubscription));
+    assert_eq!(host.session.unsubscribe(host.now, "x://a"), Err(CommandError::UnknownSubscription));
     host.collect();
     let mut server = old(true);
     host.serve(&mut server);
@@ -466,7 +466,7 @@ fn who_lets_nobody_subscribe_is_not_asked() {
         host.serve(&mut server);
         assert_eq!(told(&mut host), ["x://a refused: it does not declare `resources.subscribe`"], "modern: {modern}");
         let refused = host.session.subscribe(host.now, "x://b").unwrap_err();
-        assert!(matches!(refused, Misuse::NotAdvertised { capability: "resources.subscribe", .. }));
+        assert!(matches!(refused, CommandError::NotAdvertised { capability: "resources.subscribe", .. }));
         assert_eq!(server.was_asked("resources/subscribe") + server.was_asked(LISTEN), 0);
     }
 }
@@ -478,7 +478,7 @@ fn subscriptions_are_bounded() {
     let mut host = Host::new(bounded);
     host.session.subscribe(host.now, "x://a").unwrap();
     host.session.subscribe(host.now, "x://b").unwrap();
-    assert_eq!(host.session.subscribe(host.now, "x://c"), Err(Misuse::TooManySubscriptions { limit: 2 }));
+    assert_eq!(host.session.subscribe(host.now, "x://c"), Err(CommandError::TooManySubscriptions { limit: 2 }));
     host.session.subscribe(host.now, "x://a").unwrap();
     host.session.unsubscribe(host.now, "x://a").unwrap();
     host.session.subscribe(host.now, "x://c").unwrap();
@@ -504,7 +504,7 @@ fn the_log_level_is_set_at_run_time_and_on_each_connection() {
     assert_eq!(levels.map(|asked| asked["params"]["level"].clone()).collect::<Vec<_>>(), ["warning", "debug"]);
     let mut host = Host::connect(legacy(), &mut Server::legacy(json!({})));
     let refused = host.session.set_log_level(host.now, LogLevel::Info).unwrap_err();
-    assert!(matches!(refused, Misuse::NotAdvertised { capability: "logging", .. }));
+    assert!(matches!(refused, CommandError::NotAdvertised { capability: "logging", .. }));
 }
 
 #[test]
@@ -551,7 +551,7 @@ fn the_engines_own_requests_are_not_the_embedders_to_make() {
     let mut host = Host::connect(legacy(), &mut old(true));
     for method in [LISTEN, "resources/subscribe", "resources/unsubscribe", "logging/setLevel"] {
         let refused = host.session.request(host.now, Request::new(method)).unwrap_err();
-        assert!(matches!(refused, Misuse::Reserved { .. }), "{method}");
+        assert!(matches!(refused, CommandError::Reserved { .. }), "{method}");
     }
 }
 

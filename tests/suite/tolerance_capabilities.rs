@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::common::{Host, Server, Steps, legacy, options};
 use mcp_proto::catalog::ToolHints;
 use mcp_proto::protocol::{Capability, ServerCapabilities};
-use mcp_proto::{Era, Event, FailureKind, Family, FamilyStatus, ListErrors, LogLevel, Misuse, Options, QuirkKind};
+use mcp_proto::{
+    CommandError, Era, Event, FailureKind, Family, FamilyStatus, ListErrors, LogLevel, Options, QuirkKind,
+};
 use mcp_proto::{Reconnect, Request};
 use serde_json::{Value, json};
 
@@ -153,7 +155,7 @@ fn a_family_left_out_is_not_asked_later_either() {
         }
         for family in Family::ALL {
             let refused = host.session.request(host.now, Request::new(family.list_method()));
-            assert!(matches!(refused, Err(Misuse::NotAdvertised { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(CommandError::NotAdvertised { .. })), "{refused:?}");
         }
         host.collect();
         assert_eq!(lists(&host), Vec::<&str>::new());

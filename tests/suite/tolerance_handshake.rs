@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::common::{Host, Server, Steps, options, reconnecting, tools};
 use mcp_proto::{
-    Action, Era, EraVerdict, Eras, Event, FailureKind, Family, FamilyStatus, LogLevel, Misuse, Options, Outcome,
-    ProtocolVersion, QuirkKind, Request, Shut, Time, TraceContext, Transport,
+    Action, CommandError, Era, Eras, Event, FailureKind, Family, FamilyStatus, KnownEra, LogLevel, Options, Outcome,
+    ProtocolVersion, QuirkKind, Request, ShutdownStep, Time, TraceContext, Transport,
 };
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn modern_only() -> Options {
 
 fn saved(version: ProtocolVersion) -> Options {
     let mut options = auto();
-    options.verdict = Some(EraVerdict::new(version));
+    options.known_era = Some(KnownEra::new(version));
     options
 }
 
@@ -143,8 +143,8 @@ fn probe_closed_opens_again_with_initialize() {
     assert_eq!(host.methods(), ["server/discover", "initialize", "notifications/initialized", "tools/list"]);
     assert_eq!((era(&host), version(&host)), (Some(Era::Legacy), Some("2025-11-25")));
     assert_quirk(&host, QuirkKind::ProbeClosed, "server/discover");
-    let verdict = host.session.verdict().unwrap();
-    assert_eq!((verdict.version, verdict.probe_closes), (ProtocolVersion::V2025_11_25, true));
+    let verdict = host.session.known_era().unwrap();
+    assert_eq!((verdict.version, verdict.discover_closes), (ProtocolVersion::V2025_11_25, true));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn probe_closed_is_remembered_for_the_next_reconnect() {
     }
     assert_eq!(offers(&host, "server/discover"), [MODERN]);
     assert_quirk(&host, QuirkKind::ProbeClosed, "server/discover");
-    assert!(host.session.verdict().unwrap().probe_closes);
+    assert!(host.session.known_era().unwrap().discover_closes);
 }
 
 /// "Re-probing if the cached assumption later fails" (specification 2026-07-28, "Versioning and Compatibility").
@@ -195,7 +195,7 @@ fn probe_closed_on_the_initialize_that_follows_a_silent_probe() {
     reopen(&mut host, &mut server());
     assert_eq!(offers(&host, "server/discover").len(), 1);
     assert_quirk(&host, QuirkKind::ProbeClosed, "server/discover");
-    assert!(host.session.verdict().unwrap().probe_closes);
+    assert!(host.session.known_era().unwrap().discover_closes);
 }
 
 #[test]
@@ -271,13 +271,13 @@ fn probe_silent_is_followed_by_initialize_on_the_same_pipe() {
     assert_eq!((era(&host), host.opens), (Some(Era::Legacy), 1));
     assert_eq!(host.quirks(), [QuirkKind::ProbeSilent]);
     assert_quirk(&host, QuirkKind::ProbeSilent, "server/discover");
-    assert!(!host.session.verdict().unwrap().probe_closes);
+    assert!(!host.session.known_era().unwrap().discover_closes);
 }
 
 #[test]
 fn probe_silent_after_the_time_that_the_options_say() {
     let mut options = auto();
-    options.timeouts.probe = Duration::from_millis(200);
+    options.timeouts.discover = Duration::from_millis(200);
     let mut host = Host::open(options);
     host.wait(Duration::from_millis(200));
     assert_eq!(host.take_methods(), ["server/discover", "initialize"]);
@@ -332,7 +332,7 @@ fn probe_late_goes_on_in_the_modern_era_where_initialize_is_refused() {
         assert_eq!(host.quirks(), [QuirkKind::ProbeSilent, QuirkKind::ProbeLate]);
         assert_quirk(&host, QuirkKind::ProbeLate, "server/discover");
         assert!(!host.methods().contains(&"notifications/initialized"));
-        assert_eq!(host.session.verdict().map(EraVerdict::era), Some(Era::Modern));
+        assert_eq!(host.session.known_era().map(KnownEra::era), Some(Era::Modern));
     }
 }
 
@@ -653,7 +653,7 @@ fn nothing_is_sent_between_the_answer_to_initialize_and_initialized() {
     let mut host = Host::open(options);
     let early = host.session.request(host.now, Request::new("tools/call")).unwrap();
     let given_up = host.session.request(host.now, Request::new("tools/call").timeout(Duration::from_secs(1))).unwrap();
-    assert_eq!(host.session.notify(host.now, "notifications/roots/list_changed", None), Err(Misuse::NotReady));
+    assert_eq!(host.session.notify(host.now, "notifications/roots/list_changed", None), Err(CommandError::NotReady));
     host.wait(Duration::from_secs(2));
     assert!(matches!(host.result_of(given_up), Outcome::TimedOut));
     let initialize = host.take_one();
@@ -734,7 +734,7 @@ fn version_refused_offers_the_next_older_version_each_once() {
             assert_eq!((era(&host), version(&host)), (Some(Era::Legacy), Some(accepts)));
             assert_eq!(host.quirks(), [QuirkKind::VersionRefused]);
             assert_quirk(&host, QuirkKind::VersionRefused, "initialize");
-            assert_eq!(host.session.verdict().map(|verdict| verdict.version.as_str()), Some(accepts));
+            assert_eq!(host.session.known_era().map(|verdict| verdict.version.as_str()), Some(accepts));
         }
     }
 }
@@ -877,7 +877,7 @@ fn signs_of_life_extend_the_time_to_open_up_to_its_bound() {
     let end = keep_alive(&mut host, Duration::from_secs(45));
     assert_eq!(end, Time::from_millis(600_000));
     assert_failed(&host, FailureKind::HandshakeTimeout, &[]);
-    assert_eq!(host.shuts, [Shut::CloseInput]);
+    assert_eq!(host.shuts, [ShutdownStep::CloseInput]);
 }
 
 #[test]
@@ -1021,7 +1021,7 @@ fn auto_probes_first_and_never_initializes_a_modern_server() {
     let host = Host::connect(auto(), &mut modern_server());
     assert_eq!((era(&host), host.methods()), (Some(Era::Modern), vec!["server/discover", "tools/list"]));
     assert!(host.quirks().is_empty());
-    assert_eq!(host.session.verdict(), Some(EraVerdict::new(ProtocolVersion::V2026_07_28)));
+    assert_eq!(host.session.known_era(), Some(KnownEra::new(ProtocolVersion::V2026_07_28)));
 }
 
 #[test]
@@ -1030,14 +1030,14 @@ fn auto_initializes_a_legacy_server_after_the_probe() {
     assert_eq!(era(&host), Some(Era::Legacy));
     assert_eq!(host.methods(), ["server/discover", "initialize", "notifications/initialized", "tools/list"]);
     assert!(host.quirks().is_empty());
-    assert_eq!(host.session.verdict(), Some(EraVerdict::new(ProtocolVersion::V2025_11_25)));
+    assert_eq!(host.session.known_era(), Some(KnownEra::new(ProtocolVersion::V2025_11_25)));
 }
 
 #[test]
 fn auto_fails_where_both_openings_are_refused() {
     let host = Host::connect(auto(), &mut Server::new().error("initialize", -32001, "licence expired"));
     assert_failed(&host, FailureKind::HandshakeRejected, &["initialize", "licence expired", "-32001"]);
-    assert_eq!(host.session.verdict(), None);
+    assert_eq!(host.session.known_era(), None);
 }
 
 #[test]
@@ -1134,7 +1134,7 @@ fn a_saved_legacy_verdict_spares_the_probe() {
         let host = Host::connect(saved(*version), &mut server());
         assert_eq!(opening(&host.transcript[0].1), ("initialize", version.as_str()));
         assert!(offers(&host, "server/discover").is_empty() && host.is_ready());
-        assert_eq!(host.session.verdict(), Some(EraVerdict::new(*version)));
+        assert_eq!(host.session.known_era(), Some(KnownEra::new(*version)));
     }
 }
 
@@ -1146,12 +1146,12 @@ fn a_saved_modern_verdict_needs_no_initialize() {
 
 #[test]
 fn a_wrong_legacy_verdict_is_probed_again() {
-    for probe_closes in [false, true] {
+    for discover_closes in [false, true] {
         let mut options = saved(ProtocolVersion::V2025_11_25);
-        options.verdict.as_mut().unwrap().probe_closes = probe_closes;
+        options.known_era.as_mut().unwrap().discover_closes = discover_closes;
         let host = Host::connect(options, &mut modern_server());
         assert_eq!(host.methods(), ["initialize", "server/discover", "tools/list"]);
-        assert_eq!(host.session.verdict(), Some(EraVerdict::new(ProtocolVersion::V2026_07_28)));
+        assert_eq!(host.session.known_era(), Some(KnownEra::new(ProtocolVersion::V2026_07_28)));
     }
 }
 
@@ -1159,28 +1159,28 @@ fn a_wrong_legacy_verdict_is_probed_again() {
 fn a_wrong_modern_verdict_is_corrected() {
     let host = Host::connect(saved(ProtocolVersion::V2026_07_28), &mut server());
     assert_eq!(era(&host), Some(Era::Legacy));
-    assert_eq!(host.session.verdict(), Some(EraVerdict::new(ProtocolVersion::V2025_11_25)));
+    assert_eq!(host.session.known_era(), Some(KnownEra::new(ProtocolVersion::V2025_11_25)));
 }
 
 #[test]
 fn a_saved_verdict_that_the_probe_closes_is_kept() {
     let mut options = saved(ProtocolVersion::V2025_06_18);
-    options.verdict.as_mut().unwrap().probe_closes = true;
-    let verdict = options.verdict;
+    options.known_era.as_mut().unwrap().discover_closes = true;
+    let verdict = options.known_era;
     let host = Host::connect(options, &mut server());
     assert_eq!(host.methods(), ["initialize", "notifications/initialized", "tools/list"]);
-    assert_eq!(host.session.verdict(), verdict);
+    assert_eq!(host.session.known_era(), verdict);
 }
 
 #[test]
 fn a_verdict_of_an_excluded_era_does_not_count() {
     let mut options = with(Eras::LegacyOnly);
-    options.verdict = Some(EraVerdict::new(ProtocolVersion::V2026_07_28));
+    options.known_era = Some(KnownEra::new(ProtocolVersion::V2026_07_28));
     let host = Host::connect(options, &mut server());
     assert_eq!(opening(&host.transcript[0].1), ("initialize", "2025-11-25"));
 
     let mut options = modern_only();
-    options.verdict = Some(EraVerdict::new(ProtocolVersion::V2025_11_25));
+    options.known_era = Some(KnownEra::new(ProtocolVersion::V2025_11_25));
     let host = Host::connect(options, &mut modern_server());
     assert_eq!((era(&host), opening(&host.transcript[0].1)), (Some(Era::Modern), ("server/discover", MODERN)));
 }
@@ -1199,11 +1199,11 @@ fn a_session_uses_its_own_verdict_on_reconnect() {
 
 #[test]
 fn a_verdict_goes_through_serde() {
-    let mut verdict = EraVerdict::new(ProtocolVersion::V2025_06_18);
-    verdict.probe_closes = true;
+    let mut verdict = KnownEra::new(ProtocolVersion::V2025_06_18);
+    verdict.discover_closes = true;
     let json = serde_json::to_value(verdict).unwrap();
-    assert_eq!(json, json!({"version": "2025-06-18", "probe_closes": true}));
-    assert_eq!(serde_json::from_value::<EraVerdict>(json).unwrap(), verdict);
+    assert_eq!(json, json!({"version": "2025-06-18", "discover_closes": true}));
+    assert_eq!(serde_json::from_value::<KnownEra>(json).unwrap(), verdict);
 }
 
 // Versions.

@@ -1696,7 +1696,7 @@ fn a_4xx_to_the_probe_is_followed_by_initialize() {
                 "{told}"
             );
             assert!(web.quirks().is_empty(), "{told}: {:?}", web.session.quirks());
-            assert_eq!(web.session.verdict().map(|verdict| verdict.era()), Some(Era::Legacy));
+            assert_eq!(web.session.known_era().map(|verdict| verdict.era()), Some(Era::Legacy));
         }
     }
 }
@@ -1787,7 +1787,7 @@ fn probe_5xx_is_followed_by_initialize_and_not_remembered() {
             "{told}"
         );
         assert_quirk(&web, QuirkKind::Probe5xx, "server/discover");
-        assert_eq!(web.session.verdict(), None, "{told}");
+        assert_eq!(web.session.known_era(), None, "{told}");
         // The next connection is probed again.
         let (_, call) = web.call("a");
         web.lose(&call);
@@ -1829,7 +1829,7 @@ fn a_401_or_403_to_the_probe_is_no_verdict_on_the_era() {
             let probe = web.take_the("server/discover");
             web.reply(&probe, unauthorised(status));
             assert_eq!(web.events.iter().filter(|event| is_refused_for_want_of_a_token(event, status)).count(), 1);
-            assert_eq!((web.failure_kind(), web.session.verdict(), web.take().len()), (Some(kind), None, 0));
+            assert_eq!((web.failure_kind(), web.session.known_era(), web.take().len()), (Some(kind), None, 0));
             web.wait(seconds(5));
             assert!(web.take().is_empty(), "nothing is asked without a token");
             web.session.authorized(web.now).unwrap();

@@ -565,7 +565,7 @@ fn every_unknown_or_undeclared_request_is_refused_at_once() {
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(method), &json!(-32601)));
     }
     assert!(host.quirks().is_empty());
-    assert!(!host.events.iter().any(|event| matches!(event, Event::Asked { .. })));
+    assert!(!host.events.iter().any(|event| matches!(event, Event::ServerRequest { .. })));
 }
 
 #[test]
@@ -589,7 +589,7 @@ fn server_request_in_the_modern_era_is_left_alone() {
     }
     assert!(host.take_sent().is_empty() && host.is_ready());
     assert_quirks(&host, QuirkKind::ServerRequest, &["ping", "elicitation/create", "roots/list", "acme/ask"]);
-    assert!(!host.events.iter().any(|event| matches!(event, Event::Asked { .. })));
+    assert!(!host.events.iter().any(|event| matches!(event, Event::ServerRequest { .. })));
 }
 
 /// "The client MUST NOT write JSON-RPC responses" (specification 2026-07-28, "stdio", Sending Messages).

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::common::{Host, Server, Steps, millis, reconnecting, tools};
 use mcp_proto::{
-    Cause, Era, Event, FailureKind, Family, FamilyStatus, Keepalive, Options, Outcome, Probe, QuirkKind, Request,
-    RequestId, Shut, Time, Transport, Wire,
+    Cause, Era, Event, FailureKind, Family, FamilyStatus, Keepalive, KeepaliveMethod, Options, Outcome, QuirkKind,
+    Request, RequestId, ShutdownStep, Time, Transport, Wire,
 };
 use serde_json::{Value, json};
 
@@ -674,16 +674,16 @@ fn no_exit_asks_for_a_terminate_after_a_grace_time_then_for_a_kill() {
     let mut live = Live::new(quiet(), listing());
     live.host.session.close(live.host.now).unwrap();
     live.host.collect();
-    assert_eq!(live.host.shuts, [Shut::CloseInput]);
+    assert_eq!(live.host.shuts, [ShutdownStep::CloseInput]);
     live.run(millis(1999));
     assert_eq!((live.host.shuts.len(), live.host.quirks()), (1, vec![]));
     live.run(millis(1));
-    assert_eq!(live.host.shuts, [Shut::CloseInput, Shut::Terminate]);
+    assert_eq!(live.host.shuts, [ShutdownStep::CloseInput, ShutdownStep::Terminate]);
     assert_eq!(live.host.quirks(), [QuirkKind::NoExit]);
     live.run(millis(1999));
     assert_eq!(live.host.shuts.len(), 2);
     live.run(millis(1));
-    assert_eq!(live.host.shuts, [Shut::CloseInput, Shut::Terminate, Shut::Kill]);
+    assert_eq!(live.host.shuts, [ShutdownStep::CloseInput, ShutdownStep::Terminate, ShutdownStep::Kill]);
     live.run(HOUR);
     assert_eq!(live.host.cause(), Some(&Cause::Requested), "what cannot be killed is left");
     assert_eq!((live.host.quirks().len(), live.host.shuts.len(), live.sent.len()), (1, 3, 0));
@@ -696,7 +696,7 @@ fn no_exit_of_a_server_that_exits_when_it_is_terminated_needs_no_kill() {
     live.run(secs(3));
     live.host.close_transport();
     live.run(HOUR);
-    assert_eq!(live.host.shuts, [Shut::CloseInput, Shut::Terminate]);
+    assert_eq!(live.host.shuts, [ShutdownStep::CloseInput, ShutdownStep::Terminate]);
     assert_eq!((live.host.quirks(), live.host.cause()), (vec![QuirkKind::NoExit], Some(&Cause::Requested)));
 }
 
@@ -707,7 +707,7 @@ fn a_server_that_exits_when_its_input_closes_has_no_quirk() {
     live.run(millis(1999));
     live.host.close_transport();
     live.run(HOUR);
-    assert_eq!(live.host.shuts, [Shut::CloseInput]);
+    assert_eq!(live.host.shuts, [ShutdownStep::CloseInput]);
     assert_eq!((live.host.quirks(), live.host.cause()), (vec![], Some(&Cause::Requested)));
 }
 
@@ -717,9 +717,9 @@ fn no_exit_of_a_dead_peer_delays_the_next_connection_until_it_is_gone() {
     let mut live = Live::new(reconnecting(alive(quiet(), |_| {})), listing());
     live.slow.insert("ping", None);
     live.run((INTERVAL + TIMEOUT) * 2);
-    assert_eq!(live.host.shuts, [Shut::CloseInput]);
+    assert_eq!(live.host.shuts, [ShutdownStep::CloseInput]);
     live.run(secs(4));
-    assert_eq!(live.host.shuts, [Shut::CloseInput, Shut::Terminate, Shut::Kill]);
+    assert_eq!(live.host.shuts, [ShutdownStep::CloseInput, ShutdownStep::Terminate, ShutdownStep::Kill]);
     assert_eq!((live.host.quirks(), live.host.opens), (vec![QuirkKind::NoExit], 1));
     live.host.close_transport();
     live.run(secs(1));
@@ -731,7 +731,7 @@ fn no_exit_of_a_dead_peer_delays_the_next_connection_until_it_is_gone() {
 /// As that host has it: `tools/list` where there are tools, each 180 s.
 fn as_hermes_does() -> Options {
     reconnecting(alive(quiet(), |keepalive| {
-        (keepalive.probe, keepalive.interval) = (Probe::ToolsList, secs(180));
+        (keepalive.method, keepalive.interval) = (KeepaliveMethod::ToolsList, secs(180));
     }))
 }
 
@@ -870,5 +870,5 @@ fn what_the_server_asked_is_answered_before_its_input_is_closed() {
     for id in ["e", "s", "p"] {
         assert_eq!(answered.iter().filter(|answered| **answered == id).count(), 1, "{id} of {answered:?}");
     }
-    assert_eq!(live.host.shuts, [Shut::CloseInput]);
+    assert_eq!(live.host.shuts, [ShutdownStep::CloseInput]);
 }

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Action, AskId, Cause, Era, Event, Family, Options, Outcome, ProtocolVersion, Request, RequestId, Session, Shut,
-    Time, Transport,
+    Action, Cause, Era, Event, Family, Options, Outcome, ProtocolVersion, Request, RequestId, ServerRequestId, Session,
+    ShutdownStep, Time, Transport,
 };
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ struct Play {
     version: ProtocolVersion,
     transcript: String,
     unanswered: Vec<Value>,
-    asked: Option<AskId>,
+    asked: Option<ServerRequestId>,
     waiting: Option<RequestId>,
 }
 
@@ -42,7 +42,7 @@ impl Play {
             steps.step();
             let words = match action {
                 Action::Open(_) => "open".into(),
-                Action::Shut(Shut::CloseInput) => "close the input".into(),
+                Action::Shutdown(ShutdownStep::CloseInput) => "close the input".into(),
                 Action::Send(message) => {
                     self.note('→', std::str::from_utf8(message.bytes()).unwrap());
                     self.unanswered.push(serde_json::from_slice(message.bytes()).unwrap());
@@ -62,7 +62,7 @@ impl Play {
                 format!("ready: {:?} items", Family::ALL.map(count))
             }
             Event::Finished { outcome: Outcome::Result(_), .. } => "finished: result".into(),
-            Event::Asked { ask, method, .. } => {
+            Event::ServerRequest { id: ask, method, .. } => {
                 self.asked = Some(ask);
                 format!("asked: {method}")
             }
@@ -171,7 +171,7 @@ fn transcript(version: ProtocolVersion) -> String {
     if (ProtocolVersion::V2025_06_18..=ProtocolVersion::NEWEST_LEGACY).contains(&version) {
         let params = json!({"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
         play.receive(json!({"jsonrpc": "2.0", "id": 3, "method": "elicitation/create", "params": params}));
-        play.session.answer(Time::ZERO, play.asked.unwrap(), Ok(&accepted)).unwrap();
+        play.session.respond(Time::ZERO, play.asked.unwrap(), Ok(&accepted)).unwrap();
         play.collect();
     }
 

@@ -15,7 +15,7 @@ use mcp_proto::host::config::{Configuration, Endpoint, Entry};
 use mcp_proto::host::hub::{Hub, HubAction, HubEvent, HubOptions};
 use mcp_proto::host::names::{Names, Target};
 use mcp_proto::{
-    Action, Eras, Event, LineSession, Options, Outcome, RawValue, Request, Session, Shut, Time, Transport,
+    Action, Eras, Event, LineSession, Options, Outcome, RawValue, Request, Session, ShutdownStep, Time, Transport,
 };
 
 use crate::meter::{held, measure};
@@ -125,8 +125,8 @@ impl Bench {
                     let name = self.hub.server(session).expect("what is opened is known");
                     self.servers.start(session, name);
                 }
-                HubAction::Shut { session, how } => {
-                    assert_eq!(how, Shut::CloseInput, "these servers end at once");
+                HubAction::Shutdown { session, how } => {
+                    assert_eq!(how, ShutdownStep::CloseInput, "these servers end at once");
                     self.servers.stop(session);
                 }
                 HubAction::Event(event) => self.events.take(&event),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mcp_proto::{
     Action, Eras, Event, Family, Keepalive, LineSession, OpenFailure, Options, Outcome, Outgoing, RawValue, Request,
-    RequestId, Session, Shut, Time, Transport,
+    RequestId, Session, ShutdownStep, Time, Transport,
 };
 use peak_alloc::PeakAlloc;
 
@@ -201,7 +201,7 @@ impl Soak {
                 (self.call, self.stream) = (None, None);
             }
             Action::Send(message) => self.serve(&message),
-            Action::Shut(Shut::CloseInput) => self.lose(),
+            Action::Shutdown(ShutdownStep::CloseInput) => self.lose(),
             Action::Event(Event::Ready) => self.counts.ready += 1,
             Action::Event(Event::Finished { outcome, .. }) => {
                 self.counts.calls += 1;
@@ -214,9 +214,9 @@ impl Soak {
                 }
             }
             Action::Event(Event::Progress { .. }) => self.counts.progress += 1,
-            Action::Event(Event::Asked { ask, .. }) => {
+            Action::Event(Event::ServerRequest { id: ask, .. }) => {
                 self.counts.asked += 1;
-                self.session.answer(self.now, ask, Ok(&accepts())).unwrap();
+                self.session.respond(self.now, ask, Ok(&accepts())).unwrap();
             }
             Action::Event(Event::InputRequired { request, .. }) => {
                 self.counts.asked += 1;

@@ -20,9 +20,9 @@ use crate::Time;
 use crate::address::shown_in;
 use crate::binding::{Sse, SseDecoder, keep};
 use crate::jsonrpc::ErrorObject;
-use crate::machine::{QuirkKind, stream};
+use crate::machine::{QuirkKind, get_stream};
 use crate::protocol::method;
-use crate::session::{Outgoing, Shut, Transport};
+use crate::session::{Outgoing, ShutdownStep, Transport};
 
 /// How much of a body that makes no sense is quoted, in bytes.
 const EXCERPT: usize = 200;
@@ -73,20 +73,20 @@ impl HttpSession {
             Purpose::Stream if good && labelled != Some(Kind::Json) => {
                 self.stood = true;
                 self.set_waits(self.initialized, None);
-                self.stream_step(stream::Input::Opened);
+                self.stream_step(get_stream::Input::Opened);
                 Reply::Begun { labelled: Some(Kind::Events) }
             }
             Purpose::Stream => {
                 self.set_waits(self.initialized, None);
                 let input = match status {
                     StatusCode::METHOD_NOT_ALLOWED | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                        stream::Input::NotOffered
+                        get_stream::Input::NotOffered
                     }
-                    StatusCode::NOT_FOUND if self.stood => stream::Input::Forgotten,
-                    StatusCode::NOT_IMPLEMENTED => stream::Input::Denied,
-                    StatusCode::TOO_MANY_REQUESTS => stream::Input::Broke,
-                    _ if self.stood || status.is_server_error() => stream::Input::Broke,
-                    _ => stream::Input::Denied,
+                    StatusCode::NOT_FOUND if self.stood => get_stream::Input::Forgotten,
+                    StatusCode::NOT_IMPLEMENTED => get_stream::Input::Denied,
+                    StatusCode::TOO_MANY_REQUESTS => get_stream::Input::Broke,
+                    _ if self.stood || status.is_server_error() => get_stream::Input::Broke,
+                    _ => get_stream::Input::Denied,
                 };
                 self.stream_step(input);
                 // It is no stream, so its end is none.
@@ -120,7 +120,7 @@ impl HttpSession {
             let rest = chunk.get(blank..).unwrap_or_default();
             if let (Purpose::Stream, Some(Kind::Json)) = (&it.purpose, Kind::sniffed(rest, labelled)) {
                 self.exchanges.insert(exchange.0, it);
-                return self.stream_step(stream::Input::Denied);
+                return self.stream_step(get_stream::Input::Denied);
             }
             if let Some(kind) = Kind::sniffed(rest, labelled) {
                 if let Some(label) = labelled.filter(|label| *label != kind)
@@ -216,7 +216,7 @@ impl HttpSession {
                     self.unanswered(id, status, &why);
                 }
             }
-            Purpose::Stream => self.stream_step(stream::Input::Broke),
+            Purpose::Stream => self.stream_step(get_stream::Input::Broke),
             Purpose::Events { refused: Some(refused) } => self.no_endpoint(Some(refused)),
             Purpose::Events { refused: None } => {
                 self.session.handle_transport(self.session.now(), Transport::Closed { why: &why });
@@ -317,7 +317,7 @@ impl HttpSession {
             }
             (Purpose::Stream, _) => {
                 self.set_waits(self.initialized, None);
-                self.stream_step(stream::Input::Broke);
+                self.stream_step(get_stream::Input::Broke);
             }
             (Purpose::Events { .. }, Reply::Refusal(refusal)) if is_about_who_asks(refusal.status) => {
                 let Refusal { status, challenges, body, .. } = *refusal;
@@ -413,7 +413,7 @@ impl HttpSession {
         let mut until = None;
         if self.session.is_legacy() && matches!(self.mode, Mode::Streamable) {
             until = Some(self.session.now() + STREAM_WAIT);
-            self.stream_step(stream::Input::Start);
+            self.stream_step(get_stream::Input::Start);
         }
         self.set_waits(None, until);
     }
@@ -421,7 +421,7 @@ impl HttpSession {
     /// The exchange of a notification or an answer is over: the last one lets the session end.
     fn answer_sent(&mut self) {
         if self.shutting && self.session.is_closing() && self.waiting.is_empty() {
-            self.shut(Shut::CloseInput);
+            self.shut(ShutdownStep::CloseInput);
         }
     }
 
@@ -509,10 +509,10 @@ impl HttpSession {
             // The stream is optional.
             Err(_) if matches!(it.purpose, Purpose::Stream) => {
                 self.set_waits(self.initialized, None);
-                return self.stream_step(stream::Input::Denied);
+                return self.stream_step(get_stream::Input::Denied);
             }
             Err(why) => {
-                return self.session.handle_transport(self.session.now(), Transport::Senseless { why: &why });
+                return self.session.handle_transport(self.session.now(), Transport::ProtocolViolation { why: &why });
             }
         };
         let again = it.redirects.saturating_add(1);

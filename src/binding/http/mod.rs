@@ -19,9 +19,9 @@ use self::exchange::{Exchange, Purpose, Reply};
 use self::exchanges::Exchanges;
 use self::request::{Address, Common};
 use crate::jsonrpc::Limits;
-use crate::machine::stream;
+use crate::machine::get_stream;
 use crate::protocol::{Era, method};
-use crate::session::{Action, Event, Open, Options, Outgoing, RequestId, Session, Shut, Transport, Wire};
+use crate::session::{Action, Event, Open, Options, Outgoing, RequestId, Session, ShutdownStep, Transport, Wire};
 use crate::{Time, machine::Verdict};
 
 /// How long a call waits for the stream on which the server may ask something during it.
@@ -162,7 +162,7 @@ pub struct HttpSession {
     last_later: u64,
     /// The exchange of `notifications/initialized`, before whose end nothing else is sent.
     initialized: Option<u64>,
-    stream: stream::State,
+    stream: get_stream::State,
     /// Where the stream broke, and how long to wait then.
     stream_id: Vec<u8>,
     stream_retry: Option<Duration>,
@@ -220,7 +220,7 @@ impl HttpSession {
             later: BTreeMap::new(),
             last_later: 0,
             initialized: None,
-            stream: stream::State::Idle,
+            stream: get_stream::State::Idle,
             stream_id: Vec::new(),
             stream_retry: None,
             barren: 0,
@@ -252,7 +252,7 @@ impl HttpSession {
                 Action::Send(message) => self.dispatch(message),
                 Action::Abort(id) => self.abort(id),
                 Action::Open(Open { epoch }) => self.open_transport(epoch),
-                Action::Shut(how) => self.shut(how),
+                Action::Shutdown(how) => self.shut(how),
             }
         }
     }
@@ -299,7 +299,7 @@ impl HttpSession {
                         self.get(Purpose::Resume { id, last_id, retry }, 0);
                     }
                 }
-                Later::Stream => self.stream_step(stream::Input::Timer),
+                Later::Stream => self.stream_step(get_stream::Input::Timer),
                 Later::LetGo(exchange) => {
                     self.accepted(exchange.0);
                     if let Some(it) = self.exchanges.remove(exchange.0) {
@@ -400,7 +400,7 @@ impl HttpSession {
                 self.out.push_back(HttpAction::Drop(ExchangeId(id)));
             }
         }
-        self.stream_step(stream::Input::Stop);
+        self.stream_step(get_stream::Input::Stop);
         self.stood = false;
         (self.stream_id, self.stream_retry, self.barren) = (Vec::new(), None, 0);
     }
@@ -422,11 +422,11 @@ impl HttpSession {
     }
 
     /// Ends the session: first the answers that are owed, then the DELETE, each as long as the ladder's step.
-    fn shut(&mut self, how: Shut) {
+    fn shut(&mut self, how: ShutdownStep) {
         self.drop_all();
         self.shutting = true;
         let has = |is: fn(&Purpose) -> bool| self.exchanges.values().any(|exchange| is(&exchange.purpose));
-        if how != Shut::CloseInput {
+        if how != ShutdownStep::CloseInput {
             (self.waiting, self.waiting_bytes) = (VecDeque::new(), 0);
         }
         let answers = !self.waiting.is_empty() || has(|purpose| matches!(purpose, Purpose::Message(_)));
@@ -437,11 +437,11 @@ impl HttpSession {
             let legacy = self.session.server().is_some_and(|server| server.era() == Era::Legacy);
             let legacy = legacy && self.session.has_agreed();
             match (how, self.session_id.clone().filter(|_| legacy)) {
-                (Shut::CloseInput, _) if answers || deleting => return,
-                (Shut::CloseInput | Shut::Terminate, Some(session)) if !deleting => {
+                (ShutdownStep::CloseInput, _) if answers || deleting => return,
+                (ShutdownStep::CloseInput | ShutdownStep::Terminate, Some(session)) if !deleting => {
                     return self.delete(&session, None);
                 }
-                (Shut::CloseInput | Shut::Terminate | Shut::Kill, _) => {}
+                (ShutdownStep::CloseInput | ShutdownStep::Terminate | ShutdownStep::Kill, _) => {}
             }
         }
         for id in self.exchanges.take().into_keys() {
@@ -601,8 +601,8 @@ impl HttpSession {
         self.carriers.insert(id, Carrier::Timer(due));
     }
 
-    fn stream_step(&mut self, input: stream::Input) {
-        let row = stream::take(self.stream, input);
+    fn stream_step(&mut self, input: get_stream::Input) {
+        let row = get_stream::take(self.stream, input);
         self.stream = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             let detail = "the GET of a stream was refused with another status than 405, or answered with no stream";
@@ -610,24 +610,24 @@ impl HttpSession {
         }
         for effect in row.effects {
             match effect {
-                stream::Effect::Get => {
+                get_stream::Effect::Get => {
                     self.get(Purpose::Stream, 0);
                 }
-                stream::Effect::Drop => {
+                get_stream::Effect::Drop => {
                     let ids = self.exchanges.iter().filter(|(_, it)| matches!(it.purpose, Purpose::Stream));
                     for id in ids.map(|(id, _)| id).collect::<Vec<_>>() {
                         self.exchanges.remove(id);
                         self.out.push_back(HttpAction::Drop(ExchangeId(id)));
                     }
                 }
-                stream::Effect::Arm => {
+                get_stream::Effect::Arm => {
                     // Longer each time, where the server does not say how long.
                     let factor = 1_u32.checked_shl(self.barren).unwrap_or(u32::MAX);
                     self.barren = self.barren.saturating_add(1).min(16);
                     let own = RETRY.saturating_mul(factor).min(LONGEST_RETRY);
                     self.after(self.stream_retry.unwrap_or(own).max(SHORTEST_RETRY), Later::Stream);
                 }
-                stream::Effect::Expire => {
+                get_stream::Effect::Expire => {
                     self.session.handle_transport(self.session.now(), Transport::Expired { id: None });
                 }
             }

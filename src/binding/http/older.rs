@@ -42,7 +42,7 @@ impl HttpSession {
             Ok(target) => target,
             Err(shown) => {
                 let why = format!("the server's stream names the endpoint `{shown}`, which is another origin");
-                return self.session.handle_transport(now, Transport::Senseless { why: &why });
+                return self.session.handle_transport(now, Transport::ProtocolViolation { why: &why });
             }
         };
         let first = self.mode == Mode::Streamable || self.mode == Mode::Events(None);

@@ -279,7 +279,7 @@ impl Entry {
         timeouts.open = self.connect_timeout;
         timeouts.handshake = self.connect_timeout;
         timeouts.handshake_max = timeouts.handshake_max.max(self.connect_timeout);
-        timeouts.probe = timeouts.probe.min(self.connect_timeout.checked_div(2).unwrap_or_default());
+        timeouts.discover = timeouts.discover.min(self.connect_timeout.checked_div(2).unwrap_or_default());
         if let Some(sampling) = &self.sampling {
             options.capabilities.sampling &= sampling.enabled;
             options.sampling = sampling.policy();

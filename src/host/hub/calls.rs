@@ -14,10 +14,10 @@ use crate::Time;
 use crate::host::Utility;
 use crate::host::names::Target;
 use crate::jsonrpc::{Json, Object};
-use crate::machine::member::State;
+use crate::machine::hub_server::State;
 use crate::machine::{Verdict, breaker};
 use crate::protocol::Family;
-use crate::session::{Misuse, Outcome, Request, RequestId};
+use crate::session::{CommandError, Outcome, Request, RequestId};
 
 impl Hub {
     /// Calls a tool by its exposed name, with these arguments: a JSON object, or null for none.
@@ -87,18 +87,18 @@ impl Hub {
     /// Gives up a call; it ends [`Outcome::Cancelled`].
     ///
     /// # Errors
-    /// [`Misuse::UnknownRequest`] where no such call is open.
-    pub fn cancel(&mut self, now: Time, call: CallId) -> Result<(), Misuse> {
-        let member = self.members.get_mut(&call.session).ok_or(Misuse::UnknownRequest)?;
+    /// [`CommandError::UnknownRequest`] where no such call is open.
+    pub fn cancel(&mut self, now: Time, call: CallId) -> Result<(), CommandError> {
+        let member = self.members.get_mut(&call.session).ok_or(CommandError::UnknownRequest)?;
         match call.kind {
             CallKind::Request(request, _) => {
                 let session = member.connection.as_mut().filter(|_| member.calls.contains_key(&request));
-                session.ok_or(Misuse::UnknownRequest)?.cancel(now, request)?;
+                session.ok_or(CommandError::UnknownRequest)?.cancel(now, request)?;
                 self.touch(call.session);
             }
             CallKind::List(number, _) => {
                 let at = member.lists.iter().position(|(known, _)| *known == number);
-                member.lists.remove(at.ok_or(Misuse::UnknownRequest)?);
+                member.lists.remove(at.ok_or(CommandError::UnknownRequest)?);
                 let server = Arc::clone(&member.name);
                 self.events.push_back(HubEvent::Finished { call, server, outcome: Outcome::Cancelled });
             }
@@ -122,11 +122,11 @@ impl Hub {
         let refused = |misuse| CallError::Session { server: Arc::clone(&member.name), misuse };
         let id = match &mut member.connection {
             Some(session) => session.request(now, request).map_err(refused)?,
-            None if leaving >= limit => return Err(refused(Misuse::TooManyRequests { limit })),
+            None if leaving >= limit => return Err(refused(CommandError::TooManyRequests { limit })),
             None => {
                 let entry = self.configuration.servers.get(&*member.name);
                 let session = entry.and_then(|entry| new_session(member, entry, &self.options, &mut self.shelf));
-                let mut session = session.ok_or_else(|| refused(Misuse::Closed))?;
+                let mut session = session.ok_or_else(|| refused(CommandError::Closed))?;
                 let id = session.request(now, request).map_err(refused)?;
                 member.connection = Some(session);
                 id
@@ -143,7 +143,7 @@ impl Hub {
         let limit = self.options.session.limits.queued;
         let Some(member) = self.members.get_mut(&handle) else { return Err(CallError::Closed) };
         if member.lists.len().max(self.events.len()) >= limit {
-            let (server, misuse) = (Arc::clone(&member.name), Misuse::TooManyRequests { limit });
+            let (server, misuse) = (Arc::clone(&member.name), CommandError::TooManyRequests { limit });
             return Err(CallError::Session { server, misuse });
         }
         self.last_list = self.last_list.saturating_add(1);
@@ -206,7 +206,7 @@ impl Hub {
         let Some(member) = self.members.get(&handle) else { return Err(CallError::Closed) };
         let cooled = self.now.max(now) >= member.rests_until;
         let state = if cooled { breaker::take(member.breaker, breaker::Input::Cooled).next } else { member.breaker };
-        if breaker::take(state, breaker::Input::Call).verdict == Verdict::Misuse {
+        if breaker::take(state, breaker::Input::Call).verdict == Verdict::Reject {
             let why = match &member.failure {
                 Some(failure) => failure.message.clone(),
                 None => alloc::format!("{} calls in a row failed", member.failures).into(),

@@ -10,7 +10,7 @@ use crate::catalog::Difference;
 use crate::host::Utility;
 use crate::host::names::Names;
 use crate::host::toolset::Suspicion;
-use crate::session::{Event, Failure, Misuse, Open, Options, Outcome, Outgoing, RequestId, Shut};
+use crate::session::{CommandError, Event, Failure, Open, Options, Outcome, Outgoing, RequestId, ShutdownStep};
 
 /// How a hub behaves. [`HubOptions::new`] has the defaults.
 #[derive(Clone, Debug)]
@@ -129,12 +129,12 @@ pub enum HubAction {
         /// What.
         message: Outgoing,
     },
-    /// Shut the process.
-    Shut {
+    /// Shut the process down.
+    Shutdown {
         /// Whose.
         session: SessionHandle,
         /// In which way.
-        how: Shut,
+        how: ShutdownStep,
     },
     /// Run an HTTP request (feature `http`).
     #[cfg(feature = "http")]
@@ -205,7 +205,7 @@ pub enum HubEvent {
 /// What a [`Hub`](super::Hub) refuses to do. Nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum HubMisuse {
+pub enum HubCommandError {
     /// The hub is closed, or closing.
     #[error("the hub is closed")]
     Closed,
@@ -289,6 +289,6 @@ pub enum CallError {
         /// The server.
         server: Arc<str>,
         /// Why.
-        misuse: Misuse,
+        misuse: CommandError,
     },
 }

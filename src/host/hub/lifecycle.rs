@@ -11,8 +11,8 @@ use super::{Hub, Phase};
 use crate::catalog::hash;
 use crate::host::config::Entry;
 use crate::machine::breaker;
-use crate::machine::member::{Effect, Input, State, take};
-use crate::session::{Cause, Event, Failure, FailureKind, Next, Session};
+use crate::machine::hub_server::{Effect, Input, State, take};
+use crate::session::{Cause, Event, Failure, FailureKind, Recovery, Session};
 
 /// In which order servers start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -261,11 +261,11 @@ impl Hub {
                 }
             }
             // It is there, however long the call takes.
-            Event::InputRequired { .. } | Event::Progress { .. } | Event::Asked { .. } => {
+            Event::InputRequired { .. } | Event::Progress { .. } | Event::ServerRequest { .. } => {
                 self.breaker_step(handle, breaker::Input::Answered);
             }
             Event::Unauthorized { .. }
-            | Event::AskEnded { .. }
+            | Event::ServerRequestEnded { .. }
             | Event::Subscription { .. }
             | Event::ResourceUpdated { .. }
             | Event::Log { .. }
@@ -276,16 +276,16 @@ impl Hub {
         Some(HubEvent::Session { session: handle, server, event })
     }
 
-    fn lost(&mut self, handle: SessionHandle, failure: Failure, next: Next) {
+    fn lost(&mut self, handle: SessionHandle, failure: Failure, next: Recovery) {
         let Some(member) = self.members.get_mut(&handle) else { return };
         member.failure = Some(failure.clone());
         let (starting, server) = (member.state == State::Starting, Arc::clone(&member.name));
-        member.parked = matches!(next, Next::Parked { .. });
+        member.parked = matches!(next, Recovery::Parked { .. });
         match next {
             // Its end follows.
-            Next::Close => return,
-            Next::Reopen { .. } => {}
-            Next::Parked { .. } => self.breaker_step(handle, breaker::Input::FailedAgain),
+            Recovery::Close => return,
+            Recovery::Reopen { .. } => {}
+            Recovery::Parked { .. } => self.breaker_step(handle, breaker::Input::FailedAgain),
         }
         self.step(handle, Input::Down);
         if starting {
@@ -342,5 +342,5 @@ pub(super) fn new_session(
         Some(own) => Arc::new(entry.options(&member.name, own.clone())),
         None => shelf.options(entry, &options.session),
     };
-    Some(place.connect(Session::one_of_many(&options, Arc::clone(&member.name), seed, member.verdict)))
+    Some(place.connect(Session::one_of_many(&options, Arc::clone(&member.name), seed, member.known_era)))
 }

@@ -11,15 +11,15 @@ use crate::catalog::{Catalog, FingerprintKey};
 use crate::host::config::Entry;
 use crate::host::names::Target;
 use crate::host::{Saved, Utility};
-use crate::machine::{breaker, member};
+use crate::machine::{breaker, hub_server};
 use crate::protocol::PerFamily;
-use crate::session::{EraVerdict, Failure, FamilyStatus, RequestId, Session};
+use crate::session::{Failure, FamilyStatus, KnownEra, RequestId, Session};
 
 /// A server, as long as its entry means the same.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) name: Arc<str>,
-    pub(super) state: member::State,
+    pub(super) state: hub_server::State,
     /// How urgently it is wanted.
     pub(super) rank: Rank,
     /// Its session lost the connection, and does not try again for some time.
@@ -40,7 +40,7 @@ pub(super) struct Member {
     pub(super) offer: Option<Offer>,
     /// What is offered was saved then, in seconds since 1970, and nobody asked the server yet.
     pub(super) stands_in: Option<u64>,
-    pub(super) verdict: Option<EraVerdict>,
+    pub(super) known_era: Option<KnownEra>,
     pub(super) failure: Option<Failure>,
     pub(super) deadline: Option<Time>,
     /// It is among those that are to be polled.
@@ -60,7 +60,7 @@ impl Member {
     pub(super) fn new(name: Arc<str>) -> Self {
         Self {
             name,
-            state: member::State::Idle,
+            state: hub_server::State::Idle,
             rank: Rank::Other,
             parked: false,
             connection: None,
@@ -73,7 +73,7 @@ impl Member {
             lists: Vec::new(),
             offer: None,
             stands_in: None,
-            verdict: None,
+            known_era: None,
             failure: None,
             deadline: None,
             touched: false,
@@ -86,8 +86,8 @@ impl Member {
 
     pub(super) fn saved(&self, entry: &Entry, key: FingerprintKey, at: u64) -> Option<Saved> {
         let Offer { catalog, families, instructions, .. } = self.offer.clone()?;
-        let verdict = self.session().and_then(Session::verdict).or(self.verdict);
+        let known_era = self.session().and_then(Session::known_era).or(self.known_era);
         let at = self.stands_in.unwrap_or(at);
-        Some(Saved { key, entry: entry.fingerprint(key), at, verdict, instructions, catalog, families })
+        Some(Saved { key, entry: entry.fingerprint(key), at, known_era, instructions, catalog, families })
     }
 }

@@ -47,7 +47,7 @@
 //! # Change
 //! [`Hub::configure`] takes a new configuration at any time, and touches only the servers whose entry means something
 //! else: where only filters differ, the toolset is chosen anew; otherwise the session is closed, and another one is
-//! opened once that one is gone. A server keeps its names as long as it is configured, up or not. The table of [`machine::member`](crate::machine::member) says what becomes of a server.
+//! opened once that one is gone. A server keeps its names as long as it is configured, up or not. The table of [`machine::hub_server`](crate::machine::hub_server) says what becomes of a server.
 
 mod calls;
 mod connection;
@@ -58,7 +58,7 @@ mod shelf;
 mod show;
 mod turns;
 
-pub use event::{Breaker, CallError, CallId, HubAction, HubEvent, HubMisuse, HubOptions, SessionHandle};
+pub use event::{Breaker, CallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, SessionHandle};
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -76,7 +76,7 @@ use crate::Time;
 #[cfg(feature = "http")]
 use crate::binding::http::{Broken, ExchangeId};
 use crate::catalog::FingerprintKey;
-use crate::machine::member::{Input, State, take};
+use crate::machine::hub_server::{Input, State, take};
 use crate::machine::{Verdict, breaker};
 use crate::session::{Failure, FailureKind, Session, Transport};
 
@@ -183,8 +183,8 @@ impl Hub {
     /// others than before. Returns in what they differ. A server whose new entry is of no use stays as it was.
     ///
     /// # Errors
-    /// [`HubMisuse::Closed`], [`HubMisuse::Unpolled`].
-    pub fn configure(&mut self, now: Time, mut configuration: Configuration) -> Result<Changes, HubMisuse> {
+    /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`].
+    pub fn configure(&mut self, now: Time, mut configuration: Configuration) -> Result<Changes, HubCommandError> {
         self.check_room()?;
         self.advance(now);
         let changes = Changes::between(&self.configuration, &configuration);
@@ -217,22 +217,22 @@ impl Hub {
     /// after [`configure`](Self::configure) and before the next [`poll`](Self::poll).
     ///
     /// # Errors
-    /// [`HubMisuse::Closed`], [`HubMisuse::Unpolled`], [`HubMisuse::UnknownServer`], [`HubMisuse::Disabled`],
-    /// [`HubMisuse::Started`];
-    /// [`HubMisuse::Stale`] where it was saved under another entry, and is of no use any more.
-    pub fn restore(&mut self, now: Time, server: &str, saved: Saved) -> Result<(), HubMisuse> {
+    /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`], [`HubCommandError::UnknownServer`], [`HubCommandError::Disabled`],
+    /// [`HubCommandError::Started`];
+    /// [`HubCommandError::Stale`] where it was saved under another entry, and is of no use any more.
+    pub fn restore(&mut self, now: Time, server: &str, saved: Saved) -> Result<(), HubCommandError> {
         let (handle, entry) = self.known(server)?;
         let name = || Box::from(server);
         let may = |member: &Member| {
             // What somebody waits for is not to wait for a call.
             let is_called = member.rank == Rank::Called || !member.lists.is_empty();
-            !is_called && take(member.state, Input::Restored).verdict != Verdict::Misuse
+            !is_called && take(member.state, Input::Restored).verdict != Verdict::Reject
         };
         if !self.members.get(&handle).is_some_and(|member| may(member)) {
-            return Err(HubMisuse::Started { server: name() });
+            return Err(HubCommandError::Started { server: name() });
         }
         if !saved.is_of(entry) {
-            return Err(HubMisuse::Stale { server: name() });
+            return Err(HubCommandError::Stale { server: name() });
         }
         self.advance(now);
         self.step(handle, Input::Restored);
@@ -251,11 +251,11 @@ impl Hub {
     /// Starts the servers.
     ///
     /// # Errors
-    /// [`HubMisuse::Closed`], [`HubMisuse::AlreadyOpen`].
-    pub fn open(&mut self, now: Time) -> Result<(), HubMisuse> {
+    /// [`HubCommandError::Closed`], [`HubCommandError::AlreadyOpen`].
+    pub fn open(&mut self, now: Time) -> Result<(), HubCommandError> {
         self.check()?;
         if self.phase == Phase::Open {
-            return Err(HubMisuse::AlreadyOpen);
+            return Err(HubCommandError::AlreadyOpen);
         }
         self.advance(now);
         (self.phase, self.settled) = (Phase::Open, false);
@@ -272,8 +272,8 @@ impl Hub {
     /// failed before.
     ///
     /// # Errors
-    /// [`HubMisuse::Closed`], [`HubMisuse::Unpolled`], [`HubMisuse::UnknownServer`], [`HubMisuse::Disabled`].
-    pub fn start(&mut self, now: Time, server: &str) -> Result<(), HubMisuse> {
+    /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`], [`HubCommandError::UnknownServer`], [`HubCommandError::Disabled`].
+    pub fn start(&mut self, now: Time, server: &str) -> Result<(), HubCommandError> {
         self.known(server)?;
         self.advance(now);
         self.begin(server);
@@ -296,7 +296,7 @@ impl Hub {
     ///
     /// # Errors
     /// As of [`start`](Self::start).
-    pub fn authorized(&mut self, now: Time, server: &str) -> Result<(), HubMisuse> {
+    pub fn authorized(&mut self, now: Time, server: &str) -> Result<(), HubCommandError> {
         let (handle, _) = self.known(server)?;
         self.advance(now);
         let refused = |failure: &Failure| matches!(failure.kind, FailureKind::Unauthorized | FailureKind::Forbidden);
@@ -318,8 +318,8 @@ impl Hub {
     /// Closes every session.
     ///
     /// # Errors
-    /// [`HubMisuse::Closed`].
-    pub fn close(&mut self, now: Time) -> Result<(), HubMisuse> {
+    /// [`HubCommandError::Closed`].
+    pub fn close(&mut self, now: Time) -> Result<(), HubCommandError> {
         self.check()?;
         self.advance(now);
         self.phase = Phase::Closing;
@@ -463,27 +463,27 @@ impl Hub {
         self.current.get(server).copied()
     }
 
-    fn check(&self) -> Result<(), HubMisuse> {
+    fn check(&self) -> Result<(), HubCommandError> {
         match self.phase {
             Phase::Fresh | Phase::Open => Ok(()),
-            Phase::Closing | Phase::Closed => Err(HubMisuse::Closed),
+            Phase::Closing | Phase::Closed => Err(HubCommandError::Closed),
         }
     }
 
     /// Whether there is room for what a command adds to the events. How many it adds depends on what it is given, so the
     /// bound is on those that were there before.
-    fn check_room(&self) -> Result<(), HubMisuse> {
+    fn check_room(&self) -> Result<(), HubCommandError> {
         self.check()?;
         let limit = self.options.session.limits.output;
-        if self.events.len() >= limit { Err(HubMisuse::Unpolled { limit }) } else { Ok(()) }
+        if self.events.len() >= limit { Err(HubCommandError::Unpolled { limit }) } else { Ok(()) }
     }
 
     /// A server that is configured, and enabled, for a command that may add events.
-    fn known(&self, server: &str) -> Result<(SessionHandle, &Entry), HubMisuse> {
+    fn known(&self, server: &str) -> Result<(SessionHandle, &Entry), HubCommandError> {
         self.check_room()?;
         let entry = self.configuration.servers.get(server);
-        let entry = entry.ok_or_else(|| HubMisuse::UnknownServer { server: server.into() })?;
-        let handle = self.current.get(server).ok_or_else(|| HubMisuse::Disabled { server: server.into() })?;
+        let entry = entry.ok_or_else(|| HubCommandError::UnknownServer { server: server.into() })?;
+        let handle = self.current.get(server).ok_or_else(|| HubCommandError::Disabled { server: server.into() })?;
         Ok((*handle, entry))
     }
 

@@ -73,9 +73,9 @@ impl Hub {
 
     /// What was saved of a server is all that is known of it.
     pub(super) fn stand_in(&mut self, handle: SessionHandle, saved: Saved) {
-        let Saved { at, verdict, instructions, mut catalog, families, .. } = saved;
+        let Saved { at, known_era, instructions, mut catalog, families, .. } = saved;
         let Some(member) = self.members.get_mut(&handle) else { return };
-        (member.verdict, member.stands_in) = (verdict, Some(at));
+        (member.known_era, member.stands_in) = (known_era, Some(at));
         let server = Arc::clone(&member.name);
         for family in Family::ALL {
             if let Some(list) = catalog.held(family) {

@@ -7,7 +7,7 @@ use super::member::Member;
 use crate::Time;
 #[cfg(feature = "http")]
 use crate::binding::http::HttpAction;
-use crate::machine::member::State;
+use crate::machine::hub_server::State;
 use crate::session::Action;
 
 impl Hub {
@@ -69,7 +69,7 @@ impl Hub {
             Wish::Lines(action) => match action {
                 Action::Open(open) => Some(HubAction::Open { session, open }),
                 Action::Send(message) => Some(HubAction::Send { session, message }),
-                Action::Shut(how) => Some(HubAction::Shut { session, how }),
+                Action::Shutdown(how) => Some(HubAction::Shutdown { session, how }),
                 Action::Event(event) => self.heard(session, event).map(HubAction::Event),
                 // There is nothing to drop on a pipe.
                 Action::Abort(_) => None,

@@ -1,7 +1,7 @@
 //! A hub: calls that were made before a server rests, sessions that end before they start, what is restored too late.
 
-use mcp_proto::host::hub::{CallError, CallId, HubMisuse};
-use mcp_proto::machine::member::State;
+use mcp_proto::host::hub::{CallError, CallId, HubCommandError};
+use mcp_proto::machine::hub_server::State;
 use serde_json::json;
 
 use crate::common::{Server, legacy, reconnecting, seconds};
@@ -201,7 +201,7 @@ fn what_was_saved_does_not_stand_in_for_a_server_that_was_started() {
         assert_eq!(rig.state("a"), Some(state));
         let functions = rig.functions();
         let refused = rig.hub.restore(rig.now, "a", saved.clone());
-        assert_eq!(refused, Err(HubMisuse::Started { server: "a".into() }));
+        assert_eq!(refused, Err(HubCommandError::Started { server: "a".into() }));
         rig.collect();
         assert_eq!((rig.state("a"), rig.functions()), (Some(state), functions), "nothing changed");
     }

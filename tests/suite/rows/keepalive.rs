@@ -1,6 +1,8 @@
 //! The keepalive: requests that are passed over, lists that are no sign of life any more, a modern server.
 
-use mcp_proto::{Event, FailureKind, Keepalive, Next, Options, Probe, QuirkKind, Shut, Transport};
+use mcp_proto::{
+    Event, FailureKind, Keepalive, KeepaliveMethod, Options, QuirkKind, Recovery, ShutdownStep, Transport,
+};
 use serde_json::{Value, json};
 
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
@@ -60,7 +62,7 @@ fn where_there_is_no_list_a_ping_that_is_passed_over_is_the_last_one() {
 /// A session whose keepalive requests the only list, which turned out to be a part meanwhile.
 fn listing_a_part() -> (Host, Value) {
     let mut options = kept_alive(legacy());
-    options.keepalive.as_mut().unwrap().probe = Probe::ToolsList;
+    options.keepalive.as_mut().unwrap().method = KeepaliveMethod::ToolsList;
     options.limits.pages = 1;
     let server = Server::legacy(json!({"tools": {"listChanged": true}}));
     let mut host = ready(options, &mut server.result("tools/list", tools(&["a"])));
@@ -151,11 +153,11 @@ fn a_silent_peer_parks_a_session_that_may_lose_no_connection() {
     host.session.handle_timeout(host.now);
     host.collect();
     let until = host.now + park;
-    let Some(Event::Down { failure, next: Next::Parked { until: told } }) = host.events.last() else {
+    let Some(Event::Down { failure, next: Recovery::Parked { until: told } }) = host.events.last() else {
         panic!("{:?}", host.events.last())
     };
     assert_eq!((failure.kind, *told), (FailureKind::Closed, until));
-    assert_eq!(host.shuts, [Shut::CloseInput], "the transport is shut first");
+    assert_eq!(host.shuts, [ShutdownStep::CloseInput], "the transport is shut first");
     host.transport(Transport::Closed { why: "exit status 0" });
     host.wait(park - seconds(1));
     assert_eq!(host.opens, 1);

@@ -1,6 +1,6 @@
 //! Subscriptions to resources, and the stream of a modern server: wanted, changed and given up while it is asked for.
 
-use mcp_proto::{Event, Misuse, QuirkKind, Transport};
+use mcp_proto::{CommandError, Event, QuirkKind, Transport};
 use serde_json::{Value, json};
 
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds};
@@ -365,7 +365,7 @@ fn what_is_not_wanted_any_more_is_not_asked_for_on_the_next_connection() {
         let (mut host, _) = start();
         assert_eq!(reconnect(&mut host), (0, 0));
         assert_eq!(told(&mut host), [""; 0]);
-        assert!(matches!(host.session.unsubscribe(host.now, "x"), Err(Misuse::UnknownSubscription)));
+        assert!(matches!(host.session.unsubscribe(host.now, "x"), Err(CommandError::UnknownSubscription)));
     }
 }
 

@@ -97,7 +97,7 @@ impl Host {
                     self.ready.push(session);
                     self.hub.handle_transport(self.now, session, Transport::Opened);
                 }
-                HubAction::Shut { session, .. } => {
+                HubAction::Shutdown { session, .. } => {
                     self.hub.handle_transport(self.now, session, Transport::Closed { why: "shut" });
                 }
                 HubAction::Send { session, message } => {

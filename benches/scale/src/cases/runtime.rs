@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Action, AskId, Event, Family, LogLevel, OpenFailure, Options, RawValue, Reference, Request, RequestId, Session,
+    Action, ServerRequestId, Event, Family, LogLevel, OpenFailure, Options, RawValue, Reference, Request, RequestId, Session,
     TraceContext, Transport,
 };
 
@@ -465,15 +465,15 @@ fn form(at: usize) -> String {
 
 fn asking(options: Options, n: usize) -> Peer {
     let mut options = wide(options, n);
-    options.limits.asks = n + 1;
+    options.limits.server_requests = n + 1;
     Peer::ready(options)
 }
 
 /// Polls all there is, and gives the questions in it.
-fn asked(peer: &mut Peer) -> Vec<AskId> {
+fn asked(peer: &mut Peer) -> Vec<ServerRequestId> {
     let mut asked = Vec::new();
     while let Some(action) = peer.session.poll() {
-        if let Action::Event(Event::Asked { ask, .. }) = action {
+        if let Action::Event(Event::ServerRequest { id: ask, .. }) = action {
             asked.push(ask);
         }
     }
@@ -490,7 +490,7 @@ fn questions(n: usize) -> Cost {
         assert_eq!(asked.len(), n);
         for ask in asked {
             peer.session.deadline();
-            peer.session.answer(peer.now, ask, Ok(&answer)).unwrap();
+            peer.session.respond(peer.now, ask, Ok(&answer)).unwrap();
         }
         peer.drain()
     })
@@ -567,7 +567,7 @@ fn question_defaults(n: usize) -> Cost {
     measure(text.len() + answer.get().len(), || {
         peer.say(&text);
         let ask = asked(&mut peer)[0];
-        peer.session.answer(peer.now, ask, Ok(&answer)).unwrap();
+        peer.session.respond(peer.now, ask, Ok(&answer)).unwrap();
         peer.drain()
     })
 }
@@ -592,7 +592,7 @@ fn question_answer_members(n: usize) -> Cost {
     peer.say(&asks("1", "elicitation/create", &defaults(10, "its")));
     let ask = asked(&mut peer)[0];
     measure(answer.get().len(), || {
-        peer.session.answer(peer.now, ask, Ok(&answer)).unwrap();
+        peer.session.respond(peer.now, ask, Ok(&answer)).unwrap();
         peer.drain()
     })
 }
@@ -650,7 +650,7 @@ fn wanting(keys: &[String], params: &str, state: &str) -> String {
 /// Rounds of input for one request, and what each gives.
 fn rounds(n: usize, keys: usize, params: &str, state: &str) -> Cost {
     let mut options = modern();
-    (options.limits.input_rounds, options.limits.asks) = (u32::MAX, keys);
+    (options.limits.input_rounds, options.limits.server_requests) = (u32::MAX, keys);
     let mut peer = Peer::ready(options);
     let keys: Vec<_> = (0..keys).map(|at| format!("key{at}")).collect();
     let wanted = wanting(&keys, params, state);
@@ -993,7 +993,7 @@ fn reports_of_exchanges(n: usize) -> Cost {
             0 => Transport::Lost { id, sent: true, why: "it broke" },
             1 => Transport::Refused { id, status: 500, why: "broken" },
             2 => Transport::Expired { id: Some(id) },
-            _ => Transport::Senseless { why: "what?" },
+            _ => Transport::ProtocolViolation { why: "what?" },
         };
         peer.session.handle_transport(peer.now, event);
     })

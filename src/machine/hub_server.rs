@@ -1,6 +1,6 @@
 #![doc = "A server in a hub: started when it is wanted and there is room, closed when it is to go."]
 #![doc = ""]
-#![doc = include_str!("member.md")]
+#![doc = include_str!("hub_server.md")]
 
 use super::{Row, alphabet, recorded};
 
@@ -112,14 +112,14 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         State::Starting => match input {
             Input::Ready => R::advance(State::Up, &[Release, Show]),
             Input::Down => R::advance(State::Down, &[Release]),
-            Input::Restored => R::misuse(state),
+            Input::Restored => R::reject(state),
             Input::Ended => R::advance(State::Failed, &[Release, Hide]),
             Input::Close => R::advance(State::Closing, &[Release, Shut]),
             Input::Wanted | Input::WantedNext | Input::Free | Input::Room => R::ignore(state),
         },
         State::Up => match input {
             Input::Down => R::advance(State::Down, &[]),
-            Input::Restored => R::misuse(state),
+            Input::Restored => R::reject(state),
             Input::Ended => R::advance(State::Failed, &[Hide]),
             Input::Close => R::advance(State::Closing, &[Shut]),
             Input::Wanted | Input::WantedNext | Input::Free | Input::Room | Input::Ready => R::ignore(state),
@@ -127,13 +127,13 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         State::Down => match input {
             Input::Wanted => R::advance(State::Down, &[Reopen]),
             Input::Ready => R::advance(State::Up, &[Show]),
-            Input::Restored => R::misuse(state),
+            Input::Restored => R::reject(state),
             Input::Ended => R::advance(State::Failed, &[Hide]),
             Input::Close => R::advance(State::Closing, &[Shut]),
             Input::WantedNext | Input::Free | Input::Room | Input::Down => R::ignore(state),
         },
         State::Failed => match input {
-            Input::Restored => R::misuse(state),
+            Input::Restored => R::reject(state),
             Input::Close => R::advance(State::Closed, &[Forget]),
             // Another one takes its place.
             Input::Wanted
@@ -169,4 +169,4 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     }
 }
 
-recorded!("member");
+recorded!("hub_server");

@@ -1,6 +1,6 @@
 #![doc = "A resource that the embedder wants to be told of: subscribed to on each connection anew."]
 #![doc = ""]
-#![doc = include_str!("resource.md")]
+#![doc = include_str!("resource_subscription.md")]
 
 use super::{Row, alphabet, recorded};
 
@@ -123,4 +123,4 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     }
 }
 
-recorded!("resource");
+recorded!("resource_subscription");

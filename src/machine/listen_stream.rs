@@ -1,7 +1,7 @@
 #![doc = "The stream by which a modern server tells of changes (specification 2026-07-28, \"Subscriptions\"): asked for,"]
 #![doc = "agreed to, asked for anew when other changes are of interest or when it broke."]
 #![doc = ""]
-#![doc = include_str!("subscription.md")]
+#![doc = include_str!("listen_stream.md")]
 
 use super::{QuirkKind, Row, alphabet, recorded};
 
@@ -173,4 +173,4 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     }
 }
 
-recorded!("subscription");
+recorded!("listen_stream");

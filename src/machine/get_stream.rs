@@ -1,7 +1,7 @@
 #![doc = "The stream that a legacy server may have for what it says unasked (specification 2025-11-25, \"Listening for"]
 #![doc = "Messages from the Server\")."]
 #![doc = ""]
-#![doc = include_str!("stream.md")]
+#![doc = include_str!("get_stream.md")]
 
 use super::{QuirkKind, Row, alphabet};
 
@@ -110,4 +110,4 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
 }
 
 #[cfg(feature = "http")]
-super::recorded!("stream");
+super::recorded!("get_stream");

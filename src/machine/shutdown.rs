@@ -1,6 +1,6 @@
 #![doc = "How a transport is shut: close its input, then terminate, then kill (specification 2026-07-28, \"stdio\", Shutdown)."]
 #![doc = ""]
-#![doc = include_str!("ladder.md")]
+#![doc = include_str!("shutdown.md")]
 
 use super::{QuirkKind, Row, alphabet, recorded};
 
@@ -77,4 +77,4 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     }
 }
 
-recorded!("ladder");
+recorded!("shutdown");
