@@ -9,24 +9,26 @@ extern crate std;
 mod address;
 pub mod binding;
 pub mod catalog;
+mod client;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 pub mod host;
 pub mod jsonrpc;
 pub mod machine;
 pub mod protocol;
-mod session;
 mod time;
 
-pub use binding::LineSession;
+pub use binding::Lines;
+#[cfg(feature = "http")]
+pub use binding::http::Http;
 pub use catalog::Catalog;
+pub use client::{
+    Action, Binding, Cause, Challenge, Client, CommandError, ConnectionId, Engine, Eras, Event, Failure, FailureKind,
+    FamilyReport, FamilyStatus, InputRequest, Keepalive, KeepaliveMethod, KnownEra, Limits, ListErrors, LogLevel,
+    Messages, OpenFailure, Options, Outcome, Outgoing, Quirk, Reconnect, Recovery, Reference, Request, RequestId,
+    SamplingPolicy, Server, ServerRequestId, ShutdownStep, Stats, Timeouts, Tolerance, TraceContext, Transport,
+};
 pub use machine::QuirkKind;
 pub use protocol::{ClientCapabilities, Era, Family, Implementation, ProtocolVersion};
 pub use serde_json::value::RawValue;
-pub use session::{
-    Action, Cause, Challenge, CommandError, Eras, Event, Failure, FailureKind, FamilyReport, FamilyStatus,
-    InputRequest, Keepalive, KeepaliveMethod, KnownEra, Limits, ListErrors, LogLevel, Open, OpenFailure, Options,
-    Outcome, Outgoing, Quirk, Reconnect, Recovery, Reference, Request, RequestId, SamplingPolicy, Server,
-    ServerRequestId, Session, ShutdownStep, Stats, Timeouts, Tolerance, TraceContext, Transport, Wire,
-};
 pub use time::Time;

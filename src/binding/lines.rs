@@ -1,8 +1,9 @@
 use alloc::vec::Vec;
-use core::ops::{Deref, DerefMut};
 
+use crate::Time;
+use crate::client::{Action, Binding, Client, ConnectionId, Engine, Transport};
+use crate::client::{Operate, Wire, poll_pipe};
 use crate::jsonrpc::Limits;
-use crate::{Action, Session, Time, Transport};
 
 /// A piece of a newline-delimited stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,92 +93,104 @@ fn line_feed(bytes: &[u8]) -> Option<usize> {
     Some(bytes.len().saturating_sub(rest.len()).saturating_add(place))
 }
 
-/// A [`Session`] over a newline-delimited stream: stdio, a pipe, a socket.
+/// A newline-delimited stream: stdio, a pipe, a socket.
 ///
-/// It is used as the session that it wraps; bytes go in by [`handle_bytes`](Self::handle_bytes), and what
-/// [`Action::Send`] holds is written as [`Outgoing::line`](crate::Outgoing::line).
+/// Bytes go in by [`handle_bytes`](Client::<Lines>::handle_bytes), and what [`Action::Send`] holds is written as
+/// [`Outgoing::line`](crate::Outgoing::line).
 #[derive(Clone, Debug)]
-pub struct LineSession {
-    session: Session,
+pub struct Lines {
     decoder: LineDecoder,
     /// The connection that the decoder's unfinished line belongs to.
-    connection: Option<u32>,
+    connection: Option<ConnectionId>,
 }
 
-impl LineSession {
-    /// Wraps a session.
-    pub fn new(session: Session) -> Self {
-        // Somewhat more than a message may have, so that the session sees what it has to refuse.
-        let limit = session.options().limits.message.bytes.saturating_add(Limits::SLACK).saturating_add(1);
-        Self { session, decoder: LineDecoder::new(limit), connection: None }
+impl Lines {
+    /// The binding.
+    pub const fn new() -> Self {
+        Self { decoder: LineDecoder::new(0), connection: None }
     }
 
-    /// Takes what the transport's output gave, in chunks of any size.
-    pub fn handle_bytes(&mut self, now: Time, chunk: &[u8]) {
-        self.follow_connection();
-        if self.connection.is_none() {
-            return;
-        }
-        let session = &mut self.session;
-        self.decoder.feed(chunk, |line| match line {
-            Line::Complete(line) | Line::TooLong(line) => session.handle_message(now, line),
-        });
-    }
-
-    /// Takes what happened to the transport.
-    pub fn handle_transport(&mut self, now: Time, event: Transport<'_>) {
-        self.follow_connection();
-        match event {
-            Transport::Closed { .. } => {
-                let session = &mut self.session;
-                self.decoder.finish(|line| match line {
-                    Line::Complete(line) | Line::TooLong(line) => session.handle_message(now, line),
-                });
-            }
-            Transport::Opened
-            | Transport::OpenFailed { .. }
-            | Transport::SignOfLife
-            | Transport::ProtocolViolation { .. }
-            | Transport::Lost { .. }
-            | Transport::Refused { .. }
-            | Transport::Expired { .. }
-            | Transport::Unauthorized { .. } => {}
-        }
-        self.session.handle_transport(now, event);
-        self.follow_connection();
-    }
-
-    /// Drops the unfinished line of a connection that is over, however its end was reported.
-    fn follow_connection(&mut self) {
-        let connection = self.session.connection();
+    /// Drops the unfinished line of a connection that is over.
+    fn follow(&mut self, engine: &Engine) -> Option<ConnectionId> {
+        let connection = engine.live_connection();
         if self.connection != connection {
             self.change_connection(connection);
         }
+        connection
     }
 
     #[cold]
-    fn change_connection(&mut self, connection: Option<u32>) {
+    fn change_connection(&mut self, connection: Option<ConnectionId>) {
         self.connection = connection;
         self.decoder = LineDecoder::new(self.decoder.limit);
     }
+}
 
-    /// The next thing to do, if there is any.
-    pub fn poll(&mut self) -> Option<Action> {
-        self.follow_connection();
-        self.session.poll()
+impl Default for Lines {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
-impl Deref for LineSession {
-    type Target = Session;
+impl Client<Lines> {
+    /// Takes a chunk of any size of what the server wrote on a connection. Input of an older connection is dropped.
+    pub fn handle_bytes(&mut self, now: Time, connection: ConnectionId, chunk: &[u8]) {
+        let Self { engine, binding } = self;
+        engine.handle_timeout(now);
+        if binding.follow(engine) == Some(connection) {
+            binding.decoder.feed(chunk, |line| match line {
+                Line::Complete(line) | Line::TooLong(line) => engine.handle_message(now, line),
+            });
+        }
+    }
 
-    fn deref(&self) -> &Session {
-        &self.session
+    /// Takes what happened to the transport of a connection. Input of an older connection is dropped.
+    pub fn handle_transport(&mut self, now: Time, connection: ConnectionId, event: Transport<'_>) {
+        let Self { engine, binding } = self;
+        engine.handle_timeout(now);
+        if engine.connection() != connection {
+            return;
+        }
+        if let (Transport::Closed { .. }, Some(_)) = (event, binding.follow(engine)) {
+            binding.decoder.finish(|line| match line {
+                Line::Complete(line) | Line::TooLong(line) => engine.handle_message(now, line),
+            });
+        }
+        engine.handle_transport(now, event);
+        binding.follow(engine);
     }
 }
 
-impl DerefMut for LineSession {
-    fn deref_mut(&mut self) -> &mut Session {
-        &mut self.session
+impl Binding for Lines {}
+
+impl Operate for Lines {
+    type Action = Action;
+    const WIRE: Wire = Wire::Pipe;
+
+    fn attach(&mut self, engine: &mut Engine) {
+        // Somewhat more than a message may have, so that the engine sees what it has to refuse.
+        let limit = engine.options().limits.message.bytes.saturating_add(Limits::SLACK).saturating_add(1);
+        self.decoder = LineDecoder::new(limit);
+    }
+
+    fn settle(&mut self, engine: &mut Engine) {
+        self.follow(engine);
+    }
+
+    fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
+        engine.handle_timeout(now);
+        self.follow(engine);
+    }
+
+    fn poll(&mut self, engine: &mut Engine) -> Option<Action> {
+        poll_pipe(engine)
+    }
+
+    fn deadline(&self, engine: &Engine) -> Option<Time> {
+        engine.deadline()
+    }
+
+    fn is_drained(&self) -> bool {
+        true
     }
 }

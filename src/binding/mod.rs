@@ -5,7 +5,7 @@ pub mod http;
 mod lines;
 mod sse;
 
-pub use lines::{Line, LineDecoder, LineSession};
+pub use lines::{Line, LineDecoder, Lines};
 #[cfg(feature = "http")]
 use sse::keep;
 pub use sse::{Sse, SseDecoder, SseEvent};

@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 
 use super::config::Entry;
 use crate::catalog::{Bounds, Catalog, Fingerprint, FingerprintKey};
+use crate::client::{Engine, FamilyStatus, KnownEra, Limits};
 use crate::jsonrpc::Json;
 use crate::protocol::{Family, PerFamily};
-use crate::session::{FamilyStatus, KnownEra, Limits, Session};
 
 /// What a server offered when it was last asked, to be kept between runs: it stands in for the server until somebody
 /// needs that one ([`Hub::restore`](super::hub::Hub::restore)).
@@ -40,7 +40,7 @@ pub struct Saved {
 
 impl Saved {
     /// What a session knows of its server, which was set up by this entry; `at` is the time, in seconds since 1970.
-    pub fn of(session: &Session, entry: &Entry, key: FingerprintKey, at: u64) -> Self {
+    pub fn of(session: &Engine, entry: &Entry, key: FingerprintKey, at: u64) -> Self {
         Self {
             key,
             entry: entry.fingerprint(key),

@@ -54,12 +54,12 @@ use super::instructions::{self, Finding, Sign};
 use super::names::{Names, Renamed, Target};
 use super::{Utility, glob, schema};
 use crate::catalog::{Catalog, Tool, ToolHints};
+use crate::client::{Engine, FamilyStatus};
 use crate::protocol::{Capability, Family};
-use crate::session::{FamilyStatus, Session};
 
 /// What a server offers, as far as a choice needs to know.
 ///
-/// A `&Session` is one; [`Offer::new`] makes one of a catalogue that was kept, say.
+/// A `&Engine` is one; [`Offer::new`] makes one of a catalogue that was kept, say.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'a> {
     catalog: &'a Catalog,
@@ -82,8 +82,8 @@ impl<'a> Offer<'a> {
     }
 }
 
-impl<'a> From<&'a Session> for Offer<'a> {
-    fn from(session: &'a Session) -> Self {
+impl<'a> From<&'a Engine> for Offer<'a> {
+    fn from(session: &'a Engine) -> Self {
         Self::new(session.catalog(), |family| session.family(family).status)
     }
 }

@@ -14,32 +14,39 @@ use super::exchange::{Events, Exchange, Kind, LONGEST_RETRY_AFTER, Purpose, Refu
 use super::refusal::{WORDS, is_about_who_asks, is_initialized, is_known_expiry, short_error};
 use super::request::{SESSION_ID, same_origin};
 use super::{
-    Broken, Carrier, ExchangeId, HttpAction, HttpSession, Later, Mode, REDIRECTS, RETRY, SHORTEST_RETRY, STREAM_WAIT,
+    Broken, Carrier, ExchangeId, Http, HttpAction, Later, Mode, REDIRECTS, RETRY, SHORTEST_RETRY, STREAM_WAIT,
 };
 use crate::Time;
 use crate::address::shown_in;
 use crate::binding::{Sse, SseDecoder, keep};
+use crate::client::{Engine, Outgoing, Report, ShutdownStep, Transport};
 use crate::jsonrpc::ErrorObject;
 use crate::machine::{QuirkKind, get_stream};
 use crate::protocol::method;
-use crate::session::{Outgoing, ShutdownStep, Transport};
 
 /// How much of a body that makes no sense is quoted, in bytes.
 const EXCERPT: usize = 200;
 
-impl HttpSession {
+impl Http {
     /// Takes the head of an answer.
-    pub fn handle_head(&mut self, now: Time, exchange: ExchangeId, status: StatusCode, headers: &HeaderMap) {
-        self.arrive(now);
+    pub(super) fn head(
+        &mut self,
+        engine: &mut Engine,
+        now: Time,
+        exchange: ExchangeId,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) {
+        self.arrive(engine, now);
         let Some(mut it) = self.exchanges.remove(exchange.0) else { return };
-        if it.purpose.carried().is_some_and(|id| !self.session.is_waiting(id)) {
+        if it.purpose.carried().is_some_and(|id| !engine.is_waiting(id)) {
             // Its request is over, so what it says of it does not matter.
             return self.exchanges.insert(exchange.0, it);
         }
         let moved = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
         // What a DELETE is answered with changes nothing.
         if moved && !matches!(it.purpose, Purpose::Delete { .. }) {
-            return self.redirected(exchange.0, it, headers);
+            return self.redirected(engine, exchange.0, it, headers);
         }
         self.unreached = false;
         let labelled = Kind::labelled(headers);
@@ -60,9 +67,9 @@ impl HttpSession {
                         if status != StatusCode::ACCEPTED && matches!(self.mode, Mode::Streamable) {
                             let detail = format!("answered with HTTP {} where 202 was due", status.as_u16());
                             let kind = QuirkKind::NotificationStatus;
-                            self.session.transport_quirk(kind, method.as_deref(), detail);
+                            engine.transport_quirk(kind, method.as_deref(), detail);
                         }
-                        self.accepted(exchange.0);
+                        self.accepted(engine, exchange.0);
                         Reply::Ignored
                     }
                     Some(_) if matches!(self.mode, Mode::Events(_)) => Reply::Ignored,
@@ -72,12 +79,12 @@ impl HttpSession {
             Purpose::Resume { .. } | Purpose::Events { .. } if good => Reply::Begun { labelled: Some(Kind::Events) },
             Purpose::Stream if good && labelled != Some(Kind::Json) => {
                 self.stood = true;
-                self.set_waits(self.initialized, None);
-                self.stream_step(get_stream::Input::Opened);
+                self.set_waits(engine, self.initialized, None);
+                self.stream_step(engine, get_stream::Input::Opened);
                 Reply::Begun { labelled: Some(Kind::Events) }
             }
             Purpose::Stream => {
-                self.set_waits(self.initialized, None);
+                self.set_waits(engine, self.initialized, None);
                 let input = match status {
                     StatusCode::METHOD_NOT_ALLOWED | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                         get_stream::Input::NotOffered
@@ -88,7 +95,7 @@ impl HttpSession {
                     _ if self.stood || status.is_server_error() => get_stream::Input::Broke,
                     _ => get_stream::Input::Denied,
                 };
-                self.stream_step(input);
+                self.stream_step(engine, input);
                 // It is no stream, so its end is none.
                 return self.out.push_back(HttpAction::Drop(exchange));
             }
@@ -97,22 +104,22 @@ impl HttpSession {
                 Reply::Refusal(Box::new(Refusal::new(status, headers, &it.url)))
             }
         };
-        if good && it.purpose.one_way().is_some() && self.is_current() {
+        if good && it.purpose.one_way().is_some() && self.is_current(engine) {
             // It was delivered, and its room is wanted for others.
             if let Some(due) = it.let_go.take() {
                 self.later.remove(&due);
             }
-            self.linger(exchange.0, &mut it);
+            self.linger(engine, exchange.0, &mut it);
         }
         self.exchanges.insert(exchange.0, it);
     }
 
     /// Takes a piece of an answer's body, of any size.
-    pub fn handle_body(&mut self, now: Time, exchange: ExchangeId, mut chunk: &[u8]) {
-        self.arrive(now);
-        let limit = self.limit();
+    pub(super) fn body(&mut self, engine: &mut Engine, now: Time, exchange: ExchangeId, mut chunk: &[u8]) {
+        self.arrive(engine, now);
+        let limit = self.limit(engine);
         let Some(mut it) = self.exchanges.remove(exchange.0) else { return };
-        let room = self.room();
+        let room = self.room(engine);
         if let Reply::Begun { labelled } = it.reply {
             // White space says nothing, and neither does a byte order mark.
             let is_blank = |byte: &&u8| byte.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(byte);
@@ -120,7 +127,7 @@ impl HttpSession {
             let rest = chunk.get(blank..).unwrap_or_default();
             if let (Purpose::Stream, Some(Kind::Json)) = (&it.purpose, Kind::sniffed(rest, labelled)) {
                 self.exchanges.insert(exchange.0, it);
-                return self.stream_step(get_stream::Input::Denied);
+                return self.stream_step(engine, get_stream::Input::Denied);
             }
             if let Some(kind) = Kind::sniffed(rest, labelled) {
                 if let Some(label) = labelled.filter(|label| *label != kind)
@@ -131,10 +138,10 @@ impl HttpSession {
                         Kind::Events => ("JSON", "text/event-stream"),
                     };
                     let detail = format!("the body is {is}, and labelled `{said}`");
-                    self.session.transport_quirk(QuirkKind::ContentType, message.method(), detail);
+                    engine.transport_quirk(QuirkKind::ContentType, message.method(), detail);
                 } else if let (None, Purpose::Message(message)) = (labelled, &it.purpose) {
                     let detail = "the body has no `Content-Type` that says whether it is JSON or a stream";
-                    self.session.transport_quirk(QuirkKind::ContentType, message.method(), detail);
+                    engine.transport_quirk(QuirkKind::ContentType, message.method(), detail);
                 }
                 it.reply = match kind {
                     Kind::Json => Reply::Json(Vec::new()),
@@ -149,7 +156,7 @@ impl HttpSession {
         match (&mut it.reply, &mut it.purpose) {
             (Reply::Json(kept), _) => {
                 if !keep(kept, chunk, limit.min(room)) && room < limit {
-                    return self.overflowed(exchange, it);
+                    return self.overflowed(engine, exchange, it);
                 }
             }
             (Reply::Refusal(refusal), _) => {
@@ -157,13 +164,13 @@ impl HttpSession {
             }
             (Reply::Events(events), Purpose::Events { refused }) => {
                 let mut is_older = true;
-                events.decoder.feed(chunk, |item| is_older = is_older && self.older_event(now, refused, item));
+                events.decoder.feed(chunk, |item| is_older = is_older && self.older_event(engine, now, refused, item));
                 if !is_older {
                     return self.out.push_back(HttpAction::Drop(exchange));
                 }
             }
             (Reply::Events(events), purpose) => {
-                let found = self.feed(now, events, purpose, chunk);
+                let found = self.feed(engine, now, events, purpose, chunk);
                 events.sure |= found.any;
                 if let Purpose::Stream = purpose {
                     self.stream_retry = events.retry.or(self.stream_retry);
@@ -178,8 +185,8 @@ impl HttpSession {
                     let message = message.clone();
                     self.forget(exchange, message.id());
                     self.out.push_back(HttpAction::Drop(exchange));
-                    if !self.retry_initialize(&message, &error.message) {
-                        self.expired_by_answer(&message, error);
+                    if !self.retry_initialize(engine, &message, &error.message) {
+                        self.expired_by_answer(engine, &message, error);
                     }
                     return;
                 }
@@ -188,38 +195,38 @@ impl HttpSession {
         }
         // A resumed stream has done what it was for; the server may hold it open for ever.
         if let Purpose::Resume { id, .. } = it.purpose
-            && !self.session.is_waiting(id)
+            && !engine.is_waiting(id)
         {
             self.carriers.remove(&id);
             self.out.push_back(HttpAction::Drop(exchange));
             return;
         }
-        if it.purpose.carried().is_some_and(|id| !self.session.is_waiting(id)) {
-            self.linger(exchange.0, &mut it);
+        if it.purpose.carried().is_some_and(|id| !engine.is_waiting(id)) {
+            self.linger(engine, exchange.0, &mut it);
         }
         if it.reply.buffered() > room {
-            return self.overflowed(exchange, it);
+            return self.overflowed(engine, exchange, it);
         }
         self.exchanges.insert(exchange.0, it);
     }
 
     /// Ends an exchange for whose answer there is no room beside those of the others.
-    fn overflowed(&mut self, exchange: ExchangeId, it: Exchange) {
+    fn overflowed(&mut self, engine: &mut Engine, exchange: ExchangeId, it: Exchange) {
         let Exchange { purpose, status, .. } = it;
         self.forget(exchange, purpose.carried());
         self.out.push_back(HttpAction::Drop(exchange));
-        let limit = self.session.options().limits.buffered;
+        let limit = engine.options().limits.buffered;
         let why = format!("the answers under way are larger together than {limit} bytes");
         match purpose {
             Purpose::Message(_) | Purpose::Resume { .. } => {
                 if let Some(id) = purpose.carried() {
-                    self.unanswered(id, status, &why);
+                    self.unanswered(engine, id, status, &why);
                 }
             }
-            Purpose::Stream => self.stream_step(get_stream::Input::Broke),
-            Purpose::Events { refused: Some(refused) } => self.no_endpoint(Some(refused)),
+            Purpose::Stream => self.stream_step(engine, get_stream::Input::Broke),
+            Purpose::Events { refused: Some(refused) } => self.no_endpoint(engine, Some(refused)),
             Purpose::Events { refused: None } => {
-                self.session.handle_transport(self.session.now(), Transport::Closed { why: &why });
+                engine.handle_transport(engine.now(), Transport::Closed { why: &why });
             }
             // Nothing of its answer is kept.
             Purpose::Delete { .. } => {}
@@ -227,7 +234,7 @@ impl HttpSession {
     }
 
     /// Gives the messages of a stream to the session, but for those that concern the transport.
-    fn feed(&mut self, now: Time, events: &mut Events, purpose: &Purpose, chunk: &[u8]) -> Found {
+    fn feed(&mut self, engine: &mut Engine, now: Time, events: &mut Events, purpose: &Purpose, chunk: &[u8]) -> Found {
         let (id, message) = match purpose {
             Purpose::Message(message) => (message.id(), Some(message)),
             Purpose::Resume { id, .. } => (Some(*id), None),
@@ -237,7 +244,7 @@ impl HttpSession {
         // Without a session before, there is none to end, and the error is the answer.
         let opening = message.is_some_and(|message| message.method() == Some(method::INITIALIZE));
         let opening = opening && self.former.is_some();
-        let (session, retry) = (&mut self.session, &mut events.retry);
+        let retry = &mut events.retry;
         let mut found = Found::default();
         events.decoder.feed(chunk, |item| match item {
             Sse::Event(event) | Sse::TooLong(event) if event.name == b"message" && found.error.is_none() => {
@@ -251,8 +258,8 @@ impl HttpSession {
                     return;
                 }
                 match id {
-                    Some(id) => session.handle_exchange(now, id, event.data),
-                    None => session.handle_message(now, event.data),
+                    Some(id) => engine.handle_exchange(now, id, event.data),
+                    None => engine.handle_message(now, event.data),
                 }
             }
             // Other types are not MCP's.
@@ -262,17 +269,12 @@ impl HttpSession {
         found
     }
 
-    /// Takes that an answer is whole.
-    pub fn handle_end(&mut self, now: Time, exchange: ExchangeId) {
-        self.ended(now, exchange, None);
-    }
-
     /// An answer ended; `broken` is what the system said where it did not end as the server meant it.
-    fn ended(&mut self, now: Time, exchange: ExchangeId, broken: Option<&str>) {
+    pub(super) fn ended(&mut self, engine: &mut Engine, now: Time, exchange: ExchangeId, broken: Option<&str>) {
         // It is over, and not to be dropped.
         let it = self.drop_exchange(exchange);
-        self.arrive(now);
-        let counts = |it: &Exchange| self.is_current() || self.lingers(&it.purpose);
+        self.arrive(engine, now);
+        let counts = |it: &Exchange| self.is_current(engine) || self.lingers(engine, &it.purpose);
         let Some(it) = it.filter(counts) else { return };
         let Exchange { purpose, reply, status, .. } = it;
         match (purpose, reply) {
@@ -280,114 +282,113 @@ impl HttpSession {
                 let kept = refusal.length.map(|length| length.min(WORDS));
                 refusal.cut = broken.is_some() || kept.is_some_and(|length| refusal.body.len() < length);
                 self.forget(exchange, message.id());
-                if self.refused(message, *refusal) {
-                    self.accepted(exchange.0);
+                if self.refused(engine, message, *refusal) {
+                    self.accepted(engine, exchange.0);
                 }
-                self.answer_sent();
+                self.answer_sent(engine);
             }
             (Purpose::Message(message), reply) => {
-                self.accepted(exchange.0);
-                let Some(id) = message.id() else { return self.answer_sent() };
+                self.accepted(engine, exchange.0);
+                let Some(id) = message.id() else { return self.answer_sent(engine) };
                 self.forget(exchange, Some(id));
-                self.answer_ended(id, &message, status, reply, broken);
+                self.answer_ended(engine, id, &message, status, reply, broken);
             }
             (Purpose::Resume { id, last_id, retry }, Reply::Events(events)) => {
                 self.forget(exchange, Some(id));
-                self.broke_off(id, Some(&events), last_id, retry, broken);
+                self.broke_off(engine, id, Some(&events), last_id, retry, broken);
             }
             (Purpose::Resume { id, last_id, retry }, Reply::Refusal(refusal)) => {
                 self.forget(exchange, Some(id));
                 if refusal.status == StatusCode::NOT_FOUND && self.session_id.is_some() {
-                    return self.session.handle_transport(now, Transport::Expired { id: None });
+                    return engine.handle_report(now, Report::Expired { id: None });
                 }
                 let busy = refusal.status == StatusCode::TOO_MANY_REQUESTS || refusal.status.is_server_error();
                 if busy && refusal.status != StatusCode::NOT_IMPLEMENTED {
                     let wait = refusal.retry_after.or(retry).unwrap_or(RETRY).max(SHORTEST_RETRY);
-                    self.after_for(id, wait, Later::Resume { id, last_id, retry });
+                    self.after_for(engine, id, wait, Later::Resume { id, last_id, retry });
                     return;
                 }
-                self.lost(id, "the stream of the request cannot be taken up again");
+                self.lost(engine, id, "the stream of the request cannot be taken up again");
             }
             (
                 Purpose::Resume { id, last_id, retry },
                 Reply::None | Reply::Begun { .. } | Reply::Json(_) | Reply::Ignored,
             ) => {
                 self.forget(exchange, Some(id));
-                self.broke_off(id, None, last_id, retry, broken);
+                self.broke_off(engine, id, None, last_id, retry, broken);
             }
             (Purpose::Stream, _) => {
-                self.set_waits(self.initialized, None);
-                self.stream_step(get_stream::Input::Broke);
+                self.set_waits(engine, self.initialized, None);
+                self.stream_step(engine, get_stream::Input::Broke);
             }
             (Purpose::Events { .. }, Reply::Refusal(refusal)) if is_about_who_asks(refusal.status) => {
                 let Refusal { status, challenges, body, .. } = *refusal;
                 let (forbidden, why) = (status == StatusCode::FORBIDDEN, String::from_utf8_lossy(&body));
-                let event = Transport::Unauthorized { id: None, forbidden, why: &why, challenges: &challenges };
-                self.session.handle_transport(now, event);
+                let event = Report::Unauthorized { id: None, forbidden, why: &why, challenges: &challenges };
+                engine.handle_report(now, event);
             }
-            (Purpose::Events { refused: Some(refused) }, _) => self.no_endpoint(Some(refused)),
+            (Purpose::Events { refused: Some(refused) }, _) => self.no_endpoint(engine, Some(refused)),
             (Purpose::Events { refused: None }, Reply::Refusal(refusal)) => {
                 // It may have another transport by now.
                 self.mode = Mode::Streamable;
                 let why = format!("HTTP {}", refusal.status.as_u16());
-                self.session.handle_transport(now, Transport::Closed { why: &why });
+                engine.handle_transport(now, Transport::Closed { why: &why });
             }
             (Purpose::Events { refused: None }, _) => {
-                self.session
-                    .handle_transport(now, Transport::Closed { why: broken.unwrap_or("the stream of events ended") });
+                engine.handle_transport(now, Transport::Closed { why: broken.unwrap_or("the stream of events ended") });
             }
-            (Purpose::Delete { then: Some(id) }, _) => self.restart(id),
-            (Purpose::Delete { then: None }, _) => self.deleted(),
+            (Purpose::Delete { then: Some(id) }, _) => self.restart(engine, id),
+            (Purpose::Delete { then: None }, _) => self.deleted(engine),
         }
     }
 
     /// Takes that an exchange failed, at any time before its end. One that has its head reached the server, however it
     /// failed.
-    pub fn handle_failure(&mut self, now: Time, exchange: ExchangeId, broken: Broken, why: &str) {
-        self.session.handle_timeout(now);
+    pub(super) fn failed(&mut self, engine: &mut Engine, now: Time, exchange: ExchangeId, broken: Broken, why: &str) {
+        engine.handle_timeout(now);
         let Some(it) = self.exchanges.get(exchange.0) else { return };
         let why = &*shown_in(why);
         let unreachable = broken == Broken::Unreachable && it.status == 0;
         match &it.purpose {
-            Purpose::Message(message) if unreachable && !self.lingers(&it.purpose) => {
+            Purpose::Message(message) if unreachable && !self.lingers(engine, &it.purpose) => {
                 let (id, initialized) = (message.id(), message.method() == Some(method::INITIALIZED));
                 self.drop_exchange(exchange);
                 self.forget(exchange, id);
-                self.accepted(exchange.0);
-                let agreed = self.session.has_handshake();
+                self.accepted(engine, exchange.0);
+                let agreed = engine.has_handshake();
                 if let Some(id) = id.filter(|_| agreed) {
-                    self.session.handle_transport(now, Transport::Lost { id, sent: false, why });
+                    engine.handle_report(now, Report::Lost { id, sent: false, why });
                 }
                 // One that reaches nobody while others are being answered is no reason to end those.
                 let others = self.exchanges.values().any(|it| it.status != 0);
                 if agreed && !initialized && others && !core::mem::replace(&mut self.unreached, true) {
                     return;
                 }
-                let how = crate::session::OpenFailure::Connect;
-                self.session.handle_transport(now, Transport::OpenFailed { how, why });
+                let how = crate::client::OpenFailure::Connect;
+                engine.handle_transport(now, Transport::OpenFailed { how, why });
             }
             Purpose::Events { .. } if unreachable => {
                 self.drop_exchange(exchange);
-                let how = crate::session::OpenFailure::Connect;
-                self.session.handle_transport(now, Transport::OpenFailed { how, why });
+                let how = crate::client::OpenFailure::Connect;
+                engine.handle_transport(now, Transport::OpenFailed { how, why });
             }
             Purpose::Events { refused: Some(_) } => {
                 self.drop_exchange(exchange);
-                self.session.handle_transport(now, Transport::Closed { why });
+                engine.handle_transport(now, Transport::Closed { why });
             }
             // As far as it came, it is as if it had ended there.
             Purpose::Message(_)
             | Purpose::Stream
             | Purpose::Resume { .. }
             | Purpose::Events { .. }
-            | Purpose::Delete { .. } => self.ended(now, exchange, Some(why)),
+            | Purpose::Delete { .. } => self.ended(engine, now, exchange, Some(why)),
         }
     }
 
     /// Time went by, and what belongs to a connection that is gone does not count.
-    fn arrive(&mut self, now: Time) {
-        self.session.handle_timeout(now);
-        self.tidy();
+    fn arrive(&mut self, engine: &mut Engine, now: Time) {
+        engine.handle_timeout(now);
+        self.tidy(engine);
     }
 
     pub(super) fn forget(&mut self, exchange: ExchangeId, id: Option<u64>) {
@@ -406,54 +407,67 @@ impl HttpSession {
     }
 
     /// `notifications/initialized` was answered: the rest may follow, and the stream is asked for.
-    pub(super) fn accepted(&mut self, exchange: u64) {
+    pub(super) fn accepted(&mut self, engine: &mut Engine, exchange: u64) {
         if self.initialized != Some(exchange) {
             return;
         }
         let mut until = None;
-        if self.session.is_legacy() && matches!(self.mode, Mode::Streamable) {
-            until = Some(self.session.now() + STREAM_WAIT);
-            self.stream_step(get_stream::Input::Start);
+        if engine.is_legacy() && matches!(self.mode, Mode::Streamable) {
+            until = Some(engine.now() + STREAM_WAIT);
+            self.stream_step(engine, get_stream::Input::Start);
         }
-        self.set_waits(None, until);
+        self.set_waits(engine, None, until);
     }
 
     /// The exchange of a notification or an answer is over: the last one lets the session end.
-    fn answer_sent(&mut self) {
-        if self.shutting && self.session.is_closing() && self.waiting.is_empty() {
-            self.shut(ShutdownStep::CloseInput);
+    fn answer_sent(&mut self, engine: &mut Engine) {
+        if self.shutting && engine.is_closing() && self.waiting.is_empty() {
+            self.shut(engine, ShutdownStep::CloseInput);
         }
     }
 
     /// The whole answer to a request came.
-    fn answer_ended(&mut self, id: u64, message: &Outgoing, status: u16, reply: Reply, broken: Option<&str>) {
+    fn answer_ended(
+        &mut self,
+        engine: &mut Engine,
+        id: u64,
+        message: &Outgoing,
+        status: u16,
+        reply: Reply,
+        broken: Option<&str>,
+    ) {
         match reply {
             Reply::Json(_) | Reply::Begun { .. } | Reply::None if broken.is_some() => {
-                self.lost(id, broken.unwrap_or_default());
+                self.lost(engine, id, broken.unwrap_or_default());
             }
             Reply::Json(body) => {
                 if let Some(error) = short_error(&body, message) {
                     if self.is_held_by_session(message) && is_known_expiry(&error) {
-                        return self.expired_by_answer(message, error);
+                        return self.expired_by_answer(engine, message, error);
                     }
-                    if self.retry_initialize(message, &error.message) {
+                    if self.retry_initialize(engine, message, &error.message) {
                         return;
                     }
                 }
-                self.session.handle_exchange(self.session.now(), id, &body);
-                if !self.session.is_waiting(id) {
+                engine.handle_exchange(engine.now(), id, &body);
+                if !engine.is_waiting(id) {
                     return;
                 }
                 let excerpt = String::from_utf8_lossy(body.get(..body.len().min(EXCERPT)).unwrap_or(&body));
-                self.unanswered(id, status, &format!("the body is no answer to the request: {}", excerpt.trim()));
+                self.unanswered(
+                    engine,
+                    id,
+                    status,
+                    &format!("the body is no answer to the request: {}", excerpt.trim()),
+                );
             }
             Reply::Events(Events { sure: false, .. }) if broken.is_none() => {
-                self.unanswered(id, status, "the body is neither JSON nor a stream of events");
+                self.unanswered(engine, id, status, "the body is neither JSON nor a stream of events");
             }
-            Reply::Events(events) => self.broke_off(id, Some(&events), Vec::new(), None, broken),
-            Reply::None => self.lost(id, "the connection closed before an answer"),
-            Reply::Begun { labelled: Some(Kind::Events) } => self.broke_off(id, None, Vec::new(), None, broken),
-            Reply::Begun { .. } => self.unanswered(id, status, "the body is empty"),
+            Reply::Events(events) => self.broke_off(engine, id, Some(&events), Vec::new(), None, broken),
+            Reply::None => self.lost(engine, id, "the connection closed before an answer"),
+            Reply::Begun { labelled: Some(Kind::Events) } => self.broke_off(engine, id, None, Vec::new(), None, broken),
+            Reply::Begun { .. } => self.unanswered(engine, id, status, "the body is empty"),
             // Over the older transport answers come by its stream.
             Reply::Ignored | Reply::Refusal(_) => {}
         }
@@ -463,36 +477,37 @@ impl HttpSession {
     /// after the wait, that the server named in any part of it.
     fn broke_off(
         &mut self,
+        engine: &mut Engine,
         id: u64,
         events: Option<&Events>,
         before: Vec<u8>,
         waited: Option<Duration>,
         broken: Option<&str>,
     ) {
-        if !self.session.is_waiting(id) {
+        if !engine.is_waiting(id) {
             return;
         }
         let named = events.and_then(|events| events.decoder.last_id());
         let last_id = named.map_or(before, <[u8]>::to_vec);
-        if last_id.is_empty() || !self.session.is_legacy() {
-            return self.lost(id, broken.unwrap_or("the stream ended before the answer"));
+        if last_id.is_empty() || !engine.is_legacy() {
+            return self.lost(engine, id, broken.unwrap_or("the stream ended before the answer"));
         }
         let retry = events.and_then(|events| events.retry).or(waited);
         let wait = retry.unwrap_or(RETRY).max(SHORTEST_RETRY);
-        self.after_for(id, wait, Later::Resume { id, last_id, retry });
+        self.after_for(engine, id, wait, Later::Resume { id, last_id, retry });
     }
 
     /// Tells the session that a request stays without an answer, where it does.
-    fn lost(&mut self, id: u64, why: &str) {
-        self.session.handle_transport(self.session.now(), Transport::Lost { id, sent: true, why });
+    fn lost(&mut self, engine: &mut Engine, id: u64, why: &str) {
+        engine.handle_report(engine.now(), Report::Lost { id, sent: true, why });
     }
 
     /// Tells the session that a good status came without an answer, where one is missing.
-    fn unanswered(&mut self, id: u64, status: u16, why: &str) {
-        self.session.handle_transport(self.session.now(), Transport::Refused { id, status, why });
+    fn unanswered(&mut self, engine: &mut Engine, id: u64, status: u16, why: &str) {
+        engine.handle_report(engine.now(), Report::Refused { id, status, why });
     }
 
-    fn redirected(&mut self, exchange: u64, it: Exchange, headers: &HeaderMap) {
+    fn redirected(&mut self, engine: &mut Engine, exchange: u64, it: Exchange, headers: &HeaderMap) {
         self.forget(ExchangeId(exchange), it.purpose.carried());
         if let Some(due) = it.let_go {
             self.later.remove(&due);
@@ -508,11 +523,11 @@ impl HttpSession {
             Ok(target) => target,
             // The stream is optional.
             Err(_) if matches!(it.purpose, Purpose::Stream) => {
-                self.set_waits(self.initialized, None);
-                return self.stream_step(get_stream::Input::Denied);
+                self.set_waits(engine, self.initialized, None);
+                return self.stream_step(engine, get_stream::Input::Denied);
             }
             Err(why) => {
-                return self.session.handle_transport(self.session.now(), Transport::ProtocolViolation { why: &why });
+                return engine.handle_transport(engine.now(), Transport::ProtocolViolation { why: &why });
             }
         };
         let again = it.redirects.saturating_add(1);
@@ -523,23 +538,23 @@ impl HttpSession {
                     Mode::Streamable => self.url = target,
                 }
                 let initialized = self.initialized == Some(exchange);
-                self.send(message, again);
+                self.send(engine, message, again);
                 if initialized {
-                    self.set_waits(Some(self.last_exchange), self.stream_wait);
+                    self.set_waits(engine, Some(self.last_exchange), self.stream_wait);
                 }
             }
             purpose @ (Purpose::Stream | Purpose::Resume { .. } | Purpose::Events { .. }) => {
                 self.url = target;
-                self.get(purpose, again);
+                self.get(engine, purpose, again);
             }
             // What a DELETE is answered with changes nothing.
             Purpose::Delete { .. } => {}
         }
     }
 
-    fn deleted(&mut self) {
+    fn deleted(&mut self, engine: &mut Engine) {
         self.session_id = None;
-        self.session.handle_transport(self.session.now(), Transport::Closed { why: "the session is ended" });
+        engine.handle_transport(engine.now(), Transport::Closed { why: "the session is ended" });
     }
 }
 

@@ -9,7 +9,7 @@ use super::RETRY;
 use super::request::{Address, resolve};
 use crate::Time;
 use crate::binding::SseDecoder;
-use crate::session::{Challenge, Outgoing};
+use crate::client::{Challenge, Outgoing};
 
 /// The longest wait that a server may ask for before the next try.
 pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);

@@ -10,18 +10,20 @@ mod request;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
-use core::ops::{Deref, DerefMut};
 use core::time::Duration;
 
-use http::{HeaderValue, Uri};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
 use self::exchange::{Exchange, Purpose, Reply};
 use self::exchanges::Exchanges;
 use self::request::{Address, Common};
+use crate::client::{
+    Binding, Client, ConnectionId, Engine, Event, Operate, Outgoing, Output, Report, RequestId, ShutdownStep,
+    Transport, Wire,
+};
 use crate::jsonrpc::Limits;
 use crate::machine::get_stream;
 use crate::protocol::{Era, method};
-use crate::session::{Action, Event, Open, Options, Outgoing, RequestId, Session, ShutdownStep, Transport, Wire};
 use crate::{Time, machine::Verdict};
 
 /// How long a call waits for the stream on which the server may ask something during it.
@@ -129,23 +131,18 @@ enum Later {
     LetGo(ExchangeId),
 }
 
-/// A [`Session`] over HTTP.
+/// Streamable HTTP, in both eras, and HTTP+SSE.
 ///
-/// It is used as the session that it wraps, but for the transport: what [`poll`](Self::poll) says is done with an HTTP
-/// client that follows no redirects, and what comes back is reported by [`handle_head`](Self::handle_head),
-/// [`handle_body`](Self::handle_body), [`handle_end`](Self::handle_end) and [`handle_failure`](Self::handle_failure).
-/// Exchanges run side by side; a stream may last as long as the session, so no exchange has a time limit but the
-/// session's own.
-///
-/// Commands and getters are those of the session. Its own `poll`, `handle_*` and `deadline` know nothing of exchanges:
-/// what is polled or reported there is lost to this type.
+/// The embedder executes requests with an HTTP client that follows no redirects, and reports the results by
+/// [`handle_head`](Client::<Http>::handle_head), [`handle_body`](Client::<Http>::handle_body),
+/// [`handle_end`](Client::<Http>::handle_end) and [`handle_failure`](Client::<Http>::handle_failure). Exchanges run
+/// concurrently; a stream may last as long as the client, so no exchange has a time limit but the client's own.
 #[derive(Clone, Debug)]
-pub struct HttpSession {
-    session: Session,
+pub struct Http {
     /// Where the server is.
     url: Address,
     /// Which of the session's connections the exchanges belong to.
-    epoch: u32,
+    connection: ConnectionId,
     mode: Mode,
     session_id: Option<HeaderValue>,
     /// The session before, which the server may still know.
@@ -180,34 +177,64 @@ pub struct HttpSession {
     shutting: bool,
 }
 
-impl Deref for HttpSession {
-    type Target = Session;
+impl Binding for Http {}
 
-    fn deref(&self) -> &Session {
-        &self.session
+impl Operate for Http {
+    type Action = HttpAction;
+    const WIRE: Wire = Wire::Http;
+
+    fn attach(&mut self, engine: &mut Engine) {
+        engine.track_settled();
+    }
+
+    fn settle(&mut self, _: &mut Engine) {}
+
+    fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
+        self.time_passed(engine, now);
+    }
+
+    fn poll(&mut self, engine: &mut Engine) -> Option<HttpAction> {
+        self.next_action(engine)
+    }
+
+    fn deadline(&self, engine: &Engine) -> Option<Time> {
+        self.next_deadline(engine)
+    }
+
+    fn is_drained(&self) -> bool {
+        self.out.is_empty()
     }
 }
 
-impl DerefMut for HttpSession {
-    fn deref_mut(&mut self) -> &mut Session {
-        &mut self.session
+impl Client<Http> {
+    /// Takes the head of a response.
+    pub fn handle_head(&mut self, now: Time, exchange: ExchangeId, status: StatusCode, headers: &HeaderMap) {
+        self.binding.head(&mut self.engine, now, exchange, status, headers);
+    }
+
+    /// Takes a chunk of any size of a response's body.
+    pub fn handle_body(&mut self, now: Time, exchange: ExchangeId, chunk: &[u8]) {
+        self.binding.body(&mut self.engine, now, exchange, chunk);
+    }
+
+    /// Takes the end of a response.
+    pub fn handle_end(&mut self, now: Time, exchange: ExchangeId) {
+        self.binding.ended(&mut self.engine, now, exchange, None);
+    }
+
+    /// Takes that an exchange failed, at any time before its end. An exchange whose head came has reached the server,
+    /// however it failed.
+    pub fn handle_failure(&mut self, now: Time, exchange: ExchangeId, broken: Broken, why: &str) {
+        self.binding.failed(&mut self.engine, now, exchange, broken, why);
     }
 }
 
-impl HttpSession {
-    /// A session with the server at this URL, which is absolute.
-    pub fn new(mut options: Options, url: Uri) -> Self {
-        options.wire = Wire::Http;
-        Self::over(Session::new(options), url)
-    }
-
-    /// A session that was set up for HTTP, with the server at this URL.
-    pub(crate) fn over(mut session: Session, url: Uri) -> Self {
-        session.track_settled();
+impl Http {
+    /// A server at this URL, which is absolute.
+    pub fn new(url: Uri) -> Self {
         Self {
-            session,
             url: Address(url),
-            epoch: 0,
+            connection: ConnectionId::default(),
             mode: Mode::Streamable,
             session_id: None,
             former: None,
@@ -232,76 +259,71 @@ impl HttpSession {
         }
     }
 
-    /// The next thing to do, if there is any.
-    #[must_use = "what it says has to be done"]
-    pub fn poll(&mut self) -> Option<HttpAction> {
+    fn next_action(&mut self, engine: &mut Engine) -> Option<HttpAction> {
         loop {
-            self.tidy();
+            self.tidy(engine);
             if let Some(action) = self.out.pop_front() {
                 return Some(action);
             }
-            if self.may_send_one_way()
+            if self.may_send_one_way(engine)
                 && let Some((due, message)) = self.pop_waiting()
             {
-                self.send_by(due, message, 0);
+                self.send_by(engine, due, message, 0);
                 continue;
             }
             let unanswered = self.initialized.is_some();
-            match self.session.poll_but(|action| is_held(action, unanswered))? {
-                Action::Event(event) => return Some(HttpAction::Event(event)),
-                Action::Send(message) => self.dispatch(message),
-                Action::Abort(id) => self.abort(id),
-                Action::Open(Open { epoch }) => self.open_transport(epoch),
-                Action::Shutdown(how) => self.shut(how),
+            match engine.poll_but(|action| is_held(action, unanswered))? {
+                Output::Event(event) => return Some(HttpAction::Event(event)),
+                Output::Send(message) => self.dispatch(engine, message),
+                Output::Abort(id) => self.abort(engine, id),
+                Output::Open(connection) => self.open_transport(engine, connection),
+                Output::Shutdown(how) => self.shut(engine, how),
             }
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is wanted next: at once while there is something to poll, never
-    /// where it is `None`.
-    pub fn deadline(&self) -> Option<Time> {
-        let now = self.session.now();
+    fn next_deadline(&self, engine: &Engine) -> Option<Time> {
+        let now = engine.now();
         let unanswered = self.initialized.is_some();
-        let pending = self.session.pending().any(|action| !is_held(action, unanswered));
-        let waiting = !self.waiting.is_empty() && self.may_send_one_way();
-        if pending || waiting || !self.out.is_empty() || self.is_untidy() {
+        let pending = engine.pending().any(|action| !is_held(action, unanswered));
+        let waiting = !self.waiting.is_empty() && self.may_send_one_way(engine);
+        if pending || waiting || !self.out.is_empty() || self.is_untidy(engine) {
             return Some(now);
         }
         let later = self.later.first_key_value().map(|((at, _), _)| *at);
         let waiting = self.waiting.front().map(|(due, _)| *due);
-        [self.session.next_timer(), later, self.stream_wait, waiting].into_iter().flatten().min()
+        [engine.next_timer(), later, self.stream_wait, waiting].into_iter().flatten().min()
     }
 
-    /// Takes that time went by. A call too many, or too early, does nothing.
-    pub fn handle_timeout(&mut self, now: Time) {
+    fn time_passed(&mut self, engine: &mut Engine, now: Time) {
         // What was held for an answer to `initialized` that does not come has its time from here on.
         let held_by = self.initialized.and_then(|exchange| self.exchanges.get(exchange)?.let_go);
         if held_by.is_some_and(|(due, _)| due <= now) {
-            self.session.renew_unsent(now);
+            engine.renew_unsent(now);
         }
-        self.session.handle_timeout(now);
-        self.tidy();
-        let now = self.session.now();
+        engine.handle_timeout(now);
+        self.tidy(engine);
+        let now = engine.now();
         while self.waiting.front().is_some_and(|(due, _)| *due <= now) {
             if self.pop_waiting().is_some_and(|(_, message)| is_answer(&message)) {
-                self.session.leave_out();
+                engine.leave_out();
             }
         }
-        self.set_waits(self.initialized, self.stream_wait.filter(|until| *until > now));
+        self.set_waits(engine, self.initialized, self.stream_wait.filter(|until| *until > now));
         let later = self.later.split_off(&(now, u64::MAX));
         for what in core::mem::replace(&mut self.later, later).into_values() {
             match what {
-                Later::Send(message) => self.send(message, 0),
-                Later::Restart(id) => self.restart(id),
+                Later::Send(message) => self.send(engine, message, 0),
+                Later::Restart(id) => self.restart(engine, id),
                 Later::Resume { id, last_id, retry } => {
                     self.carriers.remove(&id);
-                    if self.session.is_waiting(id) {
-                        self.get(Purpose::Resume { id, last_id, retry }, 0);
+                    if engine.is_waiting(id) {
+                        self.get(engine, Purpose::Resume { id, last_id, retry }, 0);
                     }
                 }
-                Later::Stream => self.stream_step(get_stream::Input::Timer),
+                Later::Stream => self.stream_step(engine, get_stream::Input::Timer),
                 Later::LetGo(exchange) => {
-                    self.accepted(exchange.0);
+                    self.accepted(engine, exchange.0);
                     if let Some(it) = self.exchanges.remove(exchange.0) {
                         self.forget(exchange, it.purpose.carried());
                         self.out.push_back(HttpAction::Drop(exchange));
@@ -311,58 +333,53 @@ impl HttpSession {
         }
     }
 
-    /// Whether the session came to its end, and all of it was polled.
-    pub fn is_closed(&self) -> bool {
-        self.session.is_closed() && self.out.is_empty()
-    }
-
     /// Whether exchanges are left of a connection that is gone, or of requests that ended.
-    fn is_untidy(&self) -> bool {
-        self.session.has_settled() || !self.is_current() && self.has_outlived()
+    fn is_untidy(&self, engine: &Engine) -> bool {
+        engine.has_settled() || !self.is_current(engine) && self.has_outlived(engine)
     }
 
     /// Whether there is something that does not outlive the connection.
-    fn has_outlived(&self) -> bool {
-        let waiting = !self.waiting.is_empty() && !self.session.is_closing();
-        waiting || !self.later.is_empty() || self.exchanges.values().any(|it| !self.lingers(&it.purpose))
+    fn has_outlived(&self, engine: &Engine) -> bool {
+        let waiting = !self.waiting.is_empty() && !engine.is_closing();
+        waiting || !self.later.is_empty() || self.exchanges.values().any(|it| !self.lingers(engine, &it.purpose))
     }
 
     /// Whether the connection is there that the exchanges belong to.
-    fn is_current(&self) -> bool {
-        self.session.is_connected() && self.session.epoch() == self.epoch
+    fn is_current(&self, engine: &Engine) -> bool {
+        engine.is_connected() && engine.connection() == self.connection
     }
 
     /// Whether an exchange goes on though the session is over: the DELETE, and the answers that are owed.
-    fn lingers(&self, purpose: &Purpose) -> bool {
+    fn lingers(&self, engine: &Engine, purpose: &Purpose) -> bool {
         match purpose {
-            Purpose::Delete { then: None } => self.session.is_closing(),
-            Purpose::Message(message) => is_answer(message) && self.session.is_closing(),
+            Purpose::Delete { then: None } => engine.is_closing(),
+            Purpose::Message(message) => is_answer(message) && engine.is_closing(),
             Purpose::Delete { .. } | Purpose::Stream | Purpose::Resume { .. } | Purpose::Events { .. } => false,
         }
     }
 
-    fn tidy(&mut self) {
-        if !self.is_current() && self.has_outlived() {
-            self.drop_all();
+    fn tidy(&mut self, engine: &mut Engine) {
+        if !self.is_current(engine) && self.has_outlived(engine) {
+            self.drop_all(engine);
         }
-        while let Some(id) = self.session.next_settled() {
-            self.settle(id);
+        while let Some(id) = engine.next_settled() {
+            self.settle(engine, id);
         }
         let (count, bytes) = self.exchanges.one_way();
         let count = count.saturating_add(self.waiting.len());
-        self.session.set_undelivered(count, bytes.saturating_add(self.waiting_bytes));
+        engine.set_undelivered(count, bytes.saturating_add(self.waiting_bytes));
     }
 
     /// A request waits for no answer any more, so its exchange need not go on; the server has a moment to end it.
-    fn settle(&mut self, id: u64) {
-        if self.session.is_waiting(id) {
+    fn settle(&mut self, engine: &mut Engine, id: u64) {
+        if engine.is_waiting(id) {
             return;
         }
         match self.carriers.get(&id) {
             Some(Carrier::Exchange(exchange)) => {
                 let exchange = *exchange;
                 if let Some(mut it) = self.exchanges.remove(exchange) {
-                    self.linger(exchange, &mut it);
+                    self.linger(engine, exchange, &mut it);
                     self.exchanges.insert(exchange, it);
                 }
             }
@@ -375,55 +392,55 @@ impl HttpSession {
     }
 
     /// Has an exchange end that is done. Until then a stream may bring other messages, if they are short.
-    fn linger(&mut self, exchange: u64, it: &mut Exchange) {
+    fn linger(&mut self, engine: &mut Engine, exchange: u64, it: &mut Exchange) {
         if !matches!(it.reply, Reply::Events(_)) || it.reply.buffered() > LINGER_BYTES {
             it.reply = Reply::Ignored;
         }
         if it.let_go.is_none() {
-            it.let_go = Some(self.after(LINGER, Later::LetGo(ExchangeId(exchange))));
+            it.let_go = Some(self.after(engine, LINGER, Later::LetGo(ExchangeId(exchange))));
         }
     }
 
     /// Drops all that goes on, but for what lingers.
-    fn drop_all(&mut self) {
+    fn drop_all(&mut self, engine: &mut Engine) {
         self.later.clear();
         self.carriers.clear();
-        self.set_waits(None, None);
+        self.set_waits(engine, None, None);
         // Of what waits, a server that is not gone is owed the answers.
-        let closing = self.session.is_closing();
+        let closing = engine.is_closing();
         self.waiting.retain(|(_, message)| closing && is_answer(message));
         self.waiting_bytes = self.waiting.iter().map(|(_, message)| message.line().len()).sum();
         for (id, exchange) in self.exchanges.take() {
-            if self.lingers(&exchange.purpose) {
+            if self.lingers(engine, &exchange.purpose) {
                 self.exchanges.insert(id, exchange);
             } else {
                 self.out.push_back(HttpAction::Drop(ExchangeId(id)));
             }
         }
-        self.stream_step(get_stream::Input::Stop);
+        self.stream_step(engine, get_stream::Input::Stop);
         self.stood = false;
         (self.stream_id, self.stream_retry, self.barren) = (Vec::new(), None, 0);
     }
 
-    fn open_transport(&mut self, epoch: u32) {
-        self.drop_all();
-        self.epoch = epoch;
+    fn open_transport(&mut self, engine: &mut Engine, connection: ConnectionId) {
+        self.drop_all(engine);
+        self.connection = connection;
         (self.tried_events, self.shutting) = (false, false);
         if let Some(former) = self.session_id.take() {
             self.former = Some(former);
         }
         match &mut self.mode {
-            Mode::Streamable => self.session.handle_transport(self.session.now(), Transport::Opened),
+            Mode::Streamable => engine.handle_transport(engine.now(), Transport::Opened),
             Mode::Events(endpoint) => {
                 *endpoint = None;
-                self.get(Purpose::Events { refused: None }, 0);
+                self.get(engine, Purpose::Events { refused: None }, 0);
             }
         }
     }
 
     /// Ends the session: first the answers that are owed, then the DELETE, each as long as the ladder's step.
-    fn shut(&mut self, how: ShutdownStep) {
-        self.drop_all();
+    fn shut(&mut self, engine: &mut Engine, how: ShutdownStep) {
+        self.drop_all(engine);
         self.shutting = true;
         let has = |is: fn(&Purpose) -> bool| self.exchanges.values().any(|exchange| is(&exchange.purpose));
         if how != ShutdownStep::CloseInput {
@@ -431,15 +448,15 @@ impl HttpSession {
         }
         let answers = !self.waiting.is_empty() || has(|purpose| matches!(purpose, Purpose::Message(_)));
         let deleting = has(|purpose| matches!(purpose, Purpose::Delete { .. }));
-        if self.session.is_closing() {
+        if engine.is_closing() {
             // A modern server has no sessions, whatever it named before it turned out to be one, and there is none
             // before `initialize` was answered.
-            let legacy = self.session.server().is_some_and(|server| server.era() == Era::Legacy);
-            let legacy = legacy && self.session.has_agreed();
+            let legacy = engine.server().is_some_and(|server| server.era() == Era::Legacy);
+            let legacy = legacy && engine.has_agreed();
             match (how, self.session_id.clone().filter(|_| legacy)) {
                 (ShutdownStep::CloseInput, _) if answers || deleting => return,
                 (ShutdownStep::CloseInput | ShutdownStep::Terminate, Some(session)) if !deleting => {
-                    return self.delete(&session, None);
+                    return self.delete(engine, &session, None);
                 }
                 (ShutdownStep::CloseInput | ShutdownStep::Terminate | ShutdownStep::Kill, _) => {}
             }
@@ -447,17 +464,17 @@ impl HttpSession {
         for id in self.exchanges.take().into_keys() {
             self.out.push_back(HttpAction::Drop(ExchangeId(id)));
         }
-        self.session.handle_transport(self.session.now(), Transport::Closed { why: "all exchanges are dropped" });
+        engine.handle_transport(engine.now(), Transport::Closed { why: "all exchanges are dropped" });
     }
 
     /// Sets what is waited for before more is sent: the end of the exchange of `notifications/initialized`, and for calls
     /// of tools the stream, until this time.
-    pub(super) fn set_waits(&mut self, initialized: Option<u64>, stream: Option<Time>) {
+    pub(super) fn set_waits(&mut self, engine: &mut Engine, initialized: Option<u64>, stream: Option<Time>) {
         (self.initialized, self.stream_wait) = (initialized, stream);
-        self.session.hold_tools(initialized.is_some() || stream.is_some());
+        engine.hold_tools(initialized.is_some() || stream.is_some());
     }
 
-    fn abort(&mut self, id: u64) {
+    fn abort(&mut self, engine: &mut Engine, id: u64) {
         match self.carriers.remove(&id) {
             Some(Carrier::Exchange(exchange)) if self.drop_exchange(ExchangeId(exchange)).is_some() => {
                 self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
@@ -471,22 +488,22 @@ impl HttpSession {
     }
 
     /// Whether there is room for another exchange whose message has no answer of its own.
-    fn may_send_one_way(&self) -> bool {
-        self.exchanges.one_way().0 < self.session.options().limits.in_flight.max(1)
+    fn may_send_one_way(&self, engine: &Engine) -> bool {
+        self.exchanges.one_way().0 < engine.options().limits.in_flight.max(1)
     }
 
     /// Sends a message as soon as it may be sent.
-    fn dispatch(&mut self, message: Outgoing) {
+    fn dispatch(&mut self, engine: &mut Engine, message: Outgoing) {
         // The handshake does not wait for what has no part in it.
         let at_once = message.id().is_some() || message.method() == Some(method::INITIALIZED);
-        if at_once || self.waiting.is_empty() && self.may_send_one_way() {
-            return self.send(message, 0);
+        if at_once || self.waiting.is_empty() && self.may_send_one_way(engine) {
+            return self.send(engine, message, 0);
         }
-        let limits = &self.session.options().limits;
+        let limits = &engine.options().limits;
         // There are that many only where the server takes no messages, and then it need not know what was cancelled.
         let full = self.waiting.len() >= limits.output || self.waiting_bytes >= limits.output_bytes;
         if is_answer(&message) || !full {
-            let due = self.session.now() + self.session.options().timeouts.request;
+            let due = engine.now() + engine.options().timeouts.request;
             self.waiting_bytes = self.waiting_bytes.saturating_add(message.line().len());
             self.waiting.push_back((due, message));
         }
@@ -503,12 +520,19 @@ impl HttpSession {
     }
 
     /// What every request has, now.
-    fn common(&self) -> Common<'_> {
-        let version = self.session.server().map(|server| server.version).filter(|_| self.session.has_handshake());
+    fn common(&self, engine: &Engine) -> Common<'_> {
+        let version = engine.server().map(|server| server.version).filter(|_| engine.has_handshake());
         Common { session: self.session_id.as_ref(), version }
     }
 
-    fn start(&mut self, purpose: Purpose, url: Address, redirects: u8, request: http::Request<Vec<u8>>) -> u64 {
+    fn start(
+        &mut self,
+        engine: &mut Engine,
+        purpose: Purpose,
+        url: Address,
+        redirects: u8,
+        request: http::Request<Vec<u8>>,
+    ) -> u64 {
         self.last_exchange = self.last_exchange.saturating_add(1);
         let exchange = self.last_exchange;
         if let Some(id) = purpose.carried() {
@@ -516,7 +540,7 @@ impl HttpSession {
         }
         let of = match &purpose {
             Purpose::Message(message) => message.of(),
-            Purpose::Resume { id, .. } => self.session.handle_of(*id),
+            Purpose::Resume { id, .. } => engine.handle_of(*id),
             Purpose::Stream | Purpose::Events { .. } | Purpose::Delete { .. } => None,
         };
         self.exchanges
@@ -526,13 +550,13 @@ impl HttpSession {
     }
 
     /// Posts a message.
-    fn send(&mut self, message: Outgoing, redirects: u8) {
-        let due = self.session.now() + self.session.options().timeouts.request;
-        self.send_by(due, message, redirects);
+    fn send(&mut self, engine: &mut Engine, message: Outgoing, redirects: u8) {
+        let due = engine.now() + engine.options().timeouts.request;
+        self.send_by(engine, due, message, redirects);
     }
 
     /// Posts a message; where it has no answer of its own, its exchange is let go at `due`.
-    fn send_by(&mut self, due: Time, message: Outgoing, redirects: u8) {
+    fn send_by(&mut self, engine: &mut Engine, due: Time, message: Outgoing, redirects: u8) {
         let url = match &self.mode {
             Mode::Events(Some(endpoint)) => endpoint.clone(),
             Mode::Events(None) | Mode::Streamable => self.url.clone(),
@@ -545,47 +569,47 @@ impl HttpSession {
         }
         let version = message.version().filter(|_| !opening);
         let session = self.session_id.as_ref().filter(|_| !modern && !opening);
-        let request = request::post(&url, &message, Common { session, version }, self.session.catalog());
+        let request = request::post(&url, &message, Common { session, version }, engine.catalog());
         let (initialized, one_way) = (message.method() == Some(method::INITIALIZED), message.id().is_none());
-        let exchange = self.start(Purpose::Message(message), url, redirects, request);
+        let exchange = self.start(engine, Purpose::Message(message), url, redirects, request);
         if one_way {
             // Nobody else gives up what has no request.
             let due = self.at(due, Later::LetGo(ExchangeId(exchange)));
             self.exchanges.set_let_go(exchange, due);
         }
         if initialized {
-            self.set_waits(Some(exchange), self.stream_wait);
+            self.set_waits(engine, Some(exchange), self.stream_wait);
         }
     }
 
     /// Posts a request again that was refused for now, under a new id.
-    fn restart(&mut self, id: u64) {
+    fn restart(&mut self, engine: &mut Engine, id: u64) {
         self.carriers.remove(&id);
-        if let Some(message) = self.session.restart(id) {
-            self.send(message, 0);
+        if let Some(message) = engine.restart(id) {
+            self.send(engine, message, 0);
         }
     }
 
     /// Asks for a stream.
-    fn get(&mut self, purpose: Purpose, redirects: u8) {
+    fn get(&mut self, engine: &mut Engine, purpose: Purpose, redirects: u8) {
         let last_id = match &purpose {
             Purpose::Resume { last_id, .. } => Some(&**last_id),
             Purpose::Stream => Some(&*self.stream_id).filter(|id| !id.is_empty()),
             Purpose::Events { .. } | Purpose::Message(_) | Purpose::Delete { .. } => None,
         };
-        let request = request::get(&self.url, self.common(), last_id);
-        self.start(purpose, self.url.clone(), redirects, request);
+        let request = request::get(&self.url, self.common(engine), last_id);
+        self.start(engine, purpose, self.url.clone(), redirects, request);
     }
 
-    fn delete(&mut self, session: &HeaderValue, then: Option<u64>) {
-        let version = self.session.server().map(|server| server.version);
+    fn delete(&mut self, engine: &mut Engine, session: &HeaderValue, then: Option<u64>) {
+        let version = engine.server().map(|server| server.version);
         let common = Common { session: Some(session), version };
         let request = request::delete(&self.url, common);
-        self.start(Purpose::Delete { then }, self.url.clone(), 0, request);
+        self.start(engine, Purpose::Delete { then }, self.url.clone(), 0, request);
     }
 
-    fn after(&mut self, wait: Duration, what: Later) -> (Time, u64) {
-        self.at(self.session.now() + wait, what)
+    fn after(&mut self, engine: &mut Engine, wait: Duration, what: Later) -> (Time, u64) {
+        self.at(engine.now() + wait, what)
     }
 
     fn at(&mut self, due: Time, what: Later) -> (Time, u64) {
@@ -596,22 +620,22 @@ impl HttpSession {
     }
 
     /// As [`Self::after`], for a request, which has no exchange until then.
-    fn after_for(&mut self, id: u64, wait: Duration, what: Later) {
-        let due = self.after(wait, what);
+    fn after_for(&mut self, engine: &mut Engine, id: u64, wait: Duration, what: Later) {
+        let due = self.after(engine, wait, what);
         self.carriers.insert(id, Carrier::Timer(due));
     }
 
-    fn stream_step(&mut self, input: get_stream::Input) {
+    fn stream_step(&mut self, engine: &mut Engine, input: get_stream::Input) {
         let row = get_stream::take(self.stream, input);
         self.stream = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             let detail = "the GET of a stream was refused with another status than 405, or answered with no stream";
-            self.session.transport_quirk(kind, None, detail);
+            engine.transport_quirk(kind, None, detail);
         }
         for effect in row.effects {
             match effect {
                 get_stream::Effect::Get => {
-                    self.get(Purpose::Stream, 0);
+                    self.get(engine, Purpose::Stream, 0);
                 }
                 get_stream::Effect::Drop => {
                     let ids = self.exchanges.iter().filter(|(_, it)| matches!(it.purpose, Purpose::Stream));
@@ -625,30 +649,30 @@ impl HttpSession {
                     let factor = 1_u32.checked_shl(self.barren).unwrap_or(u32::MAX);
                     self.barren = self.barren.saturating_add(1).min(16);
                     let own = RETRY.saturating_mul(factor).min(LONGEST_RETRY);
-                    self.after(self.stream_retry.unwrap_or(own).max(SHORTEST_RETRY), Later::Stream);
+                    self.after(engine, self.stream_retry.unwrap_or(own).max(SHORTEST_RETRY), Later::Stream);
                 }
                 get_stream::Effect::Expire => {
-                    self.session.handle_transport(self.session.now(), Transport::Expired { id: None });
+                    engine.handle_report(engine.now(), Report::Expired { id: None });
                 }
             }
         }
     }
 
     /// How much is kept of the answer of an exchange that was taken out of `exchanges`, before it has to end.
-    fn room(&self) -> usize {
-        self.session.options().limits.buffered.saturating_sub(self.exchanges.buffered())
+    fn room(&self, engine: &Engine) -> usize {
+        engine.options().limits.buffered.saturating_sub(self.exchanges.buffered())
     }
 
     /// How much of an answer is kept: somewhat more than a message may have, so that the session sees what it has to
     /// refuse.
-    fn limit(&self) -> usize {
-        self.session.options().limits.message.bytes.saturating_add(Limits::SLACK).saturating_add(1)
+    fn limit(&self, engine: &Engine) -> usize {
+        engine.options().limits.message.bytes.saturating_add(Limits::SLACK).saturating_add(1)
     }
 }
 
 /// Whether an action has to wait for the answer to `notifications/initialized`, while there is none.
-fn is_held(action: &Action, unanswered: bool) -> bool {
-    unanswered && matches!(action, Action::Send(message) if !is_answer(message))
+fn is_held(action: &Output, unanswered: bool) -> bool {
+    unanswered && matches!(action, Output::Send(message) if !is_answer(message))
 }
 
 /// Whether a message answers something that the server asked.

@@ -10,11 +10,11 @@ use alloc::string::String;
 use http::StatusCode;
 
 use super::exchange::{Refusal, Refused};
-use super::{HttpSession, Later, Mode, SHORTEST_RETRY};
+use super::{Http, Later, Mode, SHORTEST_RETRY};
+use crate::client::{Engine, Outgoing, Report};
 use crate::jsonrpc::{self, Body, Decoded, ErrorObject, ResponseId};
 use crate::machine::QuirkKind;
 use crate::protocol::{Era, error_code, method};
-use crate::session::{Outgoing, Transport};
 
 /// How much is kept of a refusal's body that need not be a message.
 pub(super) const WORDS: usize = 64 << 10;
@@ -22,10 +22,10 @@ pub(super) const WORDS: usize = 64 << 10;
 /// The code by which 2025-11-25 says that a resource does not exist.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
-impl HttpSession {
+impl Http {
     /// A message was refused by its status; tells whether that is the end of it.
-    pub(super) fn refused(&mut self, message: Outgoing, refusal: Refusal) -> bool {
-        let now = self.session.now();
+    pub(super) fn refused(&mut self, engine: &mut Engine, message: Outgoing, refusal: Refusal) -> bool {
+        let now = engine.now();
         let Refusal { status, retry_after, challenges, location, body, cut, .. } = refusal;
         let error = json_error(&body).map(|(_, error)| error);
         let words = String::from_utf8_lossy(&body);
@@ -45,39 +45,39 @@ impl HttpSession {
                     && names_session(said)
             }
             // A new session is tried once; then it is about who asks.
-            StatusCode::UNAUTHORIZED => challenges.is_empty() && self.session.expiries() == 0,
+            StatusCode::UNAUTHORIZED => challenges.is_empty() && engine.expiries() == 0,
             _ => false,
         };
         if held && expired {
             if status != StatusCode::NOT_FOUND {
-                self.expiry_quirk(&message, status);
+                self.expiry_quirk(engine, &message, status);
             }
-            self.session.handle_transport(now, Transport::Expired { id });
+            engine.handle_report(now, Report::Expired { id });
             return true;
         }
         if is_about_who_asks(status) {
             let forbidden = status == StatusCode::FORBIDDEN;
             let challenges = &challenges;
-            self.session.handle_transport(now, Transport::Unauthorized { id, forbidden, why: said, challenges });
+            engine.handle_report(now, Report::Unauthorized { id, forbidden, why: said, challenges });
             return true;
         }
         if let (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(wait)) = (status, retry_after) {
             let wait = wait.max(SHORTEST_RETRY);
             match id {
-                Some(id) => self.after_for(id, wait, Later::Restart(id)),
+                Some(id) => self.after_for(engine, id, wait, Later::Restart(id)),
                 // What has no request has no deadline either; only the handshake cannot do without it.
                 None if message.method() != Some(method::INITIALIZED) => return true,
                 None => {
-                    self.after(wait, Later::Send(message));
+                    self.after(engine, wait, Later::Send(message));
                 }
             }
             return false;
         }
-        if self.retry_initialize(&message, said) {
+        if self.retry_initialize(engine, &message, said) {
             return true;
         }
         let Some(id) = id else { return true };
-        let probe = message.method() == Some(method::DISCOVER) && !self.session.has_handshake();
+        let probe = message.method() == Some(method::DISCOVER) && !engine.has_handshake();
         let modern = |error: &ErrorObject| {
             matches!(
                 error.code,
@@ -95,16 +95,16 @@ impl HttpSession {
         };
         if let Some(error) = error.filter(|error| !probe || !status.is_server_error() || modern(error)) {
             // The exchange tells whose answer it is, whatever id it bears.
-            self.session.take_refusal(now, id, error, status.is_client_error());
+            engine.take_refusal(now, id, error, status.is_client_error());
             return true;
         }
         let older = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
         let opening = message.method() == Some(method::INITIALIZE) && self.mode == Mode::Streamable;
         if opening && older && !core::mem::replace(&mut self.tried_events, true) {
-            self.try_events(Refused { id, status: status.as_u16(), words: why });
+            self.try_events(engine, Refused { id, status: status.as_u16(), words: why });
             return true;
         }
-        self.session.handle_transport(now, Transport::Refused { id, status: status.as_u16(), why: &why });
+        engine.handle_report(now, Report::Refused { id, status: status.as_u16(), why: &why });
         true
     }
 
@@ -114,27 +114,27 @@ impl HttpSession {
         self.session_id.is_some() && !modern && message.method() != Some(method::INITIALIZE)
     }
 
-    pub(super) fn expiry_quirk(&mut self, message: &Outgoing, status: StatusCode) {
+    pub(super) fn expiry_quirk(&mut self, engine: &mut Engine, message: &Outgoing, status: StatusCode) {
         let detail = format!("an expired session was told of by HTTP {}, where 404 is due", status.as_u16());
-        self.session.transport_quirk(QuirkKind::SessionExpiredStatus, message.method(), detail);
+        engine.transport_quirk(QuirkKind::SessionExpiredStatus, message.method(), detail);
     }
 
     /// The answer to a request, under a good status, is an error that says that the server forgot the session.
-    pub(super) fn expired_by_answer(&mut self, message: &Outgoing, error: ErrorObject) {
+    pub(super) fn expired_by_answer(&mut self, engine: &mut Engine, message: &Outgoing, error: ErrorObject) {
         let Some(id) = message.id() else { return };
-        self.expiry_quirk(message, StatusCode::OK);
-        self.session.take_expiry(self.session.now(), id, error);
+        self.expiry_quirk(engine, message, StatusCode::OK);
+        engine.take_expiry(engine.now(), id, error);
     }
 
     /// Whether `initialize` was refused for a session that the server still has, which is ended then.
-    pub(super) fn retry_initialize(&mut self, message: &Outgoing, said: &str) -> bool {
+    pub(super) fn retry_initialize(&mut self, engine: &mut Engine, message: &Outgoing, said: &str) -> bool {
         if message.method() != Some(method::INITIALIZE) || !is_initialized(said) {
             return false;
         }
         let Some(former) = self.former.take() else { return false };
         let detail = "a new `initialize` was refused for the session before, which was ended first then";
-        self.session.transport_quirk(QuirkKind::AlreadyInitialized, Some(method::INITIALIZE), detail);
-        self.delete(&former, message.id());
+        engine.transport_quirk(QuirkKind::AlreadyInitialized, Some(method::INITIALIZE), detail);
+        self.delete(engine, &former, message.id());
         true
     }
 }

@@ -12,9 +12,9 @@ use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 
 use crate::address::shown;
 use crate::catalog::{Catalog, mirrored};
+use crate::client::Outgoing;
 use crate::jsonrpc::Json;
 use crate::protocol::{Era, ProtocolVersion, method};
-use crate::session::Outgoing;
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");

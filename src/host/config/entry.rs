@@ -10,8 +10,8 @@ use serde::{Serialize, Serializer};
 
 use crate::address::shown;
 use crate::catalog::{Fingerprint, FingerprintKey};
+use crate::client::{Options, SamplingPolicy};
 use crate::host::glob;
-use crate::session::{Options, SamplingPolicy, Wire};
 
 /// Texts by name: variables, headers.
 pub type Texts = BTreeMap<Box<str>, Box<str>>;
@@ -257,21 +257,17 @@ impl Entry {
     ///
     /// ```
     /// use core::time::Duration;
-    /// use mcp_proto::{Options, Wire, host::config::Entry};
+    /// use mcp_proto::{Options, host::config::Entry};
     ///
     /// let mut entry = Entry::http("https://example.com/mcp");
     /// entry.timeout = Duration::from_secs(900);
     /// let options = entry.options("docs", Options::new("my-host", "1.0"));
-    /// assert_eq!((&*options.server, options.wire), ("docs", Wire::Http));
+    /// assert_eq!(&*options.server, "docs");
     /// assert_eq!(options.timeouts.request, Duration::from_secs(900));
     /// assert!(!options.parallel_tool_calls);
     /// ```
     pub fn options(&self, server: &str, mut options: Options) -> Options {
         options.server = server.into();
-        options.wire = match self.endpoint {
-            Endpoint::Stdio(_) => Wire::Pipe,
-            Endpoint::Http(_) => Wire::Http,
-        };
         options.parallel_tool_calls = self.supports_parallel_tool_calls;
         let timeouts = &mut options.timeouts;
         timeouts.request = self.timeout;

@@ -11,13 +11,13 @@ use super::event::{CallError, CallId, CallKind, HubEvent, SessionHandle};
 use super::lifecycle::{Rank, new_session};
 use super::member::{Member, Offer};
 use crate::Time;
+use crate::client::{CommandError, Outcome, Request, RequestId};
 use crate::host::Utility;
 use crate::host::names::Target;
 use crate::jsonrpc::{Json, Object};
 use crate::machine::hub_server::State;
 use crate::machine::{Verdict, breaker};
 use crate::protocol::Family;
-use crate::session::{CommandError, Outcome, Request, RequestId};
 
 impl Hub {
     /// Calls a tool by its exposed name, with these arguments: a JSON object, or null for none.
@@ -68,7 +68,7 @@ impl Hub {
             What::Request(request) => {
                 self.check_breaker(now, handle)?;
                 let utility = target.utility();
-                let request = self.request(now, handle, adapt(request), target)?;
+                let request = self.request_call(now, handle, adapt(request), target)?;
                 self.breaker_step(handle, breaker::Input::Call);
                 CallKind::Request(request, utility)
             }
@@ -93,7 +93,7 @@ impl Hub {
         match call.kind {
             CallKind::Request(request, _) => {
                 let session = member.connection.as_mut().filter(|_| member.calls.contains_key(&request));
-                session.ok_or(CommandError::UnknownRequest)?.cancel(now, request)?;
+                session.ok_or(CommandError::UnknownRequest)?.command(|engine| engine.cancel(now, request))?;
                 self.touch(call.session);
             }
             CallKind::List(number, _) => {
@@ -107,7 +107,7 @@ impl Hub {
         Ok(())
     }
 
-    fn request(
+    fn request_call(
         &mut self,
         now: Time,
         handle: SessionHandle,
@@ -121,13 +121,14 @@ impl Hub {
         let Some(member) = self.members.get_mut(&handle) else { return Err(CallError::Closed) };
         let refused = |misuse| CallError::Session { server: Arc::clone(&member.name), misuse };
         let id = match &mut member.connection {
-            Some(session) => session.request(now, request).map_err(refused)?,
+            Some(session) => session.command(|engine| engine.request(now, request)).map_err(refused)?,
             None if leaving >= limit => return Err(refused(CommandError::TooManyRequests { limit })),
             None => {
                 let entry = self.configuration.servers.get(&*member.name);
-                let session = entry.and_then(|entry| new_session(member, entry, &self.options, &mut self.shelf));
+                let session =
+                    entry.and_then(|entry| new_session(member, entry, &self.options, self.seed, &mut self.shelf));
                 let mut session = session.ok_or_else(|| refused(CommandError::Closed))?;
-                let id = session.request(now, request).map_err(refused)?;
+                let id = session.command(|engine| engine.request(now, request)).map_err(refused)?;
                 member.connection = Some(session);
                 id
             }
@@ -196,7 +197,7 @@ impl Hub {
         for (request, _) in member.calls.iter().filter(|(_, target)| !offer.chosen.has(target)) {
             if session.is_unsent(*request) {
                 // It is open.
-                let _ = session.cancel(now, *request);
+                let _ = session.command(|engine| engine.cancel(now, *request));
             }
         }
         self.touch(handle);

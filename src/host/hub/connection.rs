@@ -1,20 +1,21 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
-use core::ops::{Deref, DerefMut};
+use alloc::sync::Arc;
+use core::ops::Deref;
 
 #[cfg(feature = "http")]
-use crate::binding::http::{HttpAction, HttpSession};
+use crate::binding::http::{Http, HttpAction};
+use crate::client::{Action, Client, Engine, Failure, FailureKind, KnownEra, Options, Wire};
 use crate::host::config::{Endpoint, Entry};
-use crate::session::{Action, Failure, FailureKind, Session};
-use crate::{LineSession, Time};
+use crate::{Lines, Time};
 
 /// A session over the transport that its server has.
 #[derive(Clone, Debug)]
 pub(super) enum Connection {
-    Lines(Box<LineSession>),
+    Lines(Box<Client<Lines>>),
     #[cfg(feature = "http")]
-    Http(Box<HttpSession>),
+    Http(Box<Client<Http>>),
 }
 
 /// What such a session wants done.
@@ -41,12 +42,19 @@ impl Place {
         })
     }
 
-    /// A session with the server there, not open yet.
-    pub(super) fn connect(self, session: Session) -> Connection {
+    /// A client of the server there, not open yet.
+    pub(super) fn connect(
+        self,
+        options: &Arc<Options>,
+        server: Arc<str>,
+        seed: u64,
+        known_era: Option<KnownEra>,
+    ) -> Connection {
+        let engine = |wire| Engine::with_shared(options, server, wire, seed, known_era);
         match self {
-            Self::Process => Connection::Lines(Box::new(LineSession::new(session))),
+            Self::Process => Connection::Lines(Box::new(Client::over(Lines::new(), engine(Wire::Pipe)))),
             #[cfg(feature = "http")]
-            Self::Address(url) => Connection::Http(Box::new(HttpSession::over(session, url))),
+            Self::Address(url) => Connection::Http(Box::new(Client::over(Http::new(url), engine(Wire::Http)))),
         }
     }
 
@@ -76,6 +84,15 @@ impl Connection {
         }
     }
 
+    /// Runs a command.
+    pub(super) fn command<T>(&mut self, command: impl FnOnce(&mut Engine) -> T) -> T {
+        match self {
+            Self::Lines(client) => client.command(command),
+            #[cfg(feature = "http")]
+            Self::Http(client) => client.command(command),
+        }
+    }
+
     pub(super) fn deadline(&self) -> Option<Time> {
         match self {
             Self::Lines(session) => session.deadline(),
@@ -94,23 +111,13 @@ impl Connection {
 }
 
 impl Deref for Connection {
-    type Target = Session;
+    type Target = Engine;
 
-    fn deref(&self) -> &Session {
+    fn deref(&self) -> &Engine {
         match self {
-            Self::Lines(session) => session,
+            Self::Lines(client) => client,
             #[cfg(feature = "http")]
-            Self::Http(session) => session,
-        }
-    }
-}
-
-impl DerefMut for Connection {
-    fn deref_mut(&mut self) -> &mut Session {
-        match self {
-            Self::Lines(session) => session,
-            #[cfg(feature = "http")]
-            Self::Http(session) => session,
+            Self::Http(client) => client,
         }
     }
 }

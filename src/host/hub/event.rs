@@ -7,10 +7,10 @@ use crate::Time;
 #[cfg(feature = "http")]
 use crate::binding::http::{ExchangeId, HttpRequest};
 use crate::catalog::Difference;
+use crate::client::{CommandError, ConnectionId, Event, Failure, Options, Outcome, Outgoing, RequestId, ShutdownStep};
 use crate::host::Utility;
 use crate::host::names::Names;
 use crate::host::toolset::Suspicion;
-use crate::session::{CommandError, Event, Failure, Open, Options, Outcome, Outgoing, RequestId, ShutdownStep};
 
 /// How a hub behaves. [`HubOptions::new`] has the defaults.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ pub enum HubAction {
         /// Whose: [`Hub::entry`](super::Hub::entry) has the command.
         session: SessionHandle,
         /// Which of its transports.
-        open: Open,
+        connection: ConnectionId,
     },
     /// Write a message to the process.
     Send {

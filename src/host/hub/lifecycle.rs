@@ -9,10 +9,10 @@ use super::member::Member;
 use super::shelf::Shelf;
 use super::{Hub, Phase};
 use crate::catalog::hash;
+use crate::client::{Cause, Event, Failure, FailureKind, Recovery};
 use crate::host::config::Entry;
 use crate::machine::breaker;
 use crate::machine::hub_server::{Effect, Input, State, take};
-use crate::session::{Cause, Event, Failure, FailureKind, Recovery, Session};
 
 /// In which order servers start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,16 +149,12 @@ impl Hub {
             Effect::Open => {
                 self.starting = self.starting.saturating_add(1);
                 self.connect(handle);
-                if let Some(session) = self.session_mut(handle) {
-                    // It is new.
-                    let _ = session.open(now);
-                }
+                // It is new.
+                let _ = self.command(handle, |engine| engine.open(now));
             }
             Effect::Reopen => {
-                if let Some(session) = self.session_mut(handle) {
-                    // One that is on its way already cannot be opened, and need not be.
-                    let _ = session.open(now);
-                }
+                // One that is on its way already cannot be opened, and need not be.
+                let _ = self.command(handle, |engine| engine.open(now));
             }
             Effect::Release => self.starting = self.starting.saturating_sub(1),
             Effect::Show => {
@@ -176,7 +172,7 @@ impl Hub {
                 let has_session = member.connection.is_some();
                 if let Some(session) = &mut member.connection {
                     // One that is over already has said so, or will.
-                    let _ = session.close(now);
+                    let _ = session.command(|engine| engine.close(now));
                     self.touch(handle);
                 }
                 self.end_lists(handle, false);
@@ -204,7 +200,7 @@ impl Hub {
     fn connect(&mut self, handle: SessionHandle) {
         let Some(member) = self.members.get_mut(&handle).filter(|member| member.connection.is_none()) else { return };
         if let Some(entry) = self.configuration.servers.get(&*member.name) {
-            member.connection = new_session(member, entry, &self.options, &mut self.shelf);
+            member.connection = new_session(member, entry, &self.options, self.seed, &mut self.shelf);
         }
     }
 
@@ -332,15 +328,16 @@ pub(super) fn new_session(
     member: &Member,
     entry: &Entry,
     options: &HubOptions,
+    seed: u64,
     shelf: &mut Shelf,
 ) -> Option<Connection> {
     // Whether there is such a place was seen when the server was admitted.
     let place = Place::of(&member.name, entry).ok()?;
     // Sessions that are lost together do not come back together.
-    let seed = options.session.seed ^ hash(member.name.as_bytes());
+    let seed = seed ^ hash(member.name.as_bytes());
     let options = match options.own.get(&*member.name) {
         Some(own) => Arc::new(entry.options(&member.name, own.clone())),
         None => shelf.options(entry, &options.session),
     };
-    Some(place.connect(Session::one_of_many(&options, Arc::clone(&member.name), seed, member.known_era)))
+    Some(place.connect(&options, Arc::clone(&member.name), seed, member.known_era))
 }

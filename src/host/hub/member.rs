@@ -8,12 +8,12 @@ use super::lifecycle::Rank;
 use super::shelf::Chosen;
 use crate::Time;
 use crate::catalog::{Catalog, FingerprintKey};
+use crate::client::{Engine, Failure, FamilyStatus, KnownEra, RequestId};
 use crate::host::config::Entry;
 use crate::host::names::Target;
 use crate::host::{Saved, Utility};
 use crate::machine::{breaker, hub_server};
 use crate::protocol::PerFamily;
-use crate::session::{Failure, FamilyStatus, KnownEra, RequestId, Session};
 
 /// A server, as long as its entry means the same.
 #[derive(Clone, Debug)]
@@ -80,13 +80,13 @@ impl Member {
         }
     }
 
-    pub(super) fn session(&self) -> Option<&Session> {
+    pub(super) fn session(&self) -> Option<&Engine> {
         self.connection.as_deref()
     }
 
     pub(super) fn saved(&self, entry: &Entry, key: FingerprintKey, at: u64) -> Option<Saved> {
         let Offer { catalog, families, instructions, .. } = self.offer.clone()?;
-        let known_era = self.session().and_then(Session::known_era).or(self.known_era);
+        let known_era = self.session().and_then(Engine::known_era).or(self.known_era);
         let at = self.stands_in.unwrap_or(at);
         Some(Saved { key, entry: entry.fingerprint(key), at, known_era, instructions, catalog, families })
     }

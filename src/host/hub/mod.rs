@@ -76,14 +76,17 @@ use crate::Time;
 #[cfg(feature = "http")]
 use crate::binding::http::{Broken, ExchangeId};
 use crate::catalog::FingerprintKey;
+use crate::client::{
+    CommandError, ConnectionId, Engine, Failure, FailureKind, LogLevel, Request, RequestId, Transport,
+};
 use crate::machine::hub_server::{Input, State, take};
 use crate::machine::{Verdict, breaker};
-use crate::session::{Failure, FailureKind, Session, Transport};
 
 /// Sessions by the names of their servers. The [module](self) says how it is used.
 #[derive(Clone, Debug)]
 pub struct Hub {
     options: HubOptions,
+    seed: u64,
     now: Time,
     configuration: Configuration,
     names: Names,
@@ -145,16 +148,18 @@ pub struct ServerReport<'a> {
     /// What was wrong with it last, as long as it is not up.
     pub failure: Option<&'a Failure>,
     /// Its session, once it was wanted.
-    pub session: Option<&'a Session>,
+    pub session: Option<&'a Engine>,
     /// How its author wants it used, for the model.
     pub instructions: Option<&'a str>,
 }
 
 impl Hub {
-    /// A hub without servers, not open yet.
-    pub fn new(mut options: HubOptions) -> Self {
+    /// A hub without servers, not open yet. `seed` seeds the jitter of reconnects, as in
+    /// [`Client::new`](crate::Client::new); each server's client gets a seed of its own from it.
+    pub fn new(mut options: HubOptions, seed: u64) -> Self {
         let names = core::mem::take(&mut options.names);
         Self {
+            seed,
             now: Time::ZERO,
             configuration: Configuration::default(),
             names,
@@ -308,10 +313,8 @@ impl Hub {
         }
         self.reset_breaker(handle);
         let now = self.now;
-        if let Some(session) = self.session_mut(handle) {
-            // A session that is over needs no token.
-            let _ = session.authorized(now);
-        }
+        // A session that is over needs no token.
+        let _ = self.command(handle, |engine| engine.authorized(now));
         Ok(())
     }
 
@@ -331,18 +334,24 @@ impl Hub {
     }
 
     /// Takes what a process wrote, in chunks of any size.
-    pub fn handle_bytes(&mut self, now: Time, session: SessionHandle, chunk: &[u8]) {
-        self.input(now, session, |connection, now| match connection {
-            Connection::Lines(lines) => lines.handle_bytes(now, chunk),
+    pub fn handle_bytes(&mut self, now: Time, session: SessionHandle, connection: ConnectionId, chunk: &[u8]) {
+        self.input(now, session, |client, now| match client {
+            Connection::Lines(lines) => lines.handle_bytes(now, connection, chunk),
             #[cfg(feature = "http")]
             Connection::Http(_) => {}
         });
     }
 
     /// Takes what happened to a process, or to the way to it.
-    pub fn handle_transport(&mut self, now: Time, session: SessionHandle, event: Transport<'_>) {
-        self.input(now, session, |connection, now| match connection {
-            Connection::Lines(lines) => lines.handle_transport(now, event),
+    pub fn handle_transport(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        connection: ConnectionId,
+        event: Transport<'_>,
+    ) {
+        self.input(now, session, |client, now| match client {
+            Connection::Lines(lines) => lines.handle_transport(now, connection, event),
             #[cfg(feature = "http")]
             Connection::Http(_) => {}
         });
@@ -447,15 +456,35 @@ impl Hub {
     }
 
     /// A server's session, once it was wanted.
-    pub fn session(&self, session: SessionHandle) -> Option<&Session> {
+    pub fn session(&self, session: SessionHandle) -> Option<&Engine> {
         self.members.get(&session)?.session()
     }
 
-    /// A server's session, for its commands: requests of the embedder's own, answers to what the server asks,
-    /// subscriptions. Its `poll`, `handle_*`, `open` and `close` are the hub's to call.
-    pub fn session_mut(&mut self, session: SessionHandle) -> Option<&mut Session> {
+    /// Makes a request of a server's session.
+    ///
+    /// # Errors
+    /// Those of [`Client::request`](crate::Client::request); [`CommandError::Closed`] where there is no session.
+    pub fn request(&mut self, now: Time, session: SessionHandle, request: Request) -> Result<RequestId, CommandError> {
+        self.advance(now);
+        let now = self.now;
+        self.command(session, |engine| engine.request(now, request)).unwrap_or(Err(CommandError::Closed))
+    }
+
+    /// Sets the log level of a server's session.
+    ///
+    /// # Errors
+    /// Those of [`Client::set_log_level`](crate::Client::set_log_level); [`CommandError::Closed`] where there is no
+    /// session.
+    pub fn set_log_level(&mut self, now: Time, session: SessionHandle, level: LogLevel) -> Result<(), CommandError> {
+        self.advance(now);
+        let now = self.now;
+        self.command(session, |engine| engine.set_log_level(now, level)).unwrap_or(Err(CommandError::Closed))
+    }
+
+    /// Runs a command of a server's session, if there is one.
+    pub(super) fn command<T>(&mut self, session: SessionHandle, command: impl FnOnce(&mut Engine) -> T) -> Option<T> {
         self.touch(session);
-        self.members.get_mut(&session)?.connection.as_deref_mut()
+        Some(self.members.get_mut(&session)?.connection.as_mut()?.command(command))
     }
 
     /// A server's session, as it is now.

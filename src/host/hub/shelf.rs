@@ -9,12 +9,12 @@ use core::fmt;
 
 use super::member::Offer;
 use crate::catalog::List;
+use crate::client::Options;
 use crate::host::Utility;
 use crate::host::config::{Entry, ToolPolicy};
 use crate::host::names::Target;
 use crate::host::toolset::{self, Suspicion};
 use crate::protocol::{Capability, Family};
-use crate::session::Options;
 
 /// What was chosen of a list of tools by a policy.
 #[derive(Debug)]

@@ -10,12 +10,12 @@ use super::member::Offer;
 use super::shelf::Chosen;
 use super::{Hub, Phase};
 use crate::catalog::{Catalog, Difference};
+use crate::client::FamilyStatus;
 use crate::host::Saved;
 use crate::host::config::ToolPolicy;
 use crate::host::names::{self, Names, Target};
 use crate::host::toolset::{self, Choice, Function, Toolset};
 use crate::protocol::{Family, PerFamily};
-use crate::session::FamilyStatus;
 
 impl Hub {
     /// The functions that a model is told of, with their servers, by the servers' names: of each the tools in the
@@ -62,7 +62,7 @@ impl Hub {
         for family in Family::ALL {
             if let Some(list) = session.catalog().held(family) {
                 let shared = self.shelf.list(family, Arc::clone(list));
-                session.share_list(family, shared);
+                session.command(|engine| engine.share_list(family, shared));
             }
         }
         let catalog = session.catalog().clone();

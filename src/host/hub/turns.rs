@@ -7,8 +7,8 @@ use super::member::Member;
 use crate::Time;
 #[cfg(feature = "http")]
 use crate::binding::http::HttpAction;
+use crate::client::Action;
 use crate::machine::hub_server::State;
-use crate::session::Action;
 
 impl Hub {
     /// The next thing to do, if there is any.
@@ -67,12 +67,10 @@ impl Hub {
     fn take(&mut self, session: SessionHandle, wish: Wish) -> Option<HubAction> {
         match wish {
             Wish::Lines(action) => match action {
-                Action::Open(open) => Some(HubAction::Open { session, open }),
+                Action::Open(connection) => Some(HubAction::Open { session, connection }),
                 Action::Send(message) => Some(HubAction::Send { session, message }),
                 Action::Shutdown(how) => Some(HubAction::Shutdown { session, how }),
                 Action::Event(event) => self.heard(session, event).map(HubAction::Event),
-                // There is nothing to drop on a pipe.
-                Action::Abort(_) => None,
             },
             #[cfg(feature = "http")]
             Wish::Http(action) => match action {

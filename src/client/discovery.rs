@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::ledger::Purpose;
 use super::link::Loss;
 use super::walk::FamilyStatus;
-use super::{FailureKind, ListErrors, Session};
+use super::{Engine, FailureKind, ListErrors};
 use crate::catalog::{Bounds, Flaws, Items, hash};
 use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::discovery::{Effect, Input, State, take};
@@ -17,7 +17,7 @@ use crate::machine::list_error::{self, Cost, Meaning};
 use crate::machine::{Decision, QuirkKind, Verdict, link, paging, refresh};
 use crate::protocol::{Era, Family, error_code};
 
-impl Session {
+impl Engine {
     pub(super) fn start_discovery(&mut self) {
         self.send_log_level();
         if self.server.as_ref().is_some_and(|server| server.era() == Era::Modern) {
@@ -174,7 +174,7 @@ impl Session {
     pub(super) fn listed(&mut self, family: Family, result: &RawValue) {
         let limits = self.options.limits;
         let modern = self.server.as_ref().is_some_and(|server| server.era() == Era::Modern);
-        let mirror = modern && self.options.wire == super::Wire::Http;
+        let mirror = modern && self.wire == super::Wire::Http;
         let bounds = Bounds { items: limits.items, bytes: limits.list_bytes, mirror };
         let (mut items, mut next, mut kind, mut ttl) = (None, None, None, None);
         Json::from(result).scan().each_member(|name, value| match name {

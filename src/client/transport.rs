@@ -1,3 +1,4 @@
+#[cfg(feature = "http")]
 use super::Challenge;
 
 /// What the embedder reports of the transport.
@@ -18,7 +19,21 @@ pub enum Transport<'a> {
         /// What the system said, an exit status say.
         why: &'a str,
     },
-    /// Over [`Wire::Http`](crate::Wire::Http): the exchange of a request broke, or ended, before its answer.
+    /// What the server did on the transport makes no sense: there is no going on.
+    ProtocolViolation {
+        /// What it did.
+        why: &'a str,
+    },
+    /// It is not open yet, or not answering yet, but something goes on: a package is installed, the process
+    /// writes to its standard error.
+    SignOfLife,
+}
+
+/// What an HTTP binding reports of the exchanges of requests.
+#[cfg(feature = "http")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Report<'a> {
+    /// The exchange of a request broke, or ended, before its answer.
     Lost {
         /// The request's id on the wire.
         id: u64,
@@ -27,7 +42,7 @@ pub enum Transport<'a> {
         /// What the system said.
         why: &'a str,
     },
-    /// Over [`Wire::Http`](crate::Wire::Http): the server refused a request by a status, without a JSON-RPC error.
+    /// The server refused a request by a status, without a JSON-RPC error.
     Refused {
         /// The request's id on the wire.
         id: u64,
@@ -36,12 +51,12 @@ pub enum Transport<'a> {
         /// What the server said.
         why: &'a str,
     },
-    /// Over [`Wire::Http`](crate::Wire::Http): the server forgot the session (specification 2025-11-25, "Session Management").
+    /// The server forgot the session (specification 2025-11-25, "Session Management").
     Expired {
         /// The request, by its id on the wire, that was refused for it, and did not run.
         id: Option<u64>,
     },
-    /// Over [`Wire::Http`](crate::Wire::Http): the server wants to know who asks (401), or knows, and refuses (403).
+    /// The server wants to know who asks (401), or knows, and refuses (403).
     Unauthorized {
         /// The request, by its id on the wire, that was refused for it.
         id: Option<u64>,
@@ -52,14 +67,6 @@ pub enum Transport<'a> {
         /// What it wants.
         challenges: &'a [Challenge],
     },
-    /// What the server did on the transport makes no sense: there is no going on.
-    ProtocolViolation {
-        /// What it did.
-        why: &'a str,
-    },
-    /// It is not open yet, or not answering yet, but something goes on: a package is installed, the process
-    /// writes to its standard error.
-    SignOfLife,
 }
 
 /// In which way a transport did not open.

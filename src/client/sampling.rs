@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::time::Duration;
 use serde_json::value::RawValue;
 
-use super::Session;
+use super::Engine;
 use super::classify::excerpt;
 use crate::Time;
 use crate::jsonrpc::Json;
@@ -23,7 +23,7 @@ pub(super) struct Sampled {
 /// Hints at models that are looked at, the server's favourites first: each is compared with each of the policy's models.
 const HINTS: usize = 100;
 
-impl Session {
+impl Engine {
     /// What a request for a sample is over, if it is over anything. One that is not counts from here on.
     pub(super) fn over_sampling_policy(&mut self, params: Option<&RawValue>) -> Option<String> {
         let policy = &self.options.sampling;

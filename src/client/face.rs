@@ -1,7 +1,9 @@
 use alloc::boxed::Box;
+use core::num::NonZero;
 
 use super::ledger::{Bar, Purpose};
-use super::{Action, Outcome, Outgoing, Session, Wire};
+use super::transport::Report;
+use super::{Engine, Outcome, Outgoing, Output, Wire};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::machine::request::{Input, State};
@@ -9,19 +11,34 @@ use crate::machine::{QuirkKind, link};
 use crate::protocol::{Era, error_code, method};
 
 /// What a binding needs to know that an embedder does not.
-impl Session {
+impl Engine {
+    /// Takes the message that came in the HTTP exchange of the request of this id. A message that answers nothing by its
+    /// own id answers that request.
+    pub(crate) fn handle_exchange(&mut self, now: Time, id: u64, bytes: &[u8]) {
+        self.exchange = NonZero::new(id);
+        self.handle_message(now, bytes);
+        self.exchange = None;
+    }
+
+    /// Takes what became of the exchange of a request.
+    pub(crate) fn handle_report(&mut self, now: Time, report: Report<'_>) {
+        self.advance(now);
+        self.report(report);
+        self.pump();
+    }
+
     /// The time of the last input.
     pub(crate) const fn now(&self) -> Time {
         self.now
     }
 
     /// What waits to be polled.
-    pub(crate) fn pending(&self) -> impl Iterator<Item = &Action> {
+    pub(crate) fn pending(&self) -> impl Iterator<Item = &Output> {
         self.out.iter()
     }
 
     /// As [`poll`](Self::poll), but for what `held` holds back: what is behind it goes first.
-    pub(crate) fn poll_but(&mut self, held: impl Fn(&Action) -> bool) -> Option<Action> {
+    pub(crate) fn poll_but(&mut self, held: impl Fn(&Output) -> bool) -> Option<Output> {
         let at = self.out.iter().position(|action| !held(action))?;
         let action = self.out.remove(at)?;
         self.polled(&action);
@@ -157,7 +174,7 @@ impl Session {
     /// Client Behavior).
     fn wants_headers(&mut self, id: u64, error: &ErrorObject) -> bool {
         let modern = self.server.as_ref().is_some_and(|server| server.era() == Era::Modern);
-        if self.options.wire != Wire::Http || !modern || error.code != error_code::HEADER_MISMATCH {
+        if self.wire != Wire::Http || !modern || error.code != error_code::HEADER_MISMATCH {
             return false;
         }
         let Some(call) = self.requests.call_mut(id).filter(|call| call.request.method == method::TOOLS_CALL) else {
@@ -169,11 +186,6 @@ impl Session {
     /// Whether there is a connection, or the embedder was asked for one.
     pub(crate) const fn is_connected(&self) -> bool {
         matches!(self.link, link::State::Opening | link::State::Connecting | link::State::Ready)
-    }
-
-    /// Which of the session's connections it has, or asks for.
-    pub(crate) const fn epoch(&self) -> u32 {
-        self.epoch
     }
 
     /// Whether the session is on its way to the end.

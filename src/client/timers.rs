@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-use super::Session;
+use super::Engine;
 use crate::Time;
 use crate::protocol::Family;
 
@@ -105,7 +105,7 @@ impl Timers {
     }
 }
 
-impl Session {
+impl Engine {
     /// The time that is this wait from now, and always later than now.
     pub(super) fn after(&self, wait: Duration) -> Time {
         self.now + wait.max(SHORTEST)

@@ -14,8 +14,8 @@ use crate::protocol::Family;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// Handshake and discovery are done: see [`Session::server`](crate::Session::server) and
-    /// [`Session::catalog`](crate::Session::catalog). It comes again after each reconnect.
+    /// Handshake and discovery are done: see [`Client::server`](crate::Client::server) and
+    /// [`Client::catalog`](crate::Client::catalog). It comes again after each reconnect.
     Ready,
     /// A family's list is another than before.
     CatalogChanged {
@@ -32,8 +32,8 @@ pub enum Event {
         outcome: Outcome,
     },
     /// The server needs input before it goes on with a request (specification 2026-07-28, "Multi Round-Trip
-    /// Requests"): give it with [`Session::provide`](crate::Session::provide), or not, with
-    /// [`Session::decline`](crate::Session::decline).
+    /// Requests"): give it with [`Client::provide`](crate::Client::provide), or not, with
+    /// [`Client::decline`](crate::Client::decline).
     InputRequired {
         /// The request.
         request: RequestId,
@@ -41,8 +41,8 @@ pub enum Event {
         inputs: Vec<InputRequest>,
     },
     /// The server wants to know who asks (specification 2026-07-28, "Authorization"): give what the challenges want
-    /// with the next requests, and say so with [`Session::authorized`](crate::Session::authorized). A request of the
-    /// embedder's waits for that, unless [`Session::decline`](crate::Session::decline) ends it; without one the
+    /// with the next requests, and say so with [`Client::authorized`](crate::Client::authorized). A request of the
+    /// embedder's waits for that, unless [`Client::decline`](crate::Client::decline) ends it; without one the
     /// handshake or a list was refused.
     Unauthorized {
         /// The request.
@@ -54,7 +54,7 @@ pub enum Event {
         /// What it wants.
         challenges: Box<[Challenge]>,
     },
-    /// The server asks what the client declared to offer: answer with [`Session::respond`](crate::Session::respond).
+    /// The server asks what the client declared to offer: answer with [`Client::respond`](crate::Client::respond).
     ServerRequest {
         /// The question.
         id: ServerRequestId,
@@ -76,7 +76,7 @@ pub enum Event {
         /// How far it got, and of how much, and what is being done: the parameters of the notification, raw.
         params: Box<RawValue>,
     },
-    /// What became of a wish to be told of a resource ([`Session::subscribe`](crate::Session::subscribe)). It comes
+    /// What became of a wish to be told of a resource ([`Client::subscribe`](crate::Client::subscribe)). It comes
     /// again where the wish had to be told anew, after a reconnect say: what the resource became in between, the
     /// server did not tell.
     Subscription {
@@ -308,7 +308,7 @@ pub enum Recovery {
         /// When.
         at: Option<Time>,
     },
-    /// The session is parked: it tries again at this time, or when [`Session::open`](crate::Session::open) says so.
+    /// The session is parked: it tries again at this time, or when [`Client::open`](crate::Client::open) says so.
     Parked {
         /// When.
         until: Time,
@@ -327,7 +327,7 @@ pub enum Cause {
     Failed(Failure),
 }
 
-/// What [`Session`](crate::Session) refuses to do. Nothing changed.
+/// What [`Client`](crate::Client) refuses to do. Nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {

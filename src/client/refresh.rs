@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use super::timers::Timer;
 use super::walk::Walk;
-use super::{CommandError, Event, FamilyStatus, Session};
+use super::{CommandError, Engine, Event, FamilyStatus};
 use crate::Time;
 use crate::catalog::Difference;
 use crate::machine::{Verdict, gate, paging, refresh};
@@ -14,7 +14,7 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How many walks in a row without a difference make a loop.
 const LOOP: u32 = 3;
 
-impl Session {
+impl Engine {
     pub(super) fn refresh_step(&mut self, family: Family, input: refresh::Input) {
         let slot = self.families.get_mut(family);
         let row = refresh::take(slot.refresh, input);
@@ -68,7 +68,7 @@ impl Session {
     ///
     /// # Errors
     /// [`CommandError::Closed`], [`CommandError::NotReady`], [`CommandError::NotAdvertised`] where the server does not have the family.
-    pub fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {
+    pub(crate) fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {
         self.check_open()?;
         if !self.is_ready() {
             return Err(CommandError::NotReady);

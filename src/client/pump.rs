@@ -4,12 +4,12 @@ use alloc::vec::Vec;
 use super::discovery::ListFailure;
 use super::ledger::Purpose;
 use super::timers::Timer;
-use super::{Action, Outgoing, RequestId, Session, Wire};
+use super::{Engine, Outgoing, Output, RequestId, Wire};
 use crate::jsonrpc::Object;
 use crate::machine::{handshake, link, refresh, request, shutdown};
 use crate::protocol::{Era, method};
 
-impl Session {
+impl Engine {
     /// Writes as many of the requests that wait as may be sent now.
     pub(super) fn pump(&mut self) {
         let connected = matches!(self.link, link::State::Connecting | link::State::Ready);
@@ -24,7 +24,7 @@ impl Session {
             }
             let message = self.encode_request(id, &open.purpose);
             self.requests.step(id, request::Input::Write);
-            self.out.push_back(Action::Send(message));
+            self.out.push_back(Output::Send(message));
         }
     }
 
@@ -38,7 +38,7 @@ impl Session {
     /// Takes a message back that the embedder did not take yet.
     pub(super) fn retract(&mut self, id: u64) {
         // It counts as none of the bytes that came unasked. Where many are taken back in turn, each is near the front.
-        let is_it = |action: &Action| matches!(action, Action::Send(message) if message.id == Some(id));
+        let is_it = |action: &Output| matches!(action, Output::Send(message) if message.id == Some(id));
         if let Some(at) = self.out.iter().position(is_it) {
             self.out.remove(at);
         }
@@ -49,7 +49,7 @@ impl Session {
         self.abort(id);
         // There the end of the exchange says it all (specification 2026-07-28, "Streamable HTTP", Cancellation).
         let modern = self.server.as_ref().is_some_and(|server| server.era() == Era::Modern);
-        if self.options.wire == Wire::Http && modern {
+        if self.wire == Wire::Http && modern {
             return;
         }
         let message = self.encode_notification(
@@ -61,7 +61,7 @@ impl Session {
             }),
         );
         let of = self.handle_of(id);
-        self.out.push_back(Action::Send(Outgoing { of, ..message }));
+        self.out.push_back(Output::Send(Outgoing { of, ..message }));
     }
 
     /// The embedder's name for a request, where it is one of its own.

@@ -9,7 +9,7 @@ use super::discovery::declaration;
 use super::ledger::Purpose;
 use super::refresh::LONGEST_WAIT;
 use super::timers::Timer;
-use super::{CommandError, Event, Session};
+use super::{CommandError, Engine, Event};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request::State as Phase;
@@ -57,7 +57,7 @@ const LISTS: [(&str, Family); 3] = [
     ("resourcesListChanged", Family::Resources),
 ];
 
-impl Session {
+impl Engine {
     /// Wants to be told when a resource changes, by [`Event::ResourceUpdated`], on this connection and on those that
     /// follow it. What becomes of it on each is told by [`Event::Subscription`] (specification 2025-11-25,
     /// "Resources", Subscriptions; 2026-07-28, "Subscriptions"). To want it twice is to want it once; one that was
@@ -66,7 +66,7 @@ impl Session {
     /// # Errors
     /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] where the server lets nobody subscribe to resources,
     /// [`CommandError::TooManySubscriptions`], [`CommandError::TooManyRequests`] where too much waits to be polled.
-    pub fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
+    pub(crate) fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
         self.check_open()?;
         if self.is_established() && !self.lets_subscribe() {
             return Err(CommandError::NotAdvertised {
@@ -102,7 +102,7 @@ impl Session {
     ///
     /// # Errors
     /// [`CommandError::UnknownSubscription`] where it was not wanted.
-    pub fn unsubscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
+    pub(crate) fn unsubscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
         let state = self.subscriptions.resources.get(uri);
         if state.is_none_or(|state| {
             matches!(state, resource_subscription::State::Leaving | resource_subscription::State::Regretted)
@@ -478,7 +478,7 @@ impl Session {
     ///
     /// # Errors
     /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] where the server has no log.
-    pub fn set_log_level(&mut self, now: Time, level: super::LogLevel) -> Result<(), CommandError> {
+    pub(crate) fn set_log_level(&mut self, now: Time, level: super::LogLevel) -> Result<(), CommandError> {
         self.check_open()?;
         if self.is_ready() && self.missing_capability(method::SET_LEVEL).is_some() {
             return Err(CommandError::NotAdvertised {

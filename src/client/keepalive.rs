@@ -3,7 +3,7 @@ use alloc::format;
 use super::ledger::Purpose;
 use super::link::Loss;
 use super::timers::{SHORTEST, Timer};
-use super::{FailureKind, KeepaliveMethod, Session};
+use super::{Engine, FailureKind, KeepaliveMethod};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::machine::keepalive::{Effect, Input, State, take};
@@ -30,7 +30,7 @@ impl Default for Liveness {
     }
 }
 
-impl Session {
+impl Engine {
     /// The session is ready.
     pub(super) fn start_keepalive(&mut self) {
         let Some(keepalive) = self.options.keepalive else { return };

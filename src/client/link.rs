@@ -3,9 +3,11 @@ use alloc::format;
 use core::time::Duration;
 
 use super::timers::Timer;
+#[cfg(feature = "http")]
+use super::transport::Report;
 use super::{
-    Action, Cause, CommandError, Event, Failure, FailureKind, Open, OpenFailure, Recovery, Session, ShutdownStep,
-    Transport, Wire,
+    Cause, CommandError, Engine, Event, Failure, FailureKind, OpenFailure, Output, Recovery, ShutdownStep, Transport,
+    Wire,
 };
 use crate::Time;
 use crate::machine::handshake::{Input as HandshakeInput, State as HandshakeState};
@@ -23,7 +25,7 @@ pub(super) enum Loss {
     Final,
 }
 
-impl Session {
+impl Engine {
     pub(super) fn command(&mut self, now: Time, input: link::Input, misuse: CommandError) -> Result<(), CommandError> {
         if link::take(self.link, input).verdict == Verdict::Reject {
             self.check_open()?;
@@ -82,21 +84,34 @@ impl Session {
         // A transport that never opened had no input to mind.
         if let Verdict::Quirk(kind) = row.verdict
             && self.handshake.state != HandshakeState::Idle
-            && self.options.wire == Wire::Pipe
+            && self.wire == Wire::Pipe
         {
             let detail = format!("still there {:?} after its input was closed", self.options.timeouts.grace);
             self.quirk(kind, None, None, detail);
         }
         for effect in row.effects {
             match effect {
-                shutdown::Effect::CloseInput => self.out.push_back(Action::Shutdown(ShutdownStep::CloseInput)),
-                shutdown::Effect::Terminate => self.out.push_back(Action::Shutdown(ShutdownStep::Terminate)),
-                shutdown::Effect::Kill => self.out.push_back(Action::Shutdown(ShutdownStep::Kill)),
+                shutdown::Effect::CloseInput => self.out.push_back(Output::Shutdown(ShutdownStep::CloseInput)),
+                shutdown::Effect::Terminate => self.out.push_back(Output::Shutdown(ShutdownStep::Terminate)),
+                shutdown::Effect::Kill => self.out.push_back(Output::Shutdown(ShutdownStep::Kill)),
                 shutdown::Effect::Arm => self.arm(Timer::Grace, self.options.timeouts.grace),
                 shutdown::Effect::Done => {
                     self.timers.set(Timer::Grace, None);
                     self.link_step(link::Input::Gone);
                 }
+            }
+        }
+    }
+
+    /// Takes what became of the exchange of a request.
+    #[cfg(feature = "http")]
+    pub(super) fn report(&mut self, report: Report<'_>) {
+        match report {
+            Report::Lost { id, sent, why } => self.exchange_lost(id, sent, why),
+            Report::Refused { id, status, why } => self.exchange_refused(id, status, why),
+            Report::Expired { id } => self.session_expired(id),
+            Report::Unauthorized { id, forbidden, why, challenges } => {
+                self.unauthorized(id, forbidden, why, challenges);
             }
         }
     }
@@ -130,12 +145,6 @@ impl Session {
                 self.lose(FailureKind::Protocol, message.into(), Loss::Final);
             }
             Transport::ProtocolViolation { .. } => {}
-            Transport::Lost { id, sent, why } => self.exchange_lost(id, sent, why),
-            Transport::Refused { id, status, why } => self.exchange_refused(id, status, why),
-            Transport::Expired { id } => self.session_expired(id),
-            Transport::Unauthorized { id, forbidden, why, challenges } => {
-                self.unauthorized(id, forbidden, why, challenges);
-            }
         }
     }
 
@@ -144,7 +153,7 @@ impl Session {
         match self.link {
             link::State::Opening => self.lose(kind, message, Loss::Gone),
             // Over HTTP nothing is opened, so that nobody answers turns out later.
-            link::State::Connecting | link::State::Ready if self.options.wire == Wire::Http => {
+            link::State::Connecting | link::State::Ready if self.wire == Wire::Http => {
                 self.lose(kind, message, Loss::Gone);
             }
             link::State::Connecting if kind == FailureKind::Closed => {
@@ -232,7 +241,7 @@ impl Session {
             | link::State::Ready => Recovery::Close,
         };
         if !unseen || next == Recovery::Close {
-            self.out.insert(at.min(self.out.len()), Action::Event(Event::Down { failure, next }));
+            self.out.insert(at.min(self.out.len()), Output::Event(Event::Down { failure, next }));
         }
     }
 
@@ -244,12 +253,12 @@ impl Session {
     fn open_transport(&mut self) {
         self.timers.clear();
         // What was to be done to the transport before is of no use any more.
-        self.take_back(|action| matches!(action, Action::Shutdown(_) | Action::Open(_)));
+        self.take_back(|action| matches!(action, Output::Shutdown(_) | Output::Open(_)));
         self.handshake = super::handshake::Handshake::default();
-        self.epoch = self.epoch.saturating_add(1);
+        self.connection = self.connection.next();
         self.handshake.opened_at = self.now;
         self.arm(Timer::Open, self.options.timeouts.open);
-        self.out.push_back(Action::Open(Open { epoch: self.epoch }));
+        self.out.push_back(Output::Open(self.connection));
     }
 
     fn announce(&mut self) {
@@ -268,18 +277,18 @@ impl Session {
 
     /// Whether the embedder was not asked for the transport yet, since it did not poll.
     pub(super) fn is_open_unpolled(&self) -> bool {
-        self.out.iter().any(|action| matches!(action, Action::Open(_)))
+        self.out.iter().any(|action| matches!(action, Output::Open(_)))
     }
 
     /// Takes back what the embedder was to do with a transport that is gone.
     pub(super) fn drop_output(&mut self) {
-        self.take_back(|action| matches!(action, Action::Send(_) | Action::Shutdown(_) | Action::Open(_)));
+        self.take_back(|action| matches!(action, Output::Send(_) | Output::Shutdown(_) | Output::Open(_)));
     }
 
     /// Ends what belongs to a connection: nothing of it touches the next one. A server that is not gone is owed the
     /// answers to what it asked.
     pub(super) fn end_connection(&mut self, gone: bool) {
-        self.take_back(|action| matches!(action, Action::Send(message) if gone || message.method.is_some()));
+        self.take_back(|action| matches!(action, Output::Send(message) if gone || message.method.is_some()));
         self.stop_keepalive();
         self.timers.clear_but(Timer::Grace);
         self.ready_since = None;

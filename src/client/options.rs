@@ -19,14 +19,12 @@ pub struct Options {
     pub client: Implementation,
     /// What the client offers to the server.
     pub capabilities: ClientCapabilities,
-    /// What carries the messages.
-    pub wire: Wire,
     /// Which eras are tried, in which order.
     pub eras: Eras,
-    /// What [`Session::known_era`](crate::Session::known_era) said of this server before.
+    /// What [`Client::known_era`](crate::Client::known_era) said of this server before.
     pub known_era: Option<KnownEra>,
     /// The least severity of the log messages that the server is to send; unset, it is not told. See also
-    /// [`Session::set_log_level`](crate::Session::set_log_level).
+    /// [`Client::set_log_level`](crate::Client::set_log_level).
     pub log_level: Option<LogLevel>,
     /// What of a server's mistakes is tolerated.
     pub tolerance: Tolerance,
@@ -45,9 +43,6 @@ pub struct Options {
     pub keepalive: Option<Keepalive>,
     /// How a lost connection is opened again; `None` for never. On, as [`Reconnect::default`] says.
     pub reconnect: Option<Reconnect>,
-    /// Seeds the jitter of reconnects: the same seed and the same inputs give the same outputs. 0; give each client a seed of
-    /// its own, or all of them reconnect at the same moments.
-    pub seed: u64,
 }
 
 /// The name of a server for messages, where it is an address, which may hold secrets.
@@ -61,7 +56,6 @@ impl fmt::Debug for Options {
             server,
             client,
             capabilities,
-            wire,
             eras,
             known_era,
             log_level,
@@ -73,13 +67,11 @@ impl fmt::Debug for Options {
             sampling,
             keepalive,
             reconnect,
-            seed,
         } = self;
         f.debug_struct("Options")
             .field("server", &without_secrets(server).as_deref().unwrap_or(server))
             .field("client", client)
             .field("capabilities", capabilities)
-            .field("wire", wire)
             .field("eras", eras)
             .field("known_era", known_era)
             .field("log_level", log_level)
@@ -91,7 +83,6 @@ impl fmt::Debug for Options {
             .field("sampling", sampling)
             .field("keepalive", keepalive)
             .field("reconnect", reconnect)
-            .field("seed", seed)
             .finish()
     }
 }
@@ -103,7 +94,6 @@ impl Options {
             server: "the server".into(),
             client: Implementation::new(name, version),
             capabilities: ClientCapabilities::default(),
-            wire: Wire::Pipe,
             eras: Eras::Auto,
             known_era: None,
             log_level: None,
@@ -115,20 +105,16 @@ impl Options {
             sampling: SamplingPolicy::default(),
             keepalive: Some(Keepalive::default()),
             reconnect: Some(Reconnect::default()),
-            seed: 0,
         }
     }
 }
 
-/// What carries the messages of a session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
+/// What carries the messages of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
-    /// One stream each way, as stdio has it.
-    #[default]
+    /// One stream each way.
     Pipe,
-    /// An exchange for each message (specification 2026-07-28, "Streamable HTTP"). What becomes of single exchanges
-    /// is reported too, and a request that is given up is an [`Action::Abort`](crate::Action::Abort).
+    /// An exchange for each message (specification 2026-07-28, "Streamable HTTP").
     Http,
 }
 

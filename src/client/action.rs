@@ -4,26 +4,50 @@ use alloc::vec::Vec;
 use super::{Event, RequestId};
 use crate::protocol::ProtocolVersion;
 
-/// What the embedder is to do next.
+/// What the embedder has to do next.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Action {
-    /// Open the transport: start the process. Then report [`Transport::Opened`](crate::Transport::Opened) or
-    /// [`Transport::OpenFailed`](crate::Transport::OpenFailed).
-    Open(Open),
-    /// Send a message.
+    /// Open the transport, start the process for example. Then report [`Transport::Opened`](crate::Transport::Opened)
+    /// or [`Transport::OpenFailed`](crate::Transport::OpenFailed) for this connection.
+    Open(ConnectionId),
+    /// Send a message on the current connection.
     Send(Outgoing),
-    /// Over [`Wire::Http`](crate::Wire::Http): drop the exchange of the request of this id, whose answer is not wanted
-    /// any more. A server of the modern era takes that for its cancelling.
-    Abort(u64),
-    /// Shut the transport, and report [`Transport::Closed`](crate::Transport::Closed) when it is gone.
+    /// Shut the transport down, and report [`Transport::Closed`](crate::Transport::Closed) when it is closed.
     Shutdown(ShutdownStep),
-    /// Something to know.
+    /// Something happened.
     Event(Event),
 }
 
-impl Action {
-    /// Bytes that wait since the server sent something unasked: the thing itself, or the answer to it.
+/// A connection of a client, counted from 1. Inputs from a transport name the connection that they belong to; those of
+/// an older connection are dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(u32);
+
+impl ConnectionId {
+    /// The connection that follows.
+    pub(super) const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+/// What the engine wants done, by a binding or by the embedder.
+#[derive(Clone, Debug)]
+pub(crate) enum Output {
+    /// Open the transport.
+    Open(ConnectionId),
+    /// Send a message.
+    Send(Outgoing),
+    /// Over HTTP: drop the exchange of the request of this id. A modern server takes that as the cancellation.
+    Abort(u64),
+    /// Shut the transport down.
+    Shutdown(ShutdownStep),
+    /// Tell the embedder.
+    Event(Event),
+}
+
+impl Output {
+    /// Bytes of what the server sent without being asked, or of the answer to it.
     pub(super) fn unasked_bytes(&self) -> usize {
         match self {
             Self::Event(event) => event.payload(),
@@ -31,14 +55,6 @@ impl Action {
             Self::Send(_) | Self::Open(_) | Self::Shutdown(_) | Self::Abort(_) => 0,
         }
     }
-}
-
-/// A transport to open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Open {
-    /// Counts the transports of a session, from 1. What belongs to an older one must not be reported any more.
-    pub epoch: u32,
 }
 
 /// How a transport is to be shut.

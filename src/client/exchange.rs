@@ -4,7 +4,7 @@ use super::calls::REPLAYS;
 use super::discovery::ListFailure;
 use super::ledger::{Bar, Purpose};
 use super::link::Loss;
-use super::{Action, Challenge, CommandError, Event, Failure, FailureKind, Outcome, Recovery, Session, Wire};
+use super::{Challenge, CommandError, Engine, Event, Failure, FailureKind, Outcome, Output, Recovery, Wire};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::machine::handshake::Input as HandshakeInput;
@@ -18,13 +18,13 @@ const BARS: u32 = 3;
 /// How many sessions in a row may expire without an answered call.
 const RECOVERIES: u32 = 3;
 
-impl Session {
+impl Engine {
     /// The embedder can authorise its requests now, or again: those that wait for it go on, and a session that was
     /// parked for it is opened.
     ///
     /// # Errors
     /// [`CommandError::Closed`].
-    pub fn authorized(&mut self, now: Time) -> Result<(), CommandError> {
+    pub(crate) fn authorized(&mut self, now: Time) -> Result<(), CommandError> {
         self.check_open()?;
         self.advance(now);
         self.unbar(Bar::Token, Input::Admitted);
@@ -39,8 +39,8 @@ impl Session {
 
     /// Has the embedder drop the exchange of a request that is given up.
     pub(super) fn abort(&mut self, id: u64) {
-        if self.options.wire == Wire::Http {
-            self.out.push_back(Action::Abort(id));
+        if self.wire == Wire::Http {
+            self.out.push_back(Output::Abort(id));
         }
     }
 

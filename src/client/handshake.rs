@@ -5,7 +5,7 @@ use alloc::string::String;
 use super::ledger::Purpose;
 use super::link::Loss;
 use super::timers::Timer;
-use super::{Eras, FailureKind, KnownEra, Server, Session, Wire};
+use super::{Engine, Eras, FailureKind, KnownEra, Server, Wire};
 use crate::Time;
 use crate::jsonrpc::Json;
 use crate::machine::handshake::{Effect, Failure, Input, State, take};
@@ -85,7 +85,7 @@ const fn bit(version: ProtocolVersion) -> u8 {
     1 << version as u8
 }
 
-impl Session {
+impl Engine {
     /// The transport is open.
     pub(super) fn start_handshake(&mut self) {
         self.handshake = Handshake { opened_at: self.now, ..Handshake::default() };
@@ -150,13 +150,13 @@ impl Session {
             }
             Effect::SendInitialized => {
                 let message = self.encode_notification(method::INITIALIZED, None::<fn(&mut alloc::vec::Vec<u8>)>);
-                self.out.push_back(super::Action::Send(message));
+                self.out.push_back(super::Output::Send(message));
                 self.start_discovery();
             }
             Effect::ArmDiscover => {
                 self.handshake.probed_at = self.now;
                 // Over HTTP a server that is silent to one request is silent to all.
-                if self.options.wire == Wire::Http {
+                if self.wire == Wire::Http {
                     return;
                 }
                 // One that was modern before is waited for longer: silence is more likely a slow start.

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use super::action::Outgoing;
 use super::ledger::{Call, Purpose};
 use super::requests::TraceContext;
-use super::{LogLevel, Options, Session};
+use super::{Engine, LogLevel, Options};
 use crate::jsonrpc::{self, Json, Object};
 use crate::protocol::{Era, ProtocolVersion, method};
 
@@ -73,7 +73,7 @@ impl Meta<'_> {
     }
 }
 
-impl Session {
+impl Engine {
     /// Writes a request that is open.
     pub(super) fn encode_request(&self, id: u64, purpose: &Purpose) -> Outgoing {
         let version = match purpose {

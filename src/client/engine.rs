@@ -1,43 +1,4 @@
-//! One session with one server: messages and time go in, actions come out.
-
-mod action;
-mod ask;
-mod calls;
-mod classify;
-mod discovery;
-mod encode;
-mod event;
-mod exchange;
-#[cfg(feature = "http")]
-mod face;
-mod handshake;
-mod keepalive;
-mod ledger;
-mod link;
-mod options;
-mod pump;
-mod refresh;
-mod requests;
-mod sampling;
-mod server;
-mod subscriptions;
-mod timers;
-mod transport;
-mod walk;
-
-pub use action::{Action, Open, Outgoing, ShutdownStep};
-pub use event::{
-    Cause, Challenge, CommandError, Event, Failure, FailureKind, InputRequest, Outcome, Quirk, Recovery, RequestId,
-    ServerRequestId,
-};
-pub use options::{
-    Eras, Keepalive, KeepaliveMethod, KnownEra, Limits, ListErrors, LogLevel, Options, Reconnect, SamplingPolicy,
-    Timeouts, Tolerance, Wire,
-};
-pub use requests::{Reference, Request, TraceContext};
-pub use server::Server;
-pub use transport::{OpenFailure, Transport};
-pub use walk::{FamilyReport, FamilyStatus};
+//! The engine behind every client: its state, its commands and its getters.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -47,14 +8,18 @@ use alloc::vec::Vec;
 use core::num::NonZero;
 use serde_json::value::RawValue;
 
-use self::ask::Asks;
-use self::handshake::Handshake;
-use self::keepalive::Liveness;
-use self::ledger::Requests;
-use self::sampling::Sampled;
-use self::subscriptions::Subscriptions;
-use self::timers::{Timer, Timers};
-use self::walk::Slot;
+use super::ask::Asks;
+use super::handshake::Handshake;
+use super::keepalive::Liveness;
+use super::ledger::Requests;
+use super::sampling::Sampled;
+use super::subscriptions::Subscriptions;
+use super::timers::{Timer, Timers};
+use super::walk::Slot;
+use super::{
+    CommandError, ConnectionId, Event, Failure, FamilyReport, KnownEra, LogLevel, Options, Outgoing, Output, Quirk,
+    Request, RequestId, Server, Transport, Wire, classify, discovery, options,
+};
 use crate::Time;
 use crate::catalog::{Catalog, List};
 use crate::machine::{QuirkKind, gate, link as link_machine, request, shutdown};
@@ -70,68 +35,66 @@ pub struct Stats {
     pub left_out: u64,
 }
 
-/// A session with one server, through as many connections as it takes.
-///
-/// It does nothing by itself: the embedder carries out what [`poll`](Self::poll) says, and reports what happens
-/// through the `handle_*` methods, each with the time it is. Those never fail, whatever comes. What the embedder
-/// asks for returns a [`CommandError`] where it cannot be, and then nothing changed.
+/// The part of a [`Client`](crate::Client) that does not depend on its binding. A client dereferences to it: these are
+/// its getters.
 #[derive(Clone, Debug)]
-pub struct Session {
-    options: Arc<Options>,
+pub struct Engine {
+    pub(super) options: Arc<Options>,
+    pub(super) wire: Wire,
     /// Where it is not the one in the options: they are shared, and name no server, or they name it by its address.
-    server_name: Option<Arc<str>>,
-    now: Time,
-    rng: fastrand::Rng,
-    link: link_machine::State,
-    ladder: shutdown::State,
-    handshake: Handshake,
-    liveness: Liveness,
-    families: PerFamily<Slot>,
-    catalog: Catalog,
-    server: Option<Box<Server>>,
-    requests: Requests,
-    subscriptions: Subscriptions,
-    log_level: Option<LogLevel>,
+    pub(super) server_name: Option<Arc<str>>,
+    pub(super) now: Time,
+    pub(super) rng: fastrand::Rng,
+    pub(super) link: link_machine::State,
+    pub(super) ladder: shutdown::State,
+    pub(super) handshake: Handshake,
+    pub(super) liveness: Liveness,
+    pub(super) families: PerFamily<Slot>,
+    pub(super) catalog: Catalog,
+    pub(super) server: Option<Box<Server>>,
+    pub(super) requests: Requests,
+    pub(super) subscriptions: Subscriptions,
+    pub(super) log_level: Option<LogLevel>,
     /// Few sessions have any, and not for long.
-    asks: Option<Box<Asks>>,
-    last_ask: u64,
-    sampled: Option<Box<Sampled>>,
-    held: Option<Box<Held>>,
-    quirks: Vec<Quirk>,
-    timers: Timers,
-    out: VecDeque<Action>,
+    pub(super) asks: Option<Box<Asks>>,
+    pub(super) last_ask: u64,
+    pub(super) sampled: Option<Box<Sampled>>,
+    pub(super) held: Option<Box<Held>>,
+    pub(super) quirks: Vec<Quirk>,
+    pub(super) timers: Timers,
+    pub(super) out: VecDeque<Output>,
     /// Bytes of what the server sent unasked, and of the answers to it, in `out`.
-    out_bytes: usize,
-    epoch: u32,
-    losses: u32,
+    pub(super) out_bytes: usize,
+    pub(super) connection: ConnectionId,
+    pub(super) losses: u32,
     /// How often the server forgot the session since a request of the embedder's was answered.
-    expiries: u32,
+    pub(super) expiries: u32,
     /// The request in whose HTTP exchange the message at hand came.
-    exchange: Option<NonZero<u64>>,
-    known_era: Option<KnownEra>,
+    pub(super) exchange: Option<NonZero<u64>>,
+    pub(super) known_era: Option<KnownEra>,
     /// The handshake under way follows one that closed on the probe.
-    reopened: bool,
-    was_ready: bool,
-    ready_since: Option<Time>,
-    proven: bool,
-    failure: Option<Failure>,
-    stats: Stats,
+    pub(super) reopened: bool,
+    pub(super) was_ready: bool,
+    pub(super) ready_since: Option<Time>,
+    pub(super) proven: bool,
+    pub(super) failure: Option<Failure>,
+    pub(super) stats: Stats,
 }
 
 /// Notifications that wait for the session to be ready. Few sessions have any, and not for long.
 #[derive(Clone, Debug, Default)]
-struct Held {
-    bytes: usize,
-    notifications: Vec<(Box<str>, Option<Box<RawValue>>)>,
+pub(super) struct Held {
+    pub(super) bytes: usize,
+    pub(super) notifications: Vec<(Box<str>, Option<Box<RawValue>>)>,
 }
 
-impl Session {
+impl Engine {
     /// A session that is not open yet.
-    pub fn new(options: impl Into<Arc<Options>>) -> Self {
-        let options = options.into();
+    pub(crate) fn new(options: Arc<Options>, wire: Wire, seed: u64) -> Self {
         Self {
+            wire,
             now: Time::ZERO,
-            rng: fastrand::Rng::with_seed(options.seed),
+            rng: fastrand::Rng::with_seed(seed),
             link: link_machine::State::Idle,
             ladder: shutdown::State::Up,
             handshake: Handshake::default(),
@@ -150,7 +113,7 @@ impl Session {
             timers: Timers::default(),
             out: VecDeque::new(),
             out_bytes: 0,
-            epoch: 0,
+            connection: ConnectionId::default(),
             losses: 0,
             expiries: 0,
             exchange: None,
@@ -166,18 +129,18 @@ impl Session {
         }
     }
 
-    /// One of many sessions with the same options, but for what is its own.
-    pub(crate) fn one_of_many(
+    /// A client of this server, with options that clients of other servers share.
+    pub(crate) fn with_shared(
         options: &Arc<Options>,
         server: Arc<str>,
+        wire: Wire,
         seed: u64,
         known_era: Option<KnownEra>,
     ) -> Self {
         Self {
             server_name: Some(options::without_secrets(&server).unwrap_or(server)),
-            rng: fastrand::Rng::with_seed(seed),
             known_era: known_era.or(options.known_era),
-            ..Self::new(Arc::clone(options))
+            ..Self::new(Arc::clone(options), wire, seed)
         }
     }
 
@@ -185,7 +148,7 @@ impl Session {
     ///
     /// # Errors
     /// [`CommandError::AlreadyOpen`], [`CommandError::Closed`].
-    pub fn open(&mut self, now: Time) -> Result<(), CommandError> {
+    pub(crate) fn open(&mut self, now: Time) -> Result<(), CommandError> {
         self.command(now, link_machine::Input::Open, CommandError::AlreadyOpen)
     }
 
@@ -193,7 +156,7 @@ impl Session {
     ///
     /// # Errors
     /// [`CommandError::Closed`].
-    pub fn close(&mut self, now: Time) -> Result<(), CommandError> {
+    pub(crate) fn close(&mut self, now: Time) -> Result<(), CommandError> {
         self.command(now, link_machine::Input::Close, CommandError::Closed)
     }
 
@@ -202,7 +165,7 @@ impl Session {
     /// # Errors
     /// [`CommandError::Closed`], [`CommandError::NotAdvertised`], [`CommandError::Reserved`], [`CommandError::ParamsNotObject`],
     /// [`CommandError::TooManyRequests`].
-    pub fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
+    pub(crate) fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
         self.check_open()?;
         if method::is_engines(&request.method) {
             return Err(CommandError::Reserved { method: (&*request.method).into() });
@@ -240,7 +203,7 @@ impl Session {
     ///
     /// # Errors
     /// [`CommandError::UnknownRequest`].
-    pub fn cancel(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
+    pub(crate) fn cancel(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
         let Some(id) = self.requests.wire_id(request) else { return Err(CommandError::UnknownRequest) };
         self.advance(now);
         self.call_step(id, request::Input::Cancelled);
@@ -259,13 +222,12 @@ impl Session {
     /// # Errors
     /// [`CommandError::Closed`], [`CommandError::NotReady`], [`CommandError::ParamsNotObject`], [`CommandError::Reserved`] for what the
     /// engine sends itself, [`CommandError::TooManyRequests`] where too much waits to be polled.
-    pub fn notify(
+    pub(crate) fn notify(
         &mut self,
         now: Time,
-        method: impl Into<Cow<'static, str>>,
+        method: Cow<'static, str>,
         params: Option<&RawValue>,
     ) -> Result<(), CommandError> {
-        let method = method.into();
         if matches!(&*method, method::INITIALIZED | method::CANCELLED) {
             return Err(CommandError::Reserved { method: (&*method).into() });
         }
@@ -282,34 +244,26 @@ impl Session {
         self.advance(now);
         let write = params.map(|params| |out: &mut Vec<u8>| out.extend_from_slice(params.get().as_bytes()));
         let message = self.encode_notification(method, write);
-        self.out.push_back(Action::Send(message));
+        self.out.push_back(Output::Send(message));
         Ok(())
     }
 
     /// Takes what the server sent: one message, or a batch.
-    pub fn handle_message(&mut self, now: Time, bytes: &[u8]) {
+    pub(crate) fn handle_message(&mut self, now: Time, bytes: &[u8]) {
         self.advance(now);
         self.receive(bytes);
         self.pump();
     }
 
-    /// Takes what the server sent in the HTTP exchange of the request of this id. What answers nothing by its own id
-    /// answers that one.
-    pub fn handle_exchange(&mut self, now: Time, id: u64, bytes: &[u8]) {
-        self.exchange = NonZero::new(id);
-        self.handle_message(now, bytes);
-        self.exchange = None;
-    }
-
     /// Takes what happened to the transport.
-    pub fn handle_transport(&mut self, now: Time, event: Transport<'_>) {
+    pub(crate) fn handle_transport(&mut self, now: Time, event: Transport<'_>) {
         self.advance(now);
         self.transport(event);
         self.pump();
     }
 
     /// Takes that time went by. A call too many, or too early, does nothing.
-    pub fn handle_timeout(&mut self, now: Time) {
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.advance(now);
         // Each once: where time is at its end, whatever is armed anew is due at once.
         if self.timers.next().is_some_and(|at| at <= self.now) {
@@ -328,15 +282,15 @@ impl Session {
 
     /// The next thing to do, if there is any. It only takes it from a queue.
     #[must_use = "what it says has to be done"]
-    pub fn poll(&mut self) -> Option<Action> {
+    pub(crate) fn poll(&mut self) -> Option<Output> {
         let action = self.out.pop_front()?;
         self.polled(&action);
         Some(action)
     }
 
-    fn polled(&mut self, action: &Action) {
+    pub(super) fn polled(&mut self, action: &Output) {
         self.out_bytes = self.out_bytes.saturating_sub(action.unasked_bytes());
-        if let Action::Send(Outgoing { id: Some(id), .. }) = action {
+        if let Output::Send(Outgoing { id: Some(id), .. }) = action {
             self.requests.step(*id, request::Input::Hand);
         }
     }
@@ -344,14 +298,14 @@ impl Session {
     /// When [`handle_timeout`](Self::handle_timeout) is wanted next: at once while there is something to poll,
     /// never where it is `None`. What is due is served before more input is taken: input does not do it, and a server
     /// may never fall silent.
-    pub fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<Time> {
         if !self.out.is_empty() {
             return Some(self.now);
         }
         self.timers_deadline()
     }
 
-    fn timers_deadline(&self) -> Option<Time> {
+    pub(super) fn timers_deadline(&self) -> Option<Time> {
         [self.timers.next(), self.requests.next_deadline(), self.next_ask_deadline()].into_iter().flatten().min()
     }
 
@@ -361,7 +315,7 @@ impl Session {
     }
 
     /// Whether the session came to its end, and all of it was polled.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.link == link_machine::State::Closed && self.out.is_empty()
     }
 
@@ -425,25 +379,30 @@ impl Session {
     }
 
     /// Time never runs backwards in here, whatever the embedder's clock does.
-    fn advance(&mut self, now: Time) {
+    pub(super) fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
     }
 
     /// Whether there is a connection whose handshake is done.
-    fn is_established(&self) -> bool {
+    pub(super) fn is_established(&self) -> bool {
         matches!(self.link, link_machine::State::Connecting | link_machine::State::Ready) && self.handshake.is_over()
     }
 
     /// Which of its connections the session has, where it has one that takes messages.
-    pub(crate) fn connection(&self) -> Option<u32> {
-        matches!(self.link, link_machine::State::Connecting | link_machine::State::Ready).then_some(self.epoch)
+    pub(crate) fn live_connection(&self) -> Option<ConnectionId> {
+        matches!(self.link, link_machine::State::Connecting | link_machine::State::Ready).then_some(self.connection)
     }
 
-    fn version(&self) -> Option<ProtocolVersion> {
+    /// The connection that the client has, asks for, or had last.
+    pub const fn connection(&self) -> ConnectionId {
+        self.connection
+    }
+
+    pub(super) fn version(&self) -> Option<ProtocolVersion> {
         self.server.as_ref().map(|server| server.version)
     }
 
-    fn check_open(&self) -> Result<(), CommandError> {
+    pub(super) fn check_open(&self) -> Result<(), CommandError> {
         match self.link {
             link_machine::State::Closing | link_machine::State::Closed => Err(CommandError::Closed),
             link_machine::State::Idle
@@ -458,7 +417,7 @@ impl Session {
     }
 
     /// The capability that the method needs, where the gate withholds it.
-    fn missing_capability(&self, method: &str) -> Option<Capability> {
+    pub(super) fn missing_capability(&self, method: &str) -> Option<Capability> {
         let capability = Capability::needed_for(method)?;
         let declared = discovery::declaration(self.server.as_ref()?.has(capability));
         let families = Family::of(capability).iter();
@@ -468,37 +427,43 @@ impl Session {
     }
 
     /// Whether so much waits to be polled that what the server sends unasked is left out.
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         let limits = &self.options.limits;
         self.out.len() >= limits.output || self.out_bytes >= limits.output_bytes
     }
 
     /// Whether so much waits to be polled, or to be delivered once it was, that no more messages are to be made that
     /// have no answer of their own.
-    fn is_undelivered_full(&self) -> bool {
+    pub(super) fn is_undelivered_full(&self) -> bool {
         let (count, bytes) = (self.requests.http.undelivered, self.requests.http.undelivered_bytes);
         let limits = &self.options.limits;
         self.out.len().saturating_add(count) >= limits.output
             || self.out_bytes.saturating_add(bytes) >= limits.output_bytes
     }
 
-    fn push(&mut self, action: Action) {
+    pub(super) fn push(&mut self, action: Output) {
         self.out_bytes = self.out_bytes.saturating_add(action.unasked_bytes());
         self.out.push_back(action);
     }
 
-    fn event(&mut self, event: Event) {
-        self.push(Action::Event(event));
+    pub(super) fn event(&mut self, event: Event) {
+        self.push(Output::Event(event));
     }
 
     /// Takes actions back that the embedder did not take yet.
-    fn take_back(&mut self, unwanted: impl Fn(&Action) -> bool) {
+    pub(super) fn take_back(&mut self, unwanted: impl Fn(&Output) -> bool) {
         self.out.retain(|action| !unwanted(action));
-        self.out_bytes = self.out.iter().map(Action::unasked_bytes).sum();
+        self.out_bytes = self.out.iter().map(Output::unasked_bytes).sum();
     }
 
     /// Records a deviation, once for its kind and method.
-    fn quirk(&mut self, kind: QuirkKind, family: Option<Family>, method: Option<&str>, detail: impl Into<Box<str>>) {
+    pub(super) fn quirk(
+        &mut self,
+        kind: QuirkKind,
+        family: Option<Family>,
+        method: Option<&str>,
+        detail: impl Into<Box<str>>,
+    ) {
         let (detail, method) = (detail.into(), method.map(classify::excerpt));
         if self.known_quirk(kind, method.as_deref()).is_none() {
             let detail = classify::excerpt(&detail).into();
@@ -507,7 +472,7 @@ impl Session {
     }
 
     /// Records what is wrong with the items of a list, in words of bounded length. Further pages of the list add to them.
-    fn item_quirk(&mut self, kind: QuirkKind, family: Family, detail: Box<str>) {
+    pub(super) fn item_quirk(&mut self, kind: QuirkKind, family: Family, detail: Box<str>) {
         let method = family.list_method();
         match self.known_quirk(kind, Some(method)) {
             Some(known) => known.detail = detail,
@@ -515,11 +480,11 @@ impl Session {
         }
     }
 
-    fn known_quirk(&mut self, kind: QuirkKind, method: Option<&str>) -> Option<&mut Quirk> {
+    pub(super) fn known_quirk(&mut self, kind: QuirkKind, method: Option<&str>) -> Option<&mut Quirk> {
         self.quirks.iter_mut().find(|quirk| quirk.kind == kind && quirk.method.as_deref() == method)
     }
 
-    fn record(&mut self, quirk: Quirk) {
+    pub(super) fn record(&mut self, quirk: Quirk) {
         let over = self.link == link_machine::State::Closed;
         if !over && self.quirks.len() < self.options.limits.quirks {
             self.quirks.push(quirk.clone());

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::classify::excerpt;
-use super::{Action, CommandError, Event, Outgoing, RequestId, ServerRequestId, Session};
+use super::{CommandError, Engine, Event, Outgoing, Output, RequestId, ServerRequestId};
 use crate::Time;
 use crate::jsonrpc::{self, ErrorObject, Json, Object, PeerId};
 use crate::machine::{QuirkKind, handshake};
@@ -86,13 +86,13 @@ pub(super) enum Consideration {
     Ask(Asked),
 }
 
-impl Session {
+impl Engine {
     /// Answers a question of the server's: with the result that its method has, or with an error. Fields that an
     /// accepted form leaves out get the defaults that the server proposed (SEP-1034).
     ///
     /// # Errors
     /// [`CommandError::UnknownServerRequest`] where the question ended, [`CommandError::ParamsNotObject`] where the result is no object.
-    pub fn respond(
+    pub(crate) fn respond(
         &mut self,
         now: Time,
         ask: ServerRequestId,
@@ -110,7 +110,7 @@ impl Session {
             Ok(result) => jsonrpc::result(out, &ask.id, &ask.defaults.fill(result)),
             Err(error) => jsonrpc::error(out, &ask.id, &error),
         });
-        self.push(Action::Send(Outgoing { of: ask.of, ..message }));
+        self.push(Output::Send(Outgoing { of: ask.of, ..message }));
         Ok(())
     }
 
@@ -139,7 +139,7 @@ impl Session {
             }),
             Consideration::Refuse(error) => self.encode_answer(|out| jsonrpc::error(out, &id, &error)),
         };
-        self.push(Action::Send(Outgoing { of, ..message }));
+        self.push(Output::Send(Outgoing { of, ..message }));
     }
 
     fn pass_on(&mut self, ask: Ask, method: Box<str>, params: Option<&RawValue>) {
@@ -240,7 +240,7 @@ impl Session {
                 jsonrpc::error(out, &ask.id, &ErrorObject::new(REJECTED, "User rejected sampling request"))
             }
         });
-        self.push(Action::Send(Outgoing { of: ask.of, ..message }));
+        self.push(Output::Send(Outgoing { of: ask.of, ..message }));
     }
 
     /// The time that the user takes is no request's: it goes on once nobody is asked any more.

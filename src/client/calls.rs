@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::ask::{Consideration, Defaults};
 use super::ledger::{Bar, Blocked, Call, Input as Rounds, Purpose};
-use super::{CommandError, Event, InputRequest, Outcome, RequestId, Session, Wire};
+use super::{CommandError, Engine, Event, InputRequest, Outcome, RequestId, Wire};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request::{Effect, Input, State, take};
@@ -26,7 +26,7 @@ enum Answer {
     Input(Box<Rounds>, Vec<InputRequest>),
 }
 
-impl Session {
+impl Engine {
     /// Gives a request the input that the server wants before it goes on: for each of its keys the result that the
     /// key's method has. What is left out, the server may ask for again. Fields that an accepted form leaves out get
     /// the defaults that the server proposed (SEP-1034).
@@ -34,7 +34,7 @@ impl Session {
     /// # Errors
     /// [`CommandError::UnknownRequest`] where the request waits for no input, [`CommandError::ParamsNotObject`] where a result is
     /// no object.
-    pub fn provide<'a>(
+    pub(crate) fn provide<'a>(
         &mut self,
         now: Time,
         request: RequestId,
@@ -79,7 +79,7 @@ impl Session {
     ///
     /// # Errors
     /// [`CommandError::UnknownRequest`] where the request waits for neither.
-    pub fn decline(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
+    pub(crate) fn decline(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
         let id = self.requests.wire_id(request).ok_or(CommandError::UnknownRequest)?;
         let input = match self.requests.get(id).map(|open| open.phase) {
             Some(State::Waiting) => Input::InputDeclined,
@@ -336,7 +336,7 @@ impl Session {
     pub(super) fn is_replayable(&self, id: u64) -> bool {
         let Some(open) = self.requests.get(id).filter(|open| open.phase == State::Sent) else { return false };
         let Purpose::Call(call) = &open.purpose else { return false };
-        let http = self.options.wire == Wire::Http;
+        let http = self.wire == Wire::Http;
         if (self.options.reconnect.is_none() && !http) || call.replays >= REPLAYS {
             return false;
         }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::discovery::ListFailure;
 use super::ledger::{Match, Purpose};
-use super::{Event, LogLevel, Server, Session};
+use super::{Engine, Event, LogLevel, Server};
 use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId};
 use crate::machine::handshake::Input;
 use crate::machine::{QuirkKind, link};
@@ -38,7 +38,7 @@ pub(super) const fn list_changed_method(family: Family) -> &'static str {
     }
 }
 
-impl Session {
+impl Engine {
     pub(super) fn receive(&mut self, bytes: &[u8]) {
         if !matches!(self.link, link::State::Connecting | link::State::Ready) {
             return;

@@ -1,0 +1,103 @@
+use super::{Action, ConnectionId, Engine, Output, Transport, Wire};
+use crate::Time;
+
+/// How a [`Client`](super::Client) exchanges messages with its server: [`Messages`], [`Lines`](crate::Lines) or
+/// [`Http`](crate::Http). It decides which inputs a client has and what its `poll` returns.
+pub trait Binding: Operate {}
+
+/// What a binding does for its client. It is implemented in this crate only.
+pub trait Operate {
+    /// What [`Client::poll`](super::Client::poll) returns.
+    type Action;
+    /// What carries the messages.
+    const WIRE: Wire;
+
+    /// The client is made.
+    fn attach(&mut self, engine: &mut Engine);
+
+    /// Takes what the engine wants done, after each input and command.
+    fn settle(&mut self, engine: &mut Engine);
+
+    /// Serves every deadline that is due.
+    fn handle_timeout(&mut self, engine: &mut Engine, now: Time);
+
+    /// Takes the next action.
+    fn poll(&mut self, engine: &mut Engine) -> Option<Self::Action>;
+
+    /// When the next deadline is due; at once while there is an action.
+    fn deadline(&self, engine: &Engine) -> Option<Time>;
+
+    /// Whether the binding's own queue is empty.
+    fn is_drained(&self) -> bool;
+}
+
+/// Any transport that carries whole messages: a channel, a WebSocket, a custom IPC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Messages;
+
+impl Messages {
+    /// The binding.
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
+impl Binding for Messages {}
+
+impl Operate for Messages {
+    type Action = Action;
+    const WIRE: Wire = Wire::Pipe;
+
+    fn attach(&mut self, _: &mut Engine) {}
+
+    fn settle(&mut self, _: &mut Engine) {}
+
+    fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
+        engine.handle_timeout(now);
+    }
+
+    fn poll(&mut self, engine: &mut Engine) -> Option<Action> {
+        poll_pipe(engine)
+    }
+
+    fn deadline(&self, engine: &Engine) -> Option<Time> {
+        engine.deadline()
+    }
+
+    fn is_drained(&self) -> bool {
+        true
+    }
+}
+
+/// The next action of a client whose transport is one stream each way.
+pub(crate) fn poll_pipe(engine: &mut Engine) -> Option<Action> {
+    loop {
+        match engine.poll()? {
+            Output::Open(connection) => return Some(Action::Open(connection)),
+            Output::Send(message) => return Some(Action::Send(message)),
+            Output::Shutdown(step) => return Some(Action::Shutdown(step)),
+            Output::Event(event) => return Some(Action::Event(event)),
+            // Only HTTP has exchanges.
+            Output::Abort(_) => {}
+        }
+    }
+}
+
+impl super::Client<Messages> {
+    /// Takes what the server sent on a connection: one message, or a batch. Input of an older connection is dropped.
+    pub fn handle_message(&mut self, now: Time, connection: ConnectionId, bytes: &[u8]) {
+        self.engine.handle_timeout(now);
+        if self.engine.live_connection() == Some(connection) {
+            self.engine.handle_message(now, bytes);
+        }
+    }
+
+    /// Takes what happened to the transport of a connection. Input of an older connection is dropped.
+    pub fn handle_transport(&mut self, now: Time, connection: ConnectionId, event: Transport<'_>) {
+        self.engine.handle_timeout(now);
+        if self.engine.connection() == connection {
+            self.engine.handle_transport(now, event);
+        }
+    }
+}
