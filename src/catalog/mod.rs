@@ -10,7 +10,7 @@ mod item;
 mod list;
 mod mirror;
 
-pub(crate) use builder::{Bounds, Builder, Flaws, Items};
+pub(crate) use builder::{Bounds, Builder, Flaws, Items, PageReport};
 pub use difference::Difference;
 pub use fingerprint::{Fingerprint, FingerprintKey};
 pub(crate) use hash::hash;

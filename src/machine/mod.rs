@@ -17,12 +17,17 @@ pub mod keepalive;
 pub mod link;
 pub mod list_error;
 pub mod listen_stream;
+pub mod loss;
+pub mod offer;
 pub mod paging;
 pub mod refresh;
 pub mod request;
+pub mod resend;
 pub mod resource_subscription;
 mod row;
+pub mod server_request;
 pub mod shutdown;
+pub mod subscribe;
 
 pub use row::{Decision, QuirkKind, Row, Verdict};
 

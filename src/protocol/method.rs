@@ -55,11 +55,6 @@ pub const SAMPLING: &str = "sampling/createMessage";
 /// What a legacy server asks: input from the user.
 pub const ELICITATION: &str = "elicitation/create";
 
-/// Whether a server may want an input of this method.
-pub(crate) fn is_input(method: &str) -> bool {
-    matches!(method, ELICITATION | SAMPLING | ROOTS_LIST)
-}
-
 /// Whether a request of this method only reads, so that it may run twice.
 pub(crate) fn only_reads(method: &str) -> bool {
     matches!(
