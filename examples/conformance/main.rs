@@ -53,7 +53,7 @@ async fn main() -> Fallible<()> {
     options.reconnect = None;
 
     let accept = to_raw_value(&json!({"action": "accept", "content": {}}))?;
-    let mut driver = Driver::new(options, url, exchanges::client()?, HeaderMap::new());
+    let mut driver = Driver::new(options, 0, url, exchanges::client()?, HeaderMap::new());
     let now = driver.now();
     driver.session.open(now)?;
     let (mut ready, mut steps) = (false, VecDeque::new());

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use mcp_proto::binding::http::{HttpAction, HttpSession};
-use mcp_proto::{Event, Options, Time};
-use reqwest::Client;
+use mcp_proto::binding::http::HttpAction;
+use mcp_proto::{Client, Event, Http, Options, Time};
 use reqwest::header::HeaderMap;
 use tokio::time::timeout;
 
@@ -12,7 +11,7 @@ use crate::exchanges::{Exchanges, tell};
 
 /// A session that runs while its events are awaited.
 pub(crate) struct Driver {
-    pub(crate) session: HttpSession,
+    pub(crate) session: Client<Http>,
     exchanges: Exchanges,
     /// What goes with each request of this session's, and of no other's.
     own: HeaderMap,
@@ -20,8 +19,9 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub(crate) fn new(options: Options, url: http::Uri, client: Client, own: HeaderMap) -> Self {
-        let (session, exchanges) = (HttpSession::new(options, url), Exchanges::new(client));
+    /// `seed` is another for each session.
+    pub(crate) fn new(options: Options, seed: u64, url: http::Uri, client: reqwest::Client, own: HeaderMap) -> Self {
+        let (session, exchanges) = (Client::new(Http::new(url), options, seed), Exchanges::new(client));
         Self { session, exchanges, own, start: Instant::now() }
     }
 

@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Whoever typed the command can type it again.
     options.reconnect = None;
 
-    let mut driver = Driver::new(options, url, exchanges::client()?, own);
+    let mut driver = Driver::new(options, std::process::id().into(), url, exchanges::client()?, own);
     let now = driver.now();
     driver.session.open(now)?;
     let mut call = None;

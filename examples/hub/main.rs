@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::host::config::{Document, Endpoint, Entry};
 use mcp_proto::host::hub::{Hub, HubAction, HubEvent, HubOptions};
-use mcp_proto::{OpenFailure, Options, RawValue, ShutdownStep, Time, Transport};
+use mcp_proto::{ConnectionId, OpenFailure, Options, RawValue, ShutdownStep, Time, Transport};
 #[cfg(windows)]
 use process_wrap::std::JobObject;
 #[cfg(unix)]
@@ -37,14 +37,18 @@ const TICK: Duration = Duration::from_millis(100);
 /// A server's process, with a thread for either direction, so that nothing it does or leaves undone blocks the others.
 /// It leads a process group, which is signalled as a whole: a shell or a package runner does not pass signals on.
 struct Process {
-    epoch: u32,
+    connection: ConnectionId,
     child: Box<dyn ChildWrapper>,
     input: Option<SyncSender<Vec<u8>>>,
 }
 
 impl Process {
     /// `tell` takes what it writes, none at the end.
-    fn start(entry: &Entry, epoch: u32, tell: impl Fn(Option<Vec<u8>>) + Send + 'static) -> io::Result<Self> {
+    fn start(
+        entry: &Entry,
+        connection: ConnectionId,
+        tell: impl Fn(Option<Vec<u8>>) + Send + 'static,
+    ) -> io::Result<Self> {
         let Endpoint::Stdio(program) = &entry.endpoint else { return Err(io::ErrorKind::Unsupported.into()) };
         let mut command = Command::new(&*program.command);
         command.args(program.args.iter().map(|arg| &**arg));
@@ -58,7 +62,7 @@ impl Process {
         #[cfg(windows)]
         command.wrap(JobObject);
         let child = command.spawn()?;
-        let mut process = Self { epoch, child, input: Some(input) };
+        let mut process = Self { connection, child, input: Some(input) };
         let (stdin, stdout) = (process.child.stdin().take(), process.child.stdout().take());
         let (mut stdin, mut stdout) = stdin.zip(stdout).ok_or(io::ErrorKind::BrokenPipe)?;
         // Where a write fails, the output ends too, or the answer does not come in time.
@@ -141,24 +145,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut looked = clock;
     let (sender, pieces) = sync_channel(QUEUE);
     let (mut processes, mut calls, mut settled) = (BTreeMap::<_, Process>::new(), BTreeMap::new(), false);
-    let mut hub = Hub::new(HubOptions::new(Options::new("my-host", "1.0")));
+    let mut hub = Hub::new(HubOptions::new(Options::new("my-host", "1.0")), std::process::id().into());
     hub.configure(now(), configuration)?;
     hub.open(now())?;
     loop {
         while let Some(action) = hub.poll() {
             match action {
-                HubAction::Open { session, open } => {
+                HubAction::Open { session, connection } => {
                     // There may be one still that the session gave up without shutting it.
                     processes.remove(&session);
                     let Some(entry) = hub.entry(session) else { continue };
                     let sender = sender.clone();
-                    let tell = move |piece| drop(sender.send((session, open.epoch, piece)));
-                    let started = Process::start(entry, open.epoch, tell).map_err(|error| error.to_string());
+                    let tell = move |piece| drop(sender.send((session, connection, piece)));
+                    let started = Process::start(entry, connection, tell).map_err(|error| error.to_string());
                     let event = match &started {
                         Ok(_) => Transport::Opened,
                         Err(why) => Transport::OpenFailed { how: OpenFailure::Spawn, why },
                     };
-                    hub.handle_transport(now(), session, event);
+                    hub.handle_transport(now(), session, connection, event);
                     processes.extend(started.ok().map(|process| (session, process)));
                 }
                 HubAction::Send { session, message } => {
@@ -213,12 +217,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
         match pieces.recv_timeout(wait.min(TICK)) {
-            // Of a process that was replaced: the hub takes all for the present one's.
-            Ok((session, epoch, _)) if processes.get(&session).is_none_or(|process| process.epoch != epoch) => {}
-            Ok((session, _, Some(bytes))) => hub.handle_bytes(now(), session, &bytes),
-            Ok((session, _, None)) => {
+            // Of a process that was replaced.
+            Ok((session, old, _)) if processes.get(&session).is_none_or(|process| process.connection != old) => {}
+            Ok((session, connection, Some(bytes))) => hub.handle_bytes(now(), session, connection, &bytes),
+            Ok((session, connection, None)) => {
                 let why = processes.remove(&session).map_or_else(String::new, |mut process| process.end());
-                hub.handle_transport(now(), session, Transport::Closed { why: &why });
+                hub.handle_transport(now(), session, connection, Transport::Closed { why: &why });
             }
             Err(_) => hub.handle_timeout(now()),
         }

@@ -153,12 +153,11 @@ struct Caller {
 
 async fn session(setup: Arc<Setup>, number: u64) -> Tally {
     let mut options = Options::new("loopback", "1.0");
-    options.seed = number;
     let mut reconnect = Reconnect::default();
     reconnect.initial = Duration::from_millis(100);
     reconnect.park = Duration::from_secs(2);
     options.reconnect = Some(reconnect);
-    let driver = Driver::new(options, setup.url.clone(), setup.client.clone(), HeaderMap::new());
+    let driver = Driver::new(options, number, setup.url.clone(), setup.client.clone(), HeaderMap::new());
     let (open, ended) = (BTreeMap::new(), BTreeSet::new());
     let tally = Tally::default();
     let mut caller = Caller { setup, number, driver, open, ended, calls: 0, ready: 0, last: None, tally };
