@@ -136,7 +136,7 @@ impl Client<Lines> {
     /// Takes a chunk of any size of what the server wrote on a connection. Input of an older connection is dropped.
     pub fn handle_bytes(&mut self, now: Time, connection: ConnectionId, chunk: &[u8]) {
         let Self { engine, binding } = self;
-        engine.handle_timeout(now);
+        engine.handle_due(now);
         if binding.follow(engine) == Some(connection) {
             binding.decoder.feed(chunk, |line| match line {
                 Line::Complete(line) | Line::TooLong(line) => engine.handle_message(now, line),
@@ -147,7 +147,7 @@ impl Client<Lines> {
     /// Takes what happened to the transport of a connection. Input of an older connection is dropped.
     pub fn handle_transport(&mut self, now: Time, connection: ConnectionId, event: Transport<'_>) {
         let Self { engine, binding } = self;
-        engine.handle_timeout(now);
+        engine.handle_due(now);
         if engine.connection() != connection {
             return;
         }

@@ -33,6 +33,8 @@ pub use row::{Decision, QuirkKind, Row, Verdict};
 
 #[cfg(test)]
 mod render;
+#[cfg(test)]
+mod render_decisions;
 #[cfg(feature = "rows")]
 mod rows;
 

@@ -44,6 +44,14 @@ impl Engine {
         self.write_requests();
     }
 
+    /// Serves what is due before an input that came at this time. What is due at the time of the input before it was
+    /// served then.
+    pub(crate) fn handle_due(&mut self, now: Time) {
+        if now > self.core.now {
+            self.handle_timeout(now);
+        }
+    }
+
     /// Serves every deadline that is due. A call without one does nothing.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.core.advance(now);
