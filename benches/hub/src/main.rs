@@ -15,7 +15,7 @@ use mcp_proto::host::config::{Configuration, Endpoint, Entry};
 use mcp_proto::host::hub::{Hub, HubAction, HubEvent, HubOptions};
 use mcp_proto::host::names::{Names, Target};
 use mcp_proto::{
-    Action, Eras, Event, LineSession, Options, Outcome, RawValue, Request, Session, ShutdownStep, Time, Transport,
+    Action, Client, Eras, Event, Lines, Options, Outcome, RawValue, Request, ShutdownStep, Time, Transport,
 };
 
 use crate::meter::{held, measure};
@@ -109,7 +109,7 @@ impl Bench {
         let mut options = HubOptions::new(options());
         options.starts = STARTS;
         Self {
-            hub: Hub::new(options),
+            hub: Hub::new(options, 0),
             servers: Servers::new(sessions as usize, definitions),
             now: Time::ZERO,
             latency: LATENCY,
@@ -121,9 +121,9 @@ impl Bench {
         while let Some(action) = self.hub.poll() {
             match action {
                 HubAction::Send { session, message } => self.servers.take(session, &message),
-                HubAction::Open { session, .. } => {
+                HubAction::Open { session, connection } => {
                     let name = self.hub.server(session).expect("what is opened is known");
-                    self.servers.start(session, name);
+                    self.servers.start(session, connection, name);
                 }
                 HubAction::Shutdown { session, how } => {
                     assert_eq!(how, ShutdownStep::CloseInput, "these servers end at once");
@@ -147,11 +147,16 @@ impl Bench {
             let mut arrivals = std::mem::take(&mut self.servers.arrivals);
             for (session, arrival) in arrivals.drain(..) {
                 match arrival {
-                    Arrival::Opened => self.hub.handle_transport(self.now, session, Transport::Opened),
-                    Arrival::Closed => self.hub.handle_transport(self.now, session, Transport::Closed { why: "gone" }),
+                    Arrival::Opened(connection) => {
+                        self.hub.handle_transport(self.now, session, connection, Transport::Opened);
+                    }
+                    Arrival::Closed(connection) => {
+                        self.hub.handle_transport(self.now, session, connection, Transport::Closed { why: "gone" });
+                    }
                     Arrival::Answer(answer, id) => {
-                        let line = self.servers.answer(session, answer, id);
-                        self.hub.handle_bytes(self.now, session, line);
+                        if let Some((connection, line)) = self.servers.answer(session, answer, id) {
+                            self.hub.handle_bytes(self.now, session, connection, line);
+                        }
                     }
                 }
             }
@@ -189,8 +194,8 @@ impl Bench {
         for round in 0..CHANGES {
             self.wait_until(start + Duration::from_millis(1000 * round / CHANGES));
             self.servers.version += usize::from(round % (CHANGES / 2) == 0);
-            for session in &handles {
-                self.hub.handle_bytes(self.now, *session, LIST_CHANGED);
+            for (session, connection) in &handles {
+                self.hub.handle_bytes(self.now, *session, *connection, LIST_CHANGED);
             }
             self.settle();
         }
@@ -243,14 +248,14 @@ impl Events {
 
 /// A session by itself, of the same options.
 struct Lone {
-    session: LineSession,
+    session: Client<Lines>,
     servers: Servers,
     finished: u64,
 }
 
 impl Lone {
     fn open(options: &Arc<Options>, definitions: Definitions) -> Self {
-        let session = LineSession::new(Session::new(Arc::clone(options)));
+        let session = Client::new(Lines::new(), Arc::clone(options), 0);
         let mut lone = Self { session, servers: Servers::new(0, definitions), finished: 0 };
         lone.session.open(Time::ZERO).expect("a new session can be opened");
         lone.settle();
@@ -260,11 +265,11 @@ impl Lone {
     fn settle(&mut self) {
         while let Some(action) = self.session.poll() {
             match action {
-                Action::Open(_) => self.session.handle_transport(Time::ZERO, Transport::Opened),
+                Action::Open(connection) => self.session.handle_transport(Time::ZERO, connection, Transport::Opened),
                 Action::Send(message) => {
                     let Some((answer, id)) = Answer::to(&message) else { continue };
                     let line = self.servers.line(answer, id, 0);
-                    self.session.handle_bytes(Time::ZERO, line);
+                    self.session.handle_bytes(Time::ZERO, self.session.connection(), line);
                 }
                 Action::Event(Event::Finished { outcome: Outcome::Result(_), .. }) => self.finished += 1,
                 Action::Event(Event::Ready) => {}
@@ -289,7 +294,7 @@ fn lone_size(options: &Arc<Options>, definitions: Definitions) -> i64 {
     let Lone { session, .. } = Lone::open(options, definitions);
     let before = held();
     drop(session);
-    before - held() + size_of::<LineSession>() as i64
+    before - held() + size_of::<Client<Lines>>() as i64
 }
 
 /// What the names hold: the same ones, given at once.

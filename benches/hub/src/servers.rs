@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use mcp_proto::Outgoing;
 use mcp_proto::host::hub::SessionHandle;
+use mcp_proto::{ConnectionId, Outgoing};
 
 pub const TOOLS: usize = 50;
 
@@ -32,8 +32,8 @@ pub enum Definitions {
 /// What is to arrive at the hub.
 #[derive(Clone, Copy)]
 pub enum Arrival {
-    Opened,
-    Closed,
+    Opened(ConnectionId),
+    Closed(ConnectionId),
     Answer(Answer, u64),
 }
 
@@ -142,9 +142,11 @@ pub struct Counts {
     pub bytes: u64,
 }
 
-/// A server: its number, and how often it was asked for its tools.
+/// A server: its number, its connection, and how often it was asked for its tools.
+#[derive(Clone, Copy)]
 struct Server {
     number: u64,
+    connection: ConnectionId,
     lists: u64,
 }
 
@@ -191,8 +193,9 @@ impl Servers {
         self.running.len()
     }
 
-    pub fn handles(&self) -> impl Iterator<Item = SessionHandle> {
-        self.running.keys().copied()
+    /// The sessions, each with its connection.
+    pub fn handles(&self) -> impl Iterator<Item = (SessionHandle, ConnectionId)> {
+        self.running.iter().map(|(session, server)| (*session, server.connection))
     }
 
     /// Forgets how often each was asked for its tools.
@@ -201,17 +204,17 @@ impl Servers {
         (self.counts.lists, self.counts.most_lists) = (0, 0);
     }
 
-    pub fn start(&mut self, session: SessionHandle, name: &str) {
+    pub fn start(&mut self, session: SessionHandle, connection: ConnectionId, name: &str) {
         self.counts.opens += 1;
         let number = name.trim_start_matches(|char: char| !char.is_ascii_digit()).parse().expect("a numbered server");
-        self.running.insert(session, Server { number, lists: 0 });
-        self.arrivals.push((session, Arrival::Opened));
+        self.running.insert(session, Server { number, connection, lists: 0 });
+        self.arrivals.push((session, Arrival::Opened(connection)));
     }
 
     pub fn stop(&mut self, session: SessionHandle) {
         self.counts.shuts += 1;
-        assert!(self.running.remove(&session).is_some(), "only what runs is shut, and but once");
-        self.arrivals.push((session, Arrival::Closed));
+        let server = self.running.remove(&session).expect("only what runs is shut, and but once");
+        self.arrivals.push((session, Arrival::Closed(server.connection)));
     }
 
     pub fn take(&mut self, session: SessionHandle, message: &Outgoing) {
@@ -230,16 +233,15 @@ impl Servers {
         self.arrivals.push((session, Arrival::Answer(answer, id)));
     }
 
-    /// What a server answers: the harness' own work.
+    /// What a server answers, on which connection, if it runs: the harness' own work.
     #[inline(never)]
-    pub fn answer(&mut self, session: SessionHandle, answer: Answer, id: u64) -> &[u8] {
+    pub fn answer(&mut self, session: SessionHandle, answer: Answer, id: u64) -> Option<(ConnectionId, &[u8])> {
+        let Server { number, connection, .. } = *self.running.get(&session)?;
         let number = match answer {
-            Answer::List if self.definitions == Definitions::Different => {
-                self.running.get(&session).map_or(0, |server| server.number)
-            }
+            Answer::List if self.definitions == Definitions::Different => number,
             _ => 0,
         };
-        self.line(answer, id, number)
+        Some((connection, self.line(answer, id, number)))
     }
 
     pub fn line(&mut self, answer: Answer, id: u64, number: u64) -> &[u8] {

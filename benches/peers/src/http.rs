@@ -2,15 +2,15 @@
 
 use std::hint::black_box;
 
-use mcp_proto::binding::http::{HttpAction, HttpSession};
-use mcp_proto::{Eras, Event, Family, Options, Outcome, Request, Time};
+use mcp_proto::binding::http::HttpAction;
+use mcp_proto::{Eras, Event, Family, Http, Options, Outcome, Request, Time};
 use serde_json::value::RawValue;
 use workloads::canned::TOOLS;
 use workloads::http::{Body, URL};
 use workloads::{Canned, HttpPeer, Peer, alloc, cli};
 
 struct Client {
-    session: HttpSession,
+    session: mcp_proto::Client<Http>,
     peer: &'static HttpPeer<'static>,
     body: Body,
     finished: usize,
@@ -18,7 +18,7 @@ struct Client {
 
 impl Client {
     fn connect(options: &Options, peer: &'static HttpPeer<'static>) -> Self {
-        let session = HttpSession::new(options.clone(), URL.parse().unwrap());
+        let session = mcp_proto::Client::new(Http::new(URL.parse().unwrap()), options.clone(), 0);
         let mut client = Self { session, peer, body: Body::default(), finished: 0 };
         client.session.open(Time::ZERO).unwrap();
         client.run();

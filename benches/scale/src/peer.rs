@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::{Action, Eras, LineSession, Options, Outgoing, ProtocolVersion, Session, Time, Transport};
+use mcp_proto::{Action, Client, Eras, Lines, Options, Outgoing, ProtocolVersion, Time, Transport};
 
 pub const CAPABILITIES: &str = r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"logging":{},"completions":{}}"#;
 
@@ -75,14 +75,19 @@ pub fn usual(message: &Outgoing) -> Option<String> {
 
 /// A session over lines, and the time.
 pub struct Peer {
-    pub session: LineSession,
+    pub session: Client<Lines>,
     pub now: Time,
 }
 
 impl Peer {
+    /// A session that is not open.
+    pub fn new(options: Options) -> Self {
+        Self { session: Client::new(Lines::new(), options, 0), now: Time::ZERO }
+    }
+
     /// A session whose transport is open.
     pub fn open(options: Options) -> Self {
-        let mut peer = Self { session: LineSession::new(Session::new(options)), now: Time::ZERO };
+        let mut peer = Self::new(options);
         peer.session.open(peer.now).unwrap();
         peer.reopen();
         peer
@@ -103,7 +108,7 @@ impl Peer {
 
     pub fn reopen(&mut self) {
         while self.session.poll().is_some_and(|action| !matches!(action, Action::Open(_))) {}
-        self.session.handle_transport(self.now, Transport::Opened);
+        self.report(Transport::Opened);
     }
 
     /// Answers what is sent, until there is nothing more to do.
@@ -112,7 +117,7 @@ impl Peer {
             if let Action::Send(message) = action
                 && let (Some(id), Some(result)) = (message.id(), answer(&message))
             {
-                self.session.handle_bytes(self.now, line(id, &result).as_bytes());
+                self.say(&line(id, &result));
             }
         }
     }
@@ -144,8 +149,18 @@ impl Peer {
         panic!("no {method} was sent");
     }
 
-    pub fn say(&mut self, line: &str) {
-        self.session.handle_bytes(self.now, line.as_bytes());
+    /// The server writes this.
+    pub fn say(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.session.handle_bytes(self.now, self.session.connection(), bytes);
+    }
+
+    /// This happens to the transport.
+    pub fn report(&mut self, event: Transport<'_>) {
+        self.session.handle_transport(self.now, self.session.connection(), event);
     }
 
     /// Polls all there is, and gives the ids of the requests in it.

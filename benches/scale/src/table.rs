@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cases;
 
-const TABLE: &str = include_str!("../../../src/session/growth.md");
-const LIMITS: &str = include_str!("../../../src/session/options.rs");
+const TABLE: &str = include_str!("../../../src/client/growth.md");
+const LIMITS: &str = include_str!("../../../src/client/options.rs");
 const MESSAGE_LIMITS: &str = include_str!("../../../src/jsonrpc/decode.rs");
 
 /// The parameters of the table, each with what its row says.

@@ -2,8 +2,8 @@
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use mcp_proto::binding::http::{ExchangeId, HttpAction, HttpRequest, HttpSession};
-use mcp_proto::{Options, Time};
+use mcp_proto::binding::http::{ExchangeId, HttpAction, HttpRequest};
+use mcp_proto::{Client, Http, Options, Time};
 
 use crate::peer::{CAPABILITIES, EMPTY};
 
@@ -35,7 +35,7 @@ pub fn method_of(request: &HttpRequest) -> Option<&str> {
 
 /// A session over HTTP, and the time.
 pub struct Web {
-    pub session: HttpSession,
+    pub session: Client<Http>,
     pub now: Time,
     /// The GET stream, where there is one.
     pub stream: Option<ExchangeId>,
@@ -43,7 +43,8 @@ pub struct Web {
 
 impl Web {
     pub fn open(options: Options) -> Self {
-        let mut web = Self { session: HttpSession::new(options, URL.parse().unwrap()), now: Time::ZERO, stream: None };
+        let session = Client::new(Http::new(URL.parse().unwrap()), options, 0);
+        let mut web = Self { session, now: Time::ZERO, stream: None };
         web.session.open(web.now).unwrap();
         web
     }

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use mcp_proto::{
-    Action, Eras, Event, Family, Keepalive, LineSession, OpenFailure, Options, Outcome, Outgoing, RawValue, Request,
-    RequestId, Session, ShutdownStep, Time, Transport,
+    Action, Client, Eras, Event, Family, Keepalive, Lines, OpenFailure, Options, Outcome, Outgoing, RawValue, Request,
+    RequestId, ShutdownStep, Time, Transport,
 };
 use peak_alloc::PeakAlloc;
 
@@ -56,7 +56,7 @@ struct Counts {
 
 /// A session, and the server that plays with it, a function call away.
 struct Soak {
-    session: LineSession,
+    session: Client<Lines>,
     now: Time,
     modern: bool,
     way: Way,
@@ -82,7 +82,7 @@ impl Soak {
         keepalive.discover = true;
         options.keepalive = Some(keepalive);
         Self {
-            session: LineSession::new(Session::new(options)),
+            session: Client::new(Lines::new(), options, 0),
             now: Time::ZERO,
             modern,
             way: Way::Answers,
@@ -188,7 +188,7 @@ impl Soak {
                 return;
             }
             let lines = std::mem::take(&mut self.lines);
-            self.session.handle_bytes(self.now, lines.as_bytes());
+            self.session.handle_bytes(self.now, self.session.connection(), lines.as_bytes());
         }
     }
 
@@ -239,13 +239,13 @@ impl Soak {
     }
 
     fn lose(&mut self) {
-        self.session.handle_transport(self.now, Transport::Closed { why: "gone" });
+        self.session.handle_transport(self.now, self.session.connection(), Transport::Closed { why: "gone" });
         self.settle();
     }
 
     fn opened(&mut self) {
         assert!(std::mem::take(&mut self.opening), "the session asked for another connection");
-        self.session.handle_transport(self.now, Transport::Opened);
+        self.session.handle_transport(self.now, self.session.connection(), Transport::Opened);
         self.settle();
     }
 
@@ -314,7 +314,7 @@ impl Soak {
                 self.lose();
                 self.wait(Duration::from_secs(60));
                 let failed = Transport::OpenFailed { how: OpenFailure::Connect, why: "not yet" };
-                self.session.handle_transport(self.now, failed);
+                self.session.handle_transport(self.now, self.session.connection(), failed);
                 self.opening = false;
                 self.settle();
             }

@@ -45,6 +45,9 @@ pub fn cases() -> Vec<Case> {
         Case::new("http-endpoints", 250, http_endpoints),
         Case::new("http-notifications-unanswered", 500, http_notifications_unanswered).at_most(4096 * 640),
         Case::new("http-recoveries", 50, http_recoveries),
+        Case::new("errors-wanting-tokens", 250, errors_wanting_tokens),
+        Case::new("reports-unauthorized", 500, reports_unauthorized),
+        Case::new("reports-of-exchanges", 500, reports_of_exchanges),
         Case::new("header-annotations", 500, header_annotations),
         Case::new("header-annotations-wrong", 500, header_annotations_wrong),
         Case::new("header-annotations-deep", 100, header_annotations_deep),
@@ -367,6 +370,57 @@ fn http_challenge_params(n: usize) -> Cost {
 
 fn http_challenge_length(n: usize) -> Cost {
     headed(401, &with(&[("www-authenticate", &format!(r#"Bearer realm="{}", {}"#, "a\\\"".repeat(n), ",".repeat(n)))]))
+}
+
+/// Calls that are refused for want of a token, and sent again with one.
+fn errors_wanting_tokens(n: usize) -> Cost {
+    let (mut web, calls) = calling(legacy(), n, 10);
+    let why = "Who are you? ".repeat(4);
+    let challenge = with(&[("www-authenticate", "Bearer")]);
+    measure(n * (128 + why.len()), || {
+        for (request, _) in &calls {
+            web.head(request.exchange, 401, &challenge);
+            web.session.handle_body(web.now, request.exchange, why.as_bytes());
+            web.session.handle_end(web.now, request.exchange);
+        }
+        web.drain();
+        web.session.authorized(web.now).unwrap();
+        assert!(web.drain() >= n);
+    })
+}
+
+/// Calls one after the other, each of which is refused and given up.
+fn reports_unauthorized(n: usize) -> Cost {
+    let mut web = Web::ready(legacy(), "");
+    let challenge = with(&[("www-authenticate", r#"Bearer scope="a b""#)]);
+    measure(n * 128, || {
+        for at in 0..n {
+            let call = web.session.request(web.now, Request::new("x/y")).unwrap();
+            let request = web.requests().pop().unwrap();
+            web.head(request.exchange, if at % 2 == 0 { 401 } else { 403 }, &challenge);
+            web.session.handle_end(web.now, request.exchange);
+            web.session.cancel(web.now, call).unwrap();
+        }
+        web
+    })
+}
+
+/// All that can be reported, of an exchange that is over.
+fn reports_of_exchanges(n: usize) -> Cost {
+    let (mut web, calls) = calling(legacy(), 1, 10);
+    let (request, id) = &calls[0];
+    web.result(request.exchange, *id, "{}");
+    measure(n * 32, || {
+        for at in 0..n {
+            match at % 4 {
+                0 => web.head(request.exchange, 404, &HeaderMap::new()),
+                1 => web.session.handle_body(web.now, request.exchange, b"data: x\n\n"),
+                2 => web.session.handle_end(web.now, request.exchange),
+                _ => web.session.handle_failure(web.now, request.exchange, Broken::Midway, "it broke"),
+            }
+        }
+        web
+    })
 }
 
 fn http_retry_after_length(n: usize) -> Cost {

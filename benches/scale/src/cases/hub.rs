@@ -7,7 +7,7 @@ use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::Saved;
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{Hub, HubAction, HubEvent, HubOptions, SessionHandle};
-use mcp_proto::{LogLevel, OpenFailure, Options, Time, Transport};
+use mcp_proto::{ConnectionId, LogLevel, OpenFailure, Options, Time, Transport};
 
 use super::Case;
 use crate::meter::{Cost, measure};
@@ -62,10 +62,15 @@ struct Host {
     finished: usize,
 }
 
+/// The connection that a session has.
+fn connection(hub: &Hub, session: SessionHandle) -> ConnectionId {
+    hub.session(session).unwrap().connection()
+}
+
 impl Host {
     fn new(session: Options) -> Self {
         Self {
-            hub: Hub::new(HubOptions::new(session)),
+            hub: Hub::new(HubOptions::new(session), 0),
             now: Time::ZERO,
             tools: BTreeMap::new(),
             ready: vec![],
@@ -89,16 +94,22 @@ impl Host {
         self
     }
 
+    /// A server writes this.
+    fn say(&mut self, session: SessionHandle, text: &str) {
+        self.hub.handle_bytes(self.now, session, connection(&self.hub, session), text.as_bytes());
+    }
+
     /// Answers all that is asked, until there is nothing more to do.
     fn serve(&mut self) {
         while let Some(action) = self.hub.poll() {
             match action {
-                HubAction::Open { session, .. } => {
+                HubAction::Open { session, connection } => {
                     self.ready.push(session);
-                    self.hub.handle_transport(self.now, session, Transport::Opened);
+                    self.hub.handle_transport(self.now, session, connection, Transport::Opened);
                 }
                 HubAction::Shutdown { session, .. } => {
-                    self.hub.handle_transport(self.now, session, Transport::Closed { why: "shut" });
+                    let connection = connection(&self.hub, session);
+                    self.hub.handle_transport(self.now, session, connection, Transport::Closed { why: "shut" });
                 }
                 HubAction::Send { session, message } => {
                     let Some(id) = message.id() else { continue };
@@ -107,7 +118,7 @@ impl Host {
                         Some("tools/list") => self.tools[self.hub.server(session).unwrap()].clone(),
                         _ => EMPTY.into(),
                     });
-                    self.hub.handle_bytes(self.now, session, line(id, &answer).as_bytes());
+                    self.say(session, &line(id, &answer));
                 }
                 HubAction::Event(HubEvent::Finished { .. }) => self.finished += 1,
                 _ => {}
@@ -152,9 +163,9 @@ fn hub_servers_failing(n: usize) -> Cost {
         host.hub.open(host.now).unwrap();
         for _ in 0..10 {
             while let Some(action) = host.hub.poll() {
-                if let HubAction::Open { session, .. } = action {
+                if let HubAction::Open { session, connection } = action {
                     let failed = Transport::OpenFailed { how: OpenFailure::Connect, why: "nobody is there" };
-                    host.hub.handle_transport(host.now, session, failed);
+                    host.hub.handle_transport(host.now, session, connection, failed);
                 }
             }
             host.now = host.hub.deadline().unwrap_or(host.now);
@@ -191,7 +202,7 @@ fn hub_tools_changed(n: usize) -> Cost {
     host.tools.insert("server0".into(), format!(r#"{{"tools":[{other}]}}"#));
     measure(3 * other.len(), || {
         let changed = note("notifications/tools/list_changed", "{}");
-        host.hub.handle_bytes(host.now, host.ready[0], changed.as_bytes());
+        host.say(host.ready[0], &changed);
         host.serve();
         host.now = host.now + Duration::from_secs(10);
         host.hub.handle_timeout(host.now);
@@ -338,10 +349,10 @@ fn hub_input_unpolled(n: usize) -> Cost {
     let mut host = Host::with(configuration(1, ""), session(), |_| tool("a")).open();
     let session = host.ready[0];
     let text = note("notifications/message", r#"{"level":"info","data":"some words of the server's"}"#);
-    let _ = host.hub.session_mut(session).unwrap().set_log_level(host.now, LogLevel::Info);
+    let _ = host.hub.set_log_level(host.now, session, LogLevel::Info);
     measure(n * text.len(), || {
         for _ in 0..n {
-            host.hub.handle_bytes(host.now, session, text.as_bytes());
+            host.say(session, &text);
         }
         host
     })

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Action, ServerRequestId, Event, Family, LogLevel, OpenFailure, Options, RawValue, Reference, Request, RequestId, Session,
+    Action, Event, Family, LogLevel, OpenFailure, Options, RawValue, Reference, Request, RequestId, ServerRequestId,
     TraceContext, Transport,
 };
 
@@ -49,7 +49,6 @@ pub fn cases() -> Vec<Case> {
         Case::new("answers-late", 100, answers_late),
         Case::new("answers-unknown", 500, answers_unknown),
         Case::new("errors-without-ids", 250, errors_without_ids),
-        Case::new("errors-wanting-tokens", 250, errors_wanting_tokens),
         Case::new("progress", 500, progress),
         Case::new("progress-of-many", 250, progress_of_many),
         Case::new("questions", 250, questions),
@@ -94,8 +93,6 @@ pub fn cases() -> Vec<Case> {
         Case::new("reports-opened", 500, reports_opened).at_most(OUTPUT),
         Case::new("reports-open-failed", 500, reports_open_failed).at_most(OUTPUT),
         Case::new("reports-closed", 500, reports_closed).at_most(OUTPUT),
-        Case::new("reports-unauthorized", 500, reports_unauthorized).at_most(OUTPUT),
-        Case::new("reports-of-exchanges", 500, reports_of_exchanges).at_most(OUTPUT),
         Case::new("reports-signs-of-life", 500, reports_signs_of_life).at_most(OUTPUT),
         Case::new("timeouts", 500, timeouts).at_most(OUTPUT),
         Case::new("reconnects", 100, reconnects),
@@ -319,9 +316,9 @@ fn lost(n: usize, replay: bool) -> Cost {
     }
     peer.drain();
     measure(n * 512, || {
-        peer.session.handle_transport(peer.now, Transport::Closed { why: "gone" });
+        peer.report(Transport::Closed { why: "gone" });
         peer.wait(Duration::from_secs(5));
-        peer.session.handle_transport(peer.now, Transport::Opened);
+        peer.report(Transport::Opened);
         peer.serve(|message| if message.method()? == "x/y" { Some("{}".into()) } else { usual(message) });
         assert!(peer.session.is_ready());
         peer
@@ -398,22 +395,6 @@ fn errors_without_ids(n: usize) -> Cost {
     measure(text.len(), || {
         peer.say(&text);
         peer.drain()
-    })
-}
-
-fn errors_wanting_tokens(n: usize) -> Cost {
-    let mut options = legacy();
-    options.wire = mcp_proto::Wire::Http;
-    let (mut peer, ids) = with_requests(options, n, "x/y");
-    let why = "Who are you? ".repeat(4);
-    measure(n * (128 + why.len()), || {
-        for id in ids {
-            let event = Transport::Unauthorized { id: Some(id), forbidden: false, why: &why, challenges: &[] };
-            peer.session.handle_transport(peer.now, event);
-        }
-        peer.drain();
-        peer.session.authorized(peer.now).unwrap();
-        assert!(peer.drain() >= n);
     })
 }
 
@@ -853,9 +834,9 @@ fn subscriptions_reconnected(n: usize) -> Cost {
     (0..n).for_each(|at| subscribe(&mut peer, at));
     peer.serve(agree);
     measure(n * 512, || {
-        peer.session.handle_transport(peer.now, Transport::Closed { why: "gone" });
+        peer.report(Transport::Closed { why: "gone" });
         peer.wait(Duration::from_secs(5));
-        peer.session.handle_transport(peer.now, Transport::Opened);
+        peer.report(Transport::Opened);
         peer.serve(agree);
         assert!(peer.session.is_ready());
     })
@@ -905,14 +886,10 @@ fn subscribe_and_not(n: usize) -> Cost {
 }
 
 fn commands_open_close(n: usize) -> Cost {
-    repeated(
-        n,
-        Peer { session: mcp_proto::LineSession::new(Session::new(legacy())), now: mcp_proto::Time::ZERO },
-        |peer, _| {
-            let _ = peer.session.open(peer.now);
-            let _ = peer.session.close(peer.now);
-        },
-    )
+    repeated(n, Peer::new(legacy()), |peer, _| {
+        let _ = peer.session.open(peer.now);
+        let _ = peer.session.close(peer.now);
+    })
 }
 
 fn commands_refresh(n: usize) -> Cost {
@@ -949,60 +926,34 @@ fn commands_cancelled_unpolled(n: usize) -> Cost {
 }
 
 fn reports_opened(n: usize) -> Cost {
-    repeated(n, Peer::ready(tight(legacy())), |peer, _| peer.session.handle_transport(peer.now, Transport::Opened))
+    repeated(n, Peer::ready(tight(legacy())), |peer, _| peer.report(Transport::Opened))
 }
 
 fn reports_open_failed(n: usize) -> Cost {
     let mut peer = Peer::open(tight(legacy()));
-    peer.session.handle_transport(peer.now, Transport::Closed { why: "gone" });
+    peer.report(Transport::Closed { why: "gone" });
     repeated(n, peer, |peer, _| {
         // Each time the wait for the next try is over.
         peer.now = peer.now + HOUR;
         peer.session.handle_timeout(peer.now);
         let failed = Transport::OpenFailed { how: OpenFailure::Connect, why: "nobody is there" };
-        peer.session.handle_transport(peer.now, failed);
+        peer.report(failed);
     })
 }
 
 fn reports_closed(n: usize) -> Cost {
     repeated(n, Peer::ready(tight(legacy())), |peer, _| {
-        peer.session.handle_transport(peer.now, Transport::Closed { why: "gone" });
+        peer.report(Transport::Closed { why: "gone" });
         peer.now = peer.now + HOUR;
         peer.session.handle_timeout(peer.now);
-        peer.session.handle_transport(peer.now, Transport::Opened);
-    })
-}
-
-fn reports_unauthorized(n: usize) -> Cost {
-    let mut options = legacy();
-    options.wire = mcp_proto::Wire::Http;
-    let challenges = [mcp_proto::Challenge::new("Bearer", vec![("scope".into(), "a b".into())])];
-    repeated(n, Peer::ready(tight(options)), move |peer, at| {
-        let id = (at % 3 > 0).then_some(at as u64 % 7);
-        let event = Transport::Unauthorized { id, forbidden: at % 2 == 0, why: "who?", challenges: &challenges };
-        peer.session.handle_transport(peer.now, event);
-    })
-}
-
-fn reports_of_exchanges(n: usize) -> Cost {
-    let mut options = legacy();
-    options.wire = mcp_proto::Wire::Http;
-    repeated(n, Peer::ready(tight(options)), |peer, at| {
-        let id = at as u64 % 7;
-        let event = match at % 4 {
-            0 => Transport::Lost { id, sent: true, why: "it broke" },
-            1 => Transport::Refused { id, status: 500, why: "broken" },
-            2 => Transport::Expired { id: Some(id) },
-            _ => Transport::ProtocolViolation { why: "what?" },
-        };
-        peer.session.handle_transport(peer.now, event);
+        peer.report(Transport::Opened);
     })
 }
 
 fn reports_signs_of_life(n: usize) -> Cost {
     repeated(n, Peer::open(tight(legacy())), |peer, _| {
         peer.now = peer.now + Duration::from_millis(10);
-        peer.session.handle_transport(peer.now, Transport::SignOfLife);
+        peer.report(Transport::SignOfLife);
     })
 }
 
@@ -1019,9 +970,9 @@ fn reconnects(n: usize) -> Cost {
     let mut peer = Peer::ready(legacy());
     measure(n * 1_024, || {
         for _ in 0..n {
-            peer.session.handle_transport(peer.now, Transport::Closed { why: "gone" });
+            peer.report(Transport::Closed { why: "gone" });
             peer.wait(Duration::from_secs(5));
-            peer.session.handle_transport(peer.now, Transport::Opened);
+            peer.report(Transport::Opened);
             peer.serve(usual);
             // It outlives the interval of a keepalive, so it is proven.
             peer.wait(HOUR);

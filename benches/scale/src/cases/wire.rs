@@ -69,7 +69,7 @@ fn line_chunks(n: usize) -> Cost {
     let mut peer = Peer::ready(legacy());
     measure(text.len(), || {
         for byte in text.as_bytes().chunks(1) {
-            peer.session.handle_bytes(peer.now, byte);
+            peer.bytes(byte);
         }
         peer.drain()
     })
@@ -161,7 +161,7 @@ fn transport_words_length(n: usize) -> Cost {
     let mut peer = Peer::ready(legacy());
     let why = "the pipe\nis broken ".repeat(n);
     measure(why.len(), || {
-        peer.session.handle_transport(peer.now, Transport::Closed { why: &why });
+        peer.report(Transport::Closed { why: &why });
         peer.drain()
     })
 }
