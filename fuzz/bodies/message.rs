@@ -15,7 +15,7 @@ use super::session::Rig;
 /// Feeds bytes to the decoder, and to sessions in several states.
 pub(crate) fn message(bytes: &[u8]) -> u64 {
     let mut print = DefaultHasher::new();
-    for limits in [jsonrpc::Limits::default(), limits(Options::new("", "")).limits.message] {
+    for limits in [jsonrpc::MessageLimits::default(), limits(Options::new("", "")).limits.message] {
         let decoded = jsonrpc::decode(bytes, limits);
         check_json(bytes, &decoded);
         match decoded {

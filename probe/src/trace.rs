@@ -42,14 +42,14 @@ pub(crate) enum Step {
 
 pub(crate) struct Trace {
     decoder: LineDecoder,
-    limits: jsonrpc::Limits,
+    limits: jsonrpc::MessageLimits,
     /// Requests of the client's without an answer, by id.
     waiting: BTreeMap<u64, String>,
     steps: Option<Vec<Step>>,
 }
 
 impl Trace {
-    pub(crate) fn new(limits: jsonrpc::Limits, diagram: bool) -> Self {
+    pub(crate) fn new(limits: jsonrpc::MessageLimits, diagram: bool) -> Self {
         let decoder = LineDecoder::new(limits.bytes);
         Self { decoder, limits, waiting: BTreeMap::new(), steps: diagram.then(Vec::new) }
     }

@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-use crate::jsonrpc::Limits;
+use crate::jsonrpc::MessageLimits;
 use crate::{Action, Session, Time, Transport};
 
 /// A piece of a newline-delimited stream.
@@ -108,7 +108,7 @@ impl LineSession {
     /// Wraps a session.
     pub fn new(session: Session) -> Self {
         // Somewhat more than a message may have, so that the session sees what it has to refuse.
-        let limit = session.options().limits.message.bytes.saturating_add(Limits::SLACK).saturating_add(1);
+        let limit = session.options().limits.message.bytes.saturating_add(MessageLimits::SLACK).saturating_add(1);
         Self { session, decoder: LineDecoder::new(limit), connection: None }
     }
 

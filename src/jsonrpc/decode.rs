@@ -13,7 +13,7 @@ const ID_BYTES: usize = 1024;
 /// Bounds on one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Limits {
+pub struct MessageLimits {
     /// Maximum bytes of a message. 64 MiB.
     pub bytes: usize,
     /// Maximum nesting of a message. 128, which is also the maximum of `serde_json`.
@@ -22,12 +22,12 @@ pub struct Limits {
     pub batch: usize,
 }
 
-impl Limits {
+impl MessageLimits {
     /// Bytes allowed around a message of maximum length: a byte order mark, a carriage return, a few spaces.
     pub(crate) const SLACK: usize = 16;
 }
 
-impl Default for Limits {
+impl Default for MessageLimits {
     fn default() -> Self {
         Self { bytes: 64 << 20, depth: 128, batch: 10_000 }
     }
@@ -37,7 +37,7 @@ impl Default for Limits {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Noise {
-    /// Longer than [`Limits::bytes`].
+    /// Longer than [`MessageLimits::bytes`].
     #[error("{len} bytes, more than the {limit} allowed")]
     TooLong {
         /// The message's length.
@@ -48,7 +48,7 @@ pub enum Noise {
     /// Not UTF-8.
     #[error("not UTF-8")]
     NotUtf8,
-    /// Nested deeper than [`Limits::depth`].
+    /// Nested deeper than [`MessageLimits::depth`].
     #[error("nested more than {limit} levels deep")]
     TooDeep {
         /// The bound.
@@ -60,7 +60,7 @@ pub enum Noise {
     /// JSON, but neither a request, a notification nor a response.
     #[error("JSON, but no JSON-RPC message")]
     NotAMessage,
-    /// The batch is longer than [`Limits::batch`].
+    /// The batch is longer than [`MessageLimits::batch`].
     #[error("beyond the {limit} messages that a batch may hold")]
     BatchTooLong {
         /// The bound.
@@ -142,9 +142,9 @@ pub enum Decoded<'a> {
 ///
 /// A byte order mark and white space around the message are ignored. If an object repeats a member, the last one
 /// counts.
-pub fn decode(bytes: &[u8], limits: Limits) -> Result<Decoded<'_>, Noise> {
+pub fn decode(bytes: &[u8], limits: MessageLimits) -> Result<Decoded<'_>, Noise> {
     let too_long = |len| Err(Noise::TooLong { len, limit: limits.bytes });
-    if bytes.len() > limits.bytes.saturating_add(Limits::SLACK) {
+    if bytes.len() > limits.bytes.saturating_add(MessageLimits::SLACK) {
         return too_long(bytes.len());
     }
     let mut text = core::str::from_utf8(bytes).map_err(|_| Noise::NotUtf8)?;

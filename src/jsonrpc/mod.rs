@@ -13,7 +13,7 @@ mod raw;
 mod scan;
 mod validate;
 
-pub use decode::{Body, Decoded, Deviations, Limits, Message, Noise, decode};
+pub use decode::{Body, Decoded, Deviations, Message, MessageLimits, Noise, decode};
 pub use encode::{Object, error, notification, request, result, string};
 pub use error::ErrorObject;
 pub use id::{PeerId, ResponseId};

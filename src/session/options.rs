@@ -347,7 +347,7 @@ impl Default for Timeouts {
 #[non_exhaustive]
 pub struct Limits {
     /// Of one message.
-    pub message: jsonrpc::Limits,
+    pub message: jsonrpc::MessageLimits,
     /// Pages in a list; 1,000.
     pub pages: usize,
     /// Items in a list; 100,000.
@@ -386,7 +386,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            message: jsonrpc::Limits::default(),
+            message: jsonrpc::MessageLimits::default(),
             pages: 1000,
             items: 100_000,
             list_bytes: 64 << 20,

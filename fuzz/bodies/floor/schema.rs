@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use mcp_proto::host::schema::{Adapted, Change, Pass, What, adapt};
+use mcp_proto::host::schema::{Adapted, Pass, SchemaChange, SchemaChangeKind, adapt};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -49,13 +49,13 @@ fn check_places(value: &Value) {
         for change in adapted.changes.iter().filter(|change| !change.at.contains('…')) {
             let Some(Value::Object(old)) = value.pointer(&change.at) else { panic!("nothing is there: {change}") };
             assert!(change.to_string().starts_with(if change.at.is_empty() { "(root)" } else { &change.at }));
-            match change.what {
-                What::DefinitionsMoved => assert!(old.contains_key("definitions"), "{change}"),
-                What::Reference => check_reference(value, &new, change),
-                What::NullDropped => {
+            match change.kind {
+                SchemaChangeKind::DefinitionsMoved => assert!(old.contains_key("definitions"), "{change}"),
+                SchemaChangeKind::Reference => check_reference(value, &new, change),
+                SchemaChangeKind::NullDropped => {
                     assert!(["type", "anyOf", "oneOf"].iter().any(|key| old.contains_key(*key)), "{change}");
                 }
-                What::TypeAdded(_) => assert!(!old.contains_key("type"), "{change}"),
+                SchemaChangeKind::TypeAdded(_) => assert!(!old.contains_key("type"), "{change}"),
                 _ => {}
             }
         }
@@ -63,7 +63,7 @@ fn check_places(value: &Value) {
 }
 
 /// A reference that led somewhere still does.
-fn check_reference(old: &Value, new: &Value, change: &Change) {
+fn check_reference(old: &Value, new: &Value, change: &SchemaChange) {
     let place = old.pointer(&change.at).and_then(|schema| schema["$ref"].as_str()).expect("a reference");
     let moved = place_after(new, &change.at)["$ref"].as_str().expect("a reference");
     assert_ne!(place, moved);

@@ -18,7 +18,7 @@ use http::{HeaderValue, Uri};
 use self::exchange::{Exchange, Purpose, Reply};
 use self::exchanges::Exchanges;
 use self::request::{Address, Common};
-use crate::jsonrpc::Limits;
+use crate::jsonrpc::MessageLimits;
 use crate::machine::get_stream;
 use crate::protocol::{Era, method};
 use crate::session::{Action, Event, Open, Options, Outgoing, RequestId, Session, ShutdownStep, Transport, Wire};
@@ -642,7 +642,7 @@ impl HttpSession {
     /// How much of an answer is kept: somewhat more than a message may have, so that the session sees what it has to
     /// refuse.
     fn limit(&self) -> usize {
-        self.session.options().limits.message.bytes.saturating_add(Limits::SLACK).saturating_add(1)
+        self.session.options().limits.message.bytes.saturating_add(MessageLimits::SLACK).saturating_add(1)
     }
 }
 

@@ -72,7 +72,7 @@ impl Shelf {
         server: &str,
         policy: &ToolPolicy,
         suspicion: Suspicion,
-        (tools, offer): (Option<&Arc<List>>, toolset::Offer<'_>),
+        (tools, offer): (Option<&Arc<List>>, toolset::OfferView<'_>),
     ) -> Arc<Chosen> {
         let has = [Capability::Resources, Capability::Prompts].map(|capability| offer.has(capability));
         let address = tools.map_or(0, |tools| Arc::as_ptr(tools).addr());

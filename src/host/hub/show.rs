@@ -106,7 +106,7 @@ impl Hub {
         let no_policy = ToolPolicy::default();
         let policy = self.configuration.servers.get(&*server).map_or(&no_policy, |entry| &entry.tools);
         let offer = offer.map(|(catalog, families, instructions)| {
-            let view = toolset::Offer::new(&catalog, |family| *families.get(family));
+            let view = toolset::OfferView::new(&catalog, |family| *families.get(family));
             let tools = (catalog.held(Family::Tools), view);
             let chosen = self.shelf.choose(&server, policy, self.options.suspicion, tools);
             Offer { catalog, families, instructions, chosen }
@@ -153,8 +153,8 @@ impl Hub {
 }
 
 impl Offer {
-    pub(super) fn view(&self) -> toolset::Offer<'_> {
-        toolset::Offer::new(&self.catalog, |family| *self.families.get(family))
+    pub(super) fn view(&self) -> toolset::OfferView<'_> {
+        toolset::OfferView::new(&self.catalog, |family| *self.families.get(family))
     }
 }
 
