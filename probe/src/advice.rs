@@ -1,8 +1,8 @@
-//! What to do about a failure, and where the specification says what a server should have done.
+//! Remedies for failures, and citations of the specification.
 
 use mcp_proto::{Era, Family, QuirkKind, Wire};
 
-/// What the user can do, by the kind of failure.
+/// What the user can do about a failure of this kind.
 pub(crate) fn remedy(kind: &str, wire: Wire) -> &'static str {
     match kind {
         "connect" => {
@@ -56,7 +56,7 @@ pub(crate) fn remedy(kind: &str, wire: Wire) -> &'static str {
     }
 }
 
-/// Where the specification says what the server should have done.
+/// The part of the specification that describes what the server should do.
 pub(crate) fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String {
     let modern = era == Some(Era::Modern);
     let revision = if modern { "2026-07-28" } else { "2025-11-25" };

@@ -1,4 +1,4 @@
-//! The course of a run: what follows when a server is ready, fails, answers, or when time is up.
+//! The steps of a run: what to do when a server is ready, fails or responds, and when time is up.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ impl Run<'_> {
         self.watched?.checked_add(self.settings.watch?)
     }
 
-    /// Whether the run is over before this time.
+    /// Whether the run ends before this time.
     fn ends_before(&self, time: Time) -> bool {
         let end = self.watch_ends().or(self.deadline);
         end.is_some_and(|end| self.clock.at(end) < time)
@@ -30,9 +30,9 @@ impl Run<'_> {
             Follow::Ready if self.calling.is_none() => self.go_on(),
             Follow::Ready => {}
             Follow::Finished(request, outcome) => self.finished(Asked::Request(request), outcome),
-            // A hub sees to its sessions.
+            // The hub handles its sessions.
             Follow::Parked(_) | Follow::Closing if self.is_hub() => {}
-            // Nothing more is to come of it.
+            // No reconnect will happen within the run.
             Follow::Parked(until) if self.ends_before(until) => self.close(),
             Follow::Parked(_) => {}
             Follow::Closing => drop(self.closing.get_or_insert_with(Instant::now)),
@@ -45,7 +45,7 @@ impl Run<'_> {
         }
     }
 
-    /// A server of a hub's did not start, or came to its end.
+    /// A server of a hub failed or closed.
     pub(crate) fn failed(&mut self, at: usize, failure: &Failure) {
         if let Some(peer) = self.peers.get_mut(at) {
             let FailureReport { kind, message } = peer.record.failure.get_or_insert_with(|| failure.into());
@@ -54,7 +54,7 @@ impl Run<'_> {
         }
     }
 
-    /// Tells at once what became of one of several servers.
+    /// Prints the state of one of several servers at once.
     fn announce(&self, at: usize, text: &str) {
         let name = self.peers.get(at).map_or_else(String::new, |peer| crate::text::one_line(&peer.name));
         let now = Duration::from_millis(self.now().as_millis()).as_secs_f64();
@@ -66,7 +66,7 @@ impl Run<'_> {
         format!("ready, {tools} {}", if tools == 1 { "tool" } else { "tools" })
     }
 
-    /// Starts the next step that can be made; after the last one watches, or closes.
+    /// Starts the next possible step; after the last one watches or closes.
     pub(crate) fn go_on(&mut self) {
         while let Some(step) = self.settings.steps.get(self.calls.len()) {
             if !self.is_hub() && !self.engine.session(0).is_some_and(Session::is_ready) {
@@ -94,7 +94,7 @@ impl Run<'_> {
     pub(crate) fn finished(&mut self, asked: Asked, outcome: mcp_proto::Outcome) {
         let Some((_, since)) = self.calling.take_if(|(calling, _)| *calling == asked) else { return };
         let Some(step) = self.settings.steps.get(self.calls.len()) else { return };
-        // Only the end of the run's time cancels a call.
+        // Only the run's timeout cancels a call.
         let late = matches!(outcome, mcp_proto::Outcome::Cancelled);
         let outcome = if late { mcp_proto::Outcome::TimedOut } else { outcome };
         let took = Some(self.now().since(since));
@@ -120,7 +120,7 @@ impl Run<'_> {
         }
     }
 
-    /// The whole run took too long: what was learned stays, the rest is closed.
+    /// The run timed out: keeps the results so far and closes.
     pub(crate) fn time_is_up(&mut self, io: &mut Io) {
         self.deadline = None;
         if self.closing.is_some() {
@@ -154,7 +154,7 @@ impl Run<'_> {
         if self.watched.is_some() { "the end of the watch" } else { "the server" }
     }
 
-    /// What the run waits for, in words.
+    /// What the run is waiting for, for people.
     pub(crate) fn waiting(&self) -> String {
         let (closing, idle) = (self.closing.is_some(), self.idle());
         if let (false, [peer]) = (self.is_hub(), self.peers.as_slice()) {

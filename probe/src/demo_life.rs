@@ -1,5 +1,5 @@
-//! What the demo server does by itself while it is watched: things come and go, once it exits, and started again it
-//! is silent once.
+//! What the demo server does without requests while watched: it changes its tools and resources, exits once, and after
+//! the restart stops responding for a while.
 
 use std::{
     collections::VecDeque,
@@ -13,21 +13,22 @@ use super::{Server, content};
 
 #[derive(Clone, Copy)]
 enum Act {
-    /// The butterfly is there from now on, or is not.
+    /// Adds or removes the tool `butterfly`.
     Butterfly(bool),
     Rain,
-    /// Nothing is said or heard from now on.
+    /// Stops responding and reading.
     Hush,
-    /// What came meanwhile is heard.
+    /// Continues, with the input that arrived.
     Speak,
-    /// The end, as soon as no call is running: one that is lost is lost by the client then.
+    /// Exits as soon as no call is running, so that no call is lost.
     Leave,
 }
 
-/// Seconds after the start. It leaves with the butterfly there, so that the next start makes a difference.
+/// Seconds after the start. At exit the butterfly is present, so that the restart changes the list.
 const FIRST: [(u64, Act); 5] =
     [(2, Act::Butterfly(true)), (3, Act::Rain), (4, Act::Butterfly(false)), (6, Act::Butterfly(true)), (7, Act::Leave)];
-/// The silence outlasts a wait of five seconds and one of three for an answer, and ends before a second such wait.
+/// The silence lasts longer than an interval of five seconds and a timeout of three, and ends before a second such
+/// wait.
 const LATER: [(u64, Act); 8] = [
     (2, Act::Butterfly(true)),
     (3, Act::Rain),
@@ -38,10 +39,10 @@ const LATER: [(u64, Act); 8] = [
     (17, Act::Butterfly(false)),
     (19, Act::Butterfly(true)),
 ];
-/// Lines that wait to be heard; then the client waits.
+/// Queued input lines; when the queue is full, the client blocks.
 const QUEUE: usize = 64;
 
-/// Serves standard input until it ends; while it is watched, and is the first one that was started, not as long.
+/// Serves standard input until it ends. When watched, the first process exits earlier.
 pub(crate) fn serve(watched: Option<u32>) -> io::Result<()> {
     let mut server = Server::default();
     let mut life = Life::new(watched)?;
@@ -84,15 +85,15 @@ pub(crate) fn serve(watched: Option<u32>) -> io::Result<()> {
 
 struct Silence {
     unheard: Vec<Vec<u8>>,
-    /// No sleeper speaks either.
+    /// Blocks sleeping calls from writing.
     _output: StdoutLock<'static>,
 }
 
-/// What comes next.
+/// What to do next.
 enum Next {
     Line(Vec<u8>),
     Act(Act),
-    /// The client has gone.
+    /// The client closed the input.
     End,
 }
 
@@ -102,8 +103,7 @@ struct Life {
 }
 
 impl Life {
-    /// The life of the process that is started as this one under a watch, counted from 1; otherwise one in which
-    /// nothing happens.
+    /// The schedule of the process with this number of starts, counted from 1; without a number nothing happens.
     fn new(watched: Option<u32>) -> io::Result<Self> {
         let plan: &[_] = match watched {
             None => &[],
@@ -145,7 +145,7 @@ impl Life {
         }
     }
 
-    /// Not yet.
+    /// Schedules the action for later.
     fn postpone(&mut self, act: Act) {
         if let Some(at) = Instant::now().checked_add(Duration::from_millis(50)) {
             self.plan.push_front((at, act));
@@ -153,8 +153,8 @@ impl Life {
     }
 }
 
-/// Says on standard error what happened, for whoever compares it with what the client noticed.
+/// Prints the event on standard error, for comparison with what the client reports.
 fn announce(what: &str) {
-    // In one piece, since probe writes there, too.
+    // One write call, because probe writes to standard error too.
     let _ = io::stderr().write_all(format!("demo: {what}\n").as_bytes());
 }

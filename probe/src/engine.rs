@@ -1,4 +1,4 @@
-//! The library's part of a run: one session, or a hub of them.
+//! The library's part of a run: a session or a hub.
 
 use mcp_proto::binding::http::{ExchangeId, HttpAction, HttpRequest, HttpSession};
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubAction, HubEvent, SessionHandle};
@@ -14,11 +14,11 @@ use crate::step::Step;
 pub(crate) enum Engine {
     Pipe(Box<LineSession>),
     Http(Box<HttpSession>),
-    /// The handles in the order of the run's servers.
+    /// The handles are in the order of the run's servers.
     Hub(Box<Hub>, Vec<SessionHandle>),
 }
 
-/// What is wanted next.
+/// The next action to run.
 pub(crate) enum Wish {
     Open(u32),
     Send(Outgoing),
@@ -26,22 +26,22 @@ pub(crate) enum Wish {
     Request(HttpRequest),
     Drop(ExchangeId),
     Event(Event),
-    /// The server is not there, or not any more.
+    /// The server failed or closed.
     Failed(Failure),
-    /// A call of the hub's ended.
+    /// A call of the hub finished.
     Finished(CallId, Outcome),
-    /// Of no server: none is starting any more.
+    /// No server is starting any more; belongs to no server.
     Settled,
 }
 
-/// What was asked, and has no answer yet.
+/// A request in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     Request(RequestId),
     Call(CallId),
 }
 
-/// Why something cannot be asked: the outcome of it, and in words.
+/// Why a request was rejected: its outcome, and a message.
 pub(crate) struct Refused(pub(crate) &'static str, pub(crate) Option<String>);
 
 impl Engine {
@@ -53,7 +53,7 @@ impl Engine {
         }
     }
 
-    /// What is wanted next, and of which of the run's servers.
+    /// The next action, with the index of its server.
     pub(crate) fn poll(&mut self) -> Option<(usize, Wish)> {
         loop {
             let wish = match self {
@@ -109,7 +109,7 @@ impl Engine {
     }
 
     pub(crate) fn open(&mut self, now: Time) {
-        // What is new can be opened.
+        // A new session or hub can be opened.
         match self {
             Self::Pipe(session) => drop(session.open(now)),
             Self::Http(session) => drop(session.open(now)),
@@ -118,7 +118,7 @@ impl Engine {
     }
 
     pub(crate) fn close(&mut self, now: Time) {
-        // What is closed needs no closing.
+        // A closed session or hub needs no closing.
         match self {
             Self::Pipe(session) => drop(session.close(now)),
             Self::Http(session) => drop(session.close(now)),
@@ -174,7 +174,7 @@ impl Engine {
         }
     }
 
-    /// Makes a step; of a hub it is a call by the exposed name.
+    /// Starts a step; with a hub, a call by its exposed name.
     pub(crate) fn ask(&mut self, now: Time, step: &Step) -> Result<Asked, Refused> {
         let asked = match self {
             Self::Pipe(session) => session.request(now, step.request()),
@@ -194,7 +194,7 @@ impl Engine {
     }
 
     pub(crate) fn cancel(&mut self, now: Time, asked: Asked) {
-        // One that ended meanwhile needs no end.
+        // A finished request needs no cancelling.
         let _ = match (self, asked) {
             (Self::Pipe(session), Asked::Request(request)) => session.cancel(now, request),
             (Self::Http(session), Asked::Request(request)) => session.cancel(now, request),
@@ -203,7 +203,7 @@ impl Engine {
         };
     }
 
-    /// The server that a call goes to, where there are several.
+    /// The index of the server of a call, if there are several servers.
     pub(crate) fn server_of(&self, asked: Asked) -> Option<usize> {
         match (self, asked) {
             (Self::Hub(_, handles), Asked::Call(call)) => handles.iter().position(|known| *known == call.session()),
@@ -218,7 +218,7 @@ fn of_pipe(action: Action) -> Option<Wish> {
         Action::Send(message) => Wish::Send(message),
         Action::Shutdown(how) => Wish::Shut(how),
         Action::Event(event) => Wish::Event(event),
-        // Over stdio there is no exchange to drop.
+        // Over stdio there are no exchanges.
         Action::Abort(_) | _ => return None,
     })
 }

@@ -1,4 +1,4 @@
-//! What a session tells: noted for the report, and answered where it is a question.
+//! Handles a session's events: records them for the report, and responds to server requests.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::raw;
 use crate::record::FailureReport;
 use crate::text::{cut, one_line};
 
-/// Characters of an event that standard error shows.
+/// Maximum characters of an event on standard error.
 const SHOWN: usize = 300;
 
 #[derive(Serialize)]
@@ -41,7 +41,7 @@ struct NotificationDetail<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// Time since the run began.
+/// Measures time since the run began.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock(pub(crate) Instant);
 
@@ -59,7 +59,7 @@ impl Clock {
     }
 }
 
-/// A server and its session, while it says something.
+/// A server and its session while an event is handled.
 pub(crate) struct Talk<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) clock: Clock,
@@ -67,7 +67,7 @@ pub(crate) struct Talk<'a> {
     pub(crate) session: &'a mut Session,
 }
 
-/// What follows from an event for the run.
+/// What the run has to do after an event.
 pub(crate) enum Follow {
     Nothing,
     Ready,
@@ -116,7 +116,7 @@ impl Talk<'_> {
         Follow::Nothing
     }
 
-    /// Notes an event; of a session that is watched, whoever watches hears at once.
+    /// Records an event, and prints it if the session is watched.
     pub(crate) fn tell(&mut self, kind: &'static str, detail: &impl Serialize) {
         let (now, detail) = (self.clock.now(), raw::of(detail));
         if self.settings.watch.is_some() {
@@ -152,17 +152,17 @@ impl Talk<'_> {
         if family == Family::Resources && self.settings.watch.is_some() {
             let now = self.clock.now();
             for uri in removed {
-                // One that was never subscribed to needs no end.
+                // An error means that the resource was not subscribed to.
                 let _ = self.session.unsubscribe(now, uri);
             }
             self.subscribe(added);
         }
     }
 
-    /// Asks to be told of these resources, where the server lets it.
+    /// Subscribes to these resources, if the server supports it.
     fn subscribe(&mut self, uris: &[Box<str>]) {
         let now = self.clock.now();
-        // The first that is refused here tells of the others, too: of the server, or of how many there may be.
+        // The first error applies to the rest too: the server does not support it, or the limit is reached.
         let _ = uris.iter().try_for_each(|uri| self.session.subscribe(now, uri));
     }
 
@@ -171,11 +171,11 @@ impl Talk<'_> {
         let answer = self.settings.answers.to(None, method);
         let answer = answer.as_deref().ok_or_else(|| ErrorObject::new(-1, "User rejected sampling request"));
         let now = self.clock.now();
-        // Where the question ended meanwhile, nobody waits for this.
+        // An error means that the request ended in the meantime.
         let _ = self.session.respond(now, ask, answer);
     }
 
-    /// A modern server's questions: an answer for each of its keys, or none at all.
+    /// Responds to a modern server's input requests: to all of them, or declines.
     fn input_required(&mut self, request: RequestId, inputs: &[InputRequest]) {
         for InputRequest { key, method, params, .. } in inputs {
             self.tell("asked", &AskedDetail { key: Some(key), method, params: params.as_deref() });
@@ -183,7 +183,7 @@ impl Talk<'_> {
         let answer = |input: &InputRequest| self.settings.answers.to(Some(&input.key), &input.method);
         let answers: Option<Vec<_>> = inputs.iter().map(answer).collect();
         let now = self.clock.now();
-        // Where the call ended meanwhile, nobody waits for this.
+        // An error means that the call ended in the meantime.
         let _ = match &answers {
             Some(answers) => {
                 let keys = inputs.iter().map(|input| &*input.key);
@@ -193,7 +193,7 @@ impl Talk<'_> {
         };
     }
 
-    /// There is no other token than the one that the user gave.
+    /// Declines: there is no other token than the user's.
     fn unauthorized(&mut self, request: Option<RequestId>, forbidden: bool, why: &str, challenges: &[Challenge]) {
         let challenges: Vec<_> = challenges
             .iter()
@@ -202,7 +202,7 @@ impl Talk<'_> {
         self.tell("unauthorized", &json!({"forbidden": forbidden, "message": why, "challenges": challenges}));
         if let Some(request) = request {
             let now = self.clock.now();
-            // Where the call ended meanwhile, nobody waits for this.
+            // An error means that the call ended in the meantime.
             let _ = self.session.decline(now, request);
         }
     }
@@ -214,7 +214,7 @@ impl Talk<'_> {
         }
         let failure = FailureReport::from(failure);
         self.tell("down", &failure);
-        // Until the connection is there again, this is how things stand.
+        // The failure that is reported if no reconnect succeeds.
         self.peer.record.failure = Some(failure);
         match next {
             Recovery::Parked { until } => {

@@ -1,13 +1,12 @@
-//! Connects to an MCP server, and reports what it is, what it offers and what it gets wrong.
+//! Connects to an MCP server, and reports what it is, what it offers and where it deviates from the protocol.
 //!
-//! Every protocol decision is the library's; here are only input, output and printing.
+//! The library makes every protocol decision; this program contains only I/O and printing.
 //!
-//! `probe config FILE` does so with the servers of a configuration file side by side, and reports what a model would get
-//! of them all. Its JSON report, beside what `--help` says of it: `servers` has the report that each server would have
-//! alone; one that is turned off is never opened, and has the outcome `disabled`; one whose entry is of no use has
-//! `failed`, its failure of the kind `configuration`. `exposedName` is what the toolset has, `null` for a tool that is
-//! left out of it. Calls are made by exposed names, once every server is ready or failed, and stand in `calls` beside
-//! `servers`.
+//! `probe config FILE` connects to the servers of a configuration file in parallel, and reports what a model would get
+//! from all of them. Its JSON report: `servers` has each server's own report. A disabled server is not opened; its
+//! outcome is `disabled`. A server with an invalid entry has the outcome `failed` with the failure kind
+//! `configuration`. `exposedName` is the name in the toolset, `null` for a tool that is left out. Calls use exposed
+//! names, start once every server is ready or failed, and are in `calls` next to `servers`.
 
 mod advice;
 mod answers;
@@ -65,7 +64,7 @@ fn misused(wrong: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Runs until the end, or until a signal. Then there is no report.
+/// Runs until the end or a signal. After a signal there is no report.
 fn run(probe: impl FnOnce(&Interrupt) -> ExitCode) -> ExitCode {
     match Interrupt::listen() {
         Ok(interrupt) => probe(&interrupt),
@@ -137,12 +136,12 @@ fn print(bytes: &[u8]) -> Result<()> {
     out.flush()
 }
 
-/// Whoever closed standard error does not want to hear.
+/// Ignores errors: standard error may be closed.
 fn complain(message: &str) {
     let _ = stderr().write_all(message.as_bytes());
 }
 
-/// A reader that has seen enough, `head` say, is no error.
+/// A closed output, as with `head`, is not an error.
 fn status(printed: Result<()>, good: bool) -> ExitCode {
     match printed {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

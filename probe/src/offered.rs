@@ -1,4 +1,4 @@
-//! What a model would get of all servers, and what it would not, and why.
+//! What a model would get from all servers, and what was left out and why.
 
 use mcp_proto::host::hub::Hub;
 use mcp_proto::host::names::{Names, Renamed};
@@ -13,7 +13,7 @@ pub(crate) struct Offered {
     pub(crate) toolset: Vec<FunctionReport>,
     pub(crate) left_out: Vec<LeftOutReport>,
     pub(crate) suspicious: Vec<SuspiciousReport>,
-    /// Filters that name no tool.
+    /// Filter patterns that match no tool.
     pub(crate) unmatched: Vec<Trouble>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct FunctionReport {
     pub(crate) server: String,
     /// Its own name.
     pub(crate) tool: String,
-    /// Why its exposed name is another than that, with its server's before it.
+    /// Why the exposed name differs from the tool's own name with its server's prefix.
     pub(crate) renamed: Option<&'static str>,
     pub(crate) description: Option<String>,
     input_schema: Box<RawValue>,
@@ -41,7 +41,7 @@ pub(crate) struct LeftOutReport {
 pub(crate) struct SuspiciousReport {
     pub(crate) server: String,
     pub(crate) tool: String,
-    /// Where in the tool: a JSON Pointer.
+    /// Position in the tool: a JSON Pointer.
     pub(crate) at: String,
     pub(crate) sign: &'static str,
     pub(crate) excerpt: String,

@@ -1,4 +1,4 @@
-//! A server of the run: the way to it, and what was noted of it.
+//! A server of the run: its connection and its records.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -16,18 +16,18 @@ use crate::record::Record;
 use crate::trace::Trace;
 use crate::web::Web;
 
-/// Where a server is.
+/// How to reach a server.
 pub(crate) enum Place {
-    /// It is probe itself, told how often it was started where that counts.
+    /// Probe itself as the demo server; `counted` passes it the number of starts.
     Demo {
         counted: bool,
     },
     Process(Program),
-    /// An address; these headers go with every request.
+    /// A URL; these headers are added to every request.
     Web(HeaderMap),
 }
 
-/// The way to it, while there is one.
+/// The connection, while there is one.
 enum Way {
     Process(Server),
     Web(Web),
@@ -42,14 +42,14 @@ pub(crate) struct Peer {
     pub(crate) name: String,
     place: Place,
     way: Option<Way>,
-    /// Which of the session's transports the process is.
+    /// The session's connection that the process belongs to.
     pub(crate) epoch: u32,
-    /// The next process, or the next that is heard over HTTP, opens the session anew; otherwise it goes on with the
-    /// handshake of the one before.
+    /// Whether the next process or HTTP response opens a new session. If not, it continues the handshake of the
+    /// previous one.
     pub(crate) anew: bool,
     pub(crate) record: Record,
     pub(crate) trace: Trace,
-    /// Its session, as it was at its end.
+    /// The final state of its session.
     pub(crate) last: Option<Session>,
 }
 
@@ -58,7 +58,7 @@ impl Peer {
         Self { name, place, way: None, epoch: 0, anew: true, record: Record::default(), trace, last: None }
     }
 
-    /// Sees to what it needs before anything is opened.
+    /// Prepares what the connection needs.
     pub(crate) fn prepare(&mut self, io: &mut Io) -> Result<(), String> {
         if let Place::Web(headers) = &self.place {
             self.way = Some(Way::Web(Web::new(io.client()?, headers.clone())));
@@ -81,7 +81,7 @@ impl Peer {
         }
     }
 
-    /// How soon it is to be asked again although nothing woke.
+    /// The interval after which it has to be polled even without a wake-up.
     pub(crate) fn tick(&self) -> Option<Duration> {
         match &self.way {
             Some(Way::Process(server)) => Some(server.tick()),
@@ -118,7 +118,7 @@ impl Peer {
         }
     }
 
-    /// Counts how often the session was opened.
+    /// Counts the openings of the session.
     pub(crate) fn opened(&mut self) {
         let anew = std::mem::take(&mut self.anew);
         self.record.connects = self.record.connects.saturating_add(u32::from(anew));
@@ -131,7 +131,7 @@ impl Peer {
         }
     }
 
-    /// Whether there is a process to shut.
+    /// Runs a shutdown step; false if there is no process.
     pub(crate) fn shut(&mut self, how: ShutdownStep) -> bool {
         self.trace.note(match how {
             ShutdownStep::CloseInput => "input closed",
@@ -143,7 +143,7 @@ impl Peer {
         true
     }
 
-    /// Its process is gone.
+    /// Its process exited.
     pub(crate) fn gone(&mut self, why: &str) {
         self.way = None;
         self.trace.note(format!("process gone: {why}"));
@@ -163,12 +163,12 @@ impl Peer {
         }
     }
 
-    /// Whether what comes of an exchange may be a stream of events.
+    /// Whether the response of an exchange may be an event stream.
     pub(crate) fn is_stream(&self, exchange: ExchangeId) -> bool {
         matches!(&self.way, Some(Way::Web(web)) if web.is_stream(exchange))
     }
 
-    /// Has the trace show what came; false where the exchange was dropped meanwhile.
+    /// Adds a piece to the trace; false if the exchange was dropped.
     pub(crate) fn show(&mut self, exchange: ExchangeId, piece: &Piece) -> bool {
         match &mut self.way {
             Some(Way::Web(web)) if web.is_running(exchange) => {
@@ -179,7 +179,7 @@ impl Peer {
         }
     }
 
-    /// What it is waited for, in words.
+    /// What the run waits for at this server, for people.
     pub(crate) fn waiting(&self, closing: bool, idle: &str) -> String {
         match (&self.way, closing) {
             (None, _) => "the process to start".into(),

@@ -12,13 +12,13 @@ use crate::record::{CallRecord, FailureReport, Record};
 use crate::report::{FamilyReport, Report};
 use crate::text::{cut, one_line, pad, safe, width, wrap};
 
-/// Items of a family that are shown.
+/// Maximum items shown per family.
 const ITEMS: usize = 100;
-/// Lines of a call's result that are shown.
+/// Maximum lines shown of a call's result.
 const RESULT_LINES: usize = 20;
-/// Lines of the server's instructions that are shown.
+/// Maximum lines shown of the server's instructions.
 const INSTRUCTION_LINES: usize = 6;
-/// The widest column of names.
+/// Maximum width of the name column.
 const NAMES: usize = 36;
 
 pub(crate) fn render(report: &Report<'_>, session: &Session, record: &Record, colours: bool) -> String {
@@ -57,7 +57,7 @@ impl Page {
         Self { out: String::new(), columns: columns.clamp(40, 200), colours }
     }
 
-    /// One of several servers: what it is, and how much it has.
+    /// One of several servers: its identity and number of items.
     pub(crate) fn brief(&mut self, report: &Report<'_>, session: &Session) {
         self.head(report);
         if let Some(failure) = &report.failure {
@@ -91,14 +91,14 @@ impl Page {
         self.out.push('\n');
     }
 
-    /// A heading, after a blank line.
+    /// A heading after a blank line.
     pub(crate) fn heading(&mut self, title: &str, rest: &str) {
         let title = self.style(Style::Bold, title);
         let space = if rest.is_empty() { "" } else { "  " };
         self.line(&format!("\n{title}{space}{rest}"));
     }
 
-    /// A text in lines of the page's width, all of them indented.
+    /// A text wrapped at the page's width, indented.
     pub(crate) fn block(&mut self, indent: usize, text: &str, limit: usize, style: Option<Style>) {
         let lines = wrap(&safe(text), self.columns.saturating_sub(indent));
         let more = lines.len().saturating_sub(limit);
@@ -277,9 +277,9 @@ impl Page {
         }
     }
 
-    /// What the server said unasked, and what became of the connection.
+    /// Unsolicited messages of the server, and connection changes.
     fn events(&mut self, report: &Report<'_>, record: &Record) {
-        // The end of the only connection is no news beside the failure above.
+        // The end of the only connection is covered by the failure above.
         let plain = |kind| matches!(kind, "ready" | "closed" | "subscribed") || kind == "down" && report.connects <= 1;
         let told: Vec<_> = record.events().iter().filter(|event| !plain(event.kind)).collect();
         if told.is_empty() {
@@ -326,7 +326,7 @@ fn outcome(call: &CallRecord) -> &'static str {
     }
 }
 
-/// The capabilities by name, each with the options that it has.
+/// The capability names, each with its options.
 fn capabilities(capabilities: Option<&RawValue>) -> String {
     let Some(capabilities) = capabilities else { return "the server did not say".into() };
     let members = Members::of(capabilities);
@@ -344,7 +344,7 @@ fn capabilities(capabilities: Option<&RawValue>) -> String {
     if shown.is_empty() { "none".into() } else { shown.join(", ") }
 }
 
-/// What a result says, as text: the content of a tool's, the contents of a resource, the messages of a prompt.
+/// The text of a result: a tool's content, a resource's contents, a prompt's messages.
 fn content(result: &RawValue) -> String {
     let members = Members::of(result);
     let list = |name| members.get(name).map(raw::elements).unwrap_or_default();
@@ -361,7 +361,7 @@ fn content(result: &RawValue) -> String {
     parts.join("\n")
 }
 
-/// A block of content: its text, or what it is.
+/// A content block: its text, or a description.
 fn block(block: &RawValue) -> String {
     let block = Members::of(block);
     let kind = block.string("type").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The report for people on the servers of a file.
+//! The report for people on all servers of a file.
 
 use mcp_proto::host::toolset::Why;
 
@@ -7,10 +7,10 @@ use crate::report_all::ReportAll;
 use crate::run::AllEnded;
 use crate::text::{cut, one_line, pad, width};
 
-/// Tools of the toolset that are shown, and lines of what is said about it.
+/// Maximum tools shown, and maximum lines per section.
 const TOOLS: usize = 200;
 const LINES: usize = 40;
-/// The widest column of names.
+/// Maximum width of the name column.
 const NAMES: usize = 48;
 
 pub(crate) fn render(report: &ReportAll<'_>, ended: &AllEnded, colours: bool) -> String {
@@ -58,7 +58,7 @@ fn toolset(page: &mut Page, report: &ReportAll<'_>) {
         page.line(&format!("  … and {more} more; --json has them all"));
     }
 
-    // Where only the server's name was changed, one tool of it tells nothing that the others do not.
+    // If only the server's name was changed, listing each of its tools adds nothing.
     let renamed = report.toolset.iter().filter(|function| !function.name.ends_with(&function.tool));
     let renamed = renamed.filter_map(|function| {
         let why = match function.renamed? {
@@ -69,7 +69,7 @@ fn toolset(page: &mut Page, report: &ReportAll<'_>) {
         Some(format!("{}: {} of {}; {why}", function.name, one_line(&function.tool), one_line(&function.server)))
     });
     section(page, "Under another name than its own", renamed);
-    // Utility tools for what a server does not have are missed by nobody.
+    // Utility tools for families that a server lacks are not listed.
     let not_offered = Why::NotOffered.to_string();
     let left_out = report.left_out.iter().filter(|left_out| left_out.why != not_offered);
     let left_out = left_out
@@ -83,7 +83,7 @@ fn toolset(page: &mut Page, report: &ReportAll<'_>) {
     section(page, "What is odd in the file", report.configuration.warnings.iter().map(|it| one_line(&it.message)));
 }
 
-/// Lines under a heading, if there are any.
+/// A section with these lines; nothing if there are none.
 fn section(page: &mut Page, title: &str, lines: impl Iterator<Item = String>) {
     let lines: Vec<String> = lines.collect();
     if lines.is_empty() {

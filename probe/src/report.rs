@@ -1,4 +1,4 @@
-//! The report for programs. Names and order of its members are a contract.
+//! The report for programs. The names and order of its members are a contract.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::record::{CallRecord, EventRecord, FailureReport, Record};
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report<'a> {
-    /// As the server is called here.
+    /// The server's name in this run.
     #[serde(skip)]
     pub(crate) called: &'a str,
     pub(crate) outcome: &'static str,
@@ -81,7 +81,7 @@ impl Default for FamilyReport {
 }
 
 impl<'a> Report<'a> {
-    /// Of a server that was not opened.
+    /// The report of a server that was not opened.
     pub(crate) fn unopened(outcome: &'static str, failure: Option<FailureReport>) -> Self {
         Self {
             called: "",
@@ -105,7 +105,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Of a session, whose tools have these names.
+    /// The report of a session whose tools have these names.
     pub(crate) fn new(called: &'a str, session: &'a Session, record: &'a Record, names: &'a Names) -> Self {
         let server = session.server();
         let ready = record.ready && record.failure.is_none();
@@ -148,7 +148,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Whether the session became ready and every call was answered with a result.
+    /// Whether the session became ready and every call returned a result.
     pub(crate) fn is_good(&self) -> bool {
         self.outcome == "ready" && self.calls.iter().all(CallRecord::is_good)
     }
@@ -170,14 +170,14 @@ fn between(start: Option<Time>, end: Option<Time>) -> Option<u64> {
     start.zip(end).map(|(start, end)| Time::from_epoch(end.since(start)).as_millis())
 }
 
-/// The names that a model would know the tools of one server by.
+/// The exposed names of one server's tools.
 pub(crate) fn names(called: &str, session: &Session) -> Names {
     let mut names = Names::default();
     names.update([(called, session.catalog().tools().map(|tool| Target::tool(tool.name)))]);
     names
 }
 
-/// A tool as the server wrote it, but for members of a wrong type, with the name that a model would see, if it saw it.
+/// A tool as the server wrote it, without members of a wrong type, with its exposed name, if it has one.
 struct ToolReport<'a> {
     tool: Tool<'a>,
     exposed_name: Option<&'a str>,

@@ -1,4 +1,4 @@
-//! The report for programs on the servers of a file.
+//! The report for programs on all servers of a file.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ impl<'a> ReportAll<'a> {
         }
     }
 
-    /// Whether every server that is not turned off became ready, and every call was answered with a result.
+    /// Whether every enabled server became ready and every call returned a result.
     pub(crate) fn is_good(&self) -> bool {
         self.servers.values().all(|report| report.outcome == "disabled" || report.is_good())
             && self.calls.iter().all(|call| call.call.is_good())

@@ -1,4 +1,4 @@
-//! The run: sessions, their servers, one clock.
+//! The run: sessions, servers and a clock.
 
 use std::time::{Duration, Instant};
 
@@ -22,16 +22,16 @@ use crate::raw;
 use crate::record::{CallRecord, FailureReport};
 use crate::trace::Trace;
 
-/// How long sessions may take to close, at most.
+/// Maximum time for closing sessions.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// A server, at the end of the run.
+/// The final state of a server.
 pub(crate) struct Ended {
     pub(crate) session: Session,
     pub(crate) peer: Peer,
 }
 
-/// The servers of a file, at the end of the run.
+/// The final state of all servers of a file.
 pub(crate) struct AllEnded {
     pub(crate) servers: Vec<Ended>,
     pub(crate) offered: Offered,
@@ -60,14 +60,14 @@ pub(crate) fn run(settings: &Settings, target: &Target, interrupt: &Interrupt) -
     Ended { session: session.unwrap_or_else(|| Session::new(options)), peer }
 }
 
-/// The same with all servers of a file side by side: connects, discovers, calls by exposed names, closes.
+/// The same with all servers of a file in parallel; calls use exposed names.
 pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrupt) -> AllEnded {
     let base = options(settings);
     let mut hub_options = HubOptions::new(base.clone());
-    // Whoever asks for a call wants to see what becomes of it.
+    // A requested call must be tried, so there is no breaker.
     hub_options.breaker = None;
     let mut hub = Hub::new(hub_options);
-    // A hub that is new takes any.
+    // A new hub accepts any configuration.
     let _ = hub.configure(Time::ZERO, plan.configuration.clone());
     let (mut handles, mut peers) = (Vec::new(), Vec::new());
     for (name, place) in std::mem::take(&mut plan.places) {
@@ -115,19 +115,19 @@ pub(crate) struct Run<'a> {
     pub(crate) settings: &'a Settings,
     interrupt: &'a Interrupt,
     pub(crate) clock: Clock,
-    /// When the whole run is to be over.
+    /// When the run times out.
     pub(crate) deadline: Option<Instant>,
     pub(crate) engine: Engine,
     pub(crate) peers: Vec<Peer>,
     progress: Progress,
     pub(crate) calls: Vec<CallRecord>,
-    /// The step that waits for its answer, and since when.
+    /// The step in flight, with its start.
     pub(crate) calling: Option<(Asked, Time)>,
-    /// Since when a session is only watched.
+    /// When watching began.
     pub(crate) watched: Option<Instant>,
-    /// Since when the sessions are being closed.
+    /// When closing began.
     pub(crate) closing: Option<Instant>,
-    /// What a model would get, as it was before.
+    /// What a model would get, saved before closing.
     pub(crate) offered: Option<Offered>,
 }
 
@@ -218,7 +218,7 @@ impl Run<'_> {
         }
     }
 
-    /// Waits for a server, or for the time at which something is due.
+    /// Waits for input from a server, or until something is due.
     fn listen(&mut self, io: &mut Io) {
         let due = self.engine.deadline().and_then(|at| self.clock.instant(at));
         let closing = self.closing.and_then(|since| since.checked_add(CLOSING));
@@ -240,7 +240,7 @@ impl Run<'_> {
         }
     }
 
-    /// Line by line, so that what follows from each is done, and drawn, before the next.
+    /// Handles input line by line, so that the effects of a line are carried out and traced before the next line.
     fn receive(&mut self, io: &mut Io, at: usize, bytes: &[u8]) {
         let Some(epoch) = self.peers.get(at).map(|peer| peer.epoch) else { return };
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -252,10 +252,10 @@ impl Run<'_> {
         }
     }
 
-    /// What came of an exchange; of a stream line by line likewise.
+    /// Handles a piece of an exchange; event streams line by line too.
     fn exchanged(&mut self, io: &mut Io, at: usize, exchange: ExchangeId, piece: Piece) {
         let Some(peer) = self.peers.get_mut(at) else { return };
-        // Where nobody is there, nothing was opened.
+        // If the server is unreachable, no connection was opened.
         let there = !matches!(piece, Piece::Failure(Broken::Unreachable, _));
         if there && self.closing.is_none() {
             peer.opened();
@@ -280,7 +280,7 @@ impl Run<'_> {
         self.engine.session(at).map_or(0, |session| session.stats().late_answers)
     }
 
-    /// Does what follows from what a server sent; so many answers were late before it.
+    /// Carries out the effects of a server's input. `late` is the earlier number of late responses.
     fn settle(&mut self, io: &mut Io, at: usize, late: u64) {
         let late = self.late_answers(at).saturating_sub(late);
         if late > 0
@@ -299,7 +299,7 @@ impl Run<'_> {
         self.act(io);
     }
 
-    /// Notes when a server is known.
+    /// Records when the handshake completed.
     fn introduced(&mut self, at: usize) {
         let now = self.now();
         if let Some(peer) = self.peers.get_mut(at).filter(|peer| peer.record.introduced.is_none())

@@ -1,4 +1,4 @@
-//! StepKind is asked of the server after discovery: a tool's call, a resource's text, a prompt.
+//! A request after discovery: a tool call, a resource read or a prompt.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Step {
         Self { kind: StepKind::Prompt(None), target }
     }
 
-    /// Takes a JSON object as its arguments.
+    /// Sets the arguments from a JSON object.
     pub(crate) fn arguments(&mut self, json: &str) -> Result<(), String> {
         let target = &self.target;
         let twice = Err(format!("--args came twice for {target}"));
@@ -86,7 +86,7 @@ impl Step {
                 Request::get_prompt(&self.target, arguments)
             }
         };
-        // The run's own bound, which the user set, ends it.
+        // Only the run's timeout, which the user set, ends it.
         request.timeout(Duration::MAX).progress()
     }
 }
