@@ -1,4 +1,4 @@
-//! What drives a session through a sequence of operations: its time, and what is looked at after each operation.
+//! Drives a session through operations: its clock, and the checks after each operation.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use mcp_proto::binding::http::HttpSession;
 use mcp_proto::{Session, Time};
 
 use super::checks::{Deadlines, END, check_kept};
-use super::host::Host;
+use super::embedder::Embedder;
 use super::input::Input;
 
-/// More actions than any session may owe.
+/// More actions than any session may queue.
 const MOST: usize = 1_000_000;
 
-/// The time of a session, and whether anybody polls it.
+/// A session's clock, and whether its embedder polls.
 pub(super) struct Clock {
     pub(super) now: Time,
     pub(super) polling: bool,
-    /// Something may wait that was said before the latest operation.
+    /// Whether actions from before the latest operation may be queued.
     pub(super) behind: bool,
 }
 
@@ -26,7 +26,7 @@ impl Default for Clock {
     }
 }
 
-/// A session, whatever its binding.
+/// A session with any binding.
 pub(super) trait Bound {
     fn core(&mut self) -> &mut Session;
 
@@ -36,7 +36,7 @@ pub(super) trait Bound {
 
     fn is_over(&self) -> bool;
 
-    /// How many actions wait to be polled.
+    /// Number of queued actions.
     fn owed(&self) -> usize;
 }
 
@@ -70,26 +70,26 @@ macro_rules! bound {
 bound!(Session);
 bound!(HttpSession);
 
-/// A session under way, and what has to hold of it.
+/// A running session with the state that its invariants need.
 pub(super) trait Driven {
     type Session: Bound;
 
-    fn parts(&mut self) -> (&mut Self::Session, &mut Clock, &mut Host);
+    fn parts(&mut self) -> (&mut Self::Session, &mut Clock, &mut Embedder);
 
-    /// Takes the next of what can be polled.
+    /// Polls one action.
     fn take_next(&mut self);
 
-    /// Takes all of it.
+    /// Polls all actions.
     fn drain(&mut self);
 
-    /// So many actions may wait to be polled.
+    /// Checks that the session may queue this many actions.
     fn check_waiting(&self, owed: usize);
 
-    /// Does an operation on time, or on who polls, whatever the transport; tells whether it is one.
+    /// Runs an operation on the clock or on polling, independent of the transport; false if it is not one.
     fn pass(&mut self, operation: u8, input: &mut Input<'_>) -> bool {
         let (session, clock, _) = self.parts();
         match operation {
-            // Time, and time that nobody tells of.
+            // Time passes, with or without handling timeouts.
             b'q' => self.wait(input.step()),
             b'r' => clock.now = clock.now + input.step(),
             b's' => {
@@ -106,7 +106,7 @@ pub(super) trait Driven {
         true
     }
 
-    /// Lets time go by, stopping at each deadline while there is somebody who polls.
+    /// Advances the clock, stopping at each deadline while the embedder polls.
     fn wait(&mut self, duration: Duration) {
         let end = self.parts().1.now + duration;
         let mut deadlines = Deadlines::default();
@@ -141,7 +141,7 @@ pub(super) trait Driven {
         check_kept(self.parts().0.core());
     }
 
-    /// Whatever came before: a session that is closed comes to its end.
+    /// Closes the session, and checks that it ends.
     fn close(&mut self) {
         self.parts().1.polling = true;
         self.drain();

@@ -8,33 +8,33 @@ use mcp_proto::jsonrpc::{self, Body, Decoded, Message};
 use mcp_proto::{Action, Challenge, Era, Event, OpenFailure, Outgoing, Request, Session, Time, Transport, Wire};
 
 use super::checks::{END, OWED, check_line, members};
-use super::host::Host;
+use super::embedder::Embedder;
 use super::input::Input;
 use super::peer::{self, Peer};
 use super::rig::{Clock, Driven};
 
-/// Takes bytes for a sequence of operations on a session, and checks what holds after each.
+/// Reads the bytes as operations on a session, and checks invariants after each.
 pub(crate) fn session(bytes: &[u8]) -> u64 {
     let mut rig = Rig::run(bytes);
     rig.end();
     rig.print.finish()
 }
 
-/// A session, and what has to hold of it.
+/// A session with the state that its invariants need.
 pub(super) struct Rig {
     pub(super) session: Session,
-    host: Host,
+    host: Embedder,
     peer: Peer,
     clock: Clock,
-    /// What is on the wire and was not answered, but for streams.
+    /// Requests that were sent and not answered, except stream requests.
     wire: Vec<(u64, String)>,
-    /// The requests for streams that were not answered.
+    /// Stream requests that were not answered.
     streams: Vec<u64>,
     wire_ids: BTreeSet<u64>,
     aborted: BTreeSet<u64>,
-    /// The ids of the server's requests on this connection that have no answer yet.
+    /// The ids of the server's requests on this connection without a response.
     owed_answers: BTreeMap<String, usize>,
-    /// The id that was answered last without having been seen.
+    /// The last id that was answered before its request was polled.
     guessed: u64,
     last_message: Vec<u8>,
     epoch: u32,
@@ -48,7 +48,7 @@ impl Rig {
         let peer = Peer::new(&mut input);
         let mut rig = Self {
             session: Session::new(options),
-            host: Host::default(),
+            host: Embedder::default(),
             peer,
             clock: Clock::default(),
             wire: Vec::new(),
@@ -81,7 +81,7 @@ impl Rig {
             }
             b'd' => {
                 self.transport(Transport::Closed { why: "gone" });
-                // What waits to be polled since the session gave up, stays.
+                // Actions that were queued when the session gave up stay queued.
                 let mut behind = self.session.clone();
                 let ended = std::iter::from_fn(|| behind.poll()).any(|action| is_end(&action));
                 if !ended {
@@ -103,7 +103,7 @@ impl Rig {
                 self.receive_text(text);
             }
             b'p' => self.transport(Transport::SignOfLife),
-            // The last message again, a part of it, and bytes.
+            // The last message again, a part of it, and arbitrary bytes.
             b'x' => {
                 let message = self.last_message.clone();
                 self.receive(&message);
@@ -152,7 +152,7 @@ impl Rig {
         self.receive_text(peer::odd_answer(shape, id, &result, &peer::error(variant)));
     }
 
-    /// Answers an id that was not sent, or that was not polled yet.
+    /// Responds to an id that was not sent, or whose request was not polled yet.
     fn answer_unasked(&mut self, input: &mut Input<'_>) {
         let last = self.wire_ids.last().copied().unwrap_or(0).max(self.guessed);
         let id = (last + 4).saturating_sub(input.pick(8) as u64);
@@ -164,7 +164,7 @@ impl Rig {
         self.receive_text(peer::answer(id, &result));
     }
 
-    /// Ends a stream by an answer.
+    /// Ends a stream by a response.
     fn answer_stream(&mut self, input: &mut Input<'_>) {
         let stream = input.choose(&self.streams);
         let variant = input.pick(16);
@@ -174,7 +174,7 @@ impl Rig {
         self.receive_text(peer::answer(stream, &body));
     }
 
-    /// The id of a request, right or wrong.
+    /// The id of a request, correct or not.
     fn id(&self, input: &mut Input<'_>) -> u64 {
         let at = input.pick(8);
         let last = self.wire_ids.last().copied().unwrap_or(0);
@@ -187,7 +187,7 @@ impl Rig {
         }
     }
 
-    /// Something comes in the exchange of a request, to which it need not belong.
+    /// Receives a message in a request's exchange, whether it belongs there or not.
     fn exchange(&mut self, input: &mut Input<'_>) {
         let id = self.id(input);
         let kind = input.pick(6);
@@ -207,7 +207,7 @@ impl Rig {
         self.last_message = text.into_bytes();
     }
 
-    /// The exchange of a request ended, or all of them did.
+    /// A request's exchange ends, or all exchanges end.
     fn exchange_ended(&mut self, input: &mut Input<'_>) {
         let kind = input.pick(5);
         let id = self.id(input);
@@ -304,7 +304,7 @@ impl Rig {
         }
     }
 
-    /// After its end, nothing follows.
+    /// Nothing follows the end.
     fn end(&mut self) {
         self.close();
         self.receive(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
@@ -336,7 +336,7 @@ impl Rig {
 impl Driven for Rig {
     type Session = Session;
 
-    fn parts(&mut self) -> (&mut Session, &mut Clock, &mut Host) {
+    fn parts(&mut self) -> (&mut Session, &mut Clock, &mut Embedder) {
         (&mut self.session, &mut self.clock, &mut self.host)
     }
 

@@ -1,4 +1,4 @@
-//! What an embedder asks for, and what has to come of it.
+//! The embedder's operations and the invariants of their results.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use super::input::{Input, raw};
 use super::peer::URIS;
 
 #[derive(Default)]
-pub(super) struct Host {
+pub(super) struct Embedder {
     pub(super) requests: Vec<RequestId>,
     pub(super) unfinished: BTreeSet<RequestId>,
     asks: Vec<ServerRequestId>,
-    /// The requests that wait for input or a token, or did.
+    /// Requests that waited for input or a token at some time.
     waiting: Vec<RequestId>,
-    /// The resources that were ever subscribed to.
+    /// Resources that were ever subscribed to.
     wished: BTreeSet<&'static str>,
-    /// Actions that the embedder's own doing may have put into the queue since it was empty.
+    /// Queued actions that the embedder caused since the queue was last empty.
     pub(super) own: usize,
     pub(super) closed: bool,
 }
 
-impl Host {
-    /// Does an operation that is the embedder's, whatever the transport; tells whether it is one.
+impl Embedder {
+    /// Runs an operation of the embedder, independent of the transport; false if it is not one.
     pub(super) fn operate(&mut self, operation: u8, session: &mut Session, now: Time, input: &mut Input<'_>) -> bool {
         match operation {
             b'a' => drop(self.command(session, 6, |session| session.open(now))),
@@ -72,7 +72,7 @@ impl Host {
         true
     }
 
-    /// Does what the embedder asks for; where that is refused, nothing may have changed.
+    /// Runs a command; checks that an error changes nothing.
     pub(super) fn command<T>(
         &mut self,
         session: &mut Session,

@@ -1,4 +1,4 @@
-//! What a server offers, and what of it a model may call.
+//! The selection of a server's tools.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::super::input::Input;
 use super::schema;
 
-/// Takes bytes for a policy and for what a server answers to `tools/list`.
+/// Reads the bytes as a policy and a `tools/list` response.
 pub(super) fn check(offer: &[u8]) -> String {
     let mut input = Input(offer);
     let capabilities =
@@ -33,7 +33,7 @@ pub(super) fn check(offer: &[u8]) -> String {
         check_choice(&session, &policy, *suspicion, choice);
         check_functions(choice);
     }
-    // Where no member is there twice, a pointer leads to one place.
+    // Pointers are unambiguous if no member is repeated.
     if let Ok(value) = serde_json::from_slice::<Value>(json) {
         check_places(&connect(capabilities, value.to_string().as_bytes()));
     }
@@ -54,7 +54,7 @@ fn filter(kind: usize, names: &[&str]) -> Option<Vec<Box<str>>> {
     Some(patterns.into_iter().map(Into::into).collect())
 }
 
-/// A session with a server that has these tools, whatever they are.
+/// A session with a server that lists these tools, valid or not.
 fn connect(capabilities: &str, tools: &[u8]) -> Session {
     let mut options = Options::new("fuzz", "1");
     options.eras = Eras::LegacyOnly;
@@ -84,7 +84,7 @@ fn connect(capabilities: &str, tools: &[u8]) -> Session {
     session
 }
 
-/// Everything is chosen or left out, and for a reason.
+/// Every tool is selected, or left out with a reason.
 fn check_choice(session: &Session, policy: &ToolPolicy, suspicion: Suspicion, choice: &Choice<'_>) {
     let (chosen, utilities) = match &choice.toolset {
         Some(toolset) => (&*toolset.tools, &*toolset.utilities),
@@ -113,7 +113,7 @@ fn check_choice(session: &Session, policy: &ToolPolicy, suspicion: Suspicion, ch
     assert!(choice.unmatched.iter().all(|pattern| patterns.iter().any(|known| **known == **pattern)));
 }
 
-/// Each function has a name that leads back, and what the server wrote.
+/// Each function has a name that resolves, and the server's own JSON.
 fn check_functions(choice: &Choice<'_>) {
     let Some(toolset) = &choice.toolset else { return };
     let targets = toolset.targets();
@@ -136,7 +136,7 @@ fn check_functions(choice: &Choice<'_>) {
     }
 }
 
-/// What is suspicious is where it is said to be.
+/// A finding is at its reported place.
 fn check_places(session: &Session) {
     let policy = ToolPolicy::default();
     for suspicious in choose("s", &policy, session, Suspicion::Warn).suspicious {

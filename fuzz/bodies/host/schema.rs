@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::super::input::raw;
 
-/// Takes bytes for a schema.
+/// Reads the bytes as a schema.
 pub(super) fn check(json: &[u8]) -> String {
     let Ok(schema) = serde_json::from_slice::<&RawValue>(json) else { return String::new() };
     check_passes(schema);
@@ -18,7 +18,7 @@ pub(super) fn check(json: &[u8]) -> String {
     format!("{:?}", adapt(schema, &Pass::ALL))
 }
 
-/// What holds of every schema, and even of what is none.
+/// Invariants for every JSON value, including invalid schemas.
 pub(super) fn check_passes(schema: &RawValue) {
     for passes in [&Pass::ALL[..], &Pass::ALL[..1], &Pass::ALL[1..2], &Pass::ALL[2..], &[]] {
         let Adapted { schema: new, changes, .. } = adapt(schema, passes);
@@ -34,12 +34,12 @@ pub(super) fn check_passes(schema: &RawValue) {
     }
 }
 
-/// However long the names are that it leads through, a pointer is short.
+/// Pointers are short, however long the names in them are.
 pub(super) fn check_pointer(pointer: &str) {
     assert!(pointer.len() <= 1024, "a pointer of {} bytes", pointer.len());
 }
 
-/// What was changed is where it is said to be. No member of a value's is there twice, so a pointer leads to one place.
+/// A reported change is at its reported place. No object repeats a member, so that a pointer is unambiguous.
 fn check_places(value: &Value) {
     let schema = raw(&value.to_string());
     for pass in Pass::ALL {
@@ -62,12 +62,12 @@ fn check_places(value: &Value) {
     }
 }
 
-/// A reference that led somewhere still does.
+/// A valid reference stays valid.
 fn check_reference(old: &Value, new: &Value, change: &SchemaChange) {
     let place = old.pointer(&change.at).and_then(|schema| schema["$ref"].as_str()).expect("a reference");
     let moved = place_after(new, &change.at)["$ref"].as_str().expect("a reference");
     assert_ne!(place, moved);
-    // A number may be a name, under a keyword that nobody knows.
+    // A number may be a name under an unknown keyword.
     if place.split('/').any(|step| !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit())) {
         return;
     }
@@ -75,7 +75,7 @@ fn check_reference(old: &Value, new: &Value, change: &SchemaChange) {
     assert!(!leads(old, place) || leads(new, moved), "{place} led somewhere, and {moved} leads nowhere");
 }
 
-/// Where a place is after `definitions` became `$defs`.
+/// The place after `definitions` was renamed to `$defs`.
 fn place_after<'v>(mut new: &'v Value, pointer: &str) -> &'v Value {
     for step in pointer.split('/').skip(1) {
         let step = step.replace("~1", "/").replace("~0", "~");
