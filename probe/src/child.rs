@@ -30,11 +30,11 @@ const TICK_AT_END: Duration = Duration::from_millis(5);
 /// Maximum time from the end of output to exit, or from exit to the end of output.
 const GRACE: Duration = Duration::from_secs(1);
 /// After exit, output from descendants is read for this long.
-const OUTLIVED: Duration = Duration::from_secs(5);
+const DESCENDANT_OUTPUT: Duration = Duration::from_secs(5);
 /// Queued chunks of output; when the queue is full, the process blocks.
 const QUEUE: usize = 64;
 /// Time to wait for the rest of standard error and for descendants to exit.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const STDERR_WAIT: Duration = Duration::from_millis(500);
 
 /// A program to start.
 #[derive(Default)]
@@ -68,15 +68,15 @@ impl Program {
 pub(crate) enum Piece {
     Output(Vec<u8>),
     /// The process wrote to standard error.
-    Life,
+    SignOfLife,
     OutputEnded(Option<io::Error>),
     InputBroken(io::Error),
 }
 
 /// Input from a process.
-pub(crate) enum Heard {
+pub(crate) enum Input {
     Output(Vec<u8>),
-    Life,
+    SignOfLife,
     /// The process exited; no more input follows.
     Closed(String),
 }
@@ -101,7 +101,7 @@ pub(crate) struct Server {
     exit: Option<(ExitStatus, Instant)>,
     last_output: Instant,
     broken: Option<(io::Error, Instant)>,
-    told_to_end: bool,
+    asked_to_exit: bool,
     end: Option<End>,
     /// Whether it had to be terminated.
     forced: bool,
@@ -133,7 +133,7 @@ impl Server {
             exit: None,
             last_output: Instant::now(),
             broken: None,
-            told_to_end: false,
+            asked_to_exit: false,
             end: None,
             forced: false,
         };
@@ -159,7 +159,7 @@ impl Server {
     }
 
     pub(crate) fn shut(&mut self, how: ShutdownStep) {
-        self.told_to_end = true;
+        self.asked_to_exit = true;
         match how {
             ShutdownStep::CloseInput => self.input = None,
             ShutdownStep::Terminate => self.terminate(),
@@ -168,17 +168,17 @@ impl Server {
     }
 
     /// The next input from the process. Call it again after [`tick`](Self::tick) even without a wake-up.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Input> {
         while self.end.is_none() {
             match self.pieces.poll_recv(context) {
                 Poll::Ready(Some(Piece::Output(bytes))) => {
                     self.last_output = Instant::now();
                     if !self.is_over() {
-                        return Poll::Ready(Heard::Output(bytes));
+                        return Poll::Ready(Input::Output(bytes));
                     }
                     self.end = Some(End::Due(Instant::now()));
                 }
-                Poll::Ready(Some(Piece::Life)) => return Poll::Ready(Heard::Life),
+                Poll::Ready(Some(Piece::SignOfLife)) => return Poll::Ready(Input::SignOfLife),
                 Poll::Ready(Some(Piece::InputBroken(error))) => self.broken = Some((error, Instant::now())),
                 Poll::Ready(Some(Piece::OutputEnded(error))) => {
                     if let Some(error) = error {
@@ -191,7 +191,7 @@ impl Server {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        if self.is_gone() { Poll::Ready(Heard::Closed(self.last_words())) } else { Poll::Pending }
+        if self.is_gone() { Poll::Ready(Input::Closed(self.exit_reason())) } else { Poll::Pending }
     }
 
     pub(crate) const fn tick(&self) -> Duration {
@@ -204,7 +204,7 @@ impl Server {
         self.poll_exit();
         let exited = self.exit.is_some_and(|(_, at)| {
             let quiet = at.max(self.last_output).elapsed();
-            quiet >= GRACE || at.elapsed() >= OUTLIVED
+            quiet >= GRACE || at.elapsed() >= DESCENDANT_OUTPUT
         });
         exited || self.broken.as_ref().is_some_and(|(_, at)| at.elapsed() >= GRACE)
     }
@@ -242,11 +242,11 @@ impl Server {
             end => end,
         };
         let Some(End::Gone(since)) = self.end else { return false };
-        since.elapsed() >= LAST_WORDS || (self.relay.as_mut().is_none_or(Relay::is_done) && !self.has_group())
+        since.elapsed() >= STDERR_WAIT || (self.relay.as_mut().is_none_or(Relay::is_done) && !self.has_group())
     }
 
     /// Why the process ended, with the end of its standard error.
-    fn last_words(&mut self) -> String {
+    fn exit_reason(&mut self) -> String {
         let mut why = String::new();
         if self.forced {
             why.push_str("it closed input or output and did not exit, so it was ended: ");
@@ -259,9 +259,9 @@ impl Server {
             why.push_str(&format!(" (before that: {error})"));
         }
         if let Some(relay) = self.relay.take() {
-            let words = relay.words();
-            if !words.is_empty() && !self.told_to_end {
-                why.push_str(&format!("; its last words on standard error: {words}"));
+            let tail = relay.tail();
+            if !tail.is_empty() && !self.asked_to_exit {
+                why.push_str(&format!("; its last words on standard error: {tail}"));
             }
         }
         why
@@ -299,7 +299,7 @@ impl Drop for Server {
         self.kill();
         let _ = self.child.wait();
         if let Some(mut relay) = self.relay.take() {
-            relay.wait(LAST_WORDS);
+            relay.wait(STDERR_WAIT);
         }
     }
 }

@@ -13,11 +13,11 @@ use serde_json::{Map, Value, json};
 
 #[path = "demo_content.rs"]
 mod content;
-#[path = "demo_life.rs"]
-mod life;
+#[path = "demo_schedule.rs"]
+mod schedule;
 
 use self::content::Guests;
-pub(crate) use self::life::serve;
+pub(crate) use self::schedule::serve;
 
 /// The supported version with per-request metadata.
 const MODERN: &str = "2026-07-28";
@@ -128,7 +128,7 @@ struct Server {
 }
 
 impl Server {
-    fn hear(&mut self, line: &[u8]) -> io::Result<()> {
+    fn handle_line(&mut self, line: &[u8]) -> io::Result<()> {
         let answer = if line.trim_ascii().is_empty() { None } else { self.receive(line) };
         answer.map_or(Ok(()), |answer| send(&answer))
     }

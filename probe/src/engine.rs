@@ -19,7 +19,7 @@ pub(crate) enum Engine {
 }
 
 /// The next action to run.
-pub(crate) enum Wish {
+pub(crate) enum EngineAction {
     Open(u32),
     Send(Outgoing),
     Shut(ShutdownStep),
@@ -36,7 +36,7 @@ pub(crate) enum Wish {
 
 /// A request in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum InFlight {
     Request(RequestId),
     Call(CallId),
 }
@@ -54,24 +54,24 @@ impl Engine {
     }
 
     /// The next action, with the index of its server.
-    pub(crate) fn poll(&mut self) -> Option<(usize, Wish)> {
+    pub(crate) fn poll(&mut self) -> Option<(usize, EngineAction)> {
         loop {
-            let wish = match self {
+            let action = match self {
                 Self::Pipe(session) => of_pipe(session.poll()?),
                 Self::Http(session) => of_http(session.poll()?),
                 Self::Hub(hub, handles) => {
                     let action = hub.poll()?;
-                    let Some((handle, wish)) = of_hub(hub, action) else { continue };
+                    let Some((handle, action)) = of_hub(hub, action) else { continue };
                     let at = handles.iter().position(|known| handle == Some(*known));
                     match at {
-                        Some(at) => return Some((at, wish)),
-                        None if handle.is_none() => Some(wish),
+                        Some(at) => return Some((at, action)),
+                        None if handle.is_none() => Some(action),
                         None => None,
                     }
                 }
             };
-            if let Some(wish) = wish {
-                return Some((0, wish));
+            if let Some(action) = action {
+                return Some((0, action));
             }
         }
     }
@@ -161,7 +161,7 @@ impl Engine {
     pub(crate) fn handle_exchange(&mut self, now: Time, at: usize, exchange: ExchangeId, piece: &Piece) {
         match self {
             Self::Pipe(_) => {}
-            Self::Http(session) => exchanges::tell(session, now, exchange, piece),
+            Self::Http(session) => exchanges::deliver(session, now, exchange, piece),
             Self::Hub(hub, handles) => {
                 let Some(handle) = handles.get(at).copied() else { return };
                 match piece {
@@ -175,75 +175,79 @@ impl Engine {
     }
 
     /// Starts a step; with a hub, a call by its exposed name.
-    pub(crate) fn ask(&mut self, now: Time, step: &Step) -> Result<Asked, Refused> {
-        let asked = match self {
+    pub(crate) fn start(&mut self, now: Time, step: &Step) -> Result<InFlight, Refused> {
+        let in_flight = match self {
             Self::Pipe(session) => session.request(now, step.request()),
             Self::Http(session) => session.request(now, step.request()),
             Self::Hub(hub, _) => {
-                let asked = hub.call_with(now, &step.target, step.call_arguments(), |request| request.progress());
-                return asked.map(Asked::Call).map_err(|error| {
+                let in_flight = hub.call_with(now, &step.target, step.call_arguments(), |request| request.progress());
+                return in_flight.map(InFlight::Call).map_err(|error| {
                     let unknown = matches!(error, CallError::UnknownTool { .. });
                     Refused(if unknown { "not-advertised" } else { "not-sent" }, Some(error.to_string()))
                 });
             }
         };
-        asked.map(Asked::Request).map_err(|misuse| {
+        in_flight.map(InFlight::Request).map_err(|misuse| {
             let not_advertised = matches!(misuse, CommandError::NotAdvertised { .. });
             Refused(if not_advertised { "not-advertised" } else { "not-sent" }, None)
         })
     }
 
-    pub(crate) fn cancel(&mut self, now: Time, asked: Asked) {
+    pub(crate) fn cancel(&mut self, now: Time, in_flight: InFlight) {
         // A finished request needs no cancelling.
-        let _ = match (self, asked) {
-            (Self::Pipe(session), Asked::Request(request)) => session.cancel(now, request),
-            (Self::Http(session), Asked::Request(request)) => session.cancel(now, request),
-            (Self::Hub(hub, _), Asked::Call(call)) => hub.cancel(now, call),
+        let _ = match (self, in_flight) {
+            (Self::Pipe(session), InFlight::Request(request)) => session.cancel(now, request),
+            (Self::Http(session), InFlight::Request(request)) => session.cancel(now, request),
+            (Self::Hub(hub, _), InFlight::Call(call)) => hub.cancel(now, call),
             _ => Ok(()),
         };
     }
 
     /// The index of the server of a call, if there are several servers.
-    pub(crate) fn server_of(&self, asked: Asked) -> Option<usize> {
-        match (self, asked) {
-            (Self::Hub(_, handles), Asked::Call(call)) => handles.iter().position(|known| *known == call.session()),
+    pub(crate) fn server_of(&self, in_flight: InFlight) -> Option<usize> {
+        match (self, in_flight) {
+            (Self::Hub(_, handles), InFlight::Call(call)) => handles.iter().position(|known| *known == call.session()),
             _ => None,
         }
     }
 }
 
-fn of_pipe(action: Action) -> Option<Wish> {
+fn of_pipe(action: Action) -> Option<EngineAction> {
     Some(match action {
-        Action::Open(open) => Wish::Open(open.epoch),
-        Action::Send(message) => Wish::Send(message),
-        Action::Shutdown(how) => Wish::Shut(how),
-        Action::Event(event) => Wish::Event(event),
+        Action::Open(open) => EngineAction::Open(open.epoch),
+        Action::Send(message) => EngineAction::Send(message),
+        Action::Shutdown(how) => EngineAction::Shut(how),
+        Action::Event(event) => EngineAction::Event(event),
         // Over stdio there are no exchanges.
         Action::Abort(_) | _ => return None,
     })
 }
 
-fn of_http(action: HttpAction) -> Option<Wish> {
+fn of_http(action: HttpAction) -> Option<EngineAction> {
     Some(match action {
-        HttpAction::Request(request) => Wish::Request(request),
-        HttpAction::Drop(exchange) => Wish::Drop(exchange),
-        HttpAction::Event(event) => Wish::Event(event),
+        HttpAction::Request(request) => EngineAction::Request(request),
+        HttpAction::Drop(exchange) => EngineAction::Drop(exchange),
+        HttpAction::Event(event) => EngineAction::Event(event),
         _ => return None,
     })
 }
 
-fn of_hub(hub: &Hub, action: HubAction) -> Option<(Option<SessionHandle>, Wish)> {
-    let (session, wish) = match action {
-        HubAction::Open { session, open } => (session, Wish::Open(open.epoch)),
-        HubAction::Send { session, message } => (session, Wish::Send(message)),
-        HubAction::Shutdown { session, how } => (session, Wish::Shut(how)),
-        HubAction::Request { session, request } => (session, Wish::Request(request)),
-        HubAction::Drop { session, exchange } => (session, Wish::Drop(exchange)),
-        HubAction::Event(HubEvent::Session { session, event, .. }) => (session, Wish::Event(event)),
-        HubAction::Event(HubEvent::Failed { server, failure, .. }) => (hub.handle(&server)?, Wish::Failed(failure)),
-        HubAction::Event(HubEvent::Finished { call, outcome, .. }) => (call.session(), Wish::Finished(call, outcome)),
-        HubAction::Event(HubEvent::Settled) => return Some((None, Wish::Settled)),
+fn of_hub(hub: &Hub, action: HubAction) -> Option<(Option<SessionHandle>, EngineAction)> {
+    let (session, action) = match action {
+        HubAction::Open { session, open } => (session, EngineAction::Open(open.epoch)),
+        HubAction::Send { session, message } => (session, EngineAction::Send(message)),
+        HubAction::Shutdown { session, how } => (session, EngineAction::Shut(how)),
+        HubAction::Request { session, request } => (session, EngineAction::Request(request)),
+        HubAction::Drop { session, exchange } => (session, EngineAction::Drop(exchange)),
+        HubAction::Event(HubEvent::Session { session, event, .. }) => (session, EngineAction::Event(event)),
+        HubAction::Event(HubEvent::Failed { server, failure, .. }) => {
+            (hub.handle(&server)?, EngineAction::Failed(failure))
+        }
+        HubAction::Event(HubEvent::Finished { call, outcome, .. }) => {
+            (call.session(), EngineAction::Finished(call, outcome))
+        }
+        HubAction::Event(HubEvent::Settled) => return Some((None, EngineAction::Settled)),
         HubAction::Event(_) | _ => return None,
     };
-    Some((Some(session), wish))
+    Some((Some(session), action))
 }

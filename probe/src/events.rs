@@ -60,7 +60,7 @@ impl Clock {
 }
 
 /// A server and its session while an event is handled.
-pub(crate) struct Talk<'a> {
+pub(crate) struct EventHandler<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) clock: Clock,
     pub(crate) peer: &'a mut Peer,
@@ -68,7 +68,7 @@ pub(crate) struct Talk<'a> {
 }
 
 /// What the run has to do after an event.
-pub(crate) enum Follow {
+pub(crate) enum Reaction {
     Nothing,
     Ready,
     Finished(RequestId, Outcome),
@@ -77,52 +77,52 @@ pub(crate) enum Follow {
     Closed,
 }
 
-impl Talk<'_> {
-    pub(crate) fn event(&mut self, event: Event) -> Follow {
+impl EventHandler<'_> {
+    pub(crate) fn event(&mut self, event: Event) -> Reaction {
         match event {
             Event::Ready => {
                 self.ready();
-                return Follow::Ready;
+                return Reaction::Ready;
             }
-            Event::Finished { request, outcome } => return Follow::Finished(request, outcome),
+            Event::Finished { request, outcome } => return Reaction::Finished(request, outcome),
             Event::Down { failure, next } => return self.down(&failure, next),
             Event::Closed { cause } => {
                 if let Cause::Failed(failure) = &cause {
                     self.peer.record.failure.get_or_insert_with(|| failure.into());
                 }
-                self.tell("closed", &self.peer.record.failure.clone());
-                return Follow::Closed;
+                self.record("closed", &self.peer.record.failure.clone());
+                return Reaction::Closed;
             }
             Event::CatalogChanged { family, difference } => self.changed(family, &difference),
-            Event::ServerRequest { id: ask, method, params } => self.asked(ask, &method, params.as_deref()),
+            Event::ServerRequest { id: ask, method, params } => self.server_request(ask, &method, params.as_deref()),
             Event::InputRequired { request, inputs } => self.input_required(request, &inputs),
-            Event::Progress { params, .. } => self.tell("progress", &params),
-            Event::Subscription { uri, outcome: Ok(()) } => self.tell("subscribed", &json!({"uri": uri})),
+            Event::Progress { params, .. } => self.record("progress", &params),
+            Event::Subscription { uri, outcome: Ok(()) } => self.record("subscribed", &json!({"uri": uri})),
             Event::Subscription { uri, outcome: Err(why) } => {
-                self.tell("subscribe-refused", &json!({"uri": uri, "reason": why}));
+                self.record("subscribe-refused", &json!({"uri": uri, "reason": why}));
             }
-            Event::ResourceUpdated { uri, .. } => self.tell("resource-updated", &json!({"uri": uri})),
+            Event::ResourceUpdated { uri, .. } => self.record("resource-updated", &json!({"uri": uri})),
             Event::Log { level, logger, data, .. } => {
-                self.tell("log", &LogDetail { level: level.as_str(), logger: logger.as_deref(), data: &data });
+                self.record("log", &LogDetail { level: level.as_str(), logger: logger.as_deref(), data: &data });
             }
             Event::Notification { method, params } => {
-                self.tell("notification", &NotificationDetail { method: &method, params: params.as_deref() });
+                self.record("notification", &NotificationDetail { method: &method, params: params.as_deref() });
             }
             Event::Unauthorized { request, forbidden, why, challenges } => {
                 self.unauthorized(request, forbidden, &why, &challenges);
             }
             Event::ServerRequestEnded { .. } | Event::Quirk(_) | _ => {}
         }
-        Follow::Nothing
+        Reaction::Nothing
     }
 
     /// Records an event, and prints it if the session is watched.
-    pub(crate) fn tell(&mut self, kind: &'static str, detail: &impl Serialize) {
+    pub(crate) fn record(&mut self, kind: &'static str, detail: &impl Serialize) {
         let (now, detail) = (self.clock.now(), raw::of(detail));
         if self.settings.watch.is_some() {
             let at = Duration::from_millis(now.as_millis()).as_secs_f64();
             let detail = if detail.get() == "null" { String::new() } else { cut(&one_line(detail.get()), SHOWN) };
-            crate::complain(&format!("{}\n", format!("probe: {at:.3} s  {kind}  {detail}").trim_end()));
+            crate::write_stderr(&format!("{}\n", format!("probe: {at:.3} s  {kind}  {detail}").trim_end()));
         }
         self.peer.record.event(now, kind, detail);
     }
@@ -132,7 +132,7 @@ impl Talk<'_> {
         let first = !std::mem::replace(&mut self.peer.record.ready, true);
         self.peer.record.failure = None;
         self.peer.record.discovered.get_or_insert(now);
-        self.tell(if first { "ready" } else { "reconnected" }, &());
+        self.record(if first { "ready" } else { "reconnected" }, &());
         self.peer.trace.note(if first { "ready" } else { "ready again" });
         if first && self.settings.watch.is_some() {
             let uris: Vec<Box<str>> = self.session.catalog().resources().map(|resource| resource.uri.into()).collect();
@@ -148,7 +148,7 @@ impl Talk<'_> {
             Family::ResourceTemplates => "resource-templates-changed",
         };
         let (added, removed, changed) = (&difference.added, &difference.removed, &difference.changed);
-        self.tell(kind, &json!({"added": added, "removed": removed, "changed": changed}));
+        self.record(kind, &json!({"added": added, "removed": removed, "changed": changed}));
         if family == Family::Resources && self.settings.watch.is_some() {
             let now = self.clock.now();
             for uri in removed {
@@ -166,8 +166,8 @@ impl Talk<'_> {
         let _ = uris.iter().try_for_each(|uri| self.session.subscribe(now, uri));
     }
 
-    fn asked(&mut self, ask: ServerRequestId, method: &str, params: Option<&RawValue>) {
-        self.tell("asked", &AskedDetail { key: None, method, params });
+    fn server_request(&mut self, ask: ServerRequestId, method: &str, params: Option<&RawValue>) {
+        self.record("asked", &AskedDetail { key: None, method, params });
         let answer = self.settings.answers.to(None, method);
         let answer = answer.as_deref().ok_or_else(|| ErrorObject::new(-1, "User rejected sampling request"));
         let now = self.clock.now();
@@ -178,7 +178,7 @@ impl Talk<'_> {
     /// Responds to a modern server's input requests: to all of them, or declines.
     fn input_required(&mut self, request: RequestId, inputs: &[InputRequest]) {
         for InputRequest { key, method, params, .. } in inputs {
-            self.tell("asked", &AskedDetail { key: Some(key), method, params: params.as_deref() });
+            self.record("asked", &AskedDetail { key: Some(key), method, params: params.as_deref() });
         }
         let answer = |input: &InputRequest| self.settings.answers.to(Some(&input.key), &input.method);
         let answers: Option<Vec<_>> = inputs.iter().map(answer).collect();
@@ -199,7 +199,7 @@ impl Talk<'_> {
             .iter()
             .map(|challenge| json!({"scheme": challenge.scheme, "params": params(challenge)}))
             .collect();
-        self.tell("unauthorized", &json!({"forbidden": forbidden, "message": why, "challenges": challenges}));
+        self.record("unauthorized", &json!({"forbidden": forbidden, "message": why, "challenges": challenges}));
         if let Some(request) = request {
             let now = self.clock.now();
             // An error means that the call ended in the meantime.
@@ -207,22 +207,22 @@ impl Talk<'_> {
         }
     }
 
-    fn down(&mut self, failure: &Failure, next: Recovery) -> Follow {
+    fn down(&mut self, failure: &Failure, next: Recovery) -> Reaction {
         self.peer.anew = true;
         if self.peer.is_web() {
             self.peer.trace.reset();
         }
         let failure = FailureReport::from(failure);
-        self.tell("down", &failure);
+        self.record("down", &failure);
         // The failure that is reported if no reconnect succeeds.
         self.peer.record.failure = Some(failure);
         match next {
             Recovery::Parked { until } => {
-                self.tell("parked", &json!({"untilMs": until.as_millis()}));
-                Follow::Parked(until)
+                self.record("parked", &json!({"untilMs": until.as_millis()}));
+                Reaction::Parked(until)
             }
-            Recovery::Close => Follow::Closing,
-            Recovery::Reopen { .. } | _ => Follow::Nothing,
+            Recovery::Close => Reaction::Closing,
+            Recovery::Reopen { .. } | _ => Reaction::Nothing,
         }
     }
 }

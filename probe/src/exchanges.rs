@@ -121,7 +121,7 @@ fn why(error: &dyn Error) -> String {
 }
 
 /// Gives a piece of an exchange to its session.
-pub(crate) fn tell(session: &mut HttpSession, now: Time, exchange: ExchangeId, piece: &Piece) {
+pub(crate) fn deliver(session: &mut HttpSession, now: Time, exchange: ExchangeId, piece: &Piece) {
     match piece {
         Piece::Head(status, headers) => session.handle_head(now, exchange, *status, headers),
         Piece::Body(chunk) => session.handle_body(now, exchange, chunk),

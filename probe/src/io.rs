@@ -9,7 +9,7 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::client::Client;
-use crate::peer::{Heard, Peer};
+use crate::peer::{Input, Peer};
 
 pub(crate) struct Io {
     /// `None` only while dropping.
@@ -39,20 +39,20 @@ impl Io {
     }
 
     /// Waits for input from any server, until this time.
-    pub(crate) fn hear(&mut self, peers: &mut [Peer], until: Instant) -> Option<(usize, Heard)> {
+    pub(crate) fn wait(&mut self, peers: &mut [Peer], until: Instant) -> Option<(usize, Input)> {
         let (runtime, first) = (self.runtime.as_ref()?, self.last.saturating_add(1));
         loop {
             let rest = until.saturating_duration_since(Instant::now());
             let tick = peers.iter().filter_map(Peer::tick).min().unwrap_or(rest);
-            let heard = runtime.block_on(async {
+            let input = runtime.block_on(async {
                 // Lets exchanges proceed even if a process always has input.
                 yield_now().await;
                 timeout(rest.min(tick), poll_fn(|context| poll(peers, first, context))).await
             });
-            match heard {
-                Ok(heard) => {
-                    self.last = heard.0;
-                    return Some(heard);
+            match input {
+                Ok(input) => {
+                    self.last = input.0;
+                    return Some(input);
                 }
                 Err(_) if Instant::now() >= until => return None,
                 Err(_) => {}
@@ -62,12 +62,12 @@ impl Io {
 }
 
 /// Polls each server in turn, starting with `first`.
-fn poll(peers: &mut [Peer], first: usize, context: &mut Context<'_>) -> Poll<(usize, Heard)> {
+fn poll(peers: &mut [Peer], first: usize, context: &mut Context<'_>) -> Poll<(usize, Input)> {
     let (before, after) = peers.split_at_mut(first.min(peers.len()));
     let after = after.iter_mut().enumerate().map(|(at, peer)| (at.saturating_add(first), peer));
     for (at, peer) in after.chain(before.iter_mut().enumerate()) {
-        if let Poll::Ready(heard) = peer.poll(context) {
-            return Poll::Ready((at, heard));
+        if let Poll::Ready(input) = peer.poll(context) {
+            return Poll::Ready((at, input));
         }
     }
     Poll::Pending

@@ -13,7 +13,6 @@ mod answers;
 mod args;
 mod child;
 mod client;
-mod course;
 mod demo;
 mod diagram;
 mod engine;
@@ -22,11 +21,9 @@ mod exchanges;
 mod file;
 mod interrupt;
 mod io;
-mod offered;
 mod peer;
-mod people;
-mod people_all;
 mod progress;
+mod progression;
 mod raw;
 mod record;
 mod relay;
@@ -35,6 +32,9 @@ mod report_all;
 mod run;
 mod step;
 mod text;
+mod text_report;
+mod text_report_all;
+mod toolset_report;
 mod trace;
 mod web;
 
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
 }
 
 fn misused(wrong: &str) -> ExitCode {
-    complain(&format!("probe: {wrong}\n"));
+    write_stderr(&format!("probe: {wrong}\n"));
     ExitCode::from(2)
 }
 
@@ -69,7 +69,7 @@ fn run(probe: impl FnOnce(&Interrupt) -> ExitCode) -> ExitCode {
     match Interrupt::listen() {
         Ok(interrupt) => probe(&interrupt),
         Err(error) => {
-            complain(&format!("probe: {error}\n"));
+            write_stderr(&format!("probe: {error}\n"));
             ExitCode::FAILURE
         }
     }
@@ -85,11 +85,11 @@ fn probe(settings: &Settings, target: &Target, interrupt: &Interrupt) -> ExitCod
     let printed = if settings.json {
         print_json(&report)
     } else {
-        print(people::render(&report, &session, &peer.record, colours()).as_bytes())
+        print(text_report::render(&report, &session, &peer.record, colours()).as_bytes())
     };
     let printed = match peer.trace.steps() {
         Some(steps) if settings.json => {
-            complain(&diagram::render(steps));
+            write_stderr(&diagram::render(steps));
             printed
         }
         Some(steps) => printed.and_then(|()| print(format!("\n{}", diagram::render(steps)).as_bytes())),
@@ -104,7 +104,7 @@ fn probe_all(settings: &Settings, file: &Path, servers: &[String], interrupt: &I
         Err(wrong) => return misused(&wrong),
     };
     for trouble in plan.errors.iter().chain(&plan.warnings) {
-        complain(&format!("probe: {}\n", text::one_line(&trouble.message)));
+        write_stderr(&format!("probe: {}\n", text::one_line(&trouble.message)));
     }
     let ended = run::run_all(settings, &mut plan, interrupt);
     if let Some(status) = interrupt.status() {
@@ -114,7 +114,7 @@ fn probe_all(settings: &Settings, file: &Path, servers: &[String], interrupt: &I
     let printed = if settings.json {
         print_json(&report)
     } else {
-        print(people_all::render(&report, &ended, colours()).as_bytes())
+        print(text_report_all::render(&report, &ended, colours()).as_bytes())
     };
     status(printed, report.is_good())
 }
@@ -137,7 +137,7 @@ fn print(bytes: &[u8]) -> Result<()> {
 }
 
 /// Ignores errors: standard error may be closed.
-fn complain(message: &str) {
+fn write_stderr(message: &str) {
     let _ = stderr().write_all(message.as_bytes());
 }
 
@@ -145,7 +145,7 @@ fn complain(message: &str) {
 fn status(printed: Result<()>, good: bool) -> ExitCode {
     match printed {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            complain(&format!("probe: standard output: {error}\n"));
+            write_stderr(&format!("probe: standard output: {error}\n"));
             ExitCode::FAILURE
         }
         Ok(()) | Err(_) if good => ExitCode::SUCCESS,

@@ -33,8 +33,8 @@ enum Way {
     Web(Web),
 }
 
-pub(crate) enum Heard {
-    Process(child::Heard),
+pub(crate) enum Input {
+    Process(child::Input),
     Exchange(ExchangeId, Piece),
 }
 
@@ -70,12 +70,12 @@ impl Peer {
         matches!(self.place, Place::Web(_))
     }
 
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Input> {
         match &mut self.way {
             None => Poll::Pending,
-            Some(Way::Process(server)) => server.poll(context).map(Heard::Process),
+            Some(Way::Process(server)) => server.poll(context).map(Input::Process),
             Some(Way::Web(web)) => match web.poll(context) {
-                Poll::Ready(Some((exchange, piece))) => Poll::Ready(Heard::Exchange(exchange, piece)),
+                Poll::Ready(Some((exchange, piece))) => Poll::Ready(Input::Exchange(exchange, piece)),
                 Poll::Ready(None) | Poll::Pending => Poll::Pending,
             },
         }

@@ -29,7 +29,7 @@ impl Progress {
         self.next.is_some_and(|next| next <= Instant::now())
     }
 
-    pub(crate) fn tell(&mut self, waiting: String) {
+    pub(crate) fn show(&mut self, waiting: String) {
         let now = Instant::now();
         self.next = now.checked_add(PACE);
         if self.said.as_ref().is_none_or(|(at, said)| *said != waiting || at.elapsed() >= AGAIN) {

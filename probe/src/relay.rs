@@ -61,7 +61,7 @@ impl Relay {
     }
 
     /// The end of the server's standard error.
-    pub(crate) fn words(self) -> String {
+    pub(crate) fn tail(self) -> String {
         let Ok(tail) = self.tail.lock() else { return String::new() };
         let tail: Vec<u8> = tail.iter().copied().collect();
         let tail = String::from_utf8_lossy(&tail);
@@ -86,7 +86,7 @@ fn read(mut from: impl Read, chunks: &SyncSender<Vec<u8>>, life: &Sender<Piece>,
         if told.is_none_or(|at| at.elapsed() >= LIFE) {
             told = Some(Instant::now());
             // If the queue is full, its other pieces show that the server is alive.
-            let _ = life.try_send(Piece::Life);
+            let _ = life.try_send(Piece::SignOfLife);
         }
         if let Ok(mut tail) = tail.lock() {
             tail.extend(chunk.iter().skip(chunk.len().saturating_sub(TAIL)));

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::file::{Plan, Trouble};
-use crate::offered::{FunctionReport, LeftOutReport, SuspiciousReport};
 use crate::record::{CallRecord, FailureReport};
 use crate::report::Report;
 use crate::run::AllEnded;
+use crate::toolset_report::{FunctionReport, LeftOutReport, SuspiciousReport};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

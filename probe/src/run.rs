@@ -9,17 +9,17 @@ use serde_json::json;
 
 use crate::args::{Settings, Target};
 use crate::child::{self, Program};
-use crate::engine::{Asked, Engine, Wish};
-use crate::events::{Clock, Talk};
+use crate::engine::{Engine, EngineAction, InFlight};
+use crate::events::{Clock, EventHandler};
 use crate::exchanges::Piece;
 use crate::file::Plan;
 use crate::interrupt::Interrupt;
 use crate::io::Io;
-use crate::offered::Offered;
-use crate::peer::{Heard, Peer, Place};
+use crate::peer::{Input, Peer, Place};
 use crate::progress::Progress;
 use crate::raw;
 use crate::record::{CallRecord, FailureReport};
+use crate::toolset_report::Offered;
 use crate::trace::Trace;
 
 /// Maximum time for closing sessions.
@@ -122,7 +122,7 @@ pub(crate) struct Run<'a> {
     progress: Progress,
     pub(crate) calls: Vec<CallRecord>,
     /// The step in flight, with its start.
-    pub(crate) calling: Option<(Asked, Time)>,
+    pub(crate) calling: Option<(InFlight, Time)>,
     /// When watching began.
     pub(crate) watched: Option<Instant>,
     /// When closing began.
@@ -200,7 +200,7 @@ impl Run<'_> {
             self.listen(io);
             let now = self.now();
             if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                self.time_is_up(io);
+                self.time_out(io);
             }
             if self.watch_ends().is_some_and(|end| end <= Instant::now()) && self.closing.is_none() {
                 self.note("the watch is over");
@@ -213,7 +213,7 @@ impl Run<'_> {
             }
             if self.progress.is_due() {
                 let waiting = self.waiting();
-                self.progress.tell(waiting);
+                self.progress.show(waiting);
             }
         }
     }
@@ -226,16 +226,16 @@ impl Run<'_> {
         let second = Instant::now().checked_add(Duration::from_secs(1));
         let dates = [due, closing, end, self.progress.next(), second];
         let until = dates.into_iter().flatten().min().unwrap_or_else(Instant::now);
-        match io.hear(&mut self.peers, until) {
-            Some((at, Heard::Process(child::Heard::Output(bytes)))) => self.receive(io, at, &bytes),
-            Some((at, Heard::Process(child::Heard::Life))) => self.transport(io, at, Transport::SignOfLife),
-            Some((at, Heard::Process(child::Heard::Closed(why)))) => {
+        match io.wait(&mut self.peers, until) {
+            Some((at, Input::Process(child::Input::Output(bytes)))) => self.receive(io, at, &bytes),
+            Some((at, Input::Process(child::Input::SignOfLife))) => self.transport(io, at, Transport::SignOfLife),
+            Some((at, Input::Process(child::Input::Closed(why)))) => {
                 if let Some(peer) = self.peers.get_mut(at) {
                     peer.gone(&why);
                 }
                 self.transport(io, at, Transport::Closed { why: &why });
             }
-            Some((at, Heard::Exchange(exchange, piece))) => self.exchanged(io, at, exchange, piece),
+            Some((at, Input::Exchange(exchange, piece))) => self.receive_exchange(io, at, exchange, piece),
             None => {}
         }
     }
@@ -248,12 +248,12 @@ impl Run<'_> {
             peer.trace.received(piece);
             let (now, late) = (self.now(), self.late_answers(at));
             self.engine.handle_bytes(now, at, piece);
-            self.settle(io, at, late);
+            self.after_input(io, at, late);
         }
     }
 
     /// Handles a piece of an exchange; event streams line by line too.
-    fn exchanged(&mut self, io: &mut Io, at: usize, exchange: ExchangeId, piece: Piece) {
+    fn receive_exchange(&mut self, io: &mut Io, at: usize, exchange: ExchangeId, piece: Piece) {
         let Some(peer) = self.peers.get_mut(at) else { return };
         // If the server is unreachable, no connection was opened.
         let there = !matches!(piece, Piece::Failure(Broken::Unreachable, _));
@@ -272,7 +272,7 @@ impl Run<'_> {
             }
             let (now, late) = (self.now(), self.late_answers(at));
             self.engine.handle_exchange(now, at, exchange, piece);
-            self.settle(io, at, late);
+            self.after_input(io, at, late);
         }
     }
 
@@ -281,12 +281,12 @@ impl Run<'_> {
     }
 
     /// Carries out the effects of a server's input. `late` is the earlier number of late responses.
-    fn settle(&mut self, io: &mut Io, at: usize, late: u64) {
+    fn after_input(&mut self, io: &mut Io, at: usize, late: u64) {
         let late = self.late_answers(at).saturating_sub(late);
         if late > 0
-            && let Some(mut talk) = self.talk(at)
+            && let Some(mut handler) = self.handler(at)
         {
-            talk.tell("late-answer", &json!({"answers": late}));
+            handler.record("late-answer", &json!({"answers": late}));
         }
         self.introduced(at);
         self.act(io);
@@ -310,31 +310,31 @@ impl Run<'_> {
     }
 
     pub(crate) fn act(&mut self, io: &mut Io) {
-        while let Some((at, wish)) = self.engine.poll() {
-            match wish {
-                Wish::Settled if self.closing.is_none() && self.calling.is_none() => self.go_on(),
-                Wish::Settled => {}
-                Wish::Open(epoch) => self.open(io, at, epoch),
-                Wish::Shut(how) => self.shut(io, at, how),
-                Wish::Failed(failure) => self.failed(at, &failure),
-                Wish::Finished(call, outcome) => self.finished(Asked::Call(call), outcome),
-                Wish::Event(event) => {
-                    if let Some(follow) = self.talk(at).map(|mut talk| talk.event(event)) {
-                        self.follow(at, follow);
+        while let Some((at, action)) = self.engine.poll() {
+            match action {
+                EngineAction::Settled if self.closing.is_none() && self.calling.is_none() => self.next_step(),
+                EngineAction::Settled => {}
+                EngineAction::Open(epoch) => self.open(io, at, epoch),
+                EngineAction::Shut(how) => self.shut(io, at, how),
+                EngineAction::Failed(failure) => self.failed(at, &failure),
+                EngineAction::Finished(call, outcome) => self.finished(InFlight::Call(call), outcome),
+                EngineAction::Event(event) => {
+                    if let Some(reaction) = self.handler(at).map(|mut handler| handler.event(event)) {
+                        self.react(at, reaction);
                     }
                 }
-                Wish::Send(message) => {
+                EngineAction::Send(message) => {
                     if let Some(peer) = self.peers.get_mut(at) {
                         peer.send(message.bytes(), message.line());
                     }
                 }
-                Wish::Request(request) => {
+                EngineAction::Request(request) => {
                     let (now, _context) = (self.now(), io.enter());
                     if let Some(peer) = self.peers.get_mut(at) {
                         peer.request(now, request);
                     }
                 }
-                Wish::Drop(exchange) => {
+                EngineAction::Drop(exchange) => {
                     if let Some(peer) = self.peers.get_mut(at) {
                         peer.drop(exchange);
                     }
@@ -354,9 +354,9 @@ impl Run<'_> {
         self.transport(io, at, event);
     }
 
-    fn talk(&mut self, at: usize) -> Option<Talk<'_>> {
+    fn handler(&mut self, at: usize) -> Option<EventHandler<'_>> {
         let (peer, session) = (self.peers.get_mut(at)?, self.engine.session_mut(at)?);
-        Some(Talk { settings: self.settings, clock: self.clock, peer, session })
+        Some(EventHandler { settings: self.settings, clock: self.clock, peer, session })
     }
 
     fn shut(&mut self, io: &mut Io, at: usize, how: ShutdownStep) {

@@ -124,7 +124,7 @@ impl Trace {
     }
 
     /// Records a client action without a message.
-    pub(crate) fn asked(&mut self, text: &str) {
+    pub(crate) fn request(&mut self, text: &str) {
         self.push(Step::Message { from: Side::Client, kind: Kind::Request, text: excerpt(text) });
     }
 

@@ -48,11 +48,11 @@ impl Web {
             Method::GET => {
                 let from = sent.headers().get("last-event-id").and_then(|id| id.to_str().ok());
                 let from = from.map(|id| format!(", from event {id} on")).unwrap_or_default();
-                trace.asked(&format!("GET, a stream{from}"));
+                trace.request(&format!("GET, a stream{from}"));
                 None
             }
             _ => {
-                trace.asked(sent.method().as_str());
+                trace.request(sent.method().as_str());
                 None
             }
         };

@@ -114,16 +114,16 @@ impl Page {
     }
 
     fn head(&mut self, report: &Report<'_>) {
-        let asked = one_line(report.called);
+        let name = one_line(report.called);
         let Some(server) = &report.server else {
-            let title = self.style(Style::Bold, &asked);
+            let title = self.style(Style::Bold, &name);
             return self.line(&title);
         };
         let name = server.name.map_or_else(|| "a server without a name".into(), one_line);
         let version = server.version.map(one_line).unwrap_or_default();
         let title = self.style(Style::Bold, &format!("{name} {version}"));
-        let asked = self.style(Style::Dim, &format!("({asked})"));
-        self.line(&format!("{} {asked}", title.trim_end()));
+        let name = self.style(Style::Dim, &format!("({name})"));
+        self.line(&format!("{} {name}", title.trim_end()));
         let era = match report.era {
             Some(Era::Modern) => "modern era, metadata on every request",
             Some(Era::Legacy) | None => "legacy era, opened by `initialize`",

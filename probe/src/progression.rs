@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::{Failure, Session, Time};
 
-use crate::engine::{Asked, Engine, Refused};
-use crate::events::Follow;
+use crate::engine::{Engine, InFlight, Refused};
+use crate::events::Reaction;
 use crate::io::Io;
-use crate::offered::Offered;
 use crate::peer::Peer;
 use crate::record::{CallRecord, ErrorReport, FailureReport};
 use crate::run::Run;
+use crate::toolset_report::Offered;
 
 impl Run<'_> {
     pub(crate) fn watch_ends(&self) -> Option<Instant> {
@@ -23,20 +23,20 @@ impl Run<'_> {
         end.is_some_and(|end| self.clock.at(end) < time)
     }
 
-    pub(crate) fn follow(&mut self, at: usize, follow: Follow) {
-        match follow {
-            Follow::Nothing => {}
-            Follow::Ready if self.is_hub() => self.announce(at, &self.summary(at)),
-            Follow::Ready if self.calling.is_none() => self.go_on(),
-            Follow::Ready => {}
-            Follow::Finished(request, outcome) => self.finished(Asked::Request(request), outcome),
+    pub(crate) fn react(&mut self, at: usize, reaction: Reaction) {
+        match reaction {
+            Reaction::Nothing => {}
+            Reaction::Ready if self.is_hub() => self.announce(at, &self.summary(at)),
+            Reaction::Ready if self.calling.is_none() => self.next_step(),
+            Reaction::Ready => {}
+            Reaction::Finished(request, outcome) => self.finished(InFlight::Request(request), outcome),
             // The hub handles its sessions.
-            Follow::Parked(_) | Follow::Closing if self.is_hub() => {}
+            Reaction::Parked(_) | Reaction::Closing if self.is_hub() => {}
             // No reconnect will happen within the run.
-            Follow::Parked(until) if self.ends_before(until) => self.close(),
-            Follow::Parked(_) => {}
-            Follow::Closing => drop(self.closing.get_or_insert_with(Instant::now)),
-            Follow::Closed => {
+            Reaction::Parked(until) if self.ends_before(until) => self.close(),
+            Reaction::Parked(_) => {}
+            Reaction::Closing => drop(self.closing.get_or_insert_with(Instant::now)),
+            Reaction::Closed => {
                 let session = self.engine.session(at).cloned();
                 if let Some(peer) = self.peers.get_mut(at) {
                     peer.last = session;
@@ -58,7 +58,7 @@ impl Run<'_> {
     fn announce(&self, at: usize, text: &str) {
         let name = self.peers.get(at).map_or_else(String::new, |peer| crate::text::one_line(&peer.name));
         let now = Duration::from_millis(self.now().as_millis()).as_secs_f64();
-        crate::complain(&format!("probe: {now:.3} s  {name}  {}\n", crate::text::one_line(text)));
+        crate::write_stderr(&format!("probe: {now:.3} s  {name}  {}\n", crate::text::one_line(text)));
     }
 
     fn summary(&self, at: usize) -> String {
@@ -67,15 +67,15 @@ impl Run<'_> {
     }
 
     /// Starts the next possible step; after the last one watches or closes.
-    pub(crate) fn go_on(&mut self) {
+    pub(crate) fn next_step(&mut self) {
         while let Some(step) = self.settings.steps.get(self.calls.len()) {
             if !self.is_hub() && !self.engine.session(0).is_some_and(Session::is_ready) {
                 return;
             }
             let now = self.now();
-            match self.engine.ask(now, step) {
-                Ok(asked) => {
-                    self.calling = Some((asked, now));
+            match self.engine.start(now, step) {
+                Ok(in_flight) => {
+                    self.calling = Some((in_flight, now));
                     return;
                 }
                 Err(Refused(outcome, why)) => {
@@ -91,17 +91,17 @@ impl Run<'_> {
         }
     }
 
-    pub(crate) fn finished(&mut self, asked: Asked, outcome: mcp_proto::Outcome) {
-        let Some((_, since)) = self.calling.take_if(|(calling, _)| *calling == asked) else { return };
+    pub(crate) fn finished(&mut self, in_flight: InFlight, outcome: mcp_proto::Outcome) {
+        let Some((_, since)) = self.calling.take_if(|(calling, _)| *calling == in_flight) else { return };
         let Some(step) = self.settings.steps.get(self.calls.len()) else { return };
         // Only the run's timeout cancels a call.
         let late = matches!(outcome, mcp_proto::Outcome::Cancelled);
         let outcome = if late { mcp_proto::Outcome::TimedOut } else { outcome };
         let took = Some(self.now().since(since));
-        let server = self.engine.server_of(asked).and_then(|at| self.peers.get(at)).map(|peer| peer.name.clone());
+        let server = self.engine.server_of(in_flight).and_then(|at| self.peers.get(at)).map(|peer| peer.name.clone());
         self.calls.push(CallRecord { took, server, ..CallRecord::ended(step, outcome) });
         if self.closing.is_none() {
-            self.go_on();
+            self.next_step();
         }
     }
 
@@ -121,7 +121,7 @@ impl Run<'_> {
     }
 
     /// The run timed out: keeps the results so far and closes.
-    pub(crate) fn time_is_up(&mut self, io: &mut Io) {
+    pub(crate) fn time_out(&mut self, io: &mut Io) {
         self.deadline = None;
         if self.closing.is_some() {
             return;
@@ -142,8 +142,8 @@ impl Run<'_> {
         }
         self.note("time is up");
         self.closing = Some(Instant::now());
-        if let Some((asked, _)) = self.calling {
-            self.engine.cancel(now, asked);
+        if let Some((in_flight, _)) = self.calling {
+            self.engine.cancel(now, in_flight);
             self.act(io);
         }
         self.close();

@@ -2,10 +2,10 @@
 
 use mcp_proto::host::toolset::Why;
 
-use crate::people::{Page, Style};
 use crate::report_all::ReportAll;
 use crate::run::AllEnded;
 use crate::text::{cut, one_line, pad, width};
+use crate::text_report::{Page, Style};
 
 /// Maximum tools shown, and maximum lines per section.
 const TOOLS: usize = 200;

@@ -50,31 +50,31 @@ pub(crate) fn serve(watched: Option<u32>) -> io::Result<()> {
     loop {
         match life.next()? {
             Next::Line(line) => match &mut silence {
-                Some(silence) => silence.unheard.push(line),
-                None => server.hear(&line)?,
+                Some(silence) => silence.queued.push(line),
+                None => server.handle_line(&line)?,
             },
             Next::Act(Act::Butterfly(there)) => {
-                announce(if there { "the butterfly comes" } else { "the butterfly goes" });
+                log(if there { "the butterfly comes" } else { "the butterfly goes" });
                 server.guests.butterfly = there;
                 server.tools_changed()?;
             }
             Next::Act(Act::Rain) => {
-                announce("it rains");
+                log("it rains");
                 server.showers = server.showers.saturating_add(1);
                 server.resource_updated(content::RAIN)?;
             }
             Next::Act(Act::Hush) => {
-                announce("silence");
-                silence = Some(Silence { unheard: Vec::new(), _output: io::stdout().lock() });
+                log("silence");
+                silence = Some(Silence { queued: Vec::new(), _output: io::stdout().lock() });
             }
             Next::Act(Act::Speak) => {
-                announce("it speaks again");
-                let unheard = silence.take().map(|silence| silence.unheard).unwrap_or_default();
-                unheard.iter().try_for_each(|line| server.hear(line))?;
+                log("it speaks again");
+                let queued = silence.take().map(|silence| silence.queued).unwrap_or_default();
+                queued.iter().try_for_each(|line| server.handle_line(line))?;
             }
             Next::Act(leave @ Act::Leave) if server.is_busy() => life.postpone(leave),
             Next::Act(Act::Leave) => {
-                announce("the gate closes");
+                log("the gate closes");
                 return Ok(());
             }
             // Dropping the server ends the sleepers: their callers have gone.
@@ -84,7 +84,7 @@ pub(crate) fn serve(watched: Option<u32>) -> io::Result<()> {
 }
 
 struct Silence {
-    unheard: Vec<Vec<u8>>,
+    queued: Vec<Vec<u8>>,
     /// Blocks sleeping calls from writing.
     _output: StdoutLock<'static>,
 }
@@ -154,7 +154,7 @@ impl Life {
 }
 
 /// Prints the event on standard error, for comparison with what the client reports.
-fn announce(what: &str) {
+fn log(what: &str) {
     // One write call, because probe writes to standard error too.
     let _ = io::stderr().write_all(format!("demo: {what}\n").as_bytes());
 }
