@@ -281,7 +281,7 @@ pub struct SamplingPolicy {
     pub models: Vec<Box<str>>,
     /// Messages in a request that use tools: how many rounds a conversation with tools may have.
     pub tool_rounds: Option<u32>,
-    /// From the question to the embedder's answer; unset, [`Timeouts::ask`].
+    /// From the question to the embedder's answer; unset, [`Timeouts::server_request`].
     pub timeout: Option<Duration>,
 }
 
@@ -301,8 +301,8 @@ pub struct Timeouts {
     pub discovery: Duration,
     /// From the wish for a request to its end, time in the queue included, where the request does not say. 60 s.
     pub request: Duration,
-    /// How far progress can extend that, where the request does not say; the time that [`ask`](Self::ask) tells of comes
-    /// on top. 10 min.
+    /// How far progress can extend that, where the request does not say; the time that
+    /// [`server_request`](Self::server_request) tells of comes on top. 10 min.
     pub request_max: Duration,
     /// Between two events that tell of the progress of one request; what comes in between is passed over. 100 ms.
     pub progress_interval: Duration,
