@@ -189,7 +189,7 @@ const STEPS: &[(&str, Step)] = &[
     ("set_log_level", |it, now, n| {
         done(it.set_log_level(now, if n % 2 == 0 { LogLevel::Debug } else { LogLevel::Error }))
     }),
-    ("refresh", |it, now, _| Family::ALL.into_iter().any(|family| done(it.refresh(now, family)))),
+    ("refresh", |it, now, _| Family::ALL.iter().copied().any(|family| done(it.refresh(now, family)))),
     ("authorized", |it, now, _| done(it.authorized(now))),
     ("handle_timeout", |it, now, _| {
         it.handle_timeout(now);
@@ -697,8 +697,8 @@ fn kept<F: Framed>(options: &Options, modern: bool, ops: &[Op]) -> usize {
         + session.subscriptions().map(|uri| uri.len() + 100).sum::<usize>()
         + session.server().map_or(0, |server| 4 * server.raw.get().len())
         + Family::ALL
-            .map(|family| 2 * KIB * usize::from(!session.catalog().list(family).is_empty()))
             .iter()
+            .map(|family| 2 * KIB * usize::from(!session.catalog().list(*family).is_empty()))
             .sum::<usize>();
     let (_idle, least) = held(|| steps(&[]));
     all.saturating_sub(least + told)

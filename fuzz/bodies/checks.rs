@@ -64,7 +64,7 @@ pub(super) fn check_kept(session: &Session) {
     let limits = session.options().limits;
     assert!(session.quirks().len() <= limits.quirks);
     assert!(session.subscriptions().count() <= limits.subscriptions);
-    for family in Family::ALL {
+    for &family in Family::ALL {
         let list = session.catalog().list(family);
         assert!(list.len() <= limits.items && session.family(family).pages <= limits.pages);
         for (key, item) in list.iter() {

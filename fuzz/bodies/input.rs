@@ -61,7 +61,7 @@ impl<'a> Input<'a> {
         options.capabilities.elicitation_url = offers & 2 != 0;
         options.capabilities.sampling = offers & 4 != 0;
         if offers & 8 != 0 {
-            options.capabilities.roots = Some(vec![Root { uri: "file:///a".into(), name: Some("\"\n".into()) }]);
+            options.capabilities.roots = Some(vec![Root::new("file:///a").with_name("\"\n")]);
         }
         if offers & 16 != 0 {
             options.capabilities.extensions = vec![("x/y".into(), raw("{\n}"))];

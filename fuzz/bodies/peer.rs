@@ -56,7 +56,7 @@ impl Peer {
                 };
                 format!(r#"{{"resultType":"complete","supportedVersions":{versions},"capabilities":{offers}}}"#)
             }
-            _ => match Family::ALL.into_iter().find(|family| family.list_method() == method) {
+            _ => match Family::ALL.iter().copied().find(|family| family.list_method() == method) {
                 Some(family) => self.page(family, variant),
                 None => [
                     "{}",

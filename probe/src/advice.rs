@@ -65,6 +65,7 @@ pub(crate) fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>
         Some(Family::Prompts) => "Prompts",
         Some(Family::Resources | Family::ResourceTemplates) => "Resources",
         None => "Logging",
+        Some(family) => family.member(),
     };
     let by_era = |legacy, in_modern| format!("specification {revision}, {}", if modern { in_modern } else { legacy });
     match kind {

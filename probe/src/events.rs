@@ -146,6 +146,7 @@ impl EventHandler<'_> {
             Family::Prompts => "prompts-changed",
             Family::Resources => "resources-changed",
             Family::ResourceTemplates => "resource-templates-changed",
+            _ => "list-changed",
         };
         let (added, removed, changed) = (&difference.added, &difference.removed, &difference.changed);
         self.record(kind, &json!({"added": added, "removed": removed, "changed": changed}));

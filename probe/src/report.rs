@@ -156,7 +156,7 @@ impl<'a> Report<'a> {
 
 impl Families {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Family, FamilyReport)> {
-        Family::ALL.into_iter().zip([self.tools, self.prompts, self.resources, self.resource_templates])
+        Family::ALL.iter().copied().zip([self.tools, self.prompts, self.resources, self.resource_templates])
     }
 }
 

@@ -304,6 +304,7 @@ const fn title(family: Family) -> &'static str {
         Family::Prompts => "Prompts",
         Family::Resources => "Resources",
         Family::ResourceTemplates => "Resource templates",
+        _ => family.member(),
     }
 }
 

@@ -80,7 +80,7 @@ impl Catalog {
 
     /// The fingerprint of the whole catalogue, independent of the items' order. Each call hashes all bytes.
     pub fn fingerprint(&self, key: FingerprintKey) -> Fingerprint {
-        let lists = Family::ALL.map(|family| self.list(family).fingerprint(key).get().to_le_bytes());
+        let lists = Family::EACH.map(|family| self.list(family).fingerprint(key).get().to_le_bytes());
         Fingerprint::of_parts(key, lists.iter().map(|list| &list[..]))
     }
 

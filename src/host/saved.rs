@@ -84,7 +84,7 @@ struct Form<Items> {
 
 impl Serialize for Saved {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let families = Family::ALL.into_iter().map(|family| {
+        let families = Family::EACH.into_iter().map(|family| {
             let list = self.catalog.list(family);
             let items: Vec<&RawValue> = list.iter().map(|(_, item)| Json::trusted(item).raw()).collect();
             let written = Written { status: *self.families.get(family), items: (!list.is_empty()).then_some(items) };

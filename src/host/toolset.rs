@@ -91,6 +91,7 @@ impl<'a> From<&'a Session> for OfferView<'a> {
 /// What to do with a tool whose text tries to instruct the model ([`instructions`]). Checks title and description of
 /// the tool and in its argument schema, but not names, defaults and examples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Suspicion {
     /// Do not check.
     Ignore,
@@ -237,7 +238,7 @@ pub fn choose<'a>(
         }
     }
     let mut utilities = Vec::new();
-    for utility in Utility::ALL {
+    for &utility in Utility::ALL {
         let resources = utility.capability() == Capability::Resources;
         let allowed = if resources { policy.resources } else { policy.prompts };
         match (allowed, offer.has(utility.capability())) {

@@ -7,6 +7,7 @@ use crate::protocol::Capability;
 
 /// A tool that the host provides for a server's resources or prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Utility {
     /// Lists the server's resources and resource templates.
     ListResources,
@@ -20,7 +21,7 @@ pub enum Utility {
 
 impl Utility {
     /// All utility tools.
-    pub const ALL: [Self; 4] = [Self::ListResources, Self::ReadResource, Self::ListPrompts, Self::GetPrompt];
+    pub const ALL: &'static [Self] = &[Self::ListResources, Self::ReadResource, Self::ListPrompts, Self::GetPrompt];
 
     /// Its own name: `list_resources`, `read_resource`, `list_prompts`, `get_prompt`.
     pub const fn name(self) -> &'static str {

@@ -52,11 +52,26 @@ pub struct ClientCapabilities {
 
 /// A root: a directory or file that the client works on (specification 2025-11-25, "Roots").
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Root {
     /// Its URI, with the scheme `file`.
     pub uri: String,
     /// Display name.
     pub name: Option<String>,
+}
+
+impl Root {
+    /// A root with this URI, without a display name.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self { uri: uri.into(), name: None }
+    }
+
+    /// The root with a display name.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
 }
 
 impl ClientCapabilities {

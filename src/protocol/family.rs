@@ -5,6 +5,7 @@ use super::{Capability, method};
 /// A kind of item that servers list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub enum Family {
     /// Functions that the model can call.
     Tools,
@@ -18,7 +19,8 @@ pub enum Family {
 
 impl Family {
     /// All families, in the order in which they are requested.
-    pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::ResourceTemplates];
+    pub const ALL: &'static [Self] = &Self::EACH;
+    pub(crate) const EACH: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::ResourceTemplates];
 
     /// The method that lists the family.
     pub const fn list_method(self) -> &'static str {
@@ -80,12 +82,12 @@ pub struct PerFamily<T>([T; 4]);
 impl<T> PerFamily<T> {
     /// Calls `each` for every family, and keeps what it returns.
     pub fn from_fn(each: impl FnMut(Family) -> T) -> Self {
-        Self(Family::ALL.map(each))
+        Self(Family::EACH.map(each))
     }
 
     /// Each family with its value.
     pub fn iter(&self) -> impl Iterator<Item = (Family, &T)> {
-        Family::ALL.into_iter().zip(&self.0)
+        Family::EACH.into_iter().zip(&self.0)
     }
 
     /// The value of one family.

@@ -35,8 +35,8 @@ pub enum Era {
 
 impl ProtocolVersion {
     /// Every revision that this crate supports, oldest first.
-    pub const ALL: [Self; 5] =
-        [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
+    pub const ALL: &'static [Self] =
+        &[Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
 
     /// The newest legacy revision.
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
@@ -81,7 +81,7 @@ impl FromStr for ProtocolVersion {
     type Err = UnknownVersion;
 
     fn from_str(text: &str) -> Result<Self, UnknownVersion> {
-        Self::ALL.into_iter().find(|version| version.as_str() == text).ok_or(UnknownVersion)
+        Self::ALL.iter().copied().find(|version| version.as_str() == text).ok_or(UnknownVersion)
     }
 }
 

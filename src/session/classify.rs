@@ -344,7 +344,7 @@ impl Session {
             Ok(version) => version,
             Err(_) => {
                 let below = |known: &ProtocolVersion| known.era() == Era::Legacy && known.as_str() < &*version;
-                let nearest = ProtocolVersion::ALL.into_iter().rev().find(below);
+                let nearest = ProtocolVersion::ALL.iter().copied().rev().find(below);
                 let Some(nearest) = nearest.filter(|_| self.options.tolerance.nearest_version) else {
                     return Input::VersionUnknown;
                 };

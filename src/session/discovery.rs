@@ -23,7 +23,7 @@ impl Session {
         if self.server.as_ref().is_some_and(|server| server.era() == Era::Modern) {
             self.start_stream();
         }
-        for family in Family::ALL {
+        for family in Family::EACH {
             let asked = self.gate(gate::Purpose::Discover, family).is_allowed();
             self.discovery_step(family, if asked { Input::Advertised } else { Input::NotAdvertised });
         }
@@ -77,7 +77,7 @@ impl Session {
     /// Discovery takes too long: the lists that are not done have failed.
     pub(super) fn discovery_timed_out(&mut self) {
         let why = format!("the list was not done within {:?}", self.options.timeouts.discovery);
-        for family in Family::ALL {
+        for family in Family::EACH {
             // The first that ends the session ends it for all.
             if self.link == link::State::Connecting && !self.families.get(family).is_settled() {
                 if let Some(id) = self.requests.list(family) {

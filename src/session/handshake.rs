@@ -72,7 +72,7 @@ impl Handshake {
     /// The newest legacy version that is older than the offered one and was not tried.
     pub(super) fn older(&self) -> Option<ProtocolVersion> {
         let offered = self.offered.unwrap_or(ProtocolVersion::NEWEST_MODERN);
-        let older = ProtocolVersion::ALL.into_iter().rev().filter(|version| *version < offered);
+        let older = ProtocolVersion::ALL.iter().copied().rev().filter(|version| *version < offered);
         older.filter(|version| version.era() == Era::Legacy).find(|version| !self.was_tried(*version))
     }
 
@@ -89,7 +89,7 @@ impl Session {
     /// The transport is open.
     pub(super) fn start_handshake(&mut self) {
         self.handshake = Handshake { opened_at: self.now, ..Handshake::default() };
-        for family in crate::protocol::Family::ALL {
+        for family in crate::protocol::Family::EACH {
             self.families.get_mut(family).reset();
         }
         self.arm(Timer::Handshake, self.options.timeouts.handshake);

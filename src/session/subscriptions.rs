@@ -365,7 +365,7 @@ impl Session {
         let says = |name: &str| agreed.is_none_or(|agreed| agreed.member(name).is_some_and(|it| it.text() == "true"));
         let lists = LISTS.map(|(name, family)| (family, self.wants_list(family) && says(name)));
         for (listed, told) in lists {
-            for family in Family::ALL.into_iter().filter(|family| family.capability() == listed.capability()) {
+            for family in Family::EACH.into_iter().filter(|family| family.capability() == listed.capability()) {
                 let before = core::mem::replace(self.subscriptions.told.get_mut(family), told);
                 let slot = self.families.get_mut(family);
                 // A list that was asked for ahead of the stream may be older than it, whichever is answered first.
@@ -408,7 +408,7 @@ impl Session {
         if self.now.since(self.subscriptions.opened_at) >= LONGEST_WAIT {
             self.subscriptions.failures = 0;
         }
-        for family in Family::ALL {
+        for family in Family::EACH {
             if core::mem::take(self.subscriptions.told.get_mut(family)) {
                 self.families.get_mut(family).unwatched = true;
             }

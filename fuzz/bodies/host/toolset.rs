@@ -105,7 +105,7 @@ fn check_choice(session: &Session, policy: &ToolPolicy, suspicion: Suspicion, ch
     assert!(chosen.next().is_none());
     choice.suspicious.iter().for_each(|suspicious| schema::check_pointer(&suspicious.at));
     assert!(suspicion != Suspicion::Ignore || choice.suspicious.is_empty());
-    for utility in Utility::ALL {
+    for &utility in Utility::ALL {
         let left = choice.left_out.iter().any(|left| left.target == Target::from(utility));
         assert_ne!(utilities.contains(&utility), left, "{utility}");
     }

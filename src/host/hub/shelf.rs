@@ -100,7 +100,7 @@ impl Shelf {
             self.choices.remove(&chosen.key);
         }
         drop(chosen);
-        for family in Family::ALL {
+        for family in Family::EACH {
             let Some(list) = catalog.held(family).filter(|list| Arc::strong_count(list) == TWO) else { continue };
             let key = (family, list.hash());
             if self.lists.get(&key).is_some_and(|known| Arc::ptr_eq(known, list)) {

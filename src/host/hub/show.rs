@@ -59,7 +59,7 @@ impl Hub {
         if self.current.get(&member.name) != Some(&handle) {
             return;
         }
-        for family in Family::ALL {
+        for family in Family::EACH {
             if let Some(list) = session.catalog().held(family) {
                 let shared = self.shelf.list(family, Arc::clone(list));
                 session.share_list(family, shared);
@@ -77,7 +77,7 @@ impl Hub {
         let Some(member) = self.members.get_mut(&handle) else { return };
         (member.known_era, member.stands_in) = (known_era, Some(at));
         let server = Arc::clone(&member.name);
-        for family in Family::ALL {
+        for family in Family::EACH {
             if let Some(list) = catalog.held(family) {
                 let shared = self.shelf.list(family, Arc::clone(list));
                 catalog.share(family, shared);

@@ -120,7 +120,7 @@ pub fn adapt<'a>(schema: &'a RawValue, passes: &[Pass]) -> Adapted<'a> {
 
 impl Pass {
     /// Every pass.
-    pub const ALL: [Self; 3] = [Self::Definitions, Self::NullUnions, Self::MissingTypes];
+    pub const ALL: &'static [Self] = &[Self::Definitions, Self::NullUnions, Self::MissingTypes];
 
     /// Applies this pass to a schema.
     pub fn apply(self, schema: &RawValue) -> Adapted<'_> {

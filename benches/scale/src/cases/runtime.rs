@@ -179,7 +179,7 @@ fn client_capabilities(n: usize) -> Cost {
 
 fn rooted(n: usize) -> Options {
     let mut options = legacy();
-    let root = |at| Root { uri: format!("file:///home/{at}"), name: Some(format!("root {at}")) };
+    let root = |at| Root::new(format!("file:///home/{at}")).with_name(format!("root {at}"));
     options.capabilities.roots = Some((0..n).map(root).collect());
     options
 }
