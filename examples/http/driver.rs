@@ -1,4 +1,4 @@
-//! The whole loop: what a session wants is done, and what comes of it is told.
+//! The loop: runs the session's actions and reports their results to it.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::exchanges::{Exchanges, tell};
 pub(crate) struct Driver {
     pub(crate) session: Client<Http>,
     exchanges: Exchanges,
-    /// What goes with each request of this session's, and of no other's.
+    /// Headers of each request of this session.
     own: HeaderMap,
     start: Instant,
 }
@@ -29,7 +29,7 @@ impl Driver {
         Time::from_epoch(self.start.elapsed())
     }
 
-    /// The next event; none after the last. Nothing is lost where it is not awaited to its end.
+    /// The next event; `None` after the last one. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             while let Some(action) = self.session.poll() {

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use crate::Time;
 use crate::client::{Action, Binding, Client, ConnectionId, Engine, Transport};
 use crate::client::{Operate, Wire, poll_pipe};
-use crate::jsonrpc::Limits;
+use crate::jsonrpc::MessageLimits;
 
 /// A piece of a newline-delimited stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl Operate for Lines {
 
     fn attach(&mut self, engine: &mut Engine) {
         // Somewhat more than a message may have, so that the engine sees what it has to refuse.
-        let limit = engine.options().limits.message.bytes.saturating_add(Limits::SLACK).saturating_add(1);
+        let limit = engine.options().limits.message.bytes.saturating_add(MessageLimits::SLACK).saturating_add(1);
         self.decoder = LineDecoder::new(limit);
     }
 

@@ -243,7 +243,7 @@ impl Handshake {
     /// The newest legacy version that is older than the offered one and was not tried.
     fn older(&self) -> Option<ProtocolVersion> {
         let offered = self.offered.unwrap_or(ProtocolVersion::NEWEST_MODERN);
-        let older = ProtocolVersion::ALL.into_iter().rev().filter(|version| *version < offered);
+        let older = ProtocolVersion::ALL.iter().copied().rev().filter(|version| *version < offered);
         older.filter(|version| version.era() == Era::Legacy).find(|version| !self.was_tried(*version))
     }
 
@@ -562,7 +562,7 @@ fn classify_initialized(options: &Options, result: &RawValue) -> Answer {
         Ok(version) => (Input::Accepted, version),
         Err(_) => {
             let below = |known: &ProtocolVersion| known.era() == Era::Legacy && known.as_str() < &*version;
-            let nearest = ProtocolVersion::ALL.into_iter().rev().find(below);
+            let nearest = ProtocolVersion::ALL.iter().copied().rev().find(below);
             let Some(nearest) = nearest.filter(|_| options.tolerance.nearest_version) else {
                 return Answer::new(Input::VersionUnknown, words);
             };

@@ -1,4 +1,4 @@
-//! The servers: lines that are written beforehand, so that what is measured is the library.
+//! The servers: precomputed lines, so that the measurement covers the library only.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -10,26 +10,26 @@ pub const TOOLS: usize = 50;
 
 pub const LIST_CHANGED: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
 
-/// The lists of tools that each server has, one after the other: another tool is the last.
+/// Number of versions of each server's tool list; they differ in the last tool.
 const VERSIONS: usize = 3;
 
-/// Room for an id, which is white space where the id needs less.
+/// Space for an id, padded with white space.
 const ID: &str = "          ";
 
-/// Room for a server's number.
+/// Space for a server's number.
 const NUMBER: &str = "########";
 
-/// What the servers have.
+/// The tools of the servers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Definitions {
     None,
-    /// The same tools at every server.
+    /// All servers have the same tools.
     Same,
-    /// Tools of the same names, described otherwise at every server.
+    /// Tools have the same names, and different descriptions for each server.
     Different,
 }
 
-/// What is to arrive at the hub.
+/// A message to deliver to the hub.
 #[derive(Clone, Copy)]
 pub enum Arrival {
     Opened(ConnectionId),
@@ -46,7 +46,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// What a message wants, and the id that it bears; `None` where it wants nothing.
+    /// The response to a message, with the request's id; `None` if it needs no response.
     pub fn to(message: &Outgoing) -> Option<(Self, u64)> {
         let answer = match (message.method()?, message.id()?) {
             ("initialize", _) => Self::Initialize,
@@ -59,7 +59,7 @@ impl Answer {
     }
 }
 
-/// A line with rooms in it that are filled in place.
+/// A line with spaces that are filled in place.
 struct Line {
     bytes: Vec<u8>,
     id: usize,
@@ -83,7 +83,7 @@ impl Line {
     }
 }
 
-/// Writes a number into its room.
+/// Writes a number into its space.
 pub fn put(room: &mut [u8], mut number: u64, pad: u8) {
     for digit in room.iter_mut().rev() {
         *digit = if number > 0 { b'0' + (number % 10) as u8 } else { pad };
@@ -110,7 +110,7 @@ fn list(tools: usize, version: usize) -> String {
     format!(r#"{{"tools":[{}]}}"#, tools.join(","))
 }
 
-/// Takes numbers as they are, but for their order.
+/// A hasher that only reorders numbers.
 #[derive(Default)]
 pub struct Spread(u64);
 
@@ -128,7 +128,7 @@ impl Hasher for Spread {
     }
 }
 
-/// What happened at the servers.
+/// Counts of what happened at the servers.
 #[derive(Clone, Default)]
 pub struct Counts {
     pub opens: u64,
@@ -137,7 +137,7 @@ pub struct Counts {
     pub most_lists: u64,
     pub pings: u64,
     pub calls: u64,
-    /// Lines and bytes that the servers sent.
+    /// Lines and bytes sent by the servers.
     pub lines: u64,
     pub bytes: u64,
 }
@@ -158,7 +158,7 @@ pub struct Servers {
     initialize: Line,
     ping: Line,
     call: Line,
-    /// What is to arrive next.
+    /// The messages to deliver next.
     pub arrivals: Vec<(SessionHandle, Arrival)>,
     pub counts: Counts,
 }
@@ -183,12 +183,12 @@ impl Servers {
         }
     }
 
-    /// The bytes of a list, its line break and its envelope among them.
+    /// Bytes of a list response, including line break and envelope.
     pub fn list_len(&self) -> usize {
         self.lists[0].bytes.len()
     }
 
-    /// How many are running.
+    /// Number of running servers.
     pub fn len(&self) -> usize {
         self.running.len()
     }
@@ -198,7 +198,7 @@ impl Servers {
         self.running.iter().map(|(session, server)| (*session, server.connection))
     }
 
-    /// Forgets how often each was asked for its tools.
+    /// Resets the number of list requests.
     pub fn forget_lists(&mut self) {
         self.running.values_mut().for_each(|server| server.lists = 0);
         (self.counts.lists, self.counts.most_lists) = (0, 0);

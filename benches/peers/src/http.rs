@@ -1,4 +1,4 @@
-//! The workloads over HTTP, over a session whose HTTP client is a function call.
+//! The workloads over HTTP, with a session whose HTTP client is a function call.
 
 use std::hint::black_box;
 
@@ -69,7 +69,7 @@ impl Client {
 
 pub fn run(args: &cli::Args, canned: &'static Canned) {
     let modern = args.workload.ends_with('m');
-    // The session holds its list itself; without it, the peer says that there is none.
+    // The session keeps the list; without this response the peer reports an empty one.
     let canned: &'static Canned = match args.workload.as_str() {
         "h4" => Box::leak(Box::new({
             let mut empty = Canned::new();

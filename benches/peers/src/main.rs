@@ -1,4 +1,4 @@
-//! The workloads of the harness, over a session whose transport is a function call.
+//! The workloads of the harness, with a session whose transport is a function call.
 
 mod http;
 
@@ -121,7 +121,7 @@ fn main() {
             meter.finish(bin, &args);
         }
         "w4" | "w4keep" => {
-            // The session holds its list itself; without it, the peer says that there is none.
+            // The session keeps the list; without this response the peer reports an empty one.
             let empty: &'static Canned = Box::leak(Box::new({
                 let mut canned = Canned::new();
                 canned.tools_50 = r#"{"tools":[]}"#.into();

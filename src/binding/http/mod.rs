@@ -21,7 +21,7 @@ use crate::client::{
     Binding, Client, ConnectionId, Engine, Event, Operate, Outgoing, Output, Report, RequestId, ShutdownStep,
     Transport, Wire,
 };
-use crate::jsonrpc::Limits;
+use crate::jsonrpc::MessageLimits;
 use crate::machine::get_stream;
 use crate::protocol::{Era, method};
 use crate::{Time, machine::Verdict};
@@ -666,7 +666,7 @@ impl Http {
     /// How much of an answer is kept: somewhat more than a message may have, so that the session sees what it has to
     /// refuse.
     fn limit(&self, engine: &Engine) -> usize {
-        engine.options().limits.message.bytes.saturating_add(Limits::SLACK).saturating_add(1)
+        engine.options().limits.message.bytes.saturating_add(MessageLimits::SLACK).saturating_add(1)
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) struct Lists {
 impl Lists {
     /// A new connection: every family is asked again.
     pub(super) fn reset(&mut self) {
-        for family in Family::ALL {
+        for family in Family::ALL.iter().copied() {
             self.slots.get_mut(family).reset();
         }
     }
@@ -57,7 +57,7 @@ impl Lists {
     /// The handshake is done: the lists are requested that the gate allows.
     pub(super) fn start(&mut self, core: &mut Core) -> Signals {
         let mut signals = Signals::NONE;
-        for family in Family::ALL {
+        for family in Family::ALL.iter().copied() {
             let asked = core.gate(gate::Purpose::Discover, family).is_allowed();
             let input = if asked { discovery::Input::Advertised } else { discovery::Input::NotAdvertised };
             signals.extend(self.step_discovery(core, family, input));
@@ -140,7 +140,7 @@ impl Lists {
     pub(super) fn on_discovery_timeout(&mut self, core: &mut Core) -> Signals {
         let why = format!("the list was not done within {:?}", core.options.timeouts.discovery);
         let mut signals = Signals::NONE;
-        for family in Family::ALL {
+        for family in Family::ALL.iter().copied() {
             if !self.slots.get(family).is_settled() {
                 if let Some(id) = core.requests.list(family) {
                     core.give_up(id);

@@ -1,4 +1,4 @@
-//! What an exchange over HTTP can be: its headers, its body, its refusal, and how many there are.
+//! HTTP exchanges: headers, bodies, refusals, number of exchanges.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("http-headers", 200, http_headers),
         Case::new("http-content-type-length", 5_000, http_content_type_length),
         Case::new("http-session-id-length", 5_000, http_session_id_length),
-        // A challenge has its scheme, and names and values of its parameters, each for itself.
+        // A challenge stores its scheme and each parameter's name and value.
         Case::new("http-challenges", 100, http_challenges).each(256),
         Case::new("http-challenge-params", 200, http_challenge_params),
         Case::new("http-challenge-length", 5_000, http_challenge_length),
@@ -55,7 +55,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("header-annotations-wrong-path", 500, header_annotations_wrong_path),
         Case::new("header-annotations-twice", 500, header_annotations_twice),
         Case::new("header-arguments", 100, header_arguments),
-        // An argument stands in the message, in the body of the request and, encoded, in a header.
+        // An argument is in the message, in the request's body and, encoded, in a header.
         Case::new("header-argument-length", 10_000, header_argument_length).each(12),
         Case::new("header-calls", 50, header_calls),
         Case::new("schema-width", 500, schema_width),
@@ -65,7 +65,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// What is set as the bound of what waits, where bodies are made as large as they may be.
+/// The bound on buffered bytes in cases with bodies of maximum size.
 const BODIES: usize = 1 << 20;
 
 fn call(web: &mut Web, request: Request) {
@@ -113,7 +113,7 @@ fn http_calls_streamed(n: usize) -> Cost {
     })
 }
 
-/// The answers come by the GET stream, the POSTs stay open. Nothing of the calls is left.
+/// The responses arrive on the GET stream, and the POSTs stay open. The calls must leave nothing behind.
 fn http_calls_answered_elsewhere(n: usize) -> Cost {
     let mut web = Web::ready(legacy(), "");
     measure(n * 64, || {
@@ -122,7 +122,7 @@ fn http_calls_answered_elsewhere(n: usize) -> Cost {
             let request = web.requests().pop().unwrap();
             web.events(request.exchange);
             web.told(&event(&line(id_of(&request).unwrap(), "{}")));
-            // Longer than an exchange may go on after its request was answered.
+            // Longer than an exchange may stay open after its request was answered.
             web.now = web.now + Duration::from_secs(10);
             web.session.handle_timeout(web.now);
             web.drain();
@@ -205,10 +205,10 @@ fn http_calls_cancelled(n: usize) -> Cost {
     })
 }
 
-/// Tool calls wait for the GET stream, and the server's pings are answered meanwhile.
+/// Tool calls wait for the GET stream while the server's pings are answered.
 fn http_calls_before_stream(n: usize) -> Cost {
     let mut web = Web::open(wide(legacy(), 2 * n));
-    // The GET of the stream is left without an answer.
+    // The GET of the stream is never answered.
     while let Some(action) = web.session.poll() {
         let HttpAction::Request(request) = action else { continue };
         match (request.request.method().as_str(), id_of(&request), method_of(&request)) {
@@ -239,12 +239,12 @@ fn http_calls_before_stream(n: usize) -> Cost {
 fn bounded(mut options: Options) -> Options {
     options.limits.message.bytes = BODIES;
     options.limits.output_bytes = BODIES;
-    // Less than comes at the smallest size, so that every size goes over it.
+    // Less than the input at the smallest size, so that every size exceeds it.
     options.limits.buffered = BODIES / 16;
     options
 }
 
-/// JSON bodies that do not end, of all requests that are in flight.
+/// Unfinished JSON bodies of all requests in flight.
 fn http_bodies_unfinished(n: usize) -> Cost {
     let (mut web, calls) = calling(bounded(legacy()), 64, 10);
     let chunk = vec![b'x'; 100];
@@ -260,7 +260,7 @@ fn http_bodies_unfinished(n: usize) -> Cost {
     })
 }
 
-/// Streams that go on with one endless event after their requests were answered.
+/// Streams that continue with an endless event after their requests were answered.
 fn http_streams_answered(n: usize) -> Cost {
     let (mut web, calls) = calling(bounded(legacy()), 64, 10);
     let chunk = vec![b'x'; 100];
@@ -278,7 +278,7 @@ fn http_streams_answered(n: usize) -> Cost {
     })
 }
 
-/// One call, whose exchange is answered by this.
+/// One call with this response in its exchange.
 fn answered(options: Options, input: usize, answer: impl FnOnce(&mut Web, HttpRequest)) -> Cost {
     let (mut web, calls) = calling(options, 1, 10);
     let (request, _) = calls.into_iter().next().unwrap();
@@ -431,7 +431,7 @@ fn http_location_length(n: usize) -> Cost {
     headed(307, &with(&[("location", &format!("/{}?key=1", "../a/".repeat(n)))]))
 }
 
-/// Calls each of which is redirected elsewhere.
+/// Calls that are each redirected to another origin.
 fn http_redirects(n: usize) -> Cost {
     let mut web = Web::ready(legacy(), "");
     let targets: Vec<_> = (0..n).map(|at| with(&[("location", &format!("/mcp{at}"))])).collect();
@@ -447,7 +447,7 @@ fn http_redirects(n: usize) -> Cost {
     })
 }
 
-/// A session whose `initialize` was refused, and its GET of the older transport's stream, which was answered.
+/// A session whose `initialize` was refused, and the answered GET for the HTTP+SSE stream.
 fn older() -> (Web, HttpRequest) {
     let mut web = Web::open(legacy());
     let request = web.requests().pop().unwrap();
@@ -489,7 +489,7 @@ fn http_notifications_unanswered(n: usize) -> Cost {
     })
 }
 
-/// How often the server forgets the session, each time after it answered a call.
+/// The server repeatedly expires the session, each time after a call was answered.
 fn http_recoveries(n: usize) -> Cost {
     let mut web = Web::ready(legacy(), "");
     measure(n * 2_048, || {
@@ -506,7 +506,7 @@ fn http_recoveries(n: usize) -> Cost {
     })
 }
 
-/// A tool with this schema is listed, by a server of the modern era.
+/// Lists a tool with this schema in the modern era.
 fn listed(schema: &str) -> Cost {
     let mut options = modern();
     options.limits.message.depth = 1_000_000;
@@ -552,7 +552,7 @@ fn header_annotations_twice(n: usize) -> Cost {
     listed(&annotated(n, |_| "Same".into()))
 }
 
-/// As many annotated properties as levels above them.
+/// As many annotated properties as nesting levels above them.
 fn header_annotations_deep(n: usize) -> Cost {
     let inner = annotated(n, |at| format!("Header-{at}"));
     let (open, close) = (r#"{"type":"object","properties":{"o":"#.repeat(n), "}}".repeat(n));
@@ -563,7 +563,7 @@ fn under_long_name(n: usize, name: impl Fn(usize) -> String) -> String {
     format!(r#"{{"type":"object","properties":{{"{}":{}}}}}"#, "long".repeat(n), annotated(n, name))
 }
 
-/// Annotated properties below one whose name is as long as they are together.
+/// Annotated properties below a property whose name is as long as all of them together.
 fn header_annotations_long_path(n: usize) -> Cost {
     listed(&under_long_name(n, |at| format!("Header-{at}")))
 }
@@ -572,7 +572,7 @@ fn header_annotations_wrong_path(n: usize) -> Cost {
     listed(&under_long_name(n, |at| format!("not a header {at}")))
 }
 
-/// Calls of a tool, whose arguments are repeated by headers.
+/// Calls a tool whose arguments are repeated in headers.
 fn mirrored(schema: &str, arguments: &str, calls: usize) -> Cost {
     let mut web = Web::ready(modern(), &format!(r#"{{"name":"a","inputSchema":{schema}}}"#));
     let arguments = RawValue::from_string(arguments.into()).unwrap();
