@@ -114,16 +114,16 @@ impl Page {
     }
 
     fn head(&mut self, report: &Report<'_>) {
-        let name = one_line(report.called);
+        let called = one_line(report.called);
         let Some(server) = &report.server else {
-            let title = self.style(Style::Bold, &name);
+            let title = self.style(Style::Bold, &called);
             return self.line(&title);
         };
         let name = server.name.map_or_else(|| "a server without a name".into(), one_line);
         let version = server.version.map(one_line).unwrap_or_default();
         let title = self.style(Style::Bold, &format!("{name} {version}"));
-        let name = self.style(Style::Dim, &format!("({name})"));
-        self.line(&format!("{} {name}", title.trim_end()));
+        let called = self.style(Style::Dim, &format!("({called})"));
+        self.line(&format!("{} {called}", title.trim_end()));
         let era = match report.era {
             Some(Era::Modern) => "modern era, metadata on every request",
             Some(Era::Legacy) | None => "legacy era, opened by `initialize`",
