@@ -19,7 +19,6 @@ use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request::{Effect, Input, State, take};
 use crate::machine::resend::{self, Reason, Resend, Unsent};
-#[cfg(feature = "http")]
 use crate::protocol::error_code;
 use crate::protocol::method;
 
@@ -153,7 +152,6 @@ pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, 
 }
 
 /// What was received in place of a response is none.
-#[cfg(feature = "http")]
 pub(super) fn on_invalid(core: &mut Core, id: u64, why: String) {
     step_to(core, id, Input::Invalid, Some(Outcome::Invalid(why.into())));
 }
@@ -298,7 +296,6 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
 }
 
 /// The server refused a request without running it: it waits for what it lacks.
-#[cfg(feature = "http")]
 pub(super) fn block(core: &mut Core, id: u64, by: Block, outcome: Outcome) -> Signals {
     let left = core.requests.time_left(id, core.now);
     let since = core.requests.call_time(core.now);
@@ -376,7 +373,6 @@ fn is_replayable(core: &Core, id: u64) -> bool {
 }
 
 /// The exchange of a request broke.
-#[cfg(feature = "http")]
 pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
     let input = match sent && may_resend(core, id) {
         _ if !sent => Input::NotRun,
@@ -387,13 +383,11 @@ pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
 }
 
 /// Whether the request was refused for an expired session once already.
-#[cfg(feature = "http")]
 pub(super) fn is_expired_again(core: &mut Core, id: u64) -> bool {
     core.requests.call_mut(id).is_some_and(|call| resend::take(Reason::Expired, call.expired) == Resend::End)
 }
 
 /// The request did not run, since the server forgot the session.
-#[cfg(feature = "http")]
 pub(super) fn on_expired(core: &mut Core, id: u64) {
     if let Some(call) = core.requests.call_mut(id) {
         call.expired = call.expired.more();
@@ -403,7 +397,6 @@ pub(super) fn on_expired(core: &mut Core, id: u64) {
 
 /// The response to a request says that the server forgot the session. The request may have run: it ends with this
 /// response, unless it may run twice.
-#[cfg(feature = "http")]
 pub(super) fn on_expired_response(core: &mut Core, id: u64, error: ErrorObject) {
     let replayable = is_replayable(core, id);
     if let Some(call) = core.requests.call_mut(id) {
@@ -417,7 +410,6 @@ pub(super) fn on_expired_response(core: &mut Core, id: u64, error: ErrorObject) 
 }
 
 /// Whether a request waits for authorization once more; it is counted then.
-#[cfg(feature = "http")]
 pub(super) fn may_await_authorization(core: &mut Core, id: u64) -> bool {
     let Some(call) = core.requests.call_mut(id) else { return false };
     let again = resend::take(Reason::Unauthorized, call.unauthorized) == Resend::Again;
@@ -427,7 +419,6 @@ pub(super) fn may_await_authorization(core: &mut Core, id: u64) -> bool {
 
 /// Whether the server refused a call for headers that the tool's schema asks for. The schema may have changed, so the
 /// list is received again, once, and the call sent again (specification 2026-07-28, "Streamable HTTP", Client Behavior).
-#[cfg(feature = "http")]
 pub(super) fn needs_headers(core: &mut Core, id: u64, error: &ErrorObject) -> bool {
     if core.wire != Wire::Http || !core.is_modern() || error.code != error_code::HEADER_MISMATCH {
         return false;

@@ -103,13 +103,11 @@ impl Handshake {
     }
 
     /// The request that the handshake waits for.
-    #[cfg(feature = "http")]
     pub(super) const fn request(&self) -> Option<u64> {
         self.request
     }
 
     /// The request that the handshake waits for has another id.
-    #[cfg(feature = "http")]
     pub(super) fn rename(&mut self, id: u64, new: u64) {
         if self.request == Some(id) {
             self.request = Some(new);
@@ -418,7 +416,6 @@ impl Handshake {
     }
 
     /// An HTTP status refused `server/discover` or `initialize`.
-    #[cfg(feature = "http")]
     pub(super) fn on_status(&mut self, core: &mut Core, purpose: &Purpose, status: u16, words: Box<str>) -> Signals {
         self.words = Some(words);
         if matches!(purpose, Purpose::Discover(_)) {
@@ -433,7 +430,6 @@ impl Handshake {
     }
 
     /// The exchange of `server/discover` or `initialize` broke.
-    #[cfg(feature = "http")]
     pub(super) fn on_broken(&mut self, core: &mut Core, purpose: &Purpose, why: &str) -> Signals {
         let may = resend::take(Reason::Broken, self.broken) == Resend::Again;
         if matches!(purpose, Purpose::Discover(_)) && may {

@@ -39,7 +39,6 @@ impl Keepalive {
     }
 
     /// The keepalive request has another id.
-    #[cfg(feature = "http")]
     pub(super) fn rename(&mut self, id: u64, new: u64) {
         if self.request == Some(id) {
             self.request = Some(new);

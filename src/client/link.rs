@@ -61,7 +61,6 @@ impl Link {
         self.connection
     }
 
-    #[cfg(feature = "http")]
     pub(super) const fn expiries(&self) -> u32 {
         self.expiries
     }

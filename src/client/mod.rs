@@ -1,5 +1,7 @@
 //! A client of one MCP server: messages and time go in, actions come out.
 
+#![cfg_attr(not(feature = "http"), allow(dead_code, reason = "only an HTTP binding has exchanges"))]
+
 mod action;
 mod binding;
 mod calls;
@@ -7,7 +9,6 @@ mod core;
 mod encode;
 mod engine;
 mod event;
-#[cfg(feature = "http")]
 mod face;
 mod forms;
 mod handshake;

@@ -27,7 +27,6 @@ impl Outbox {
     }
 
     /// Takes the first output that is not held back.
-    #[cfg(feature = "http")]
     pub(super) fn pop_but(&mut self, held: impl Fn(&Output) -> bool) -> Option<Output> {
         let at = self.queue.iter().position(|output| !held(output))?;
         self.remove(at)
@@ -48,7 +47,6 @@ impl Outbox {
         self.queue.is_empty()
     }
 
-    #[cfg(feature = "http")]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Output> {
         self.queue.iter()
     }

@@ -61,13 +61,10 @@ pub(super) struct Call {
     /// What it waits for, while it is blocked.
     pub(super) blocked: Option<Box<Blocked>>,
     /// How often it was sent again since the server forgot the session.
-    #[cfg(feature = "http")]
     pub(super) expired: Used,
     /// How often it waited for authorization.
-    #[cfg(feature = "http")]
     pub(super) unauthorized: Used,
     /// How often its headers were refused.
-    #[cfg(feature = "http")]
     pub(super) headers_refused: Used,
 }
 
@@ -201,7 +198,6 @@ impl HttpSide {
         }
     }
 
-    #[cfg(feature = "http")]
     pub(super) fn next_settled(&mut self) -> Option<u64> {
         let next = self.settled.take().or_else(|| self.more_settled.pop());
         if self.more_settled.is_empty() {
@@ -211,7 +207,6 @@ impl HttpSide {
         next
     }
 
-    #[cfg(feature = "http")]
     pub(super) fn has_settled(&self) -> bool {
         self.settled.is_some() || !self.more_settled.is_empty()
     }
@@ -287,11 +282,8 @@ impl RequestTable {
             lost: Used::Never,
             input: None,
             blocked: None,
-            #[cfg(feature = "http")]
             expired: Used::Never,
-            #[cfg(feature = "http")]
             unauthorized: Used::Never,
-            #[cfg(feature = "http")]
             headers_refused: Used::Never,
         };
         let purpose = Purpose::Call(call);

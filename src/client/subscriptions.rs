@@ -319,7 +319,6 @@ impl Subscriptions {
     }
 
     /// The request for the stream has another id.
-    #[cfg(feature = "http")]
     pub(super) fn rename(&mut self, id: u64, new: u64) {
         if self.asked == Some(id) {
             self.asked = Some(new);

@@ -22,8 +22,10 @@ alphabet! {
 
 alphabet! {
     /// How often it was sent again for this reason.
+    #[derive(Default)]
     Used {
         /// Never.
+        #[default]
         Never,
         /// Once.
         Once,
@@ -41,12 +43,6 @@ alphabet! {
         Again,
         /// It ends.
         End,
-    }
-}
-
-impl Default for Used {
-    fn default() -> Self {
-        Self::Never
     }
 }
 

@@ -22,7 +22,6 @@ use super::{Event, FailureKind, ListErrors};
 use crate::catalog::{Difference, hash};
 use crate::jsonrpc::ErrorObject;
 use crate::machine::list_error::{self, Cost, Meaning};
-#[cfg(feature = "http")]
 use crate::machine::resend::{self, Reason, Resend};
 use crate::machine::{QuirkKind, Verdict, discovery, gate, loss, paging, refresh};
 use crate::protocol::{Family, PerFamily, error_code, method};
@@ -225,7 +224,6 @@ impl Lists {
     }
 
     /// The request for a page has another id.
-    #[cfg(feature = "http")]
     pub(super) fn rename(&mut self, family: Family, id: u64, new: u64) {
         let listing = self.slots.get_mut(family).listing.as_mut();
         if let Some(listing) = listing.filter(|listing| listing.first == id) {
@@ -294,7 +292,6 @@ impl Lists {
     }
 
     /// The exchange of a page broke.
-    #[cfg(feature = "http")]
     pub(super) fn on_broken(
         &mut self,
         core: &mut Core,

@@ -1,6 +1,5 @@
 //! The router: takes messages, timers and signals to the components. It is the only part that sees all of them.
 
-#[cfg(feature = "http")]
 mod http;
 
 use alloc::borrow::Cow;
@@ -162,12 +161,9 @@ impl Engine {
 
     /// Ends what belongs to a connection that the server forgot; `refused` did not run for that reason.
     fn expire(&mut self, refused: Option<u64>) {
-        #[cfg(feature = "http")]
         if let Some(id) = refused {
             calls::on_expired(&mut self.core, id);
         }
-        #[cfg(not(feature = "http"))]
-        let _ = refused;
         self.core.outbox.take_back_transport();
         self.end_connection(true);
     }
