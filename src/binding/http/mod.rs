@@ -275,7 +275,7 @@ impl Http {
             match engine.poll_but(|action| is_held(action, unanswered))? {
                 Output::Event(event) => return Some(HttpAction::Event(event)),
                 Output::Send(message) => self.dispatch(engine, message),
-                Output::Abort(id) => self.abort(engine, id),
+                Output::Abort(id) => self.abort(id),
                 Output::Open(connection) => self.open_transport(engine, connection),
                 Output::Shutdown(how) => self.shut(engine, how),
             }
@@ -474,7 +474,7 @@ impl Http {
         engine.hold_tools(initialized.is_some() || stream.is_some());
     }
 
-    fn abort(&mut self, engine: &mut Engine, id: u64) {
+    fn abort(&mut self, id: u64) {
         match self.carriers.remove(&id) {
             Some(Carrier::Exchange(exchange)) if self.drop_exchange(ExchangeId(exchange)).is_some() => {
                 self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));

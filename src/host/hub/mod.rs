@@ -15,7 +15,7 @@
 //! let json = r#"{"github": {"command": "github-mcp"}, "old": {"command": "x", "enabled": false}}"#;
 //! let configuration: Configuration = serde_json::from_str(json).unwrap();
 //!
-//! let mut hub = Hub::new(HubOptions::new(Options::new("my-host", "1.0")));
+//! let mut hub = Hub::new(HubOptions::new(Options::new("my-host", "1.0")), 0);
 //! hub.configure(Time::ZERO, configuration).unwrap();
 //! hub.open(Time::ZERO).unwrap();
 //!
@@ -23,7 +23,7 @@
 //! assert!(matches!(hub.poll(), Some(HubAction::Event(HubEvent::Ready))));
 //! let Some(HubAction::Open { session, .. }) = hub.poll() else { panic!("a process to start") };
 //! assert_eq!(hub.server(session), Some("github"));
-//! // Start what `hub.entry(session)` says, then: hub.handle_transport(now, session, Transport::Opened) …
+//! // Start what `hub.entry(session)` says, then: hub.handle_transport(now, session, connection, Transport::Opened) …
 //! assert!(hub.poll().is_none(), "what is turned off is never opened");
 //! ```
 //!
@@ -359,7 +359,7 @@ impl Hub {
         });
     }
 
-    /// Takes the head of an answer ([`HttpSession::handle_head`](crate::binding::http::HttpSession::handle_head)).
+    /// Takes the head of an answer ([`Client::handle_head`](crate::Client::handle_head)).
     #[cfg(feature = "http")]
     pub fn handle_head(
         &mut self,
