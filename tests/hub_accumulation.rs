@@ -24,6 +24,7 @@ use std::time::Duration;
 use common::{KEY, drain, legacy};
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{Hub, HubCommandError, HubOptions};
+use mcp_proto::protocol::Family;
 use mcp_proto::{Options, Time, Transport};
 use peak_alloc::PeakAlloc;
 use proptest::prelude::*;
@@ -110,7 +111,7 @@ fn commands_that_are_repeated_while_nobody_polls_stay_within_the_limits() {
             entries(hub, entry(at));
             let _ = hub.start(now, "a");
             let _ = hub.call(now, "mcp_a_x", None);
-            let _ = hub.handle("a").map(|handle| hub.session_mut(handle).is_some());
+            let _ = hub.handle("a").map(|handle| hub.refresh(now, handle, Family::Tools));
         });
     }
     repeated("servers of other names", up().hub, |hub, at| {
@@ -128,7 +129,7 @@ fn commands_that_are_repeated_while_nobody_polls_stay_within_the_limits() {
     repeated("authorized", up().hub, |hub, _| _ = hub.authorized(now, "a"));
     repeated("a session's commands", up().hub, |hub, _| {
         let a = hub.handle("a").unwrap();
-        assert!(hub.session_mut(a).is_some());
+        let _ = hub.refresh(now, a, Family::Tools);
     });
     repeated("open and close", up().hub, |hub, _| _ = (hub.open(now), hub.close(now)));
     repeated("calls", up().hub, |hub, _| _ = hub.call(now, "mcp_a_x", None).is_ok());

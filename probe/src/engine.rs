@@ -2,10 +2,12 @@
 
 use mcp_proto::binding::http::{ExchangeId, HttpAction, HttpRequest, HttpSession};
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubAction, HubEvent, SessionHandle};
+use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    Action, CommandError, Event, Failure, LineSession, Options, Outcome, Outgoing, RequestId, Session, ShutdownStep,
-    Time, Transport,
+    Action, CommandError, Event, Failure, LineSession, Options, Outcome, Outgoing, RequestId, ServerRequestId, Session,
+    ShutdownStep, Time, Transport,
 };
+use serde_json::value::RawValue;
 
 use crate::args::Target;
 use crate::exchanges::{self, Piece};
@@ -84,12 +86,14 @@ impl Engine {
         }
     }
 
-    pub(crate) fn session_mut(&mut self, at: usize) -> Option<&mut Session> {
-        match self {
-            Self::Pipe(session) => Some(session),
-            Self::Http(session) => Some(session),
-            Self::Hub(hub, handles) => hub.session_mut(*handles.get(at)?),
-        }
+    /// The commands of a session that is there.
+    pub(crate) fn commands(&mut self, at: usize) -> Option<Commands<'_>> {
+        self.session(at)?;
+        Some(match self {
+            Self::Pipe(session) => Commands::Session(session),
+            Self::Http(session) => Commands::Session(session),
+            Self::Hub(hub, handles) => Commands::Hub(hub, *handles.get(at)?),
+        })
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
@@ -198,7 +202,7 @@ impl Engine {
         let _ = match (self, asked) {
             (Self::Pipe(session), Asked::Request(request)) => session.cancel(now, request),
             (Self::Http(session), Asked::Request(request)) => session.cancel(now, request),
-            (Self::Hub(hub, _), Asked::Call(call)) => hub.cancel(now, call),
+            (Self::Hub(hub, _), Asked::Call(call)) => return drop(hub.cancel(now, call)),
             _ => Ok(()),
         };
     }
@@ -208,6 +212,62 @@ impl Engine {
         match (self, asked) {
             (Self::Hub(_, handles), Asked::Call(call)) => handles.iter().position(|known| *known == call.session()),
             _ => None,
+        }
+    }
+}
+
+/// The commands of one session, by itself or in a hub. What a session refuses changed nothing, and is left at that.
+pub(crate) enum Commands<'a> {
+    Session(&'a mut Session),
+    Hub(&'a mut Hub, SessionHandle),
+}
+
+impl Commands<'_> {
+    pub(crate) fn session(&self) -> Option<&Session> {
+        match self {
+            Self::Session(session) => Some(session),
+            Self::Hub(hub, handle) => hub.session(*handle),
+        }
+    }
+
+    /// Whether the session takes it.
+    pub(crate) fn subscribe(&mut self, now: Time, uri: &str) -> bool {
+        match self {
+            Self::Session(session) => session.subscribe(now, uri).is_ok(),
+            Self::Hub(hub, handle) => hub.subscribe(now, *handle, uri).is_ok(),
+        }
+    }
+
+    pub(crate) fn unsubscribe(&mut self, now: Time, uri: &str) {
+        match self {
+            Self::Session(session) => drop(session.unsubscribe(now, uri)),
+            Self::Hub(hub, handle) => drop(hub.unsubscribe(now, *handle, uri)),
+        }
+    }
+
+    pub(crate) fn respond(&mut self, now: Time, request: ServerRequestId, answer: Result<&RawValue, ErrorObject>) {
+        match self {
+            Self::Session(session) => drop(session.respond(now, request, answer)),
+            Self::Hub(hub, handle) => drop(hub.respond(now, *handle, request, answer)),
+        }
+    }
+
+    pub(crate) fn provide<'a>(
+        &mut self,
+        now: Time,
+        request: RequestId,
+        answers: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
+    ) {
+        match self {
+            Self::Session(session) => drop(session.provide(now, request, answers)),
+            Self::Hub(hub, handle) => drop(hub.provide(now, *handle, request, answers)),
+        }
+    }
+
+    pub(crate) fn decline(&mut self, now: Time, request: RequestId) {
+        match self {
+            Self::Session(session) => drop(session.decline(now, request)),
+            Self::Hub(hub, handle) => drop(hub.decline(now, *handle, request)),
         }
     }
 }

@@ -355,8 +355,8 @@ impl Run<'_> {
     }
 
     fn talk(&mut self, at: usize) -> Option<Talk<'_>> {
-        let (peer, session) = (self.peers.get_mut(at)?, self.engine.session_mut(at)?);
-        Some(Talk { settings: self.settings, clock: self.clock, peer, session })
+        let (peer, commands) = (self.peers.get_mut(at)?, self.engine.commands(at)?);
+        Some(Talk { settings: self.settings, clock: self.clock, peer, commands })
     }
 
     fn shut(&mut self, io: &mut Io, at: usize, how: ShutdownStep) {

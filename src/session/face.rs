@@ -15,11 +15,6 @@ impl Session {
         self.now
     }
 
-    /// What waits to be polled.
-    pub(crate) fn pending(&self) -> impl Iterator<Item = &Action> {
-        self.out.iter()
-    }
-
     /// As [`poll`](Self::poll), but for what `held` holds back: what is behind it goes first.
     pub(crate) fn poll_but(&mut self, held: impl Fn(&Action) -> bool) -> Option<Action> {
         let at = self.out.iter().position(|action| !held(action))?;

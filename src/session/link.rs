@@ -232,6 +232,7 @@ impl Session {
             | link::State::Ready => Recovery::Close,
         };
         if !unseen || next == Recovery::Close {
+            self.events = self.events.saturating_add(1);
             self.out.insert(at.min(self.out.len()), Action::Event(Event::Down { failure, next }));
         }
     }

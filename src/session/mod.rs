@@ -100,6 +100,8 @@ pub struct Session {
     quirks: Vec<Quirk>,
     timers: Timers,
     out: VecDeque<Action>,
+    /// How many events were ever put into `out`.
+    events: u64,
     /// Bytes of what the server sent unasked, and of the answers to it, in `out`.
     out_bytes: usize,
     epoch: u32,
@@ -149,6 +151,7 @@ impl Session {
             quirks: Vec::new(),
             timers: Timers::default(),
             out: VecDeque::new(),
+            events: 0,
             out_bytes: 0,
             epoch: 0,
             losses: 0,
@@ -334,6 +337,16 @@ impl Session {
         Some(action)
     }
 
+    /// What waits to be polled.
+    pub(crate) fn pending(&self) -> impl DoubleEndedIterator<Item = &Action> {
+        self.out.iter()
+    }
+
+    /// How many events there were, those that wait to be polled among them. No event is taken back.
+    pub(crate) const fn events(&self) -> u64 {
+        self.events
+    }
+
     fn polled(&mut self, action: &Action) {
         self.out_bytes = self.out_bytes.saturating_sub(action.unasked_bytes());
         if let Action::Send(Outgoing { id: Some(id), .. }) = action {
@@ -488,6 +501,7 @@ impl Session {
     }
 
     fn event(&mut self, event: Event) {
+        self.events = self.events.saturating_add(1);
         self.push(Action::Event(event));
     }
 

@@ -1,12 +1,15 @@
+//! The session of one server, over the transport that the server has.
+
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use core::ops::{Deref, DerefMut};
 
+use super::event::{HubAction, SessionHandle};
 #[cfg(feature = "http")]
 use crate::binding::http::{HttpAction, HttpSession};
 use crate::host::config::{Endpoint, Entry};
-use crate::session::{Action, Failure, FailureKind, Session};
+use crate::session::{Action, Event, Failure, FailureKind, Session};
 use crate::{LineSession, Time};
 
 /// A session over the transport that its server has.
@@ -19,9 +22,10 @@ pub(super) enum Connection {
 
 /// What such a session wants done.
 pub(super) enum Wish {
-    Lines(Action),
-    #[cfg(feature = "http")]
-    Http(HttpAction),
+    Event(Event),
+    Action(HubAction),
+    /// Nothing, over this transport.
+    Nothing,
 }
 
 /// Where a server is.
@@ -67,13 +71,77 @@ impl Place {
     }
 }
 
+/// What is at the end of a session's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// The queue is empty.
+    Empty,
+    /// An event.
+    Event,
+    /// Something else, or it is not known.
+    Rest,
+}
+
 impl Connection {
-    pub(super) fn poll(&mut self) -> Option<Wish> {
+    /// The first of the session's events that is not among these.
+    pub(super) fn event_after(&self, heard: u64) -> Option<&Event> {
+        let before = usize::try_from(self.events().checked_sub(heard)?.checked_sub(1)?).ok()?;
+        let events = self.pending().rev().filter_map(|action| match action {
+            Action::Event(event) => Some(event),
+            Action::Open(_) | Action::Send(_) | Action::Abort(_) | Action::Shutdown(_) => None,
+        });
+        events.into_iter().nth(before)
+    }
+
+    pub(super) fn tail(&self) -> Tail {
         match self {
-            Self::Lines(session) => session.poll().map(Wish::Lines),
+            Self::Lines(session) => match session.pending().next_back() {
+                None => Tail::Empty,
+                Some(Action::Event(_)) => Tail::Event,
+                Some(Action::Open(_) | Action::Send(_) | Action::Abort(_) | Action::Shutdown(_)) => Tail::Rest,
+            },
+            // It has queues of its own besides.
             #[cfg(feature = "http")]
-            Self::Http(session) => session.poll().map(Wish::Http),
+            Self::Http(_) => Tail::Rest,
         }
+    }
+
+    /// Whether an event is known to be the next thing in the queue.
+    pub(super) fn is_event_next(&self) -> bool {
+        match self {
+            Self::Lines(session) => matches!(session.pending().next(), Some(Action::Event(_))),
+            #[cfg(feature = "http")]
+            Self::Http(_) => false,
+        }
+    }
+
+    /// Whether taking something from the queue may put something into it.
+    pub(super) const fn is_active(&self) -> bool {
+        match self {
+            Self::Lines(_) => false,
+            #[cfg(feature = "http")]
+            Self::Http(_) => true,
+        }
+    }
+
+    /// Takes the next thing from the session's queue; `session` is its handle.
+    pub(super) fn poll(&mut self, session: SessionHandle) -> Option<Wish> {
+        Some(match self {
+            Self::Lines(it) => match it.poll()? {
+                Action::Open(open) => Wish::Action(HubAction::Open { session, open }),
+                Action::Send(message) => Wish::Action(HubAction::Send { session, message }),
+                Action::Shutdown(how) => Wish::Action(HubAction::Shutdown { session, how }),
+                Action::Event(event) => Wish::Event(event),
+                // A pipe has no exchange to drop.
+                Action::Abort(_) => Wish::Nothing,
+            },
+            #[cfg(feature = "http")]
+            Self::Http(it) => match it.poll()? {
+                HttpAction::Request(request) => Wish::Action(HubAction::Request { session, request }),
+                HttpAction::Drop(exchange) => Wish::Action(HubAction::Drop { session, exchange }),
+                HttpAction::Event(event) => Wish::Event(event),
+            },
+        })
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
