@@ -612,7 +612,7 @@ impl Hub {
                 stands_in: server.and_then(Server::saved_at),
                 failure: server.filter(|server| server.state != State::Up).and_then(|server| server.failure.as_ref()),
                 session: server.and_then(Server::session),
-                instructions: server.and_then(|server| server.offer.as_ref()?.instructions.as_deref()),
+                instructions: server.and_then(|server| server.offer.as_ref()?.content.instructions.as_deref()),
             }
         })
     }
@@ -663,7 +663,7 @@ impl Hub {
     pub fn toolset(&self, server: &str) -> Option<Toolset<'_>> {
         let Server { name, offer, .. } = self.router.server(server)?;
         let offer = offer.as_ref()?;
-        let tools: Vec<_> = offer.catalog.tools().filter(|tool| offer.chosen.has_tool(tool.name)).collect();
+        let tools: Vec<_> = offer.content.catalog.tools().filter(|tool| offer.chosen.has_tool(tool.name)).collect();
         let utilities: Vec<_> = offer.chosen.utilities().collect();
         (!tools.is_empty() || !utilities.is_empty()).then_some(Toolset { server: name, tools, utilities })
     }
@@ -674,7 +674,7 @@ impl Hub {
         let Server { name, offer, .. } = self.router.server(server)?;
         let Router { configuration, names, options, .. } = &self.router;
         let policy = &configuration.servers.get(&**name)?.tools;
-        Some(toolset::choose(name, policy, offer.as_ref()?.view(), options.suspicion).named(names))
+        Some(toolset::choose(name, policy, offer.as_ref()?.content.view(), options.suspicion).named(names))
     }
 
     /// The exposed names of all servers' tools, and the way back. They are there after the end, too, to be kept for the

@@ -12,18 +12,25 @@ use crate::host::toolset;
 use crate::protocol::PerFamily;
 use crate::session::FamilyStatus;
 
-/// What a server offers.
+/// What is known of what a server offers.
 #[derive(Clone, Debug)]
-pub(super) struct Offer {
+pub(super) struct Content {
     pub(super) catalog: Catalog,
     pub(super) families: PerFamily<FamilyStatus>,
     pub(super) instructions: Option<Box<str>>,
     /// When it was saved, in seconds since 1970; `None` where the server's session listed it.
     pub(super) saved_at: Option<u64>,
+}
+
+/// What a server offers.
+#[derive(Clone, Debug)]
+pub(super) struct Offer {
+    pub(super) content: Content,
+    /// What of it a model may call.
     pub(super) chosen: Arc<Chosen>,
 }
 
-impl Offer {
+impl Content {
     pub(super) fn view(&self) -> toolset::Offer<'_> {
         toolset::Offer::new(&self.catalog, |family| *self.families.get(family))
     }

@@ -9,22 +9,21 @@ use super::breaker::end_of;
 use super::calls::listing;
 use super::connection::{Connection, Place, Tail, Wish};
 use super::event::{CallId, CallKind, HubAction, HubEvent, HubOptions, SessionHandle};
-use super::offers::{Offer, rename};
+use super::offers::{Content, Offer, rename};
 use super::queue::{Queue, Turn};
 use super::server::Server;
 use super::sharing::Sharing;
 use super::starts::{Rank, Starts};
 use crate::Time;
-use crate::catalog::{Catalog, hash};
+use crate::catalog::hash;
 use crate::host::Saved;
 use crate::host::config::{Configuration, Entry, ToolPolicy};
 use crate::host::names::Names;
-use crate::host::toolset;
 use crate::machine::breaker::{End, Input as BreakerInput};
 use crate::machine::hub_server::{Effect, Input, State, take};
 use crate::machine::{Verdict, hub, hub_offer};
 use crate::protocol::{Family, PerFamily};
-use crate::session::{Cause, Event, Failure, FailureKind, FamilyStatus, Outcome, Recovery, RequestId, Session};
+use crate::session::{Cause, Event, Failure, FailureKind, Outcome, Recovery, RequestId, Session};
 
 /// The components of a hub.
 #[derive(Clone, Debug)]
@@ -141,7 +140,7 @@ impl Router {
             self.step(handle, Input::Follows);
         }
         if let Some(fault) = fault {
-            self.step_for(handle, Input::Ended, Some(fault));
+            self.step_for(handle, Input::Ended, Some(&fault));
         }
         Some(handle)
     }
@@ -213,12 +212,12 @@ impl Router {
         self.step_for(handle, input, None)
     }
 
-    fn step_for(&mut self, handle: SessionHandle, input: Input, failure: Option<Failure>) -> &'static [Effect] {
+    fn step_for(&mut self, handle: SessionHandle, input: Input, failure: Option<&Failure>) -> &'static [Effect] {
         let Some(server) = self.servers.get_mut(&handle) else { return &[] };
         let row = take(server.state, input);
         server.state = row.next;
         for effect in row.effects {
-            self.apply(handle, *effect, failure.as_ref());
+            self.apply(handle, *effect, failure);
         }
         row.effects
     }
@@ -366,8 +365,8 @@ impl Router {
             match effect {
                 hub_offer::Effect::Start => _ = self.step(handle, Input::Wanted),
                 hub_offer::Effect::Filter => {
-                    if let Some(Offer { catalog, families, instructions, saved_at, .. }) = server.offer.clone() {
-                        self.offer(handle, Some((catalog, families, instructions, saved_at)));
+                    if let Some(Offer { content, .. }) = server.offer.clone() {
+                        self.offer(handle, Some(content));
                         self.give_up_calls(handle);
                     }
                 }
@@ -396,7 +395,7 @@ impl Router {
         let families = PerFamily::from_fn(|family| session.family(family).status);
         let instructions = session.server().and_then(|server| server.instructions.clone());
         self.offer_step(handle, hub_offer::Input::Listed);
-        self.offer(handle, Some((catalog, families, instructions, None)));
+        self.offer(handle, Some(Content { catalog, families, instructions, saved_at: None }));
     }
 
     /// What was saved of a server is what it offers, until it is started.
@@ -411,24 +410,19 @@ impl Router {
             }
         }
         self.offer_step(handle, hub_offer::Input::Restored);
-        self.offer(handle, Some((catalog, families, instructions, Some(at))));
+        self.offer(handle, Some(Content { catalog, families, instructions, saved_at: Some(at) }));
     }
 
     /// A server offers this from now on, or nothing.
-    fn offer(
-        &mut self,
-        handle: SessionHandle,
-        offer: Option<(Catalog, PerFamily<FamilyStatus>, Option<Box<str>>, Option<u64>)>,
-    ) {
+    fn offer(&mut self, handle: SessionHandle, content: Option<Content>) {
         let Some(server) = self.servers.get_mut(&handle) else { return };
         let name = Arc::clone(&server.name);
         let no_policy = ToolPolicy::default();
         let policy = self.configuration.servers.get(&*name).map_or(&no_policy, |entry| &entry.tools);
-        let offer = offer.map(|(catalog, families, instructions, saved_at)| {
-            let view = toolset::Offer::new(&catalog, |family| *families.get(family));
-            let tools = (catalog.held(Family::Tools), view);
+        let offer = content.map(|content| {
+            let tools = (content.catalog.held(Family::Tools), content.view());
             let chosen = self.sharing.choose(&name, policy, self.options.suspicion, tools);
-            Offer { catalog, families, instructions, saved_at, chosen }
+            Offer { content, chosen }
         });
         let former = core::mem::replace(&mut server.offer, offer);
         let same = match (&former, &server.offer) {
@@ -444,8 +438,8 @@ impl Router {
                 self.queue.report(HubEvent::ToolsetChanged { server: name, difference });
             }
         }
-        if let Some(Offer { catalog, chosen, .. }) = former {
-            self.sharing.release(&catalog, chosen);
+        if let Some(Offer { content, chosen }) = former {
+            self.sharing.release(&content.catalog, chosen);
         }
     }
 
@@ -471,7 +465,8 @@ impl Router {
         let Some(server) = self.servers.get_mut(&handle) else { return };
         for (number, utility) in core::mem::take(&mut server.list_calls) {
             let known = server.offer.as_ref().filter(|_| with_lists);
-            let outcome = known.map_or(Outcome::NotSent, |offer| Outcome::Result(listing(&offer.catalog, utility)));
+            let outcome =
+                known.map_or(Outcome::NotSent, |offer| Outcome::Result(listing(&offer.content.catalog, utility)));
             let call = CallId { session: handle, kind: CallKind::List(number, utility) };
             self.queue.report(HubEvent::Finished { call, server: Arc::clone(&server.name), outcome });
         }
@@ -564,11 +559,11 @@ impl Router {
                     Recovery::Reopen { .. } => Input::Down,
                     Recovery::Parked { .. } => Input::Parked,
                 };
-                self.step_for(handle, input, Some(failure));
+                self.step_for(handle, input, Some(&failure));
             }
             Heard::Closed(failure) => {
                 let refused = matches!(failure.kind, FailureKind::Unauthorized | FailureKind::Forbidden);
-                self.step_for(handle, Input::Ended, Some(failure));
+                self.step_for(handle, Input::Ended, Some(&failure));
                 if refused {
                     self.step(handle, Input::Unauthorized);
                 }
@@ -663,19 +658,18 @@ impl Router {
         }
         let server = self.servers.get_mut(&handle)?;
         let name = Arc::clone(&server.name);
-        Some(HubAction::Event(match event {
-            Event::Finished { request, outcome } => match server.calls.remove(&request) {
-                Some(target) => {
-                    let kind = CallKind::Request(request, target.utility());
-                    HubEvent::Finished { call: CallId { session: handle, kind }, server: name, outcome }
-                }
-                None => {
-                    let event = Event::Finished { request, outcome };
-                    HubEvent::Session { session: handle, server: name, event }
-                }
-            },
-            event => HubEvent::Session { session: handle, server: name, event },
-        }))
+        let mut call = None;
+        if let Event::Finished { request, .. } = &event {
+            call = server.calls.remove(request).map(|target| (*request, target.utility()));
+        }
+        let event = match (call, event) {
+            (Some((request, utility)), Event::Finished { outcome, .. }) => {
+                let kind = CallKind::Request(request, utility);
+                HubEvent::Finished { call: CallId { session: handle, kind }, server: name, outcome }
+            }
+            (_, event) => HubEvent::Session { session: handle, server: name, event },
+        };
+        Some(HubAction::Event(event))
     }
 
     /// The turn at the front is over.

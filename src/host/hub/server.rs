@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::breaker::CallBreaker;
 use super::connection::Connection;
-use super::offers::Offer;
+use super::offers::{Content, Offer};
 use super::queue::Pending;
 use crate::catalog::FingerprintKey;
 use crate::host::config::Entry;
@@ -66,12 +66,12 @@ impl Server {
 
     /// When what is offered was saved, in seconds since 1970, where nothing newer is known.
     pub(super) fn saved_at(&self) -> Option<u64> {
-        self.offer.as_ref().and_then(|offer| offer.saved_at)
+        self.offer.as_ref().and_then(|offer| offer.content.saved_at)
     }
 
     /// What the server offers, to be kept until the next run.
     pub(super) fn save(&self, entry: &Entry, key: FingerprintKey, at: u64) -> Option<Saved> {
-        let Offer { catalog, families, instructions, saved_at, .. } = self.offer.clone()?;
+        let Content { catalog, families, instructions, saved_at } = self.offer.clone()?.content;
         let known_era = self.session().and_then(Session::known_era).or(self.known_era);
         let at = saved_at.unwrap_or(at);
         Some(Saved { key, entry: entry.fingerprint(key), at, known_era, instructions, catalog, families })
