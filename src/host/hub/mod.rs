@@ -57,6 +57,7 @@ mod offers;
 mod queue;
 mod route;
 mod server;
+mod servers;
 mod sharing;
 mod starts;
 

@@ -9,6 +9,9 @@ use alloc::collections::{BTreeSet, VecDeque};
 use super::event::{HubEvent, SessionHandle};
 use crate::Time;
 
+/// The greatest capacity that an empty queue keeps.
+const FEW: usize = 64;
+
 /// Something to take.
 #[derive(Clone, Debug)]
 pub(super) enum Turn {
@@ -122,6 +125,9 @@ impl Queue {
     /// Ends the turn at the front. `pending` is that of its session, where it is still there.
     pub(super) fn pop(&mut self, pending: Option<&mut Pending>) -> Option<Turn> {
         let turn = self.turns.pop_front()?;
+        if self.turns.is_empty() && self.turns.capacity() > FEW {
+            self.turns = VecDeque::new();
+        }
         match &turn {
             Turn::Event(_) | Turn::ToEvent(_) => self.events = self.events.saturating_sub(1),
             Turn::Rest(_) => {}
@@ -156,7 +162,11 @@ impl Queue {
 
     /// The next session to hear.
     pub(super) fn next_touched(&mut self) -> Option<SessionHandle> {
-        self.touched.pop_front()
+        let handle = self.touched.pop_front();
+        if self.touched.is_empty() && self.touched.capacity() > FEW {
+            self.touched = VecDeque::new();
+        }
+        handle
     }
 
     pub(super) fn has_touched(&self) -> bool {

@@ -12,6 +12,7 @@ use super::event::{CallId, CallKind, HubAction, HubEvent, HubOptions, SessionHan
 use super::offers::{Content, Offer, rename};
 use super::queue::{Queue, Turn};
 use super::server::Server;
+use super::servers::Servers;
 use super::sharing::Sharing;
 use super::starts::{Rank, Starts};
 use crate::Time;
@@ -37,10 +38,9 @@ pub(super) struct Router {
     /// The sessions that configured servers have now.
     pub(super) current: BTreeMap<Arc<str>, SessionHandle>,
     /// By their handles, with those of former sessions.
-    pub(super) servers: BTreeMap<SessionHandle, Box<Server>>,
+    pub(super) servers: Servers,
     /// How many of them are closed, and the embedder did not take everything of them.
     over: usize,
-    last_handle: u64,
     pub(super) last_list_call: u64,
     pub(super) sharing: Sharing,
     pub(super) starts: Starts,
@@ -71,9 +71,8 @@ impl Router {
             names,
             state: hub::State::New,
             current: BTreeMap::new(),
-            servers: BTreeMap::new(),
+            servers: Servers::default(),
             over: 0,
-            last_handle: 0,
             last_list_call: 0,
             sharing: Sharing::default(),
             starts: Starts::default(),
@@ -89,7 +88,7 @@ impl Router {
 
     /// The session that a configured server has now.
     pub(super) fn server(&self, name: &str) -> Option<&Server> {
-        self.servers.get(self.current.get(name)?).map(|server| &**server)
+        self.servers.get(self.current.get(name)?)
     }
 
     /// Steps the hub's table. Whether the row has this effect for the caller.
@@ -99,12 +98,12 @@ impl Router {
         for effect in row.effects {
             match effect {
                 hub::Effect::Start => {
-                    for handle in self.handles() {
+                    for handle in self.servers.handles() {
                         self.offer_step(handle, hub_offer::Input::Opened);
                     }
                 }
                 hub::Effect::Close => {
-                    for handle in self.handles() {
+                    for handle in self.servers.handles() {
                         self.step(handle, Input::Close);
                     }
                 }
@@ -125,19 +124,13 @@ impl Router {
         row.effects
     }
 
-    fn handles(&self) -> alloc::vec::Vec<SessionHandle> {
-        self.servers.keys().copied().collect()
-    }
-
     /// Takes a server that is configured, unless it is turned off.
     pub(super) fn admit(&mut self, name: &str) -> Option<SessionHandle> {
         let entry = self.configuration.servers.get(name).filter(|entry| entry.enabled)?;
         let fault = Place::of(name, entry).err();
-        self.last_handle = self.last_handle.saturating_add(1);
-        let (handle, name) = (SessionHandle(self.last_handle), Arc::<str>::from(name));
-        self.current.insert(Arc::clone(&name), handle);
-        let follows = self.starts.is_leaving(&name);
-        self.servers.insert(handle, Box::new(Server::new(name)));
+        let (name, follows) = (Arc::<str>::from(name), self.starts.is_leaving(name));
+        let handle = self.servers.insert(Server::new(Arc::clone(&name)));
+        self.current.insert(name, handle);
         if follows {
             self.step(handle, Input::Follows);
         }
@@ -695,7 +688,7 @@ impl Router {
     fn sweep(&mut self, handle: SessionHandle) {
         let Some(server) = self.servers.get_mut(&handle).filter(|server| server.pending.is_empty()) else { return };
         self.queue.set_deadline(handle, &mut server.pending, None);
-        self.servers.remove(&handle);
+        self.servers.remove(handle);
         self.over = self.over.saturating_sub(1);
     }
 
