@@ -15,15 +15,15 @@
 //! let json = r#"{"github": {"command": "github-mcp"}, "old": {"command": "x", "enabled": false}}"#;
 //! let configuration: Configuration = serde_json::from_str(json).unwrap();
 //!
-//! let mut hub = Hub::new(HubOptions::new(Options::new("my-host", "1.0")));
+//! let mut hub = Hub::new(HubOptions::new(Options::new("my-host", "1.0")), 1);
 //! hub.configure(Time::ZERO, configuration).unwrap();
 //! hub.open(Time::ZERO).unwrap();
 //!
 //! // Nothing is required, so the hub is ready from the first.
 //! assert!(matches!(hub.poll(), Some(HubAction::Event(HubEvent::Ready))));
-//! let Some(HubAction::Open { session, .. }) = hub.poll() else { panic!("a process to start") };
+//! let Some(HubAction::Open { session, connection: _ }) = hub.poll() else { panic!("a process to start") };
 //! assert_eq!(hub.server(session), Some("github"));
-//! // Start what `hub.entry(session)` says, then: hub.handle_transport(now, session, Transport::Opened) …
+//! // Start what `hub.entry(session)` says, then: hub.handle_transport(now, session, connection, Transport::Opened) …
 //! assert!(hub.poll().is_none(), "what is turned off is never opened");
 //! ```
 //!
