@@ -141,10 +141,8 @@ fn server_request_decisions() -> Decisions {
         ],
         decide: |at| {
             let (asked, method) = (Asked::ALL[at[0]], Method::ALL[at[1]]);
-            match server_request::decide(asked, method, Declared::ALL[at[2]], Room::ALL[at[3]]) {
-                Answer::Ignore(kind) => format!("ignore, `{kind}`"),
-                answer => format!("{answer:?}"),
-            }
+            let answer = server_request::decide(asked, method, Declared::ALL[at[2]], Room::ALL[at[3]]);
+            if let Answer::Ignore(kind) = answer { format!("ignore, `{kind}`") } else { format!("{answer:?}") }
         },
     }
 }
