@@ -10,6 +10,7 @@ use super::render::{Decisions, bless, column};
 use super::{Decision, gate, link, list_error, loss, resend, server_request, subscribe};
 
 /// Every decision table.
+#[cfg(feature = "rows")]
 pub(super) fn all() -> Vec<Decisions> {
     vec![
         gate_decisions(),
