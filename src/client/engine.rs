@@ -219,6 +219,7 @@ impl Engine {
     }
 
     /// Takes the next output.
+    #[inline]
     pub(crate) fn poll(&mut self) -> Option<Output> {
         let output = self.core.outbox.pop()?;
         self.polled(&output);
@@ -226,6 +227,7 @@ impl Engine {
     }
 
     /// A message that is taken counts as handed to the transport.
+    #[inline]
     pub(super) fn polled(&mut self, output: &Output) {
         if let Output::Send(Outgoing { id: Some(id), .. }) = output {
             self.core.requests.step(*id, request::Input::Hand);

@@ -16,12 +16,9 @@ impl Outbox {
         self.queue.push_back(output);
     }
 
+    #[inline]
     pub(super) fn pop(&mut self) -> Option<Output> {
-        self.remove(0)
-    }
-
-    fn remove(&mut self, at: usize) -> Option<Output> {
-        let output = if at == 0 { self.queue.pop_front() } else { self.queue.remove(at) }?;
+        let output = self.queue.pop_front()?;
         self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
         Some(output)
     }
@@ -29,7 +26,9 @@ impl Outbox {
     /// Takes the first output that is not held back.
     pub(super) fn pop_but(&mut self, held: impl Fn(&Output) -> bool) -> Option<Output> {
         let at = self.queue.iter().position(|output| !held(output))?;
-        self.remove(at)
+        let output = self.queue.remove(at)?;
+        self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
+        Some(output)
     }
 
     /// Puts an event at this place, or at the end.
