@@ -4,14 +4,13 @@
 
 use alloc::format;
 use alloc::vec;
-use alloc::vec::Vec;
 
 use super::render::{Decisions, bless, column};
 use super::{Decision, gate, link, list_error, loss, resend, server_request, subscribe};
 
 /// Every decision table.
 #[cfg(feature = "rows")]
-pub(super) fn all() -> Vec<Decisions> {
+pub(super) fn all() -> alloc::vec::Vec<Decisions> {
     vec![
         gate_decisions(),
         meaning_decisions(),
