@@ -193,7 +193,7 @@ impl Engine {
         let _ = match (self, in_flight) {
             (Self::Pipe(session), InFlight::Request(request)) => session.cancel(now, request),
             (Self::Http(session), InFlight::Request(request)) => session.cancel(now, request),
-            (Self::Hub(hub, _), InFlight::Call(call)) => hub.cancel(now, call),
+            (Self::Hub(hub, _), InFlight::Call(call)) => return drop(hub.cancel(now, call)),
             _ => Ok(()),
         };
     }

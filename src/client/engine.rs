@@ -234,6 +234,16 @@ impl Engine {
         }
     }
 
+    /// What waits to be polled.
+    pub(crate) fn pending(&self) -> impl DoubleEndedIterator<Item = &Output> {
+        self.core.outbox.iter()
+    }
+
+    /// Events so far, those that wait to be polled among them. No event is taken back.
+    pub(crate) const fn events(&self) -> u64 {
+        self.core.outbox.events()
+    }
+
     /// When the next deadline is due; at once while there is something to poll.
     pub(crate) fn deadline(&self) -> Option<Time> {
         if self.core.outbox.is_empty() { self.timers_deadline() } else { Some(self.core.now) }

@@ -14,11 +14,6 @@ impl Engine {
         self.core.now
     }
 
-    /// What waits to be polled.
-    pub(crate) fn pending(&self) -> impl Iterator<Item = &Output> {
-        self.core.outbox.iter()
-    }
-
     /// As [`poll`](Self::poll), but for what `held` holds back: what is behind it goes first.
     pub(crate) fn poll_but(&mut self, held: impl Fn(&Output) -> bool) -> Option<Output> {
         let output = self.core.outbox.pop_but(held)?;

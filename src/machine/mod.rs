@@ -12,6 +12,8 @@ pub mod discovery;
 pub mod gate;
 pub mod get_stream;
 pub mod handshake;
+pub mod hub;
+pub mod hub_offer;
 pub mod hub_server;
 pub mod keepalive;
 pub mod link;

@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::vec;
 
 use super::render::{Decisions, bless, column};
-use super::{Decision, gate, link, list_error, loss, resend, server_request, subscribe};
+use super::{Decision, breaker, gate, link, list_error, loss, resend, server_request, subscribe};
 
 /// Every decision table.
 #[cfg(feature = "rows")]
@@ -21,6 +21,7 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         unsent_decisions(),
         server_request_decisions(),
         subscribe_decisions(),
+        call_end_decisions(),
     ]
 }
 
@@ -159,6 +160,21 @@ fn subscribe_decisions() -> Decisions {
             Step::ResourceThenListen(input) => format!("{input:?}, listen"),
         },
     }
+}
+
+fn call_end_decisions() -> Decisions {
+    use breaker::{End, Failures, Server};
+    Decisions {
+        name: "call_end",
+        columns: vec![column("end", End::ALL), column("server", Server::ALL), column("failures", Failures::ALL)],
+        decide: |at| format!("{:?}", breaker::judge(End::ALL[at[0]], Server::ALL[at[1]], Failures::ALL[at[2]])),
+    }
+}
+
+#[test]
+fn call_end_table() {
+    let table = call_end_decisions();
+    bless(table.name, None, &table.markdown());
 }
 
 #[test]

@@ -335,7 +335,8 @@ impl Rig {
             self.trying.retain(|session| hub.server(*session).is_some_and(|name| hub.handle(name) == Some(*session)));
             assert!(self.trying.len() <= self.starts, "more than {} start at once", self.starts);
         }
-        let starting = self.hub.servers().filter(|report| report.state == Some(State::Starting)).count();
+        let starting =
+            self.hub.servers().filter(|report| matches!(report.state, Some(State::Opening | State::Starting))).count();
         assert!(starting <= self.starts, "more than {} start at once", self.starts);
     }
 
