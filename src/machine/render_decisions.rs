@@ -4,13 +4,13 @@
 
 use alloc::format;
 use alloc::vec;
-use alloc::vec::Vec;
 
 use super::render::{Decisions, bless, column};
 use super::{Decision, breaker, gate, link, list_error, loss, resend, server_request, subscribe};
 
 /// Every decision table.
-pub(super) fn all() -> Vec<Decisions> {
+#[cfg(feature = "rows")]
+pub(super) fn all() -> alloc::vec::Vec<Decisions> {
     vec![
         gate_decisions(),
         meaning_decisions(),
@@ -142,10 +142,8 @@ fn server_request_decisions() -> Decisions {
         ],
         decide: |at| {
             let (asked, method) = (Asked::ALL[at[0]], Method::ALL[at[1]]);
-            match server_request::decide(asked, method, Declared::ALL[at[2]], Room::ALL[at[3]]) {
-                Answer::Ignore(kind) => format!("ignore, `{kind}`"),
-                answer => format!("{answer:?}"),
-            }
+            let answer = server_request::decide(asked, method, Declared::ALL[at[2]], Room::ALL[at[3]]);
+            if let Answer::Ignore(kind) = answer { format!("ignore, `{kind}`") } else { format!("{answer:?}") }
         },
     }
 }

@@ -380,7 +380,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Makes a request of the embedder's own ([`Client::request`]). Its end is an event of the session.
+    /// Makes a request ([`Client::request`](crate::Client::request)). Its end is an event of the session.
     ///
     /// # Errors
     /// [`HubCommandError::UnknownSession`] where there is no such session, or none yet; [`HubCommandError::Session`] where the
@@ -394,7 +394,7 @@ impl Hub {
         self.command(now, session, |session, now| session.request(now, request))
     }
 
-    /// Gives up a request ([`Client::cancel`]).
+    /// Gives up a request ([`Client::cancel`](crate::Client::cancel)).
     ///
     /// # Errors
     /// As of [`request`](Self::request).
@@ -407,7 +407,7 @@ impl Hub {
         self.command(now, session, |session, now| session.cancel(now, request))
     }
 
-    /// Answers a request of the server's ([`Client::respond`]).
+    /// Answers a request of the server's ([`Client::respond`](crate::Client::respond)).
     ///
     /// # Errors
     /// As of [`request`](Self::request).
@@ -421,7 +421,7 @@ impl Hub {
         self.command(now, session, |session, now| session.respond(now, request, answer))
     }
 
-    /// Gives a request the input that the server wants ([`Client::provide`]).
+    /// Gives a request the input that the server wants ([`Client::provide`](crate::Client::provide)).
     ///
     /// # Errors
     /// As of [`request`](Self::request).
@@ -435,7 +435,7 @@ impl Hub {
         self.command(now, session, |session, now| session.provide(now, request, responses))
     }
 
-    /// Gives a request no input, or no token ([`Client::decline`]).
+    /// Gives a request no input, or no token ([`Client::decline`](crate::Client::decline)).
     ///
     /// # Errors
     /// As of [`request`](Self::request).
@@ -443,7 +443,7 @@ impl Hub {
         self.command(now, session, |session, now| session.decline(now, request))
     }
 
-    /// Subscribes to a resource ([`Client::subscribe`]).
+    /// Subscribes to a resource ([`Client::subscribe`](crate::Client::subscribe)).
     ///
     /// # Errors
     /// As of [`request`](Self::request).
@@ -451,7 +451,7 @@ impl Hub {
         self.command(now, session, |session, now| session.subscribe(now, uri))
     }
 
-    /// Ends a subscription ([`Client::unsubscribe`]).
+    /// Ends a subscription ([`Client::unsubscribe`](crate::Client::unsubscribe)).
     ///
     /// # Errors
     /// As of [`request`](Self::request).
@@ -459,7 +459,7 @@ impl Hub {
         self.command(now, session, |session, now| session.unsubscribe(now, uri))
     }
 
-    /// Sets the least level of log messages ([`Client::set_log_level`]).
+    /// Sets the least level of log messages ([`Client::set_log_level`](crate::Client::set_log_level)).
     ///
     /// # Errors
     /// As of [`request`](Self::request).
@@ -467,7 +467,7 @@ impl Hub {
         self.command(now, session, |session, now| session.set_log_level(now, level))
     }
 
-    /// Requests a family's list again ([`Client::refresh`]).
+    /// Requests a family's list again ([`Client::refresh`](crate::Client::refresh)).
     ///
     /// # Errors
     /// As of [`request`](Self::request).
@@ -475,7 +475,7 @@ impl Hub {
         self.command(now, session, |session, now| session.refresh(now, family))
     }
 
-    /// Sends a notification ([`Client::notify`]).
+    /// Sends a notification ([`Client::notify`](crate::Client::notify)).
     ///
     /// # Errors
     /// As of [`request`](Self::request).
