@@ -23,7 +23,7 @@ use common::{Deliver, Host, Server, Steps, drain, legacy, options, reconnecting,
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
     Action, Binding, Client, CommandError, Engine, Event, Family, Lines, LogLevel, Messages, OpenFailure, Options,
-    Outcome, Request, RequestId, ServerRequestId, Time, Transport,
+    Outcome, Request, RequestError, RequestId, ServerRequestId, Time, Transport,
 };
 use peak_alloc::PeakAlloc;
 use proptest::prelude::*;
@@ -410,7 +410,8 @@ fn rounds_of_input_that_wait_are_within_the_limit() {
         request
     };
     let calls: Vec<_> = (0..16).map(|_| want(&mut host)).collect();
-    let is_invalid = |host: &Host, call: &RequestId| matches!(host.ended(*call), Some(Outcome::Invalid(_)));
+    let is_invalid =
+        |host: &Host, call: &RequestId| matches!(host.ended(*call), Some(Outcome::Error(RequestError::Invalid(_))));
     assert_eq!(calls.iter().filter(|call| host.ended(**call).is_none()).count(), 3);
     assert_eq!(calls.iter().filter(|call| is_invalid(&host, call)).count(), 13);
     // One that is over makes room for the next.

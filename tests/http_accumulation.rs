@@ -25,7 +25,7 @@ use std::time::Duration;
 use common::legacy;
 use http::StatusCode;
 use mcp_proto::binding::http::{Broken, HttpAction};
-use mcp_proto::{Eras, Family, Options, Outcome, Reconnect, Request};
+use mcp_proto::{Eras, Family, Options, Outcome, Reconnect, Request, RequestError};
 use peak_alloc::PeakAlloc;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -352,7 +352,7 @@ fn bodies_that_are_under_way_have_one_bound() {
     });
     assert!(memory < 320 * MIB, "{} MiB", memory / MIB);
     web.collect();
-    let invalid = |call: &&(_, Exchange)| matches!(web.ended(call.0), Some(Outcome::Invalid(_)));
+    let invalid = |call: &&(_, Exchange)| matches!(web.ended(call.0), Some(Outcome::Error(RequestError::Invalid(_))));
     let ended: Vec<_> = calls.iter().filter(invalid).collect();
     assert!(ended.iter().all(|(_, call)| web.was_dropped(call)));
     assert_eq!(ended.len(), 13);

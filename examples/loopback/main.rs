@@ -252,7 +252,7 @@ impl Caller {
             Outcome::NotSent => "not sent",
             Outcome::TimedOut => "timed out",
             Outcome::Error(error) => return Err(format!("a call was answered with an error: {error:?}")),
-            Outcome::InputRequired(_) | Outcome::Invalid(_) | Outcome::NotAdvertised | Outcome::Cancelled | _ => {
+            Outcome::InputRequired(_) | Outcome::NotAdvertised | Outcome::Cancelled | _ => {
                 return Err(format!("a call ended oddly: {outcome:?}"));
             }
         };

@@ -1,7 +1,6 @@
 //! What a run records in addition to the session's state.
 
-use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::{Failure, Outcome, Time};
+use mcp_proto::{Failure, Outcome, RequestError, Time};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -69,9 +68,14 @@ pub(crate) struct ErrorReport {
     pub(crate) data: Option<Box<RawValue>>,
 }
 
-impl From<ErrorObject> for ErrorReport {
-    fn from(error: ErrorObject) -> Self {
-        Self { code: error.code, message: (&*error.message).into(), data: error.data }
+impl From<RequestError> for ErrorReport {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Server(error) => {
+                Self { code: error.code, message: (&*error.message).into(), data: error.data }
+            }
+            other => Self { code: 0, message: other.to_string(), data: None },
+        }
     }
 }
 
@@ -91,10 +95,6 @@ impl CallRecord {
                 Self { result: Some(result), ..bare(word) }
             }
             Outcome::Error(error) => Self { error: Some(error.into()), ..bare("error") },
-            Outcome::Invalid(why) => {
-                let error = ErrorReport { code: 0, message: why.into(), data: None };
-                Self { error: Some(error), ..bare("error") }
-            }
             Outcome::InputRequired(result) => Self { result: Some(result), ..bare("input-required") },
             Outcome::NotAdvertised => bare("not-advertised"),
             Outcome::TimedOut => bare("timeout"),

@@ -14,7 +14,7 @@ use super::forms::Defaults;
 use super::request_table::{Block, Blocked, Call, InputRounds, Purpose};
 use super::server_requests::Verdict;
 use super::signal::{Signal, Signals};
-use super::{CommandError, Event, InputRequest, Outcome, Request, RequestId, Wire};
+use super::{CommandError, Event, InputRequest, Outcome, Request, RequestError, RequestId, Wire};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request::{Effect, Input, State, take};
@@ -128,14 +128,14 @@ pub(super) fn decline(core: &mut Core, now: Time, request: RequestId) -> Result<
 }
 
 /// Takes the server's response.
-pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, ErrorObject>, judge: &mut Judge<'_>) {
+pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, RequestError>, judge: &mut Judge<'_>) {
     let answer = match response {
         Ok(result) => classify(core, id, result, judge),
         Err(error) => Answer::Complete(Outcome::Error(error)),
     };
     match answer {
         Answer::Complete(outcome) => step_to(core, id, Input::Answered, Some(outcome)),
-        Answer::Invalid(why) => step_to(core, id, Input::Invalid, Some(Outcome::Invalid(why))),
+        Answer::Invalid(why) => step_to(core, id, Input::Invalid, Some(Outcome::Error(RequestError::Invalid(why)))),
         Answer::Input(mut rounds, inputs) => {
             let Some(handle) = core.handle_of(id) else { return };
             if inputs.is_empty() {
@@ -153,7 +153,7 @@ pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, 
 
 /// What was received in place of a response is none.
 pub(super) fn on_invalid(core: &mut Core, id: u64, why: String) {
-    step_to(core, id, Input::Invalid, Some(Outcome::Invalid(why.into())));
+    step_to(core, id, Input::Invalid, Some(Outcome::Error(RequestError::Invalid(why.into()))));
 }
 
 fn classify(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge<'_>) -> Answer {
@@ -404,7 +404,7 @@ pub(super) fn on_expired_response(core: &mut Core, id: u64, error: ErrorObject) 
             // It is sent again with the others that were in flight and may run twice.
             call.expired = call.expired.more();
         } else {
-            step_to(core, id, Input::Answered, Some(Outcome::Error(error)));
+            step_to(core, id, Input::Answered, Some(Outcome::Error(RequestError::Server(error))));
         }
     }
 }

@@ -204,14 +204,11 @@ pub struct ServerRequestId(pub(super) u64);
 pub enum Outcome {
     /// The server's result, byte for byte.
     Result(Box<RawValue>),
-    /// The server's error. One that came as an HTTP status alone, `HTTP 500` say, has the code 0 (and so
-    /// have some servers' own).
-    Error(ErrorObject),
+    /// It failed.
+    Error(RequestError),
     /// The server needs input before it can go on, and got none, or wants what the client did not offer. The result is
     /// the server's, byte for byte.
     InputRequired(Box<RawValue>),
-    /// The server's answer makes no sense.
-    Invalid(Box<str>),
     /// The server lacks the capability that the method needs; nothing was sent.
     NotAdvertised,
     /// There was no answer in time.
@@ -222,6 +219,47 @@ pub enum Outcome {
     NotSent,
     /// It was sent, and the connection broke before an answer: it may have run.
     Unknown,
+}
+
+/// Why a request failed that has a response, or what was received in place of one.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The server's JSON-RPC error.
+    #[error("{0}")]
+    Server(ErrorObject),
+    /// The server refused the request by an HTTP status, without a JSON-RPC error.
+    #[error("HTTP {status}{}{message}", if message.is_empty() { "" } else { ": " })]
+    Status {
+        /// The status.
+        status: u16,
+        /// The server's text, or a part of it.
+        message: Box<str>,
+    },
+    /// The server refused the request for an expired session, and refused it again on a new one. It did not run.
+    #[error("refused again on a new session; it did not run")]
+    Expired,
+    /// The engine found that the response is not a valid one.
+    #[error("{0}")]
+    Invalid(Box<str>),
+}
+
+impl RequestError {
+    /// The server's JSON-RPC error, if there is one.
+    pub const fn server(&self) -> Option<&ErrorObject> {
+        match self {
+            Self::Server(error) => Some(error),
+            Self::Status { .. } | Self::Expired | Self::Invalid(_) => None,
+        }
+    }
+
+    /// The code of the server's JSON-RPC error, if there is one.
+    pub const fn code(&self) -> Option<i64> {
+        match self {
+            Self::Server(error) => Some(error.code),
+            Self::Status { .. } | Self::Expired | Self::Invalid(_) => None,
+        }
+    }
 }
 
 /// A deviation of the server's that was tolerated.

@@ -9,9 +9,9 @@ use super::core::{Core, Stage, excerpt};
 use super::request_table::Purpose;
 use super::signal::{Signal, Signals};
 use super::timers::Timer;
-use super::{Eras, FailureKind, KnownEra, Options, Output, Server, Wire};
+use super::{Eras, FailureKind, KnownEra, Options, Output, RequestError, Server, Wire};
 use crate::Time;
-use crate::jsonrpc::{ErrorObject, Json};
+use crate::jsonrpc::Json;
 use crate::machine::handshake::{Effect, Failure, Input, State, take};
 use crate::machine::resend::{self, Reason, Resend, Used};
 use crate::machine::{QuirkKind, Verdict, loss, offer};
@@ -364,7 +364,7 @@ impl Handshake {
         &mut self,
         core: &mut Core,
         id: u64,
-        answer: Result<&RawValue, ErrorObject>,
+        answer: Result<&RawValue, RequestError>,
     ) -> Signals {
         let late = self.request != Some(id);
         let Answer { input, words, named, candidate } = match answer {
@@ -390,7 +390,7 @@ impl Handshake {
         &mut self,
         core: &mut Core,
         id: u64,
-        answer: Result<&RawValue, ErrorObject>,
+        answer: Result<&RawValue, RequestError>,
     ) -> Signals {
         if self.request != Some(id) {
             return Signals::NONE;
@@ -404,7 +404,8 @@ impl Handshake {
             }
             Err(error) => {
                 self.words = Some(excerpt(&format!("{error}")).into());
-                let versions = error.data.as_deref().and_then(|data| Json::from(data).member("supported"));
+                let data = error.server().and_then(|error| error.data.as_deref());
+                let versions = data.and_then(|data| Json::from(data).member("supported"));
                 let common = versions.map(|versions| self.common(&core.options, versions)).unwrap_or_default();
                 self.named = common.legacy.or(self.named);
                 match self.classify_refusal(&error, common) {
@@ -470,11 +471,12 @@ impl Handshake {
         named(common, versions)
     }
 
-    fn classify_discover_error(&self, options: &Options, error: &ErrorObject) -> Answer {
+    fn classify_discover_error(&self, options: &Options, error: &RequestError) -> Answer {
         let words = excerpt(&format!("{error}")).into_owned();
-        match error.code {
-            error_code::UNSUPPORTED_PROTOCOL_VERSION => {
-                let versions = error.data.as_deref().and_then(|data| Json::from(data).member("supported"));
+        match error.code() {
+            Some(error_code::UNSUPPORTED_PROTOCOL_VERSION) => {
+                let data = error.server().and_then(|error| error.data.as_deref());
+                let versions = data.and_then(|data| Json::from(data).member("supported"));
                 let Some(versions) = versions else { return Answer::new(Input::NothingCommon, words) };
                 let common = self.common(options, versions);
                 if common.modern.is_some() {
@@ -482,7 +484,7 @@ impl Handshake {
                 }
                 named(common, versions)
             }
-            error_code::HEADER_MISMATCH | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
+            Some(error_code::HEADER_MISMATCH | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY) => {
                 Answer::new(Input::ModernError, words)
             }
             _ => Answer::new(Input::NotModern, words),
@@ -506,16 +508,16 @@ impl Handshake {
         common
     }
 
-    fn classify_refusal(&self, error: &ErrorObject, common: Common) -> Refusal {
+    fn classify_refusal(&self, error: &RequestError, common: Common) -> Refusal {
         if common.legacy.is_some() {
             return Refusal::Offer(offer::Input::VersionNamed);
         }
-        if common.modern.is_some() || error.code == error_code::UNSUPPORTED_PROTOCOL_VERSION {
+        if common.modern.is_some() || error.code() == Some(error_code::UNSUPPORTED_PROTOCOL_VERSION) {
             return Refusal::ByModern;
         }
-        let message = error.message.to_ascii_lowercase();
+        let message = error.server().map_or(String::new(), |error| error.message.to_ascii_lowercase());
         let older = self.older().is_some();
-        let invalid = error.code == error_code::INVALID_PARAMS;
+        let invalid = error.code() == Some(error_code::INVALID_PARAMS);
         let capabilities = ["capabilit", "elicitation", "sampling", "roots", "extensions", "experimental"]
             .iter()
             .any(|word| message.contains(word));

@@ -6,9 +6,8 @@ use super::core::Core;
 use super::request_table::Purpose;
 use super::signal::Signals;
 use super::timers::{SHORTEST, Timer};
-use super::{FailureKind, KeepaliveMethod};
+use super::{FailureKind, KeepaliveMethod, RequestError};
 use crate::Time;
-use crate::jsonrpc::ErrorObject;
 use crate::machine::keepalive::{Effect, Input, State, take};
 use crate::machine::{QuirkKind, Verdict, gate, loss};
 use crate::protocol::{Family, error_code, method};
@@ -153,12 +152,12 @@ impl Keepalive {
     pub(super) fn on_response(
         &mut self,
         core: &mut Core,
-        error: Option<&ErrorObject>,
+        error: Option<&RequestError>,
         cheapest: Option<Family>,
     ) -> Signals {
         self.misses = 0;
         self.request = None;
-        let unknown = error.is_some_and(|error| error.code == error_code::METHOD_NOT_FOUND);
+        let unknown = error.is_some_and(|error| error.code() == Some(error_code::METHOD_NOT_FOUND));
         let input = match (unknown, cheapest) {
             (false, _) => Input::Answered,
             (true, Some(_)) => Input::UnknownThenList,

@@ -33,8 +33,8 @@ pub use action::{Action, ConnectionId, Outgoing, ShutdownStep};
 pub use binding::{Binding, Messages};
 pub use engine::{Engine, Stats};
 pub use event::{
-    Cause, Challenge, CommandError, Event, Failure, FailureKind, InputRequest, Outcome, Quirk, Recovery, RequestId,
-    ServerRequestId,
+    Cause, Challenge, CommandError, Event, Failure, FailureKind, InputRequest, Outcome, Quirk, Recovery, RequestError,
+    RequestId, ServerRequestId,
 };
 pub use lists::{FamilyReport, FamilyStatus};
 pub use options::{

@@ -11,9 +11,9 @@ use super::lists::LONGEST_WAIT;
 use super::request_table::Purpose;
 use super::signal::{Signal, Signals, Watch};
 use super::timers::Timer;
-use super::{CommandError, Event};
+use super::{CommandError, Event, RequestError};
 use crate::Time;
-use crate::jsonrpc::{ErrorObject, Json, Object};
+use crate::jsonrpc::{Json, Object};
 use crate::machine::request::State as Phase;
 use crate::machine::subscribe::{self, Command, Means, Step};
 use crate::machine::{Verdict, gate, listen_stream, resource_subscription};
@@ -392,7 +392,7 @@ impl Subscriptions {
     }
 
     /// The stream's request was answered, or its exchange ended: the stream is over.
-    pub(super) fn on_ended(&mut self, core: &mut Core, id: u64, error: Option<&ErrorObject>) -> Signals {
+    pub(super) fn on_ended(&mut self, core: &mut Core, id: u64, error: Option<&RequestError>) -> Signals {
         use listen_stream::Input;
         if self.open == Some(id) {
             return self.step(core, Input::Ended, None);
@@ -401,7 +401,7 @@ impl Subscriptions {
             return Signals::NONE;
         }
         self.asked = None;
-        let unknown = error.is_some_and(|error| error.code == error_code::METHOD_NOT_FOUND);
+        let unknown = error.is_some_and(|error| error.code() == Some(error_code::METHOD_NOT_FOUND));
         let declared = core.server.as_ref().is_some_and(|server| server.capabilities.is_some());
         if unknown {
             for uri in self.uris() {

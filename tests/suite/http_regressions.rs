@@ -5,7 +5,7 @@ use crate::web::{Exchange, LAST_ID, Reply, SESSION, Site, Web, modern_site, raw,
 use mcp_proto::binding::http::Broken;
 use mcp_proto::{
     Cause, CommandError, Event, Failure, FailureKind, Family, ListErrors, LogLevel, Options, Outcome, QuirkKind,
-    Request, RequestId,
+    Request, RequestError, RequestId,
 };
 use serde_json::{Value, json};
 
@@ -93,7 +93,9 @@ fn resources_that_are_not_found_by_404_are_no_expired_sessions() {
     for uri in ["x:1", "x:2", "x:3", "x:4", "x:5"] {
         let request = web.want(Request::read_resource(uri));
         web.serve(&mut site);
-        let Outcome::Error(error) = web.result_of(request) else { panic!("{uri}: {:?}", web.ended(request)) };
+        let Outcome::Error(RequestError::Server(error)) = web.result_of(request) else {
+            panic!("{uri}: {:?}", web.ended(request))
+        };
         assert_eq!((error.code, &*error.message), (-32002, "Resource not found"));
     }
     assert_eq!((web.is_ready(), web.count("initialize"), web.quirks()), (true, 1, vec![]));
@@ -107,7 +109,9 @@ fn what_else_is_not_initialized_is_no_expired_session() {
     for _ in 0..5 {
         let request = web.want(tool("a"));
         web.serve(&mut site);
-        let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
+        let Outcome::Error(RequestError::Server(error)) = web.result_of(request) else {
+            panic!("{:?}", web.ended(request))
+        };
         assert_eq!(&*error.message, "Browser not initialized");
     }
     assert_eq!((web.is_ready(), web.count("initialize"), web.quirks()), (true, 1, vec![]));
@@ -290,7 +294,7 @@ fn a_call_that_waits_for_headers_ends_where_a_reconnect_brings_no_list() {
     let mut site = site.error("tools/list", -32603, "not now");
     web.wait_and_serve(seconds(30), &mut site);
     assert!(web.is_ready() && web.count("tools/call") <= 2);
-    assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code == -32020));
+    assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code() == Some(-32020)));
 }
 
 /// Whoever has the session's id is the session, and what is printed ends in logs.
@@ -489,7 +493,7 @@ fn a_call_is_sent_with_another_token_a_few_times() {
     }
     assert!((2..=5).contains(&web.count("tools/call")), "{} times", web.count("tools/call"));
     let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
-    assert!(error.message.contains("401") && error.message.contains("not this"), "{error}");
+    assert!(error.to_string().contains("401") && error.to_string().contains("not this"), "{error}");
     assert!(web.is_ready());
 }
 
@@ -500,7 +504,9 @@ fn a_good_status_without_an_answer_is_told_by_its_number() {
         let mut web = ready(&mut site());
         let (request, call) = web.call("a");
         web.reply(&call, Reply::status(status));
-        let Outcome::Invalid(why) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
+        let Outcome::Error(RequestError::Invalid(why)) = web.result_of(request) else {
+            panic!("{:?}", web.ended(request))
+        };
         assert!(why.contains(&format!("HTTP {status}")), "{why}");
     }
 }
@@ -588,7 +594,9 @@ fn a_refusal_that_goes_on_about_a_session_of_the_tools_is_no_expiry() {
         let request = web.want(tool("a"));
         web.serve(&mut site);
         assert_eq!((web.count("tools/call"), web.count("initialize")), (1, 1), "{text}");
-        let Some(Outcome::Error(error)) = web.ended(request) else { panic!("{text}: {:?}", web.ended(request)) };
+        let Some(Outcome::Error(RequestError::Server(error))) = web.ended(request) else {
+            panic!("{text}: {:?}", web.ended(request))
+        };
         assert_eq!((error.code, &*error.message), (code, text));
     }
 }

@@ -12,7 +12,7 @@ use crate::common::{legacy, millis, options, reconnecting, seconds, tools};
 use crate::web::{Exchange, Reply, SESSION, Site, URL, Web, raw};
 use http::StatusCode;
 use mcp_proto::binding::http::{Broken, ExchangeId};
-use mcp_proto::{Event, Outcome, Request, RequestId};
+use mcp_proto::{Event, Outcome, Request, RequestError, RequestId};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
@@ -547,7 +547,9 @@ impl World {
         let once = self.permitted[argument(&exchange.json())] == 1;
         if once {
             let outcome = self.web.ended(exchange.of.unwrap());
-            let Some(Outcome::Error(error)) = outcome else { panic!("{text:?} ended as {outcome:?}") };
+            let Some(Outcome::Error(RequestError::Server(error))) = outcome else {
+                panic!("{text:?} ended as {outcome:?}")
+            };
             assert_eq!((error.code, &*error.message), (code, text.as_str()));
         }
         if !matches!(text, Text::Known(_)) {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crate::common::{Host, Server, Steps, options, tools};
 use mcp_proto::protocol::Root;
-use mcp_proto::{CommandError, Event, InputRequest, Options, Outcome, Reconnect, Request, RequestId, Transport};
+use mcp_proto::{
+    CommandError, Event, InputRequest, Options, Outcome, Reconnect, Request, RequestError, RequestId, Transport,
+};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -139,7 +141,7 @@ fn rounds_are_bounded() {
         sent = host.take_one();
     }
     answer(&mut host, &sent, &json!({"resultType": "input_required", "requestState": "s"}));
-    assert!(matches!(host.result_of(id), Outcome::Invalid(why) if why.contains("10 times")));
+    assert!(matches!(host.result_of(id), Outcome::Error(RequestError::Invalid(why)) if why.contains("10 times")));
     assert!(host.take_sent().is_empty());
 }
 
@@ -156,7 +158,7 @@ fn input_that_makes_no_sense_is_a_typed_failure() {
         let mut host = ready(asking(), true);
         let (id, sent) = call(&mut host, "plain");
         answer(&mut host, &sent, &result);
-        assert!(matches!(host.result_of(id), Outcome::Invalid(_)), "{result}");
+        assert!(matches!(host.result_of(id), Outcome::Error(RequestError::Invalid(_))), "{result}");
         assert!(host.take_sent().is_empty());
     }
 }

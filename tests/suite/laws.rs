@@ -6,8 +6,8 @@ use std::time::Duration;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
     Action, Cause, Client, CommandError, ConnectionId, Eras, Event, Family, FamilyStatus, Keepalive, LogLevel,
-    Messages, OpenFailure, Options, Outcome, QuirkKind, Reconnect, Request, RequestId, ServerRequestId, ShutdownStep,
-    Time, Transport,
+    Messages, OpenFailure, Options, Outcome, QuirkKind, Reconnect, Request, RequestError, RequestId, ServerRequestId,
+    ShutdownStep, Time, Transport,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -737,10 +737,10 @@ fn weight(action: &Action) -> usize {
         Action::Event(Event::Finished {
             outcome: Outcome::Result(result) | Outcome::InputRequired(result), ..
         }) => result.get().len(),
-        Action::Event(Event::Finished { outcome: Outcome::Error(error), .. }) => {
+        Action::Event(Event::Finished { outcome: Outcome::Error(RequestError::Server(error)), .. }) => {
             error.message.len() + error.data.as_ref().map_or(0, |data| data.get().len())
         }
-        Action::Event(Event::Finished { outcome: Outcome::Invalid(why), .. }) => why.len(),
+        Action::Event(Event::Finished { outcome: Outcome::Error(RequestError::Invalid(why)), .. }) => why.len(),
         Action::Event(Event::InputRequired { inputs, .. }) => {
             inputs.iter().map(|input| input.key.len() + input.method.len() + raw(&input.params)).sum()
         }

@@ -7,7 +7,7 @@ use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
     Action, Cause, Client, CommandError, Event, FailureKind, Messages, OpenFailure, Options, Outcome, QuirkKind,
-    Reconnect, Recovery, Request, RequestId, ServerRequestId, ShutdownStep, Time, Transport,
+    Reconnect, Recovery, Request, RequestError, RequestId, ServerRequestId, ShutdownStep, Time, Transport,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -151,7 +151,7 @@ fn an_error_is_handed_on_in_the_servers_own_words() {
     let (request, id) = ask(&mut host);
     let error = json!({"code": 17, "message": "no \"x\"", "data": {"a": 1}});
     host.receive(json!({"jsonrpc": "2.0", "id": id, "error": error}));
-    let Outcome::Error(error) = host.result_of(request) else { panic!("no error") };
+    let Outcome::Error(RequestError::Server(error)) = host.result_of(request) else { panic!("no error") };
     assert_eq!((error.code, &*error.message, error.data.as_ref().unwrap().get()), (17, "no \"x\"", r#"{"a":1}"#));
     assert!(host.is_ready());
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{Host, Server, legacy, options, tools};
-use mcp_proto::{Event, Outcome, Request, SamplingPolicy};
+use mcp_proto::{Event, Outcome, Request, RequestError, SamplingPolicy};
 use serde_json::{Value, json};
 
 fn with(policy: impl FnOnce(&mut SamplingPolicy)) -> Host {
@@ -121,6 +121,6 @@ fn in_the_modern_era_the_call_ends_with_the_reason() {
     let wanted = json!({"s": {"method": "sampling/createMessage", "params": {"maxTokens": 2}}});
     let result = json!({"resultType": "input_required", "inputRequests": wanted});
     host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "result": result}));
-    let Outcome::Invalid(why) = host.result_of(call) else { panic!() };
+    let Outcome::Error(RequestError::Invalid(why)) = host.result_of(call) else { panic!() };
     assert!(why.contains("2 tokens are wanted"), "{why}");
 }

@@ -5,7 +5,7 @@ use crate::web::{Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web, mod
 use mcp_proto::binding::http::Broken;
 use mcp_proto::{
     Cause, Era, Eras, Event, FailureKind, Family, FamilyStatus, ListErrors, Options, Outcome, ProtocolVersion,
-    QuirkKind, Reconnect, Request, RequestId,
+    QuirkKind, Reconnect, Request, RequestError, RequestId,
 };
 use serde_json::{Value, json};
 
@@ -405,7 +405,7 @@ fn a_404_without_a_session_is_no_expiry() {
     let (request, call) = web.call("a");
     web.reply(&call, Reply::text(404, "nothing here"));
     let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.result_of(request)) };
-    assert!(error.message.contains("404") && error.message.contains("nothing here"), "{error}");
+    assert!(error.to_string().contains("404") && error.to_string().contains("nothing here"), "{error}");
     assert_eq!((web.count("initialize"), web.is_ready()), (1, true));
 }
 
@@ -470,7 +470,9 @@ fn good_error(call: &Exchange, by_event: bool, code: i64, message: &str) -> Repl
 }
 
 fn assert_error(web: &Web, request: RequestId, code: i64, message: &str) {
-    let Outcome::Error(error) = web.result_of(request) else { panic!("{message}: {:?}", web.result_of(request)) };
+    let Outcome::Error(RequestError::Server(error)) = web.result_of(request) else {
+        panic!("{message}: {:?}", web.result_of(request))
+    };
     assert_eq!((error.code, &*error.message), (code, message));
 }
 
@@ -655,7 +657,9 @@ fn session_expired_status_is_no_other_error() {
         let (request, call) = web.call("a");
         web.reply(&call, Reply::json(status, &call.error(code, message)));
         web.serve(&mut site);
-        let Outcome::Error(error) = web.result_of(request) else { panic!("{message}: {:?}", web.result_of(request)) };
+        let Outcome::Error(RequestError::Server(error)) = web.result_of(request) else {
+            panic!("{message}: {:?}", web.result_of(request))
+        };
         assert_eq!((error.code, &*error.message), (code, message));
         assert_eq!((web.count("initialize"), web.count("tools/call")), (1, 1), "{status} {message}");
         assert!(web.quirks().is_empty());
@@ -684,7 +688,7 @@ fn a_404_with_an_unknown_method_is_no_expired_session() {
         let error = json!({"code": -32601, "message": "Method not found"});
         let id = if by_id { exchange.json()["id"].clone() } else { Value::Null };
         web.reply(&exchange, Reply::json(404, &json!({"jsonrpc": "2.0", "id": id, "error": error})));
-        assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code == -32601));
+        assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code() == Some(-32601)));
         assert_eq!((web.count("initialize"), web.is_ready()), (1, true));
     }
 }
@@ -826,7 +830,7 @@ fn over_http_sse_a_refused_post_is_the_requests_answer() {
         let kind = if body.starts_with('{') { "application/json" } else { "text/plain" };
         web.reply(&post, Reply::status(status).body(kind, body));
         let Outcome::Error(error) = web.result_of(request) else { panic!("{status}: {:?}", web.ended(request)) };
-        assert!(error.message.contains(words), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
         assert!(web.is_ready() && web.goes_on(&stream));
         // The session goes on, and its stream answers.
         let (request, post) = web.call("a");
@@ -1584,7 +1588,7 @@ fn a_400_with_an_error_is_the_answer_to_that_posts_request_whatever_its_id() {
         }
         web.reply(&exchange, Reply::json(400, &body));
         let outcome = web.ended(one).unwrap_or_else(|| panic!("{id:?} left it open"));
-        assert!(matches!(outcome, Outcome::Error(error) if error.code == -32602), "{id:?}: {outcome:?}");
+        assert!(matches!(outcome, Outcome::Error(error) if error.code() == Some(-32602)), "{id:?}: {outcome:?}");
         assert_eq!(web.outcome(other), "open", "{id:?}");
         web.reply(&elsewhere, Reply::json(200, &elsewhere.result(json!({"content": []}))));
         assert!(was_answered(&web, other) && web.is_ready());

@@ -53,7 +53,7 @@ fn is_ok(host: &Host, request: RequestId) -> bool {
 }
 
 fn is_broken(host: &Host, request: RequestId) -> bool {
-    matches!(host.result_of(request), Outcome::Error(error) if error.code == -32000 && &*error.message == "broken")
+    matches!(host.result_of(request), Outcome::Error(error) if error.code() == Some(-32000) && error.server().is_some_and(|error| &*error.message == "broken"))
 }
 
 fn is_open(host: &Host, request: RequestId) -> bool {

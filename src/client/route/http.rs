@@ -8,7 +8,7 @@ use super::super::core::{Stage, excerpt};
 use super::super::request_table::{Block, Purpose};
 use super::super::signal::{Signal, Signals};
 use super::super::transport::Report;
-use super::super::{Challenge, Engine, Event, FailureKind, Outcome, calls};
+use super::super::{Challenge, Engine, Event, FailureKind, Outcome, RequestError, calls};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::machine::{link, loss};
@@ -42,10 +42,11 @@ impl Engine {
         self.core.advance(now);
         if self.core.is_sent(id) {
             if unread && calls::needs_headers(&mut self.core, id, &error) {
-                let signals = calls::block(&mut self.core, id, Block::Headers, Outcome::Error(error));
+                let outcome = Outcome::Error(RequestError::Server(error));
+                let signals = calls::block(&mut self.core, id, Block::Headers, outcome);
                 self.act(signals);
             } else {
-                self.answer(id, Err(error), true);
+                self.answer(id, Err(RequestError::Server(error)));
             }
         }
         self.write_requests();
@@ -58,7 +59,7 @@ impl Engine {
         if self.core.is_established() && self.core.is_sent(id) {
             if calls::is_expired_again(&mut self.core, id) {
                 // A new session did not help it.
-                self.answer(id, Err(error), true);
+                self.answer(id, Err(RequestError::Server(error)));
             } else {
                 calls::on_expired_response(&mut self.core, id, error);
                 self.act(Signals::one(Signal::Expired(None)));
@@ -130,7 +131,7 @@ impl Engine {
             | Purpose::Listen { .. }
             | Purpose::Subscribe(_)
             | Purpose::Unsubscribe(_)
-            | Purpose::Call(_) => self.answer(id, Err(ErrorObject::new(0, words)), false),
+            | Purpose::Call(_) => self.answer(id, Err(RequestError::Status { status, message: excerpt(why).into() })),
         }
     }
 
@@ -143,8 +144,7 @@ impl Engine {
         match id {
             Some(id) if calls::is_expired_again(core, id) => {
                 // A new session did not help it: that is its response, and no expiry.
-                let error = ErrorObject::new(0, "refused again on a new session; it did not run");
-                self.answer(id, Err(error), false);
+                self.answer(id, Err(RequestError::Expired));
             }
             Some(_) | None => self.act(Signals::one(Signal::Expired(id))),
         }
@@ -178,7 +178,7 @@ impl Engine {
         let blocked = request.is_some() && !final_word && id.is_some_and(|id| calls::may_await_authorization(core, id));
         let signals = match id {
             Some(id) if blocked => {
-                let error = ErrorObject::new(0, format!("HTTP {status}{separator}{why}"));
+                let error = RequestError::Status { status, message: (&*why).into() };
                 calls::block(core, id, Block::Authorization, Outcome::Error(error))
             }
             Some(_) | None if connecting && needed => {

@@ -4,7 +4,7 @@ mod http;
 
 use alloc::borrow::Cow;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use serde_json::value::RawValue;
 
 use super::core::{Core, EXCERPT, excerpt};
@@ -13,7 +13,7 @@ use super::notifications::on_progress;
 use super::request_table::{Block, Match, Purpose};
 use super::signal::{Signal, Signals};
 use super::timers::Timer;
-use super::{Engine, Output, Transport, calls};
+use super::{Engine, Output, RequestError, Transport, calls};
 use crate::Time;
 use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Message, Noise, ResponseId};
 use crate::machine::{QuirkKind, handshake, link, loss, request, shutdown};
@@ -364,11 +364,11 @@ impl Engine {
         if let Some((kind, detail)) = quirk {
             core.quirk(kind, None, Some(&method), detail);
         }
-        self.answer(id, response, true);
+        self.answer(id, response.map_err(RequestError::Server));
     }
 
-    /// Takes the response to a request that is open; `coded` tells whether an error is the server's own.
-    pub(super) fn answer(&mut self, id: u64, response: Result<&RawValue, ErrorObject>, coded: bool) {
+    /// Takes the response to a request that is open, or what was received in place of one.
+    pub(super) fn answer(&mut self, id: u64, response: Result<&RawValue, RequestError>) {
         let core = &mut self.core;
         let Some(open) = core.requests.get(id) else { return };
         if matches!(open.purpose, Purpose::Call(_)) {
@@ -387,11 +387,8 @@ impl Engine {
                     let watched = self.subscriptions.watches(core, family);
                     self.lists.on_result(core, family, result, watched)
                 }
-                Err(error) if coded => self.lists.on_failure(core, family, ListFailure::Server(&error)),
-                Err(error) => {
-                    let words = Cow::Borrowed(&*error.message);
-                    self.lists.on_failure(core, family, ListFailure::Engine(words))
-                }
+                Err(RequestError::Server(error)) => self.lists.on_failure(core, family, ListFailure::Server(&error)),
+                Err(error) => self.lists.on_failure(core, family, ListFailure::Engine(error.to_string().into())),
             },
             Purpose::SetLevel => {
                 if let Err(error) = response {

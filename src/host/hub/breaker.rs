@@ -2,7 +2,7 @@
 
 use super::event::Breaker;
 use crate::Time;
-use crate::client::Outcome;
+use crate::client::{Outcome, RequestError};
 use crate::machine::Verdict;
 use crate::machine::breaker::{Effect, End, Failures, Input, Server, State, take, take_end};
 
@@ -77,9 +77,10 @@ impl CallBreaker {
 /// How a call ended, for the table.
 pub(super) fn end_of(outcome: &Outcome) -> End {
     match outcome {
+        Outcome::Error(RequestError::Invalid(_)) => End::Failed,
         Outcome::Result(_) | Outcome::InputRequired(_) | Outcome::Error(_) => End::Answered,
         Outcome::TimedOut => End::TimedOut,
-        Outcome::Invalid(_) | Outcome::Unknown => End::Failed,
+        Outcome::Unknown => End::Failed,
         Outcome::NotAdvertised | Outcome::Cancelled | Outcome::NotSent => End::NotSent,
     }
 }
