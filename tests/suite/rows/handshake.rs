@@ -199,9 +199,11 @@ fn where_only_the_modern_era_will_do_a_second_discover_without_a_common_version_
 
 #[test]
 fn where_only_the_modern_era_will_do_a_second_discover_that_is_refused_fails() {
-    let (mut host, discover) = discovering_again(modern_only());
-    refuse(&mut host, &discover, -32020, "header mismatch");
-    assert_failed(host, FailureKind::HandshakeRejected, &["header mismatch"]);
+    for (code, words) in [(-32020, "header mismatch"), (-32601, "no such method")] {
+        let (mut host, discover) = discovering_again(modern_only());
+        refuse(&mut host, &discover, code, words);
+        assert_failed(host, FailureKind::HandshakeRejected, &[words]);
+    }
 }
 
 #[test]
