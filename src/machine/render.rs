@@ -10,8 +10,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{
-    Decision, Row, Verdict, breaker, discovery, gate, get_stream, handshake, hub_server, keepalive, link, list_error,
-    listen_stream, paging, refresh, request, resource_subscription, shutdown,
+    Decision, Row, Verdict, breaker, discovery, gate, get_stream, handshake, http, http_answer, http_end, http_head,
+    http_reach, http_send, http_sse, hub_server, keepalive, link, list_error, listen_stream, paging, refresh, request,
+    resource_subscription, shutdown,
 };
 
 /// How many states a matrix has at most beside each other.
@@ -165,9 +166,13 @@ fn rows_to_take_are_listed() {
         request,
         resource_subscription,
         get_stream,
+        http,
+        http_reach,
+        http_sse,
         listen_stream
     );
-    for table in [gate_decisions(), meaning_decisions(), cost_decisions()] {
+    let http = [expiry_decisions(), http_meaning_decisions(), end_decisions(), head_decisions(), send_decisions()];
+    for table in [gate_decisions(), meaning_decisions(), cost_decisions()].into_iter().chain(http) {
         for line in table.lines() {
             let inputs = line.get(..table.columns.len()).unwrap();
             writeln!(out, "{}\t{}", table.name, inputs.join("\t")).unwrap();
@@ -448,6 +453,113 @@ fn get_stream_table() {
     table.timer("get_stream", |effect| effect == Effect::Arm, Input::Timer);
     for state in State::ALL {
         assert_eq!(get_stream::step(*state, Input::Stop).next, State::Idle, "{state:?} outlives its session");
+    }
+}
+
+#[test]
+fn http_table() {
+    use http::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: http::step };
+    table.check("http", &[]);
+    let waits = table.after(|effect| effect == Effect::StartStream);
+    for state in State::ALL {
+        let ends = http::step(*state, Input::StreamDecided).effects.contains(&Effect::StopWait);
+        assert_eq!(ends, waits.contains(state), "{state:?} waits for the GET stream");
+        let lost = http::step(*state, Input::Lost).next;
+        assert!(matches!(lost, State::Idle | State::Ending | State::Deleting), "{state:?} outlives its connection");
+    }
+}
+
+#[test]
+fn http_sse_table() {
+    use http_sse::{Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: http_sse::step };
+    table.check("http_sse", &[]);
+    for state in State::ALL {
+        let lost = http_sse::step(*state, Input::Lost).next;
+        assert!(matches!(lost, State::Streamable | State::Known), "{state:?} outlives its connection");
+    }
+}
+
+#[test]
+fn http_reach_table() {
+    use http_reach::{Input, State};
+    Table { states: State::ALL, inputs: Input::ALL, step: http_reach::step }.check("http_reach", &[]);
+}
+
+fn expiry_decisions() -> Decisions {
+    use http_answer::{Error, Expiry, Session, Status, Words};
+    Decisions {
+        name: "http_answer::expiry",
+        columns: vec![
+            column("session", Session::ALL),
+            column("status", Status::ALL),
+            column("words", Words::ALL),
+            column("error", Error::ALL),
+        ],
+        decide: |at| {
+            let (words, error) = (Words::ALL[at[2]], Error::ALL[at[3]]);
+            match http_answer::expiry(Session::ALL[at[0]], Status::ALL[at[1]], words, error) {
+                Expiry::No => "no".into(),
+                Expiry::Unprocessed => "unprocessed".into(),
+                Expiry::UnprocessedAs(kind) => format!("unprocessed, `{kind}`"),
+                Expiry::AnsweredAs(kind) => format!("answered, `{kind}`"),
+            }
+        },
+    }
+}
+
+fn http_meaning_decisions() -> Decisions {
+    use http_answer::{Error, Meaning, Post, Status};
+    Decisions {
+        name: "http_answer::meaning",
+        columns: vec![column("post", Post::ALL), column("status", Status::ALL), column("error", Error::ALL)],
+        decide: |at| match http_answer::meaning(Post::ALL[at[0]], Status::ALL[at[1]], Error::ALL[at[2]]) {
+            Meaning::EndFormerAs(kind) => format!("EndFormer, `{kind}`"),
+            meaning => format!("{meaning:?}"),
+        },
+    }
+}
+
+fn end_decisions() -> Decisions {
+    use http_end::{End, Purpose, Response};
+    Decisions {
+        name: "http_end",
+        columns: vec![column("purpose", Purpose::ALL), column("end", End::ALL), column("response", Response::ALL)],
+        decide: |at| {
+            let decision = http_end::decide(Purpose::ALL[at[0]], End::ALL[at[1]], Response::ALL[at[2]]);
+            format!("{decision:?}")
+        },
+    }
+}
+
+fn head_decisions() -> Decisions {
+    use http_head::{Decision, Purpose, Status};
+    Decisions {
+        name: "http_head",
+        columns: vec![column("purpose", Purpose::ALL), column("status", Status::ALL)],
+        decide: |at| match http_head::decide(Purpose::ALL[at[0]], Status::ALL[at[1]]) {
+            Decision::DeliveredAs(kind) => format!("Delivered, `{kind}`"),
+            decision => format!("{decision:?}"),
+        },
+    }
+}
+
+fn send_decisions() -> Decisions {
+    use http_send::{Message, Phase, Room};
+    Decisions {
+        name: "http_send",
+        columns: vec![column("message", Message::ALL), column("phase", Phase::ALL), column("room", Room::ALL)],
+        decide: |at| format!("{:?}", http_send::decide(Message::ALL[at[0]], Phase::ALL[at[1]], Room::ALL[at[2]])),
+    }
+}
+
+#[test]
+fn http_decisions() {
+    let answers = format!("{}\n{}", expiry_decisions().markdown(), http_meaning_decisions().markdown());
+    bless("http_answer", None, &answers);
+    for table in [end_decisions(), head_decisions(), send_decisions()] {
+        bless(table.name, None, &table.markdown());
     }
 }
 
