@@ -15,15 +15,15 @@
 
 mod common;
 
-use std::ops::DerefMut;
+use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::{Host, Server, Steps, drain, legacy, options, reconnecting, seconds};
+use common::{Deliver, Host, Server, Steps, drain, legacy, options, reconnecting, seconds};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    Action, CommandError, Event, Family, LineSession, LogLevel, OpenFailure, Options, Outcome, Request, RequestId,
-    ServerRequestId, Session, Time, Transport, Wire,
+    Action, Binding, Client, CommandError, Engine, Event, Family, Lines, LogLevel, Messages, OpenFailure, Options,
+    Outcome, Request, RequestId, ServerRequestId, Time, Transport,
 };
 use peak_alloc::PeakAlloc;
 use proptest::prelude::*;
@@ -149,125 +149,124 @@ impl Place {
     }
 }
 
-type Step = fn(&mut Session, Time, u64) -> bool;
+type Step<B> = fn(&mut Client<B>, Time, u64) -> bool;
 
 fn done(result: Result<(), CommandError>) -> bool {
     result.is_ok()
 }
 
-fn message(session: &mut Session, now: Time, message: &Value) -> bool {
-    session.handle_message(now, message.to_string().as_bytes());
+fn message(session: &mut impl Framed, now: Time, message: &Value) -> bool {
+    session.message(now, message.to_string().as_bytes());
     true
 }
 
-fn notification(session: &mut Session, now: Time, method: &str, params: Value) -> bool {
+fn notification(session: &mut impl Framed, now: Time, method: &str, params: Value) -> bool {
     message(session, now, &json!({"jsonrpc": "2.0", "method": method, "params": params}))
 }
 
-fn transport(session: &mut Session, now: Time, event: Transport<'_>) -> bool {
-    session.handle_transport(now, event);
+fn transport(session: &mut impl Framed, now: Time, event: Transport<'_>) -> bool {
+    session.report(now, event);
     true
 }
 
 /// Every command and every input, each with a number that is another each time.
-const STEPS: &[(&str, Step)] = &[
-    ("open", |it, now, _| done(it.open(now))),
-    ("request", |it, now, _| it.request(now, Request::new("vendor/x")).is_ok()),
-    ("call_tool", |it, now, _| it.request(now, Request::call_tool("a", None).progress()).is_ok()),
-    ("request and cancel", |it, now, _| {
-        let request = it.request(now, Request::new("vendor/x"));
-        request.is_ok_and(|request| done(it.cancel(now, request)))
-    }),
-    ("notify", |it, now, _| done(it.notify(now, "notifications/roots/list_changed", None))),
-    ("subscribe", |it, now, _| done(it.subscribe(now, "r:1"))),
-    ("subscribe to others", |it, now, n| done(it.subscribe(now, &format!("r:{n}")))),
-    ("subscribe and unsubscribe", |it, now, n| {
-        let uri = format!("r:{n}");
-        done(it.subscribe(now, &uri)) | done(it.unsubscribe(now, &uri))
-    }),
-    ("unsubscribe", |it, now, _| done(it.unsubscribe(now, "r:1"))),
-    ("set_log_level", |it, now, n| {
-        done(it.set_log_level(now, if n % 2 == 0 { LogLevel::Debug } else { LogLevel::Error }))
-    }),
-    ("refresh", |it, now, _| Family::ALL.into_iter().any(|family| done(it.refresh(now, family)))),
-    ("authorized", |it, now, _| done(it.authorized(now))),
-    ("handle_timeout", |it, now, _| {
-        it.handle_timeout(now);
-        true
-    }),
-    ("opened", |it, now, _| transport(it, now, Transport::Opened)),
-    ("connect failed", |it, now, _| {
-        transport(it, now, Transport::OpenFailed { how: OpenFailure::Connect, why: "nobody" })
-    }),
-    ("spawn failed", |it, now, _| {
-        transport(it, now, Transport::OpenFailed { how: OpenFailure::Spawn, why: "no such" })
-    }),
-    ("closed", |it, now, _| transport(it, now, Transport::Closed { why: "gone" })),
-    ("sign of life", |it, now, _| transport(it, now, Transport::SignOfLife)),
-    ("senseless", |it, now, _| transport(it, now, Transport::ProtocolViolation { why: "noise" })),
-    ("lost", |it, now, n| transport(it, now, Transport::Lost { id: n % 40, sent: n % 2 == 0, why: "broken" })),
-    ("refused", |it, now, n| transport(it, now, Transport::Refused { id: n % 40, status: 500, why: "no" })),
-    ("expired", |it, now, n| transport(it, now, Transport::Expired { id: (n % 3 == 0).then_some(n % 40) })),
-    ("unauthorized", |it, now, n| {
-        let id = (n % 3 == 0).then_some(n % 40);
-        transport(it, now, Transport::Unauthorized { id, forbidden: n % 2 == 0, why: "who?", challenges: &[] })
-    }),
-    ("ping", |it, now, n| message(it, now, &json!({"jsonrpc": "2.0", "id": n, "method": "ping"}))),
-    ("unknown request", |it, now, n| {
-        message(it, now, &json!({"jsonrpc": "2.0", "id": n, "method": format!("vendor/{n}")}))
-    }),
-    ("question", |it, now, n| {
-        let params = json!({"message": "?", "requestedSchema": {"properties": {"x": {"default": "y".repeat(500)}}}});
-        message(it, now, &json!({"jsonrpc": "2.0", "id": n, "method": "elicitation/create", "params": params}))
-    }),
-    ("question and cancel", |it, now, n| {
-        let params = json!({"messages": [], "maxTokens": 1});
-        message(it, now, &json!({"jsonrpc": "2.0", "id": n, "method": "sampling/createMessage", "params": params}))
-            & notification(it, now, "notifications/cancelled", json!({"requestId": n}))
-    }),
-    ("log", |it, now, n| notification(it, now, "notifications/message", json!({"level": "info", "data": n}))),
-    ("unknown notification", |it, now, n| notification(it, now, &format!("notifications/{n}"), json!({}))),
-    ("resource updated", |it, now, n| {
-        notification(it, now, "notifications/resources/updated", json!({"uri": format!("r:{n}")}))
-    }),
-    ("list changed", |it, now, n| {
-        let family = ["tools", "prompts", "resources"][usize::try_from(n % 3).unwrap()];
-        notification(it, now, &format!("notifications/{family}/list_changed"), json!({}))
-    }),
-    ("progress", |it, now, n| {
-        notification(it, now, "notifications/progress", json!({"progressToken": n % 40, "progress": n}))
-    }),
-    ("acknowledged", |it, now, _| {
-        let agreed = json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": ["r:1"]}});
-        notification(it, now, "notifications/subscriptions/acknowledged", agreed)
-    }),
-    ("stream taken down", |it, now, n| notification(it, now, "notifications/cancelled", json!({"requestId": n % 40}))),
-    ("result", |it, now, n| message(it, now, &json!({"jsonrpc": "2.0", "id": n % 40, "result": {}}))),
-    ("error", |it, now, n| {
-        message(it, now, &json!({"jsonrpc": "2.0", "id": n % 40, "error": {"code": -1, "message": "no"}}))
-    }),
-    ("error without an id", |it, now, n| {
-        message(it, now, &json!({"jsonrpc": "2.0", "id": null, "error": {"code": n, "message": "no"}}))
-    }),
-    ("noise", |it, now, n| {
-        it.handle_message(now, format!("noise {n}").as_bytes());
-        true
-    }),
-    ("batch", |it, now, n| message(it, now, &json!([{"jsonrpc": "2.0", "id": n, "method": "ping"}, 1, {}]))),
-    ("close", |it, now, _| done(it.close(now))),
-];
+fn steps<B: Binding>() -> Vec<(&'static str, Step<B>)>
+where
+    Client<B>: Framed,
+{
+    vec![
+        ("open", |it, now, _| done(it.open(now))),
+        ("request", |it, now, _| it.request(now, Request::new("vendor/x")).is_ok()),
+        ("call_tool", |it, now, _| it.request(now, Request::call_tool("a", None).progress()).is_ok()),
+        ("request and cancel", |it, now, _| {
+            let request = it.request(now, Request::new("vendor/x"));
+            request.is_ok_and(|request| done(it.cancel(now, request)))
+        }),
+        ("notify", |it, now, _| done(it.notify(now, "notifications/roots/list_changed", None))),
+        ("subscribe", |it, now, _| done(it.subscribe(now, "r:1"))),
+        ("subscribe to others", |it, now, n| done(it.subscribe(now, &format!("r:{n}")))),
+        ("subscribe and unsubscribe", |it, now, n| {
+            let uri = format!("r:{n}");
+            done(it.subscribe(now, &uri)) | done(it.unsubscribe(now, &uri))
+        }),
+        ("unsubscribe", |it, now, _| done(it.unsubscribe(now, "r:1"))),
+        ("set_log_level", |it, now, n| {
+            done(it.set_log_level(now, if n % 2 == 0 { LogLevel::Debug } else { LogLevel::Error }))
+        }),
+        ("refresh", |it, now, _| Family::ALL.into_iter().any(|family| done(it.refresh(now, family)))),
+        ("authorized", |it, now, _| done(it.authorized(now))),
+        ("handle_timeout", |it, now, _| {
+            it.handle_timeout(now);
+            true
+        }),
+        ("opened", |it, now, _| transport(it, now, Transport::Opened)),
+        ("connect failed", |it, now, _| {
+            transport(it, now, Transport::OpenFailed { how: OpenFailure::Connect, why: "nobody" })
+        }),
+        ("spawn failed", |it, now, _| {
+            transport(it, now, Transport::OpenFailed { how: OpenFailure::Spawn, why: "no such" })
+        }),
+        ("closed", |it, now, _| transport(it, now, Transport::Closed { why: "gone" })),
+        ("sign of life", |it, now, _| transport(it, now, Transport::SignOfLife)),
+        ("senseless", |it, now, _| transport(it, now, Transport::ProtocolViolation { why: "noise" })),
+        ("ping", |it, now, n| message(it, now, &json!({"jsonrpc": "2.0", "id": n, "method": "ping"}))),
+        ("unknown request", |it, now, n| {
+            message(it, now, &json!({"jsonrpc": "2.0", "id": n, "method": format!("vendor/{n}")}))
+        }),
+        ("question", |it, now, n| {
+            let params =
+                json!({"message": "?", "requestedSchema": {"properties": {"x": {"default": "y".repeat(500)}}}});
+            message(it, now, &json!({"jsonrpc": "2.0", "id": n, "method": "elicitation/create", "params": params}))
+        }),
+        ("question and cancel", |it, now, n| {
+            let params = json!({"messages": [], "maxTokens": 1});
+            message(it, now, &json!({"jsonrpc": "2.0", "id": n, "method": "sampling/createMessage", "params": params}))
+                & notification(it, now, "notifications/cancelled", json!({"requestId": n}))
+        }),
+        ("log", |it, now, n| notification(it, now, "notifications/message", json!({"level": "info", "data": n}))),
+        ("unknown notification", |it, now, n| notification(it, now, &format!("notifications/{n}"), json!({}))),
+        ("resource updated", |it, now, n| {
+            notification(it, now, "notifications/resources/updated", json!({"uri": format!("r:{n}")}))
+        }),
+        ("list changed", |it, now, n| {
+            let family = ["tools", "prompts", "resources"][usize::try_from(n % 3).unwrap()];
+            notification(it, now, &format!("notifications/{family}/list_changed"), json!({}))
+        }),
+        ("progress", |it, now, n| {
+            notification(it, now, "notifications/progress", json!({"progressToken": n % 40, "progress": n}))
+        }),
+        ("acknowledged", |it, now, _| {
+            let agreed = json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": ["r:1"]}});
+            notification(it, now, "notifications/subscriptions/acknowledged", agreed)
+        }),
+        ("stream taken down", |it, now, n| {
+            notification(it, now, "notifications/cancelled", json!({"requestId": n % 40}))
+        }),
+        ("result", |it, now, n| message(it, now, &json!({"jsonrpc": "2.0", "id": n % 40, "result": {}}))),
+        ("error", |it, now, n| {
+            message(it, now, &json!({"jsonrpc": "2.0", "id": n % 40, "error": {"code": -1, "message": "no"}}))
+        }),
+        ("error without an id", |it, now, n| {
+            message(it, now, &json!({"jsonrpc": "2.0", "id": null, "error": {"code": n, "message": "no"}}))
+        }),
+        ("noise", |it, now, n| {
+            it.message(now, format!("noise {n}").as_bytes());
+            true
+        }),
+        ("batch", |it, now, n| message(it, now, &json!([{"jsonrpc": "2.0", "id": n, "method": "ping"}, 1, {}]))),
+        ("close", |it, now, _| done(it.close(now))),
+    ]
+}
 
 /// All ways to set a session up that make a difference to what may wait.
 fn setups() -> Vec<(bool, Options)> {
     let mut setups = vec![];
     for modern in [false, true] {
-        for wire in [Wire::Pipe, Wire::Http] {
-            for listen in [true, false] {
-                let mut options = small(reconnecting(if modern { options() } else { legacy() }));
-                (options.wire, options.listen) = (wire, listen);
-                options.keepalive = Some(mcp_proto::Keepalive::default());
-                setups.push((modern, options));
-            }
+        for listen in [true, false] {
+            let mut options = small(reconnecting(if modern { options() } else { legacy() }));
+            options.listen = listen;
+            options.keepalive = Some(mcp_proto::Keepalive::default());
+            setups.push((modern, options));
         }
     }
     setups
@@ -282,10 +281,9 @@ fn bounds(options: &Options) -> (usize, usize) {
     (limits.output + owed, 128 * KIB)
 }
 
-fn repeat(place: Place, options: Options, modern: bool, steps: &[(&str, Step)], pause: Duration) {
+fn repeat(place: Place, options: Options, modern: bool, steps: &[(&str, Step<Messages>)], pause: Duration) {
     let (most, memory) = bounds(&options);
-    let what =
-        || format!("{:?}, {place:?}, modern: {modern}, {:?}, listen: {}", names(steps), options.wire, options.listen);
+    let what = || format!("{:?}, {place:?}, modern: {modern}, listen: {}", names(steps), options.listen);
     let mut host = place.reach(options.clone(), modern);
     let before = MEMORY.current_usage();
     for n in 0..REPETITIONS {
@@ -302,7 +300,7 @@ fn repeat(place: Place, options: Options, modern: bool, steps: &[(&str, Step)], 
 
 const REPETITIONS: u64 = 200;
 
-fn names<'a>(steps: &[(&'a str, Step)]) -> Vec<&'a str> {
+fn names<'a>(steps: &[(&'a str, Step<Messages>)]) -> Vec<&'a str> {
     steps.iter().map(|(name, _)| *name).collect()
 }
 
@@ -311,7 +309,7 @@ fn each_command_and_each_input_repeated_without_polling_stays_within_the_limits(
     let _alone = alone();
     for (modern, options) in setups() {
         for place in PLACES {
-            for step in STEPS {
+            for step in &steps() {
                 for pause in [Duration::ZERO, seconds(3)] {
                     repeat(place, options.clone(), modern, &[*step], pause);
                 }
@@ -345,7 +343,7 @@ fn failures_of_a_transport_that_nobody_was_asked_for_are_not_told() {
     let mut host = Place::Waiting.reach(options, false);
     for _ in 0..1_000 {
         let _ = host.session.open(host.now);
-        host.session.handle_transport(host.now, Transport::OpenFailed { how: OpenFailure::Connect, why: "no" });
+        host.session.report(host.now, Transport::OpenFailed { how: OpenFailure::Connect, why: "no" });
     }
     let waiting = drain(|| host.session.poll());
     assert!(waiting < 4, "{waiting} actions wait");
@@ -369,7 +367,7 @@ fn defaults_of_open_questions_are_within_the_limit() {
     let (ask, before) = (question(1, MIB / 4), MEMORY.current_usage());
     let (mut asked, mut refused) = (vec![], 0);
     for _ in 0..64 {
-        host.session.handle_message(host.now, ask.as_bytes());
+        host.session.deliver(host.now, ask.as_bytes());
         let mut steps = Steps::until("nothing is left to poll");
         while let Some(action) = host.session.poll() {
             steps.step();
@@ -477,72 +475,30 @@ fn no_option_of_nothing_is_due_for_ever() {
 // Runs.
 
 /// A session, whatever frames its messages.
-trait Framed: DerefMut<Target = Session> + Clone {
-    fn make(session: Session) -> Self;
-    fn next(&mut self) -> Option<Action>;
+trait Framed: Deliver + Deref<Target = Engine> {
+    /// The server sends a message.
     fn message(&mut self, now: Time, bytes: &[u8]);
+
     /// The beginning of a message, where messages come in pieces.
     fn half(&mut self, now: Time, bytes: &[u8]);
-    fn transport(&mut self, now: Time, event: Transport<'_>);
 }
 
-#[derive(Clone)]
-struct Plain(Session);
-
-impl std::ops::Deref for Plain {
-    type Target = Session;
-
-    fn deref(&self) -> &Session {
-        &self.0
-    }
-}
-
-impl DerefMut for Plain {
-    fn deref_mut(&mut self) -> &mut Session {
-        &mut self.0
-    }
-}
-
-impl Framed for Plain {
-    fn make(session: Session) -> Self {
-        Self(session)
-    }
-
-    fn next(&mut self) -> Option<Action> {
-        self.0.poll()
-    }
-
+impl Framed for Client<Messages> {
     fn message(&mut self, now: Time, bytes: &[u8]) {
-        self.0.handle_message(now, bytes);
+        self.deliver(now, bytes);
     }
 
     fn half(&mut self, _: Time, _: &[u8]) {}
-
-    fn transport(&mut self, now: Time, event: Transport<'_>) {
-        self.0.handle_transport(now, event);
-    }
 }
 
-impl Framed for LineSession {
-    fn make(session: Session) -> Self {
-        Self::new(session)
-    }
-
-    fn next(&mut self) -> Option<Action> {
-        self.poll()
-    }
-
+impl Framed for Client<Lines> {
     fn message(&mut self, now: Time, bytes: &[u8]) {
-        self.handle_bytes(now, bytes);
-        self.handle_bytes(now, b"\n");
+        self.deliver(now, bytes);
+        self.deliver(now, b"\n");
     }
 
     fn half(&mut self, now: Time, bytes: &[u8]) {
-        self.handle_bytes(now, bytes);
-    }
-
-    fn transport(&mut self, now: Time, event: Transport<'_>) {
-        self.handle_transport(now, event);
+        self.deliver(now, bytes);
     }
 }
 
@@ -578,7 +534,7 @@ fn op() -> impl Strategy<Value = Op> {
     ];
     prop_oneof![
         // All but the last, which closes the session.
-        6 => (0..STEPS.len() - 1, 0..60_u64).prop_map(|(step, n)| Op::Step(step, n)),
+        6 => (0..steps::<Messages>().len() - 1, 0..60_u64).prop_map(|(step, n)| Op::Step(step, n)),
         6 => shape.prop_map(Op::Answer),
         1 => Just(Op::Half),
         3 => Just(Op::Poll),
@@ -589,8 +545,9 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 /// A session in a run, with what it is owed.
-struct Run<F> {
-    session: F,
+struct Run<B: Binding> {
+    session: Client<B>,
+    steps: Vec<(&'static str, Step<B>)>,
     server: Server,
     now: Time,
     sent: Vec<Value>,
@@ -598,20 +555,24 @@ struct Run<F> {
     rounds: Vec<RequestId>,
 }
 
-impl<F: Framed> Run<F> {
+impl<B: Binding<Action = Action> + Default> Run<B>
+where
+    Client<B>: Framed,
+{
     fn new(options: Options, modern: bool) -> Self {
-        let mut session = F::make(Session::new(options));
+        let mut session = Client::new(B::default(), options, 0);
         session.open(Time::ZERO).unwrap();
-        session.transport(Time::ZERO, Transport::Opened);
-        Self { session, server: server(modern), now: Time::ZERO, sent: vec![], asks: vec![], rounds: vec![] }
+        session.report(Time::ZERO, Transport::Opened);
+        let steps = steps();
+        Self { session, steps, server: server(modern), now: Time::ZERO, sent: vec![], asks: vec![], rounds: vec![] }
     }
 
     fn poll(&mut self) {
         let mut steps = Steps::until("nothing is left to poll");
-        while let Some(action) = self.session.next() {
+        while let Some(action) = self.session.poll() {
             steps.step();
             match action {
-                Action::Open(_) => self.session.transport(self.now, Transport::Opened),
+                Action::Open(_) => self.session.report(self.now, Transport::Opened),
                 Action::Send(message) => self.sent.push(serde_json::from_slice(message.bytes()).unwrap()),
                 Action::Event(Event::ServerRequest { id: ask, .. }) => self.asks.push(ask),
                 Action::Event(Event::InputRequired { request, .. }) => self.rounds.push(request),
@@ -643,7 +604,7 @@ impl<F: Framed> Run<F> {
 
     fn apply(&mut self, op: &Op) {
         match op {
-            Op::Step(step, n) => drop(STEPS[*step].1(&mut self.session, self.now, *n)),
+            Op::Step(step, n) => drop(self.steps[*step].1(&mut self.session, self.now, *n)),
             Op::Answer(shape) => {
                 self.poll();
                 self.answer(*shape);
@@ -671,11 +632,11 @@ impl<F: Framed> Run<F> {
     }
 
     /// The session is closed and polled empty.
-    fn end(mut self) -> F {
+    fn end(mut self) -> Client<B> {
         let _ = self.session.close(self.now);
         for _ in 0..8 {
             self.poll();
-            self.session.transport(self.now, Transport::Closed { why: "closed" });
+            self.session.report(self.now, Transport::Closed { why: "closed" });
         }
         self.poll();
         assert!(self.session.is_closed(), "{:?}", *self.session);
@@ -685,9 +646,12 @@ impl<F: Framed> Run<F> {
 }
 
 /// What the session keeps after the run beyond what one keeps that was opened and closed at once.
-fn kept<F: Framed>(options: &Options, modern: bool, ops: &[Op]) -> usize {
+fn kept<B: Binding<Action = Action> + Default>(options: &Options, modern: bool, ops: &[Op]) -> usize
+where
+    Client<B>: Framed,
+{
     let steps = |ops: &[Op]| {
-        let mut run = Run::<F>::new(options.clone(), modern);
+        let mut run = Run::<B>::new(options.clone(), modern);
         ops.iter().for_each(|op| run.apply(op));
         run.end()
     };
@@ -727,7 +691,7 @@ fn nothing_outlives_a_session_that_is_over() {
     let ops = prop::collection::vec(op(), 1..80);
     check((0..setups.len(), any::<bool>(), ops), |(setup, lines, ops)| {
         let (modern, options) = &setups[setup];
-        let kept = if lines { kept::<LineSession> } else { kept::<Plain> };
+        let kept = if lines { kept::<Lines> } else { kept::<Messages> };
         let kept = kept(options, *modern, &ops);
         prop_assert!(kept <= ROOM, "{kept} bytes stay");
         Ok(())
@@ -738,21 +702,22 @@ fn nothing_outlives_a_session_that_is_over() {
 #[test]
 fn whatever_is_repeated_without_polling_stays_within_the_limits() {
     let setups = setups();
-    let steps = prop::collection::vec(0..STEPS.len() - 1, 1..6);
+    let steps = prop::collection::vec(0..steps::<Messages>().len() - 1, 1..6);
     let pause = prop_oneof![Just(0), 0..100_000_u64];
     check((0..setups.len(), 0..PLACES.len(), steps, pause), |(setup, place, steps, pause)| {
         let (modern, options) = &setups[setup];
-        let steps: Vec<_> = steps.into_iter().map(|step| STEPS[step]).collect();
+        let all = self::steps::<Messages>();
+        let steps: Vec<_> = steps.into_iter().map(|step| all[step]).collect();
         repeat(PLACES[place], options.clone(), *modern, &steps, Duration::from_millis(pause));
         Ok(())
     });
 }
 
 /// What a server and a host do again and again, each time polled.
-type Cycle = fn(&mut Session, Time, u64);
+type Cycle = fn(&mut Client<Messages>, Time, u64);
 
-fn give(session: &mut Session, now: Time, message: &Value) {
-    session.handle_message(now, message.to_string().as_bytes());
+fn give(session: &mut Client<Messages>, now: Time, message: &Value) {
+    session.deliver(now, message.to_string().as_bytes());
 }
 
 /// A leak of a few bytes a time shows only after many times.
@@ -794,7 +759,7 @@ fn what_is_repeated_for_long_holds_no_more_than_at_first() {
         }),
         ("a ping", |session, now, n| give(session, now, &json!({"jsonrpc": "2.0", "id": n, "method": "ping"}))),
         ("a question that is taken back", |session, now, n| {
-            session.handle_message(now, question(usize::try_from(n).unwrap(), 10).as_bytes());
+            session.deliver(now, question(usize::try_from(n).unwrap(), 10).as_bytes());
             drain(|| session.poll());
             let params = json!({"requestId": n});
             let method = "notifications/cancelled";

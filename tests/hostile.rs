@@ -20,9 +20,9 @@ mod web;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::{Host, Server, drain, legacy, options, tools};
+use common::{Deliver, Host, Server, drain, legacy, options, tools};
 use mcp_proto::{
-    Action, FailureKind, Family, FamilyStatus, LineSession, Outcome, QuirkKind, Request, Session, Time, Transport,
+    Action, Client, FailureKind, Family, FamilyStatus, Lines, Outcome, QuirkKind, Request, Time, Transport,
 };
 use peak_alloc::PeakAlloc;
 use serde_json::json;
@@ -77,11 +77,11 @@ fn a_mebibyte_of_noise() {
     .take(MIB)
     .collect();
     let memory = peak(|| {
-        let mut session = LineSession::new(Session::new(legacy()));
+        let mut session = Client::new(Lines::new(), legacy(), 0);
         session.open(Time::ZERO).unwrap();
-        session.handle_transport(Time::ZERO, Transport::Opened);
+        session.report(Time::ZERO, Transport::Opened);
         for chunk in noise.chunks(4096) {
-            session.handle_bytes(Time::ZERO, chunk);
+            session.deliver(Time::ZERO, chunk);
         }
         drain(|| session.poll());
         assert_eq!(session.quirks().iter().filter(|quirk| quirk.kind == QuirkKind::Noise).count(), 1);
@@ -99,13 +99,13 @@ fn a_line_of_a_hundred_mebibytes() {
     let memory = peak(|| {
         let mut options = legacy();
         options.limits.message.bytes = 4 * MIB;
-        let mut session = LineSession::new(Session::new(options));
+        let mut session = Client::new(Lines::new(), options, 0);
         session.open(Time::ZERO).unwrap();
-        session.handle_transport(Time::ZERO, Transport::Opened);
+        session.report(Time::ZERO, Transport::Opened);
         for _ in 0..100 {
-            session.handle_bytes(Time::ZERO, &chunk);
+            session.deliver(Time::ZERO, &chunk);
         }
-        session.handle_bytes(Time::ZERO, b"\n");
+        session.deliver(Time::ZERO, b"\n");
         assert_eq!(session.quirks().iter().map(|quirk| quirk.kind).collect::<Vec<_>>(), [QuirkKind::Noise]);
     });
     assert!(memory <= 10 * MIB, "{} MiB", memory / MIB);
@@ -158,7 +158,7 @@ fn a_million_notifications_before_the_answer() {
     let memory = peak(|| {
         let mut host = Host::open(legacy());
         for _ in 0..1_000_000 {
-            host.session.handle_message(host.now, told.as_bytes());
+            host.session.deliver(host.now, told.as_bytes());
         }
         host.collect();
         host.serve(&mut Server::legacy(json!({})));
@@ -235,7 +235,7 @@ fn a_million_pings_that_nobody_polls_the_answers_of() {
     let memory = peak(|| {
         let mut host = ready();
         for _ in 0..1_000_000 {
-            host.session.handle_message(host.now, ping.as_bytes());
+            host.session.deliver(host.now, ping.as_bytes());
         }
         assert_eq!(host.session.stats().left_out, 1_000_000 - 4096);
         host.collect();
@@ -251,7 +251,7 @@ fn a_million_list_changed() {
     let mut host = Host::connect(legacy(), &mut server);
     let memory = peak(|| {
         for _ in 0..1_000_000 {
-            host.session.handle_message(host.now, changed.as_bytes());
+            host.session.deliver(host.now, changed.as_bytes());
         }
         host.collect();
     });
@@ -319,7 +319,7 @@ fn requests_of_a_mebibyte_that_nobody_polls_the_answers_of() {
         let bound = host.session.options().limits.output_bytes;
         let memory = peak(|| {
             for _ in 0..200 {
-                host.session.handle_message(host.now, request.as_bytes());
+                host.session.deliver(host.now, request.as_bytes());
             }
         });
         let what = request.get(..60).unwrap();
@@ -337,7 +337,7 @@ fn a_million_questions() {
     let mut host = Host::connect(options, &mut Server::legacy(json!({})));
     let memory = peak(|| {
         for _ in 0..1_000_000 {
-            host.session.handle_message(host.now, ask.as_bytes());
+            host.session.deliver(host.now, ask.as_bytes());
             drain(|| host.session.poll());
         }
     });
@@ -362,7 +362,7 @@ fn a_million_inputs_for_one_call() {
         inputs.join(",")
     );
     drop(inputs);
-    let memory = peak(|| host.session.handle_message(host.now, answer.as_bytes()));
+    let memory = peak(|| host.session.deliver(host.now, answer.as_bytes()));
     assert!(memory < 3 * answer.len(), "{} MiB for {} MiB", memory / MIB, answer.len() / MIB);
     host.collect();
     host.wait(Duration::from_secs(600));
@@ -377,7 +377,7 @@ fn list_changed_for_ever() {
     let mut host = Host::connect(legacy(), &mut server);
     let memory = peak(|| {
         for _ in 0..100_000 {
-            host.session.handle_message(host.now, changed.as_bytes());
+            host.session.deliver(host.now, changed.as_bytes());
             host.wait(Duration::from_millis(10));
             host.serve(&mut server);
             host.transcript.clear();
@@ -434,7 +434,7 @@ fn depth_overflows_no_stack_where_its_bound_is_raised() {
                 ] {
                     let id = if method.starts_with("notifications") { "" } else { r#""id":"q","# };
                     let message = format!(r#"{{"jsonrpc":"2.0",{id}"method":"{method}","params":{params}}}"#);
-                    host.session.handle_message(host.now, message.as_bytes());
+                    host.session.deliver(host.now, message.as_bytes());
                 }
             }
             for result in [
@@ -447,7 +447,7 @@ fn depth_overflows_no_stack_where_its_bound_is_raised() {
                 let request = host.session.request(host.now, Request::call_tool("a", None)).unwrap();
                 let id = sent_id(&mut host);
                 let message = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
-                host.session.handle_message(host.now, message.as_bytes());
+                host.session.deliver(host.now, message.as_bytes());
                 let accept = serde_json::value::to_raw_value(&json!({"action": "accept", "content": {}})).unwrap();
                 let _ = host.session.provide(host.now, request, [("k", &*accept)]);
             }

@@ -24,7 +24,7 @@ use std::time::Duration;
 use common::{KEY, drain, legacy};
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{Hub, HubCommandError, HubOptions};
-use mcp_proto::{Options, Time, Transport};
+use mcp_proto::{LogLevel, Options, Request, Time, Transport};
 use peak_alloc::PeakAlloc;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -103,14 +103,14 @@ fn commands_that_are_repeated_while_nobody_polls_stay_within_the_limits() {
     ];
     for (what, entry) in commands {
         repeated(what, up().hub, |hub, at| entries(hub, entry(at)));
-        let mut fresh = Hub::new(HubOptions::new(small()));
+        let mut fresh = Hub::new(HubOptions::new(small()), 0);
         fresh.open(now).unwrap();
         repeated(what, fresh, |hub, at| entries(hub, entry(at)));
         repeated(what, up().hub, |hub, at| {
             entries(hub, entry(at));
             let _ = hub.start(now, "a");
             let _ = hub.call(now, "mcp_a_x", None);
-            let _ = hub.handle("a").map(|handle| hub.session_mut(handle).is_some());
+            let _ = hub.handle("a").map(|handle| hub.request(now, handle, Request::new("vendor/x")));
         });
     }
     repeated("servers of other names", up().hub, |hub, at| {
@@ -128,7 +128,8 @@ fn commands_that_are_repeated_while_nobody_polls_stay_within_the_limits() {
     repeated("authorized", up().hub, |hub, _| _ = hub.authorized(now, "a"));
     repeated("a session's commands", up().hub, |hub, _| {
         let a = hub.handle("a").unwrap();
-        assert!(hub.session_mut(a).is_some());
+        let _ = hub.request(now, a, Request::new("vendor/x"));
+        let _ = hub.set_log_level(now, a, LogLevel::Error);
     });
     repeated("open and close", up().hub, |hub, _| _ = (hub.open(now), hub.close(now)));
     repeated("calls", up().hub, |hub, _| _ = hub.call(now, "mcp_a_x", None).is_ok());
@@ -164,13 +165,16 @@ fn inputs_that_are_repeated_while_nobody_polls_stay_within_the_limits() {
     for (what, line) in inputs {
         let rig = up();
         let a = rig.hub.handle("a").unwrap();
-        repeated(what, rig.hub, |hub, _| hub.handle_bytes(now, a, line));
+        let connection = rig.connection(a);
+        repeated(what, rig.hub, |hub, _| hub.handle_bytes(now, a, connection, line));
     }
     let rig = up();
     let a = rig.hub.handle("a").unwrap();
     repeated("opened and closed", rig.hub, |hub, _| {
-        hub.handle_transport(now, a, Transport::Closed { why: "gone" });
-        hub.handle_transport(now, a, Transport::Opened);
+        for event in [Transport::Closed { why: "gone" }, Transport::Opened] {
+            let connection = hub.session(a).unwrap().connection();
+            hub.handle_transport(now, a, connection, event);
+        }
     });
     repeated("timeouts", up().hub, |hub, at| hub.handle_timeout(Time::from_millis(at as u64 * 1000)));
 }
@@ -302,7 +306,7 @@ proptest! {
         prop_assert!(rig.hub.is_closed());
         prop_assert_eq!(rig.hub.deadline(), None);
         prop_assert_eq!(rig.open_calls(), vec![]);
-        let mut other = Hub::new(HubOptions::new(small()));
+        let mut other = Hub::new(HubOptions::new(small()), 0);
         other.configure(Time::ZERO, configuration(entries)).unwrap();
         other.close(Time::ZERO).unwrap();
         drain(|| other.poll());

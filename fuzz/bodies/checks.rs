@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use mcp_proto::{Family, Outgoing, Session, Time};
+use mcp_proto::{Engine, Family, Outgoing, Time};
 use serde_json::value::RawValue;
 
 /// What a session may owe its embedder without the embedder's doing, with the limits of the fuzzer.
@@ -60,7 +60,7 @@ pub(super) fn members(message: &[u8]) -> BTreeMap<String, &RawValue> {
 }
 
 /// What is kept is within its bounds, and can be had.
-pub(super) fn check_kept(session: &Session) {
+pub(super) fn check_kept(session: &Engine) {
     let limits = session.options().limits;
     assert!(session.quirks().len() <= limits.quirks);
     assert!(session.subscriptions().count() <= limits.subscriptions);

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    CommandError, Event, Family, LogLevel, Request, RequestId, ServerRequestId, Session, Time, TraceContext,
+    Client, CommandError, Event, Family, LogLevel, Request, RequestId, ServerRequestId, Time, TraceContext,
 };
 
 use super::checks::assert_same;
 use super::input::{Input, raw};
 use super::peer::URIS;
+use super::rig::Bound;
 
 #[derive(Default)]
 pub(super) struct Host {
@@ -28,7 +29,13 @@ pub(super) struct Host {
 
 impl Host {
     /// Does an operation that is the embedder's, whatever the transport; tells whether it is one.
-    pub(super) fn operate(&mut self, operation: u8, session: &mut Session, now: Time, input: &mut Input<'_>) -> bool {
+    pub(super) fn operate<B: Bound>(
+        &mut self,
+        operation: u8,
+        session: &mut Client<B>,
+        now: Time,
+        input: &mut Input<'_>,
+    ) -> bool {
         match operation {
             b'a' => drop(self.command(session, 6, |session| session.open(now))),
             b'k' => self.request(session, now, input),
@@ -73,11 +80,11 @@ impl Host {
     }
 
     /// Does what the embedder asks for; where that is refused, nothing may have changed.
-    pub(super) fn command<T>(
+    pub(super) fn command<B: Bound, T>(
         &mut self,
-        session: &mut Session,
+        session: &mut Client<B>,
         owed: usize,
-        act: impl FnOnce(&mut Session) -> Result<T, CommandError>,
+        act: impl FnOnce(&mut Client<B>) -> Result<T, CommandError>,
     ) -> Option<T> {
         let before = session.clone();
         match act(session) {
@@ -92,7 +99,7 @@ impl Host {
         }
     }
 
-    fn request(&mut self, session: &mut Session, now: Time, input: &mut Input<'_>) {
+    fn request<B: Bound>(&mut self, session: &mut Client<B>, now: Time, input: &mut Input<'_>) {
         let method = [
             "tools/call",
             "prompts/get",
@@ -128,7 +135,7 @@ impl Host {
         }
     }
 
-    fn answer(&mut self, session: &mut Session, now: Time, kind: usize, input: &mut Input<'_>) {
+    fn answer<B: Bound>(&mut self, session: &mut Client<B>, now: Time, kind: usize, input: &mut Input<'_>) {
         let Some(ask) = input.choose(&self.asks) else { return };
         let json = [
             "{\"action\":\n\"accept\"}",
@@ -146,7 +153,7 @@ impl Host {
         self.command(session, 1, |session| session.respond(now, ask, answer));
     }
 
-    fn input(&mut self, session: &mut Session, now: Time, kind: usize, input: &mut Input<'_>) {
+    fn input<B: Bound>(&mut self, session: &mut Client<B>, now: Time, kind: usize, input: &mut Input<'_>) {
         let Some(request) = input.choose(&self.waiting) else { return };
         let (object, array, accept) = (raw("{\n}"), raw("[]"), raw(r#"{"action":"accept","content":{"a":"\n"}}"#));
         self.command(session, 4, |session| match kind {

@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
-use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest, HttpSession};
-use mcp_proto::{Event, Request, RequestId, Time};
+use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest};
+use mcp_proto::{Client, Event, Http, Request, RequestId, Time};
 
 use super::checks::{END, OWED, assert_same, check_message};
 use super::host::Host;
@@ -23,7 +23,7 @@ pub(crate) fn http(bytes: &[u8]) -> u64 {
 
 /// A session over HTTP, and what has to hold of it.
 struct Rig {
-    session: HttpSession,
+    session: Client<Http>,
     host: Host,
     peer: Peer,
     clock: Clock,
@@ -78,7 +78,7 @@ impl Rig {
         let kind = input.bits();
         let url = Uri::from_static(if kind & 2 == 0 { "http://h/mcp" } else { "https://H.example:8443/a/sse?x=1" });
         let mut rig = Self {
-            session: HttpSession::new(options, url.clone()),
+            session: Client::new(Http::new(url.clone()), options, 0),
             host: Host::default(),
             peer,
             clock: Clock::default(),
@@ -206,7 +206,7 @@ impl Rig {
         }
         // What is dropped is dropped at the next poll. At the end of time each call finds something due.
         if it.id.is_some() && it.method != "GET" && self.clock.now < END && !bytes.is_empty() {
-            let drained = |mut session: HttpSession| {
+            let drained = |mut session: Client<Http>| {
                 let actions: Vec<_> = std::iter::from_fn(|| session.poll()).collect();
                 (actions, session)
             };
@@ -483,9 +483,9 @@ impl Rig {
 }
 
 impl Driven for Rig {
-    type Session = HttpSession;
+    type Binding = Http;
 
-    fn parts(&mut self) -> (&mut HttpSession, &mut Clock, &mut Host) {
+    fn parts(&mut self) -> (&mut Client<Http>, &mut Clock, &mut Host) {
         (&mut self.session, &mut self.clock, &mut self.host)
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Eras, Keepalive, KeepaliveMethod, KnownEra, ListErrors, LogLevel, Options, ProtocolVersion, Reconnect, Wire,
+    Eras, Keepalive, KeepaliveMethod, KnownEra, ListErrors, LogLevel, Options, ProtocolVersion, Reconnect,
 };
 use serde_json::value::RawValue;
 
@@ -84,7 +84,6 @@ impl<'a> Input<'a> {
                 [self.pick(4)];
         let told = self.bits();
         options.log_level = (told & 1 != 0).then_some(LogLevel::Warning);
-        options.wire = if told & 2 == 0 { Wire::Pipe } else { Wire::Http };
         options.listen = told & 4 == 0;
         let mut keepalive = Keepalive::default();
         keepalive.method = [KeepaliveMethod::Ping, KeepaliveMethod::ToolsList][self.pick(2)];

@@ -5,11 +5,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
 
 use mcp_proto::jsonrpc::{self, Body, Decoded, Message, Noise};
-use mcp_proto::{Action, LineSession, Options, Session, Time};
+use mcp_proto::{Action, Client, Engine, Lines, Messages, Options, Request, Time, Transport};
 use serde_json::value::RawValue;
 
 use super::checks::{assert_same, check_kept, check_line};
-use super::input::limits;
+use super::input::{Input, limits};
+use super::peer::{self, Peer};
 use super::session::Rig;
 
 /// Feeds bytes to the decoder, and to sessions in several states.
@@ -29,7 +30,7 @@ pub(crate) fn message(bytes: &[u8]) -> u64 {
     }
     for session in prepared() {
         let mut session = session.clone();
-        session.handle_message(session_time(), bytes);
+        session.handle_message(session_time(), session.connection(), bytes);
         let mut sent = 0;
         let mut actions = 0;
         while let Some(action) = session.poll() {
@@ -45,13 +46,13 @@ pub(crate) fn message(bytes: &[u8]) -> u64 {
         assert!(sent <= (16 << 10) + bytes.len() * 16, "{sent} bytes");
         check_kept(&session);
     }
-    let mut whole = LineSession::new(prepared()[2].clone());
+    let mut whole = ready().clone();
     let mut pieces = whole.clone();
-    whole.handle_bytes(session_time(), bytes);
+    whole.handle_bytes(session_time(), whole.connection(), bytes);
     for byte in bytes {
-        pieces.handle_bytes(session_time(), &[*byte]);
+        pieces.handle_bytes(session_time(), pieces.connection(), &[*byte]);
     }
-    let (whole, pieces): (&Session, &Session) = (&whole, &pieces);
+    let (whole, pieces): (&Engine, &Engine) = (&whole, &pieces);
     assert_same(whole, pieces, "the chunks made a difference");
     print.finish()
 }
@@ -88,9 +89,35 @@ fn session_time() -> Time {
     Time::from_millis(2_000)
 }
 
+/// A session over a stream of lines that is ready, with a call in flight.
+fn ready() -> &'static Client<Lines> {
+    static READY: OnceLock<Client<Lines>> = OnceLock::new();
+    READY.get_or_init(|| {
+        let mut input = Input(b"2?00000000");
+        let options = input.options();
+        let mut peer = Peer::new(&mut input);
+        let mut session = Client::new(Lines::new(), options, 0);
+        session.open(Time::ZERO).expect("a new session can be opened");
+        session.handle_transport(Time::ZERO, session.connection(), Transport::Opened);
+        while let Some(action) = session.poll() {
+            if let Action::Send(message) = action
+                && let (Some(id), Some(method)) = (message.id(), message.method())
+            {
+                let answer = peer::answer(id, &peer.result(method, 0)) + "\n";
+                session.handle_bytes(Time::ZERO, session.connection(), answer.as_bytes());
+            }
+        }
+        assert!(session.is_ready());
+        session.request(Time::ZERO, Request::call_tool("a", None)).expect("the session takes a call");
+        session.handle_timeout(session_time());
+        while session.poll().is_some() {}
+        session
+    })
+}
+
 /// Sessions in several states, each with what it waits for.
-fn prepared() -> &'static [Session] {
-    static PREPARED: OnceLock<Vec<Session>> = OnceLock::new();
+fn prepared() -> &'static [Client<Messages>] {
+    static PREPARED: OnceLock<Vec<Client<Messages>>> = OnceLock::new();
     PREPARED.get_or_init(|| {
         // As the session target reads them: options, then operations.
         let scripts: [&[u8]; 12] = [

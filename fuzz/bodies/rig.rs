@@ -1,9 +1,9 @@
 //! What drives a session through a sequence of operations: its time, and what is looked at after each operation.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
-use mcp_proto::binding::http::HttpSession;
-use mcp_proto::{Session, Time};
+use mcp_proto::{Binding, Client, Time};
 
 use super::checks::{Deadlines, END, check_kept};
 use super::host::Host;
@@ -26,55 +26,22 @@ impl Default for Clock {
     }
 }
 
-/// A session, whatever its binding.
-pub(super) trait Bound {
-    fn core(&mut self) -> &mut Session;
+/// A binding whose session can be compared with a copy of itself.
+pub(super) trait Bound: Binding + Clone + Debug {}
 
-    fn next(&self) -> Option<Time>;
+impl<B: Binding + Clone + Debug> Bound for B {}
 
-    fn fire(&mut self, now: Time);
-
-    fn is_over(&self) -> bool;
-
-    /// How many actions wait to be polled.
-    fn owed(&self) -> usize;
+/// How many actions wait to be polled.
+fn owed<B: Bound>(session: &Client<B>) -> usize {
+    let mut behind = session.clone();
+    std::iter::from_fn(|| behind.poll()).take(MOST).count()
 }
-
-macro_rules! bound {
-    ($session:ty) => {
-        impl Bound for $session {
-            fn core(&mut self) -> &mut Session {
-                self
-            }
-
-            fn next(&self) -> Option<Time> {
-                self.deadline()
-            }
-
-            fn fire(&mut self, now: Time) {
-                self.handle_timeout(now);
-            }
-
-            fn is_over(&self) -> bool {
-                self.is_closed()
-            }
-
-            fn owed(&self) -> usize {
-                let mut behind = self.clone();
-                std::iter::from_fn(|| behind.poll()).take(MOST).count()
-            }
-        }
-    };
-}
-
-bound!(Session);
-bound!(HttpSession);
 
 /// A session under way, and what has to hold of it.
 pub(super) trait Driven {
-    type Session: Bound;
+    type Binding: Bound;
 
-    fn parts(&mut self) -> (&mut Self::Session, &mut Clock, &mut Host);
+    fn parts(&mut self) -> (&mut Client<Self::Binding>, &mut Clock, &mut Host);
 
     /// Takes the next of what can be polled.
     fn take_next(&mut self);
@@ -93,11 +60,11 @@ pub(super) trait Driven {
             b'q' => self.wait(input.step()),
             b'r' => clock.now = clock.now + input.step(),
             b's' => {
-                let Some(deadline) = session.next() else { return true };
+                let Some(deadline) = session.deadline() else { return true };
                 let now = clock.now;
                 self.wait(deadline.since(now));
             }
-            b't' => session.fire([Time::ZERO, clock.now][input.pick(2)]),
+            b't' => session.handle_timeout([Time::ZERO, clock.now][input.pick(2)]),
             b'u' => clock.now = END,
             b'v' => clock.polling = !clock.polling,
             b'w' => self.take_next(),
@@ -117,28 +84,28 @@ pub(super) trait Driven {
             }
             self.drain();
             let (session, clock, _) = self.parts();
-            let Some(deadline) = session.next().filter(|deadline| *deadline <= end) else { break };
+            let Some(deadline) = session.deadline().filter(|deadline| *deadline <= end) else { break };
             deadlines.reach(deadline);
             clock.now = clock.now.max(deadline);
-            session.fire(clock.now);
+            session.handle_timeout(clock.now);
         }
         let (session, clock, _) = self.parts();
         clock.now = end;
-        session.fire(end);
+        session.handle_timeout(end);
     }
 
     fn check(&mut self) {
         if self.parts().1.polling {
             self.drain();
             let (session, _, host) = self.parts();
-            assert!(!host.closed || session.next().is_none(), "there is a deadline after the end");
+            assert!(!host.closed || session.deadline().is_none(), "there is a deadline after the end");
         } else {
             let (session, clock, _) = self.parts();
             clock.behind = true;
-            let owed = session.owed();
+            let owed = owed(session);
             self.check_waiting(owed);
         }
-        check_kept(self.parts().0.core());
+        check_kept(self.parts().0);
     }
 
     /// Whatever came before: a session that is closed comes to its end.
@@ -147,13 +114,13 @@ pub(super) trait Driven {
         self.drain();
         let (session, clock, host) = self.parts();
         let now = clock.now;
-        host.command(session.core(), 6, |session| session.close(now));
-        let grace = session.core().options().timeouts.grace;
+        host.command(session, 6, |session| session.close(now));
+        let grace = session.options().timeouts.grace;
         for _ in 0..4 {
             self.wait(grace);
         }
         self.drain();
         let (session, _, host) = self.parts();
-        assert!(host.closed && session.is_over(), "no end came of close");
+        assert!(host.closed && session.is_closed(), "no end came of close");
     }
 }

@@ -5,9 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use mcp_proto::jsonrpc::{self, Body, Decoded, Message};
-use mcp_proto::{Action, Challenge, Era, Event, OpenFailure, Outgoing, Request, Session, Time, Transport, Wire};
+use mcp_proto::{Action, Client, ConnectionId, Event, Messages, OpenFailure, Outgoing, Request, Time, Transport};
 
-use super::checks::{END, OWED, check_line, members};
+use super::checks::{END, OWED, assert_same, check_line, members};
 use super::host::Host;
 use super::input::Input;
 use super::peer::{self, Peer};
@@ -22,7 +22,7 @@ pub(crate) fn session(bytes: &[u8]) -> u64 {
 
 /// A session, and what has to hold of it.
 pub(super) struct Rig {
-    pub(super) session: Session,
+    pub(super) session: Client<Messages>,
     host: Host,
     peer: Peer,
     clock: Clock,
@@ -31,13 +31,14 @@ pub(super) struct Rig {
     /// The requests for streams that were not answered.
     streams: Vec<u64>,
     wire_ids: BTreeSet<u64>,
-    aborted: BTreeSet<u64>,
     /// The ids of the server's requests on this connection that have no answer yet.
     owed_answers: BTreeMap<String, usize>,
     /// The id that was answered last without having been seen.
     guessed: u64,
     last_message: Vec<u8>,
-    epoch: u32,
+    /// The connection that was asked for last, and the one before.
+    connection: ConnectionId,
+    former: Option<ConnectionId>,
     print: DefaultHasher,
 }
 
@@ -47,18 +48,18 @@ impl Rig {
         let options = input.options();
         let peer = Peer::new(&mut input);
         let mut rig = Self {
-            session: Session::new(options),
+            session: Client::new(Messages::new(), options, 0),
             host: Host::default(),
             peer,
             clock: Clock::default(),
             wire: Vec::new(),
             streams: Vec::new(),
             wire_ids: BTreeSet::new(),
-            aborted: BTreeSet::new(),
             owed_answers: BTreeMap::new(),
             guessed: 0,
             last_message: Vec::new(),
-            epoch: 0,
+            connection: ConnectionId::default(),
+            former: None,
             print: DefaultHasher::new(),
         };
         while let Some(operation) = input.operation() {
@@ -118,15 +119,15 @@ impl Rig {
                 self.receive(input.take(len));
             }
             b'E' => self.answer_stream(input),
-            b'H' => self.exchange(input),
-            b'T' => self.exchange_ended(input),
+            b'H' => self.late(input),
+            b'T' => self.transport(Transport::ProtocolViolation { why: "what" }),
             _ => {}
         }
     }
 
     fn transport(&mut self, event: Transport<'_>) {
         self.host.own += 8;
-        self.session.handle_transport(self.clock.now, event);
+        self.session.handle_transport(self.clock.now, self.session.connection(), event);
     }
 
     fn answer(&mut self, input: &mut Input<'_>, make: impl FnOnce(&mut Peer, &str, usize) -> String) {
@@ -174,61 +175,26 @@ impl Rig {
         self.receive_text(peer::answer(stream, &body));
     }
 
-    /// The id of a request, right or wrong.
-    fn id(&self, input: &mut Input<'_>) -> u64 {
-        let at = input.pick(8);
-        let last = self.wire_ids.last().copied().unwrap_or(0);
-        match at {
-            0..4 => self.wire.get(at).map_or(last, |(id, _)| *id),
-            4 => self.streams.last().copied().unwrap_or(last),
-            5 => last,
-            6 => last + 1,
-            _ => 0,
-        }
-    }
-
-    /// Something comes in the exchange of a request, to which it need not belong.
-    fn exchange(&mut self, input: &mut Input<'_>) {
-        let id = self.id(input);
-        let kind = input.pick(6);
-        let variant = input.pick(16);
-        let method = self.wire.iter().find(|(known, _)| *known == id).map_or("", |(_, method)| method).to_owned();
-        let result = self.peer.result(&method, variant);
-        let text = match kind {
-            0 => peer::answer(id, &result),
-            1 => peer::answer(id + 1, &result),
-            2 => peer::odd_answer(variant % 12, id, &result, &peer::error(0)),
-            3 => peer::odd_answer(3, id, &result, &peer::error(variant)),
-            4 => peer::notification(input, id, id),
-            _ => peer::ask(input),
-        };
-        self.owe(text.as_bytes());
-        self.session.handle_exchange(self.clock.now, id, text.as_bytes());
-        self.last_message = text.into_bytes();
-    }
-
-    /// The exchange of a request ended, or all of them did.
-    fn exchange_ended(&mut self, input: &mut Input<'_>) {
+    /// Input of an older connection has no effect.
+    fn late(&mut self, input: &mut Input<'_>) {
         let kind = input.pick(5);
-        let id = self.id(input);
-        let detail = input.pick(8);
-        let named = (detail & 4 == 0).then_some(id);
-        let challenges = [Challenge::new("Bearer", vec![("scope".into(), "a b".into())])];
-        self.transport(match kind {
-            0 => Transport::Lost { id, sent: detail & 1 == 0, why: "reset" },
-            1 => {
-                let status = [400, 404, 405, 429, 500, 503, 0, 999][detail];
-                Transport::Refused { id, status, why: "words\n" }
+        let now = self.clock.now;
+        let Some(former) = self.former else { return };
+        self.host.own += 8;
+        self.session.handle_timeout(now);
+        let before = self.session.clone();
+        let event = match kind {
+            0 => Transport::Opened,
+            1 => Transport::OpenFailed { how: OpenFailure::Connect, why: "late" },
+            2 => Transport::Closed { why: "late" },
+            3 => Transport::ProtocolViolation { why: "late" },
+            _ => {
+                self.session.handle_message(now, former, &self.last_message);
+                return assert_same(&before, &self.session, "a late message changed the session");
             }
-            2 => Transport::Expired { id: named },
-            3 => {
-                let challenges = &challenges[..detail >> 1 & 1];
-                Transport::Unauthorized { id: named, forbidden: detail & 1 != 0, why: "who", challenges }
-            }
-            _ => Transport::ProtocolViolation { why: "what" },
-        });
-        self.wire.retain(|(known, _)| *known != id);
-        self.streams.retain(|known| *known != id);
+        };
+        self.session.handle_transport(now, former, event);
+        assert_same(&before, &self.session, "a late report changed the session");
     }
 
     fn receive_text(&mut self, text: String) {
@@ -238,7 +204,7 @@ impl Rig {
 
     fn receive(&mut self, bytes: &[u8]) {
         self.owe(bytes);
-        self.session.handle_message(self.clock.now, bytes);
+        self.session.handle_message(self.clock.now, self.session.connection(), bytes);
     }
 
     fn owe(&mut self, bytes: &[u8]) {
@@ -258,9 +224,10 @@ impl Rig {
         assert!(!self.host.closed, "after the end: {action:?}");
         format!("{action:?}").hash(&mut self.print);
         match action {
-            Action::Open(open) => {
-                assert!(open.epoch > self.epoch, "an epoch came again");
-                self.epoch = open.epoch;
+            Action::Open(connection) => {
+                assert!(connection > self.connection, "a connection came again");
+                self.former = Some(self.connection);
+                self.connection = connection;
                 self.wire.clear();
                 self.streams.clear();
                 if !self.clock.behind {
@@ -268,13 +235,6 @@ impl Rig {
                 }
             }
             Action::Send(message) => self.take_message(&message),
-            Action::Abort(id) => {
-                assert_eq!(self.session.options().wire, Wire::Http);
-                assert!(self.wire_ids.contains(&id), "the request {id} was not sent");
-                assert!(self.aborted.insert(id), "the request {id} was given up twice");
-                self.wire.retain(|(known, _)| *known != id);
-                self.streams.retain(|known| *known != id);
-            }
             Action::Event(event) => self.host.take(&event),
             _ => {}
         }
@@ -291,11 +251,7 @@ impl Rig {
                     self.wire.push((id, method.into()));
                 }
             }
-            (None, Some(method)) => {
-                let modern = message.version().is_some_and(|version| version.era() == Era::Modern);
-                let aborts = modern && self.session.options().wire == Wire::Http;
-                assert!(!aborts || method != "notifications/cancelled", "the end of the exchange says it");
-            }
+            (None, Some(_)) => {}
             (_, None) => {
                 let answer = members(message.bytes());
                 let owed = self.owed_answers.get_mut(answer["id"].get()).filter(|owed| **owed > 0);
@@ -308,15 +264,10 @@ impl Rig {
     fn end(&mut self) {
         self.close();
         self.receive(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
-        let last = self.wire_ids.last().copied().unwrap_or(0);
         for event in [
             Transport::Opened,
             Transport::SignOfLife,
             Transport::Closed { why: "" },
-            Transport::Lost { id: last, sent: false, why: "" },
-            Transport::Refused { id: last, status: 404, why: "" },
-            Transport::Expired { id: None },
-            Transport::Unauthorized { id: None, forbidden: false, why: "", challenges: &[] },
             Transport::ProtocolViolation { why: "" },
         ] {
             self.transport(event);
@@ -334,9 +285,9 @@ impl Rig {
 }
 
 impl Driven for Rig {
-    type Session = Session;
+    type Binding = Messages;
 
-    fn parts(&mut self) -> (&mut Session, &mut Clock, &mut Host) {
+    fn parts(&mut self) -> (&mut Client<Messages>, &mut Clock, &mut Host) {
         (&mut self.session, &mut self.clock, &mut self.host)
     }
 

@@ -1,10 +1,11 @@
 //! The library's part of a run: one session, or a hub of them.
 
-use mcp_proto::binding::http::{ExchangeId, HttpAction, HttpRequest, HttpSession};
+use mcp_proto::binding::http::{ExchangeId, HttpAction, HttpRequest};
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubAction, HubEvent, SessionHandle};
+use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    Action, CommandError, Event, Failure, LineSession, Options, Outcome, Outgoing, RequestId, Session, ShutdownStep,
-    Time, Transport,
+    Action, Client, CommandError, ConnectionId, Event, Failure, Http, Lines, Options, Outcome, Outgoing, RawValue,
+    RequestId, ServerRequestId, ShutdownStep, Time, Transport,
 };
 
 use crate::args::Target;
@@ -12,15 +13,15 @@ use crate::exchanges::{self, Piece};
 use crate::step::Step;
 
 pub(crate) enum Engine {
-    Pipe(Box<LineSession>),
-    Http(Box<HttpSession>),
+    Pipe(Box<Client<Lines>>),
+    Http(Box<Client<Http>>),
     /// The handles in the order of the run's servers.
     Hub(Box<Hub>, Vec<SessionHandle>),
 }
 
 /// What is wanted next.
 pub(crate) enum Wish {
-    Open(u32),
+    Open(ConnectionId),
     Send(Outgoing),
     Shut(ShutdownStep),
     Request(HttpRequest),
@@ -48,8 +49,8 @@ impl Engine {
     /// For one server.
     pub(crate) fn one(options: Options, target: &Target) -> Self {
         match target {
-            Target::Http { url } => Self::Http(Box::new(HttpSession::new(options, url.clone()))),
-            Target::Demo | Target::Stdio { .. } => Self::Pipe(Box::new(LineSession::new(Session::new(options)))),
+            Target::Http { url } => Self::Http(Box::new(Client::new(Http::new(url.clone()), options, seed()))),
+            Target::Demo | Target::Stdio { .. } => Self::Pipe(Box::new(Client::new(Lines::new(), options, seed()))),
         }
     }
 
@@ -76,19 +77,11 @@ impl Engine {
         }
     }
 
-    pub(crate) fn session(&self, at: usize) -> Option<&Session> {
+    pub(crate) fn session(&self, at: usize) -> Option<&mcp_proto::Engine> {
         match self {
             Self::Pipe(session) => Some(session),
             Self::Http(session) => Some(session),
             Self::Hub(hub, handles) => hub.session(*handles.get(at)?),
-        }
-    }
-
-    pub(crate) fn session_mut(&mut self, at: usize) -> Option<&mut Session> {
-        match self {
-            Self::Pipe(session) => Some(session),
-            Self::Http(session) => Some(session),
-            Self::Hub(hub, handles) => hub.session_mut(*handles.get(at)?),
         }
     }
 
@@ -134,25 +127,25 @@ impl Engine {
         }
     }
 
-    pub(crate) fn handle_bytes(&mut self, now: Time, at: usize, bytes: &[u8]) {
+    pub(crate) fn handle_bytes(&mut self, now: Time, at: usize, connection: ConnectionId, bytes: &[u8]) {
         match self {
-            Self::Pipe(session) => session.handle_bytes(now, bytes),
+            Self::Pipe(session) => session.handle_bytes(now, connection, bytes),
             Self::Http(_) => {}
             Self::Hub(hub, handles) => {
                 if let Some(handle) = handles.get(at) {
-                    hub.handle_bytes(now, *handle, bytes);
+                    hub.handle_bytes(now, *handle, connection, bytes);
                 }
             }
         }
     }
 
-    pub(crate) fn handle_transport(&mut self, now: Time, at: usize, event: Transport<'_>) {
+    pub(crate) fn handle_transport(&mut self, now: Time, at: usize, connection: ConnectionId, event: Transport<'_>) {
         match self {
-            Self::Pipe(session) => session.handle_transport(now, event),
+            Self::Pipe(session) => session.handle_transport(now, connection, event),
             Self::Http(_) => {}
             Self::Hub(hub, handles) => {
                 if let Some(handle) = handles.get(at) {
-                    hub.handle_transport(now, *handle, event);
+                    hub.handle_transport(now, *handle, connection, event);
                 }
             }
         }
@@ -203,6 +196,79 @@ impl Engine {
         };
     }
 
+    /// Responds to a request of a server, as long as somebody waits for it.
+    pub(crate) fn respond(
+        &mut self,
+        now: Time,
+        at: usize,
+        request: ServerRequestId,
+        response: Result<&RawValue, ErrorObject>,
+    ) {
+        match self {
+            Self::Pipe(session) => drop(session.respond(now, request, response)),
+            Self::Http(session) => drop(session.respond(now, request, response)),
+            Self::Hub(hub, handles) => {
+                if let Some(handle) = handles.get(at) {
+                    drop(hub.respond(now, *handle, request, response));
+                }
+            }
+        }
+    }
+
+    /// Gives a request the input that its server requires, as long as the request waits for it.
+    pub(crate) fn provide<'a>(
+        &mut self,
+        now: Time,
+        at: usize,
+        request: RequestId,
+        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
+    ) {
+        match self {
+            Self::Pipe(session) => drop(session.provide(now, request, responses)),
+            Self::Http(session) => drop(session.provide(now, request, responses)),
+            Self::Hub(hub, handles) => {
+                if let Some(handle) = handles.get(at) {
+                    drop(hub.provide(now, *handle, request, responses));
+                }
+            }
+        }
+    }
+
+    /// Declines to give input, or to authorize, as long as the request waits for it.
+    pub(crate) fn decline(&mut self, now: Time, at: usize, request: RequestId) {
+        match self {
+            Self::Pipe(session) => drop(session.decline(now, request)),
+            Self::Http(session) => drop(session.decline(now, request)),
+            Self::Hub(hub, handles) => {
+                if let Some(handle) = handles.get(at) {
+                    drop(hub.decline(now, *handle, request));
+                }
+            }
+        }
+    }
+
+    /// Subscribes to a resource; false where that is refused here.
+    pub(crate) fn subscribe(&mut self, now: Time, at: usize, uri: &str) -> bool {
+        match self {
+            Self::Pipe(session) => session.subscribe(now, uri).is_ok(),
+            Self::Http(session) => session.subscribe(now, uri).is_ok(),
+            Self::Hub(hub, handles) => handles.get(at).is_some_and(|handle| hub.subscribe(now, *handle, uri).is_ok()),
+        }
+    }
+
+    /// Ends a subscription, if there is one.
+    pub(crate) fn unsubscribe(&mut self, now: Time, at: usize, uri: &str) {
+        match self {
+            Self::Pipe(session) => drop(session.unsubscribe(now, uri)),
+            Self::Http(session) => drop(session.unsubscribe(now, uri)),
+            Self::Hub(hub, handles) => {
+                if let Some(handle) = handles.get(at) {
+                    drop(hub.unsubscribe(now, *handle, uri));
+                }
+            }
+        }
+    }
+
     /// The server that a call goes to, where there are several.
     pub(crate) fn server_of(&self, asked: Asked) -> Option<usize> {
         match (self, asked) {
@@ -212,14 +278,18 @@ impl Engine {
     }
 }
 
+/// Seeds the jitter of reconnects.
+pub(crate) fn seed() -> u64 {
+    std::process::id().into()
+}
+
 fn of_pipe(action: Action) -> Option<Wish> {
     Some(match action {
-        Action::Open(open) => Wish::Open(open.epoch),
+        Action::Open(connection) => Wish::Open(connection),
         Action::Send(message) => Wish::Send(message),
         Action::Shutdown(how) => Wish::Shut(how),
         Action::Event(event) => Wish::Event(event),
-        // Over stdio there is no exchange to drop.
-        Action::Abort(_) | _ => return None,
+        _ => return None,
     })
 }
 
@@ -234,7 +304,7 @@ fn of_http(action: HttpAction) -> Option<Wish> {
 
 fn of_hub(hub: &Hub, action: HubAction) -> Option<(Option<SessionHandle>, Wish)> {
     let (session, wish) = match action {
-        HubAction::Open { session, open } => (session, Wish::Open(open.epoch)),
+        HubAction::Open { session, connection } => (session, Wish::Open(connection)),
         HubAction::Send { session, message } => (session, Wish::Send(message)),
         HubAction::Shutdown { session, how } => (session, Wish::Shut(how)),
         HubAction::Request { session, request } => (session, Wish::Request(request)),

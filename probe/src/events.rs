@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use mcp_proto::catalog::Difference;
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    Cause, Challenge, Event, Failure, Family, InputRequest, Outcome, Recovery, RequestId, ServerRequestId, Session,
-    Time,
+    Cause, Challenge, Event, Failure, Family, InputRequest, Outcome, Recovery, RequestId, ServerRequestId, Time,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::args::Settings;
+use crate::engine::Engine;
 use crate::peer::Peer;
 use crate::raw;
 use crate::record::FailureReport;
@@ -64,7 +64,9 @@ pub(crate) struct Talk<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) clock: Clock,
     pub(crate) peer: &'a mut Peer,
-    pub(crate) session: &'a mut Session,
+    pub(crate) engine: &'a mut Engine,
+    /// Which of the run's servers it is.
+    pub(crate) at: usize,
 }
 
 /// What follows from an event for the run.
@@ -135,7 +137,9 @@ impl Talk<'_> {
         self.tell(if first { "ready" } else { "reconnected" }, &());
         self.peer.trace.note(if first { "ready" } else { "ready again" });
         if first && self.settings.watch.is_some() {
-            let uris: Vec<Box<str>> = self.session.catalog().resources().map(|resource| resource.uri.into()).collect();
+            let session = self.engine.session(self.at);
+            let resources = session.into_iter().flat_map(|session| session.catalog().resources());
+            let uris: Vec<Box<str>> = resources.map(|resource| resource.uri.into()).collect();
             self.subscribe(&uris);
         }
     }
@@ -153,7 +157,7 @@ impl Talk<'_> {
             let now = self.clock.now();
             for uri in removed {
                 // One that was never subscribed to needs no end.
-                let _ = self.session.unsubscribe(now, uri);
+                self.engine.unsubscribe(now, self.at, uri);
             }
             self.subscribe(added);
         }
@@ -163,7 +167,7 @@ impl Talk<'_> {
     fn subscribe(&mut self, uris: &[Box<str>]) {
         let now = self.clock.now();
         // The first that is refused here tells of the others, too: of the server, or of how many there may be.
-        let _ = uris.iter().try_for_each(|uri| self.session.subscribe(now, uri));
+        let _ = uris.iter().all(|uri| self.engine.subscribe(now, self.at, uri));
     }
 
     fn asked(&mut self, ask: ServerRequestId, method: &str, params: Option<&RawValue>) {
@@ -172,7 +176,7 @@ impl Talk<'_> {
         let answer = answer.as_deref().ok_or_else(|| ErrorObject::new(-1, "User rejected sampling request"));
         let now = self.clock.now();
         // Where the question ended meanwhile, nobody waits for this.
-        let _ = self.session.respond(now, ask, answer);
+        self.engine.respond(now, self.at, ask, answer);
     }
 
     /// A modern server's questions: an answer for each of its keys, or none at all.
@@ -184,13 +188,13 @@ impl Talk<'_> {
         let answers: Option<Vec<_>> = inputs.iter().map(answer).collect();
         let now = self.clock.now();
         // Where the call ended meanwhile, nobody waits for this.
-        let _ = match &answers {
+        match &answers {
             Some(answers) => {
                 let keys = inputs.iter().map(|input| &*input.key);
-                self.session.provide(now, request, keys.zip(answers.iter().map(|answer| &**answer)))
+                self.engine.provide(now, self.at, request, keys.zip(answers.iter().map(|answer| &**answer)));
             }
-            None => self.session.decline(now, request),
-        };
+            None => self.engine.decline(now, self.at, request),
+        }
     }
 
     /// There is no other token than the one that the user gave.
@@ -203,7 +207,7 @@ impl Talk<'_> {
         if let Some(request) = request {
             let now = self.clock.now();
             // Where the call ended meanwhile, nobody waits for this.
-            let _ = self.session.decline(now, request);
+            self.engine.decline(now, self.at, request);
         }
     }
 

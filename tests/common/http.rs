@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest, HttpSession};
-use mcp_proto::{Event, Options, Outcome, Request, RequestId, Time};
+use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest};
+use mcp_proto::{Client, Event, Http, Options, Outcome, Request, RequestId, Time};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
@@ -157,7 +157,7 @@ pub fn events(messages: &[Value]) -> String {
 
 /// A session, and all that came out of it.
 pub struct Web {
-    pub session: HttpSession,
+    pub session: Client<Http>,
     pub now: Time,
     /// Every exchange that was ever asked for.
     pub log: Vec<Exchange>,
@@ -177,7 +177,7 @@ impl Web {
 
     pub fn at(options: Options, url: &str) -> Self {
         Self {
-            session: HttpSession::new(options, url.parse().unwrap()),
+            session: Client::new(Http::new(url.parse().unwrap()), options, 0),
             now: Time::ZERO,
             log: vec![],
             open: BTreeMap::new(),

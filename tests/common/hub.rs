@@ -12,7 +12,7 @@ use mcp_proto::binding::http::{Broken, ExchangeId};
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubAction, HubEvent, HubOptions, SessionHandle};
 use mcp_proto::machine::hub_server::State;
-use mcp_proto::{Event, OpenFailure, Options, Outcome, ShutdownStep, Time, Transport};
+use mcp_proto::{ConnectionId, Event, OpenFailure, Options, Outcome, ShutdownStep, Time, Transport};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
@@ -78,6 +78,8 @@ pub struct Rig {
     trying: BTreeSet<SessionHandle>,
     ever: BTreeSet<SessionHandle>,
     processes: BTreeMap<String, Process>,
+    /// The connection that was opened last, of each session.
+    connections: BTreeMap<SessionHandle, ConnectionId>,
     /// The newest of all exchanges.
     exchange: Option<ExchangeId>,
     exchanges: BTreeMap<(SessionHandle, ExchangeId), Value>,
@@ -129,7 +131,7 @@ impl Rig {
     pub fn new(options: HubOptions) -> Self {
         Self {
             starts: options.starts,
-            hub: Hub::new(options),
+            hub: Hub::new(options, 0),
             now: Time::ZERO,
             peers: BTreeMap::new(),
             log: vec![],
@@ -141,6 +143,7 @@ impl Rig {
             trying: BTreeSet::new(),
             ever: BTreeSet::new(),
             processes: BTreeMap::new(),
+            connections: BTreeMap::new(),
             exchange: None,
             exchanges: BTreeMap::new(),
             todo: VecDeque::new(),
@@ -276,8 +279,9 @@ impl Rig {
             steps.step();
             assert!(!self.log.iter().any(|line| line == "closed"), "{action:?} after the end");
             match action {
-                HubAction::Open { session, .. } => {
+                HubAction::Open { session, connection } => {
                     self.opened(session);
+                    self.connections.insert(session, connection);
                     let name = self.name_of(session);
                     self.log.push(format!("{name}: open"));
                     self.todo.push_back(Todo::Open(session));
@@ -413,8 +417,18 @@ impl Rig {
             self.processes.insert(name, Process { session, ends: false });
             Transport::Opened
         };
-        self.hub.handle_transport(self.now, session, event);
+        self.report(session, event);
+    }
+
+    /// Something happens to the transport of a session's connection.
+    pub fn report(&mut self, session: SessionHandle, event: Transport<'_>) {
+        self.hub.handle_transport(self.now, session, self.connection(session), event);
         self.collect();
+    }
+
+    /// The connection of a session that was opened last.
+    pub fn connection(&self, session: SessionHandle) -> ConnectionId {
+        self.connections.get(&session).copied().unwrap_or_default()
     }
 
     fn take(&mut self, session: SessionHandle, exchange: Option<ExchangeId>, message: &Value) {
@@ -494,7 +508,7 @@ impl Rig {
 
     /// A process writes this.
     pub fn write(&mut self, session: SessionHandle, message: &Value) {
-        self.hub.handle_bytes(self.now, session, format!("{message}\n").as_bytes());
+        self.hub.handle_bytes(self.now, session, self.connection(session), format!("{message}\n").as_bytes());
         self.collect();
     }
 
@@ -508,8 +522,7 @@ impl Rig {
     /// A server's process goes away by itself.
     pub fn exit(&mut self, name: &str) {
         if let Some(process) = self.processes.remove(name) {
-            self.hub.handle_transport(self.now, process.session, Transport::Closed { why: "exit status 1" });
-            self.collect();
+            self.report(process.session, Transport::Closed { why: "exit status 1" });
         }
     }
 
@@ -526,8 +539,7 @@ impl Rig {
     fn shut(&mut self, session: SessionHandle, how: ShutdownStep) {
         let Some(name) = self.process(session).map(String::from) else {
             // It never came to run.
-            self.hub.handle_transport(self.now, session, Transport::Closed { why: "never started" });
-            return self.collect();
+            return self.report(session, Transport::Closed { why: "never started" });
         };
         if self.get(&name).clings && how != ShutdownStep::Kill {
             self.processes.entry(name).and_modify(|process| process.ends = true);

@@ -7,7 +7,7 @@ pub mod told;
 use std::time::Duration;
 
 use mcp_proto::catalog::FingerprintKey;
-use mcp_proto::{Action, Event, Family, Options, Reconnect, Session, ShutdownStep, Time, Transport};
+use mcp_proto::{Action, Client, Event, Family, Lines, Messages, Options, Reconnect, ShutdownStep, Time, Transport};
 use serde_json::{Value, json};
 
 use self::told::told;
@@ -40,9 +40,38 @@ pub fn drain<A>(mut poll: impl FnMut() -> Option<A>) -> usize {
     steps.taken
 }
 
+/// Input on the connection that a client has now.
+pub trait Deliver {
+    /// The server sends these bytes.
+    fn deliver(&mut self, now: Time, bytes: &[u8]);
+
+    /// This happens to the transport.
+    fn report(&mut self, now: Time, event: Transport<'_>);
+}
+
+impl Deliver for Client<Messages> {
+    fn deliver(&mut self, now: Time, bytes: &[u8]) {
+        self.handle_message(now, self.connection(), bytes);
+    }
+
+    fn report(&mut self, now: Time, event: Transport<'_>) {
+        self.handle_transport(now, self.connection(), event);
+    }
+}
+
+impl Deliver for Client<Lines> {
+    fn deliver(&mut self, now: Time, bytes: &[u8]) {
+        self.handle_bytes(now, self.connection(), bytes);
+    }
+
+    fn report(&mut self, now: Time, event: Transport<'_>) {
+        self.handle_transport(now, self.connection(), event);
+    }
+}
+
 /// A session and all that came out of it.
 pub struct Host {
-    pub session: Session,
+    pub session: Client<Messages>,
     pub now: Time,
     /// What was sent and not looked at yet.
     pub sent: Vec<Value>,
@@ -56,8 +85,12 @@ pub struct Host {
 
 impl Host {
     pub fn new(options: Options) -> Self {
+        Self::with_seed(options, 0)
+    }
+
+    pub fn with_seed(options: Options, seed: u64) -> Self {
         Self {
-            session: Session::new(options),
+            session: Client::new(Messages::new(), options, seed),
             now: Time::ZERO,
             sent: Vec::new(),
             transcript: Vec::new(),
@@ -106,7 +139,7 @@ impl Host {
     }
 
     pub fn transport(&mut self, event: Transport<'_>) {
-        self.session.handle_transport(self.now, event);
+        self.session.report(self.now, event);
         self.collect();
     }
 
@@ -123,7 +156,7 @@ impl Host {
     }
 
     pub fn receive_bytes(&mut self, bytes: &[u8]) {
-        self.session.handle_message(self.now, bytes);
+        self.session.deliver(self.now, bytes);
         self.collect();
     }
 

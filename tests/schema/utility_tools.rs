@@ -38,7 +38,7 @@ fn host() -> Host {
 fn utility_tools_are_functions_with_schemas() {
     let host = host();
     let policy = ToolPolicy::default();
-    let toolset = choose("docs", &policy, &host.session, Suspicion::Warn).toolset.unwrap();
+    let toolset = choose("docs", &policy, &*host.session, Suspicion::Warn).toolset.unwrap();
     let mut names = Names::default();
     names.update([("docs", toolset.targets())]);
     for (function, utility) in toolset.clone().into_functions(&names).zip(Utility::ALL) {

@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mcp_proto::{
-    Action, Era, Eras, Event, Family, Keepalive, OpenFailure, Options, Reconnect, Request, RequestId, Session, Time,
-    Transport,
+    Action, Client, Era, Eras, Event, Family, Keepalive, Messages, OpenFailure, Options, Reconnect, Request, RequestId,
+    Time, Transport,
 };
+
+use crate::common::Deliver;
 
 const STEPS: usize = 4;
 
 /// A session, and what it did so far.
 #[derive(Clone)]
 struct Run {
-    session: Session,
+    session: Client<Messages>,
     now: Time,
     /// Requests that the server owes an answer, with their methods.
     asked: Vec<(u64, String)>,
@@ -72,7 +74,7 @@ impl Run {
         options.reconnect = Some(Reconnect::default());
         options.keepalive = Some(Keepalive::default());
         Self {
-            session: Session::new(options),
+            session: Client::new(Messages::new(), options, 0),
             now: Time::ZERO,
             asked: Vec::new(),
             ids: BTreeSet::new(),
@@ -129,7 +131,7 @@ impl Run {
     }
 
     fn receive(&mut self, message: &str) {
-        self.session.handle_message(self.now, message.as_bytes());
+        self.session.deliver(self.now, message.as_bytes());
     }
 
     fn result(method: &str) -> &'static str {
@@ -153,11 +155,11 @@ impl Run {
         self.pinged = false;
         match input {
             Input::Open => drop(self.session.open(now)),
-            Input::Opened => self.session.handle_transport(now, Transport::Opened),
+            Input::Opened => self.session.report(now, Transport::Opened),
             Input::NotOpened => {
-                self.session.handle_transport(now, Transport::OpenFailed { how: OpenFailure::Connect, why: "no" });
+                self.session.report(now, Transport::OpenFailed { how: OpenFailure::Connect, why: "no" });
             }
-            Input::Lost => self.session.handle_transport(now, Transport::Closed { why: "gone" }),
+            Input::Lost => self.session.report(now, Transport::Closed { why: "gone" }),
             Input::Answer | Input::Error if !self.asked.is_empty() => {
                 let (id, method) = self.asked.remove(0);
                 let answer = if input == Input::Answer {
@@ -216,7 +218,7 @@ impl Run {
             self.now = self.now + Duration::from_secs(3);
             self.session.handle_timeout(self.now);
             self.collect();
-            self.session.handle_transport(self.now, Transport::Closed { why: "gone" });
+            self.session.report(self.now, Transport::Closed { why: "gone" });
             self.collect();
         }
         assert!(self.closed, "no end, by {:?}", self.done);

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use mcp_proto::Options;
 use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::{
     Auth, Changes, Configuration, Document, Endpoint, Entry, Http, Oddity, Problem, Sampling, Stdio, ToolPolicy,
 };
-use mcp_proto::{Options, Wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -621,15 +621,10 @@ fn entries_that_mean_the_same_have_one_fingerprint() {
 
 #[test]
 fn an_entry_sets_a_session_up() {
-    let given = || {
-        let mut options = Options::new("host", "1.0");
-        options.seed = 7;
-        options
-    };
+    let given = || Options::new("host", "1.0");
     let entry = sound(entry("command: x\ntimeout: 900\nconnect_timeout: 4\nsupports_parallel_tool_calls: true"));
     let options = entry.options("github", given());
-    assert_eq!((&*options.server, &*options.client.name, options.seed), ("github", "host", 7));
-    assert_eq!(options.wire, Wire::Pipe);
+    assert_eq!((&*options.server, &*options.client.name), ("github", "host"));
     assert!(options.parallel_tool_calls);
     assert_eq!(options.timeouts.request, Duration::from_secs(900));
     assert_eq!(options.timeouts.request_max, Duration::from_secs(900));
@@ -638,7 +633,7 @@ fn an_entry_sets_a_session_up() {
     assert_eq!(options.timeouts.discover, Duration::from_secs(2), "there is time left for `initialize`");
 
     let options = Entry::http("http://x").options("docs", given());
-    assert_eq!((options.wire, options.parallel_tool_calls), (Wire::Http, false));
+    assert!(!options.parallel_tool_calls);
     assert_eq!(options.timeouts.request, Duration::from_secs(120));
     assert_eq!(options.timeouts.open, Duration::from_secs(60));
     assert_eq!(options.timeouts.discover, given().timeouts.discover);

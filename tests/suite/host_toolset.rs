@@ -43,7 +43,7 @@ fn offered(choice: &Choice<'_>) -> Vec<String> {
 /// As `offered`, for a server that has these tools and nothing else.
 fn filtered(tools: &str, has: &[&str]) -> Vec<String> {
     let host = connect(json!({"tools": {}}), crate::common::tools(has));
-    offered(&choose("s", &policy(tools), &host.session, Suspicion::Warn))
+    offered(&choose("s", &policy(tools), &*host.session, Suspicion::Warn))
 }
 
 fn why(choice: &Choice<'_>) -> Vec<(String, Why)> {
@@ -106,16 +106,16 @@ fn filters_have_the_servers_own_names() {
 fn a_name_that_no_tool_has_is_told() {
     let host = full(&["list-items.v2", "other"]);
     let policy = policy("{include: [list_items_v2, other, \"no*\"], exclude: [nobody]}");
-    assert_eq!(choose("s", &policy, &host.session, Suspicion::Warn).unmatched, ["list_items_v2", "no*"]);
+    assert_eq!(choose("s", &policy, &*host.session, Suspicion::Warn).unmatched, ["list_items_v2", "no*"]);
     let policy = self::policy("{exclude: [other, nobody]}");
-    assert_eq!(choose("s", &policy, &host.session, Suspicion::Warn).unmatched, ["nobody"]);
+    assert_eq!(choose("s", &policy, &*host.session, Suspicion::Warn).unmatched, ["nobody"]);
 }
 
 #[test]
 fn what_was_left_out_is_told_with_its_reason() {
     let host = connect(json!({"tools": {}, "prompts": {}}), crate::common::tools(ISSUES));
     let included = policy("{include: create_issue, prompts: no}");
-    let choice = choose("s", &included, &host.session, Suspicion::Warn);
+    let choice = choose("s", &included, &*host.session, Suspicion::Warn);
     assert_eq!(
         why(&choice),
         [
@@ -128,7 +128,7 @@ fn what_was_left_out_is_told_with_its_reason() {
         ]
     );
     let excluded = policy("{exclude: delete_issue}");
-    let choice = choose("s", &excluded, &host.session, Suspicion::Warn);
+    let choice = choose("s", &excluded, &*host.session, Suspicion::Warn);
     assert_eq!(why(&choice)[0], ("delete_issue".into(), Why::Excluded));
 }
 
@@ -136,21 +136,21 @@ fn what_was_left_out_is_told_with_its_reason() {
 fn both_families_bring_four_utility_tools() {
     let host = full(&["a"]);
     let policy = ToolPolicy::default();
-    let choice = choose("s", &policy, &host.session, Suspicion::Warn);
+    let choice = choose("s", &policy, &*host.session, Suspicion::Warn);
     assert_eq!(offered(&choice), ["a", "list_resources", "read_resource", "list_prompts", "get_prompt"]);
 }
 
 #[test]
 fn resources_off() {
     let (host, policy) = (full(&["a"]), policy("{resources: false}"));
-    let choice = choose("s", &policy, &host.session, Suspicion::Warn);
+    let choice = choose("s", &policy, &*host.session, Suspicion::Warn);
     assert_eq!(offered(&choice), ["a", "list_prompts", "get_prompt"]);
 }
 
 #[test]
 fn prompts_off() {
     let (host, policy) = (full(&["a"]), policy("{prompts: false}"));
-    let choice = choose("s", &policy, &host.session, Suspicion::Warn);
+    let choice = choose("s", &policy, &*host.session, Suspicion::Warn);
     assert_eq!(offered(&choice), ["a", "list_resources", "read_resource"]);
 }
 
@@ -158,7 +158,7 @@ fn prompts_off() {
 fn both_on_where_the_server_has_neither_brings_none() {
     let host = connect(json!({"tools": {}}), crate::common::tools(&["a"]));
     let policy = policy("{resources: true, prompts: true}");
-    let choice = choose("s", &policy, &host.session, Suspicion::Warn);
+    let choice = choose("s", &policy, &*host.session, Suspicion::Warn);
     assert_eq!(offered(&choice), ["a"]);
 }
 
@@ -171,7 +171,7 @@ fn a_family_that_is_declared_and_absent_brings_none() {
         .result("prompts/list", json!({"prompts": []}));
     let host = Host::connect(legacy(), &mut server);
     let policy = ToolPolicy::default();
-    let choice = choose("s", &policy, &host.session, Suspicion::Warn);
+    let choice = choose("s", &policy, &*host.session, Suspicion::Warn);
     assert_eq!(offered(&choice), ["a", "list_prompts", "get_prompt"]);
 }
 
@@ -204,7 +204,7 @@ fn a_family_is_there_by_its_status() {
 fn a_server_that_is_only_resources() {
     let host = full(&["a", "b"]);
     let policy = policy("{include: [], resources: true, prompts: false}");
-    let choice = choose("docs", &policy, &host.session, Suspicion::Warn);
+    let choice = choose("docs", &policy, &*host.session, Suspicion::Warn);
     assert_eq!(offered(&choice), ["list_resources", "read_resource"]);
 }
 
@@ -212,24 +212,24 @@ fn a_server_that_is_only_resources() {
 fn a_server_with_nothing_left_has_no_toolset() {
     let host = full(&["a"]);
     let policy = policy("{include: [], resources: off, prompts: off}");
-    let choice = choose("s", &policy, &host.session, Suspicion::Warn);
+    let choice = choose("s", &policy, &*host.session, Suspicion::Warn);
     assert!(choice.toolset.is_none());
     assert_eq!(choice.left_out.len(), 5, "it is known what was left out");
     let host = connect(json!({"tools": {}}), crate::common::tools(&[]));
-    assert!(choose("s", &ToolPolicy::default(), &host.session, Suspicion::Warn).toolset.is_none());
+    assert!(choose("s", &ToolPolicy::default(), &*host.session, Suspicion::Warn).toolset.is_none());
 }
 
 #[test]
 fn a_server_without_tools_has_its_utility_tools() {
     let host = connect(json!({"prompts": {}}), json!(null));
     let policy = ToolPolicy::default();
-    let choice = choose("s", &policy, &host.session, Suspicion::Warn);
+    let choice = choose("s", &policy, &*host.session, Suspicion::Warn);
     assert_eq!(offered(&choice), ["list_prompts", "get_prompt"]);
 }
 
 /// The exposed names of a choice.
 fn exposed(server: &str, host: &Host, policy: &ToolPolicy) -> Vec<String> {
-    let choice = choose(server, policy, &host.session, Suspicion::Warn);
+    let choice = choose(server, policy, &*host.session, Suspicion::Warn);
     let toolset = choice.toolset.unwrap();
     let mut names = Names::default();
     names.update([(server, toolset.targets())]);
@@ -269,7 +269,7 @@ fn a_function_is_what_the_server_wrote() {
     );
     answer(&mut host, &list["id"], &tools);
     let policy = ToolPolicy::default();
-    let choice = choose("s", &policy, &host.session, Suspicion::Warn);
+    let choice = choose("s", &policy, &*host.session, Suspicion::Warn);
     let toolset = choice.toolset.unwrap();
     let mut names = Names::new(Style::MCP_DOUBLE);
     names.update([("s", toolset.targets())]);
@@ -294,7 +294,7 @@ fn a_function_is_what_the_server_wrote() {
 fn an_exposed_name_leads_to_the_server_and_its_tool_or_utility() {
     let host = full(&["get-it", "get_prompt", "secret"]);
     let policy = policy("{exclude: secret}");
-    let toolset = choose("my-api", &policy, &host.session, Suspicion::Warn).toolset.unwrap();
+    let toolset = choose("my-api", &policy, &*host.session, Suspicion::Warn).toolset.unwrap();
     let mut names = Names::default();
     names.update([("my-api", toolset.targets())]);
     let resolve = |name: &str| names.resolve(name).map(|found| (found.server, found.target.clone()));
@@ -314,7 +314,7 @@ fn an_exposed_name_leads_to_the_server_and_its_tool_or_utility() {
 fn what_has_no_name_is_no_function() {
     let host = full(&["a", "b"]);
     let policy = ToolPolicy::default();
-    let toolset = choose("s", &policy, &host.session, Suspicion::Warn).toolset.unwrap();
+    let toolset = choose("s", &policy, &*host.session, Suspicion::Warn).toolset.unwrap();
     let mut names = Names::default();
     names.update([("s", [Target::tool("b")])]);
     assert_eq!(toolset.clone().into_functions(&names).map(|function| function.name).collect::<Vec<_>>(), ["mcp_s_b"]);
@@ -334,7 +334,7 @@ fn suspicious() -> Host {
 #[test]
 fn text_that_instructs_the_model_is_reported_and_kept() {
     let (host, policy) = (suspicious(), ToolPolicy::default());
-    let choice = choose("s", &policy, &host.session, Suspicion::default());
+    let choice = choose("s", &policy, &*host.session, Suspicion::default());
     assert_eq!(offered(&choice), ["add", "note", "sound"]);
     let found: Vec<_> = choice.suspicious.iter().map(|it| (it.tool, &*it.at, it.finding.sign)).collect();
     assert_eq!(
@@ -350,7 +350,7 @@ fn text_that_instructs_the_model_is_reported_and_kept() {
 #[test]
 fn text_that_instructs_the_model_is_left_out_where_that_is_the_policy() {
     let (host, policy) = (suspicious(), ToolPolicy::default());
-    let choice = choose("s", &policy, &host.session, Suspicion::LeaveOut);
+    let choice = choose("s", &policy, &*host.session, Suspicion::LeaveOut);
     assert_eq!(offered(&choice), ["sound"]);
     assert_eq!(
         why(&choice)[..2],
@@ -362,14 +362,14 @@ fn text_that_instructs_the_model_is_left_out_where_that_is_the_policy() {
 #[test]
 fn nobody_looks_where_that_is_the_policy() {
     let (host, policy) = (suspicious(), ToolPolicy::default());
-    let choice = choose("s", &policy, &host.session, Suspicion::Ignore);
+    let choice = choose("s", &policy, &*host.session, Suspicion::Ignore);
     assert_eq!((offered(&choice).len(), choice.suspicious.len()), (3, 0));
 }
 
 #[test]
 fn what_the_filters_leave_out_is_not_looked_at() {
     let (host, policy) = (suspicious(), policy("{include: sound}"));
-    assert_eq!(choose("s", &policy, &host.session, Suspicion::Warn).suspicious, []);
+    assert_eq!(choose("s", &policy, &*host.session, Suspicion::Warn).suspicious, []);
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn a_difference_of_filters_alone_takes_no_other_session() {
     let host = connect(json!({"tools": {}}), crate::common::tools(&["a", "b"]));
     let mut names = Names::default();
     for (tools, expected) in [(&ToolPolicy::default(), &["mcp_s_a", "mcp_s_b"][..]), (&filtered.tools, &["mcp_s_b"])] {
-        let toolset = choose("s", tools, &host.session, Suspicion::Warn).toolset.unwrap();
+        let toolset = choose("s", tools, &*host.session, Suspicion::Warn).toolset.unwrap();
         names.update([("s", toolset.targets())]);
         assert_eq!(names.iter().map(|(name, _)| name).collect::<Vec<_>>(), expected);
     }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::common::tools;
 use crate::web::{Exchange, Reply, SESSION, Site, URL, Web, header_map, raw};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
-use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest, HttpSession};
+use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest};
 use mcp_proto::{
-    CommandError, Eras, Event, Family, Options, Outcome, ProtocolVersion, Reconnect, Request, RequestId,
+    Client, CommandError, Eras, Event, Family, Http, Options, Outcome, ProtocolVersion, Reconnect, Request, RequestId,
     ServerRequestId, Time,
 };
 use proptest::prelude::*;
@@ -460,8 +460,8 @@ impl Running {
 
 /// A session, its twin, and the books that are kept on what came out of it.
 struct World {
-    session: HttpSession,
-    twin: HttpSession,
+    session: Client<Http>,
+    twin: Client<Http>,
     now: Time,
     running: Vec<Running>,
     /// All that were ever asked for, and those that ended or were dropped.
@@ -484,8 +484,8 @@ struct World {
 }
 
 impl World {
-    fn new(options: Options) -> Self {
-        let session = HttpSession::new(options, URL.parse().unwrap());
+    fn new((options, seed): (Options, u64)) -> Self {
+        let session = Client::new(Http::new(URL.parse().unwrap()), options, seed);
         Self {
             twin: session.clone(),
             session,
@@ -508,14 +508,14 @@ impl World {
 
     fn command<T>(
         &mut self,
-        command: impl Fn(&mut HttpSession, Time) -> Result<T, CommandError>,
+        command: impl Fn(&mut Client<Http>, Time) -> Result<T, CommandError>,
     ) -> Result<T, CommandError> {
         self.begin();
         let _ = command(&mut self.twin, self.now);
         command(&mut self.session, self.now)
     }
 
-    fn input(&mut self, input: impl Fn(&mut HttpSession, Time)) {
+    fn input(&mut self, input: impl Fn(&mut Client<Http>, Time)) {
         self.begin();
         input(&mut self.twin, self.now);
         input(&mut self.session, self.now);
@@ -906,7 +906,8 @@ fn result(request: &Value) -> Value {
     crate::common::result(method, &request["params"], "2025-11-25", &capabilities)
 }
 
-fn session_options() -> impl Strategy<Value = Options> {
+/// The options of a session, and its seed.
+fn session_options() -> impl Strategy<Value = (Options, u64)> {
     let eras = prop_oneof![
         2 => Just(Eras::Auto),
         1 => Just(Eras::LegacyFirst),
@@ -922,8 +923,7 @@ fn session_options() -> impl Strategy<Value = Options> {
         options.limits.queued = 6;
         options.limits.server_requests = 2;
         options.limits.output = 40;
-        options.seed = seed;
-        options
+        (options, seed)
     })
 }
 

@@ -1330,14 +1330,16 @@ fn a_change_starts_nothing_that_it_takes_away() {
 fn input_for_what_is_gone_is_ignored() {
     let mut rig = simple();
     let former = rig.hub.handle("a").unwrap();
+    let connection = rig.connection(former);
     rig.configure(one(json!({"command": "other"})));
     rig.serve();
     let before = format!("{:?}", rig.hub);
-    rig.hub.handle_bytes(rig.now, former, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+    rig.hub.handle_bytes(rig.now, former, connection, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
     for event in [Transport::Opened, Transport::Closed { why: "late" }, Transport::SignOfLife] {
-        rig.hub.handle_transport(rig.now, former, event);
+        rig.hub.handle_transport(rig.now, former, connection, event);
     }
-    assert!(rig.hub.session_mut(former).is_none());
+    let request = rig.hub.request(rig.now, former, mcp_proto::Request::new("own/method"));
+    assert_eq!(request.unwrap_err(), CommandError::Closed);
     assert_eq!((rig.hub.session(former).is_none(), rig.hub.entry(former).is_none()), (true, true));
     assert!(rig.hub.poll().is_none());
     assert!(before == format!("{:?}", rig.hub));
@@ -1370,8 +1372,9 @@ fn input_of_another_transport_is_ignored() {
     rig.serve();
     let [a, b] = ["a", "b"].map(|name| rig.hub.handle(name).unwrap());
     rig.take_log();
-    rig.hub.handle_transport(rig.now, b, Transport::Closed { why: "a process" });
-    rig.hub.handle_bytes(rig.now, b, b"x\n");
+    let connection = rig.hub.session(b).unwrap().connection();
+    rig.hub.handle_transport(rig.now, b, connection, Transport::Closed { why: "a process" });
+    rig.hub.handle_bytes(rig.now, b, connection, b"x\n");
     let exchange = rig.exchange();
     rig.hub.handle_head(rig.now, a, exchange, http::StatusCode::NOT_FOUND, &http::HeaderMap::new());
     rig.hub.handle_body(rig.now, a, exchange, b"x");
@@ -1846,7 +1849,7 @@ fn the_session_s_own_commands_are_the_embedder_s() {
     let mut rig = simple();
     let handle = rig.hub.handle("a").unwrap();
     let now = rig.now;
-    let request = rig.hub.session_mut(handle).unwrap().request(now, mcp_proto::Request::new("own/method")).unwrap();
+    let request = rig.hub.request(now, handle, mcp_proto::Request::new("own/method")).unwrap();
     assert_eq!(rig.hub.deadline(), Some(now), "there may be something to poll");
     rig.collect();
     rig.serve();

@@ -274,13 +274,14 @@ impl World {
     fn late(&mut self, which: u8, what: u8) {
         let gone: Vec<_> = self.handles.iter().filter(|handle| self.rig.hub.server(**handle).is_none()).collect();
         let Some(handle) = gone.get(usize::from(which) % gone.len().max(1)) else { return };
-        let (hub, now, session) = (&mut self.rig.hub, self.rig.now, **handle);
+        let (now, session, connection) = (self.rig.now, **handle, self.rig.connection(**handle));
+        let hub = &mut self.rig.hub;
         let before = format!("{hub:?}");
         match what {
-            0 => hub.handle_bytes(now, session, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n"),
-            1 => hub.handle_transport(now, session, Transport::Opened),
-            2 => hub.handle_transport(now, session, Transport::Closed { why: "late" }),
-            _ => hub.handle_transport(now, session, Transport::SignOfLife),
+            0 => hub.handle_bytes(now, session, connection, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n"),
+            1 => hub.handle_transport(now, session, connection, Transport::Opened),
+            2 => hub.handle_transport(now, session, connection, Transport::Closed { why: "late" }),
+            _ => hub.handle_transport(now, session, connection, Transport::SignOfLife),
         }
         assert!(before == format!("{hub:?}"), "what is late changed something");
     }
@@ -446,7 +447,7 @@ impl World {
             let rests = match report.state {
                 None => !report.entry.enabled,
                 Some(State::Idle) => report.stands_in.is_some(),
-                Some(State::Up) => report.session.is_some_and(mcp_proto::Session::is_ready),
+                Some(State::Up) => report.session.is_some_and(mcp_proto::Engine::is_ready),
                 Some(State::Failed) => report.failure.is_some(),
                 Some(_) => false,
             };

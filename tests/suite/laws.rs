@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Action, Cause, CommandError, Eras, Event, Family, FamilyStatus, Keepalive, LogLevel, OpenFailure, Options, Outcome,
-    QuirkKind, Reconnect, Request, RequestId, ServerRequestId, Session, ShutdownStep, Time, Transport, Wire,
+    Action, Cause, Client, CommandError, ConnectionId, Eras, Event, Family, FamilyStatus, Keepalive, LogLevel,
+    Messages, OpenFailure, Options, Outcome, QuirkKind, Reconnect, Request, RequestId, ServerRequestId, ShutdownStep,
+    Time, Transport,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::common::Steps;
+use crate::common::{Deliver, Steps};
 
 #[derive(Clone, Copy, Debug)]
 enum Shape {
@@ -49,8 +50,8 @@ enum Stale {
     /// Another answer to what was answered on this connection, or was given up.
     SecondResult,
     SecondError,
-    /// What became of the exchange of a request that an earlier connection had.
-    Exchange(Exchange),
+    /// What happens to the transport of an earlier connection, and what comes over it.
+    Former(Former),
     /// A server agrees to a stream that was asked for on an earlier connection, or is over.
     Agreed,
     /// What comes where there is no connection.
@@ -58,25 +59,30 @@ enum Stale {
     ListChanged,
 }
 
-/// What becomes of single requests over HTTP.
+/// Input of a connection that is over.
 #[derive(Clone, Copy, Debug)]
-enum Exchange {
-    Lost(bool),
-    Refused(u16),
-    Expired,
-    Unauthorized(bool),
+enum Former {
+    Opened,
+    OpenFailed,
+    Closed,
+    SignOfLife,
+    ProtocolViolation,
+    Message,
 }
 
-impl Exchange {
-    fn of(self, id: u64) -> Transport<'static> {
-        match self {
-            Self::Lost(sent) => Transport::Lost { id, sent, why: "broken" },
-            Self::Refused(status) => Transport::Refused { id, status, why: "no" },
-            Self::Expired => Transport::Expired { id: Some(id) },
-            Self::Unauthorized(forbidden) => {
-                Transport::Unauthorized { id: Some(id), forbidden, why: "who?", challenges: &[] }
+impl Former {
+    fn report(self, session: &mut Client<Messages>, now: Time, connection: ConnectionId) {
+        let event = match self {
+            Self::Opened => Transport::Opened,
+            Self::OpenFailed => Transport::OpenFailed { how: OpenFailure::Connect, why: "late" },
+            Self::Closed => Transport::Closed { why: "late" },
+            Self::SignOfLife => Transport::SignOfLife,
+            Self::ProtocolViolation => Transport::ProtocolViolation { why: "late" },
+            Self::Message => {
+                return session.handle_message(now, connection, br#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#);
             }
-        }
+        };
+        session.handle_transport(now, connection, event);
     }
 }
 
@@ -95,8 +101,6 @@ enum Op {
     Serve,
     /// Agrees to the stream that was asked for last.
     Agree,
-    /// Ends the exchange of an open request, over HTTP.
-    Exchange(bool, Exchange),
     Authorized,
     ServerAsks(u8, u8),
     ServerTakesBack(u8),
@@ -141,20 +145,19 @@ fn op() -> impl Strategy<Value = Op> {
         Flood::ListChanged,
         Flood::Noise,
     ]);
-    let exchange = prop::sample::select(vec![
-        Exchange::Lost(false),
-        Exchange::Lost(true),
-        Exchange::Refused(404),
-        Exchange::Refused(503),
-        Exchange::Expired,
-        Exchange::Unauthorized(false),
-        Exchange::Unauthorized(true),
+    let former = prop::sample::select(vec![
+        Former::Opened,
+        Former::OpenFailed,
+        Former::Closed,
+        Former::SignOfLife,
+        Former::ProtocolViolation,
+        Former::Message,
     ]);
     let stale = prop_oneof![
         2 => Just(Stale::OldResult),
         2 => Just(Stale::SecondResult),
         1 => Just(Stale::SecondError),
-        4 => exchange.clone().prop_map(Stale::Exchange),
+        4 => former.prop_map(Stale::Former),
         1 => Just(Stale::Agreed),
         1 => Just(Stale::Ping),
         1 => Just(Stale::ListChanged),
@@ -168,7 +171,6 @@ fn op() -> impl Strategy<Value = Op> {
         4 => Just(Op::Come),
         4 => Just(Op::Serve),
         2 => Just(Op::Agree),
-        2 => (any::<bool>(), exchange).prop_map(|(oldest, exchange)| Op::Exchange(oldest, exchange)),
         1 => Just(Op::Authorized),
         24 => (any::<bool>(), shape).prop_map(|(oldest, shape)| Op::Answer(oldest, shape)),
         3 => (0..5_u8, 0..4_u8).prop_map(|(what, id)| Op::ServerAsks(what, id)),
@@ -196,11 +198,10 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// A session, its twin, and the books that are kept on what came out of it.
 struct World {
-    session: Session,
-    twin: Session,
+    session: Client<Messages>,
+    twin: Client<Messages>,
     /// What is stale is told to the session alone, and the twin shows that it makes no difference.
     haunted: bool,
-    http: bool,
     /// How many actions, and how many bytes in them, one input may lead to, where that is measured.
     most: Option<(usize, usize)>,
     now: Time,
@@ -222,20 +223,20 @@ struct World {
     /// The embedder was told to open the transport, and did not say yet what came of it.
     opening: bool,
     connected: bool,
+    /// The connections that the embedder was told to open.
+    connections: Vec<ConnectionId>,
     /// The embedder was told to shut the transport.
     shut: bool,
     closed: Option<Cause>,
 }
 
 impl World {
-    fn new(options: Options) -> Self {
-        let http = options.wire == Wire::Http;
-        let session = Session::new(options);
+    fn new(options: Options, seed: u64) -> Self {
+        let session = Client::new(Messages::new(), options, seed);
         Self {
             twin: session.clone(),
             session,
             haunted: false,
-            http,
             most: None,
             now: Time::ZERO,
             accepted: vec![],
@@ -251,6 +252,7 @@ impl World {
             wanting: vec![],
             opening: false,
             connected: false,
+            connections: vec![],
             shut: false,
             closed: None,
         }
@@ -259,7 +261,7 @@ impl World {
     /// Does the same to both, and sees that a refusal changed nothing.
     fn command<T: std::fmt::Debug>(
         &mut self,
-        command: impl Fn(&mut Session, Time) -> Result<T, CommandError>,
+        command: impl Fn(&mut Client<Messages>, Time) -> Result<T, CommandError>,
     ) -> Result<T, CommandError> {
         let before = format!("{:?}", self.session);
         let result = command(&mut self.session, self.now);
@@ -271,7 +273,7 @@ impl World {
     }
 
     /// An input of this many bytes.
-    fn input(&mut self, bytes: usize, input: impl Fn(&mut Session, Time)) {
+    fn input(&mut self, bytes: usize, input: impl Fn(&mut Client<Messages>, Time)) {
         if self.most.is_some() {
             self.poll(usize::MAX);
         }
@@ -287,11 +289,11 @@ impl World {
 
     fn receive(&mut self, message: &Value) {
         let text = message.to_string();
-        self.input(text.len(), |session, now| session.handle_message(now, text.as_bytes()));
+        self.input(text.len(), |session, now| session.deliver(now, text.as_bytes()));
     }
 
     /// An input that has no effect any more.
-    fn stale_input(&mut self, bytes: usize, input: impl Fn(&mut Session, Time)) {
+    fn stale_input(&mut self, bytes: usize, input: impl Fn(&mut Client<Messages>, Time)) {
         if self.haunted {
             input(&mut self.session, self.now);
         } else {
@@ -333,7 +335,9 @@ impl World {
             };
             assert_eq!(self.closed, None, "{action:?} after the end");
             match action {
-                Action::Open(_) => {
+                Action::Open(connection) => {
+                    assert!(self.connections.last().is_none_or(|last| *last < connection), "a connection comes again");
+                    self.connections.push(connection);
                     self.transport_gone();
                     self.opening = true;
                 }
@@ -341,10 +345,6 @@ impl World {
                     assert!(self.connected && !self.shut, "a message without a connection");
                     let value: Value = serde_json::from_slice(message.bytes()).unwrap();
                     self.sent(value);
-                }
-                Action::Abort(id) => {
-                    assert!(self.http && self.ids.contains(&id), "an exchange that never was");
-                    self.over.push(id);
                 }
                 Action::Shutdown(how) => {
                     // A server that is there has its answers first.
@@ -488,9 +488,10 @@ impl World {
             Stale::OldResult => of_old.map(result),
             Stale::SecondResult => over.map(result),
             Stale::SecondError => over.map(error),
-            Stale::Exchange(exchange) => {
-                if let Some(id) = of_old.filter(|_| self.http) {
-                    self.stale_input(0, |session, now| session.handle_transport(now, exchange.of(id)));
+            Stale::Former(former) => {
+                let connections = &self.connections[..self.connections.len().saturating_sub(1)];
+                if let Some(connection) = connections.get(usize::from(which) % connections.len().max(1)).copied() {
+                    self.stale_input(0, |session, now| former.report(session, now, connection));
                 }
                 return;
             }
@@ -503,7 +504,7 @@ impl World {
         };
         if let Some(message) = message {
             let text = message.to_string();
-            self.stale_input(text.len(), |session, now| session.handle_message(now, text.as_bytes()));
+            self.stale_input(text.len(), |session, now| session.deliver(now, text.as_bytes()));
         }
     }
 
@@ -520,18 +521,18 @@ impl World {
                 self.poll(usize::MAX);
                 self.connected |= self.opening;
                 self.opening = false;
-                self.input(0, |session, now| session.handle_transport(now, Transport::Opened));
+                self.input(0, |session, now| session.report(now, Transport::Opened));
             }
             Op::OpenFailed(spawn) => {
                 self.opening = false;
                 let how = if spawn { OpenFailure::Spawn } else { OpenFailure::Connect };
-                self.input(0, |session, now| session.handle_transport(now, Transport::OpenFailed { how, why: "no" }));
+                self.input(0, |session, now| session.report(now, Transport::OpenFailed { how, why: "no" }));
             }
             Op::TransportClosed => {
                 self.transport_gone();
-                self.input(0, |session, now| session.handle_transport(now, Transport::Closed { why: "gone" }));
+                self.input(0, |session, now| session.report(now, Transport::Closed { why: "gone" }));
             }
-            Op::SignOfLife => self.input(0, |session, now| session.handle_transport(now, Transport::SignOfLife)),
+            Op::SignOfLife => self.input(0, |session, now| session.report(now, Transport::SignOfLife)),
             Op::Come => {
                 self.poll(usize::MAX);
                 for _ in 0..3 {
@@ -550,17 +551,6 @@ impl World {
                 let mut asked = self.open.iter().rev().filter(|request| request["method"] == "subscriptions/listen");
                 if let Some(id) = asked.next().map(|request| request["id"].clone()) {
                     self.receive(&agreed(&id));
-                }
-            }
-            Op::Exchange(oldest, exchange) => {
-                if self.http && !self.open.is_empty() {
-                    let request = if oldest { self.open.remove(0) } else { self.open.pop().unwrap() };
-                    let id = request["id"].as_u64().unwrap();
-                    // A session that is not there yet cannot have expired.
-                    if !matches!(exchange, Exchange::Expired) {
-                        self.over.push(id);
-                    }
-                    self.input(0, |session, now| session.handle_transport(now, exchange.of(id)));
                 }
             }
             Op::Authorized => {
@@ -594,7 +584,7 @@ impl World {
             Op::Noise(which) => {
                 let text = ["", "}", "[]", "7", "{\"id\":1}", "{\"jsonrpc\":\"2.0\",\"id\":999999,\"result\":{}}"];
                 let text = text[usize::from(which)];
-                self.input(text.len(), |session, now| session.handle_message(now, text.as_bytes()));
+                self.input(text.len(), |session, now| session.deliver(now, text.as_bytes()));
             }
             Op::Flood(what, count) => self.flood(what, count),
             Op::Stale(what, which) => self.stale(what, which),
@@ -728,13 +718,13 @@ impl World {
 }
 
 /// What would be polled.
-fn waiting(session: &Session) -> Vec<Action> {
+fn waiting(session: &Client<Messages>) -> Vec<Action> {
     let mut session = session.clone();
     std::iter::from_fn(|| session.poll()).collect()
 }
 
 /// What is polled; of a session that is told what is stale, but for its remarks on that.
-fn next(session: &mut Session, haunted: bool) -> Option<Action> {
+fn next(session: &mut Client<Messages>, haunted: bool) -> Option<Action> {
     let remark = |action: &Action| matches!(action, Action::Event(Event::Quirk(quirk)) if haunted && quirk.kind == QuirkKind::UnknownId);
     std::iter::from_fn(|| session.poll()).find(|action| !remark(action))
 }
@@ -792,14 +782,12 @@ struct Setup {
     reconnects: bool,
     in_flight: usize,
     seed: u64,
-    http: bool,
 }
 
 impl Setup {
     fn options(&self) -> Options {
         let mut options = Options::new("laws", "1");
         options.eras = self.eras;
-        options.wire = if self.http { Wire::Http } else { Wire::Pipe };
         options.capabilities.elicitation = self.offers;
         options.capabilities.sampling = self.offers;
         options.capabilities.roots = self.offers.then(roots);
@@ -811,7 +799,6 @@ impl Setup {
         options.limits.output = 40;
         options.limits.output_bytes = 1 << 14;
         options.limits.quirks = 8;
-        options.seed = self.seed;
         options
     }
 }
@@ -823,14 +810,13 @@ fn setup() -> impl Strategy<Value = Setup> {
         2 => Just(Eras::LegacyOnly),
         1 => Just(Eras::ModernOnly(mcp_proto::ProtocolVersion::V2026_07_28)),
     ];
-    let rest = (any::<bool>(), any::<bool>(), 1..6_usize, any::<u64>(), prop::bool::weighted(0.3));
-    (eras, rest).prop_map(|(eras, (offers, reconnects, in_flight, seed, http))| Setup {
+    let rest = (any::<bool>(), any::<bool>(), 1..6_usize, any::<u64>());
+    (eras, rest).prop_map(|(eras, (offers, reconnects, in_flight, seed))| Setup {
         eras,
         offers,
         reconnects,
         in_flight,
         seed,
-        http,
     })
 }
 
@@ -934,7 +920,7 @@ fn scene() -> impl Strategy<Value = Scene> {
 
 /// A session, and a server that knows its lists, changes them at random, and says so.
 struct Storm {
-    session: Session,
+    session: Client<Messages>,
     now: Time,
     modern: bool,
     mood: Mood,
@@ -962,9 +948,8 @@ impl Storm {
         options.eras = if modern { Eras::Auto } else { Eras::LegacyOnly };
         options.keepalive = server.keepalive.then(Keepalive::default);
         options.limits.in_flight = server.in_flight;
-        options.seed = server.seed;
         let mut storm = Self {
-            session: Session::new(options),
+            session: Client::new(Messages::new(), options, server.seed),
             now: Time::ZERO,
             modern,
             mood: Mood::Fine,
@@ -1104,7 +1089,7 @@ impl Storm {
                 }
                 Action::Shutdown(_) if self.connected => {
                     self.gone();
-                    self.session.handle_transport(self.now, Transport::Closed { why: "shut" });
+                    self.session.report(self.now, Transport::Closed { why: "shut" });
                 }
                 Action::Event(Event::Ready) if self.told.is_none() => self.told = Some(self.keys()),
                 Action::Event(Event::CatalogChanged { family, difference }) => {
@@ -1133,7 +1118,7 @@ impl Storm {
         if std::mem::take(&mut self.opening) {
             self.connected = opened;
             let failed = Transport::OpenFailed { how: OpenFailure::Connect, why: "not yet" };
-            self.session.handle_transport(self.now, if opened { Transport::Opened } else { failed });
+            self.session.report(self.now, if opened { Transport::Opened } else { failed });
             self.collect();
         }
     }
@@ -1141,7 +1126,7 @@ impl Storm {
     fn arrive(&mut self, in_order: bool) {
         if !self.wire.is_empty() {
             let message = self.wire.remove(if in_order { 0 } else { self.wire.len() - 1 });
-            self.session.handle_message(self.now, message.to_string().as_bytes());
+            self.session.deliver(self.now, message.to_string().as_bytes());
             self.collect();
         }
     }
@@ -1191,7 +1176,7 @@ impl Storm {
             Gust::Arrive(count, in_order) => (0..count).for_each(|_| self.arrive(in_order)),
             Gust::Lose if self.connected => {
                 self.gone();
-                self.session.handle_transport(self.now, Transport::Closed { why: "storm" });
+                self.session.report(self.now, Transport::Closed { why: "storm" });
                 self.collect();
             }
             Gust::EndStream => {
@@ -1260,7 +1245,7 @@ proptest! {
     /// One end for each request, no id twice, nothing after the end, each question of the server's answered once.
     #[test]
     fn they_hold(setup in setup(), ops in ops(), calm in any::<bool>()) {
-        let mut world = World::new(setup.options());
+        let mut world = World::new(setup.options(), setup.seed);
         world.apply(&Op::Open);
         for op in &ops {
             world.apply(op);
@@ -1280,7 +1265,7 @@ proptest! {
         options.keepalive = None;
         options.limits.output = usize::MAX;
         options.limits.quirks = usize::MAX;
-        let mut world = World::new(options);
+        let mut world = World::new(options, setup.seed);
         world.haunted = true;
         world.apply(&Op::Open);
         for op in &ops {
@@ -1293,7 +1278,7 @@ proptest! {
     fn what_one_input_leads_to_is_bounded(setup in setup(), ops in ops()) {
         let options = setup.options();
         let most = most(&options);
-        let mut world = World::new(options);
+        let mut world = World::new(options, setup.seed);
         world.most = Some(most);
         world.apply(&Op::Open);
         for op in &ops {

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use crate::common::{Server, Steps, legacy, tools};
+use crate::common::{Deliver, Server, Steps, legacy, tools};
 use mcp_proto::binding::{Line, LineDecoder};
-use mcp_proto::{
-    Action, Event, LineSession, Options, Outcome, QuirkKind, Reconnect, Request, Session, Time, Transport,
-};
+use mcp_proto::{Action, Client, Event, Options, Outcome, QuirkKind, Reconnect, Request, Time, Transport};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
@@ -143,7 +141,7 @@ fn a_line_of_100_mib_keeps_memory_bounded() {
 const START: Time = Time::ZERO;
 
 struct Lines {
-    session: LineSession,
+    session: Client<mcp_proto::Lines>,
     sent: Vec<Value>,
     events: Vec<Event>,
     log: String,
@@ -151,8 +149,8 @@ struct Lines {
 
 impl Lines {
     fn open(options: Options) -> Self {
-        let mut lines =
-            Self { session: LineSession::new(Session::new(options)), sent: vec![], events: vec![], log: String::new() };
+        let session = Client::new(mcp_proto::Lines::new(), options, 0);
+        let mut lines = Self { session, sent: vec![], events: vec![], log: String::new() };
         lines.session.open(START).unwrap();
         lines.transport(Transport::Opened);
         lines
@@ -179,12 +177,12 @@ impl Lines {
     }
 
     fn feed(&mut self, bytes: &[u8]) {
-        self.session.handle_bytes(START, bytes);
+        self.session.deliver(START, bytes);
         self.collect();
     }
 
     fn transport(&mut self, event: Transport<'_>) {
-        self.session.handle_transport(START, event);
+        self.session.report(START, event);
         self.collect();
     }
 
@@ -371,41 +369,48 @@ fn bytes_after_the_end_are_ignored() {
     assert!(lines.events.len() == events && lines.sent.is_empty() && lines.quirks().is_empty());
 }
 
-/// How the end of a process, and the start of the next one, can be reported.
-type Report = fn(&mut LineSession, Transport<'_>);
-
-const REPORTS: [Report; 2] = [
-    |lines, event| lines.handle_transport(START, event),
-    // The session within.
-    |lines, event| {
-        let session: &mut Session = lines;
-        session.handle_transport(START, event);
-    },
-];
+#[test]
+fn half_a_line_of_a_dead_process_swallows_nothing_of_the_next() {
+    for late in [false, true] {
+        let mut options = legacy();
+        options.reconnect = Some(Reconnect::default());
+        let mut lines = Lines::ready(options);
+        let dead = lines.session.connection();
+        lines.feed(br#"{"jsonrpc":"2.0","method":"half of a li"#);
+        lines.session.report(START, Transport::Closed { why: "crash" });
+        if late {
+            lines.session.handle_bytes(START, dead, br#"{"jsonrpc":"2.0","method":"what the pipe still had"#);
+        }
+        lines.session.open(START).unwrap();
+        if late {
+            lines.session.handle_bytes(START, dead, br#"{"jsonrpc":"2.0","method":"and more"#);
+        }
+        lines.transport(Transport::Opened);
+        if late {
+            lines.session.handle_bytes(START, dead, br#"{"jsonrpc":"2.0","method":"and the last of it"#);
+        }
+        lines.serve();
+        assert!(lines.session.is_ready(), "the answers of the next process are taken: {}", lines.log);
+    }
+}
 
 #[test]
-fn half_a_line_of_a_dead_process_swallows_nothing_of_the_next_however_it_is_reported() {
-    for (died, opened) in REPORTS.into_iter().flat_map(|died| REPORTS.map(|opened| (died, opened))) {
-        for late in [false, true] {
-            let mut options = legacy();
-            options.reconnect = Some(Reconnect::default());
-            let mut lines = Lines::ready(options);
-            lines.feed(br#"{"jsonrpc":"2.0","method":"half of a li"#);
-            died(&mut lines.session, Transport::Closed { why: "crash" });
-            if late {
-                lines.session.handle_bytes(START, br#"{"jsonrpc":"2.0","method":"what the pipe still had"#);
-            }
-            lines.session.open(START).unwrap();
-            if late {
-                lines.session.handle_bytes(START, br#"{"jsonrpc":"2.0","method":"and more"#);
-            }
-            lines.collect();
-            opened(&mut lines.session, Transport::Opened);
-            lines.collect();
-            lines.serve();
-            assert!(lines.session.is_ready(), "the answers of the next process are taken: {}", lines.log);
-        }
-    }
+fn input_of_an_older_connection_is_dropped() {
+    let mut options = legacy();
+    options.reconnect = Some(Reconnect::default());
+    let mut lines = Lines::ready(options);
+    let dead = lines.session.connection();
+    lines.transport(Transport::Closed { why: "crash" });
+    lines.session.open(START).unwrap();
+    lines.transport(Transport::Opened);
+    lines.serve();
+    lines.feed(br#"{"jsonrpc":"2.0","id":"p","met"#);
+    let before = format!("{:?}", lines.session);
+    lines.session.handle_bytes(START, dead, b"late\n");
+    lines.session.handle_transport(START, dead, Transport::Closed { why: "its exit, seen late" });
+    assert_eq!(format!("{:?}", lines.session), before);
+    lines.feed(b"hod\":\"ping\"}\n");
+    assert_eq!(lines.sent, [json!({"jsonrpc": "2.0", "id": "p", "result": {}})]);
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::common::{Host, Server, Steps, drain, legacy, options};
+use crate::common::{Deliver, Host, Server, Steps, drain, legacy, options};
 use mcp_proto::{
-    Action, Cause, CommandError, Eras, Event, OpenFailure, Options, Outcome, ProtocolVersion, QuirkKind, Reconnect,
-    Recovery, Request, Session, Time, Transport,
+    Action, Cause, Client, CommandError, Eras, Event, Messages, OpenFailure, Options, Outcome, ProtocolVersion,
+    QuirkKind, Reconnect, Recovery, Request, Time, Transport,
 };
 use serde_json::{Value, json};
 
@@ -193,7 +193,7 @@ fn what_waits_to_be_polled_is_bounded_by_bytes_too() {
     let mut host = Host::connect(options, &mut Server::modern(json!({})));
     let told = json!({"jsonrpc": "2.0", "method": "m".repeat(1 << 20)}).to_string();
     for _ in 0..64 {
-        host.session.handle_message(host.now, told.as_bytes());
+        host.session.deliver(host.now, told.as_bytes());
     }
     assert!(host.session.stats().left_out >= 62);
 }
@@ -202,8 +202,7 @@ fn what_waits_to_be_polled_is_bounded_by_bytes_too() {
 fn an_error_for_everybody_ends_no_request_that_was_not_polled() {
     let mut host = Host::connect(options(), &mut Server::modern(json!({})));
     let request = host.session.request(host.now, Request::new("x/y")).unwrap();
-    host.session
-        .handle_message(host.now, br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}"#);
+    host.session.deliver(host.now, br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}"#);
     host.collect();
     answer(&mut host, json!({}));
     assert!(matches!(host.result_of(request), Outcome::Result(_)));
@@ -213,7 +212,7 @@ fn an_error_for_everybody_ends_no_request_that_was_not_polled() {
 fn the_end_is_not_over_before_it_was_polled() {
     let mut host = Host::connect(options(), &mut Server::modern(json!({})));
     host.session.request(host.now, Request::new("x/y")).unwrap();
-    host.session.handle_transport(host.now, Transport::Closed { why: "crash" });
+    host.session.report(host.now, Transport::Closed { why: "crash" });
     assert!(!host.session.is_closed());
     host.collect();
     assert!(host.session.is_closed());
@@ -270,7 +269,7 @@ fn answers_that_nobody_polls_are_bounded_by_bytes_too() {
     let mut host = Host::connect(options, &mut Server::legacy(json!({})));
     let asked = json!({"jsonrpc": "2.0", "id": 1, "method": "m".repeat(1 << 20)}).to_string();
     for _ in 0..300 {
-        host.session.handle_message(host.now, asked.as_bytes());
+        host.session.deliver(host.now, asked.as_bytes());
     }
     assert!(host.session.stats().left_out > 200);
     host.collect();
@@ -345,7 +344,7 @@ fn an_embedder_that_never_polls_lets_nothing_pile_up() {
 /// Nobody was asked for the transport yet, so that there is nothing to shut.
 #[test]
 fn a_session_closed_before_its_transport_was_asked_for_ends_at_once() {
-    let mut session = Session::new(options());
+    let mut session = Client::new(Messages::new(), options(), 0);
     session.open(Time::ZERO).unwrap();
     session.close(Time::ZERO).unwrap();
     let Some(Action::Event(Event::Closed { cause: Cause::Requested })) = session.poll() else { panic!("not the end") };
@@ -363,7 +362,7 @@ fn a_second_error_of_a_call_that_was_carried_over_ends_no_other() {
     let first = host.session.request(host.now, Request::call_tool("a", None)).unwrap();
     host.session.open(host.now).unwrap();
     host.collect();
-    host.session.handle_transport(host.now, Transport::OpenFailed { how: OpenFailure::Connect, why: "no" });
+    host.session.report(host.now, Transport::OpenFailed { how: OpenFailure::Connect, why: "no" });
     host.wait(Duration::from_secs(2));
     host.transport(Transport::Opened);
     host.serve(&mut server);
@@ -376,7 +375,7 @@ fn a_second_error_of_a_call_that_was_carried_over_ends_no_other() {
     host.serve(&mut server);
     let second = host.session.request(host.now, Request::call_tool("a", None)).unwrap();
     host.collect();
-    host.session.handle_message(host.now, br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"stale"}}"#);
+    host.session.deliver(host.now, br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"stale"}}"#);
     host.collect();
     assert!(!ended(&host, second), "{:?}", host.events);
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::common::{Host, Server, legacy, millis, options, tools};
+use crate::common::{Deliver, Host, Server, legacy, millis, options, tools};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Action, Cause, CommandError, Event, FailureKind, OpenFailure, Options, Outcome, QuirkKind, Reconnect, Recovery,
-    Request, RequestId, ServerRequestId, Session, ShutdownStep, Time, Transport,
+    Action, Cause, Client, CommandError, Event, FailureKind, Messages, OpenFailure, Options, Outcome, QuirkKind,
+    Reconnect, Recovery, Request, RequestId, ServerRequestId, ShutdownStep, Time, Transport,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -288,7 +288,7 @@ fn a_lost_transport_keeps_what_was_not_polled_for_the_next_one() {
     let mut host = ready_with(options);
     let (handed, _) = ask(&mut host);
     let (written, queued) = (want(&mut host), want(&mut host));
-    host.session.handle_transport(host.now, Transport::Closed { why: "crash" });
+    host.session.report(host.now, Transport::Closed { why: "crash" });
     host.collect();
     assert_eq!((outcome(&host, handed), ended(&host).len(), host.take_sent().len()), ("Unknown".into(), 1, 0));
     host.wait(millis(500));
@@ -433,7 +433,7 @@ fn a_notification_is_sent_where_the_session_is_ready() {
 
 // CommandError.
 
-type Try = fn(&mut Session, Time) -> Result<(), CommandError>;
+type Try = fn(&mut Client<Messages>, Time) -> Result<(), CommandError>;
 
 fn refuses(host: &mut Host, attempt: Try, misuse: &CommandError) {
     host.collect();
@@ -446,7 +446,7 @@ fn refuses_as_it_is(host: &mut Host, attempt: Try, misuse: &CommandError) {
     assert_eq!(format!("{:?}", host.session), before, "{misuse:?} left a trace");
 }
 
-fn request(session: &mut Session, now: Time, method: &'static str) -> Result<(), CommandError> {
+fn request(session: &mut Client<Messages>, now: Time, method: &'static str) -> Result<(), CommandError> {
     session.request(now, Request::new(method)).map(drop)
 }
 
@@ -703,7 +703,11 @@ fn a_lost_connection_is_the_cause_of_the_end() {
 
 /// How long a session waited for its next transport, each time, until it parked.
 fn waits(options: Options, lose: impl Fn(&mut Host)) -> Vec<Duration> {
-    let mut host = Host::new(options);
+    waits_with_seed(options, 0, lose)
+}
+
+fn waits_with_seed(options: Options, seed: u64, lose: impl Fn(&mut Host)) -> Vec<Duration> {
+    let mut host = Host::with_seed(options, seed);
     host.session.open(host.now).unwrap();
     host.collect();
     let mut waits = Vec::new();
@@ -741,15 +745,10 @@ fn assert_doubling(waits: &[Duration], first: u64, longest: u64) {
 fn the_wait_doubles_within_its_jitter_until_the_session_parks() {
     let mut all = Vec::new();
     for seed in 0..50 {
-        let options = || {
-            let mut options = reconnecting();
-            options.seed = seed;
-            options
-        };
-        let waits = waits(options(), unreachable);
+        let waits = waits_with_seed(reconnecting(), seed, unreachable);
         assert_eq!(waits.len(), 5);
         assert_doubling(&waits, 500, 60_000);
-        assert_eq!(waits, self::waits(options(), unreachable));
+        assert_eq!(waits, waits_with_seed(reconnecting(), seed, unreachable));
         all.push(waits);
     }
     all.dedup();
@@ -1038,7 +1037,7 @@ fn time_that_runs_backwards_is_harmless() {
     assert_eq!(host.session.deadline(), Some(late + millis(60_000)));
     reply(&mut host, &id, json!({}));
     host.session.handle_timeout(Time::ZERO);
-    host.session.handle_transport(Time::ZERO, Transport::SignOfLife);
+    host.session.report(Time::ZERO, Transport::SignOfLife);
     assert_eq!(outcome(&host, answered), "Result");
     assert!(host.is_ready() && !ended(&host).contains(&timed_out));
     host.session.handle_timeout(late + millis(60_000));
@@ -1201,7 +1200,7 @@ fn a_question_ends_with_its_connection() {
 #[test]
 fn what_was_answered_already_is_sent_though_the_session_closes() {
     let mut host = asking();
-    host.session.handle_message(host.now, br#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#);
+    host.session.deliver(host.now, br#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#);
     host.session.close(host.now).unwrap();
     host.collect();
     assert_eq!(host.take_one(), json!({"jsonrpc": "2.0", "id": "p", "result": {}}));

@@ -4,19 +4,19 @@
 //! parameters of challenges, of variables, and arguments. What a server writes in bodies of its own is passed on as it
 //! is, so nothing is planted there but the addresses that the protocol defines.
 
-use crate::common::Steps;
+use crate::common::{Deliver, Steps};
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use mcp_proto::binding::http::{Broken, HttpAction, HttpRequest, HttpSession};
+use mcp_proto::binding::http::{Broken, HttpAction, HttpRequest};
 use mcp_proto::host::config::{Configuration, Endpoint};
 use mcp_proto::host::hub::{Hub, HubOptions};
 use mcp_proto::{
-    Cause, Eras, Event, FailureKind, Keepalive, OpenFailure, Options, ProtocolVersion, Reconnect, Request, Session,
-    Time, Transport, Wire,
+    Cause, Client, Eras, Event, FailureKind, Http, Keepalive, Messages, OpenFailure, Options, ProtocolVersion,
+    Reconnect, Request, Time, Transport,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -93,7 +93,7 @@ fn check(what: &impl Debug) {
 
 /// A session, and an embedder that looks at all that comes out of it.
 struct Watch {
-    session: HttpSession,
+    session: Client<Http>,
     now: Time,
     asked: Vec<HttpRequest>,
     /// Which kinds of failure there were.
@@ -103,7 +103,7 @@ struct Watch {
 impl Watch {
     fn new(options: Options) -> Self {
         check(&options);
-        let mut session = HttpSession::new(options, URL.parse().unwrap());
+        let mut session = Client::new(Http::new(URL.parse().unwrap()), options, 0);
         check(&session);
         session.open(Time::ZERO).unwrap();
         let mut watch = Self { session, now: Time::ZERO, asked: vec![], failed: BTreeSet::new() };
@@ -351,22 +351,20 @@ fn an_endpoint_of_another_origin_is_told_of_without_its_secrets() {
 /// Where the server's name is its address, messages name it all the same.
 #[test]
 fn a_session_that_is_named_by_its_address_shows_no_secret() {
-    for wire in [Wire::Pipe, Wire::Http] {
-        let mut options = options(Eras::LegacyOnly, false);
-        options.wire = wire;
-        check(&options);
-        let mut session = Session::new(options);
-        check(&session);
-        session.open(Time::ZERO).unwrap();
-        let failed = Transport::OpenFailed { how: OpenFailure::Connect, why: "no route" };
-        session.handle_transport(Time::ZERO, failed);
-        let mut steps = Steps::until("nothing is left to poll");
-        while let Some(action) = session.poll() {
-            steps.step();
-            check(&action);
-        }
-        assert_eq!(session.server_name(), "https://…@example.com/mcp?…");
+    let options = options(Eras::LegacyOnly, false);
+    check(&options);
+    let over_http = Client::new(Http::new(URL.parse().unwrap()), options.clone(), 0);
+    assert_eq!(over_http.server_name(), "https://…@example.com/mcp?…");
+    let mut session = Client::new(Messages::new(), options, 0);
+    check(&session);
+    session.open(Time::ZERO).unwrap();
+    session.report(Time::ZERO, Transport::OpenFailed { how: OpenFailure::Connect, why: "no route" });
+    let mut steps = Steps::until("nothing is left to poll");
+    while let Some(action) = session.poll() {
+        steps.step();
+        check(&action);
     }
+    assert_eq!(session.server_name(), "https://…@example.com/mcp?…");
 }
 
 // Configurations.
@@ -405,7 +403,7 @@ fn no_output_of_a_configuration_or_a_hub_shows_a_secret() {
         }
         check(&entry.options(name, Options::new("host", "1")));
     }
-    let mut hub = Hub::new(HubOptions::new(Options::new("host", "1")));
+    let mut hub = Hub::new(HubOptions::new(Options::new("host", "1")), 0);
     let changes = hub.configure(Time::ZERO, config);
     check(&changes);
     hub.open(Time::ZERO).unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Host, Server, Steps, options, reconnecting, tools};
+use crate::common::{Deliver, Host, Server, Steps, options, reconnecting, tools};
 use mcp_proto::{
     Action, CommandError, Era, Eras, Event, FailureKind, Family, FamilyStatus, KnownEra, LogLevel, Options, Outcome,
     ProtocolVersion, QuirkKind, Request, ShutdownStep, Time, TraceContext, Transport,
@@ -216,8 +216,8 @@ fn probe_closed_anywhere_in_a_handshake_that_began_with_a_probe() {
 fn probe_closed_takes_back_what_was_not_polled() {
     let mut host = Host::new(auto());
     host.session.open(host.now).unwrap();
-    host.session.handle_transport(host.now, Transport::Opened);
-    host.session.handle_transport(host.now, Transport::Closed { why: "end of file" });
+    host.session.report(host.now, Transport::Opened);
+    host.session.report(host.now, Transport::Closed { why: "end of file" });
     host.collect();
     assert!(host.take_sent().is_empty());
     host.transport(Transport::Opened);

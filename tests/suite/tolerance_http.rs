@@ -291,6 +291,43 @@ fn an_expired_session_is_recovered_once_whatever_else_is_reported_before_the_out
     assert_eq!(finished(&web).len(), 3);
 }
 
+/// In the handshake, and when all is well again.
+#[test]
+fn what_becomes_of_an_old_exchange_touches_no_new_connection() {
+    type Late = fn(&mut Web, &Exchange);
+    let late: [Late; 5] = [
+        |web, old| late_reply(web, old, 404),
+        |web, old| late_reply(web, old, 401),
+        |web, old| late_reply(web, old, 403),
+        |web, old| late_reply(web, old, 503),
+        |web, old| web.session.handle_failure(web.now, old.id, Broken::Midway, "broken"),
+    ];
+    for report in late {
+        let mut site = site();
+        let (mut web, [(refused, one), (_, old)], _) = three_calls(&mut site);
+        site.forget();
+        web.reply(&one, Reply::status(404));
+        let downs = |web: &Web| web.events.iter().filter(|event| matches!(event, Event::Down { .. })).count();
+        for _ in 0..2 {
+            let (before, exchanges) = (downs(&web), web.log.len());
+            report(&mut web, &old);
+            web.collect();
+            assert_eq!((downs(&web), web.log.len()), (before, exchanges));
+            web.serve(&mut site);
+            assert!(web.is_ready(), "{:?}", web.failure());
+            assert_eq!(web.count("initialize"), 2);
+        }
+        assert!(was_answered(&web, refused), "what did not run is sent again");
+    }
+}
+
+/// A reply to an exchange that was dropped.
+fn late_reply(web: &mut Web, old: &Exchange, status: u16) {
+    let status = http::StatusCode::from_u16(status).unwrap();
+    web.session.handle_head(web.now, old.id, status, &crate::web::header_map::<&str>(&[]));
+    web.session.handle_end(web.now, old.id);
+}
+
 #[test]
 fn an_expired_session_is_found_by_the_get_of_a_stream_that_stood_before() {
     let mut site = site();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Host, Server, Steps, legacy, options, tools};
+use crate::common::{Deliver, Host, Server, Steps, legacy, options, tools};
 use mcp_proto::{Eras, Event, FailureKind, Options, Outcome, QuirkKind, Request, RequestId};
 use serde_json::{Value, json};
 
@@ -279,7 +279,7 @@ fn reconnecting() -> Host {
 
 /// The connection is lost, and another one gets as far as to be ready.
 fn reconnect(host: &mut Host) {
-    host.session.handle_transport(host.now, mcp_proto::Transport::Closed { why: "crash" });
+    host.session.report(host.now, mcp_proto::Transport::Closed { why: "crash" });
     host.collect();
     host.wait(Duration::from_secs(1));
     host.take_sent();
@@ -572,7 +572,7 @@ fn every_unknown_or_undeclared_request_is_refused_at_once() {
 fn the_id_of_a_servers_request_is_echoed_byte_for_byte() {
     let mut host = ready();
     for id in ["0", "-5", "18446744073709551616", "1.50", r#""""#, r#""\u00e9\n""#] {
-        host.session.handle_message(host.now, format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#).as_bytes());
+        host.session.deliver(host.now, format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#).as_bytes());
         let Some(mcp_proto::Action::Send(answer)) = host.session.poll() else { panic!("no answer to {id}") };
         assert_eq!(answer.bytes(), format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#).as_bytes());
     }

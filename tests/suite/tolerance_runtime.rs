@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::common::{Host, Server, Steps, millis, reconnecting, tools};
+use crate::common::{Deliver, Host, Server, Steps, millis, reconnecting, tools};
 use mcp_proto::{
     Cause, Era, Event, FailureKind, Family, FamilyStatus, Keepalive, KeepaliveMethod, Options, Outcome, QuirkKind,
-    Request, RequestId, ShutdownStep, Time, Transport, Wire,
+    Request, RequestId, ShutdownStep, Time, Transport,
 };
 use serde_json::{Value, json};
 
@@ -815,45 +815,6 @@ fn a_refresh_of_prompts_goes_on_beside_a_list_changed_of_tools_that_are_not_ther
 
 // What was before, and what is at the end.
 
-/// Over HTTP, several requests of a session that the server forgot are refused for it, one after the other.
-#[test]
-fn what_becomes_of_an_old_exchange_touches_no_new_connection() {
-    let old = |id: u64| {
-        let unauthorized =
-            |forbidden| Transport::Unauthorized { id: Some(id), forbidden, why: "who?", challenges: &[] };
-        [
-            Transport::Expired { id: Some(id) },
-            unauthorized(false),
-            unauthorized(true),
-            Transport::Lost { id, sent: true, why: "broken" },
-            Transport::Refused { id, status: 404, why: "no such session" },
-        ]
-    };
-    for which in 0..5 {
-        let mut options = reconnecting(quiet());
-        options.wire = Wire::Http;
-        let mut live = Live::new(options, listing());
-        live.slow.insert("tools/call", None);
-        let (again, unknown) = (live.call(HOUR), live.call(HOUR));
-        let ids: Vec<u64> = live.host.sent.iter().map(|sent| sent["id"].as_u64().unwrap()).collect();
-        live.serve();
-        live.host.transport(Transport::Expired { id: Some(ids[0]) });
-        assert!(matches!(live.host.result_of(unknown), Outcome::Unknown));
-        live.host.transport(Transport::Opened);
-        // In the handshake, and when all is well again.
-        for _ in 0..2 {
-            let (opens, downs) = (live.host.opens, live.downs());
-            live.host.transport(old(ids[1])[which]);
-            assert_eq!((live.host.opens, live.downs()), (opens, downs), "{:?}", old(ids[1])[which]);
-            live.serve();
-            assert!(live.host.is_ready(), "{:?}", old(ids[1])[which]);
-        }
-        assert_eq!(live.times("tools/call").len(), 3, "what did not run is sent again, once");
-        let ended = |event: &Event| matches!(event, Event::Finished { request, .. } if *request == again);
-        assert!(!live.host.events.iter().any(ended));
-    }
-}
-
 #[test]
 fn what_the_server_asked_is_answered_before_its_input_is_closed() {
     let mut options = quiet();
@@ -863,7 +824,7 @@ fn what_the_server_asked_is_answered_before_its_input_is_closed() {
     live.host.receive(json!({"jsonrpc": "2.0", "id": "s", "method": "sampling/createMessage", "params": {}}));
     // Not polled yet when the session is closed.
     let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}).to_string();
-    live.host.session.handle_message(live.host.now, ping.as_bytes());
+    live.host.session.deliver(live.host.now, ping.as_bytes());
     live.host.session.close(live.host.now).unwrap();
     live.host.collect();
     let answered: Vec<_> = live.host.take_sent().into_iter().map(|answer| answer["id"].clone()).collect();

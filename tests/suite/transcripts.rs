@@ -4,17 +4,17 @@ use std::fmt::Write;
 
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Action, Cause, Era, Event, Family, Options, Outcome, ProtocolVersion, Request, RequestId, ServerRequestId, Session,
-    ShutdownStep, Time, Transport,
+    Action, Cause, Client, Era, Event, Family, Messages, Options, Outcome, ProtocolVersion, Request, RequestId,
+    ServerRequestId, ShutdownStep, Time, Transport,
 };
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
-use crate::common::Steps;
+use crate::common::{Deliver, Steps};
 
 /// A session, its server, and what went between them: `→` to the server, `←` from it, `·` what the embedder sees.
 struct Play {
-    session: Session,
+    session: Client<Messages>,
     version: ProtocolVersion,
     transcript: String,
     unanswered: Vec<Value>,
@@ -27,7 +27,7 @@ impl Play {
         let mut options = Options::new("test-host", "1.0.0");
         options.capabilities.elicitation = true;
         options.capabilities.roots = Some(vec![Root { uri: "file:///project".into(), name: None }]);
-        let session = Session::new(options);
+        let session = Client::new(Messages::new(), options, 0);
         let (transcript, unanswered) = (String::new(), Vec::new());
         Self { session, version, transcript, unanswered, asked: None, waiting: None }
     }
@@ -78,7 +78,7 @@ impl Play {
 
     fn receive(&mut self, message: Value) {
         self.note('←', &message.to_string());
-        self.session.handle_message(Time::ZERO, message.to_string().as_bytes());
+        self.session.deliver(Time::ZERO, message.to_string().as_bytes());
         self.collect();
     }
 
@@ -148,7 +148,7 @@ fn transcript(version: ProtocolVersion) -> String {
     let mut play = Play::new(version);
     play.session.open(Time::ZERO).unwrap();
     play.collect();
-    play.session.handle_transport(Time::ZERO, Transport::Opened);
+    play.session.report(Time::ZERO, Transport::Opened);
     play.collect();
     play.serve();
 
@@ -177,7 +177,7 @@ fn transcript(version: ProtocolVersion) -> String {
 
     play.session.close(Time::ZERO).unwrap();
     play.collect();
-    play.session.handle_transport(Time::ZERO, Transport::Closed { why: "exit status: 0" });
+    play.session.report(Time::ZERO, Transport::Closed { why: "exit status: 0" });
     play.collect();
     assert!(play.session.is_closed() && play.session.quirks().is_empty());
     play.transcript

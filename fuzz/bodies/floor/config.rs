@@ -6,7 +6,7 @@ use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::{
     Changes, Configuration, Document, Endpoint, Entry, Error, Oddity, Problem, Texts, Warning,
 };
-use mcp_proto::{Options, Session, Time, Transport};
+use mcp_proto::{Client, Messages, Options, Time, Transport};
 
 use super::super::checks::{END, OWED};
 
@@ -122,10 +122,10 @@ fn configuration<'a>(servers: impl IntoIterator<Item = (&'a str, Entry)>) -> Con
 fn check_session(server: &str, entry: &Entry) {
     let options = entry.options(server, Options::new("fuzz", "1"));
     assert_eq!(*options.server, *server);
-    let mut session = Session::new(options);
+    let mut session = Client::new(Messages::new(), options, 0);
     session.open(Time::ZERO).expect("a new session can be opened");
     for now in [Time::ZERO, END] {
-        session.handle_transport(now, Transport::Opened);
+        session.handle_transport(now, session.connection(), Transport::Opened);
         session.handle_timeout(now);
         assert!((0..OWED).any(|_| session.poll().is_none()), "poll does not run dry");
     }

@@ -7,7 +7,7 @@ use mcp_proto::host::config::ToolPolicy;
 use mcp_proto::host::instructions::find;
 use mcp_proto::host::names::{Names, Style, Target};
 use mcp_proto::host::toolset::{Choice, Suspicion, choose};
-use mcp_proto::{Action, Eras, Options, Session, Time, Transport};
+use mcp_proto::{Action, Client, Engine, Eras, Messages, Options, Time, Transport};
 use serde_json::Value;
 
 use super::super::input::Input;
@@ -28,7 +28,7 @@ pub(super) fn check(offer: &[u8]) -> String {
     policy.exclude = filter(exclude, &names).unwrap_or_default();
     (policy.resources, policy.prompts) = (flags & 1 == 0, flags & 2 == 0);
     let choices = [Suspicion::Ignore, Suspicion::Warn, Suspicion::LeaveOut]
-        .map(|suspicion| (suspicion, choose("s", &policy, &session, suspicion)));
+        .map(|suspicion| (suspicion, choose("s", &policy, &*session, suspicion)));
     for (suspicion, choice) in &choices {
         check_choice(&session, &policy, *suspicion, choice);
         check_functions(choice);
@@ -55,12 +55,12 @@ fn filter(kind: usize, names: &[&str]) -> Option<Vec<Box<str>>> {
 }
 
 /// A session with a server that has these tools, whatever they are.
-fn connect(capabilities: &str, tools: &[u8]) -> Session {
+fn connect(capabilities: &str, tools: &[u8]) -> Client<Messages> {
     let mut options = Options::new("fuzz", "1");
     options.eras = Eras::LegacyOnly;
-    let mut session = Session::new(options);
+    let mut session = Client::new(Messages::new(), options, 0);
     session.open(Time::ZERO).expect("a new session can be opened");
-    session.handle_transport(Time::ZERO, Transport::Opened);
+    session.handle_transport(Time::ZERO, session.connection(), Transport::Opened);
     for step in 0.. {
         assert!(step < 10_000, "the session does not come to rest");
         let Some(action) = session.poll() else { break };
@@ -79,13 +79,13 @@ fn connect(capabilities: &str, tools: &[u8]) -> Session {
             answer.push(b'}');
         }
         answer.push(b'}');
-        session.handle_message(Time::ZERO, &answer);
+        session.handle_message(Time::ZERO, session.connection(), &answer);
     }
     session
 }
 
 /// Everything is chosen or left out, and for a reason.
-fn check_choice(session: &Session, policy: &ToolPolicy, suspicion: Suspicion, choice: &Choice<'_>) {
+fn check_choice(session: &Engine, policy: &ToolPolicy, suspicion: Suspicion, choice: &Choice<'_>) {
     let (chosen, utilities) = match &choice.toolset {
         Some(toolset) => (&*toolset.tools, &*toolset.utilities),
         None => (&[][..], &[][..]),
@@ -137,7 +137,7 @@ fn check_functions(choice: &Choice<'_>) {
 }
 
 /// What is suspicious is where it is said to be.
-fn check_places(session: &Session) {
+fn check_places(session: &Engine) {
     let policy = ToolPolicy::default();
     for suspicious in choose("s", &policy, session, Suspicion::Warn).suspicious {
         if suspicious.at.contains('…') {

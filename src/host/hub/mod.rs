@@ -64,6 +64,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use serde_json::value::RawValue;
 
 use self::connection::Connection;
 use self::lifecycle::Rank;
@@ -77,8 +78,9 @@ use crate::Time;
 use crate::binding::http::{Broken, ExchangeId};
 use crate::catalog::FingerprintKey;
 use crate::client::{
-    CommandError, ConnectionId, Engine, Failure, FailureKind, LogLevel, Request, RequestId, Transport,
+    CommandError, ConnectionId, Engine, Failure, FailureKind, LogLevel, Request, RequestId, ServerRequestId, Transport,
 };
+use crate::jsonrpc::ErrorObject;
 use crate::machine::hub_server::{Input, State, take};
 use crate::machine::{Verdict, breaker};
 
@@ -468,6 +470,68 @@ impl Hub {
         self.advance(now);
         let now = self.now;
         self.command(session, |engine| engine.request(now, request)).unwrap_or(Err(CommandError::Closed))
+    }
+
+    /// Responds to a request of a server.
+    ///
+    /// # Errors
+    /// Those of [`Client::respond`](crate::Client::respond); [`CommandError::Closed`] where there is no session.
+    pub fn respond(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        request: ServerRequestId,
+        response: Result<&RawValue, ErrorObject>,
+    ) -> Result<(), CommandError> {
+        self.advance(now);
+        let now = self.now;
+        self.command(session, |engine| engine.respond(now, request, response)).unwrap_or(Err(CommandError::Closed))
+    }
+
+    /// Gives a request of a server's session the input that the server requires.
+    ///
+    /// # Errors
+    /// Those of [`Client::provide`](crate::Client::provide); [`CommandError::Closed`] where there is no session.
+    pub fn provide<'a>(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        request: RequestId,
+        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
+    ) -> Result<(), CommandError> {
+        self.advance(now);
+        let now = self.now;
+        self.command(session, |engine| engine.provide(now, request, responses)).unwrap_or(Err(CommandError::Closed))
+    }
+
+    /// Declines to give a request of a server's session input, or to authorize it.
+    ///
+    /// # Errors
+    /// Those of [`Client::decline`](crate::Client::decline); [`CommandError::Closed`] where there is no session.
+    pub fn decline(&mut self, now: Time, session: SessionHandle, request: RequestId) -> Result<(), CommandError> {
+        self.advance(now);
+        let now = self.now;
+        self.command(session, |engine| engine.decline(now, request)).unwrap_or(Err(CommandError::Closed))
+    }
+
+    /// Subscribes to changes of a server's resource.
+    ///
+    /// # Errors
+    /// Those of [`Client::subscribe`](crate::Client::subscribe); [`CommandError::Closed`] where there is no session.
+    pub fn subscribe(&mut self, now: Time, session: SessionHandle, uri: &str) -> Result<(), CommandError> {
+        self.advance(now);
+        let now = self.now;
+        self.command(session, |engine| engine.subscribe(now, uri)).unwrap_or(Err(CommandError::Closed))
+    }
+
+    /// Ends a subscription to a server's resource.
+    ///
+    /// # Errors
+    /// Those of [`Client::unsubscribe`](crate::Client::unsubscribe); [`CommandError::Closed`] where there is no session.
+    pub fn unsubscribe(&mut self, now: Time, session: SessionHandle, uri: &str) -> Result<(), CommandError> {
+        self.advance(now);
+        let now = self.now;
+        self.command(session, |engine| engine.unsubscribe(now, uri)).unwrap_or(Err(CommandError::Closed))
     }
 
     /// Sets the log level of a server's session.

@@ -122,56 +122,6 @@ fn a_trial_that_fails_starts_another_rest_though_few_calls_failed() {
     assert_rests_anew(&mut rig);
 }
 
-/// Servers that each have another session than before, whose former processes are still there.
-fn renewed(names: &[&str]) -> Rig {
-    let mut options = mcp_proto::host::hub::HubOptions::new(legacy());
-    options.starts = 1;
-    let rig = Rig::new(options).peer("a", with_tools(&["x"])).peer("b", with_tools(&["x"]));
-    let mut rig = rig.up(names);
-    names.iter().for_each(|name| rig.get(name).clings = true);
-    // Another timeout takes another session, and the same tools.
-    let entries = names.iter().map(|name| (*name, json!({"command": name, "timeout": 900})));
-    rig.configure(configuration(entries.collect()));
-    rig.serve();
-    rig.take_log();
-    rig
-}
-
-/// The embedder closes a session that was not opened yet: the server fails, and its calls end.
-fn assert_ends_unopened(rig: &mut Rig, name: &str, state: State) {
-    let call = rig.call(&format!("mcp_{name}_x"));
-    assert_eq!(rig.state(name), Some(state));
-    let (handle, now) = (rig.hub.handle(name).unwrap(), rig.now);
-    rig.hub.session_mut(handle).unwrap().close(now).unwrap();
-    rig.collect();
-    assert_eq!((rig.state(name), rig.outcome(call)), (Some(State::Failed), "NotSent".into()));
-    rig.at(&format!("{name} failed"));
-    assert!(!rig.functions().contains(&format!("mcp_{name}_x")), "what it offered is gone");
-}
-
-#[test]
-fn a_session_that_ends_while_it_waits_for_the_one_before_is_never_opened() {
-    let mut rig = renewed(&["a"]);
-    assert_ends_unopened(&mut rig, "a", State::Waiting);
-    rig.let_go("a");
-    rig.serve();
-    assert_eq!((rig.count("a: open"), rig.count("settled")), (0, 1));
-}
-
-#[test]
-fn a_session_that_ends_while_it_waits_for_room_is_never_opened() {
-    let mut rig = renewed(&["a", "b"]);
-    rig.mood("a", Mood::Silent);
-    rig.let_go("a");
-    rig.serve();
-    assert_eq!(rig.state("a"), Some(State::Starting));
-    rig.let_go("b");
-    rig.serve();
-    assert_ends_unopened(&mut rig, "b", State::Queued);
-    rig.wait(seconds(120));
-    assert_eq!((rig.count("a: open"), rig.count("b: open"), rig.count("settled")), (1, 0, 1));
-}
-
 #[test]
 fn what_was_saved_does_not_stand_in_for_a_server_that_was_started() {
     let saved =
