@@ -188,7 +188,7 @@ impl Engine {
         if open || self.requests.queued_calls() >= limits.queued {
             return Err(CommandError::TooManyRequests { limit: limits.queued });
         }
-        if self.out.len() >= limits.output {
+        if self.out.len().saturating_add(self.requests.http.unpolled) >= limits.output {
             return Err(CommandError::TooManyRequests { limit: limits.output });
         }
         self.advance(now);
@@ -428,17 +428,19 @@ impl Engine {
 
     /// Whether so much waits to be polled that what the server sends unasked is left out.
     pub(super) fn is_full(&self) -> bool {
-        let limits = &self.options.limits;
-        self.out.len() >= limits.output || self.out_bytes >= limits.output_bytes
+        self.is_full_beside(0, 0)
     }
 
     /// Whether so much waits to be polled, or to be delivered once it was, that no more messages are to be made that
     /// have no answer of their own.
     pub(super) fn is_undelivered_full(&self) -> bool {
-        let (count, bytes) = (self.requests.http.undelivered, self.requests.http.undelivered_bytes);
-        let limits = &self.options.limits;
-        self.out.len().saturating_add(count) >= limits.output
-            || self.out_bytes.saturating_add(bytes) >= limits.output_bytes
+        self.is_full_beside(self.requests.http.undelivered, self.requests.http.undelivered_bytes)
+    }
+
+    fn is_full_beside(&self, count: usize, bytes: usize) -> bool {
+        let (limits, http) = (&self.options.limits, &self.requests.http);
+        self.out.len().saturating_add(http.unpolled).saturating_add(count) >= limits.output
+            || self.out_bytes.saturating_add(http.unpolled_bytes).saturating_add(bytes) >= limits.output_bytes
     }
 
     pub(super) fn push(&mut self, action: Output) {

@@ -124,7 +124,7 @@ pub enum Event {
 
 impl Event {
     /// Bytes of what the server sent unasked.
-    pub(super) fn payload(&self) -> usize {
+    pub(crate) fn payload(&self) -> usize {
         match self {
             Self::ServerRequest { method, params, .. } | Self::Notification { method, params } => {
                 method.len().saturating_add(params.as_ref().map_or(0, |params| params.get().len()))

@@ -3,12 +3,12 @@ use core::num::NonZero;
 
 use super::ledger::{Bar, Purpose};
 use super::transport::Report;
-use super::{Engine, Outcome, Outgoing, Output, Wire};
+use super::{Engine, Outcome, Outgoing, Output};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::machine::request::{Input, State};
 use crate::machine::{QuirkKind, link};
-use crate::protocol::{Era, error_code, method};
+use crate::protocol::Era;
 
 /// What a binding needs to know that an embedder does not.
 impl Engine {
@@ -32,17 +32,24 @@ impl Engine {
         self.now
     }
 
-    /// What waits to be polled.
-    pub(crate) fn pending(&self) -> impl Iterator<Item = &Output> {
-        self.out.iter()
+    /// Takes the next output. A message counts as sent once [`Self::handed_over`] says so.
+    pub(crate) fn take(&mut self) -> Option<Output> {
+        let output = self.out.pop_front()?;
+        self.out_bytes = self.out_bytes.saturating_sub(output.unasked_bytes());
+        Some(output)
     }
 
-    /// As [`poll`](Self::poll), but for what `held` holds back: what is behind it goes first.
-    pub(crate) fn poll_but(&mut self, held: impl Fn(&Output) -> bool) -> Option<Output> {
-        let at = self.out.iter().position(|action| !held(action))?;
-        let action = self.out.remove(at)?;
-        self.polled(&action);
-        Some(action)
+    /// The embedder took the message.
+    pub(crate) fn handed_over(&mut self, message: &Outgoing) {
+        if let Some(id) = message.id {
+            self.requests.step(id, Input::Hand);
+        }
+    }
+
+    /// Tells how many events were taken and are not polled yet, and the bytes of the server's messages in them. They
+    /// count towards the limits on output.
+    pub(crate) fn set_unpolled(&mut self, count: usize, bytes: usize) {
+        (self.requests.http.unpolled, self.requests.http.unpolled_bytes) = (count, bytes);
     }
 
     /// Gives the engine's own requests that were not polled yet their whole time once more.
@@ -78,11 +85,6 @@ impl Engine {
         }
     }
 
-    /// Whether there is a request for [`Self::next_settled`].
-    pub(crate) fn has_settled(&self) -> bool {
-        self.requests.http.has_settled()
-    }
-
     /// Counts a request of the server's whose answer found no room and was not delivered.
     pub(crate) fn leave_out(&mut self) {
         self.stats.left_out = self.stats.left_out.saturating_add(1);
@@ -97,6 +99,16 @@ impl Engine {
     /// Whether a request waits for its answer.
     pub(crate) fn is_waiting(&self, id: u64) -> bool {
         self.requests.get(id).is_some_and(|open| open.phase == State::Sent)
+    }
+
+    /// Whether a request is written, and its response did not come yet.
+    pub(crate) fn is_on_wire(&self, id: u64) -> bool {
+        self.requests.get(id).is_some_and(|open| matches!(open.phase, State::Written | State::Sent))
+    }
+
+    /// Whether a request of the embedder's was sent again since the session had expired.
+    pub(crate) fn is_resent(&self, id: u64) -> bool {
+        self.requests.get(id).is_some_and(|open| matches!(&open.purpose, Purpose::Call(call) if call.expired))
     }
 
     /// How often the server forgot the session since a request of the embedder's was answered.
@@ -127,12 +139,14 @@ impl Engine {
         Some(self.encode_request(new, &open.purpose))
     }
 
-    /// Takes the error that this request was refused with, whatever id it bears; `unread` tells whether the status says
-    /// that the request did not run.
-    pub(crate) fn take_refusal(&mut self, now: Time, id: u64, error: ErrorObject, unread: bool) {
+    /// Takes the error that this request was refused with, whatever id it bears. With `headers`, a call was refused for
+    /// headers that the tool's schema requires. That schema may be another one by now, so the list is requested again,
+    /// once, and then the call made again (specification 2026-07-28, "Streamable HTTP", Client Behavior).
+    pub(crate) fn take_refusal(&mut self, now: Time, id: u64, error: ErrorObject, headers: bool) {
         self.advance(now);
         if self.is_waiting(id) {
-            if unread && self.wants_headers(id, &error) {
+            let call = self.requests.call_mut(id).filter(|_| headers);
+            if call.is_some_and(|call| !core::mem::replace(&mut call.headers_renewed, true)) {
                 self.bar(id, Bar::Headers, Outcome::Error(error));
             } else {
                 self.answered(id, Err(error), true);
@@ -155,10 +169,6 @@ impl Engine {
         }
         let replayable = self.is_replayable(id);
         if let Some(call) = self.requests.call_mut(id) {
-            if call.expired {
-                // A new session did not help it.
-                return self.answered(id, Err(error), true);
-            }
             if replayable {
                 // It is sent again as what else was in flight and may run twice.
                 call.expired = true;
@@ -167,20 +177,6 @@ impl Engine {
             }
         }
         self.recover(None);
-    }
-
-    /// Whether the server refused a call for headers that the tool's schema asks for. That schema may be another by
-    /// now, so the list is had anew, once, and then the call made again (specification 2026-07-28, "Streamable HTTP",
-    /// Client Behavior).
-    fn wants_headers(&mut self, id: u64, error: &ErrorObject) -> bool {
-        let modern = self.server.as_ref().is_some_and(|server| server.era() == Era::Modern);
-        if self.wire != Wire::Http || !modern || error.code != error_code::HEADER_MISMATCH {
-            return false;
-        }
-        let Some(call) = self.requests.call_mut(id).filter(|call| call.request.method == method::TOOLS_CALL) else {
-            return false;
-        };
-        !core::mem::replace(&mut call.headers_renewed, true)
     }
 
     /// Whether there is a connection, or the embedder was asked for one.

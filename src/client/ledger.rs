@@ -179,6 +179,9 @@ pub(super) struct HttpSide {
     /// Messages without an answer of their own that the binding took and that are not delivered yet, and their bytes.
     pub(super) undelivered: usize,
     pub(super) undelivered_bytes: usize,
+    /// Events that the binding took and that are not polled yet, and the bytes of the server's messages in them.
+    pub(super) unpolled: usize,
+    pub(super) unpolled_bytes: usize,
 }
 
 impl HttpSide {
@@ -200,11 +203,6 @@ impl HttpSide {
         }
         next
     }
-
-    #[cfg(feature = "http")]
-    pub(super) fn has_settled(&self) -> bool {
-        self.settled.is_some() || !self.more_settled.is_empty()
-    }
 }
 
 /// The clock of the calls: it stands still while the embedder is asked by the server. Each call may use that for as
@@ -221,6 +219,11 @@ struct Clock {
     hard: BTreeSet<(Time, u64)>,
     /// The calls up to this id are in `hard`, where they are open and have a deadline.
     known: u64,
+}
+
+/// Whether the request was written, and may have an exchange.
+const fn is_on_wire(phase: State) -> bool {
+    matches!(phase, State::Written | State::Sent)
 }
 
 /// Whether the request is one of those that the server owes an answer to, and soon.
@@ -422,7 +425,7 @@ impl Requests {
         let before = open.phase;
         open.phase = next(before);
         let (tool, phase) = (open.purpose.is_tool_call(), open.phase);
-        if before == State::Sent && phase != State::Sent {
+        if is_on_wire(before) && !is_on_wire(phase) {
             self.http.settle(id);
         }
         let flies = (in_flight(&open.purpose, before), in_flight(&open.purpose, phase));
@@ -454,7 +457,7 @@ impl Requests {
 
     pub(super) fn remove(&mut self, id: u64) -> Option<Open> {
         let open = self.open.remove(&id)?;
-        if open.phase == State::Sent {
+        if is_on_wire(open.phase) {
             self.http.settle(id);
         }
         self.remove_deadline(id, &open);

@@ -105,12 +105,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::NoStream => R::quirk(QuirkKind::GetRefused, State::Refused, &[Drop]),
             Input::Broke => R::advance(State::WaitingAgain, &[Drop, Arm]),
             Input::Stop => R::advance(State::Idle, &[]),
-            Input::Start
-            | Input::Opened
-            | Input::NotOffered
-            | Input::NotFound
-            | Input::OtherAnswer
-            | Input::Timer => R::ignore(state),
+            Input::Start | Input::Opened | Input::NotOffered | Input::NotFound | Input::OtherAnswer | Input::Timer => {
+                R::ignore(state)
+            }
         },
         State::WaitingAgain => match input {
             Input::Timer => R::advance(State::AskingAgain, &[Get]),

@@ -123,7 +123,9 @@ pub const fn expiry(session: Session, status: Status, words: Words, error: Error
             Status::Unchallenged => Expiry::UnprocessedAs(QuirkKind::SessionExpiredStatus),
             Status::NotFound => match error {
                 Error::None | Error::HeaderMismatch | Error::Modern | Error::Other => Expiry::Unprocessed,
-                Error::MethodNotFound | Error::InvalidParams | Error::ResourceNotFound => by_words(status, words, error),
+                Error::MethodNotFound | Error::InvalidParams | Error::ResourceNotFound => {
+                    by_words(status, words, error)
+                }
             },
             Status::Good
             | Status::BadRequest

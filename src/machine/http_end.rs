@@ -129,11 +129,9 @@ const fn request(end: End, response: Response) -> Decision {
             Response::Nothing | Response::EmptyStream => Decision::Lost,
             Response::Empty | Response::NoEvents => Decision::NoAnswer,
             Response::Events => Decision::Resume,
-            Response::Json
-            | Response::Unauthorized
-            | Response::NotFound
-            | Response::Busy
-            | Response::Refusal => Decision::Judge,
+            Response::Json | Response::Unauthorized | Response::NotFound | Response::Busy | Response::Refusal => {
+                Decision::Judge
+            }
             // Over HTTP+SSE the response comes by the stream.
             Response::Ignored => Decision::Nothing,
         },
@@ -223,10 +221,57 @@ const fn sse(end: End, response: Response) -> Decision {
     }
 }
 
+alphabet! {
+    /// How many bytes of the response are kept until they are whole.
+    Kept {
+        /// Few.
+        Short,
+        /// More than an exchange may keep whose request is over.
+        Long,
+    }
+}
+
+alphabet! {
+    /// What becomes of an exchange whose request is over. It is dropped if it does not end soon.
+    Rest {
+        /// The stream is read on: it may bring other messages.
+        Read,
+        /// What follows is ignored.
+        Ignore,
+    }
+}
+
+/// Decides what becomes of an exchange whose request is over.
+pub const fn rest(response: Response, kept: Kept) -> Rest {
+    match response {
+        Response::Events | Response::NoEvents => match kept {
+            Kept::Short => Rest::Read,
+            Kept::Long => Rest::Ignore,
+        },
+        Response::Nothing
+        | Response::Empty
+        | Response::EmptyStream
+        | Response::Json
+        | Response::Unauthorized
+        | Response::NotFound
+        | Response::Busy
+        | Response::Refusal
+        | Response::Ignored => Rest::Ignore,
+    }
+}
+
+/// [`rest`], recorded where rows are counted.
+#[cfg(feature = "http")]
+pub(crate) fn take_rest(response: Response, kept: Kept) -> Rest {
+    #[cfg(feature = "rows")]
+    super::rows::taken("http_end::rest", &[&response, &kept]);
+    rest(response, kept)
+}
+
 /// [`decide`], recorded where rows are counted.
 #[cfg(feature = "http")]
 pub(crate) fn take(purpose: Purpose, end: End, response: Response) -> Decision {
     #[cfg(feature = "rows")]
-    super::rows::taken("http_end", &[&purpose, &end, &response]);
+    super::rows::taken("http_end::end", &[&purpose, &end, &response]);
     decide(purpose, end, response)
 }

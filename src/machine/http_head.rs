@@ -62,6 +62,8 @@ pub enum Decision {
     Redirect,
     /// [`get_stream`](super::get_stream) decides.
     GetStream,
+    /// The response counts for nothing.
+    Nothing,
 }
 
 /// Decides.
@@ -99,7 +101,8 @@ pub const fn decide(purpose: Purpose, status: Status) -> Decision {
             Status::Accepted | Status::Good | Status::Bad => Decision::GetStream,
         },
         // The response to a DELETE changes nothing.
-        Purpose::Delete | Purpose::Over => Decision::Ignore,
+        Purpose::Delete => Decision::Ignore,
+        Purpose::Over => Decision::Nothing,
     }
 }
 

@@ -76,9 +76,7 @@ pub enum Effect {
 
 /// Decides.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{
-        Deliver, Drop, Get, Refuse, ReportClosed, ReportOpened, ReportUnreached, ReportViolation, SendAgain,
-    };
+    use Effect::{Deliver, Drop, Get, Refuse, ReportClosed, ReportOpened, ReportUnreached, ReportViolation, SendAgain};
     type R = Row<State, Effect>;
     match state {
         State::Streamable => match input {

@@ -171,7 +171,14 @@ fn rows_to_take_are_listed() {
         http_sse,
         listen_stream
     );
-    let http = [expiry_decisions(), http_meaning_decisions(), end_decisions(), head_decisions(), send_decisions()];
+    let http = [
+        expiry_decisions(),
+        http_meaning_decisions(),
+        end_decisions(),
+        rest_decisions(),
+        head_decisions(),
+        send_decisions(),
+    ];
     for table in [gate_decisions(), meaning_decisions(), cost_decisions()].into_iter().chain(http) {
         for line in table.lines() {
             let inputs = line.get(..table.columns.len()).unwrap();
@@ -524,12 +531,21 @@ fn http_meaning_decisions() -> Decisions {
 fn end_decisions() -> Decisions {
     use http_end::{End, Purpose, Response};
     Decisions {
-        name: "http_end",
+        name: "http_end::end",
         columns: vec![column("purpose", Purpose::ALL), column("end", End::ALL), column("response", Response::ALL)],
         decide: |at| {
             let decision = http_end::decide(Purpose::ALL[at[0]], End::ALL[at[1]], Response::ALL[at[2]]);
             format!("{decision:?}")
         },
+    }
+}
+
+fn rest_decisions() -> Decisions {
+    use http_end::{Kept, Response};
+    Decisions {
+        name: "http_end::rest",
+        columns: vec![column("response", Response::ALL), column("kept", Kept::ALL)],
+        decide: |at| format!("{:?}", http_end::rest(Response::ALL[at[0]], Kept::ALL[at[1]])),
     }
 }
 
@@ -558,7 +574,8 @@ fn send_decisions() -> Decisions {
 fn http_decisions() {
     let answers = format!("{}\n{}", expiry_decisions().markdown(), http_meaning_decisions().markdown());
     bless("http_answer", None, &answers);
-    for table in [end_decisions(), head_decisions(), send_decisions()] {
+    bless("http_end", None, &format!("{}\n{}", end_decisions().markdown(), rest_decisions().markdown()));
+    for table in [head_decisions(), send_decisions()] {
         bless(table.name, None, &table.markdown());
     }
 }

@@ -715,7 +715,7 @@ fn a_404_with_an_unknown_method_to_a_list_is_an_absent_family() {
 #[test]
 fn session_loop_fails_after_three_recoveries() {
     for options in [legacy(), reconnecting(legacy())] {
-        let mut site = site().on("tools/list", |_| Reply::status(404));
+        let mut site = site().on("tools/list", |_| Reply::text(404, "Session not found"));
         let mut web = Web::connect(options, &mut site);
         web.wait_and_serve(seconds(3600), &mut site);
         assert_eq!(web.count("initialize"), 4);

@@ -1,4 +1,4 @@
-//! What comes back, and what it means to the session.
+//! Judges responses: classifies them for the tables, and applies the decisions.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -10,138 +10,131 @@ use core::time::Duration;
 use http::header::LOCATION;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::exchange::{Events, Exchange, Kind, LONGEST_RETRY_AFTER, Purpose, Refusal, Reply};
-use super::refusal::{WORDS, is_about_who_asks, is_initialized, is_known_expiry, short_error};
-use super::request::{SESSION_ID, same_origin};
-use super::{
-    Broken, Carrier, ExchangeId, Http, HttpAction, Later, Mode, REDIRECTS, RETRY, SHORTEST_RETRY, STREAM_WAIT,
-};
-use crate::Time;
-use crate::address::shown_in;
-use crate::binding::{Sse, SseDecoder, keep};
-use crate::client::{Engine, Outgoing, Report, ShutdownStep, Transport};
-use crate::jsonrpc::ErrorObject;
-use crate::machine::{QuirkKind, get_stream};
+use super::action::{Broken as Failure, ExchangeId};
+use super::address::same_origin;
+use super::exchange::{Broken, Exchange, Purpose, Reply};
+use super::limits::{EXCERPT, LONGEST_RETRY_AFTER, REDIRECTS, RETRY, SHORTEST_RETRY, WORDS};
+use super::parts::Http;
+use super::response::{Events, Kind, Refusal, head_status, stream_input};
+use super::send::is_modern;
+use super::sse::Refused;
+use super::timers::Due;
+use super::words::{class, is_initialized, is_known_expiry, json_error, names_session, short_error};
+use crate::binding::{Sse as Item, SseDecoder, keep};
+use crate::client::{Engine, Outgoing, Report, Transport};
+use crate::jsonrpc::{ErrorObject, Limits};
+use crate::machine::http_answer::{Expiry, Meaning, Post, Session, Status, Words, take_expiry, take_meaning};
+use crate::machine::http_end::{Decision, End};
+use crate::machine::{QuirkKind, get_stream, http_end, http_head, http_reach, http_sse};
 use crate::protocol::method;
 
-/// How much of a body that makes no sense is quoted, in bytes.
-const EXCERPT: usize = 200;
-
 impl Http {
-    /// Takes the head of an answer.
-    pub(super) fn head(
-        &mut self,
-        engine: &mut Engine,
-        now: Time,
-        exchange: ExchangeId,
-        status: StatusCode,
-        headers: &HeaderMap,
-    ) {
-        self.arrive(engine, now);
-        let Some(mut it) = self.exchanges.remove(exchange.0) else { return };
-        if it.purpose.carried().is_some_and(|id| !engine.is_waiting(id)) {
-            // Its request is over, so what it says of it does not matter.
-            return self.exchanges.insert(exchange.0, it);
+    /// Takes the head of a response.
+    pub(super) fn head(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode, headers: &HeaderMap) {
+        let Some(it) = self.exchanges.get(id) else { return };
+        let purpose = self.head_purpose(engine, &it.purpose);
+        let decision = http_head::take(purpose, head_status(status));
+        self.reach_step(engine, http_reach::Input::Head, "");
+        if status.is_success() {
+            self.good_head(id, headers);
         }
-        let moved = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
-        // What a DELETE is answered with changes nothing.
-        if moved && !matches!(it.purpose, Purpose::Delete { .. }) {
-            return self.redirected(engine, exchange.0, it, headers);
-        }
-        self.unreached = false;
         let labelled = Kind::labelled(headers);
-        let good = status.is_success();
-        it.status = status.as_u16();
-        it.reply = match &it.purpose {
-            Purpose::Message(message) if good => {
-                if message.method() == Some(method::INITIALIZE) {
-                    self.session_id = headers.get(SESSION_ID).filter(|id| is_visible(id.as_bytes())).cloned();
-                    if let Some(id) = &mut self.session_id {
-                        // Whoever has it is the session.
-                        id.set_sensitive(true);
-                    }
-                }
-                let method = message.method().map(ToOwned::to_owned);
-                match message.id() {
-                    None => {
-                        if status != StatusCode::ACCEPTED && matches!(self.mode, Mode::Streamable) {
-                            let detail = format!("answered with HTTP {} where 202 was due", status.as_u16());
-                            let kind = QuirkKind::NotificationStatus;
-                            engine.transport_quirk(kind, method.as_deref(), detail);
-                        }
-                        self.accepted(engine, exchange.0);
-                        Reply::Ignored
-                    }
-                    Some(_) if matches!(self.mode, Mode::Events(_)) => Reply::Ignored,
-                    Some(_) => Reply::Begun { labelled },
-                }
+        let reply = match decision {
+            http_head::Decision::ReadAny => Reply::Begun(labelled),
+            http_head::Decision::ReadEvents => Reply::Begun(Some(Kind::Events)),
+            http_head::Decision::Delivered => return self.delivered(engine, id, status),
+            http_head::Decision::DeliveredAs(kind) => {
+                let message = self.exchanges.get(id).and_then(|it| it.purpose.one_way());
+                let method = message.and_then(|message| message.method().map(ToOwned::to_owned));
+                let detail = format!("answered with HTTP {} where 202 was due", status.as_u16());
+                engine.transport_quirk(kind, method.as_deref(), detail);
+                return self.delivered(engine, id, status);
             }
-            Purpose::Resume { .. } | Purpose::Events { .. } if good => Reply::Begun { labelled: Some(Kind::Events) },
-            Purpose::Stream if good && labelled != Some(Kind::Json) => {
-                self.stood = true;
-                self.set_waits(engine, self.initialized, None);
-                self.stream_step(engine, get_stream::Input::Opened);
-                Reply::Begun { labelled: Some(Kind::Events) }
-            }
-            Purpose::Stream => {
-                self.set_waits(engine, self.initialized, None);
-                let input = match status {
-                    StatusCode::METHOD_NOT_ALLOWED | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                        get_stream::Input::NotOffered
-                    }
-                    StatusCode::NOT_FOUND if self.stood => get_stream::Input::Forgotten,
-                    StatusCode::NOT_IMPLEMENTED => get_stream::Input::Denied,
-                    StatusCode::TOO_MANY_REQUESTS => get_stream::Input::Broke,
-                    _ if self.stood || status.is_server_error() => get_stream::Input::Broke,
-                    _ => get_stream::Input::Denied,
-                };
-                self.stream_step(engine, input);
-                // It is no stream, so its end is none.
-                return self.out.push_back(HttpAction::Drop(exchange));
-            }
-            Purpose::Delete { .. } => Reply::Ignored,
-            Purpose::Message(_) | Purpose::Resume { .. } | Purpose::Events { .. } => {
+            http_head::Decision::Ignore => Reply::Ignored,
+            http_head::Decision::ReadRefusal => {
+                let Some(it) = self.exchanges.get(id) else { return };
                 Reply::Refusal(Box::new(Refusal::new(status, headers, &it.url)))
             }
-        };
-        if good && it.purpose.one_way().is_some() && self.is_current(engine) {
-            // It was delivered, and its room is wanted for others.
-            if let Some(due) = it.let_go.take() {
-                self.later.remove(&due);
+            http_head::Decision::Redirect => return self.redirect(engine, id, headers),
+            http_head::Decision::GetStream => {
+                self.begin_reply(id, status, Reply::Begun(Some(Kind::Events)));
+                return self.stream_decided(engine, stream_input(status, labelled));
             }
-            self.linger(engine, exchange.0, &mut it);
-        }
-        self.exchanges.insert(exchange.0, it);
+            http_head::Decision::Nothing => return,
+        };
+        self.begin_reply(id, status, reply);
     }
 
-    /// Takes a piece of an answer's body, of any size.
-    pub(super) fn body(&mut self, engine: &mut Engine, now: Time, exchange: ExchangeId, mut chunk: &[u8]) {
-        self.arrive(engine, now);
-        let limit = self.limit(engine);
-        let Some(mut it) = self.exchanges.remove(exchange.0) else { return };
-        let room = self.room(engine);
-        if let Reply::Begun { labelled } = it.reply {
+    fn head_purpose(&self, engine: &Engine, purpose: &Purpose) -> http_head::Purpose {
+        if purpose.request().is_some_and(|id| !engine.is_waiting(id)) {
+            return http_head::Purpose::Over;
+        }
+        let sse = http_sse::is_sse(self.sse.state());
+        match purpose {
+            Purpose::Message(message) => match (message.id(), sse) {
+                (Some(_), false) => http_head::Purpose::Request,
+                (None, false) => http_head::Purpose::OneWay,
+                (Some(_), true) => http_head::Purpose::SseRequest,
+                (None, true) => http_head::Purpose::SseOneWay,
+            },
+            Purpose::Resume(..) => http_head::Purpose::Resume,
+            Purpose::Stream => http_head::Purpose::Stream,
+            Purpose::Sse => http_head::Purpose::Sse,
+            Purpose::DeleteFormer(_) | Purpose::Delete => http_head::Purpose::Delete,
+        }
+    }
+
+    fn begin_reply(&mut self, id: ExchangeId, status: StatusCode, reply: Reply) {
+        self.exchanges.set_reply(id, reply);
+        if let Some(it) = self.exchanges.get_mut(id) {
+            it.status = status.as_u16();
+        }
+    }
+
+    /// What the head of a good response to a POST says of the session.
+    fn good_head(&mut self, id: ExchangeId, headers: &HeaderMap) {
+        let Some(Exchange { purpose: Purpose::Message(message), .. }) = self.exchanges.get(id) else { return };
+        match message.method() {
+            Some(method::INITIALIZE) => self.session.open(headers),
+            Some(method) => self.session.remove_not_found(method),
+            None => {}
+        }
+    }
+
+    /// A notification or a response was accepted, and its room is wanted for others.
+    fn delivered(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode) {
+        self.begin_reply(id, status, Reply::Ignored);
+        if self.initialized == Some(id) {
+            self.accepted(engine);
+        }
+        if self.is_current(engine) {
+            if let Some(timer) = self.exchanges.get_mut(id).and_then(|it| it.release.take()) {
+                self.timers.disarm(timer);
+            }
+            self.linger(engine, id);
+        }
+    }
+
+    /// Takes a piece of a response's body, of any size.
+    pub(super) fn body(&mut self, engine: &mut Engine, id: ExchangeId, mut chunk: &[u8]) {
+        let limits = &engine.options().limits;
+        // Somewhat more than a message may have, so that the engine sees what it has to refuse.
+        let limit = limits.message.bytes.saturating_add(Limits::SLACK).saturating_add(1);
+        let room = limits.buffered.saturating_sub(self.exchanges.buffered());
+        let Some(it) = self.exchanges.get_mut(id) else { return };
+        let before = it.reply.buffered();
+        let room = room.saturating_add(before);
+        if let Reply::Begun(labelled) = it.reply {
             // White space says nothing, and neither does a byte order mark.
             let is_blank = |byte: &&u8| byte.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(byte);
             let blank = chunk.iter().take_while(is_blank).count();
             let rest = chunk.get(blank..).unwrap_or_default();
-            if let (Purpose::Stream, Some(Kind::Json)) = (&it.purpose, Kind::sniffed(rest, labelled)) {
-                self.exchanges.insert(exchange.0, it);
-                return self.stream_step(engine, get_stream::Input::Denied);
-            }
             if let Some(kind) = Kind::sniffed(rest, labelled) {
-                if let Some(label) = labelled.filter(|label| *label != kind)
-                    && let Purpose::Message(message) = &it.purpose
-                {
-                    let (is, said) = match label {
-                        Kind::Json => ("a stream of events", "application/json"),
-                        Kind::Events => ("JSON", "text/event-stream"),
-                    };
-                    let detail = format!("the body is {is}, and labelled `{said}`");
-                    engine.transport_quirk(QuirkKind::ContentType, message.method(), detail);
-                } else if let (None, Purpose::Message(message)) = (labelled, &it.purpose) {
-                    let detail = "the body has no `Content-Type` that says whether it is JSON or a stream";
-                    engine.transport_quirk(QuirkKind::ContentType, message.method(), detail);
+                if let (Purpose::Stream, Kind::Json) = (&it.purpose, kind) {
+                    return self.stream_decided(engine, get_stream::Input::NoStream);
+                }
+                if let Purpose::Message(message) = &it.purpose {
+                    label_quirk(engine, message, labelled, kind);
                 }
                 it.reply = match kind {
                     Kind::Json => Reply::Json(Vec::new()),
@@ -153,413 +146,446 @@ impl Http {
                 chunk = rest;
             }
         }
-        match (&mut it.reply, &mut it.purpose) {
-            (Reply::Json(kept), _) => {
-                if !keep(kept, chunk, limit.min(room)) && room < limit {
-                    return self.overflowed(engine, exchange, it);
-                }
-            }
+        let (mut overflow, mut error) = (false, None);
+        match (&mut it.reply, &it.purpose) {
+            (Reply::Json(kept), _) => overflow = !keep(kept, chunk, limit.min(room)) && room < limit,
             (Reply::Refusal(refusal), _) => {
                 keep(&mut refusal.body, chunk, limit.min(WORDS).min(room));
             }
-            (Reply::Events(events), Purpose::Events { refused }) => {
-                let mut is_older = true;
-                events.decoder.feed(chunk, |item| is_older = is_older && self.older_event(engine, now, refused, item));
-                if !is_older {
-                    return self.out.push_back(HttpAction::Drop(exchange));
-                }
-            }
+            (Reply::Events(_), Purpose::Sse) => return self.sse_body(engine, id, chunk),
             (Reply::Events(events), purpose) => {
-                let found = self.feed(engine, now, events, purpose, chunk);
+                let session = self.session.id().is_some();
+                let found = feed(engine, events, purpose, session, self.session.has_former(), chunk);
                 events.sure |= found.any;
                 if let Purpose::Stream = purpose {
-                    self.stream_retry = events.retry.or(self.stream_retry);
-                    if let Some(id) = events.decoder.last_id() {
-                        self.stream_id = id.to_vec();
-                    }
-                    if found.any {
-                        self.barren = 0;
-                    }
+                    self.get_stream.read(found.any, events.decoder.last_id(), events.retry);
                 }
-                if let (Purpose::Message(message), Some(error)) = (purpose, found.error) {
-                    let message = message.clone();
-                    self.forget(exchange, message.id());
-                    self.out.push_back(HttpAction::Drop(exchange));
-                    if !self.retry_initialize(engine, &message, &error.message) {
-                        self.expired_by_answer(engine, &message, error);
-                    }
-                    return;
-                }
+                error = found.error;
             }
-            (Reply::None | Reply::Begun { .. } | Reply::Ignored, _) => {}
+            (Reply::Unsent | Reply::Nothing | Reply::Begun(_) | Reply::Ignored, _) => {}
         }
-        // A resumed stream has done what it was for; the server may hold it open for ever.
-        if let Purpose::Resume { id, .. } = it.purpose
-            && !engine.is_waiting(id)
-        {
-            self.carriers.remove(&id);
-            self.out.push_back(HttpAction::Drop(exchange));
-            return;
+        let over = it.purpose.request().is_some_and(|id| !engine.is_waiting(id));
+        let (after, resumed) = (it.reply.buffered(), matches!(it.purpose, Purpose::Resume(..)));
+        self.exchanges.grown(before, after);
+        if let Some(error) = error {
+            self.error_event(engine, id, &error);
+        } else if over && resumed {
+            // The server may hold a resumed stream open for ever.
+            self.drain(engine);
+            self.drop_exchange(id);
+        } else {
+            if over {
+                self.linger(engine, id);
+            }
+            if overflow || after > room {
+                self.overflow(engine, id);
+            }
         }
-        if it.purpose.carried().is_some_and(|id| !engine.is_waiting(id)) {
-            self.linger(engine, exchange.0, &mut it);
-        }
-        if it.reply.buffered() > room {
-            return self.overflowed(engine, exchange, it);
-        }
-        self.exchanges.insert(exchange.0, it);
     }
 
-    /// Ends an exchange for whose answer there is no room beside those of the others.
-    fn overflowed(&mut self, engine: &mut Engine, exchange: ExchangeId, it: Exchange) {
-        let Exchange { purpose, status, .. } = it;
-        self.forget(exchange, purpose.carried());
-        self.out.push_back(HttpAction::Drop(exchange));
+    /// An event is an error of the transport.
+    fn error_event(&mut self, engine: &mut Engine, id: ExchangeId, error: &ErrorObject) {
+        // What came before it is done first.
+        self.drain(engine);
+        let Some(it) = self.drop_exchange(id) else { return };
+        if let Purpose::Message(message) = it.purpose {
+            self.good_error(engine, &message, error);
+        }
+    }
+
+    /// There is no room to keep more of a response beside those of others.
+    fn overflow(&mut self, engine: &mut Engine, id: ExchangeId) {
+        self.drain(engine);
+        let Some(it) = self.drop_exchange(id) else { return };
         let limit = engine.options().limits.buffered;
         let why = format!("the answers under way are larger together than {limit} bytes");
-        match purpose {
-            Purpose::Message(_) | Purpose::Resume { .. } => {
-                if let Some(id) = purpose.carried() {
-                    self.unanswered(engine, id, status, &why);
-                }
-            }
-            Purpose::Stream => self.stream_step(engine, get_stream::Input::Broke),
-            Purpose::Events { refused: Some(refused) } => self.no_endpoint(engine, Some(refused)),
-            Purpose::Events { refused: None } => {
-                engine.handle_transport(engine.now(), Transport::Closed { why: &why });
-            }
-            // Nothing of its answer is kept.
-            Purpose::Delete { .. } => {}
-        }
+        self.end(engine, *it, End::Overflow, Some(&why));
     }
 
-    /// Gives the messages of a stream to the session, but for those that concern the transport.
-    fn feed(&mut self, engine: &mut Engine, now: Time, events: &mut Events, purpose: &Purpose, chunk: &[u8]) -> Found {
-        let (id, message) = match purpose {
-            Purpose::Message(message) => (message.id(), Some(message)),
-            Purpose::Resume { id, .. } => (Some(*id), None),
-            Purpose::Stream | Purpose::Events { .. } | Purpose::Delete { .. } => (None, None),
-        };
-        let held = message.is_some_and(|message| self.is_held_by_session(message));
-        // Without a session before, there is none to end, and the error is the answer.
-        let opening = message.is_some_and(|message| message.method() == Some(method::INITIALIZE));
-        let opening = opening && self.former.is_some();
-        let retry = &mut events.retry;
-        let mut found = Found::default();
+    /// Takes a piece of the HTTP+SSE stream.
+    fn sse_body(&mut self, engine: &mut Engine, id: ExchangeId, chunk: &[u8]) {
+        let Some(it) = self.exchanges.get_mut(id) else { return };
+        let Reply::Events(mut events) = core::mem::replace(&mut it.reply, Reply::Ignored) else { return };
+        let before = events.decoder.buffered();
         events.decoder.feed(chunk, |item| match item {
-            Sse::Event(event) | Sse::TooLong(event) if event.name == b"message" && found.error.is_none() => {
-                found.any = true;
-                if let Some(message) = message
-                    && (held || opening)
-                    && let Some(error) = short_error(event.data, message)
-                    && (held && is_known_expiry(&error) || opening && is_initialized(&error.message))
-                {
-                    found.error = Some(error);
-                    return;
-                }
-                match id {
-                    Some(id) => engine.handle_exchange(now, id, event.data),
-                    None => engine.handle_message(now, event.data),
-                }
-            }
-            // Other types are not MCP's.
-            Sse::Event(_) | Sse::TooLong(_) => found.any = true,
-            Sse::Retry(wait) => *retry = Some(wait.min(LONGEST_RETRY_AFTER)),
+            Item::Event(event) | Item::TooLong(event) => self.sse_event(engine, id, event.name, event.data),
+            Item::Retry(_) => {}
         });
-        found
+        self.exchanges.grown(before, 0);
+        let after = events.decoder.buffered();
+        self.exchanges.set_reply(id, Reply::Events(events));
+        let room = engine.options().limits.buffered.saturating_sub(self.exchanges.buffered().saturating_sub(after));
+        if after > room {
+            self.overflow(engine, id);
+        }
     }
 
-    /// An answer ended; `broken` is what the system said where it did not end as the server meant it.
-    pub(super) fn ended(&mut self, engine: &mut Engine, now: Time, exchange: ExchangeId, broken: Option<&str>) {
-        // It is over, and not to be dropped.
-        let it = self.drop_exchange(exchange);
-        self.arrive(engine, now);
-        let counts = |it: &Exchange| self.is_current(engine) || self.lingers(engine, &it.purpose);
-        let Some(it) = it.filter(counts) else { return };
+    fn sse_event(&mut self, engine: &mut Engine, id: ExchangeId, name: &[u8], data: &[u8]) {
+        self.drain(engine);
+        // The connection, or its stream, may have ended with the event before.
+        if !self.is_current(engine) || self.exchanges.get(id).is_none() {
+            return;
+        }
+        match name {
+            b"endpoint" => match same_origin(&self.url, data) {
+                Ok(target) => {
+                    self.sse.set_endpoint(target.clone());
+                    self.sse_step(engine, http_sse::Input::Endpoint, "", b"");
+                }
+                Err(shown) => {
+                    let why = format!("the server's stream names the endpoint `{shown}`, which is another origin");
+                    self.sse_step(engine, http_sse::Input::EndpointElsewhere, &why, b"");
+                }
+            },
+            b"message" => self.sse_step(engine, http_sse::Input::Message, "the stream names no endpoint", data),
+            _ => {}
+        }
+    }
+
+    /// Takes the end of a response, or that an exchange failed.
+    pub(super) fn ended(&mut self, engine: &mut Engine, it: Exchange, failure: Option<Failure>, why: &str) {
+        let end = match failure {
+            None => End::Ended,
+            // One whose response began has reached the server, however it failed.
+            Some(Failure::Unreachable) if it.status == 0 => End::Unreached,
+            Some(Failure::Unreachable | Failure::Midway) => End::Broke,
+        };
+        self.end(engine, it, end, failure.map(|_| why));
+    }
+
+    /// An exchange that was taken out is over; `why` are words for how it broke.
+    fn end(&mut self, engine: &mut Engine, it: Exchange, end: End, why: Option<&str>) {
+        let (purpose, response) = (self.end_purpose(engine, &it.purpose), self.end_response(&it.reply));
+        let decision = http_end::take(purpose, end, response);
+        let initialized =
+            matches!(&it.purpose, Purpose::Message(message) if message.method() == Some(method::INITIALIZED));
         let Exchange { purpose, reply, status, .. } = it;
-        match (purpose, reply) {
-            (Purpose::Message(message), Reply::Refusal(mut refusal)) => {
-                let kept = refusal.length.map(|length| length.min(WORDS));
-                refusal.cut = broken.is_some() || kept.is_some_and(|length| refusal.body.len() < length);
-                self.forget(exchange, message.id());
-                if self.refused(engine, message, *refusal) {
-                    self.accepted(engine, exchange.0);
+        let request = purpose.request();
+        let why_lost = || match response {
+            http_end::Response::EmptyStream | http_end::Response::Events => "the stream ended before the answer",
+            http_end::Response::Unauthorized | http_end::Response::Refusal | http_end::Response::NotFound => {
+                "the stream of the request cannot be taken up again"
+            }
+            http_end::Response::Nothing
+            | http_end::Response::Empty
+            | http_end::Response::Json
+            | http_end::Response::NoEvents
+            | http_end::Response::Busy
+            | http_end::Response::Ignored => "the connection closed before an answer",
+        };
+        match decision {
+            Decision::Nothing => {}
+            Decision::Judge => match (purpose, reply) {
+                (Purpose::Message(message), Reply::Json(body)) => self.answered(engine, &message, status, &body),
+                (Purpose::Message(message), Reply::Refusal(refusal)) => {
+                    return self.refused(engine, message, *refusal, end == End::Broke);
                 }
-                self.answer_sent(engine);
-            }
-            (Purpose::Message(message), reply) => {
-                self.accepted(engine, exchange.0);
-                let Some(id) = message.id() else { return self.answer_sent(engine) };
-                self.forget(exchange, Some(id));
-                self.answer_ended(engine, id, &message, status, reply, broken);
-            }
-            (Purpose::Resume { id, last_id, retry }, Reply::Events(events)) => {
-                self.forget(exchange, Some(id));
-                self.broke_off(engine, id, Some(&events), last_id, retry, broken);
-            }
-            (Purpose::Resume { id, last_id, retry }, Reply::Refusal(refusal)) => {
-                self.forget(exchange, Some(id));
-                if refusal.status == StatusCode::NOT_FOUND && self.session_id.is_some() {
-                    return engine.handle_report(now, Report::Expired { id: None });
+                _ => {}
+            },
+            Decision::Resume => self.resume_broken(engine, purpose, reply, why),
+            Decision::ResumeLater => {
+                if let (Purpose::Resume(id, broken), Reply::Refusal(refusal)) = (purpose, reply) {
+                    let wait = refusal.retry_after.or(broken.retry).unwrap_or(RETRY).max(SHORTEST_RETRY);
+                    self.pause(engine, id, wait, Some(broken));
                 }
-                let busy = refusal.status == StatusCode::TOO_MANY_REQUESTS || refusal.status.is_server_error();
-                if busy && refusal.status != StatusCode::NOT_IMPLEMENTED {
-                    let wait = refusal.retry_after.or(retry).unwrap_or(RETRY).max(SHORTEST_RETRY);
-                    self.after_for(engine, id, wait, Later::Resume { id, last_id, retry });
-                    return;
+            }
+            Decision::Lost => lost(engine, request, why.unwrap_or(why_lost())),
+            Decision::NoAnswer => {
+                let own = match response {
+                    http_end::Response::NoEvents => "the body is neither JSON nor a stream of events",
+                    _ => "the body is empty",
+                };
+                no_answer(engine, request, status, why.unwrap_or(own));
+            }
+            Decision::Unreached => return self.unreached(engine, request, initialized, why.unwrap_or_default()),
+            Decision::Expire => engine.handle_report(engine.now(), Report::Expired { id: None }),
+            Decision::Authorize => {
+                if let Reply::Refusal(refusal) = reply {
+                    let words = String::from_utf8_lossy(&refusal.body);
+                    authorize(engine, None, &refusal, &words);
                 }
-                self.lost(engine, id, "the stream of the request cannot be taken up again");
             }
-            (
-                Purpose::Resume { id, last_id, retry },
-                Reply::None | Reply::Begun { .. } | Reply::Json(_) | Reply::Ignored,
-            ) => {
-                self.forget(exchange, Some(id));
-                self.broke_off(engine, id, None, last_id, retry, broken);
+            Decision::StreamBroke => self.stream_decided(engine, get_stream::Input::Broke),
+            Decision::SseRefused => {
+                let why = format!("HTTP {status}");
+                self.sse_step(engine, http_sse::Input::Refused, &why, b"");
             }
-            (Purpose::Stream, _) => {
-                self.set_waits(engine, self.initialized, None);
-                self.stream_step(engine, get_stream::Input::Broke);
+            Decision::SseEnded => {
+                self.sse_step(engine, http_sse::Input::Ended, why.unwrap_or("the stream of events ended"), b"");
             }
-            (Purpose::Events { .. }, Reply::Refusal(refusal)) if is_about_who_asks(refusal.status) => {
-                let Refusal { status, challenges, body, .. } = *refusal;
-                let (forbidden, why) = (status == StatusCode::FORBIDDEN, String::from_utf8_lossy(&body));
-                let event = Report::Unauthorized { id: None, forbidden, why: &why, challenges: &challenges };
-                engine.handle_report(now, event);
-            }
-            (Purpose::Events { refused: Some(refused) }, _) => self.no_endpoint(engine, Some(refused)),
-            (Purpose::Events { refused: None }, Reply::Refusal(refusal)) => {
-                // It may have another transport by now.
-                self.mode = Mode::Streamable;
-                let why = format!("HTTP {}", refusal.status.as_u16());
-                engine.handle_transport(now, Transport::Closed { why: &why });
-            }
-            (Purpose::Events { refused: None }, _) => {
-                engine.handle_transport(now, Transport::Closed { why: broken.unwrap_or("the stream of events ended") });
-            }
-            (Purpose::Delete { then: Some(id) }, _) => self.restart(engine, id),
-            (Purpose::Delete { then: None }, _) => self.deleted(engine),
-        }
-    }
-
-    /// Takes that an exchange failed, at any time before its end. One that has its head reached the server, however it
-    /// failed.
-    pub(super) fn failed(&mut self, engine: &mut Engine, now: Time, exchange: ExchangeId, broken: Broken, why: &str) {
-        engine.handle_timeout(now);
-        let Some(it) = self.exchanges.get(exchange.0) else { return };
-        let why = &*shown_in(why);
-        let unreachable = broken == Broken::Unreachable && it.status == 0;
-        match &it.purpose {
-            Purpose::Message(message) if unreachable && !self.lingers(engine, &it.purpose) => {
-                let (id, initialized) = (message.id(), message.method() == Some(method::INITIALIZED));
-                self.drop_exchange(exchange);
-                self.forget(exchange, id);
-                self.accepted(engine, exchange.0);
-                let agreed = engine.has_handshake();
-                if let Some(id) = id.filter(|_| agreed) {
-                    engine.handle_report(now, Report::Lost { id, sent: false, why });
+            Decision::SseBroke => self.sse_step(engine, http_sse::Input::Broke, why.unwrap_or_default(), b""),
+            Decision::SseUnreached => self.sse_step(engine, http_sse::Input::Unreached, why.unwrap_or_default(), b""),
+            Decision::SendAgain => {
+                if let Purpose::DeleteFormer(id) = purpose {
+                    self.post_again(engine, id);
                 }
-                // One that reaches nobody while others are being answered is no reason to end those.
-                let others = self.exchanges.values().any(|it| it.status != 0);
-                if agreed && !initialized && others && !core::mem::replace(&mut self.unreached, true) {
-                    return;
-                }
-                let how = crate::client::OpenFailure::Connect;
-                engine.handle_transport(now, Transport::OpenFailed { how, why });
             }
-            Purpose::Events { .. } if unreachable => {
-                self.drop_exchange(exchange);
-                let how = crate::client::OpenFailure::Connect;
-                engine.handle_transport(now, Transport::OpenFailed { how, why });
+            Decision::Deleted => {
+                self.session.reset();
+                self.step(engine, crate::machine::http::Input::Deleted);
             }
-            Purpose::Events { refused: Some(_) } => {
-                self.drop_exchange(exchange);
-                engine.handle_transport(now, Transport::Closed { why });
+        }
+        if initialized {
+            self.accepted(engine);
+        }
+    }
+
+    fn end_purpose(&self, engine: &Engine, purpose: &Purpose) -> http_end::Purpose {
+        match purpose {
+            Purpose::Message(message) if message.id().is_some() => http_end::Purpose::Request,
+            Purpose::Message(_) if Self::is_owed(engine, purpose) => http_end::Purpose::Owed,
+            Purpose::Message(_) => http_end::Purpose::OneWay,
+            Purpose::Resume(..) => http_end::Purpose::Resume,
+            Purpose::Stream => http_end::Purpose::Stream,
+            Purpose::Sse => match self.sse.state() {
+                http_sse::State::Fallback => http_end::Purpose::Fallback,
+                http_sse::State::Streamable
+                | http_sse::State::Absent
+                | http_sse::State::Known
+                | http_sse::State::Connecting
+                | http_sse::State::Ready => http_end::Purpose::Sse,
+            },
+            Purpose::DeleteFormer(_) => http_end::Purpose::DeleteFormer,
+            Purpose::Delete => http_end::Purpose::Delete,
+        }
+    }
+
+    fn end_response(&self, reply: &Reply) -> http_end::Response {
+        match reply.class() {
+            // Without a session none can expire.
+            http_end::Response::NotFound if self.session.id().is_none() => http_end::Response::Refusal,
+            class => class,
+        }
+    }
+
+    /// The stream of a request broke off: it is resumed from the last id, and after the wait, that the server named in
+    /// any part of it.
+    fn resume_broken(&mut self, engine: &mut Engine, purpose: Purpose, reply: Reply, why: Option<&str>) {
+        let (id, before) = match purpose {
+            Purpose::Message(message) => (message.id(), None),
+            Purpose::Resume(id, broken) => (Some(id), Some(*broken)),
+            Purpose::Stream | Purpose::Sse | Purpose::DeleteFormer(_) | Purpose::Delete => (None, None),
+        };
+        let Some(id) = id.filter(|id| engine.is_waiting(*id)) else { return };
+        let events = match &reply {
+            Reply::Events(events) => Some(events),
+            Reply::Unsent | Reply::Nothing | Reply::Begun(_) | Reply::Json(_) | Reply::Refusal(_) | Reply::Ignored => {
+                None
             }
-            // As far as it came, it is as if it had ended there.
-            Purpose::Message(_)
-            | Purpose::Stream
-            | Purpose::Resume { .. }
-            | Purpose::Events { .. }
-            | Purpose::Delete { .. } => self.ended(engine, now, exchange, Some(why)),
-        }
-    }
-
-    /// Time went by, and what belongs to a connection that is gone does not count.
-    fn arrive(&mut self, engine: &mut Engine, now: Time) {
-        engine.handle_timeout(now);
-        self.tidy(engine);
-    }
-
-    pub(super) fn forget(&mut self, exchange: ExchangeId, id: Option<u64>) {
-        if let Some(id) = id.filter(|id| self.carriers.get(id) == Some(&Carrier::Exchange(exchange.0))) {
-            self.carriers.remove(&id);
-        }
-    }
-
-    /// An exchange is over, and what was due for it is not due any more.
-    pub(super) fn drop_exchange(&mut self, exchange: ExchangeId) -> Option<Exchange> {
-        let it = self.exchanges.remove(exchange.0)?;
-        if let Some(due) = it.let_go {
-            self.later.remove(&due);
-        }
-        Some(it)
-    }
-
-    /// `notifications/initialized` was answered: the rest may follow, and the stream is asked for.
-    pub(super) fn accepted(&mut self, engine: &mut Engine, exchange: u64) {
-        if self.initialized != Some(exchange) {
-            return;
-        }
-        let mut until = None;
-        if engine.is_legacy() && matches!(self.mode, Mode::Streamable) {
-            until = Some(engine.now() + STREAM_WAIT);
-            self.stream_step(engine, get_stream::Input::Start);
-        }
-        self.set_waits(engine, None, until);
-    }
-
-    /// The exchange of a notification or an answer is over: the last one lets the session end.
-    fn answer_sent(&mut self, engine: &mut Engine) {
-        if self.shutting && engine.is_closing() && self.waiting.is_empty() {
-            self.shut(engine, ShutdownStep::CloseInput);
-        }
-    }
-
-    /// The whole answer to a request came.
-    fn answer_ended(
-        &mut self,
-        engine: &mut Engine,
-        id: u64,
-        message: &Outgoing,
-        status: u16,
-        reply: Reply,
-        broken: Option<&str>,
-    ) {
-        match reply {
-            Reply::Json(_) | Reply::Begun { .. } | Reply::None if broken.is_some() => {
-                self.lost(engine, id, broken.unwrap_or_default());
-            }
-            Reply::Json(body) => {
-                if let Some(error) = short_error(&body, message) {
-                    if self.is_held_by_session(message) && is_known_expiry(&error) {
-                        return self.expired_by_answer(engine, message, error);
-                    }
-                    if self.retry_initialize(engine, message, &error.message) {
-                        return;
-                    }
-                }
-                engine.handle_exchange(engine.now(), id, &body);
-                if !engine.is_waiting(id) {
-                    return;
-                }
-                let excerpt = String::from_utf8_lossy(body.get(..body.len().min(EXCERPT)).unwrap_or(&body));
-                self.unanswered(
-                    engine,
-                    id,
-                    status,
-                    &format!("the body is no answer to the request: {}", excerpt.trim()),
-                );
-            }
-            Reply::Events(Events { sure: false, .. }) if broken.is_none() => {
-                self.unanswered(engine, id, status, "the body is neither JSON nor a stream of events");
-            }
-            Reply::Events(events) => self.broke_off(engine, id, Some(&events), Vec::new(), None, broken),
-            Reply::None => self.lost(engine, id, "the connection closed before an answer"),
-            Reply::Begun { labelled: Some(Kind::Events) } => self.broke_off(engine, id, None, Vec::new(), None, broken),
-            Reply::Begun { .. } => self.unanswered(engine, id, status, "the body is empty"),
-            // Over the older transport answers come by its stream.
-            Reply::Ignored | Reply::Refusal(_) => {}
-        }
-    }
-
-    /// A stream ended. Where its request is not answered, it is taken up again if that can be: from the last id, and
-    /// after the wait, that the server named in any part of it.
-    fn broke_off(
-        &mut self,
-        engine: &mut Engine,
-        id: u64,
-        events: Option<&Events>,
-        before: Vec<u8>,
-        waited: Option<Duration>,
-        broken: Option<&str>,
-    ) {
-        if !engine.is_waiting(id) {
-            return;
-        }
-        let named = events.and_then(|events| events.decoder.last_id());
-        let last_id = named.map_or(before, <[u8]>::to_vec);
+        };
+        let named = events.and_then(|events| events.decoder.last_id()).map(<[u8]>::to_vec);
+        let before = before.unwrap_or(Broken { last_id: Vec::new(), retry: None });
+        let (last_id, retry) = (named.unwrap_or(before.last_id), events.and_then(|it| it.retry).or(before.retry));
         if last_id.is_empty() || !engine.is_legacy() {
-            return self.lost(engine, id, broken.unwrap_or("the stream ended before the answer"));
+            return lost(engine, Some(id), why.unwrap_or("the stream ended before the answer"));
         }
-        let retry = events.and_then(|events| events.retry).or(waited);
         let wait = retry.unwrap_or(RETRY).max(SHORTEST_RETRY);
-        self.after_for(engine, id, wait, Later::Resume { id, last_id, retry });
+        self.pause(engine, id, wait, Some(Box::new(Broken { last_id, retry })));
     }
 
-    /// Tells the session that a request stays without an answer, where it does.
-    fn lost(&mut self, engine: &mut Engine, id: u64, why: &str) {
-        engine.handle_report(engine.now(), Report::Lost { id, sent: true, why });
-    }
-
-    /// Tells the session that a good status came without an answer, where one is missing.
-    fn unanswered(&mut self, engine: &mut Engine, id: u64, status: u16, why: &str) {
-        engine.handle_report(engine.now(), Report::Refused { id, status, why });
-    }
-
-    fn redirected(&mut self, engine: &mut Engine, exchange: u64, it: Exchange, headers: &HeaderMap) {
-        self.forget(ExchangeId(exchange), it.purpose.carried());
-        if let Some(due) = it.let_go {
-            self.later.remove(&due);
+    /// A request reached nobody.
+    fn unreached(&mut self, engine: &mut Engine, request: Option<u64>, initialized: bool, why: &str) {
+        let agreed = engine.has_handshake();
+        if let Some(id) = request.filter(|_| agreed) {
+            engine.handle_report(engine.now(), Report::Lost { id, sent: false, why });
         }
-        self.out.push_back(HttpAction::Drop(ExchangeId(exchange)));
+        let others = agreed && !initialized && self.exchanges.iter().any(|(_, it)| it.status != 0);
+        let input = if others { http_reach::Input::MissedOne } else { http_reach::Input::MissedAll };
+        self.reach_step(engine, input, why);
+    }
+
+    /// The whole response to a request came, as JSON.
+    fn answered(&mut self, engine: &mut Engine, message: &Outgoing, status: u16, body: &[u8]) {
+        let Some(id) = message.id() else { return };
+        if let Some(error) = short_error(body, message)
+            && self.good_error(engine, message, &error)
+        {
+            return;
+        }
+        engine.handle_exchange(engine.now(), id, body);
+        if engine.is_waiting(id) {
+            let excerpt = String::from_utf8_lossy(body.get(..body.len().min(EXCERPT)).unwrap_or(body));
+            let why = format!("the body is no answer to the request: {}", excerpt.trim());
+            no_answer(engine, Some(id), status, &why);
+        }
+    }
+
+    /// Takes an error under a good status; gives `false` where it is the engine's.
+    fn good_error(&mut self, engine: &mut Engine, message: &Outgoing, error: &ErrorObject) -> bool {
+        let words = if is_known_expiry(error) { Words::NoSession } else { Words::Other };
+        let session = self.session_of(engine, message, Status::Good);
+        match take_expiry(session, Status::Good, words, class(Some(error))) {
+            Expiry::No => {}
+            Expiry::Unprocessed | Expiry::UnprocessedAs(_) => {
+                engine.handle_report(engine.now(), Report::Expired { id: message.id() });
+                return true;
+            }
+            Expiry::AnsweredAs(kind) => {
+                expiry_quirk(engine, kind, message, StatusCode::OK);
+                if let Some(id) = message.id() {
+                    engine.take_expiry(engine.now(), id, error.clone());
+                }
+                return true;
+            }
+        }
+        match take_meaning(self.post_of(engine, message, &error.message), Status::Good, class(Some(error))) {
+            Meaning::EndFormerAs(kind) => {
+                self.end_former(engine, kind, message);
+                true
+            }
+            Meaning::Deliver
+            | Meaning::Authorize
+            | Meaning::Retry
+            | Meaning::Answer
+            | Meaning::RenewHeaders
+            | Meaning::RefusedAsSse
+            | Meaning::Refuse
+            | Meaning::Nothing => false,
+        }
+    }
+
+    /// A message was refused by its status.
+    fn refused(&mut self, engine: &mut Engine, message: Outgoing, refusal: Refusal, broke: bool) {
+        let now = engine.now();
+        let (id, status, cut) = (message.id(), refusal.answer_status(), refusal.is_cut(broke));
+        let initialized = message.method() == Some(method::INITIALIZED);
+        let error = json_error(&refusal.body).map(|(_, error)| error);
+        let words = String::from_utf8_lossy(&refusal.body);
+        let said = error.as_ref().map_or(&*words, |error| &error.message);
+        let session = self.session_of(engine, &message, status);
+        // What broke off may have gone on about something else.
+        let no_session = session != Session::None && !cut && names_session(said);
+        let about = if no_session { Words::NoSession } else { Words::Other };
+        match take_expiry(session, status, about, class(error.as_ref())) {
+            Expiry::No => {}
+            Expiry::Unprocessed | Expiry::AnsweredAs(_) => {
+                if let (Some(method), Some(_), false) = (message.method(), id, no_session) {
+                    self.session.add_not_found(method);
+                }
+                return engine.handle_report(now, Report::Expired { id });
+            }
+            Expiry::UnprocessedAs(kind) => {
+                expiry_quirk(engine, kind, &message, refusal.status);
+                return engine.handle_report(now, Report::Expired { id });
+            }
+        }
+        match take_meaning(self.post_of(engine, &message, said), status, class(error.as_ref())) {
+            Meaning::Deliver | Meaning::Nothing => {}
+            Meaning::Authorize => authorize(engine, id, &refusal, said),
+            Meaning::Retry => {
+                return self.retry(engine, message, refusal.retry_after.unwrap_or(RETRY).max(SHORTEST_RETRY));
+            }
+            Meaning::EndFormerAs(kind) => self.end_former(engine, kind, &message),
+            Meaning::Answer => take_refusal(engine, id, error, false),
+            Meaning::RenewHeaders => take_refusal(engine, id, error, true),
+            Meaning::RefusedAsSse => {
+                if let Some(id) = id {
+                    self.sse.refuse(Refused {
+                        id,
+                        status: refusal.status.as_u16(),
+                        words: refusal_words(&refusal, said),
+                    });
+                    self.sse_step(engine, http_sse::Input::RefusedAsSse, "", b"");
+                }
+            }
+            Meaning::Refuse => no_answer(engine, id, refusal.status.as_u16(), &refusal_words(&refusal, said)),
+        }
+        if initialized {
+            self.accepted(engine);
+        }
+    }
+
+    /// The session that a message was sent in.
+    fn session_of(&self, engine: &Engine, message: &Outgoing, status: Status) -> Session {
+        let method = message.method();
+        if self.session.id().is_none() || is_modern(message) || method == Some(method::INITIALIZE) {
+            return Session::None;
+        }
+        let renewed = match status {
+            Status::Unchallenged => engine.expiries() > 0,
+            Status::NotFound => method.is_some_and(|method| self.session.is_not_found(method)),
+            Status::Good
+            | Status::BadRequest
+            | Status::Unauthorized
+            | Status::NotAllowed
+            | Status::Busy
+            | Status::Client
+            | Status::Unavailable
+            | Status::UnavailableNow
+            | Status::Server
+            | Status::Other => false,
+        };
+        if message.id().is_some_and(|id| engine.is_resent(id)) {
+            Session::Resent
+        } else if renewed {
+            Session::Renewed
+        } else {
+            Session::Held
+        }
+    }
+
+    fn post_of(&self, engine: &Engine, message: &Outgoing, said: &str) -> Post {
+        match (message.id(), message.method()) {
+            (Some(_), Some(method::INITIALIZE)) if self.session.has_former() && is_initialized(said) => {
+                Post::InitializeAgain
+            }
+            (Some(_), Some(method::INITIALIZE)) => Post::Initialize,
+            (Some(_), Some(method::DISCOVER)) if !engine.has_handshake() => Post::Discover,
+            (Some(_), Some(method::TOOLS_CALL)) if is_modern(message) => Post::ModernCall,
+            (Some(_), _) => Post::Request,
+            (None, Some(method::INITIALIZED)) => Post::Initialized,
+            (None, _) => Post::OneWay,
+        }
+    }
+
+    /// A message is sent again after this wait.
+    fn retry(&mut self, engine: &Engine, message: Outgoing, wait: Duration) {
+        match message.id() {
+            Some(id) => self.pause(engine, id, wait, None),
+            None => {
+                self.timers.arm(engine.now() + wait, Due::SendInitialized);
+                self.initialized_again = Some(Box::new(message));
+            }
+        }
+    }
+
+    /// `initialize` was refused for the session before, which is ended first then.
+    fn end_former(&mut self, engine: &mut Engine, kind: QuirkKind, message: &Outgoing) {
+        let (Some(former), Some(id)) = (self.session.take_former(), message.id()) else { return };
+        let detail = "a new `initialize` was refused for the session before, which was ended first then";
+        engine.transport_quirk(kind, Some(method::INITIALIZE), detail);
+        self.delete(engine, &former, Purpose::DeleteFormer(id));
+    }
+
+    fn redirect(&mut self, engine: &mut Engine, id: ExchangeId, headers: &HeaderMap) {
+        let Some(it) = self.drop_exchange(id) else { return };
+        let Exchange { purpose, url, redirects, .. } = *it;
         let location = headers.get(LOCATION).map_or(&b""[..], HeaderValue::as_bytes);
-        let target = match same_origin(&it.url, location) {
-            Ok(target) if it.redirects < REDIRECTS => Ok(target),
+        let target = match same_origin(&url, location) {
+            Ok(target) if redirects < REDIRECTS => Ok(target),
             Ok(target) => Err(format!("the server redirects more than {REDIRECTS} times, last to `{target}`")),
             Err(shown) => Err(format!("the server redirects to `{shown}`, which is another origin, or no address")),
         };
-        let target = match target {
-            Ok(target) => target,
-            // The stream is optional.
-            Err(_) if matches!(it.purpose, Purpose::Stream) => {
-                self.set_waits(engine, self.initialized, None);
-                return self.stream_step(engine, get_stream::Input::Denied);
-            }
-            Err(why) => {
-                return engine.handle_transport(engine.now(), Transport::ProtocolViolation { why: &why });
-            }
-        };
-        let again = it.redirects.saturating_add(1);
-        match it.purpose {
-            Purpose::Message(message) => {
-                match &mut self.mode {
-                    Mode::Events(endpoint) => *endpoint = Some(target),
-                    Mode::Streamable => self.url = target,
+        let again = redirects.saturating_add(1);
+        match (target, purpose) {
+            // The GET stream is optional.
+            (Err(_), Purpose::Stream) => self.stream_decided(engine, get_stream::Input::NoStream),
+            (Err(why), _) => engine.handle_transport(engine.now(), Transport::ProtocolViolation { why: &why }),
+            (Ok(target), Purpose::Message(message)) => {
+                if http_sse::is_sse(self.sse.state()) {
+                    self.sse.set_endpoint(target);
+                } else {
+                    self.url = target;
                 }
-                let initialized = self.initialized == Some(exchange);
-                self.send(engine, message, again);
-                if initialized {
-                    self.set_waits(engine, Some(self.last_exchange), self.stream_wait);
-                }
+                self.post(engine, message, again);
             }
-            purpose @ (Purpose::Stream | Purpose::Resume { .. } | Purpose::Events { .. }) => {
+            (Ok(target), purpose @ (Purpose::Stream | Purpose::Resume(..) | Purpose::Sse)) => {
                 self.url = target;
                 self.get(engine, purpose, again);
             }
-            // What a DELETE is answered with changes nothing.
-            Purpose::Delete { .. } => {}
+            (Ok(_), Purpose::DeleteFormer(_) | Purpose::Delete) => {}
         }
     }
-
-    fn deleted(&mut self, engine: &mut Engine) {
-        self.session_id = None;
-        engine.handle_transport(engine.now(), Transport::Closed { why: "the session is ended" });
-    }
-}
-
-fn is_visible(id: &[u8]) -> bool {
-    !id.is_empty() && id.iter().all(u8::is_ascii_graphic)
 }
 
 /// What a piece of a stream had in it that concerns the transport.
@@ -569,4 +595,95 @@ struct Found {
     any: bool,
     /// An error that is about the session, not about the request.
     error: Option<ErrorObject>,
+}
+
+/// Gives the messages of a stream to the engine, but for those that concern the transport.
+fn feed(
+    engine: &mut Engine,
+    events: &mut Events,
+    purpose: &Purpose,
+    session: bool,
+    former: bool,
+    chunk: &[u8],
+) -> Found {
+    let (id, message) = match purpose {
+        Purpose::Message(message) => (message.id(), Some(message)),
+        Purpose::Resume(id, _) => (Some(*id), None),
+        Purpose::Stream | Purpose::Sse | Purpose::DeleteFormer(_) | Purpose::Delete => (None, None),
+    };
+    let opening = message.is_some_and(|message| message.method() == Some(method::INITIALIZE));
+    let judged = message.filter(|message| if opening { former } else { session && !is_modern(message) });
+    let resent = id.is_some_and(|id| engine.is_resent(id));
+    let concerns = |error: &ErrorObject| {
+        if opening { is_initialized(&error.message) } else { !resent && is_known_expiry(error) }
+    };
+    let retry = &mut events.retry;
+    let mut found = Found::default();
+    events.decoder.feed(chunk, |item| match item {
+        Item::Event(event) | Item::TooLong(event) if event.name == b"message" && found.error.is_none() => {
+            found.any = true;
+            let error = judged.and_then(|message| short_error(event.data, message)).filter(concerns);
+            match (error, id) {
+                (Some(error), _) => found.error = Some(error),
+                (None, Some(id)) => engine.handle_exchange(engine.now(), id, event.data),
+                (None, None) => engine.handle_message(engine.now(), event.data),
+            }
+        }
+        // Other types are not MCP's.
+        Item::Event(_) | Item::TooLong(_) => found.any = true,
+        Item::Retry(wait) => *retry = Some(wait.min(LONGEST_RETRY_AFTER)),
+    });
+    found
+}
+
+fn label_quirk(engine: &mut Engine, message: &Outgoing, labelled: Option<Kind>, kind: Kind) {
+    let detail: Box<str> = match (labelled, kind) {
+        (Some(Kind::Json), Kind::Events) => "the body is a stream of events, and labelled `application/json`".into(),
+        (Some(Kind::Events), Kind::Json) => "the body is JSON, and labelled `text/event-stream`".into(),
+        (None, _) => "the body has no `Content-Type` that says whether it is JSON or a stream".into(),
+        (Some(Kind::Json), Kind::Json) | (Some(Kind::Events), Kind::Events) => return,
+    };
+    engine.transport_quirk(QuirkKind::ContentType, message.method(), detail);
+}
+
+fn expiry_quirk(engine: &mut Engine, kind: QuirkKind, message: &Outgoing, status: StatusCode) {
+    let detail = format!("an expired session was told of by HTTP {}, where 404 is due", status.as_u16());
+    engine.transport_quirk(kind, message.method(), detail);
+}
+
+/// What a refusal says, as far as people may see it.
+fn refusal_words(refusal: &Refusal, said: &str) -> Box<str> {
+    match &refusal.location {
+        Some(location) if refusal.status.is_redirection() => format!("it points to `{location}`").into(),
+        // The body repeats the address, with what secrets it has.
+        None if refusal.status.is_redirection() => "it points to no address".into(),
+        Some(_) | None if said.trim_start().starts_with('<') => "".into(),
+        Some(_) | None => said.trim().into(),
+    }
+}
+
+fn authorize(engine: &mut Engine, id: Option<u64>, refusal: &Refusal, why: &str) {
+    let (forbidden, challenges) = (refusal.status == StatusCode::FORBIDDEN, &*refusal.challenges);
+    engine.handle_report(engine.now(), Report::Unauthorized { id, forbidden, why, challenges });
+}
+
+/// The error that came with a refusal is the response, whatever id it bears.
+fn take_refusal(engine: &mut Engine, id: Option<u64>, error: Option<ErrorObject>, headers: bool) {
+    if let (Some(id), Some(error)) = (id, error) {
+        engine.take_refusal(engine.now(), id, error, headers);
+    }
+}
+
+/// A request stays without a response, and may have run.
+fn lost(engine: &mut Engine, request: Option<u64>, why: &str) {
+    if let Some(id) = request {
+        engine.handle_report(engine.now(), Report::Lost { id, sent: true, why });
+    }
+}
+
+/// What came is no response to a request.
+fn no_answer(engine: &mut Engine, request: Option<u64>, status: u16, why: &str) {
+    if let Some(id) = request {
+        engine.handle_report(engine.now(), Report::Refused { id, status, why });
+    }
 }
