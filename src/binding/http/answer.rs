@@ -144,52 +144,110 @@ impl Http {
                     }
                 };
                 chunk = rest;
+                self.drain(engine);
             }
         }
-        let (mut overflow, mut error) = (false, None);
-        match (&mut it.reply, &it.purpose) {
-            (Reply::Json(kept), _) => overflow = !keep(kept, chunk, limit.min(room)) && room < limit,
-            (Reply::Refusal(refusal), _) => {
+        let Some(it) = self.exchanges.get_mut(id) else { return };
+        let mut overflow = false;
+        match &mut it.reply {
+            Reply::Json(kept) => overflow = !keep(kept, chunk, limit.min(room)) && room < limit,
+            Reply::Refusal(refusal) => {
                 keep(&mut refusal.body, chunk, limit.min(WORDS).min(room));
             }
-            (Reply::Events(_), Purpose::Sse) => return self.sse_body(engine, id, chunk),
-            (Reply::Events(events), purpose) => {
-                let session = self.session.id().is_some();
-                let found = feed(engine, events, purpose, session, self.session.has_former(), chunk);
-                events.sure |= found.any;
-                if let Purpose::Stream = purpose {
-                    self.get_stream.read(found.any, events.decoder.last_id(), events.retry);
-                }
-                error = found.error;
-            }
-            (Reply::Unsent | Reply::Nothing | Reply::Begun(_) | Reply::Ignored, _) => {}
+            Reply::Events(_) => return self.events(engine, id, chunk, room),
+            Reply::Unsent | Reply::Nothing | Reply::Begun(_) | Reply::Ignored => {}
         }
-        let over = it.purpose.request().is_some_and(|id| !engine.is_waiting(id));
-        let (after, resumed) = (it.reply.buffered(), matches!(it.purpose, Purpose::Resume(..)));
+        let after = it.reply.buffered();
         self.exchanges.grown(before, after);
-        if let Some(error) = error {
-            self.error_event(engine, id, &error);
-        } else if over && resumed {
-            // The server may hold a resumed stream open for ever.
-            self.drain(engine);
-            self.drop_exchange(id);
-        } else {
-            if over {
-                self.linger(engine, id);
+        self.read(engine, id, overflow || after > room);
+    }
+
+    /// A chunk of a response was read; the exchange may have nothing more to do.
+    fn read(&mut self, engine: &mut Engine, id: ExchangeId, overflow: bool) {
+        let Some(it) = self.exchanges.get(id) else { return };
+        let (request, resumed) = (it.purpose.request(), matches!(it.purpose, Purpose::Resume(..)));
+        if request.is_some_and(|request| !engine.is_waiting(request)) {
+            if resumed {
+                // The server may hold a resumed stream open for ever.
+                self.drop_exchange(id);
+                return;
             }
-            if overflow || after > room {
-                self.overflow(engine, id);
-            }
+            self.linger(engine, id);
+        }
+        if overflow {
+            self.overflow(engine, id);
         }
     }
 
-    /// An event is an error of the transport.
-    fn error_event(&mut self, engine: &mut Engine, id: ExchangeId, error: &ErrorObject) {
-        // What came before it is done first.
-        self.drain(engine);
-        let Some(it) = self.drop_exchange(id) else { return };
-        if let Purpose::Message(message) = it.purpose {
-            self.good_error(engine, &message, error);
+    /// Takes a piece of a stream. What each event leads to is done before the next one is read, so that it makes no
+    /// difference how the stream is cut into chunks.
+    fn events(&mut self, engine: &mut Engine, id: ExchangeId, chunk: &[u8], room: usize) {
+        let Some(it) = self.exchanges.get_mut(id) else { return };
+        let Reply::Events(mut events) = core::mem::replace(&mut it.reply, Reply::Ignored) else { return };
+        self.exchanges.grown(events.decoder.buffered(), 0);
+        let (mut any, mut retry) = (false, events.retry);
+        events.decoder.feed(chunk, |item| match item {
+            Item::Event(event) | Item::TooLong(event) => {
+                any = true;
+                // The exchange may have ended with the event before.
+                if self.exchanges.get(id).is_some() {
+                    self.event(engine, id, event.name, event.data);
+                    self.drain(engine);
+                }
+            }
+            Item::Retry(wait) => retry = Some(wait.min(LONGEST_RETRY_AFTER)),
+        });
+        let Some(it) = self.exchanges.get(id) else { return };
+        events.retry = retry;
+        events.sure |= any;
+        if let Purpose::Stream = it.purpose {
+            self.get_stream.read(any, events.decoder.last_id(), retry);
+        }
+        let overflow = events.decoder.buffered() > room;
+        self.exchanges.set_reply(id, Reply::Events(events));
+        self.read(engine, id, overflow);
+    }
+
+    /// Takes an event of a stream: a message to the engine, or what concerns the transport.
+    fn event(&mut self, engine: &mut Engine, id: ExchangeId, name: &[u8], data: &[u8]) {
+        let Some(it) = self.exchanges.get(id) else { return };
+        match (&it.purpose, name) {
+            (Purpose::Sse, b"endpoint") => match same_origin(&self.url, data) {
+                Ok(target) => {
+                    self.sse.set_endpoint(target);
+                    self.sse_step(engine, http_sse::Input::Endpoint, "", b"");
+                }
+                Err(shown) => {
+                    let why = format!("the server's stream names the endpoint `{shown}`, which is another origin");
+                    self.sse_step(engine, http_sse::Input::EndpointElsewhere, &why, b"");
+                }
+            },
+            (Purpose::Sse, b"message") => {
+                self.sse_step(engine, http_sse::Input::Message, "the stream names no endpoint", data);
+            }
+            (Purpose::Message(message), b"message") => {
+                let (request, concerned) = (message.id(), self.concerned(engine, message, data));
+                match (concerned, request) {
+                    (Some(error), _) => {
+                        if let Some(it) = self.drop_exchange(id)
+                            && let Purpose::Message(message) = it.purpose
+                        {
+                            self.take_error(engine, &message, &error);
+                        }
+                    }
+                    (None, Some(request)) => engine.handle_exchange(engine.now(), request, data),
+                    (None, None) => engine.handle_message(engine.now(), data),
+                }
+            }
+            (Purpose::Resume(request, _), b"message") => {
+                let request = *request;
+                engine.handle_exchange(engine.now(), request, data);
+            }
+            (Purpose::Stream | Purpose::DeleteFormer(_) | Purpose::Delete, b"message") => {
+                engine.handle_message(engine.now(), data);
+            }
+            // Events of other types are not MCP's.
+            _ => {}
         }
     }
 
@@ -200,46 +258,6 @@ impl Http {
         let limit = engine.options().limits.buffered;
         let why = format!("the answers under way are larger together than {limit} bytes");
         self.end(engine, *it, End::Overflow, Some(&why));
-    }
-
-    /// Takes a piece of the HTTP+SSE stream.
-    fn sse_body(&mut self, engine: &mut Engine, id: ExchangeId, chunk: &[u8]) {
-        let Some(it) = self.exchanges.get_mut(id) else { return };
-        let Reply::Events(mut events) = core::mem::replace(&mut it.reply, Reply::Ignored) else { return };
-        let before = events.decoder.buffered();
-        events.decoder.feed(chunk, |item| match item {
-            Item::Event(event) | Item::TooLong(event) => self.sse_event(engine, id, event.name, event.data),
-            Item::Retry(_) => {}
-        });
-        self.exchanges.grown(before, 0);
-        let after = events.decoder.buffered();
-        self.exchanges.set_reply(id, Reply::Events(events));
-        let room = engine.options().limits.buffered.saturating_sub(self.exchanges.buffered().saturating_sub(after));
-        if after > room {
-            self.overflow(engine, id);
-        }
-    }
-
-    fn sse_event(&mut self, engine: &mut Engine, id: ExchangeId, name: &[u8], data: &[u8]) {
-        self.drain(engine);
-        // The connection, or its stream, may have ended with the event before.
-        if !self.is_current(engine) || self.exchanges.get(id).is_none() {
-            return;
-        }
-        match name {
-            b"endpoint" => match same_origin(&self.url, data) {
-                Ok(target) => {
-                    self.sse.set_endpoint(target.clone());
-                    self.sse_step(engine, http_sse::Input::Endpoint, "", b"");
-                }
-                Err(shown) => {
-                    let why = format!("the server's stream names the endpoint `{shown}`, which is another origin");
-                    self.sse_step(engine, http_sse::Input::EndpointElsewhere, &why, b"");
-                }
-            },
-            b"message" => self.sse_step(engine, http_sse::Input::Message, "the stream names no endpoint", data),
-            _ => {}
-        }
     }
 
     /// Takes the end of a response, or that an exchange failed.
@@ -397,10 +415,8 @@ impl Http {
     /// The whole response to a request came, as JSON.
     fn answered(&mut self, engine: &mut Engine, message: &Outgoing, status: u16, body: &[u8]) {
         let Some(id) = message.id() else { return };
-        if let Some(error) = short_error(body, message)
-            && self.good_error(engine, message, &error)
-        {
-            return;
+        if let Some(error) = self.concerned(engine, message, body) {
+            return self.take_error(engine, message, &error);
         }
         engine.handle_exchange(engine.now(), id, body);
         if engine.is_waiting(id) {
@@ -410,37 +426,38 @@ impl Http {
         }
     }
 
-    /// Takes an error under a good status; gives `false` where it is the engine's.
-    fn good_error(&mut self, engine: &mut Engine, message: &Outgoing, error: &ErrorObject) -> bool {
+    /// The error that a body under a good status is, where it concerns the transport and is not the engine's.
+    fn concerned(&self, engine: &Engine, message: &Outgoing, body: &[u8]) -> Option<ErrorObject> {
+        let opening = message.method() == Some(method::INITIALIZE);
+        let may_concern = if opening { self.session.has_former() } else { self.session.id().is_some() };
+        let error = Some(message).filter(|_| may_concern).and_then(|message| short_error(body, message))?;
+        match self.judge(engine, message, &error) {
+            (Expiry::No, Meaning::EndFormerAs(_)) => Some(error),
+            (Expiry::No, _) => None,
+            (Expiry::Unprocessed | Expiry::UnprocessedAs(_) | Expiry::AnsweredAs(_), _) => Some(error),
+        }
+    }
+
+    /// What an error under a good status means.
+    fn judge(&self, engine: &Engine, message: &Outgoing, error: &ErrorObject) -> (Expiry, Meaning) {
         let words = if is_known_expiry(error) { Words::NoSession } else { Words::Other };
         let session = self.session_of(engine, message, Status::Good);
-        match take_expiry(session, Status::Good, words, class(Some(error))) {
-            Expiry::No => {}
-            Expiry::Unprocessed | Expiry::UnprocessedAs(_) => {
-                engine.handle_report(engine.now(), Report::Expired { id: message.id() });
-                return true;
-            }
-            Expiry::AnsweredAs(kind) => {
+        let post = self.post_of(engine, message, &error.message);
+        let class = class(Some(error));
+        (take_expiry(session, Status::Good, words, class), take_meaning(post, Status::Good, class))
+    }
+
+    /// Takes an error under a good status that concerns the transport.
+    fn take_error(&mut self, engine: &mut Engine, message: &Outgoing, error: &ErrorObject) {
+        match self.judge(engine, message, error) {
+            (Expiry::No, Meaning::EndFormerAs(kind)) => self.end_former(engine, kind, message),
+            (Expiry::AnsweredAs(kind), _) => {
                 expiry_quirk(engine, kind, message, StatusCode::OK);
                 if let Some(id) = message.id() {
                     engine.take_expiry(engine.now(), id, error.clone());
                 }
-                return true;
             }
-        }
-        match take_meaning(self.post_of(engine, message, &error.message), Status::Good, class(Some(error))) {
-            Meaning::EndFormerAs(kind) => {
-                self.end_former(engine, kind, message);
-                true
-            }
-            Meaning::Deliver
-            | Meaning::Authorize
-            | Meaning::Retry
-            | Meaning::Answer
-            | Meaning::RenewHeaders
-            | Meaning::RefusedAsSse
-            | Meaning::Refuse
-            | Meaning::Nothing => false,
+            (Expiry::No | Expiry::Unprocessed | Expiry::UnprocessedAs(_), _) => {}
         }
     }
 
@@ -586,54 +603,6 @@ impl Http {
             (Ok(_), Purpose::DeleteFormer(_) | Purpose::Delete) => {}
         }
     }
-}
-
-/// What a piece of a stream had in it that concerns the transport.
-#[derive(Debug, Default)]
-struct Found {
-    /// Anything at all.
-    any: bool,
-    /// An error that is about the session, not about the request.
-    error: Option<ErrorObject>,
-}
-
-/// Gives the messages of a stream to the engine, but for those that concern the transport.
-fn feed(
-    engine: &mut Engine,
-    events: &mut Events,
-    purpose: &Purpose,
-    session: bool,
-    former: bool,
-    chunk: &[u8],
-) -> Found {
-    let (id, message) = match purpose {
-        Purpose::Message(message) => (message.id(), Some(message)),
-        Purpose::Resume(id, _) => (Some(*id), None),
-        Purpose::Stream | Purpose::Sse | Purpose::DeleteFormer(_) | Purpose::Delete => (None, None),
-    };
-    let opening = message.is_some_and(|message| message.method() == Some(method::INITIALIZE));
-    let judged = message.filter(|message| if opening { former } else { session && !is_modern(message) });
-    let resent = id.is_some_and(|id| engine.is_resent(id));
-    let concerns = |error: &ErrorObject| {
-        if opening { is_initialized(&error.message) } else { !resent && is_known_expiry(error) }
-    };
-    let retry = &mut events.retry;
-    let mut found = Found::default();
-    events.decoder.feed(chunk, |item| match item {
-        Item::Event(event) | Item::TooLong(event) if event.name == b"message" && found.error.is_none() => {
-            found.any = true;
-            let error = judged.and_then(|message| short_error(event.data, message)).filter(concerns);
-            match (error, id) {
-                (Some(error), _) => found.error = Some(error),
-                (None, Some(id)) => engine.handle_exchange(engine.now(), id, event.data),
-                (None, None) => engine.handle_message(engine.now(), event.data),
-            }
-        }
-        // Other types are not MCP's.
-        Item::Event(_) | Item::TooLong(_) => found.any = true,
-        Item::Retry(wait) => *retry = Some(wait.min(LONGEST_RETRY_AFTER)),
-    });
-    found
 }
 
 fn label_quirk(engine: &mut Engine, message: &Outgoing, labelled: Option<Kind>, kind: Kind) {

@@ -3,7 +3,7 @@
 use super::exchange::Reply;
 use super::exchanges::Carrier;
 use super::parts::Http;
-use super::send::{is_modern, is_response};
+use super::send::is_modern;
 use super::timers::Due;
 use crate::client::{ConnectionId, Engine, Outgoing, Output, ShutdownStep};
 use crate::machine::http_send::{Decision, Message, Phase, Room, take};
