@@ -661,8 +661,8 @@ where
         + session.subscriptions().map(|uri| uri.len() + 100).sum::<usize>()
         + session.server().map_or(0, |server| 4 * server.raw.get().len())
         + Family::ALL
-            .map(|family| 2 * KIB * usize::from(!session.catalog().list(family).is_empty()))
             .iter()
+            .map(|family| 2 * KIB * usize::from(!session.catalog().list(*family).is_empty()))
             .sum::<usize>();
     let (_idle, least) = held(|| steps(&[]));
     all.saturating_sub(least + told)

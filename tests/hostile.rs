@@ -351,7 +351,7 @@ fn a_million_questions() {
 fn a_million_inputs_for_one_call() {
     let _alone = alone();
     let mut options = options();
-    options.capabilities.roots = Some(vec![mcp_proto::protocol::Root { uri: "file:///project".into(), name: None }]);
+    options.capabilities.roots = Some(vec![mcp_proto::protocol::Root::new("file:///project")]);
     let mut host = Host::connect(options, &mut Server::modern(json!({})));
     let call = host.session.request(host.now, Request::new("x/y")).unwrap();
     host.collect();

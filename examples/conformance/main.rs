@@ -1,7 +1,7 @@
-//! The client that the official conformance suite drives (`.ci/conformance`).
+//! The client for the official conformance suite (`.ci/conformance`).
 //!
-//! Every protocol decision is the library's. This is a user who opens a session in the era that the suite names, makes
-//! the calls that it names or else uses everything that there is, and accepts every form as it is proposed.
+//! The library makes every protocol decision. This program opens a session in the era that the suite names, makes the
+//! calls that the suite names or else one of each kind, and accepts every form as proposed.
 
 #[path = "../http/driver.rs"]
 mod driver;
@@ -22,7 +22,7 @@ use self::driver::Driver;
 
 type Fallible<T> = Result<T, Box<dyn Error>>;
 
-/// What the suite says beside the scenario's name and the version.
+/// What the suite passes in addition to the scenario's name and the version.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Context {
@@ -53,7 +53,7 @@ async fn main() -> Fallible<()> {
     options.reconnect = None;
 
     let accept = to_raw_value(&json!({"action": "accept", "content": {}}))?;
-    let mut driver = Driver::new(options, url, exchanges::client()?, HeaderMap::new());
+    let mut driver = Driver::new(options, 0, url, exchanges::client()?, HeaderMap::new());
     let now = driver.now();
     driver.session.open(now)?;
     let (mut ready, mut steps) = (false, VecDeque::new());
@@ -103,7 +103,7 @@ async fn main() -> Fallible<()> {
     Ok(())
 }
 
-/// The calls that the suite names; or else each tool, prompt and resource once.
+/// The calls that the suite names; otherwise each tool, prompt and resource once.
 fn plan(scenario: &str, context: &Context, catalog: &Catalog) -> Fallible<VecDeque<Request>> {
     if !context.tool_calls.is_empty() {
         let call = |call: &ToolCall| Request::call_tool(&call.name, Some(&call.arguments));
@@ -113,7 +113,7 @@ fn plan(scenario: &str, context: &Context, catalog: &Catalog) -> Fallible<VecDeq
     for tool in catalog.tools() {
         let mut arguments = arguments(&serde_json::from_str(tool.input_schema.get())?);
         if scenario == "json-schema-2020-12-preservation" && arguments.contains_key("schema") {
-            // The suite wants to see the other tool's schema as it came.
+            // The suite checks that the other tool's schema arrives unchanged.
             let other = catalog.tools().find(|other| other.name != tool.name).ok_or("there is no other tool")?;
             arguments.insert("schema".into(), serde_json::from_str(other.input_schema.get())?);
         }
@@ -124,7 +124,7 @@ fn plan(scenario: &str, context: &Context, catalog: &Catalog) -> Fallible<VecDeq
     Ok(steps)
 }
 
-/// Arguments that a schema asks for, of the right types.
+/// Arguments of the types that a schema requires.
 fn arguments(schema: &Value) -> Map<String, Value> {
     let required = schema.get("required").and_then(Value::as_array);
     let properties = schema.get("properties");

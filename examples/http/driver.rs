@@ -1,10 +1,9 @@
-//! The whole loop: what a session wants is done, and what comes of it is told.
+//! The loop: runs the session's actions and reports their results to it.
 
 use std::time::{Duration, Instant};
 
-use mcp_proto::binding::http::{HttpAction, HttpSession};
-use mcp_proto::{Event, Options, Time};
-use reqwest::Client;
+use mcp_proto::binding::http::HttpAction;
+use mcp_proto::{Client, Event, Http, Options, Time};
 use reqwest::header::HeaderMap;
 use tokio::time::timeout;
 
@@ -12,16 +11,17 @@ use crate::exchanges::{Exchanges, tell};
 
 /// A session that runs while its events are awaited.
 pub(crate) struct Driver {
-    pub(crate) session: HttpSession,
+    pub(crate) session: Client<Http>,
     exchanges: Exchanges,
-    /// What goes with each request of this session's, and of no other's.
+    /// Headers of each request of this session.
     own: HeaderMap,
     start: Instant,
 }
 
 impl Driver {
-    pub(crate) fn new(options: Options, url: http::Uri, client: Client, own: HeaderMap) -> Self {
-        let (session, exchanges) = (HttpSession::new(options, url), Exchanges::new(client));
+    /// `seed` is another for each session.
+    pub(crate) fn new(options: Options, seed: u64, url: http::Uri, client: reqwest::Client, own: HeaderMap) -> Self {
+        let (session, exchanges) = (Client::new(Http::new(url), options, seed), Exchanges::new(client));
         Self { session, exchanges, own, start: Instant::now() }
     }
 
@@ -29,7 +29,7 @@ impl Driver {
         Time::from_epoch(self.start.elapsed())
     }
 
-    /// The next event; none after the last. Nothing is lost where it is not awaited to its end.
+    /// The next event; `None` after the last one. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             while let Some(action) = self.session.poll() {

@@ -1,24 +1,25 @@
-//! Exchanges as tasks: each runs one request, and tells piece by piece what comes back.
+//! HTTP exchanges as tasks: each sends one request and reports the response in pieces.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
 use std::time::Duration;
 
-use mcp_proto::Time;
-use mcp_proto::binding::http::{Broken, ExchangeId, HttpRequest, HttpSession};
+use mcp_proto::binding::http::{Broken, ExchangeId, HttpRequest};
+use mcp_proto::{Http, Time};
 use reqwest::header::HeaderMap;
 use reqwest::redirect::Policy;
 use reqwest::{Client, StatusCode};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::AbortHandle;
 
-/// Shorter than a session waits for its first answer, so that nobody being there is told from somebody being silent.
+/// Connect timeout. Shorter than a session's wait for its first response, so that unreachable and silent servers
+/// differ.
 const CONNECT: Duration = Duration::from_secs(4);
-/// Pieces that wait to be taken; then the servers wait.
+/// Queued pieces; when the queue is full, the servers block.
 const QUEUE: usize = 64;
 
-/// What came of an exchange.
+/// A piece of an exchange's response.
 pub(crate) enum Piece {
     Head(StatusCode, HeaderMap),
     Body(Vec<u8>),
@@ -26,17 +27,17 @@ pub(crate) enum Piece {
     Failure(Broken, String),
 }
 
-/// An HTTP client as a session wants it: it follows no redirects, and sets an exchange no time but that to connect. It
-/// can be shared by sessions, and its connections with it.
+/// An HTTP client for sessions: it does not follow redirects, and has a timeout for connecting only. Clones share
+/// connections.
 pub(crate) fn client() -> reqwest::Result<Client> {
-    // An error means that there is a provider already.
+    // An error means that a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = || Client::builder().redirect(Policy::none()).connect_timeout(CONNECT);
-    // A system without root certificates has plain HTTP all the same.
+    // Without root certificates plain HTTP still works.
     builder().build().or_else(|_| builder().tls_certs_only([]).build())
 }
 
-/// The exchanges of a session that are under way.
+/// A session's exchanges in flight.
 pub(crate) struct Exchanges {
     client: Client,
     tasks: BTreeMap<ExchangeId, AbortHandle>,
@@ -50,7 +51,7 @@ impl Exchanges {
         Self { client, tasks: BTreeMap::new(), sender, pieces }
     }
 
-    /// Runs a request with headers of one's own, a credential say, which are for this request alone.
+    /// Sends a request with additional headers, such as credentials, for this request only.
     pub(crate) fn start(&mut self, request: HttpRequest, own: HeaderMap) {
         let HttpRequest { exchange, request, .. } = request;
         let (client, sender) = (self.client.clone(), self.sender.clone());
@@ -64,20 +65,20 @@ impl Exchanges {
                     Piece::Failure(broken, why(&error.without_url()))
                 }
             };
-            // Where nobody takes it, nobody wants it.
+            // An error means that the exchange was dropped.
             let _ = sender.send((exchange, piece)).await;
         });
         self.tasks.insert(exchange, task.abort_handle());
     }
 
-    /// Ends an exchange, and with it its stream; nothing of it comes any more.
+    /// Stops an exchange and its stream; none of its pieces follow.
     pub(crate) fn drop(&mut self, exchange: ExchangeId) {
         if let Some(task) = self.tasks.remove(&exchange) {
             task.abort();
         }
     }
 
-    /// The next that came of any exchange. It loses nothing where it is not awaited to its end.
+    /// The next piece of any exchange. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<(ExchangeId, Piece)> {
         loop {
             let (exchange, piece) = self.pieces.recv().await?;
@@ -106,7 +107,7 @@ async fn run(
     sender: &Sender<(ExchangeId, Piece)>,
 ) -> reqwest::Result<()> {
     let mut request = reqwest::Request::try_from(request)?;
-    // Of two headers of one name, the protocol's counts.
+    // The protocol's headers take precedence.
     headers.extend(std::mem::take(request.headers_mut()));
     *request.headers_mut() = headers;
     let mut response = client.execute(request).await?;
@@ -130,7 +131,7 @@ fn why(error: &dyn Error) -> String {
 }
 
 /// Tells a session what came of one of its exchanges.
-pub(crate) fn tell(session: &mut HttpSession, now: Time, exchange: ExchangeId, piece: &Piece) {
+pub(crate) fn tell(session: &mut mcp_proto::Client<Http>, now: Time, exchange: ExchangeId, piece: &Piece) {
     match piece {
         Piece::Head(status, headers) => session.handle_head(now, exchange, *status, headers),
         Piece::Body(chunk) => session.handle_body(now, exchange, chunk),

@@ -1,11 +1,11 @@
-//! Connects to a server over HTTP, with tokio and reqwest: lists its tools, and calls one of them.
+//! Connects to a server over HTTP with tokio and reqwest, lists its tools, and calls one of them.
 //!
 //! ```sh
 //! cargo run -p mcp-proto-examples --bin http -- http://127.0.0.1:3001/mcp
 //! cargo run -p mcp-proto-examples --bin http -- http://127.0.0.1:3001/mcp echo '{"message": "hi"}'
 //! ```
 //!
-//! A token, where the server wants one, comes from the environment, `MCP_TOKEN`.
+//! If the server requires a token, set the environment variable `MCP_TOKEN`.
 
 mod driver;
 mod exchanges;
@@ -30,10 +30,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         own.insert(AUTHORIZATION, value);
     }
     let mut options = Options::new("my-host", "1.0");
-    // Whoever typed the command can type it again.
+    // The user can run the command again.
     options.reconnect = None;
 
-    let mut driver = Driver::new(options, url, exchanges::client()?, own);
+    let mut driver = Driver::new(options, std::process::id().into(), url, exchanges::client()?, own);
     let now = driver.now();
     driver.session.open(now)?;
     let mut call = None;
@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let now = driver.now();
         let session = &mut driver.session;
         match event {
-            // It comes again where the server forgot the session meanwhile, and a new one was opened.
+            // `Ready` repeats when a new session replaces an expired one.
             Event::Ready if call.is_none() => {
                 for tool in session.catalog().tools() {
                     println!("{}  {}", tool.name, tool.description.unwrap_or_default());
@@ -60,11 +60,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 session.close(now)?;
             }
             Event::InputRequired { request, .. } => session.decline(now, request)?,
-            // Here a host would get a token, give it with the next requests, and say so with `authorized`.
+            // A host would obtain a token here, add it to the next requests and call `authorized`.
             Event::Unauthorized { request: Some(request), .. } => session.decline(now, request)?,
             Event::Quirk(quirk) => eprintln!("{}: {}", quirk.kind, quirk.detail),
             Event::Closed { cause: Cause::Failed(failure) } => return Err(failure.to_string().into()),
-            // What does not concern a command that lists and calls.
+            // Irrelevant for a command that lists and calls.
             Event::Ready
             | Event::CatalogChanged { .. }
             | Event::ServerRequest { .. }

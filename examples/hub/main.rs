@@ -1,5 +1,5 @@
-//! A host of many servers, on threads: reads a configuration file, starts its servers, prints the functions that a model
-//! would get, and makes calls. Servers that are addresses fail: it has no HTTP client.
+//! A host of many servers, on threads: reads a configuration file, starts its servers, prints the functions for a
+//! model, and makes calls. It has no HTTP client, so servers with a `url` fail.
 //!
 //! ```sh
 //! cargo run -p mcp-proto-examples --bin hub -- mcp.json
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::host::config::{Document, Endpoint, Entry};
 use mcp_proto::host::hub::{Hub, HubAction, HubEvent, HubOptions};
-use mcp_proto::{OpenFailure, Options, RawValue, ShutdownStep, Time, Transport};
+use mcp_proto::{ConnectionId, OpenFailure, Options, RawValue, ShutdownStep, Time, Transport};
 #[cfg(windows)]
 use process_wrap::std::JobObject;
 #[cfg(unix)]
@@ -27,24 +27,28 @@ use process_wrap::std::ProcessGroup;
 use process_wrap::std::{ChildWrapper, CommandWrap};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// Pieces of output that wait to be taken; then the servers wait.
+/// Queued pieces of output; when the queue is full, the servers block.
 const QUEUE: usize = 16;
-/// Messages that wait to be read by a server; then it is taken for one that never reads.
+/// Queued messages to a server; when the queue is full, the server counts as broken.
 const UNREAD: usize = 256;
-/// How often the host looks whether a process exited, or a signal asked it to end.
+/// Interval for checking for exited processes and signals.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A server's process, with a thread for either direction, so that nothing it does or leaves undone blocks the others.
-/// It leads a process group, which is signalled as a whole: a shell or a package runner does not pass signals on.
+/// A server's process, with a thread for each direction, so that a blocked server does not block the others. It leads a
+/// process group, and signals go to the group: shells and package runners do not forward signals.
 struct Process {
-    epoch: u32,
+    connection: ConnectionId,
     child: Box<dyn ChildWrapper>,
     input: Option<SyncSender<Vec<u8>>>,
 }
 
 impl Process {
     /// `tell` takes what it writes, none at the end.
-    fn start(entry: &Entry, epoch: u32, tell: impl Fn(Option<Vec<u8>>) + Send + 'static) -> io::Result<Self> {
+    fn start(
+        entry: &Entry,
+        connection: ConnectionId,
+        tell: impl Fn(Option<Vec<u8>>) + Send + 'static,
+    ) -> io::Result<Self> {
         let Endpoint::Stdio(program) = &entry.endpoint else { return Err(io::ErrorKind::Unsupported.into()) };
         let mut command = Command::new(&*program.command);
         command.args(program.args.iter().map(|arg| &**arg));
@@ -58,10 +62,10 @@ impl Process {
         #[cfg(windows)]
         command.wrap(JobObject);
         let child = command.spawn()?;
-        let mut process = Self { epoch, child, input: Some(input) };
+        let mut process = Self { connection, child, input: Some(input) };
         let (stdin, stdout) = (process.child.stdin().take(), process.child.stdout().take());
         let (mut stdin, mut stdout) = stdin.zip(stdout).ok_or(io::ErrorKind::BrokenPipe)?;
-        // Where a write fails, the output ends too, or the answer does not come in time.
+        // If a write fails, the output ends too, or the response times out.
         thread::spawn(move || lines.into_iter().try_for_each(|line| stdin.write_all(&line)));
         thread::spawn(move || {
             let mut buffer = [0; 8192];
@@ -76,7 +80,7 @@ impl Process {
     fn send(&mut self, line: &[u8]) {
         let full = |input: &SyncSender<_>| matches!(input.try_send(line.to_vec()), Err(TrySendError::Full(_)));
         if self.input.as_ref().is_some_and(full) {
-            // The end of its output tells.
+            // The end of its output follows.
             let _ = self.child.start_kill();
         }
     }
@@ -92,14 +96,14 @@ impl Process {
         }
     }
 
-    /// Ends what an exited process left behind: that may hold its output open, which would then never end.
+    /// Ends the descendants of an exited process: they may hold its output open.
     fn reap(&mut self) {
         if let Ok(Some(_)) = self.child.try_wait() {
             let _ = self.child.start_kill();
         }
     }
 
-    /// How it ended: one without output is of no use, and goes, if it is not gone.
+    /// Describes how the process ended. A process without output is useless, and is killed if it still runs.
     fn end(&mut self) -> String {
         let _ = self.child.start_kill();
         self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
@@ -124,7 +128,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     configuration.errors.iter().for_each(|error| eprintln!("{error}"));
     configuration.warnings.iter().for_each(|warning| eprintln!("{warning}"));
 
-    // A terminal's Ctrl-C does not reach the groups of the servers. They are ended where `main` returns.
+    // A terminal's Ctrl-C does not reach the servers' process groups. They are ended when `main` returns.
     let interrupted = Arc::new(AtomicBool::new(false));
     let signals = [
         SIGINT,
@@ -141,24 +145,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut looked = clock;
     let (sender, pieces) = sync_channel(QUEUE);
     let (mut processes, mut calls, mut settled) = (BTreeMap::<_, Process>::new(), BTreeMap::new(), false);
-    let mut hub = Hub::new(HubOptions::new(Options::new("my-host", "1.0")));
+    let mut hub = Hub::new(HubOptions::new(Options::new("my-host", "1.0")), std::process::id().into());
     hub.configure(now(), configuration)?;
     hub.open(now())?;
     loop {
         while let Some(action) = hub.poll() {
             match action {
-                HubAction::Open { session, open } => {
+                HubAction::Open { session, connection } => {
                     // There may be one still that the session gave up without shutting it.
                     processes.remove(&session);
                     let Some(entry) = hub.entry(session) else { continue };
                     let sender = sender.clone();
-                    let tell = move |piece| drop(sender.send((session, open.epoch, piece)));
-                    let started = Process::start(entry, open.epoch, tell).map_err(|error| error.to_string());
+                    let tell = move |piece| drop(sender.send((session, connection, piece)));
+                    let started = Process::start(entry, connection, tell).map_err(|error| error.to_string());
                     let event = match &started {
                         Ok(_) => Transport::Opened,
                         Err(why) => Transport::OpenFailed { how: OpenFailure::Spawn, why },
                     };
-                    hub.handle_transport(now(), session, event);
+                    hub.handle_transport(now(), session, connection, event);
                     processes.extend(started.ok().map(|process| (session, process)));
                 }
                 HubAction::Send { session, message } => {
@@ -171,7 +175,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     let why = "this example does not do HTTP";
                     hub.handle_failure(now(), session, request.exchange, Broken::Unreachable, why);
                 }
-                // It comes again where a server was started later.
+                // `Settled` repeats if a server is started later.
                 HubAction::Event(HubEvent::Settled) if !settled => {
                     settled = true;
                     for (_, function) in hub.functions() {
@@ -195,12 +199,12 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
                 HubAction::Event(HubEvent::Failed { server, failure, .. }) => eprintln!("{server}: {failure}"),
                 HubAction::Event(HubEvent::Closed) => return Ok(()),
-                // What does not concern a command that lists and calls.
+                // Irrelevant for a command that lists and calls.
                 HubAction::Drop { .. } | HubAction::Event(_) | _ => {}
             }
         }
         let wait = hub.deadline().map_or(Duration::MAX, |deadline| deadline.since(now()));
-        // What is due comes first, lest a server that is never silent stop the time for all.
+        // Deadlines come before input, so that a busy server does not delay them.
         if wait.is_zero() {
             hub.handle_timeout(now());
             continue;
@@ -213,12 +217,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
         match pieces.recv_timeout(wait.min(TICK)) {
-            // Of a process that was replaced: the hub takes all for the present one's.
-            Ok((session, epoch, _)) if processes.get(&session).is_none_or(|process| process.epoch != epoch) => {}
-            Ok((session, _, Some(bytes))) => hub.handle_bytes(now(), session, &bytes),
-            Ok((session, _, None)) => {
+            // Of a process that was replaced.
+            Ok((session, old, _)) if processes.get(&session).is_none_or(|process| process.connection != old) => {}
+            Ok((session, connection, Some(bytes))) => hub.handle_bytes(now(), session, connection, &bytes),
+            Ok((session, connection, None)) => {
                 let why = processes.remove(&session).map_or_else(String::new, |mut process| process.end());
-                hub.handle_transport(now(), session, Transport::Closed { why: &why });
+                hub.handle_transport(now(), session, connection, Transport::Closed { why: &why });
             }
             Err(_) => hub.handle_timeout(now()),
         }

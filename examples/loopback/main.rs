@@ -1,11 +1,11 @@
-//! Many sessions at once with one server, while the connections to it are cut at random: every call that was accepted
-//! has to end once, with an answer of its own where it has one, and every session has to be ready in the end.
+//! Many sessions with one server, while a proxy cuts their connections at random. Every accepted call must end exactly
+//! once, with its own response if there is one, and every session must be ready at the end.
 //!
 //! ```sh
 //! cargo run -p mcp-proto-examples --bin loopback -- SESSIONS SECONDS SEED URL TOOL ARGUMENTS WORD
 //! ```
 //!
-//! In the arguments, and in the word that has to be in each answer, `$` stands for the number of the call.
+//! In ARGUMENTS and in WORD, which each response must contain, `$` stands for the number of the call.
 
 #[path = "../http/driver.rs"]
 mod driver;
@@ -31,10 +31,10 @@ use tokio::time::{sleep, timeout};
 use self::driver::Driver;
 use self::proxy::Faults;
 
-/// Calls of a session that are under way at once, and how often it is looked whether there are as many.
+/// Calls in flight per session, and how often that number is restored.
 const CALLS: usize = 2;
 const PACE: Duration = Duration::from_millis(200);
-/// How long a session has to be ready again, and its calls to end, once the connections hold.
+/// Maximum time for a session to be ready again and for its calls to end, once connections are stable.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Setup {
@@ -44,20 +44,20 @@ struct Setup {
     word: String,
     client: Client,
     start: Instant,
-    /// How long after the start the connections hold again.
+    /// When connections become stable, after the start.
     calm: Duration,
 }
 
-/// What became of a session and its calls.
+/// The results of a session and its calls.
 #[derive(Default)]
 struct Tally {
     accepted: usize,
-    /// The ends of calls, by their kind.
+    /// The number of calls by outcome.
     ends: BTreeMap<&'static str, usize>,
     reconnects: usize,
-    /// Sessions that were ready in the end.
+    /// Sessions that were ready at the end.
     ready: u64,
-    /// What should not have been.
+    /// Violated expectations.
     wrong: Vec<String>,
 }
 
@@ -129,7 +129,7 @@ fn report(sessions: u64, total: &Tally, faults: &Faults) -> ExitCode {
     for wrong in total.wrong.iter().take(20) {
         println!("WRONG {wrong}");
     }
-    // Without faults this shows nothing.
+    // A run without faults proves nothing.
     let shown = cuts > 0 && outages > 0 && ["result", "unknown"].iter().all(|kind| total.ends.contains_key(kind));
     println!("{} wrong{}", total.wrong.len(), if shown { "" } else { "; and too little happened" });
     let sound = total.wrong.is_empty() && total.ready == sessions && total.accepted == ended;
@@ -141,28 +141,27 @@ struct Caller {
     setup: Arc<Setup>,
     number: u64,
     driver: Driver,
-    /// Calls that have not ended, with the word that the answer has to have.
+    /// Calls in flight, with the word that the response must contain.
     open: BTreeMap<RequestId, String>,
     ended: BTreeSet<RequestId>,
     calls: u64,
     ready: usize,
-    /// The call that was made when the connections held again.
+    /// The call that was made once connections were stable.
     last: Option<RequestId>,
     tally: Tally,
 }
 
 async fn session(setup: Arc<Setup>, number: u64) -> Tally {
     let mut options = Options::new("loopback", "1.0");
-    options.seed = number;
     let mut reconnect = Reconnect::default();
     reconnect.initial = Duration::from_millis(100);
     reconnect.park = Duration::from_secs(2);
     options.reconnect = Some(reconnect);
-    let driver = Driver::new(options, setup.url.clone(), setup.client.clone(), HeaderMap::new());
+    let driver = Driver::new(options, number, setup.url.clone(), setup.client.clone(), HeaderMap::new());
     let (open, ended) = (BTreeMap::new(), BTreeSet::new());
     let tally = Tally::default();
     let mut caller = Caller { setup, number, driver, open, ended, calls: 0, ready: 0, last: None, tally };
-    // Not all in the same moment.
+    // Sessions do not start at the same moment.
     sleep(Duration::from_millis(number)).await;
     match caller.run().await {
         Ok(()) => caller.tally.ready = 1,
@@ -207,7 +206,7 @@ impl Caller {
         let id = format!("{}-{}.", self.number, self.calls);
         let arguments =
             RawValue::from_string(self.setup.arguments.replace('$', &id)).map_err(|error| error.to_string())?;
-        // Every other one may run again where its exchange broke.
+        // Every other call allows a replay if its exchange breaks.
         let request = Request::call_tool(&self.setup.tool, Some(&arguments)).replay(self.calls.is_multiple_of(2));
         let now = self.driver.now();
         let accepted = self.driver.session.request(now, request).map_err(|misuse: CommandError| misuse.to_string())?;

@@ -1,4 +1,4 @@
-//! A proxy that is in bad shape, for a while: it cuts connections at random, and is not there at all now and then.
+//! A faulty proxy: it cuts connections at random, and is unavailable now and then.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,16 +11,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-/// Of ten connections, so many have an end of their own.
+/// Number of connections out of ten that the proxy cuts.
 const CUT: u32 = 7;
-/// Such an end comes after so many bytes at most, or after so long.
+/// Such a connection is cut after at most this many bytes, or this long.
 const BYTES: usize = 6 << 10;
 const LIFE: Duration = Duration::from_secs(3);
-/// How long it is there at a time, at most, and then away.
+/// Maximum time of being available, and of being unavailable.
 const THERE: Duration = Duration::from_secs(3);
 const AWAY: Duration = Duration::from_millis(300);
 
-/// What it does, and did.
+/// The proxy's state and counters.
 #[derive(Default)]
 pub(crate) struct Faults {
     pub(crate) over: AtomicBool,
@@ -35,7 +35,7 @@ impl Faults {
     }
 }
 
-/// Passes on what comes to `listener`, for ever.
+/// Forwards connections to `listener`, forever.
 pub(crate) async fn run(
     mut listener: TcpListener,
     target: SocketAddr,
@@ -64,11 +64,11 @@ pub(crate) async fn run(
     }
 }
 
-/// Passes on what comes from either side, until one ends or fails, or fate strikes.
+/// Forwards data in both directions until one side ends, fails or is cut.
 async fn connection(mut client: TcpStream, target: SocketAddr, mut rng: Rng, faults: Arc<Faults>) -> io::Result<()> {
     let mut server = TcpStream::connect(target).await?;
     let doomed = rng.u32(..10) < CUT;
-    // Half of them end in the midst of what is said, half after a while.
+    // Half of the cuts happen within a message, half after some time.
     let talkative = rng.bool();
     let mut room = if doomed && talkative { rng.usize(..BYTES) } else { usize::MAX };
     let end = sleep(if doomed && !talkative { LIFE.mul_f64(rng.f64()) } else { Duration::MAX });
@@ -81,7 +81,7 @@ async fn connection(mut client: TcpStream, target: SocketAddr, mut rng: Rng, fau
             () = &mut end, if !faults.are_over() => break,
         };
         let Some(said @ [_, ..]) = said else { return Ok(()) };
-        // What there is no room for is not passed on.
+        // Data beyond the cut is not forwarded.
         if let Some(said) = said.get(..room).filter(|_| !faults.are_over()) {
             to.write_all(said).await?;
             break;

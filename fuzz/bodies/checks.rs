@@ -1,4 +1,4 @@
-//! What holds whatever came before.
+//! Invariants that hold after every input.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -6,16 +6,16 @@ use std::fmt::Debug;
 use mcp_proto::{Engine, Family, Outgoing, Time};
 use serde_json::value::RawValue;
 
-/// What a session may owe its embedder without the embedder's doing, with the limits of the fuzzer.
+/// Maximum queued actions of a session that the embedder did not cause, with the fuzzer's limits.
 pub(super) const OWED: usize = 100;
 
-/// The end of time, at which everything is due for ever.
+/// The maximum time, at which everything is always due.
 pub(super) const END: Time = Time::from_micros(u64::MAX);
 
-/// How often one time may be named as the deadline.
+/// Maximum repetitions of one deadline.
 const STANDSTILL: usize = 32;
 
-/// The deadlines that were waited for.
+/// The deadlines waited for.
 #[derive(Default)]
 pub(super) struct Deadlines {
     last: Option<Time>,
@@ -47,7 +47,7 @@ pub(super) fn check_line(message: &Outgoing) {
     assert_eq!(message.id().is_some(), members.contains_key("method") && members.contains_key("id"));
 }
 
-/// A message is one JSON object without a line break.
+/// A message is one JSON object without line breaks.
 pub(super) fn check_message(text: &[u8]) -> BTreeMap<String, &RawValue> {
     assert!(!text.iter().any(|byte| matches!(byte, b'\n' | b'\r')), "a line break in a message");
     let members = members(text);
@@ -64,7 +64,7 @@ pub(super) fn check_kept(session: &Engine) {
     let limits = session.options().limits;
     assert!(session.quirks().len() <= limits.quirks);
     assert!(session.subscriptions().count() <= limits.subscriptions);
-    for family in Family::ALL {
+    for &family in Family::ALL {
         let list = session.catalog().list(family);
         assert!(list.len() <= limits.items && session.family(family).pages <= limits.pages);
         for (key, item) in list.iter() {

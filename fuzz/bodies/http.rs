@@ -9,46 +9,46 @@ use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest};
 use mcp_proto::{Client, Event, Http, Request, RequestId, Time};
 
 use super::checks::{END, OWED, assert_same, check_message};
-use super::host::Host;
+use super::embedder::Embedder;
 use super::input::Input;
 use super::peer::{self, Peer};
 use super::rig::{Clock, Driven};
 
-/// Takes bytes for a sequence of operations on a session over HTTP, and checks what holds after each.
+/// Reads the bytes as operations on a session over HTTP, and checks invariants after each.
 pub(crate) fn http(bytes: &[u8]) -> u64 {
     let mut rig = Rig::run(bytes);
     rig.end();
     rig.print.finish()
 }
 
-/// A session over HTTP, and what has to hold of it.
+/// A session over HTTP with the state that its invariants need.
 struct Rig {
     session: Client<Http>,
-    host: Host,
+    host: Embedder,
     peer: Peer,
     clock: Clock,
     url: Uri,
     running: Vec<Running>,
     last_exchange: Option<ExchangeId>,
-    /// The exchanges that ended or were dropped.
+    /// Exchanges that ended or were dropped.
     over: Vec<ExchangeId>,
     dropped: BTreeSet<ExchangeId>,
-    /// Whether the server gives out session ids, and which it gave.
+    /// Whether the server issues session ids, and which it issued.
     stateful: bool,
     sessions: BTreeSet<HeaderValue>,
-    /// The request that was run last: its id and method.
+    /// Id and method of the last request.
     last: (u64, String),
     print: DefaultHasher,
 }
 
-/// An exchange under way.
+/// An exchange in flight.
 #[derive(Clone)]
 struct Running {
     exchange: ExchangeId,
-    /// The JSON-RPC method, or that of the request where it carries no message.
+    /// The JSON-RPC method; the HTTP method if it carries no message.
     method: String,
     id: Option<u64>,
-    /// Its head came.
+    /// Whether its head was received.
     begun: bool,
 }
 
@@ -79,7 +79,7 @@ impl Rig {
         let url = Uri::from_static(if kind & 2 == 0 { "http://h/mcp" } else { "https://H.example:8443/a/sse?x=1" });
         let mut rig = Self {
             session: Client::new(Http::new(url.clone()), options, 0),
-            host: Host::default(),
+            host: Embedder::default(),
             peer,
             clock: Clock::default(),
             url,
@@ -105,12 +105,12 @@ impl Rig {
             return;
         }
         match operation {
-            // The whole answer as it should be; as a stream; as a refusal; in odd shapes.
+            // A correct complete response; as a stream; as a refusal; in odd shapes.
             b'e' => self.answer(input),
             b'g' => self.answer_by_stream(input),
             b'h' => self.refuse(input),
             b'y' => self.answer_oddly(input),
-            // A head, one with a header of any bytes, a part of a body, an end, a failure.
+            // A head, a head with arbitrary header bytes, a part of a body, an end, a failure.
             b'b' => self.any_head(input),
             b'z' => self.raw_head(input),
             b'c' => self.raw_body(input),
@@ -125,7 +125,7 @@ impl Rig {
                 self.host.own += 8;
                 self.session.handle_failure(self.clock.now, it.exchange, broken, "reset");
             }
-            // What the server says of itself, as an event of a stream.
+            // An unsolicited message of the server, as an event of a stream.
             b'i' => {
                 let Some(it) = self.pick(input) else { return };
                 let text = peer::notification(input, self.last.0, it.id.unwrap_or(self.last.0));
@@ -153,7 +153,7 @@ impl Rig {
         self.running.get(at % self.running.len().max(1)).cloned()
     }
 
-    /// Whether an exchange goes on, as far as its embedder knows.
+    /// Whether the embedder still runs an exchange.
     fn runs(&mut self, it: &Running) -> bool {
         if self.clock.polling {
             self.drain();
@@ -177,7 +177,7 @@ impl Rig {
         self.session.handle_head(self.clock.now, it.exchange, status, headers);
     }
 
-    /// Sends a head, where none was.
+    /// Sends a head, unless one was sent.
     fn begin(&mut self, it: &Running, status: u16, label: &'static str) {
         if it.begun {
             return;
@@ -194,7 +194,7 @@ impl Rig {
         self.head(it, status, &headers);
     }
 
-    /// A part of a body: in which pieces it comes makes no difference.
+    /// A part of a body. Its division into chunks makes no difference.
     fn body(&mut self, it: &Running, bytes: &[u8]) {
         if !self.runs(it) {
             return;
@@ -204,7 +204,7 @@ impl Rig {
         for byte in bytes {
             pieces.handle_body(self.clock.now, it.exchange, &[*byte]);
         }
-        // What is dropped is dropped at the next poll. At the end of time each call finds something due.
+        // An exchange is dropped at the next poll. At the maximum time every call finds a timer due.
         if it.id.is_some() && it.method != "GET" && self.clock.now < END && !bytes.is_empty() {
             let drained = |mut session: Client<Http>| {
                 let actions: Vec<_> = std::iter::from_fn(|| session.poll()).collect();
@@ -378,7 +378,7 @@ impl Rig {
         }
     }
 
-    /// What is said of an exchange that is over changes nothing.
+    /// Reports about a finished exchange change nothing.
     fn report_what_is_over(&mut self, input: &mut Input<'_>) {
         let exchange = input.choose(&self.over);
         let kind = input.pick(4);
@@ -457,13 +457,13 @@ impl Rig {
         self.running.push(Running { exchange: *exchange, method: method.unwrap_or_default(), id, begun: false });
     }
 
-    /// What carries a request carries one that is open. An answer, or a notification, may belong to one that ended.
+    /// A POST with a request names an open request. A response or a notification may belong to a finished one.
     fn check_of(&self, of: Option<RequestId>, carries: bool) {
         let known = |of| if carries { self.host.unfinished.contains(&of) } else { self.host.requests.contains(&of) };
         assert!(of.is_none_or(known), "{of:?} was not open");
     }
 
-    /// After its end, nothing follows.
+    /// Nothing follows the end.
     fn end(&mut self) {
         self.close();
         for exchange in self.over.clone() {
@@ -485,7 +485,7 @@ impl Rig {
 impl Driven for Rig {
     type Binding = Http;
 
-    fn parts(&mut self) -> (&mut Client<Http>, &mut Clock, &mut Host) {
+    fn parts(&mut self) -> (&mut Client<Http>, &mut Clock, &mut Embedder) {
         (&mut self.session, &mut self.clock, &mut self.host)
     }
 
@@ -511,7 +511,7 @@ impl Driven for Rig {
     }
 }
 
-/// Where a request goes; the path aside.
+/// The origin of a request's URL.
 fn origin(url: &Uri) -> (Option<String>, Option<String>, u16) {
     let scheme = url.scheme_str().map(str::to_ascii_lowercase);
     let port = url.port_u16().unwrap_or(if scheme.as_deref() == Some("https") { 443 } else { 80 });

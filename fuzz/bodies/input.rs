@@ -1,4 +1,4 @@
-//! Bytes as choices.
+//! Interprets bytes as choices.
 
 use std::time::Duration;
 
@@ -8,8 +8,7 @@ use mcp_proto::{
 };
 use serde_json::value::RawValue;
 
-/// Bytes as choices. What is within the printable characters is counted from `0`, and an operation is a letter, so
-/// that a seed can be read.
+/// Bytes as choices. Printable characters count from `0`, and operations are letters, so that seeds are readable.
 pub(super) struct Input<'a>(pub(super) &'a [u8]);
 
 impl<'a> Input<'a> {
@@ -42,7 +41,7 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// One of the latest, counted from the end.
+    /// One of the latest elements, counted from the end.
     pub(super) fn choose<T: Copy>(&mut self, from: &[T]) -> Option<T> {
         let at = self.pick(8);
         from.get(from.len().checked_sub(1)?.saturating_sub(at)).copied()
@@ -62,7 +61,7 @@ impl<'a> Input<'a> {
         options.capabilities.elicitation_url = offers & 2 != 0;
         options.capabilities.sampling = offers & 4 != 0;
         if offers & 8 != 0 {
-            options.capabilities.roots = Some(vec![Root { uri: "file:///a".into(), name: Some("\"\n".into()) }]);
+            options.capabilities.roots = Some(vec![Root::new("file:///a").with_name("\"\n")]);
         }
         if offers & 16 != 0 {
             options.capabilities.extensions = vec![("x/y".into(), raw("{\n}"))];
@@ -94,7 +93,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Bounds that are within a fuzzer's reach.
+/// Bounds that a fuzzer can reach.
 pub(super) fn limits(mut options: Options) -> Options {
     let limits = &mut options.limits;
     limits.message.bytes = 4096;

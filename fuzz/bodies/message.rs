@@ -13,10 +13,10 @@ use super::input::{Input, limits};
 use super::peer::{self, Peer};
 use super::session::Rig;
 
-/// Feeds bytes to the decoder, and to sessions in several states.
+/// Gives the bytes to the decoder, and to sessions in several states.
 pub(crate) fn message(bytes: &[u8]) -> u64 {
     let mut print = DefaultHasher::new();
-    for limits in [jsonrpc::Limits::default(), limits(Options::new("", "")).limits.message] {
+    for limits in [jsonrpc::MessageLimits::default(), limits(Options::new("", "")).limits.message] {
         let decoded = jsonrpc::decode(bytes, limits);
         check_json(bytes, &decoded);
         match decoded {
@@ -35,7 +35,7 @@ pub(crate) fn message(bytes: &[u8]) -> u64 {
         let mut actions = 0;
         while let Some(action) = session.poll() {
             actions += 1;
-            // The shortest request has some twenty bytes, and its refusal some hundred.
+            // The shortest request has about twenty bytes, and its refusal about a hundred.
             assert!(actions <= 32 + bytes.len() / 8, "{actions} actions");
             if let Action::Send(message) = &action {
                 check_line(message);
@@ -57,7 +57,7 @@ pub(crate) fn message(bytes: &[u8]) -> u64 {
     print.finish()
 }
 
-/// What is taken for JSON is JSON to `serde_json`, too, and what is not is not.
+/// The decoder and `serde_json` agree on what is JSON.
 fn check_json(bytes: &[u8], decoded: &Result<Decoded<'_>, Noise>) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let text = text.trim_start_matches('\u{feff}').trim_matches([' ', '\t', '\r', '\n']);
@@ -65,7 +65,7 @@ fn check_json(bytes: &[u8], decoded: &Result<Decoded<'_>, Noise>) {
     match decoded {
         Ok(Decoded::One(_) | Decoded::Batch(_)) | Err(Noise::NotAMessage) => assert!(valid, "taken for JSON"),
         Err(Noise::NotJson) if text.starts_with('{') => {
-            // A member's name has to be text.
+            // A member's name must be a valid string.
             assert!(serde_json::from_str::<BTreeMap<String, &RawValue>>(text).is_err(), "not taken for JSON");
         }
         Err(Noise::NotJson) => assert!(!valid, "not taken for JSON"),
@@ -73,7 +73,7 @@ fn check_json(bytes: &[u8], decoded: &Result<Decoded<'_>, Noise>) {
     }
 }
 
-/// A payload is one JSON value, and nothing around it.
+/// A payload is exactly one JSON value.
 fn check_payload(message: &Message<'_>) {
     let payload = match &message.body {
         Body::Request { params, .. } | Body::Notification { params, .. } => *params,
@@ -119,7 +119,7 @@ fn ready() -> &'static Client<Lines> {
 fn prepared() -> &'static [Client<Messages>] {
     static PREPARED: OnceLock<Vec<Client<Messages>>> = OnceLock::new();
     PREPARED.get_or_init(|| {
-        // As the session target reads them: options, then operations.
+        // In the format of the target `session`: options, then operations.
         let scripts: [&[u8]; 12] = [
             b"0000000000 ab",
             b"2000000000 ab",

@@ -1,9 +1,9 @@
-//! What the fuzz targets run, and `cargo test` runs too: bytes in, a fingerprint of what came out.
+//! The bodies of the fuzz targets, which `cargo test` runs too: bytes in, a hash of the output out.
 
 #![allow(dead_code, unused_imports, reason = "each target runs one of the bodies")]
 
 mod checks;
-mod floor;
+mod embedder;
 mod host;
 mod http;
 mod input;
@@ -12,7 +12,7 @@ mod peer;
 mod rig;
 mod session;
 
-pub(crate) use self::floor::host;
+pub(crate) use self::host::host;
 pub(crate) use self::http::http;
 pub(crate) use self::message::message;
 pub(crate) use self::session::session;

@@ -1,13 +1,13 @@
-//! What a server says, in good and odd shapes.
+//! The server's messages, in correct and odd shapes.
 
 use mcp_proto::{Family, ProtocolVersion};
 
 use super::input::Input;
 
-/// The resources that are subscribed to, and told of.
+/// The resources that are subscribed to and updated.
 pub(super) const URIS: [&str; 5] = ["r:0", "r:1", "r:2", "r:3", "r\n\"\\\u{e9}"];
 
-/// What a server offers, and what it said of it so far.
+/// The server's offer, and what it announced so far.
 pub(super) struct Peer {
     /// The capabilities, by number.
     offers: usize,
@@ -56,7 +56,7 @@ impl Peer {
                 };
                 format!(r#"{{"resultType":"complete","supportedVersions":{versions},"capabilities":{offers}}}"#)
             }
-            _ => match Family::ALL.into_iter().find(|family| family.list_method() == method) {
+            _ => match Family::ALL.iter().copied().find(|family| family.list_method() == method) {
                 Some(family) => self.page(family, variant),
                 None => [
                     "{}",
@@ -106,7 +106,7 @@ impl Peer {
     }
 }
 
-/// A schema whose arguments are repeated as headers.
+/// A schema whose arguments are repeated in headers.
 const MIRRORED: &str = r#""inputSchema":{"type":"object","properties":{"b":{"type":"string","x-mcp-header":"B"}}}"#;
 
 pub(super) fn error(variant: usize) -> String {
@@ -131,12 +131,12 @@ pub(super) fn error(variant: usize) -> String {
     format!(r#""error":{error}"#)
 }
 
-/// A result or an error, to this id.
+/// A response with a result or an error.
 pub(super) fn answer(id: u64, body: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},{body}}}"#)
 }
 
-/// An answer in a shape that no specification has.
+/// A response in a shape that no specification allows.
 pub(super) fn odd_answer(shape: usize, id: u64, result: &str, error: &str) -> String {
     match shape {
         0 => format!(r#"{{"jsonrpc":"2.0","id":"{id}",{result}}}"#),
@@ -154,7 +154,7 @@ pub(super) fn odd_answer(shape: usize, id: u64, result: &str, error: &str) -> St
     }
 }
 
-/// A notification; `last` is the id of a request, and `stream` that of one for a stream.
+/// A notification; `last` is the id of a request, `stream` that of a stream request.
 pub(super) fn notification(input: &mut Input<'_>, last: u64, stream: u64) -> String {
     let methods = [
         "notifications/tools/list_changed",
@@ -200,7 +200,7 @@ pub(super) fn notification(input: &mut Input<'_>, last: u64, stream: u64) -> Str
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)
 }
 
-/// A request of the server's.
+/// A server request.
 pub(super) fn ask(input: &mut Input<'_>) -> String {
     let methods = ["ping", "roots/list", "elicitation/create", "sampling/createMessage", "tools/list", "\\n\\\""];
     let method = methods[input.pick(methods.len())];

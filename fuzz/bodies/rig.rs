@@ -1,4 +1,4 @@
-//! What drives a session through a sequence of operations: its time, and what is looked at after each operation.
+//! Drives a session through operations: its clock, and the checks after each operation.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use mcp_proto::{Binding, Client, Time};
 
 use super::checks::{Deadlines, END, check_kept};
-use super::host::Host;
+use super::embedder::Embedder;
 use super::input::Input;
 
-/// More actions than any session may owe.
+/// More actions than any session may queue.
 const MOST: usize = 1_000_000;
 
-/// The time of a session, and whether anybody polls it.
+/// A session's clock, and whether its embedder polls.
 pub(super) struct Clock {
     pub(super) now: Time,
     pub(super) polling: bool,
-    /// Something may wait that was said before the latest operation.
+    /// Whether actions from before the latest operation may be queued.
     pub(super) behind: bool,
 }
 
@@ -41,22 +41,22 @@ fn owed<B: Bound>(session: &Client<B>) -> usize {
 pub(super) trait Driven {
     type Binding: Bound;
 
-    fn parts(&mut self) -> (&mut Client<Self::Binding>, &mut Clock, &mut Host);
+    fn parts(&mut self) -> (&mut Client<Self::Binding>, &mut Clock, &mut Embedder);
 
-    /// Takes the next of what can be polled.
+    /// Polls one action.
     fn take_next(&mut self);
 
-    /// Takes all of it.
+    /// Polls all actions.
     fn drain(&mut self);
 
-    /// So many actions may wait to be polled.
+    /// Checks that the session may queue this many actions.
     fn check_waiting(&self, owed: usize);
 
-    /// Does an operation on time, or on who polls, whatever the transport; tells whether it is one.
+    /// Runs an operation on the clock or on polling, independent of the transport; false if it is not one.
     fn pass(&mut self, operation: u8, input: &mut Input<'_>) -> bool {
         let (session, clock, _) = self.parts();
         match operation {
-            // Time, and time that nobody tells of.
+            // Time passes, with or without handling timeouts.
             b'q' => self.wait(input.step()),
             b'r' => clock.now = clock.now + input.step(),
             b's' => {
@@ -73,7 +73,7 @@ pub(super) trait Driven {
         true
     }
 
-    /// Lets time go by, stopping at each deadline while there is somebody who polls.
+    /// Advances the clock, stopping at each deadline while the embedder polls.
     fn wait(&mut self, duration: Duration) {
         let end = self.parts().1.now + duration;
         let mut deadlines = Deadlines::default();
@@ -108,7 +108,7 @@ pub(super) trait Driven {
         check_kept(self.parts().0);
     }
 
-    /// Whatever came before: a session that is closed comes to its end.
+    /// Closes the session, and checks that it ends.
     fn close(&mut self) {
         self.parts().1.polling = true;
         self.drain();

@@ -8,32 +8,32 @@ use mcp_proto::jsonrpc::{self, Body, Decoded, Message};
 use mcp_proto::{Action, Client, ConnectionId, Event, Messages, OpenFailure, Outgoing, Request, Time, Transport};
 
 use super::checks::{END, OWED, assert_same, check_line, members};
-use super::host::Host;
+use super::embedder::Embedder;
 use super::input::Input;
 use super::peer::{self, Peer};
 use super::rig::{Clock, Driven};
 
-/// Takes bytes for a sequence of operations on a session, and checks what holds after each.
+/// Reads the bytes as operations on a session, and checks invariants after each.
 pub(crate) fn session(bytes: &[u8]) -> u64 {
     let mut rig = Rig::run(bytes);
     rig.end();
     rig.print.finish()
 }
 
-/// A session, and what has to hold of it.
+/// A session with the state that its invariants need.
 pub(super) struct Rig {
     pub(super) session: Client<Messages>,
-    host: Host,
+    host: Embedder,
     peer: Peer,
     clock: Clock,
-    /// What is on the wire and was not answered, but for streams.
+    /// Requests that were sent and not answered, except stream requests.
     wire: Vec<(u64, String)>,
-    /// The requests for streams that were not answered.
+    /// Stream requests that were not answered.
     streams: Vec<u64>,
     wire_ids: BTreeSet<u64>,
     /// The ids of the server's requests on this connection that have no answer yet.
     owed_answers: BTreeMap<String, usize>,
-    /// The id that was answered last without having been seen.
+    /// The last id that was answered before its request was polled.
     guessed: u64,
     last_message: Vec<u8>,
     /// The connection that was asked for last, and the one before.
@@ -49,7 +49,7 @@ impl Rig {
         let peer = Peer::new(&mut input);
         let mut rig = Self {
             session: Client::new(Messages::new(), options, 0),
-            host: Host::default(),
+            host: Embedder::default(),
             peer,
             clock: Clock::default(),
             wire: Vec::new(),
@@ -82,7 +82,7 @@ impl Rig {
             }
             b'd' => {
                 self.transport(Transport::Closed { why: "gone" });
-                // What waits to be polled since the session gave up, stays.
+                // Actions that were queued when the session gave up stay queued.
                 let mut behind = self.session.clone();
                 let ended = std::iter::from_fn(|| behind.poll()).any(|action| is_end(&action));
                 if !ended {
@@ -104,7 +104,7 @@ impl Rig {
                 self.receive_text(text);
             }
             b'p' => self.transport(Transport::SignOfLife),
-            // The last message again, a part of it, and bytes.
+            // The last message again, a part of it, and arbitrary bytes.
             b'x' => {
                 let message = self.last_message.clone();
                 self.receive(&message);
@@ -153,7 +153,7 @@ impl Rig {
         self.receive_text(peer::odd_answer(shape, id, &result, &peer::error(variant)));
     }
 
-    /// Answers an id that was not sent, or that was not polled yet.
+    /// Responds to an id that was not sent, or whose request was not polled yet.
     fn answer_unasked(&mut self, input: &mut Input<'_>) {
         let last = self.wire_ids.last().copied().unwrap_or(0).max(self.guessed);
         let id = (last + 4).saturating_sub(input.pick(8) as u64);
@@ -165,7 +165,7 @@ impl Rig {
         self.receive_text(peer::answer(id, &result));
     }
 
-    /// Ends a stream by an answer.
+    /// Ends a stream by a response.
     fn answer_stream(&mut self, input: &mut Input<'_>) {
         let stream = input.choose(&self.streams);
         let variant = input.pick(16);
@@ -260,7 +260,7 @@ impl Rig {
         }
     }
 
-    /// After its end, nothing follows.
+    /// Nothing follows the end.
     fn end(&mut self) {
         self.close();
         self.receive(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
@@ -287,7 +287,7 @@ impl Rig {
 impl Driven for Rig {
     type Binding = Messages;
 
-    fn parts(&mut self) -> (&mut Client<Messages>, &mut Clock, &mut Host) {
+    fn parts(&mut self) -> (&mut Client<Messages>, &mut Clock, &mut Embedder) {
         (&mut self.session, &mut self.clock, &mut self.host)
     }
 

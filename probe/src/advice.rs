@@ -1,9 +1,9 @@
-//! What to do about a failure, and where the specification says what a server should have done.
+//! Remedies for failures, and citations of the specification.
 
-use mcp_proto::{Era, Family, QuirkKind};
+use mcp_proto::{Era, Family, QuirkKind, Wire};
 
-/// What the user can do, by the kind of failure, over HTTP or not.
-pub(crate) fn remedy(kind: &str, over_http: bool) -> &'static str {
+/// What the user can do about a failure of this kind.
+pub(crate) fn remedy(kind: &str, wire: Wire) -> &'static str {
     match kind {
         "connect" => {
             "Is the server running, and is the URL right: http or https, host, port? The environment's HTTP_PROXY, \
@@ -14,19 +14,19 @@ pub(crate) fn remedy(kind: &str, over_http: bool) -> &'static str {
             "The server knows who asks, and refuses; or it refuses by where it is asked: some answer only to \
              `localhost` in the URL, others only to a name that they were told."
         }
-        "handshake-timeout" if over_http => {
+        "handshake-timeout" if wire == Wire::Http => {
             "Something is there, and does not answer. Is this the URL of its MCP endpoint, often `/mcp` or `/sse`? Is \
              there a proxy in between that keeps the answer back?"
         }
-        "handshake-rejected" if over_http => {
+        "handshake-rejected" if wire == Wire::Http => {
             "The server refused to open a session. Is this the URL of its MCP endpoint, often `/mcp` or `/sse`? With \
              --era, try the default, `auto`; or else its own words say what it wants."
         }
-        "protocol" if over_http => {
+        "protocol" if wire == Wire::Http => {
             "The server's answer is no MCP. Is this the URL of its MCP endpoint, often `/mcp` or `/sse`, or that of a \
              page for people?"
         }
-        "closed" if over_http => {
+        "closed" if wire == Wire::Http => {
             "The server, or a proxy in between, ended the connection or forgot the session. Its log may say why."
         }
         "spawn" => "Is the command installed, spelt right, executable and on the PATH? Try it in a shell.",
@@ -56,7 +56,7 @@ pub(crate) fn remedy(kind: &str, over_http: bool) -> &'static str {
     }
 }
 
-/// Where the specification says what the server should have done.
+/// The part of the specification that describes what the server should do.
 pub(crate) fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String {
     let modern = era == Some(Era::Modern);
     let revision = if modern { "2026-07-28" } else { "2025-11-25" };
@@ -65,6 +65,7 @@ pub(crate) fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>
         Some(Family::Prompts) => "Prompts",
         Some(Family::Resources | Family::ResourceTemplates) => "Resources",
         None => "Logging",
+        Some(family) => family.member(),
     };
     let by_era = |legacy, in_modern| format!("specification {revision}, {}", if modern { in_modern } else { legacy });
     match kind {

@@ -1,4 +1,4 @@
-//! What the user has to say to a server's questions, given beforehand.
+//! Responses to the server's requests for input, given on the command line.
 
 use serde_json::value::RawValue;
 
@@ -7,12 +7,12 @@ use crate::raw::{self, Members};
 const ELICITATION: &str = "elicitation/create";
 const SAMPLING: &str = "sampling/createMessage";
 
-/// Results by the key of an input request, or by a method.
+/// Results by key of an input request, or by method.
 #[derive(Default)]
 pub(crate) struct Answers(Vec<(String, Box<RawValue>)>);
 
 impl Answers {
-    /// Takes `KEY=JSON`.
+    /// Adds `KEY=JSON`.
     pub(crate) fn add(&mut self, text: &str) -> Result<(), String> {
         let (key, json) = text.split_once('=').ok_or_else(|| format!("--answer is KEY=JSON, not {text:?}"))?;
         if self.get(key).is_some() {
@@ -27,15 +27,15 @@ impl Answers {
         self.0.iter().find(|(own, _)| own == key).map(|(_, answer)| &**answer)
     }
 
-    /// Whether there is one for sampling: one for its method, or one that has what its results must have, and only
-    /// they.
+    /// Whether there is a response for sampling: one for its method, or one with exactly the members of a sampling
+    /// result.
     pub(crate) fn offer_sampling(&self) -> bool {
         self.0
             .iter()
             .any(|(key, answer)| key == SAMPLING || key != ELICITATION && Members::of(answer).get("model").is_some())
     }
 
-    /// The answer to a question; none to one of sampling that the user did not think of.
+    /// The response to a request; `None` for a sampling request without one on the command line.
     pub(crate) fn to(&self, key: Option<&str>, method: &str) -> Option<Box<RawValue>> {
         let given = key.and_then(|key| self.get(key)).or_else(|| self.get(method));
         let decline = || (method == ELICITATION).then(|| raw::of(&serde_json::json!({"action": "decline"})));

@@ -65,11 +65,10 @@ exit status:
   2  wrong usage, or a configuration file that cannot be read
 ";
 
-/// What a command line asks for.
+/// The parsed command line.
 pub(crate) enum Invocation {
     Help,
-    /// Be the demo server, on standard input and output; while it is watched, this one of those that were started,
-    /// counted from 1.
+    /// Be the demo server on standard input and output. When it is watched, the number of starts, from 1.
     DemoServer {
         watched: Option<u32>,
     },
@@ -77,7 +76,7 @@ pub(crate) enum Invocation {
         settings: Box<Settings>,
         target: Target,
     },
-    /// These servers of a file, or all of them where none is named.
+    /// The named servers of a file; all if none is named.
     RunAll {
         settings: Box<Settings>,
         file: PathBuf,
@@ -94,7 +93,7 @@ pub(crate) struct Settings {
     pub(crate) answers: Answers,
     /// How long to stay connected after the steps.
     pub(crate) watch: Option<Duration>,
-    /// What goes with every HTTP request.
+    /// Headers of every HTTP request.
     pub(crate) headers: HeaderMap,
 }
 
@@ -113,7 +112,7 @@ impl Target {
                 Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
             }
             Self::Http { url } => {
-                // What stands before an `@` is a secret.
+                // Text before an `@` is a secret.
                 let authority = url.authority().map_or("", |authority| authority.as_str());
                 authority.rsplit('@').next().unwrap_or_default().into()
             }
@@ -121,19 +120,19 @@ impl Target {
     }
 }
 
-/// The argument that makes probe the demo server; the count of starts follows where it is watched.
+/// The argument that makes probe the demo server. When watched, the number of starts follows it.
 pub(crate) const DEMO_SERVER: &str = "demo-server";
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 const STDIO: &str = "usage: stdio -- COMMAND [ARG ...]";
 const OPTIONS_TO_COME: [&str; 2] = ["--journal", "--replay"];
 
-/// The options that take a value, and those that are steps or belong to one, in whose order the steps run.
+/// The options with a value, except for steps and their options, which run in the order given.
 const WITH_VALUE: [&str; 4] = ["era", "timeout", "watch", "header"];
 const STEPS: [&str; 5] = ["call", "read", "prompt", "args", "answer"];
 
 fn grammar() -> Command {
-    // A value is checked afterwards, since what begins with a single hyphen is one.
+    // Values are checked later, because a value may begin with a single hyphen.
     let value = |name| Arg::new(name).long(name).value_parser(value_parser!(OsString)).allow_hyphen_values(true);
     let flag = |name| Arg::new(name).long(name).action(ArgAction::SetTrue);
     let words = |name| Arg::new(name).value_parser(value_parser!(OsString)).num_args(1..);
@@ -197,7 +196,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
     };
     let target = match matches.subcommand() {
         None => Target::Demo,
-        // A command without `--` before it is not taken for one.
+        // A command needs `--` before it.
         Some(("stdio", given)) if given.contains_id("early") => return Err(STDIO.into()),
         Some(("stdio", given)) => command(words(given, "command"))?,
         Some(("http", given)) => url(&words(given, "url"))?,
@@ -214,7 +213,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
     Ok(Invocation::Run { settings: Box::new(settings), target })
 }
 
-/// What is wrong, in a line.
+/// The error as one line.
 fn wrong(error: &clap::Error) -> String {
     if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) {
         let option = given.split(['=', ' ']).next().unwrap_or_default();
@@ -231,7 +230,7 @@ fn wrong(error: &clap::Error) -> String {
     line.strip_prefix("error: ").unwrap_or(line).into()
 }
 
-/// The values of the options that are steps or belong to one, in the order in which they are given.
+/// The values of steps and their options, in the order given.
 fn in_order(matches: &ArgMatches) -> Result<Vec<(&'static str, String)>, String> {
     let mut found = BTreeMap::new();
     for option in STEPS {
@@ -241,7 +240,7 @@ fn in_order(matches: &ArgMatches) -> Result<Vec<(&'static str, String)>, String>
     Ok(found.into_values().collect())
 }
 
-/// The values of an option, in the order in which they are given.
+/// The values of an option, in the order given.
 fn values(matches: &ArgMatches, option: &str) -> Result<Vec<String>, String> {
     let text = |value: &OsString| {
         let value = value.to_str().ok_or_else(|| format!("--{option}: {} is not UTF-8", shown(value)))?;
@@ -253,7 +252,7 @@ fn values(matches: &ArgMatches, option: &str) -> Result<Vec<String>, String> {
     matches.get_many(option).into_iter().flatten().map(text).collect()
 }
 
-/// Whether these have a meaning for several servers.
+/// Rejects options that make no sense for several servers.
 fn for_all(settings: &Settings) -> Result<(), String> {
     for (given, option) in [(settings.watch.is_some(), "--watch"), (settings.diagram, "--diagram")] {
         if given {
@@ -292,7 +291,7 @@ fn config(words: Vec<OsString>) -> Result<(PathBuf, Vec<String>), String> {
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
-    // The value may be a secret, so it is not repeated.
+    // The value may be a secret, so the message omits it.
     let (name, value) = text.split_once(':').ok_or("--header is 'Name: value', and has no colon here")?;
     let name = HeaderName::try_from(name.trim()).map_err(|_| format!("--header: {name:?} is no header's name"))?;
     let mut value = HeaderValue::try_from(value.trim())

@@ -1,7 +1,7 @@
-//! A server as a child process: threads move bytes, so that nothing it does or leaves undone blocks the run.
+//! A server as a child process. Threads do its I/O, so that a blocked server never blocks the run.
 //!
-//! It leads a process group (on Windows it has a job object) which is signalled as a whole: a shell or a package runner
-//! does not pass signals on, and what it started must not outlive the run.
+//! The process leads a process group (a job object on Windows), and signals go to the group: shells and package runners
+//! do not forward signals, and no descendant may outlive the run.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -24,33 +24,33 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::relay::Relay;
 
-/// How often it is looked whether the process is still there, and whether one that is to go is gone.
+/// Interval for checking whether the process has exited.
 const TICK: Duration = Duration::from_millis(50);
 const TICK_AT_END: Duration = Duration::from_millis(5);
-/// How long an end may take that has begun: from the output's end to the exit, or the other way round.
+/// Maximum time from the end of output to exit, or from exit to the end of output.
 const GRACE: Duration = Duration::from_secs(1);
-/// After this, what still comes from an output that outlived its process counts for nothing.
-const OUTLIVED: Duration = Duration::from_secs(5);
-/// Chunks of output that wait; then the process waits.
+/// After exit, output from descendants is read for this long.
+const DESCENDANT_OUTPUT: Duration = Duration::from_secs(5);
+/// Queued chunks of output; when the queue is full, the process blocks.
 const QUEUE: usize = 64;
-/// How long the last of its standard error, and the end of what it started, is waited for.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Time to wait for the rest of standard error and for descendants to exit.
+const STDERR_WAIT: Duration = Duration::from_millis(500);
 
-/// What is started.
+/// A program to start.
 #[derive(Default)]
 pub(crate) struct Program {
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
-    /// Beside probe's own environment.
+    /// Added to probe's own environment.
     pub(crate) env: Vec<(String, String)>,
-    /// The folder that it runs in, if it is another than probe's.
+    /// Working directory, if not probe's.
     pub(crate) cwd: Option<PathBuf>,
-    /// What the lines of its standard error begin with, where they are among those of others.
+    /// Prefix of its lines on standard error, for runs with several servers.
     pub(crate) label: Option<String>,
 }
 
 impl Program {
-    /// Why it was not started; among others' errors with what was to be started.
+    /// Why it was not started. With a label, the message includes the command.
     pub(crate) fn not_started(&self, error: io::Error) -> io::Error {
         if self.label.is_none() {
             return error;
@@ -64,46 +64,46 @@ impl Program {
     }
 }
 
-/// What a process's threads report.
+/// A report of one of the process's threads.
 pub(crate) enum Piece {
     Output(Vec<u8>),
-    /// It wrote to its standard error.
-    Life,
+    /// The process wrote to standard error.
+    SignOfLife,
     OutputEnded(Option<io::Error>),
     InputBroken(io::Error),
 }
 
-/// What was heard of a process.
-pub(crate) enum Heard {
+/// Input from a process.
+pub(crate) enum Input {
     Output(Vec<u8>),
-    Life,
-    /// It is gone; nothing follows.
+    SignOfLife,
+    /// The process exited; no more input follows.
     Closed(String),
 }
 
-/// How far the end of a process has come, and since when.
+/// Progress of the process's end, with the time of each step.
 #[derive(Clone, Copy)]
 enum End {
-    /// It closed its input or output, so that its exit is waited for.
+    /// It closed its input or output; its exit is awaited.
     Due(Instant),
     Terminated(Instant),
     Killed(Instant),
-    /// It is gone, but for its last words and what it started.
+    /// It exited; the rest of its standard error and its descendants are awaited.
     Gone(Instant),
 }
 
 pub(crate) struct Server {
     child: Box<dyn ChildWrapper>,
-    /// What is written to its input; dropped to close it.
+    /// Queue for its input; dropping it closes the input.
     input: Option<mpsc::Sender<Vec<u8>>>,
     pieces: Receiver<Piece>,
     relay: Option<Relay>,
     exit: Option<(ExitStatus, Instant)>,
     last_output: Instant,
     broken: Option<(io::Error, Instant)>,
-    told_to_end: bool,
+    asked_to_exit: bool,
     end: Option<End>,
-    /// It did not exit by itself.
+    /// Whether it had to be terminated.
     forced: bool,
 }
 
@@ -124,7 +124,7 @@ impl Server {
         let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
         let (input, lines) = mpsc::channel();
         let (sender, pieces) = channel(QUEUE);
-        // From here on an early return drops the server, which kills the process.
+        // From here on an early return drops `server`, which kills the process.
         let mut server = Self {
             child,
             input: Some(input),
@@ -133,7 +133,7 @@ impl Server {
             exit: None,
             last_output: Instant::now(),
             broken: None,
-            told_to_end: false,
+            asked_to_exit: false,
             end: None,
             forced: false,
         };
@@ -151,7 +151,7 @@ impl Server {
         self.child.id()
     }
 
-    /// Queues bytes for its input. Where that is broken, its output tells.
+    /// Queues bytes for its input. If the input is broken, its output reports that.
     pub(crate) fn send(&self, bytes: &[u8]) {
         if let Some(input) = &self.input {
             let _ = input.send(bytes.to_vec());
@@ -159,7 +159,7 @@ impl Server {
     }
 
     pub(crate) fn shut(&mut self, how: ShutdownStep) {
-        self.told_to_end = true;
+        self.asked_to_exit = true;
         match how {
             ShutdownStep::CloseInput => self.input = None,
             ShutdownStep::Terminate => self.terminate(),
@@ -167,18 +167,18 @@ impl Server {
         }
     }
 
-    /// What is heard of it next. It wants to be asked again after [`tick`](Self::tick) even where nobody wakes.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
+    /// The next input from the process. Call it again after [`tick`](Self::tick) even without a wake-up.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Input> {
         while self.end.is_none() {
             match self.pieces.poll_recv(context) {
                 Poll::Ready(Some(Piece::Output(bytes))) => {
                     self.last_output = Instant::now();
                     if !self.is_over() {
-                        return Poll::Ready(Heard::Output(bytes));
+                        return Poll::Ready(Input::Output(bytes));
                     }
                     self.end = Some(End::Due(Instant::now()));
                 }
-                Poll::Ready(Some(Piece::Life)) => return Poll::Ready(Heard::Life),
+                Poll::Ready(Some(Piece::SignOfLife)) => return Poll::Ready(Input::SignOfLife),
                 Poll::Ready(Some(Piece::InputBroken(error))) => self.broken = Some((error, Instant::now())),
                 Poll::Ready(Some(Piece::OutputEnded(error))) => {
                     if let Some(error) = error {
@@ -191,20 +191,20 @@ impl Server {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        if self.is_gone() { Poll::Ready(Heard::Closed(self.last_words())) } else { Poll::Pending }
+        if self.is_gone() { Poll::Ready(Input::Closed(self.exit_reason())) } else { Poll::Pending }
     }
 
     pub(crate) const fn tick(&self) -> Duration {
         if self.end.is_some() { TICK_AT_END } else { TICK }
     }
 
-    /// Whether nothing is to come any more although the output has not ended: its process exited, and another
-    /// one holds it, or its input broke.
+    /// Whether no more output is expected although the output is open: the process exited and a descendant holds the
+    /// output, or its input broke.
     fn is_over(&mut self) -> bool {
         self.poll_exit();
         let exited = self.exit.is_some_and(|(_, at)| {
             let quiet = at.max(self.last_output).elapsed();
-            quiet >= GRACE || at.elapsed() >= OUTLIVED
+            quiet >= GRACE || at.elapsed() >= DESCENDANT_OUTPUT
         });
         exited || self.broken.as_ref().is_some_and(|(_, at)| at.elapsed() >= GRACE)
     }
@@ -217,14 +217,14 @@ impl Server {
         }
     }
 
-    /// Sees to it that a process that is to go is gone, and was heard to its last words.
+    /// Advances the end of the process; true when it is complete.
     fn is_gone(&mut self) -> bool {
         self.poll_exit();
         let exited = self.exit.is_some();
         let now = Instant::now();
         self.end = match self.end {
             Some(End::Due(_) | End::Terminated(_) | End::Killed(_)) if exited => {
-                // What it started and left behind.
+                // Its remaining descendants.
                 self.terminate();
                 Some(End::Gone(now))
             }
@@ -237,16 +237,16 @@ impl Server {
                 self.kill();
                 Some(End::Killed(now))
             }
-            // Nothing more can be done.
+            // Killing failed too; give up.
             Some(End::Killed(since)) if since.elapsed() >= GRACE => Some(End::Gone(now)),
             end => end,
         };
         let Some(End::Gone(since)) = self.end else { return false };
-        since.elapsed() >= LAST_WORDS || (self.relay.as_mut().is_none_or(Relay::is_done) && !self.has_group())
+        since.elapsed() >= STDERR_WAIT || (self.relay.as_mut().is_none_or(Relay::is_done) && !self.has_group())
     }
 
-    /// How it went.
-    fn last_words(&mut self) -> String {
+    /// Why the process ended, with the end of its standard error.
+    fn exit_reason(&mut self) -> String {
         let mut why = String::new();
         if self.forced {
             why.push_str("it closed input or output and did not exit, so it was ended: ");
@@ -259,32 +259,32 @@ impl Server {
             why.push_str(&format!(" (before that: {error})"));
         }
         if let Some(relay) = self.relay.take() {
-            let words = relay.words();
-            if !words.is_empty() && !self.told_to_end {
-                why.push_str(&format!("; its last words on standard error: {words}"));
+            let tail = relay.tail();
+            if !tail.is_empty() && !self.asked_to_exit {
+                why.push_str(&format!("; its last words on standard error: {tail}"));
             }
         }
         why
     }
 
-    /// Asks the group to end, where it can be asked.
+    /// Sends a termination signal to the group, where signals exist.
     fn terminate(&mut self) {
         #[cfg(unix)]
-        // An error means that nobody is left.
+        // An error means that no process is left.
         let _ = self.child.signal(SIGTERM);
         #[cfg(not(unix))]
         self.kill();
     }
 
     fn kill(&mut self) {
-        // An error means that nobody is left.
+        // An error means that no process is left.
         let _ = self.child.start_kill();
     }
 
     /// Whether a process of the group is left.
     #[cfg(unix)]
     fn has_group(&self) -> bool {
-        // To one that is not stopped this signal means nothing.
+        // The signal has no effect on a process that is not stopped.
         self.child.signal(SIGCONT).is_ok()
     }
 
@@ -299,7 +299,7 @@ impl Drop for Server {
         self.kill();
         let _ = self.child.wait();
         if let Some(mut relay) = self.relay.take() {
-            relay.wait(LAST_WORDS);
+            relay.wait(STDERR_WAIT);
         }
     }
 }

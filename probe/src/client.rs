@@ -1,5 +1,5 @@
-//! An HTTP client as a session wants it: it follows no redirects, and sets an exchange no time but that to connect. It
-//! is hyper with TLS and the proxies of the environment, and no more, so that it builds quickly.
+//! An HTTP client for a session: it does not follow redirects, and has a timeout for connecting only. It consists of
+//! hyper, TLS and the proxies of the environment, which keeps the build fast.
 
 use std::error::Error;
 use std::io;
@@ -25,13 +25,14 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tower_service::Service;
 
-/// Shorter than a session waits for its first answer, so that nobody being there is told from somebody being silent.
+/// Connect timeout. Shorter than a session's wait for its first response, so that unreachable and silent servers
+/// differ.
 const CONNECT: Duration = Duration::from_secs(4);
 
 type AnyError = Box<dyn Error + Send + Sync>;
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, AnyError>> + Send>>;
 
-/// It can be shared by sessions, and its connections with it.
+/// Clones share connections.
 #[derive(Clone)]
 pub(crate) struct Client {
     pool: Pool<Connector, Full<Bytes>>,
@@ -46,7 +47,7 @@ impl Client {
         };
         let tls = match tls()?.with_native_roots() {
             Ok(trusting) => trusting,
-            // A system without root certificates has plain HTTP all the same.
+            // Without root certificates plain HTTP still works.
             Err(_) => tls()?.with_root_certificates(RootCertStore::empty()),
         };
         let proxies = Arc::new(Matcher::from_env());
@@ -60,7 +61,7 @@ impl Client {
     }
 
     pub(crate) async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, legacy::Error> {
-        // Through a tunnel it goes with the request for the tunnel.
+        // For a tunnel, the request that opens the tunnel carries it.
         if request.uri().scheme_str() == Some("http")
             && let Some(proxy) = self.proxies.intercept(request.uri())
             && let Some(credential) = proxy.basic_auth()
@@ -71,7 +72,7 @@ impl Client {
     }
 }
 
-/// Connects in time.
+/// A connector with a timeout.
 #[derive(Clone)]
 struct Connector(HttpsConnector<Dialer>);
 
@@ -93,7 +94,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// Connects to a server, or to the proxy for it.
+/// Connects to a server or to its proxy.
 #[derive(Clone)]
 struct Dialer {
     tcp: HttpConnector,
@@ -130,7 +131,7 @@ impl Service<Uri> for Dialer {
 
 struct Stream {
     io: TokioIo<TcpStream>,
-    /// Whether requests on it name the whole URL, as those to a proxy do.
+    /// Whether requests carry the absolute URL, as for a proxy.
     absolute: bool,
 }
 

@@ -1,6 +1,5 @@
-//! The server that `probe` starts when it is given none: a small garden, over stdio, in both eras
-//! of the protocol. It is written against the specification alone and shares no code with the
-//! library, so that the two check each other.
+//! The demo server, which `probe` starts if no server is given: a small garden, over stdio, in both eras. It follows
+//! the specification and shares no code with the library, so that each tests the other.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,15 +13,15 @@ use serde_json::{Map, Value, json};
 
 #[path = "demo_content.rs"]
 mod content;
-#[path = "demo_life.rs"]
-mod life;
+#[path = "demo_schedule.rs"]
+mod schedule;
 
 use self::content::Guests;
-pub(crate) use self::life::serve;
+pub(crate) use self::schedule::serve;
 
-/// The one version that is spoken with per-request metadata.
+/// The supported version with per-request metadata.
 const MODERN: &str = "2026-07-28";
-/// What `initialize` can agree on; the newest, which also answers an unknown version, apart.
+/// The versions that `initialize` accepts, except the newest, which is also the response to an unknown version.
 const LEGACY: [&str; 3] = ["2024-11-05", "2025-03-26", "2025-06-18"];
 const NEWEST_LEGACY: &str = "2025-11-25";
 
@@ -38,7 +37,7 @@ const PROGRESS_STEPS: u64 = 4;
 
 type Object = Map<String, Value>;
 
-/// Writes one line, under one lock: sleepers write too.
+/// Writes one line under a lock, because sleeping calls write too.
 fn send(message: &Value) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
@@ -64,7 +63,7 @@ struct Request<'a> {
     params: &'a Object,
 }
 
-/// The error member of a response.
+/// The error of a response.
 struct Refusal(Value);
 
 impl Refusal {
@@ -80,7 +79,7 @@ impl Refusal {
         Self::new(-32602, message)
     }
 
-    /// Without an id where the request's own could not be read.
+    /// The response; without an id if the request's id could not be read.
     fn answer(self, id: Option<&Value>) -> Value {
         let Self(error) = self;
         match id {
@@ -96,17 +95,17 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// The result, or nothing yet: a sleeper answers for itself, a subscription stays open.
+/// The result; `None` if a sleeping call responds later, or a subscription stays open.
 type Outcome = Result<Option<Value>, Refusal>;
 
-/// A request that outlives its turn, until it is cancelled.
+/// An open request, until it is cancelled.
 enum Open {
     Listening {
         id: Value,
         tools: bool,
         resources: BTreeSet<String>,
     },
-    /// Dropping `_stop` wakes the thread, which then ends without a word.
+    /// Dropping `_stop` wakes the thread, which then ends without a response.
     Sleeping {
         thread: JoinHandle<()>,
         _stop: Sender<()>,
@@ -115,28 +114,28 @@ enum Open {
 
 #[derive(Default)]
 struct Server {
-    /// What `initialize` agreed on. Modern requests neither need nor see it.
+    /// The version that `initialize` negotiated; irrelevant for modern requests.
     legacy: Option<&'static str>,
-    /// Tools that come and go. A list that a call changes is for demonstration: the modern era asks
-    /// real servers not to.
+    /// Tools that appear and disappear. A call that changes the list is for demonstration only: the modern era
+    /// discourages it.
     guests: Guests,
-    /// How often it rained while the server was watched.
+    /// Number of rain events while watched.
     showers: u8,
-    /// What a legacy session subscribed to.
+    /// Resources that a legacy session subscribed to.
     subscribed: BTreeSet<String>,
-    /// By the request's id as JSON text, which keeps `1` and `"1"` apart.
+    /// By request id as JSON text, which distinguishes `1` from `"1"`.
     open: BTreeMap<String, Open>,
 }
 
 impl Server {
-    fn hear(&mut self, line: &[u8]) -> io::Result<()> {
+    fn handle_line(&mut self, line: &[u8]) -> io::Result<()> {
         let answer = if line.trim_ascii().is_empty() { None } else { self.receive(line) };
         answer.map_or(Ok(()), |answer| send(&answer))
     }
 
     fn receive(&mut self, line: &[u8]) -> Option<Value> {
         match serde_json::from_slice(line) {
-            // The only version with batches. A sleeper in one still answers alone, when it wakes.
+            // The only version with batches. A sleeping call in a batch still responds separately.
             Ok(Value::Array(batch)) if self.legacy == Some("2025-03-26") && !batch.is_empty() => {
                 let answers: Vec<_> = batch.iter().filter_map(|one| self.message(one)).collect();
                 (!answers.is_empty()).then(|| answers.into())
@@ -151,7 +150,7 @@ impl Server {
         let id = given.filter(|id| is_id(id));
         let member = |key| message.get(key).and_then(Value::as_str);
         let (Some(method), Some("2.0")) = (member("method"), member("jsonrpc")) else {
-            // This server asks nothing, so a response answers nothing.
+            // This server sends no requests, so it ignores responses.
             let response = message.get("result").or(message.get("error")).is_some();
             return (!response).then(|| Refusal::new(-32600, "Not a JSON-RPC message").answer(id));
         };
@@ -172,7 +171,7 @@ impl Server {
         outcome.unwrap_or_else(|refusal| Some(refusal.answer(Some(id))))
     }
 
-    /// Anything but a cancellation needs no reaction, `notifications/initialized` included.
+    /// Only a cancellation needs a reaction.
     fn notification(&mut self, method: &str, params: &Object) {
         if method == "notifications/cancelled"
             && let Some(id) = params.get("requestId")
@@ -181,7 +180,7 @@ impl Server {
         }
     }
 
-    /// Each request tells its own era; only one without the modern metadata needs a session.
+    /// Each request shows its era; only one without modern metadata needs a session.
     fn era(&self, method: &str, params: &Object) -> Result<Era, Refusal> {
         let meta = |key| params.get("_meta").and_then(|meta| meta.get(key));
         let (version, capabilities) = (meta(VERSION_KEY), meta(CAPABILITIES_KEY));
@@ -197,7 +196,7 @@ impl Server {
             .and_then(Value::as_str)
             .ok_or_else(|| Refusal::params(format!("`_meta` needs `{VERSION_KEY}`, a string")))?;
         if version != MODERN {
-            // Legacy versions are left out: they can't be spoken with per-request metadata.
+            // Without legacy versions: they do not support per-request metadata.
             return Err(Refusal::with_data(
                 -32022,
                 "Unsupported protocol version",
@@ -296,7 +295,7 @@ impl Server {
             named(content::tools(self.guests), name).ok_or_else(|| Refusal::params(format!("Unknown tool: {name}")))?;
         let properties = tool.pointer("/inputSchema/properties");
         let stray = arguments.keys().find(|key| properties.is_none_or(|properties| properties.get(key).is_none()));
-        // What is wrong with the arguments goes into the result, where a model sees it.
+        // Invalid arguments are a tool error, so that the model sees them.
         let result = match (stray, name) {
             (Some(key), _) => Err(format!("There is no argument `{key}`.")),
             (None, "sleep") => match content::argument(&arguments, "ms", Value::as_u64) {
@@ -318,7 +317,7 @@ impl Server {
         Ok(Some(result.unwrap_or_else(failed)))
     }
 
-    /// Sleeps on a thread, so that other requests are answered meanwhile.
+    /// Sleeps on a thread, so that other requests are answered in the meantime.
     fn sleep(&mut self, request: &Request, ms: u64, text: &str) -> Outcome {
         let meta = request.params.get("_meta");
         let token = meta.and_then(|meta| meta.get("progressToken")).filter(|token| is_id(token)).cloned();
@@ -333,7 +332,7 @@ impl Server {
                     Err(RecvTimeoutError::Timeout) => {}
                     Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
                 }
-                // Nobody to tell of an error here: the main loop sees for itself that the client is gone.
+                // Errors are ignored here: the main loop notices that the client is gone.
                 if let Some(token) = &token {
                     let params = json!({"progressToken": token, "progress": step, "total": PROGRESS_STEPS});
                     let _ = notify("notifications/progress", &params);
@@ -356,7 +355,7 @@ impl Server {
         })
     }
 
-    /// A legacy session hears of every change, a modern client only on a stream it opened for it.
+    /// Notifies a legacy session always, a modern client on its subscription stream.
     fn tools_changed(&self) -> io::Result<()> {
         let method = "notifications/tools/list_changed";
         if self.legacy.is_some() {
@@ -370,7 +369,7 @@ impl Server {
         Ok(())
     }
 
-    /// Whoever subscribed hears of it.
+    /// Notifies the subscribers.
     fn resource_updated(&self, uri: &str) -> io::Result<()> {
         let method = "notifications/resources/updated";
         if self.subscribed.contains(uri) {
@@ -386,7 +385,7 @@ impl Server {
         Ok(())
     }
 
-    /// A resource's media type and text. The eras differ in the code for one that isn't there.
+    /// A resource's media type and text. The error code for a missing resource depends on the era.
     fn find(&self, request: &Request, uri: &str) -> Result<(&'static str, String), Refusal> {
         let code = match request.era {
             Era::Legacy => -32002,
@@ -397,8 +396,8 @@ impl Server {
     }
 }
 
-/// The response around a result. The modern era wants more in it, and tells of what may be cached
-/// (lists, resources, the discovery itself) for how long.
+/// A response with a result. The modern era requires more members, and a TTL for cacheable results (lists, resources,
+/// discovery).
 fn success(request: &Request, mut result: Value) -> Value {
     if let (Era::Modern, Some(result)) = (request.era, result.as_object_mut()) {
         result.insert("resultType".into(), "complete".into());
@@ -412,13 +411,13 @@ fn success(request: &Request, mut result: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": request.id, "result": result})
 }
 
-/// One page of a list. A cursor is compared with those that can be, never parsed.
+/// One page of a list. Cursors are compared with the valid ones, never parsed.
 fn page(family: &str, items: Vec<Value>, params: &Object) -> Result<Value, Refusal> {
     let cursor = |at: usize| format!("{family}@{at}");
     let end = items.len();
     let start = match params.get("cursor") {
         None => 0,
-        // The end is included: the list may have shrunk since the cursor was given.
+        // The end is a valid cursor too: the list may have shrunk since the cursor was sent.
         Some(given) => (PAGE..=end)
             .step_by(PAGE)
             .find(|at| given.as_str() == Some(&cursor(*at)))
@@ -433,7 +432,7 @@ fn page(family: &str, items: Vec<Value>, params: &Object) -> Result<Value, Refus
     Ok(result.into())
 }
 
-/// The prompt's definition says which arguments it needs.
+/// The prompt's definition lists its required arguments.
 fn get_prompt(params: &Object) -> Result<Value, Refusal> {
     let name = string(params, "name")?;
     let arguments = arguments(params)?;
@@ -455,7 +454,7 @@ fn get_prompt(params: &Object) -> Result<Value, Refusal> {
     }))
 }
 
-/// What an id and a progress token can be.
+/// Whether a value is a valid id or progress token.
 fn is_id(value: &Value) -> bool {
     value.is_string() || value.is_i64() || value.is_u64()
 }

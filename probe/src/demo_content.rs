@@ -1,17 +1,17 @@
-//! What the demo server offers: the definitions that its lists show, and the texts behind them.
+//! The content of the demo server: definitions and texts.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Number, Value, json};
 
-/// The tools that come and go: whether each is there.
+/// Which of the changing tools are present.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Guests {
     pub(crate) surprise: bool,
     pub(crate) butterfly: bool,
 }
 
-/// The one resource that changes.
+/// The resource that changes.
 pub(crate) const RAIN: &str = "garden://rain";
 
 pub(crate) const INSTRUCTIONS: &str = "A make-believe garden for trying out an MCP client: \
@@ -91,7 +91,7 @@ const MONTHS: [(&str, &str); 12] = [
     ("december", "Feed the birds. The garden sleeps."),
 ];
 
-/// A resource's media type and text, listed or made from a template. Each shower makes today wetter.
+/// A resource's media type and text, listed or from a template. Each rain event increases today's amount.
 pub(crate) fn read(uri: &str, showers: u8) -> Option<(&'static str, String)> {
     if let Some(month) = uri.strip_prefix("garden://months/") {
         let (_, task) = MONTHS.into_iter().find(|(name, _)| *name == month)?;
@@ -102,7 +102,7 @@ pub(crate) fn read(uri: &str, showers: u8) -> Option<(&'static str, String)> {
     Some((mime_type, text))
 }
 
-/// The week's rain, in a text that stays as long as the list says.
+/// The week's rain; the length of the text is constant and matches the list.
 fn rain(showers: u8) -> String {
     let today = showers.saturating_add(7).min(9);
     format!(r#"{{"unit": "mm", "days": [0, 4, 11, 2, 0, 0, {today}]}}"#)
@@ -167,7 +167,7 @@ fn prompt_argument(name: &str, description: &str, required: bool) -> Value {
     json!({"name": name, "description": description, "required": required})
 }
 
-/// The text of a prompt that `prompts` lists, its arguments checked before.
+/// The text of a prompt in `prompts`, with checked arguments.
 pub(crate) fn prompt<'a>(name: &str, argument: impl Fn(&str) -> Option<&'a str>) -> String {
     let given = |key| argument(key).unwrap_or_default();
     match name {
@@ -283,7 +283,7 @@ pub(crate) fn tools(guests: Guests) -> Vec<Value> {
     tools
 }
 
-/// A tool that needs nothing from the server: its result, or what to tell the model.
+/// Calls a tool that needs no server state: its result, or a message for the model.
 pub(crate) fn call(name: &str, arguments: &Map<String, Value>) -> Result<Value, String> {
     match name {
         "echo" => argument(arguments, "text", Value::as_str).map(text),
@@ -294,7 +294,7 @@ pub(crate) fn call(name: &str, arguments: &Map<String, Value>) -> Result<Value, 
         }
         "surprise" => Ok(text("A hedgehog, under the lavender.")),
         "butterfly" => Ok(text("A brimstone. It does not stay long.")),
-        // `fail` is the one left.
+        // Only `fail` remains.
         _ => Err("The frost got it: nothing was harvested.".into()),
     }
 }
@@ -302,7 +302,7 @@ pub(crate) fn call(name: &str, arguments: &Map<String, Value>) -> Result<Value, 
 fn add(arguments: &Map<String, Value>) -> Result<Value, String> {
     let a = argument(arguments, "a", Value::as_number)?;
     let b = argument(arguments, "b", Value::as_number)?;
-    // Whole numbers stay whole: 2 and 3 make 5, not 5.0.
+    // The sum of integers is an integer: 2 and 3 make 5, not 5.0.
     let whole = a.as_i64().zip(b.as_i64()).and_then(|(a, b)| a.checked_add(b));
     let sum = whole
         .map(Number::from)
@@ -317,7 +317,7 @@ pub(crate) fn text(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
 
-/// A tool's argument, or what to tell the model.
+/// A tool's argument, or a message for the model.
 pub(crate) fn argument<'a, T>(
     arguments: &'a Map<String, Value>,
     key: &str,

@@ -30,7 +30,7 @@ pub(crate) fn render(steps: &[Step]) -> String {
     out
 }
 
-/// A text without what means something to Mermaid.
+/// The text without characters that are special in Mermaid.
 fn plain(text: &str) -> String {
     let mut out = String::new();
     for c in crate::text::one_line(text).chars() {

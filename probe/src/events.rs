@@ -1,24 +1,24 @@
-//! What a session tells: noted for the report, and answered where it is a question.
+//! Handles a session's events: records them for the report, and responds to server requests.
 
 use std::time::{Duration, Instant};
 
 use mcp_proto::catalog::Difference;
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    Cause, Challenge, Event, Failure, Family, InputRequest, Outcome, Recovery, RequestId, ServerRequestId, Time,
+    Cause, Challenge, Event, Failure, Family, InputRequest, Outcome, Recovery, RequestId, ServerRequestId, Session,
+    Time,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::args::Settings;
-use crate::engine::Engine;
 use crate::peer::Peer;
 use crate::raw;
 use crate::record::FailureReport;
 use crate::text::{cut, one_line};
 
-/// Characters of an event that standard error shows.
+/// Maximum characters of an event on standard error.
 const SHOWN: usize = 300;
 
 #[derive(Serialize)]
@@ -41,7 +41,7 @@ struct NotificationDetail<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// Time since the run began.
+/// Measures time since the run began.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock(pub(crate) Instant);
 
@@ -59,18 +59,16 @@ impl Clock {
     }
 }
 
-/// A server and its session, while it says something.
-pub(crate) struct Talk<'a> {
+/// A server and its session while an event is handled.
+pub(crate) struct EventHandler<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) clock: Clock,
     pub(crate) peer: &'a mut Peer,
-    pub(crate) engine: &'a mut Engine,
-    /// Which of the run's servers it is.
-    pub(crate) at: usize,
+    pub(crate) session: &'a mut Session,
 }
 
-/// What follows from an event for the run.
-pub(crate) enum Follow {
+/// What the run has to do after an event.
+pub(crate) enum Reaction {
     Nothing,
     Ready,
     Finished(RequestId, Outcome),
@@ -79,52 +77,52 @@ pub(crate) enum Follow {
     Closed,
 }
 
-impl Talk<'_> {
-    pub(crate) fn event(&mut self, event: Event) -> Follow {
+impl EventHandler<'_> {
+    pub(crate) fn event(&mut self, event: Event) -> Reaction {
         match event {
             Event::Ready => {
                 self.ready();
-                return Follow::Ready;
+                return Reaction::Ready;
             }
-            Event::Finished { request, outcome } => return Follow::Finished(request, outcome),
+            Event::Finished { request, outcome } => return Reaction::Finished(request, outcome),
             Event::Down { failure, next } => return self.down(&failure, next),
             Event::Closed { cause } => {
                 if let Cause::Failed(failure) = &cause {
                     self.peer.record.failure.get_or_insert_with(|| failure.into());
                 }
-                self.tell("closed", &self.peer.record.failure.clone());
-                return Follow::Closed;
+                self.record("closed", &self.peer.record.failure.clone());
+                return Reaction::Closed;
             }
             Event::CatalogChanged { family, difference } => self.changed(family, &difference),
-            Event::ServerRequest { id: ask, method, params } => self.asked(ask, &method, params.as_deref()),
+            Event::ServerRequest { id: ask, method, params } => self.server_request(ask, &method, params.as_deref()),
             Event::InputRequired { request, inputs } => self.input_required(request, &inputs),
-            Event::Progress { params, .. } => self.tell("progress", &params),
-            Event::Subscription { uri, outcome: Ok(()) } => self.tell("subscribed", &json!({"uri": uri})),
+            Event::Progress { params, .. } => self.record("progress", &params),
+            Event::Subscription { uri, outcome: Ok(()) } => self.record("subscribed", &json!({"uri": uri})),
             Event::Subscription { uri, outcome: Err(why) } => {
-                self.tell("subscribe-refused", &json!({"uri": uri, "reason": why}));
+                self.record("subscribe-refused", &json!({"uri": uri, "reason": why}));
             }
-            Event::ResourceUpdated { uri, .. } => self.tell("resource-updated", &json!({"uri": uri})),
+            Event::ResourceUpdated { uri, .. } => self.record("resource-updated", &json!({"uri": uri})),
             Event::Log { level, logger, data, .. } => {
-                self.tell("log", &LogDetail { level: level.as_str(), logger: logger.as_deref(), data: &data });
+                self.record("log", &LogDetail { level: level.as_str(), logger: logger.as_deref(), data: &data });
             }
             Event::Notification { method, params } => {
-                self.tell("notification", &NotificationDetail { method: &method, params: params.as_deref() });
+                self.record("notification", &NotificationDetail { method: &method, params: params.as_deref() });
             }
             Event::Unauthorized { request, forbidden, why, challenges } => {
                 self.unauthorized(request, forbidden, &why, &challenges);
             }
             Event::ServerRequestEnded { .. } | Event::Quirk(_) | _ => {}
         }
-        Follow::Nothing
+        Reaction::Nothing
     }
 
-    /// Notes an event; of a session that is watched, whoever watches hears at once.
-    pub(crate) fn tell(&mut self, kind: &'static str, detail: &impl Serialize) {
+    /// Records an event, and prints it if the session is watched.
+    pub(crate) fn record(&mut self, kind: &'static str, detail: &impl Serialize) {
         let (now, detail) = (self.clock.now(), raw::of(detail));
         if self.settings.watch.is_some() {
             let at = Duration::from_millis(now.as_millis()).as_secs_f64();
             let detail = if detail.get() == "null" { String::new() } else { cut(&one_line(detail.get()), SHOWN) };
-            crate::complain(&format!("{}\n", format!("probe: {at:.3} s  {kind}  {detail}").trim_end()));
+            crate::write_stderr(&format!("{}\n", format!("probe: {at:.3} s  {kind}  {detail}").trim_end()));
         }
         self.peer.record.event(now, kind, detail);
     }
@@ -134,12 +132,10 @@ impl Talk<'_> {
         let first = !std::mem::replace(&mut self.peer.record.ready, true);
         self.peer.record.failure = None;
         self.peer.record.discovered.get_or_insert(now);
-        self.tell(if first { "ready" } else { "reconnected" }, &());
+        self.record(if first { "ready" } else { "reconnected" }, &());
         self.peer.trace.note(if first { "ready" } else { "ready again" });
         if first && self.settings.watch.is_some() {
-            let session = self.engine.session(self.at);
-            let resources = session.into_iter().flat_map(|session| session.catalog().resources());
-            let uris: Vec<Box<str>> = resources.map(|resource| resource.uri.into()).collect();
+            let uris: Vec<Box<str>> = self.session.catalog().resources().map(|resource| resource.uri.into()).collect();
             self.subscribe(&uris);
         }
     }
@@ -150,83 +146,84 @@ impl Talk<'_> {
             Family::Prompts => "prompts-changed",
             Family::Resources => "resources-changed",
             Family::ResourceTemplates => "resource-templates-changed",
+            _ => "list-changed",
         };
         let (added, removed, changed) = (&difference.added, &difference.removed, &difference.changed);
-        self.tell(kind, &json!({"added": added, "removed": removed, "changed": changed}));
+        self.record(kind, &json!({"added": added, "removed": removed, "changed": changed}));
         if family == Family::Resources && self.settings.watch.is_some() {
             let now = self.clock.now();
             for uri in removed {
-                // One that was never subscribed to needs no end.
-                self.engine.unsubscribe(now, self.at, uri);
+                // An error means that the resource was not subscribed to.
+                let _ = self.session.unsubscribe(now, uri);
             }
             self.subscribe(added);
         }
     }
 
-    /// Asks to be told of these resources, where the server lets it.
+    /// Subscribes to these resources, if the server supports it.
     fn subscribe(&mut self, uris: &[Box<str>]) {
         let now = self.clock.now();
-        // The first that is refused here tells of the others, too: of the server, or of how many there may be.
-        let _ = uris.iter().all(|uri| self.engine.subscribe(now, self.at, uri));
+        // The first error applies to the rest too: the server does not support it, or the limit is reached.
+        let _ = uris.iter().try_for_each(|uri| self.session.subscribe(now, uri));
     }
 
-    fn asked(&mut self, ask: ServerRequestId, method: &str, params: Option<&RawValue>) {
-        self.tell("asked", &AskedDetail { key: None, method, params });
+    fn server_request(&mut self, ask: ServerRequestId, method: &str, params: Option<&RawValue>) {
+        self.record("asked", &AskedDetail { key: None, method, params });
         let answer = self.settings.answers.to(None, method);
         let answer = answer.as_deref().ok_or_else(|| ErrorObject::new(-1, "User rejected sampling request"));
         let now = self.clock.now();
-        // Where the question ended meanwhile, nobody waits for this.
-        self.engine.respond(now, self.at, ask, answer);
+        // An error means that the request ended in the meantime.
+        let _ = self.session.respond(now, ask, answer);
     }
 
-    /// A modern server's questions: an answer for each of its keys, or none at all.
+    /// Responds to a modern server's input requests: to all of them, or declines.
     fn input_required(&mut self, request: RequestId, inputs: &[InputRequest]) {
         for InputRequest { key, method, params, .. } in inputs {
-            self.tell("asked", &AskedDetail { key: Some(key), method, params: params.as_deref() });
+            self.record("asked", &AskedDetail { key: Some(key), method, params: params.as_deref() });
         }
         let answer = |input: &InputRequest| self.settings.answers.to(Some(&input.key), &input.method);
         let answers: Option<Vec<_>> = inputs.iter().map(answer).collect();
         let now = self.clock.now();
-        // Where the call ended meanwhile, nobody waits for this.
-        match &answers {
+        // An error means that the call ended in the meantime.
+        let _ = match &answers {
             Some(answers) => {
                 let keys = inputs.iter().map(|input| &*input.key);
-                self.engine.provide(now, self.at, request, keys.zip(answers.iter().map(|answer| &**answer)));
+                self.session.provide(now, request, keys.zip(answers.iter().map(|answer| &**answer)))
             }
-            None => self.engine.decline(now, self.at, request),
-        }
+            None => self.session.decline(now, request),
+        };
     }
 
-    /// There is no other token than the one that the user gave.
+    /// Declines: there is no other token than the user's.
     fn unauthorized(&mut self, request: Option<RequestId>, forbidden: bool, why: &str, challenges: &[Challenge]) {
         let challenges: Vec<_> = challenges
             .iter()
             .map(|challenge| json!({"scheme": challenge.scheme, "params": params(challenge)}))
             .collect();
-        self.tell("unauthorized", &json!({"forbidden": forbidden, "message": why, "challenges": challenges}));
+        self.record("unauthorized", &json!({"forbidden": forbidden, "message": why, "challenges": challenges}));
         if let Some(request) = request {
             let now = self.clock.now();
-            // Where the call ended meanwhile, nobody waits for this.
-            self.engine.decline(now, self.at, request);
+            // An error means that the call ended in the meantime.
+            let _ = self.session.decline(now, request);
         }
     }
 
-    fn down(&mut self, failure: &Failure, next: Recovery) -> Follow {
+    fn down(&mut self, failure: &Failure, next: Recovery) -> Reaction {
         self.peer.anew = true;
         if self.peer.is_web() {
             self.peer.trace.reset();
         }
         let failure = FailureReport::from(failure);
-        self.tell("down", &failure);
-        // Until the connection is there again, this is how things stand.
+        self.record("down", &failure);
+        // The failure that is reported if no reconnect succeeds.
         self.peer.record.failure = Some(failure);
         match next {
             Recovery::Parked { until } => {
-                self.tell("parked", &json!({"untilMs": until.as_millis()}));
-                Follow::Parked(until)
+                self.record("parked", &json!({"untilMs": until.as_millis()}));
+                Reaction::Parked(until)
             }
-            Recovery::Close => Follow::Closing,
-            Recovery::Reopen { .. } | _ => Follow::Nothing,
+            Recovery::Close => Reaction::Closing,
+            Recovery::Reopen { .. } | _ => Reaction::Nothing,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Exchanges as tasks: each runs one request, and tells piece by piece what comes back.
+//! HTTP exchanges as tasks: each sends one request and reports the response in pieces.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -6,17 +6,17 @@ use std::fmt::Write;
 
 use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, Full};
-use mcp_proto::binding::http::{Broken, ExchangeId, HttpRequest};
-use mcp_proto::{Http, Time};
+use mcp_proto::Time;
+use mcp_proto::binding::http::{Broken, ExchangeId, HttpRequest, HttpSession};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::AbortHandle;
 
 use crate::client::Client;
 
-/// Pieces that wait to be taken; then the servers wait.
+/// Queued pieces; when the queue is full, the servers block.
 const QUEUE: usize = 64;
 
-/// What came of an exchange.
+/// A piece of an exchange's response.
 pub(crate) enum Piece {
     Head(StatusCode, HeaderMap),
     Body(Vec<u8>),
@@ -24,7 +24,7 @@ pub(crate) enum Piece {
     Failure(Broken, String),
 }
 
-/// The exchanges of a session that are under way.
+/// A session's exchanges in flight.
 pub(crate) struct Exchanges {
     client: Client,
     tasks: BTreeMap<ExchangeId, AbortHandle>,
@@ -38,26 +38,26 @@ impl Exchanges {
         Self { client, tasks: BTreeMap::new(), sender, pieces }
     }
 
-    /// Runs a request with headers of one's own, a credential say, which are for this request alone.
+    /// Sends a request with additional headers, such as credentials, for this request only.
     pub(crate) fn start(&mut self, request: HttpRequest, own: HeaderMap) {
         let HttpRequest { exchange, request, .. } = request;
         let (client, sender) = (self.client.clone(), self.sender.clone());
         let task = tokio::spawn(async move {
             let piece = run(&client, request, own, exchange, &sender).await;
-            // Where nobody takes it, nobody wants it.
+            // An error means that the exchange was dropped.
             let _ = sender.send((exchange, piece)).await;
         });
         self.tasks.insert(exchange, task.abort_handle());
     }
 
-    /// Ends an exchange, and with it its stream; nothing of it comes any more.
+    /// Stops an exchange and its stream; none of its pieces follow.
     pub(crate) fn drop(&mut self, exchange: ExchangeId) {
         if let Some(task) = self.tasks.remove(&exchange) {
             task.abort();
         }
     }
 
-    /// The next that came of any exchange. It loses nothing where it is not awaited to its end.
+    /// The next piece of any exchange. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<(ExchangeId, Piece)> {
         loop {
             let (exchange, piece) = self.pieces.recv().await?;
@@ -78,7 +78,7 @@ impl Drop for Exchanges {
     }
 }
 
-/// Sends a request, and passes on what comes back; the last piece of it.
+/// Sends a request and forwards the response; returns the last piece.
 async fn run(
     client: &Client,
     mut request: http::Request<Vec<u8>>,
@@ -86,7 +86,7 @@ async fn run(
     exchange: ExchangeId,
     sender: &Sender<(ExchangeId, Piece)>,
 ) -> Piece {
-    // Of two headers of one name, the protocol's counts.
+    // The protocol's headers take precedence.
     headers.extend(std::mem::take(request.headers_mut()));
     *request.headers_mut() = headers;
     let mut response = match client.send(request.map(|body| Full::new(body.into()))).await {
@@ -101,7 +101,7 @@ async fn run(
     while let Some(frame) = response.frame().await {
         match frame.map(|frame| frame.into_data()) {
             Ok(Ok(chunk)) => drop(sender.send((exchange, Piece::Body(chunk.into()))).await),
-            // Trailers mean nothing here.
+            // Trailers are ignored.
             Ok(Err(_)) => {}
             Err(error) => return Piece::Failure(Broken::Midway, why(&error)),
         }
@@ -120,8 +120,8 @@ fn why(error: &dyn Error) -> String {
     text
 }
 
-/// Tells a session what came of one of its exchanges.
-pub(crate) fn tell(session: &mut mcp_proto::Client<Http>, now: Time, exchange: ExchangeId, piece: &Piece) {
+/// Gives a piece of an exchange to its session.
+pub(crate) fn deliver(session: &mut HttpSession, now: Time, exchange: ExchangeId, piece: &Piece) {
     match piece {
         Piece::Head(status, headers) => session.handle_head(now, exchange, *status, headers),
         Piece::Body(chunk) => session.handle_body(now, exchange, chunk),

@@ -1,4 +1,4 @@
-//! A configuration file: its servers, and what is wrong with them.
+//! A configuration file: its servers and problems.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,27 +11,26 @@ use serde::Serialize;
 use crate::child::Program;
 use crate::peer::Place;
 
-/// What a run over a file needs.
+/// The input of a run over a file.
 pub(crate) struct Plan {
-    /// The servers that were chosen, as far as they are of use.
+    /// The valid entries among the selected servers.
     pub(crate) configuration: Configuration,
-    /// Where those are that are enabled.
+    /// How to reach the enabled ones.
     pub(crate) places: BTreeMap<Box<str>, Place>,
     pub(crate) errors: Vec<Trouble>,
     pub(crate) warnings: Vec<Trouble>,
 }
 
-/// Something wrong or odd in the file.
+/// An error or a warning about the file.
 #[derive(Serialize)]
 pub(crate) struct Trouble {
     pub(crate) server: Box<str>,
     pub(crate) key: Option<Box<str>>,
-    /// The whole of it, server and key included.
+    /// The whole message, including server and key.
     pub(crate) message: String,
 }
 
-/// Reads a file, and of its servers chooses these; all where none is named. `headers` go with every request to one over
-/// HTTP.
+/// Reads a file and selects these servers; all if none is named. `headers` are added to every request to HTTP servers.
 pub(crate) fn load(path: &Path, chosen: &[String], headers: &HeaderMap) -> Result<Plan, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
@@ -87,7 +86,7 @@ impl Trouble {
     }
 }
 
-/// By the file's ending; without one that says it, as JSON if it looks like that.
+/// Parses by the file's extension, or by content if the extension is unknown.
 fn parse(path: &Path, text: &str) -> Result<Document, String> {
     let text = text.trim_start_matches('\u{feff}');
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
@@ -99,15 +98,15 @@ fn parse(path: &Path, text: &str) -> Result<Document, String> {
     if json {
         serde_json::from_str(text).map_err(|error| format!("as JSON: {error}"))
     } else {
-        // The lines around a slip may hold secrets.
+        // The lines around an error may contain secrets.
         serde_saphyr::from_str(text).map_err(|error| format!("as YAML: {}", error.without_snippet()))
     }
 }
 
-/// `${NAME}`, and `${env:NAME}` as editors write it.
+/// `${NAME}`, and `${env:NAME}` as in editors.
 fn variable(name: &str) -> Option<Cow<'static, str>> {
     let name = name.strip_prefix("env:").unwrap_or(name);
-    // A name that no variable can have makes the look-up panic.
+    // The lookup panics on an invalid name.
     let possible = !name.is_empty() && !name.contains(['=', '\0']);
     possible.then(|| std::env::var(name).ok()).flatten().map(Cow::Owned)
 }
@@ -131,7 +130,7 @@ fn place(server: &str, entry: &Entry, headers: &HeaderMap) -> Result<Place, Trou
                 })?;
                 all.append(name, value);
             }
-            // Who typed a header wants that one.
+            // Headers on the command line take precedence.
             for name in headers.keys() {
                 all.remove(name);
             }
@@ -147,7 +146,7 @@ fn place(server: &str, entry: &Entry, headers: &HeaderMap) -> Result<Place, Trou
 
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
     let name = HeaderName::try_from(name.trim()).map_err(|_| "no header can have this name")?;
-    // It may be a secret, so it is not repeated.
+    // The value may be a secret, so the message omits it.
     let value = HeaderValue::try_from(value.trim());
     let mut value = value.map_err(|_| "the value has characters that no header can have; remove them")?;
     value.set_sensitive(true);

@@ -1,5 +1,5 @@
-//! Signals that ask probe to end. The servers lead process groups of their own, so a terminal's Ctrl-C does not reach
-//! them: probe ends them before it ends itself.
+//! Signals that ask probe to end. The servers lead their own process groups, so a terminal's Ctrl-C does not reach
+//! them: probe terminates them before it exits.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// The signal that came last, 0 as long as none did.
+/// The last signal received; 0 if none.
 pub(crate) struct Interrupt(Arc<AtomicUsize>);
 
 impl Interrupt {
@@ -30,7 +30,7 @@ impl Interrupt {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// The exit status that shells give a program which a signal ended; none where no signal came.
+    /// The exit status for a program ended by this signal, as in shells; `None` without a signal.
     pub(crate) fn status(&self) -> Option<u8> {
         self.came().then(|| u8::try_from(self.0.load(Ordering::Relaxed).saturating_add(128)).unwrap_or(1))
     }

@@ -1,4 +1,4 @@
-//! What the ways to servers share: a runtime, an HTTP client, and the wait for whoever is heard first.
+//! Shared I/O: a runtime, an HTTP client, and waiting for the first server with input.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -9,13 +9,14 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::client::Client;
-use crate::peer::{Heard, Peer};
+use crate::peer::{Input, Peer};
 
 pub(crate) struct Io {
-    /// None when it is given up.
+    /// `None` only while dropping.
     runtime: Option<Runtime>,
     client: Option<Client>,
-    /// Who was heard last: another one is heard first the next time, lest one that talks without end drowns the others.
+    /// The server that was served last: the next wait starts after it, so that a busy server does not starve the
+    /// others.
     last: usize,
 }
 
@@ -37,21 +38,21 @@ impl Io {
         self.runtime.as_ref().map(Runtime::enter)
     }
 
-    /// Waits for something to be heard of a server, until then.
-    pub(crate) fn hear(&mut self, peers: &mut [Peer], until: Instant) -> Option<(usize, Heard)> {
+    /// Waits for input from any server, until this time.
+    pub(crate) fn wait(&mut self, peers: &mut [Peer], until: Instant) -> Option<(usize, Input)> {
         let (runtime, first) = (self.runtime.as_ref()?, self.last.saturating_add(1));
         loop {
             let rest = until.saturating_duration_since(Instant::now());
             let tick = peers.iter().filter_map(Peer::tick).min().unwrap_or(rest);
-            let heard = runtime.block_on(async {
-                // Exchanges go on even where a process has something to say each time.
+            let input = runtime.block_on(async {
+                // Lets exchanges proceed even if a process always has input.
                 yield_now().await;
                 timeout(rest.min(tick), poll_fn(|context| poll(peers, first, context))).await
             });
-            match heard {
-                Ok(heard) => {
-                    self.last = heard.0;
-                    return Some(heard);
+            match input {
+                Ok(input) => {
+                    self.last = input.0;
+                    return Some(input);
                 }
                 Err(_) if Instant::now() >= until => return None,
                 Err(_) => {}
@@ -60,20 +61,20 @@ impl Io {
     }
 }
 
-/// Asks each in turn, beginning with that one.
-fn poll(peers: &mut [Peer], first: usize, context: &mut Context<'_>) -> Poll<(usize, Heard)> {
+/// Polls each server in turn, starting with `first`.
+fn poll(peers: &mut [Peer], first: usize, context: &mut Context<'_>) -> Poll<(usize, Input)> {
     let (before, after) = peers.split_at_mut(first.min(peers.len()));
     let after = after.iter_mut().enumerate().map(|(at, peer)| (at.saturating_add(first), peer));
     for (at, peer) in after.chain(before.iter_mut().enumerate()) {
-        if let Poll::Ready(heard) = peer.poll(context) {
-            return Poll::Ready((at, heard));
+        if let Poll::Ready(input) = peer.poll(context) {
+            return Poll::Ready((at, input));
         }
     }
     Poll::Pending
 }
 
 impl Drop for Io {
-    /// A name that is being looked up is not waited for.
+    /// Does not wait for pending name lookups.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

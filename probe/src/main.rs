@@ -1,20 +1,18 @@
-//! Connects to an MCP server, and reports what it is, what it offers and what it gets wrong.
+//! Connects to an MCP server, and reports what it is, what it offers and where it deviates from the protocol.
 //!
-//! Every protocol decision is the library's; here are only input, output and printing.
+//! The library makes every protocol decision; this program contains only I/O and printing.
 //!
-//! `probe config FILE` does so with the servers of a configuration file side by side, and reports what a model would get
-//! of them all. Its JSON report, beside what `--help` says of it: `servers` has the report that each server would have
-//! alone; one that is turned off is never opened, and has the outcome `disabled`; one whose entry is of no use has
-//! `failed`, its failure of the kind `configuration`. `exposedName` is what the toolset has, `null` for a tool that is
-//! left out of it. Calls are made by exposed names, once every server is ready or failed, and stand in `calls` beside
-//! `servers`.
+//! `probe config FILE` connects to the servers of a configuration file in parallel, and reports what a model would get
+//! from all of them. Its JSON report: `servers` has each server's own report. A disabled server is not opened; its
+//! outcome is `disabled`. A server with an invalid entry has the outcome `failed` with the failure kind
+//! `configuration`. `exposedName` is the name in the toolset, `null` for a tool that is left out. Calls use exposed
+//! names, start once every server is ready or failed, and are in `calls` next to `servers`.
 
 mod advice;
 mod answers;
 mod args;
 mod child;
 mod client;
-mod course;
 mod demo;
 mod diagram;
 mod engine;
@@ -23,11 +21,9 @@ mod exchanges;
 mod file;
 mod interrupt;
 mod io;
-mod offered;
 mod peer;
-mod people;
-mod people_all;
 mod progress;
+mod progression;
 mod raw;
 mod record;
 mod relay;
@@ -36,6 +32,9 @@ mod report_all;
 mod run;
 mod step;
 mod text;
+mod text_report;
+mod text_report_all;
+mod toolset_report;
 mod trace;
 mod web;
 
@@ -61,16 +60,16 @@ fn main() -> ExitCode {
 }
 
 fn misused(wrong: &str) -> ExitCode {
-    complain(&format!("probe: {wrong}\n"));
+    write_stderr(&format!("probe: {wrong}\n"));
     ExitCode::from(2)
 }
 
-/// Runs until the end, or until a signal. Then there is no report.
+/// Runs until the end or a signal. After a signal there is no report.
 fn run(probe: impl FnOnce(&Interrupt) -> ExitCode) -> ExitCode {
     match Interrupt::listen() {
         Ok(interrupt) => probe(&interrupt),
         Err(error) => {
-            complain(&format!("probe: {error}\n"));
+            write_stderr(&format!("probe: {error}\n"));
             ExitCode::FAILURE
         }
     }
@@ -86,11 +85,11 @@ fn probe(settings: &Settings, target: &Target, interrupt: &Interrupt) -> ExitCod
     let printed = if settings.json {
         print_json(&report)
     } else {
-        print(people::render(&report, &session, &peer, colours()).as_bytes())
+        print(text_report::render(&report, &session, &peer.record, colours()).as_bytes())
     };
     let printed = match peer.trace.steps() {
         Some(steps) if settings.json => {
-            complain(&diagram::render(steps));
+            write_stderr(&diagram::render(steps));
             printed
         }
         Some(steps) => printed.and_then(|()| print(format!("\n{}", diagram::render(steps)).as_bytes())),
@@ -105,7 +104,7 @@ fn probe_all(settings: &Settings, file: &Path, servers: &[String], interrupt: &I
         Err(wrong) => return misused(&wrong),
     };
     for trouble in plan.errors.iter().chain(&plan.warnings) {
-        complain(&format!("probe: {}\n", text::one_line(&trouble.message)));
+        write_stderr(&format!("probe: {}\n", text::one_line(&trouble.message)));
     }
     let ended = run::run_all(settings, &mut plan, interrupt);
     if let Some(status) = interrupt.status() {
@@ -115,7 +114,7 @@ fn probe_all(settings: &Settings, file: &Path, servers: &[String], interrupt: &I
     let printed = if settings.json {
         print_json(&report)
     } else {
-        print(people_all::render(&report, &ended, colours()).as_bytes())
+        print(text_report_all::render(&report, &ended, colours()).as_bytes())
     };
     status(printed, report.is_good())
 }
@@ -137,16 +136,16 @@ fn print(bytes: &[u8]) -> Result<()> {
     out.flush()
 }
 
-/// Whoever closed standard error does not want to hear.
-fn complain(message: &str) {
+/// Ignores errors: standard error may be closed.
+fn write_stderr(message: &str) {
     let _ = stderr().write_all(message.as_bytes());
 }
 
-/// A reader that has seen enough, `head` say, is no error.
+/// A closed output, as with `head`, is not an error.
 fn status(printed: Result<()>, good: bool) -> ExitCode {
     match printed {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            complain(&format!("probe: standard output: {error}\n"));
+            write_stderr(&format!("probe: standard output: {error}\n"));
             ExitCode::FAILURE
         }
         Ok(()) | Err(_) if good => ExitCode::SUCCESS,

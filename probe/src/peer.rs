@@ -1,4 +1,4 @@
-//! A server of the run: the way to it, and what was noted of it.
+//! A server of the run: its connection and its records.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use mcp_proto::binding::http::{ExchangeId, HttpRequest};
-use mcp_proto::{ConnectionId, Engine, ShutdownStep, Time};
+use mcp_proto::{Session, ShutdownStep, Time};
 
 use crate::args::DEMO_SERVER;
 use crate::child::{self, Program, Server};
@@ -16,25 +16,25 @@ use crate::record::Record;
 use crate::trace::Trace;
 use crate::web::Web;
 
-/// Where a server is.
+/// How to reach a server.
 pub(crate) enum Place {
-    /// It is probe itself, told how often it was started where that counts.
+    /// Probe itself as the demo server; `counted` passes it the number of starts.
     Demo {
         counted: bool,
     },
     Process(Program),
-    /// An address; these headers go with every request.
+    /// A URL; these headers are added to every request.
     Web(HeaderMap),
 }
 
-/// The way to it, while there is one.
+/// The connection, while there is one.
 enum Way {
     Process(Server),
     Web(Web),
 }
 
-pub(crate) enum Heard {
-    Process(child::Heard),
+pub(crate) enum Input {
+    Process(child::Input),
     Exchange(ExchangeId, Piece),
 }
 
@@ -42,35 +42,23 @@ pub(crate) struct Peer {
     pub(crate) name: String,
     place: Place,
     way: Option<Way>,
-    /// Which of the session's connections the process is.
-    pub(crate) connection: ConnectionId,
-    /// How often a process was started.
-    starts: u32,
-    /// The next process, or the next that is heard over HTTP, opens the session anew; otherwise it goes on with the
-    /// handshake of the one before.
+    /// The session's connection that the process belongs to.
+    pub(crate) epoch: u32,
+    /// Whether the next process or HTTP response opens a new session. If not, it continues the handshake of the
+    /// previous one.
     pub(crate) anew: bool,
     pub(crate) record: Record,
     pub(crate) trace: Trace,
-    /// Its session, as it was at its end.
-    pub(crate) last: Option<Engine>,
+    /// The final state of its session.
+    pub(crate) last: Option<Session>,
 }
 
 impl Peer {
     pub(crate) fn new(name: String, place: Place, trace: Trace) -> Self {
-        Self {
-            name,
-            place,
-            way: None,
-            connection: ConnectionId::default(),
-            starts: 0,
-            anew: true,
-            record: Record::default(),
-            trace,
-            last: None,
-        }
+        Self { name, place, way: None, epoch: 0, anew: true, record: Record::default(), trace, last: None }
     }
 
-    /// Sees to what it needs before anything is opened.
+    /// Prepares what the connection needs.
     pub(crate) fn prepare(&mut self, io: &mut Io) -> Result<(), String> {
         if let Place::Web(headers) = &self.place {
             self.way = Some(Way::Web(Web::new(io.client()?, headers.clone())));
@@ -82,18 +70,18 @@ impl Peer {
         matches!(self.place, Place::Web(_))
     }
 
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Input> {
         match &mut self.way {
             None => Poll::Pending,
-            Some(Way::Process(server)) => server.poll(context).map(Heard::Process),
+            Some(Way::Process(server)) => server.poll(context).map(Input::Process),
             Some(Way::Web(web)) => match web.poll(context) {
-                Poll::Ready(Some((exchange, piece))) => Poll::Ready(Heard::Exchange(exchange, piece)),
+                Poll::Ready(Some((exchange, piece))) => Poll::Ready(Input::Exchange(exchange, piece)),
                 Poll::Ready(None) | Poll::Pending => Poll::Pending,
             },
         }
     }
 
-    /// How soon it is to be asked again although nothing woke.
+    /// The interval after which it has to be polled even without a wake-up.
     pub(crate) fn tick(&self) -> Option<Duration> {
         match &self.way {
             Some(Way::Process(server)) => Some(server.tick()),
@@ -102,15 +90,14 @@ impl Peer {
     }
 
     /// Starts its process.
-    pub(crate) fn open(&mut self, connection: ConnectionId, now: Time) -> io::Result<()> {
-        self.connection = connection;
-        self.starts = self.starts.saturating_add(1);
+    pub(crate) fn open(&mut self, epoch: u32, now: Time) -> io::Result<()> {
+        self.epoch = epoch;
         self.record.opened.get_or_insert(now);
         self.way = None;
         self.trace.reset();
         let started = match &self.place {
             Place::Demo { counted } => std::env::current_exe().and_then(|program| {
-                let count = counted.then(|| self.starts.to_string());
+                let count = counted.then(|| epoch.to_string());
                 let args = [DEMO_SERVER.into()].into_iter().chain(count.map(Into::into)).collect();
                 Server::start(&Program { program: program.into_os_string(), args, ..Program::default() })
             }),
@@ -131,7 +118,7 @@ impl Peer {
         }
     }
 
-    /// Counts how often the session was opened.
+    /// Counts the openings of the session.
     pub(crate) fn opened(&mut self) {
         let anew = std::mem::take(&mut self.anew);
         self.record.connects = self.record.connects.saturating_add(u32::from(anew));
@@ -144,7 +131,7 @@ impl Peer {
         }
     }
 
-    /// Whether there is a process to shut.
+    /// Runs a shutdown step; false if there is no process.
     pub(crate) fn shut(&mut self, how: ShutdownStep) -> bool {
         self.trace.note(match how {
             ShutdownStep::CloseInput => "input closed",
@@ -156,7 +143,7 @@ impl Peer {
         true
     }
 
-    /// Its process is gone.
+    /// Its process exited.
     pub(crate) fn gone(&mut self, why: &str) {
         self.way = None;
         self.trace.note(format!("process gone: {why}"));
@@ -176,12 +163,12 @@ impl Peer {
         }
     }
 
-    /// Whether what comes of an exchange may be a stream of events.
+    /// Whether the response of an exchange may be an event stream.
     pub(crate) fn is_stream(&self, exchange: ExchangeId) -> bool {
         matches!(&self.way, Some(Way::Web(web)) if web.is_stream(exchange))
     }
 
-    /// Has the trace show what came; false where the exchange was dropped meanwhile.
+    /// Adds a piece to the trace; false if the exchange was dropped.
     pub(crate) fn show(&mut self, exchange: ExchangeId, piece: &Piece) -> bool {
         match &mut self.way {
             Some(Way::Web(web)) if web.is_running(exchange) => {
@@ -192,7 +179,7 @@ impl Peer {
         }
     }
 
-    /// What it is waited for, in words.
+    /// What the run waits for at this server, for people.
     pub(crate) fn waiting(&self, closing: bool, idle: &str) -> String {
         match (&self.way, closing) {
             (None, _) => "the process to start".into(),

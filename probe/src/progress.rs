@@ -1,16 +1,16 @@
-//! What a long run waits for, on standard error.
+//! Shows on standard error what a long run is waiting for.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Before this nobody wonders; and how often something new is said.
+/// Delay before the first message, and minimum interval between different messages.
 const PACE: Duration = Duration::from_secs(1);
-/// How often the same is said again.
+/// Interval for repeating the same message.
 const AGAIN: Duration = Duration::from_secs(5);
 
 pub(crate) struct Progress {
     start: Instant,
-    /// When there is something to say next; never where nobody watches.
+    /// When to print next; `None` without a terminal.
     next: Option<Instant>,
     said: Option<(Instant, String)>,
 }
@@ -29,7 +29,7 @@ impl Progress {
         self.next.is_some_and(|next| next <= Instant::now())
     }
 
-    pub(crate) fn tell(&mut self, waiting: String) {
+    pub(crate) fn show(&mut self, waiting: String) {
         let now = Instant::now();
         self.next = now.checked_add(PACE);
         if self.said.as_ref().is_none_or(|(at, said)| *said != waiting || at.elapsed() >= AGAIN) {

@@ -1,4 +1,4 @@
-//! JSON that is passed on as it came.
+//! Raw JSON, forwarded as received.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,17 +7,17 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// An object's members, in its own order, each value as it was written.
+/// An object's members in order, each value as written.
 #[derive(Default)]
 pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    /// The members of an object; none where the text is no object.
+    /// The members of an object; empty if the text is not an object.
     pub(crate) fn of(raw: &'a RawValue) -> Self {
         serde_json::from_str(raw.get()).unwrap_or_default()
     }
 
-    /// Of members of one name the last counts.
+    /// The last member with this name.
     pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().rev().find(|(member, _)| member == name).map(|(_, value)| *value)
     }
@@ -57,18 +57,18 @@ impl<'de> Deserialize<'de> for Members<'de> {
 #[serde(transparent)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The elements of an array; none where the text is no array.
+/// The elements of an array; empty if the text is not an array.
 pub(crate) fn elements(raw: &RawValue) -> Vec<&RawValue> {
     serde_json::from_str(raw.get()).unwrap_or_default()
 }
 
-/// A text that is a JSON object; otherwise what is wrong with it.
+/// A JSON object, or an error message.
 pub(crate) fn object(text: &str) -> Result<Box<RawValue>, String> {
     let raw: Box<RawValue> = serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))?;
     if raw.get().starts_with('{') { Ok(raw) } else { Err("must be an object".into()) }
 }
 
-/// What serialises to JSON, as raw JSON.
+/// Serializes a value to raw JSON.
 pub(crate) fn of(value: &impl serde::Serialize) -> Box<RawValue> {
     to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -1,4 +1,4 @@
-//! What a run noted, beside what the session itself knows.
+//! What a run records in addition to the session's state.
 
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{Failure, Outcome, Time};
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::raw::Members;
 use crate::step::Step;
 
-/// How many events are kept, and how many bytes of them, whatever a server says.
+/// Bounds on recorded events, whatever a server sends.
 const EVENTS: usize = 10_000;
 const EVENT_BYTES: usize = 64 << 20;
 
@@ -18,7 +18,7 @@ pub(crate) struct Record {
     pub(crate) failure: Option<FailureReport>,
     pub(crate) calls: Vec<CallRecord>,
     pub(crate) connects: u32,
-    /// When the transport was opened for the first time, the handshake done, the session ready.
+    /// When the transport first opened, when the handshake completed, and when the session became ready.
     pub(crate) opened: Option<Time>,
     pub(crate) introduced: Option<Time>,
     pub(crate) discovered: Option<Time>,
@@ -47,7 +47,7 @@ pub(crate) struct EventRecord {
     pub(crate) detail: Box<RawValue>,
 }
 
-/// A call, a read or a prompt, and how it ended.
+/// A call, a read or a prompt, and its outcome.
 #[derive(Serialize)]
 pub(crate) struct CallRecord {
     pub(crate) method: &'static str,
@@ -57,7 +57,7 @@ pub(crate) struct CallRecord {
     pub(crate) error: Option<ErrorReport>,
     #[serde(skip)]
     pub(crate) took: Option<std::time::Duration>,
-    /// The server that it went to, where there are several.
+    /// Its server, if there are several.
     #[serde(skip)]
     pub(crate) server: Option<String>,
 }
@@ -76,7 +76,7 @@ impl From<ErrorObject> for ErrorReport {
 }
 
 impl CallRecord {
-    /// A call that had no answer.
+    /// A call without a response.
     pub(crate) fn without_answer(step: &Step, outcome: &'static str) -> Self {
         let (method, target) = (step.method(), step.target.clone());
         Self { method, target, outcome, result: None, error: None, took: None, server: None }

@@ -1,4 +1,4 @@
-//! A server's standard error, passed on to probe's own.
+//! Copies a server's standard error to probe's.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -13,16 +13,16 @@ use tokio::sync::mpsc::Sender;
 use crate::child::Piece;
 use crate::text;
 
-/// Chunks that wait to be passed on.
+/// Queued chunks.
 const QUEUE: usize = 256;
-/// How long whoever reads probe's standard error may pause before some of it is left out.
+/// How long a blocked standard error may delay the copying before output is dropped.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How often it is told that the server writes.
+/// Interval for reporting that the server writes.
 const LIFE: Duration = Duration::from_millis(100);
-/// How much of the end is kept, for messages.
+/// Bytes kept of the end, for messages.
 const TAIL: usize = 2048;
 const LAST_WORDS: usize = 300;
-/// How long a line may be before it is passed on without its end.
+/// Maximum length of a line before it is written without its end.
 const LINE: usize = 8 << 10;
 
 pub(crate) struct Relay {
@@ -39,7 +39,7 @@ impl Relay {
         thread::Builder::new().name("errors in".into()).spawn(move || read(from, &chunks, &life, &kept))?;
         thread::Builder::new().name("errors out".into()).spawn(move || {
             let mut to = io::stderr();
-            // Where nobody listens any more, the server may talk on all the same.
+            // Errors are ignored; the server may keep writing.
             match label {
                 Some(label) => pass_on_lines(&label, waiting, |line| drop(to.write_all(line))),
                 None => waiting.into_iter().for_each(|chunk| drop(to.write_all(&chunk))),
@@ -49,19 +49,19 @@ impl Relay {
         Ok(Self { tail, done })
     }
 
-    /// Whether everything was passed on.
+    /// Whether everything was copied.
     pub(crate) fn is_done(&mut self) -> bool {
         self.wait(Duration::ZERO)
     }
 
-    /// Waits for what is under way; true where everything was passed on.
+    /// Waits for pending output; true if everything was copied.
     pub(crate) fn wait(&mut self, limit: Duration) -> bool {
-        // After it said so once, nobody is there to say so.
+        // After the thread reported once, the channel is closed.
         !matches!(self.done.recv_timeout(limit), Err(RecvTimeoutError::Timeout))
     }
 
-    /// The server's last words.
-    pub(crate) fn words(self) -> String {
+    /// The end of the server's standard error.
+    pub(crate) fn tail(self) -> String {
         let Ok(tail) = self.tail.lock() else { return String::new() };
         let tail: Vec<u8> = tail.iter().copied().collect();
         let tail = String::from_utf8_lossy(&tail);
@@ -85,8 +85,8 @@ fn read(mut from: impl Read, chunks: &SyncSender<Vec<u8>>, life: &Sender<Piece>,
         };
         if told.is_none_or(|at| at.elapsed() >= LIFE) {
             told = Some(Instant::now());
-            // A full queue tells that the server is alive as well as this would.
-            let _ = life.try_send(Piece::Life);
+            // If the queue is full, its other pieces show that the server is alive.
+            let _ = life.try_send(Piece::SignOfLife);
         }
         if let Ok(mut tail) = tail.lock() {
             tail.extend(chunk.iter().skip(chunk.len().saturating_sub(TAIL)));
@@ -118,7 +118,7 @@ fn offer(chunks: &SyncSender<Vec<u8>>, mut chunk: Vec<u8>, patience: Duration) -
     }
 }
 
-/// Whole lines, each with whose it is before it, so that they can stand among those of others.
+/// Copies whole lines, each with the label in front.
 fn pass_on_lines(label: &str, chunks: Receiver<Vec<u8>>, mut write: impl FnMut(&[u8])) {
     let mut line = Vec::new();
     let mut end = |line: &mut Vec<u8>| {

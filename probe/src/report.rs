@@ -1,10 +1,10 @@
-//! The report for programs. Names and order of its members are a contract.
+//! The report for programs. The names and order of its members are a contract.
 
 use std::borrow::Cow;
 
 use mcp_proto::catalog::Tool;
 use mcp_proto::host::names::{Names, Target};
-use mcp_proto::{Engine, Era, Family, Quirk, Time};
+use mcp_proto::{Era, Family, Quirk, Session, Time};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -15,7 +15,7 @@ use crate::record::{CallRecord, EventRecord, FailureReport, Record};
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report<'a> {
-    /// As the server is called here.
+    /// The server's name in this run.
     #[serde(skip)]
     pub(crate) called: &'a str,
     pub(crate) outcome: &'static str,
@@ -81,7 +81,7 @@ impl Default for FamilyReport {
 }
 
 impl<'a> Report<'a> {
-    /// Of a server that was not opened.
+    /// The report of a server that was not opened.
     pub(crate) fn unopened(outcome: &'static str, failure: Option<FailureReport>) -> Self {
         Self {
             called: "",
@@ -105,8 +105,8 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Of a session, whose tools have these names.
-    pub(crate) fn new(called: &'a str, session: &'a Engine, record: &'a Record, names: &'a Names) -> Self {
+    /// The report of a session whose tools have these names.
+    pub(crate) fn new(called: &'a str, session: &'a Session, record: &'a Record, names: &'a Names) -> Self {
         let server = session.server();
         let ready = record.ready && record.failure.is_none();
         let ended = || FailureReport { kind: "closed".into(), message: "the session ended before it was ready".into() };
@@ -148,7 +148,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Whether the session became ready and every call was answered with a result.
+    /// Whether the session became ready and every call returned a result.
     pub(crate) fn is_good(&self) -> bool {
         self.outcome == "ready" && self.calls.iter().all(CallRecord::is_good)
     }
@@ -156,7 +156,7 @@ impl<'a> Report<'a> {
 
 impl Families {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Family, FamilyReport)> {
-        Family::ALL.into_iter().zip([self.tools, self.prompts, self.resources, self.resource_templates])
+        Family::ALL.iter().copied().zip([self.tools, self.prompts, self.resources, self.resource_templates])
     }
 }
 
@@ -170,14 +170,14 @@ fn between(start: Option<Time>, end: Option<Time>) -> Option<u64> {
     start.zip(end).map(|(start, end)| Time::from_epoch(end.since(start)).as_millis())
 }
 
-/// The names that a model would know the tools of one server by.
-pub(crate) fn names(called: &str, session: &Engine) -> Names {
+/// The exposed names of one server's tools.
+pub(crate) fn names(called: &str, session: &Session) -> Names {
     let mut names = Names::default();
     names.update([(called, session.catalog().tools().map(|tool| Target::tool(tool.name)))]);
     names
 }
 
-/// A tool as the server wrote it, but for members of a wrong type, with the name that a model would see, if it saw it.
+/// A tool as the server wrote it, without members of a wrong type, with its exposed name, if it has one.
 struct ToolReport<'a> {
     tool: Tool<'a>,
     exposed_name: Option<&'a str>,

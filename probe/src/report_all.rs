@@ -1,14 +1,14 @@
-//! The report for programs on the servers of a file.
+//! The report for programs on all servers of a file.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use crate::file::{Plan, Trouble};
-use crate::offered::{FunctionReport, LeftOutReport, SuspiciousReport};
 use crate::record::{CallRecord, FailureReport};
 use crate::report::Report;
 use crate::run::AllEnded;
+use crate::toolset_report::{FunctionReport, LeftOutReport, SuspiciousReport};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -65,7 +65,7 @@ impl<'a> ReportAll<'a> {
         }
     }
 
-    /// Whether every server that is not turned off became ready, and every call was answered with a result.
+    /// Whether every enabled server became ready and every call returned a result.
     pub(crate) fn is_good(&self) -> bool {
         self.servers.values().all(|report| report.outcome == "disabled" || report.is_good())
             && self.calls.iter().all(|call| call.call.is_good())

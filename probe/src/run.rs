@@ -1,39 +1,37 @@
-//! The run: sessions, their servers, one clock.
+//! The run: sessions, servers and a clock.
 
 use std::time::{Duration, Instant};
 
 use mcp_proto::binding::http::{Broken, ExchangeId};
 use mcp_proto::host::hub::{Hub, HubOptions};
-use mcp_proto::{
-    Client, ConnectionId, Keepalive, Messages, OpenFailure, Options, Reconnect, ShutdownStep, Time, Transport,
-};
+use mcp_proto::{Keepalive, OpenFailure, Options, Reconnect, Session, ShutdownStep, Time, Transport};
 use serde_json::json;
 
 use crate::args::{Settings, Target};
 use crate::child::{self, Program};
-use crate::engine::{Asked, Engine, Wish, seed};
-use crate::events::{Clock, Talk};
+use crate::engine::{Engine, EngineAction, InFlight};
+use crate::events::{Clock, EventHandler};
 use crate::exchanges::Piece;
 use crate::file::Plan;
 use crate::interrupt::Interrupt;
 use crate::io::Io;
-use crate::offered::Offered;
-use crate::peer::{Heard, Peer, Place};
+use crate::peer::{Input, Peer, Place};
 use crate::progress::Progress;
 use crate::raw;
 use crate::record::{CallRecord, FailureReport};
+use crate::toolset_report::Offered;
 use crate::trace::Trace;
 
-/// How long sessions may take to close, at most.
+/// Maximum time for closing sessions.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// A server, at the end of the run.
+/// The final state of a server.
 pub(crate) struct Ended {
-    pub(crate) session: mcp_proto::Engine,
+    pub(crate) session: Session,
     pub(crate) peer: Peer,
 }
 
-/// The servers of a file, at the end of the run.
+/// The final state of all servers of a file.
 pub(crate) struct AllEnded {
     pub(crate) servers: Vec<Ended>,
     pub(crate) offered: Offered,
@@ -59,17 +57,17 @@ pub(crate) fn run(settings: &Settings, target: &Target, interrupt: &Interrupt) -
     let mut peer = peers.swap_remove(0);
     peer.record.calls = calls;
     let session = peer.last.take().or_else(|| engine.session(0).cloned());
-    Ended { session: session.unwrap_or_else(|| unopened(options)), peer }
+    Ended { session: session.unwrap_or_else(|| Session::new(options)), peer }
 }
 
-/// The same with all servers of a file side by side: connects, discovers, calls by exposed names, closes.
+/// The same with all servers of a file in parallel; calls use exposed names.
 pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrupt) -> AllEnded {
     let base = options(settings);
     let mut hub_options = HubOptions::new(base.clone());
-    // Whoever asks for a call wants to see what becomes of it.
+    // A requested call must be tried, so there is no breaker.
     hub_options.breaker = None;
-    let mut hub = Hub::new(hub_options, seed());
-    // A hub that is new takes any.
+    let mut hub = Hub::new(hub_options);
+    // A new hub accepts any configuration.
     let _ = hub.configure(Time::ZERO, plan.configuration.clone());
     let (mut handles, mut peers) = (Vec::new(), Vec::new());
     for (name, place) in std::mem::take(&mut plan.places) {
@@ -83,19 +81,14 @@ pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrup
     let Run { engine, peers, calls, offered, .. } = run;
     let end = |(at, mut peer): (usize, Peer)| {
         let session = peer.last.take().or_else(|| engine.session(at).cloned());
-        let named = || {
+        let unopened = || {
             let mut options = base.clone();
             options.server = (&*peer.name).into();
-            unopened(options)
+            Session::new(options)
         };
-        Ended { session: session.unwrap_or_else(named), peer }
+        Ended { session: session.unwrap_or_else(unopened), peer }
     };
     AllEnded { servers: peers.into_iter().enumerate().map(end).collect(), offered: offered.unwrap_or_default(), calls }
-}
-
-/// A session that was never opened.
-fn unopened(options: Options) -> mcp_proto::Engine {
-    mcp_proto::Engine::clone(&Client::new(Messages::new(), options, 0))
 }
 
 fn options(settings: &Settings) -> Options {
@@ -122,19 +115,19 @@ pub(crate) struct Run<'a> {
     pub(crate) settings: &'a Settings,
     interrupt: &'a Interrupt,
     pub(crate) clock: Clock,
-    /// When the whole run is to be over.
+    /// When the run times out.
     pub(crate) deadline: Option<Instant>,
     pub(crate) engine: Engine,
     pub(crate) peers: Vec<Peer>,
     progress: Progress,
     pub(crate) calls: Vec<CallRecord>,
-    /// The step that waits for its answer, and since when.
-    pub(crate) calling: Option<(Asked, Time)>,
-    /// Since when a session is only watched.
+    /// The step in flight, with its start.
+    pub(crate) calling: Option<(InFlight, Time)>,
+    /// When watching began.
     pub(crate) watched: Option<Instant>,
-    /// Since when the sessions are being closed.
+    /// When closing began.
     pub(crate) closing: Option<Instant>,
-    /// What a model would get, as it was before.
+    /// What a model would get, saved before closing.
     pub(crate) offered: Option<Offered>,
 }
 
@@ -207,7 +200,7 @@ impl Run<'_> {
             self.listen(io);
             let now = self.now();
             if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                self.time_is_up(io);
+                self.time_out(io);
             }
             if self.watch_ends().is_some_and(|end| end <= Instant::now()) && self.closing.is_none() {
                 self.note("the watch is over");
@@ -220,12 +213,12 @@ impl Run<'_> {
             }
             if self.progress.is_due() {
                 let waiting = self.waiting();
-                self.progress.tell(waiting);
+                self.progress.show(waiting);
             }
         }
     }
 
-    /// Waits for a server, or for the time at which something is due.
+    /// Waits for input from a server, or until something is due.
     fn listen(&mut self, io: &mut Io) {
         let due = self.engine.deadline().and_then(|at| self.clock.instant(at));
         let closing = self.closing.and_then(|since| since.checked_add(CLOSING));
@@ -233,36 +226,36 @@ impl Run<'_> {
         let second = Instant::now().checked_add(Duration::from_secs(1));
         let dates = [due, closing, end, self.progress.next(), second];
         let until = dates.into_iter().flatten().min().unwrap_or_else(Instant::now);
-        match io.hear(&mut self.peers, until) {
-            Some((at, Heard::Process(child::Heard::Output(bytes)))) => self.receive(io, at, &bytes),
-            Some((at, Heard::Process(child::Heard::Life))) => self.transport(io, at, Transport::SignOfLife),
-            Some((at, Heard::Process(child::Heard::Closed(why)))) => {
+        match io.wait(&mut self.peers, until) {
+            Some((at, Input::Process(child::Input::Output(bytes)))) => self.receive(io, at, &bytes),
+            Some((at, Input::Process(child::Input::SignOfLife))) => self.transport(io, at, Transport::SignOfLife),
+            Some((at, Input::Process(child::Input::Closed(why)))) => {
                 if let Some(peer) = self.peers.get_mut(at) {
                     peer.gone(&why);
                 }
                 self.transport(io, at, Transport::Closed { why: &why });
             }
-            Some((at, Heard::Exchange(exchange, piece))) => self.exchanged(io, at, exchange, piece),
+            Some((at, Input::Exchange(exchange, piece))) => self.receive_exchange(io, at, exchange, piece),
             None => {}
         }
     }
 
-    /// Line by line, so that what follows from each is done, and drawn, before the next.
+    /// Handles input line by line, so that the effects of a line are carried out and traced before the next line.
     fn receive(&mut self, io: &mut Io, at: usize, bytes: &[u8]) {
-        let Some(connection) = self.peers.get(at).map(|peer| peer.connection) else { return };
+        let Some(epoch) = self.peers.get(at).map(|peer| peer.epoch) else { return };
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let Some(peer) = self.peers.get_mut(at).filter(|peer| peer.connection == connection) else { return };
+            let Some(peer) = self.peers.get_mut(at).filter(|peer| peer.epoch == epoch) else { return };
             peer.trace.received(piece);
             let (now, late) = (self.now(), self.late_answers(at));
-            self.engine.handle_bytes(now, at, connection, piece);
-            self.settle(io, at, late);
+            self.engine.handle_bytes(now, at, piece);
+            self.after_input(io, at, late);
         }
     }
 
-    /// What came of an exchange; of a stream line by line likewise.
-    fn exchanged(&mut self, io: &mut Io, at: usize, exchange: ExchangeId, piece: Piece) {
+    /// Handles a piece of an exchange; event streams line by line too.
+    fn receive_exchange(&mut self, io: &mut Io, at: usize, exchange: ExchangeId, piece: Piece) {
         let Some(peer) = self.peers.get_mut(at) else { return };
-        // Where nobody is there, nothing was opened.
+        // If the server is unreachable, no connection was opened.
         let there = !matches!(piece, Piece::Failure(Broken::Unreachable, _));
         if there && self.closing.is_none() {
             peer.opened();
@@ -279,7 +272,7 @@ impl Run<'_> {
             }
             let (now, late) = (self.now(), self.late_answers(at));
             self.engine.handle_exchange(now, at, exchange, piece);
-            self.settle(io, at, late);
+            self.after_input(io, at, late);
         }
     }
 
@@ -287,27 +280,26 @@ impl Run<'_> {
         self.engine.session(at).map_or(0, |session| session.stats().late_answers)
     }
 
-    /// Does what follows from what a server sent; so many answers were late before it.
-    fn settle(&mut self, io: &mut Io, at: usize, late: u64) {
+    /// Carries out the effects of a server's input. `late` is the earlier number of late responses.
+    fn after_input(&mut self, io: &mut Io, at: usize, late: u64) {
         let late = self.late_answers(at).saturating_sub(late);
         if late > 0
-            && let Some(mut talk) = self.talk(at)
+            && let Some(mut handler) = self.handler(at)
         {
-            talk.tell("late-answer", &json!({"answers": late}));
+            handler.record("late-answer", &json!({"answers": late}));
         }
         self.introduced(at);
         self.act(io);
     }
 
     fn transport(&mut self, io: &mut Io, at: usize, event: Transport<'_>) {
-        let Some(connection) = self.peers.get(at).map(|peer| peer.connection) else { return };
         let now = self.now();
-        self.engine.handle_transport(now, at, connection, event);
+        self.engine.handle_transport(now, at, event);
         self.introduced(at);
         self.act(io);
     }
 
-    /// Notes when a server is known.
+    /// Records when the handshake completed.
     fn introduced(&mut self, at: usize) {
         let now = self.now();
         if let Some(peer) = self.peers.get_mut(at).filter(|peer| peer.record.introduced.is_none())
@@ -318,31 +310,31 @@ impl Run<'_> {
     }
 
     pub(crate) fn act(&mut self, io: &mut Io) {
-        while let Some((at, wish)) = self.engine.poll() {
-            match wish {
-                Wish::Settled if self.closing.is_none() && self.calling.is_none() => self.go_on(),
-                Wish::Settled => {}
-                Wish::Open(connection) => self.open(io, at, connection),
-                Wish::Shut(how) => self.shut(io, at, how),
-                Wish::Failed(failure) => self.failed(at, &failure),
-                Wish::Finished(call, outcome) => self.finished(Asked::Call(call), outcome),
-                Wish::Event(event) => {
-                    if let Some(follow) = self.talk(at).map(|mut talk| talk.event(event)) {
-                        self.follow(at, follow);
+        while let Some((at, action)) = self.engine.poll() {
+            match action {
+                EngineAction::Settled if self.closing.is_none() && self.calling.is_none() => self.next_step(),
+                EngineAction::Settled => {}
+                EngineAction::Open(epoch) => self.open(io, at, epoch),
+                EngineAction::Shut(how) => self.shut(io, at, how),
+                EngineAction::Failed(failure) => self.failed(at, &failure),
+                EngineAction::Finished(call, outcome) => self.finished(InFlight::Call(call), outcome),
+                EngineAction::Event(event) => {
+                    if let Some(reaction) = self.handler(at).map(|mut handler| handler.event(event)) {
+                        self.react(at, reaction);
                     }
                 }
-                Wish::Send(message) => {
+                EngineAction::Send(message) => {
                     if let Some(peer) = self.peers.get_mut(at) {
                         peer.send(message.bytes(), message.line());
                     }
                 }
-                Wish::Request(request) => {
+                EngineAction::Request(request) => {
                     let (now, _context) = (self.now(), io.enter());
                     if let Some(peer) = self.peers.get_mut(at) {
                         peer.request(now, request);
                     }
                 }
-                Wish::Drop(exchange) => {
+                EngineAction::Drop(exchange) => {
                     if let Some(peer) = self.peers.get_mut(at) {
                         peer.drop(exchange);
                     }
@@ -351,9 +343,9 @@ impl Run<'_> {
         }
     }
 
-    fn open(&mut self, io: &mut Io, at: usize, connection: ConnectionId) {
+    fn open(&mut self, io: &mut Io, at: usize, epoch: u32) {
         let now = self.now();
-        let Some(opened) = self.peers.get_mut(at).map(|peer| peer.open(connection, now)) else { return };
+        let Some(opened) = self.peers.get_mut(at).map(|peer| peer.open(epoch, now)) else { return };
         let why = opened.map_err(|error| error.to_string());
         let event = match &why {
             Ok(()) => Transport::Opened,
@@ -362,9 +354,9 @@ impl Run<'_> {
         self.transport(io, at, event);
     }
 
-    fn talk(&mut self, at: usize) -> Option<Talk<'_>> {
-        let peer = self.peers.get_mut(at).filter(|_| self.engine.session(at).is_some())?;
-        Some(Talk { settings: self.settings, clock: self.clock, peer, engine: &mut self.engine, at })
+    fn handler(&mut self, at: usize) -> Option<EventHandler<'_>> {
+        let (peer, session) = (self.peers.get_mut(at)?, self.engine.session_mut(at)?);
+        Some(EventHandler { settings: self.settings, clock: self.clock, peer, session })
     }
 
     fn shut(&mut self, io: &mut Io, at: usize, how: ShutdownStep) {

@@ -1,4 +1,4 @@
-//! What is asked of the server after discovery: a tool's call, a resource's text, a prompt.
+//! A request after discovery: a tool call, a resource read or a prompt.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use serde_json::value::RawValue;
 use crate::raw::{self, Members};
 
 pub(crate) struct Step {
-    what: What,
+    kind: StepKind,
     /// A tool's or a prompt's own name, or a resource's URI.
     pub(crate) target: String,
 }
 
-enum What {
+enum StepKind {
     Call(Option<Box<RawValue>>),
     Read,
     Prompt(Option<Vec<(String, String)>>),
@@ -21,27 +21,27 @@ enum What {
 
 impl Step {
     pub(crate) fn call(target: String) -> Self {
-        Self { what: What::Call(None), target }
+        Self { kind: StepKind::Call(None), target }
     }
 
     pub(crate) fn read(target: String) -> Self {
-        Self { what: What::Read, target }
+        Self { kind: StepKind::Read, target }
     }
 
     pub(crate) fn prompt(target: String) -> Self {
-        Self { what: What::Prompt(None), target }
+        Self { kind: StepKind::Prompt(None), target }
     }
 
-    /// Takes a JSON object as its arguments.
+    /// Sets the arguments from a JSON object.
     pub(crate) fn arguments(&mut self, json: &str) -> Result<(), String> {
         let target = &self.target;
         let twice = Err(format!("--args came twice for {target}"));
         let object = raw::object(json).map_err(|wrong| format!("--args for {target} {wrong}"))?;
-        match &mut self.what {
-            What::Call(Some(_)) | What::Prompt(Some(_)) => return twice,
-            What::Read => return Err("--args needs a --call or a --prompt before it; --read has none".into()),
-            What::Call(arguments) => *arguments = Some(object),
-            What::Prompt(arguments) => {
+        match &mut self.kind {
+            StepKind::Call(Some(_)) | StepKind::Prompt(Some(_)) => return twice,
+            StepKind::Read => return Err("--args needs a --call or a --prompt before it; --read has none".into()),
+            StepKind::Call(arguments) => *arguments = Some(object),
+            StepKind::Prompt(arguments) => {
                 let members = Members::of(&object);
                 let string = |(name, _): (&str, _)| {
                     let value = members.string(name);
@@ -56,37 +56,37 @@ impl Step {
     }
 
     pub(crate) fn method(&self) -> &'static str {
-        match self.what {
-            What::Call(_) => "tools/call",
-            What::Read => "resources/read",
-            What::Prompt(_) => "prompts/get",
+        match self.kind {
+            StepKind::Call(_) => "tools/call",
+            StepKind::Read => "resources/read",
+            StepKind::Prompt(_) => "prompts/get",
         }
     }
 
     pub(crate) fn is_call(&self) -> bool {
-        matches!(self.what, What::Call(_))
+        matches!(self.kind, StepKind::Call(_))
     }
 
     pub(crate) fn call_arguments(&self) -> Option<&RawValue> {
-        match &self.what {
-            What::Call(arguments) => arguments.as_deref(),
-            What::Read | What::Prompt(_) => None,
+        match &self.kind {
+            StepKind::Call(arguments) => arguments.as_deref(),
+            StepKind::Read | StepKind::Prompt(_) => None,
         }
     }
 
     pub(crate) fn request(&self) -> Request {
-        let request = match &self.what {
-            What::Call(arguments) => {
+        let request = match &self.kind {
+            StepKind::Call(arguments) => {
                 let none = raw::of(&serde_json::json!({}));
                 Request::call_tool(&self.target, Some(arguments.as_deref().unwrap_or(&none)))
             }
-            What::Read => Request::read_resource(&self.target),
-            What::Prompt(arguments) => {
+            StepKind::Read => Request::read_resource(&self.target),
+            StepKind::Prompt(arguments) => {
                 let arguments = arguments.iter().flatten().map(|(name, value)| (&**name, &**value));
                 Request::get_prompt(&self.target, arguments)
             }
         };
-        // The run's own bound, which the user set, ends it.
+        // Only the run's timeout, which the user set, ends it.
         request.timeout(Duration::MAX).progress()
     }
 }

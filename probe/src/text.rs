@@ -1,8 +1,8 @@
-//! Text for a terminal, whoever wrote it.
+//! Makes text from servers safe for a terminal.
 
 use std::fmt::Write;
 
-/// A text in which nothing moves the cursor, changes colours or turns the direction of writing. Line breaks stay.
+/// The text without cursor movement, colours and changes of writing direction. Line breaks stay.
 pub(crate) fn safe(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.replace("\r\n", "\n").chars() {
@@ -16,7 +16,7 @@ pub(crate) fn safe(text: &str) -> String {
     out
 }
 
-/// As `safe`, on one line.
+/// Like `safe`, on one line.
 pub(crate) fn one_line(text: &str) -> String {
     safe(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
@@ -24,12 +24,12 @@ pub(crate) fn one_line(text: &str) -> String {
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c,
-            // Marks and embeddings of direction, invisible characters, separators of lines, tags.
+            // Direction marks and embeddings, invisible characters, line separators, tags.
             '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// How many columns a text takes, about.
+/// Approximate width of a text in columns.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().map(columns).sum()
 }
@@ -58,7 +58,7 @@ const fn columns(c: char) -> usize {
     }
 }
 
-/// The text, cut to so many columns.
+/// The text cut to a number of columns.
 pub(crate) fn cut(text: &str, limit: usize) -> String {
     if width(text) <= limit {
         return text.into();
@@ -76,13 +76,13 @@ pub(crate) fn cut(text: &str, limit: usize) -> String {
     out
 }
 
-/// The text, filled up with spaces to so many columns.
+/// The text padded with spaces to a number of columns.
 pub(crate) fn pad(text: &str, columns: usize) -> String {
     let missing = columns.saturating_sub(width(text));
     format!("{text}{}", " ".repeat(missing))
 }
 
-/// The text in lines of so many columns, broken at spaces where there are any.
+/// The text wrapped to a number of columns, at spaces if possible.
 pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.split('\n') {

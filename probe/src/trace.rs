@@ -1,4 +1,4 @@
-//! What went over the wire: which answers are waited for, and the exchange as a diagram shows it.
+//! Records messages: the requests in flight, and the exchange for a diagram.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use serde_json::value::RawValue;
 
 use crate::raw::{self, Members};
 
-/// Steps that a diagram has room for.
+/// Maximum steps of a diagram.
 const STEPS: usize = 2000;
-/// Characters of what a message says.
+/// Maximum characters of an excerpt.
 const EXCERPT: usize = 60;
 
-/// Who speaks.
+/// The sender.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Client,
@@ -33,33 +33,33 @@ pub(crate) enum Step {
         kind: Kind,
         text: String,
     },
-    /// So many lines, or events, in a row that are no message.
+    /// Number of consecutive lines or events that are not messages.
     Noise(usize),
     Note(String),
-    /// So many steps that there was no room for.
+    /// Number of steps beyond the maximum.
     LeftOut(usize),
 }
 
 pub(crate) struct Trace {
     decoder: LineDecoder,
-    limits: jsonrpc::Limits,
-    /// Requests of the client's without an answer, by id.
+    limits: jsonrpc::MessageLimits,
+    /// The client's requests in flight, by id.
     waiting: BTreeMap<u64, String>,
     steps: Option<Vec<Step>>,
 }
 
 impl Trace {
-    pub(crate) fn new(limits: jsonrpc::Limits, diagram: bool) -> Self {
+    pub(crate) fn new(limits: jsonrpc::MessageLimits, diagram: bool) -> Self {
         let decoder = LineDecoder::new(limits.bytes);
         Self { decoder, limits, waiting: BTreeMap::new(), steps: diagram.then(Vec::new) }
     }
 
-    /// The exchange, where it was to be kept.
+    /// The exchange, if it is recorded.
     pub(crate) fn steps(&self) -> Option<&[Step]> {
         self.steps.as_deref()
     }
 
-    /// The answers that are waited for; nothing where there are none.
+    /// The responses that are awaited; `None` if there are none.
     pub(crate) fn waiting(&self) -> Option<String> {
         let listed: Vec<String> = self.waiting.iter().take(3).map(|(id, what)| format!("`{what}` (id {id})")).collect();
         let more = self.waiting.len().saturating_sub(listed.len());
@@ -75,13 +75,13 @@ impl Trace {
         self.push(Step::Note(text.into()));
     }
 
-    /// There is a new connection, or none any more.
+    /// The connection was replaced or closed.
     pub(crate) fn reset(&mut self) {
         self.decoder = LineDecoder::new(self.limits.bytes);
         self.waiting.clear();
     }
 
-    /// Takes a message of the client's, and gives its id where it is a request.
+    /// Records a message of the client; returns its id if it is a request.
     pub(crate) fn sent(&mut self, message: &[u8]) -> Option<u64> {
         let raw: &RawValue = serde_json::from_slice(message).unwrap_or(RawValue::NULL);
         let members = Members::of(raw);
@@ -91,7 +91,7 @@ impl Trace {
         let (kind, text) = match (number, what) {
             (Some(id), Some(what)) => {
                 let text = format!("{what} (id {id})");
-                // The answer to this one is the end of what it asks for.
+                // Its response only ends the subscription.
                 if method.as_deref() != Some("subscriptions/listen") {
                     self.waiting.insert(id, what);
                 }
@@ -113,27 +113,27 @@ impl Trace {
         number
     }
 
-    /// The answer to this request is not waited for any more.
+    /// The response to this request is no longer awaited.
     pub(crate) fn forget(&mut self, id: Option<u64>) {
         id.map(|id| self.waiting.remove(&id));
     }
 
-    /// How much of a message is kept.
+    /// Maximum kept bytes of a message.
     pub(crate) fn limit(&self) -> usize {
         self.limits.bytes
     }
 
-    /// The client asks for something without a message.
-    pub(crate) fn asked(&mut self, text: &str) {
+    /// Records a client action without a message.
+    pub(crate) fn request(&mut self, text: &str) {
         self.push(Step::Message { from: Side::Client, kind: Kind::Request, text: excerpt(text) });
     }
 
-    /// The server answers without a message.
+    /// Records a server response without a message.
     pub(crate) fn status(&mut self, text: &str) {
         self.push(Step::Message { from: Side::Server, kind: Kind::Answer, text: excerpt(text) });
     }
 
-    /// Takes what may be a message of the server's, and is not worth a word where it is none.
+    /// Records an error body if it is a message.
     pub(crate) fn error(&mut self, bytes: &[u8]) {
         if let Ok(Decoded::One(message)) = jsonrpc::decode(bytes, self.limits) {
             self.body(message.body);
@@ -149,7 +149,7 @@ impl Trace {
         self.decoder = decoder;
     }
 
-    /// Takes a message of the server's, if it is one.
+    /// Records a message of the server if it is one.
     pub(crate) fn message(&mut self, bytes: &[u8]) {
         match jsonrpc::decode(bytes, self.limits) {
             Ok(Decoded::Blank) => {}
@@ -212,7 +212,7 @@ impl Trace {
     }
 }
 
-/// A method, with what it is about.
+/// A method with its target.
 fn describe(method: &str, params: Option<&RawValue>) -> String {
     let subject = match method {
         "tools/call" | "prompts/get" => "name",
@@ -225,7 +225,7 @@ fn describe(method: &str, params: Option<&RawValue>) -> String {
     excerpt(&subject.map_or_else(|| method.into(), |subject| format!("{method} {subject}")))
 }
 
-/// What an answer brought, in a few words.
+/// A summary of a response.
 fn contents(what: &str, result: &RawValue) -> Option<String> {
     let members = Members::of(result);
     let list = match what {

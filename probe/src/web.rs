@@ -1,4 +1,4 @@
-//! A server over HTTP: its exchanges, and what a trace shows of them.
+//! A server over HTTP: its exchanges, and their trace.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -14,12 +14,12 @@ use crate::trace::Trace;
 
 pub(crate) struct Web {
     exchanges: Exchanges,
-    /// What goes with every request.
+    /// Headers of every request.
     own: HeaderMap,
     shown: BTreeMap<ExchangeId, Shown>,
 }
 
-/// An exchange, as far as it was shown.
+/// The traced state of an exchange.
 struct Shown {
     method: Method,
     /// The id of the request that it carries.
@@ -29,7 +29,7 @@ struct Shown {
 }
 
 enum Body {
-    /// Nothing but white space.
+    /// Only white space.
     Blank,
     Json(Vec<u8>),
     Events(SseDecoder),
@@ -40,7 +40,7 @@ impl Web {
         Self { exchanges: Exchanges::new(client), own, shown: BTreeMap::new() }
     }
 
-    /// Runs a request, as a task of the runtime that is entered.
+    /// Sends a request, as a task of the current runtime.
     pub(crate) fn start(&mut self, request: HttpRequest, trace: &mut Trace) {
         let sent = &request.request;
         let id = match *sent.method() {
@@ -48,11 +48,11 @@ impl Web {
             Method::GET => {
                 let from = sent.headers().get("last-event-id").and_then(|id| id.to_str().ok());
                 let from = from.map(|id| format!(", from event {id} on")).unwrap_or_default();
-                trace.asked(&format!("GET, a stream{from}"));
+                trace.request(&format!("GET, a stream{from}"));
                 None
             }
             _ => {
-                trace.asked(sent.method().as_str());
+                trace.request(sent.method().as_str());
                 None
             }
         };
@@ -71,23 +71,23 @@ impl Web {
         self.shown.contains_key(&exchange)
     }
 
-    /// Whether its answer may be a stream of events.
+    /// Whether its response may be an event stream.
     pub(crate) fn is_stream(&self, exchange: ExchangeId) -> bool {
         self.shown.get(&exchange).is_some_and(|shown| !matches!(shown.body, Body::Json(_)))
     }
 
-    /// What comes of an exchange next.
+    /// The next piece of an exchange.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<(ExchangeId, Piece)>> {
         pin!(self.exchanges.next()).poll(context)
     }
 
-    /// Has the trace show what came.
+    /// Adds a piece to the trace.
     pub(crate) fn show(&mut self, exchange: ExchangeId, piece: &Piece, trace: &mut Trace) {
         let Some(shown) = self.shown.get_mut(&exchange) else { return };
         match piece {
             Piece::Head(status, _) => {
                 shown.good = status.is_success();
-                // A good answer to a request says more.
+                // A successful response to a request has its own message.
                 if !shown.good || shown.id.is_none() {
                     trace.status(&format!("HTTP {} to {}", status.as_u16(), shown.method));
                 }
@@ -106,7 +106,7 @@ impl Web {
                         trace.error(json);
                         true
                     }
-                    // The answer may come by another stream.
+                    // The response may arrive on another stream.
                     Body::Blank | Body::Events(_) => !shown.good,
                 };
                 trace.forget(shown.id.filter(|_| forgotten));

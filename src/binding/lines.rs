@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use crate::Time;
 use crate::client::{Action, Binding, Client, ConnectionId, Engine, Transport};
 use crate::client::{Operate, Wire, poll_pipe};
-use crate::jsonrpc::Limits;
+use crate::jsonrpc::MessageLimits;
 
 /// A piece of a newline-delimited stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ impl Client<Lines> {
     /// Takes a chunk of any size of what the server wrote on a connection. Input of an older connection is dropped.
     pub fn handle_bytes(&mut self, now: Time, connection: ConnectionId, chunk: &[u8]) {
         let Self { engine, binding } = self;
-        engine.handle_timeout(now);
+        engine.handle_due(now);
         if binding.follow(engine) == Some(connection) {
             binding.decoder.feed(chunk, |line| match line {
                 Line::Complete(line) | Line::TooLong(line) => engine.handle_message(now, line),
@@ -147,7 +147,7 @@ impl Client<Lines> {
     /// Takes what happened to the transport of a connection. Input of an older connection is dropped.
     pub fn handle_transport(&mut self, now: Time, connection: ConnectionId, event: Transport<'_>) {
         let Self { engine, binding } = self;
-        engine.handle_timeout(now);
+        engine.handle_due(now);
         if engine.connection() != connection {
             return;
         }
@@ -169,7 +169,7 @@ impl Operate for Lines {
 
     fn attach(&mut self, engine: &mut Engine) {
         // Somewhat more than a message may have, so that the engine sees what it has to refuse.
-        let limit = engine.options().limits.message.bytes.saturating_add(Limits::SLACK).saturating_add(1);
+        let limit = engine.options().limits.message.bytes.saturating_add(MessageLimits::SLACK).saturating_add(1);
         self.decoder = LineDecoder::new(limit);
     }
 

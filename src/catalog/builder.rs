@@ -10,16 +10,16 @@ use super::{List, hash};
 use crate::jsonrpc::{Json, Scan};
 use crate::protocol::Family;
 
-/// How long a list may get.
+/// Bounds of a list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) items: usize,
     pub(crate) bytes: usize,
-    /// Whether the annotations of headers count (specification 2026-07-28, "Streamable HTTP").
+    /// Whether header annotations are checked (specification 2026-07-28, "Streamable HTTP").
     pub(crate) mirror: bool,
 }
 
-/// What is wrong with the items of a list, in words: of the first [`Flaws::NAMED`] items, and how many more there are.
+/// Descriptions of the first [`Flaws::NAMED`] faulty items, and the number of further ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flaws {
     named: Vec<Box<str>>,
@@ -28,7 +28,7 @@ pub(crate) struct Flaws {
 
 impl Flaws {
     const NAMED: usize = 20;
-    /// Characters that are kept of what is said of one item.
+    /// Maximum characters of one description.
     const EACH: usize = 240;
 
     fn add(&mut self, words: impl FnOnce() -> String) {
@@ -44,7 +44,7 @@ impl Flaws {
         self.named.push(words.into());
     }
 
-    /// Takes those of a further page.
+    /// Appends the flaws of a further page.
     pub(crate) fn extend(&mut self, page: Self) {
         let room = Self::NAMED.saturating_sub(self.named.len());
         self.more = self.more.saturating_add(page.named.len().saturating_sub(room)).saturating_add(page.more);
@@ -61,20 +61,20 @@ impl Flaws {
     }
 }
 
-/// What a page brought.
+/// What one page added and what was wrong with it.
 #[derive(Debug, Default)]
 pub(crate) struct PageReport {
-    /// Items that were not there before.
+    /// Number of new items.
     pub(crate) added: usize,
-    /// The items whose key was there before.
+    /// Items left out because the list already has their key.
     pub(crate) duplicate: Flaws,
-    /// The items that were left out, or that lost a member, and why.
+    /// Items that were left out or lost a member, with the reason.
     pub(crate) invalid: Flaws,
-    /// A bound was reached, and what is beyond it was left out.
+    /// A bound was reached; further items were left out.
     pub(crate) over: bool,
 }
 
-/// The items of a page as they were read, before they are part of a list.
+/// The items of a page, before they are added to a list.
 #[derive(Debug)]
 pub(crate) struct Items<'a> {
     text: &'a str,
@@ -93,7 +93,7 @@ impl<'a> Items<'a> {
         over: false,
     };
 
-    /// Takes the next value, which is the array of items as the server wrote it; where it is none, that value.
+    /// Reads the next value, an array of items as the server wrote it. If it is not an array, the error is that value.
     pub(crate) fn read(family: Family, scan: &mut Scan<'a>, bounds: Bounds) -> Result<Self, Option<Json<'a>>> {
         let mut items = Self::EMPTY;
         let mut seen = 0_usize;
@@ -154,13 +154,13 @@ type Hashed = (u64, u32);
 pub(crate) struct Builder {
     list: List,
     bytes: usize,
-    /// Every entry, sorted by its key's hash and then by the key, so that keys are seldom looked at: runs whose
-    /// lengths at least halve from one to the next, so that there are few to look into, and each is merged few times.
+    /// Every entry, in runs sorted by key hash, then key, so that keys are rarely compared. Each run is at most half as
+    /// long as the one before it, so that a lookup visits few runs and an entry is merged few times.
     runs: Vec<Vec<Hashed>>,
 }
 
 impl Builder {
-    /// Adds a page's items, without those whose key is there already.
+    /// Adds a page's items, except those whose key is already in the list.
     pub(crate) fn add(&mut self, page: Items<'_>, bounds: Bounds) -> PageReport {
         let mut report = PageReport { invalid: page.invalid, over: page.over, ..PageReport::default() };
         self.bytes = self.bytes.saturating_add(page.text.len());
@@ -179,7 +179,7 @@ impl Builder {
         }));
         let mut run: Vec<Hashed> = Vec::with_capacity(list.entries.len().saturating_sub(base));
         let first = u32::try_from(base).unwrap_or(u32::MAX);
-        // The pages before this one are skipped at once, which a zipped iterator would not do.
+        // Skips the earlier pages in one step, which a zipped iterator does not.
         for (index, entry) in (first..).zip(list.entries.iter().skip(base)) {
             run.push((hash(list.item(entry).0.as_bytes()), index));
         }
@@ -196,7 +196,7 @@ impl Builder {
         report
     }
 
-    /// Those of a sorted run whose key is there already, in the runs before it or further up in this one.
+    /// The entries of a sorted run whose key is already in an earlier run, or earlier in this run.
     fn known(&self, run: &[Hashed]) -> Vec<u32> {
         let list = &self.list;
         let mut last = None;
@@ -207,7 +207,7 @@ impl Builder {
         run.iter().copied().filter(known).map(|(_, index)| index).collect()
     }
 
-    /// Takes entries out of the list's end, from `base` on: those whose key came twice, and those beyond the bound.
+    /// Removes entries from `base` on: those with a duplicate key, and those beyond the bound.
     fn leave_out(
         &mut self,
         run: &mut Vec<Hashed>,
@@ -239,7 +239,7 @@ impl Builder {
         *run = run.iter().filter_map(|(key, index)| Some((*key, place(*index)?))).collect();
     }
 
-    /// The list that came of the pages.
+    /// The list of all pages added.
     pub(crate) fn finish(mut self) -> List {
         let mut by_key: Vec<_> = (0..).zip(self.list.iter()).map(|(index, (key, _))| (key, index)).collect();
         by_key.sort_unstable();
@@ -258,7 +258,7 @@ fn by_key(list: &List, a: Hashed, b: Hashed) -> Ordering {
     a.0.cmp(&b.0).then_with(|| list.key_at(a.1).cmp(list.key_at(b.1)))
 }
 
-/// Two sorted runs as one, which is what a merge sort is quick at.
+/// Merges two sorted runs; the sort detects the two runs.
 fn merged(list: &List, mut left: Vec<Hashed>, right: Vec<Hashed>) -> Vec<Hashed> {
     left.extend(right);
     left.sort_by(|a, b| by_key(list, *a, *b));
@@ -272,10 +272,10 @@ fn describe(key: &str, flaw: &str) -> String {
     }
 }
 
-/// Characters of a key that are said in words.
+/// Maximum characters of a key in a description.
 const LONGEST_KEY: usize = 64;
 
-/// Where `part` begins in `whole`, of which it is a slice.
+/// The offset of `part`, a slice of `whole`.
 fn offset(whole: &str, part: &str) -> Option<usize> {
     (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize).filter(|at| *at <= whole.len())
 }
@@ -288,7 +288,7 @@ mod tests {
 
     use super::*;
 
-    /// An item of some key, in one of its spellings; without a key it is left out.
+    /// An item with some key, in one of its spellings; an item without a key is left out.
     #[derive(Clone, Debug)]
     struct Item {
         key: Option<String>,
@@ -309,7 +309,7 @@ mod tests {
         prop_oneof![5 => keyed, 1 => keyless.prop_map(|json| Item { key: None, json: json.into() })]
     }
 
-    /// The list that should come of the pages, in the plainest way.
+    /// A straightforward model of the builder.
     #[derive(Default)]
     struct Model {
         bytes: usize,

@@ -4,25 +4,25 @@ use core::cmp::Ordering;
 
 use super::List;
 
-/// In what a list differs from the one before it, by key, in the order of the keys.
+/// The changes between two lists: keys, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// Items that are new.
+    /// Items only in the new list.
     pub added: Vec<Box<str>>,
-    /// Items that are gone.
+    /// Items only in the old list.
     pub removed: Vec<Box<str>>,
-    /// Items whose JSON is another.
+    /// Items in both lists whose JSON differs.
     pub changed: Vec<Box<str>>,
 }
 
 impl Difference {
-    /// Whether the two lists are the same.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }
 
-    /// What leads from one list to another.
+    /// The changes from `before` to `after`.
     pub fn between(before: &List, after: &List) -> Self {
         let mut difference = Self::default();
         let (mut old, mut new) = (before.sorted().peekable(), after.sorted().peekable());

@@ -4,23 +4,22 @@ use core::hash::Hasher;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-/// The secret under which [`Fingerprint`]s are made: 16 bytes from a secure random source, made once by the embedder and
-/// kept.
+/// The secret key for [`Fingerprint`]s: 16 bytes from a secure random source. The embedder generates it once and stores
+/// it.
 ///
-/// Whoever knows the key can make two texts with one fingerprint, so no server may learn it; a key that is the same in
-/// every installation protects nobody. Fingerprints that were made under another key differ from those made under this
-/// one, even of the same text: where the key is lost, everything counts as changed once, and nothing as the same by
-/// accident. It is written as 32 hexadecimal digits. Its `Debug` does not show it.
+/// Anyone who knows the key can construct two texts with the same fingerprint. Do not reveal it to a server, and do not
+/// share one key between installations. Fingerprints made with different keys differ even for the same text: if the key
+/// is lost, everything counts as changed once. Serialized as 32 hexadecimal digits; `Debug` does not show it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FingerprintKey([u8; 16]);
 
 impl FingerprintKey {
-    /// The key of these bytes.
+    /// A key from bytes.
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, to be kept.
+    /// The bytes, for storage.
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0
     }
@@ -44,25 +43,24 @@ impl<'de> Deserialize<'de> for FingerprintKey {
     }
 }
 
-/// Tells texts, items or catalogues apart across runs, machines and releases, without the text itself: 128 bits of
-/// SipHash-1-3 under a [`FingerprintKey`].
+/// Identifies a text, item or catalogue across runs, machines and releases without keeping the text: 128 bits of
+/// SipHash-1-3 with a [`FingerprintKey`].
 ///
-/// Whoever does not know the key cannot make another text with the same fingerprint. It is written as 32 hexadecimal
-/// digits.
+/// Without the key nobody can construct another text with the same fingerprint. Serialized as 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(u128);
 
 impl Fingerprint {
-    /// Of some bytes, as they are.
+    /// The fingerprint of these bytes.
     pub fn of(key: FingerprintKey, bytes: &[u8]) -> Self {
         Self::of_parts(key, [bytes])
     }
 
-    /// Of these parts, in this order.
+    /// The fingerprint of a sequence of parts.
     pub(super) fn of_parts<'a>(key: FingerprintKey, parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hasher = SipHasher13::new_with_key(&key.0);
         for part in parts {
-            // The length says where the next part begins.
+            // The length separates the parts.
             hasher.write(&(part.len() as u64).to_le_bytes());
             hasher.write(part);
         }

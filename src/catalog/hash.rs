@@ -1,6 +1,6 @@
-/// A quick hash without a key: the same in every release, on every machine.
+/// A fast hash without a key: the same in every release, on every machine.
 ///
-/// Whoever chooses the bytes can have any hash: it orders, indexes and abridges, and never shows that texts are the same.
+/// An attacker can construct collisions. Use it to order and index, never to decide that texts are equal.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let mut hash = mix(bytes.len() as u64 ^ ODD);
     let (words, rest) = bytes.as_chunks::<8>();
@@ -16,7 +16,7 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
 
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A bijection in which every bit of the input reaches every bit of the output (the finaliser of MurmurHash3).
+/// A bijection in which every input bit affects every output bit (the finaliser of MurmurHash3).
 const fn mix(mut hash: u64) -> u64 {
     hash ^= hash >> 33;
     hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);

@@ -7,7 +7,7 @@ use super::mirror::mirrored;
 use crate::jsonrpc::{Json, Scan};
 use crate::protocol::Family;
 
-/// What an item's member has to be.
+/// The required type of an item's member.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     String,
@@ -28,7 +28,7 @@ impl Shape {
     }
 }
 
-/// What the schemas say of a member; nothing of one that they do not name.
+/// The type that the schemas require of a member; `None` if they do not define the member.
 fn shape(family: Family, name: &str) -> Option<Shape> {
     Some(match (family, name) {
         (_, "name" | "title" | "description") => Shape::String,
@@ -44,16 +44,15 @@ fn shape(family: Family, name: &str) -> Option<Shape> {
     })
 }
 
-/// What an item is worth, judged by its members' names and shapes.
+/// Whether an item is usable, by its members' names and types.
 pub(super) enum Judgement<'a> {
-    /// It can be used; `flaw` is the first member that was passed over.
+    /// The item is kept; `flaw` describes the first member that was ignored.
     Kept { key: Cow<'a, str>, flaw: Option<Cow<'static, str>> },
-    /// It cannot, or not over HTTP.
+    /// The item is left out, in general or over HTTP only.
     LeftOut { key: Option<Cow<'a, str>>, why: Cow<'static, str> },
 }
 
-/// Takes the next item of a page, and judges it.
-/// With `mirror`, a tool whose annotations of headers break their rules is none.
+/// Takes the next item of a page and judges it. With `mirror`, a tool with invalid header annotations is left out.
 pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>, mirror: bool) -> Option<(Json<'a>, Judgement<'a>)> {
     let (mut key, mut schema, mut flaw) = (None, None, None);
     let item = page.members(|name, value| {
@@ -120,7 +119,7 @@ fn odd_annotation(annotations: Json<'_>) -> Option<Cow<'static, str>> {
     odd
 }
 
-/// The item without the members that have the wrong type, byte for byte where there are none.
+/// The item without members of the wrong type; unchanged, byte for byte, if it has none.
 fn well_typed(family: Family, text: &str) -> Cow<'_, RawValue> {
     let item = Json::trusted(text);
     let kept = without(item, |name, value| {
@@ -135,11 +134,12 @@ fn well_typed(family: Family, text: &str) -> Cow<'_, RawValue> {
     kept.map_or_else(|| Cow::Borrowed(item.raw()), |kept| Cow::Owned(Json::trusted(&kept).to_raw()))
 }
 
-/// An object whose members are what `keep` makes of them, names as they were written; nothing where none is changed.
+/// An object with each member replaced by the result of `keep`, or removed if there is none; names stay as written.
+/// `None` if no member changes.
 fn without<'a>(object: Json<'a>, keep: impl Fn(&str, Json<'a>) -> Option<Cow<'a, str>>) -> Option<String> {
     let (mut text, mut changed) = (String::from("{"), false);
     object.raw_members(|raw, value| {
-        // A name that is no text is none that is known.
+        // A name that is not a string is not a known name.
         let kept = raw.as_string().map_or_else(|| Some(value.text().into()), |name| keep(&name, value));
         changed |= !matches!(kept, Some(Cow::Borrowed(_)));
         let Some(kept) = kept else { return };
@@ -152,7 +152,7 @@ fn without<'a>(object: Json<'a>, keep: impl Fn(&str, Json<'a>) -> Option<Cow<'a,
     changed.then_some(text)
 }
 
-/// The members of an item that the schemas name, each where it has the right shape.
+/// The members of an item that the schemas define and that have the right type.
 struct Members<'a> {
     strings: [(&'static str, Option<Cow<'a, str>>); 4],
     values: [(&'static str, Option<Json<'a>>); 6],
@@ -186,41 +186,41 @@ impl<'a> Members<'a> {
     }
 }
 
-/// A tool (specification 2026-07-28, "Tools"): a view of what the server wrote.
+/// A tool (specification 2026-07-28, "Tools"): a view of the server's JSON.
 ///
-/// Members of a wrong type are passed over; the raw item has them, [`well_typed`](Self::well_typed) does not.
+/// Members of a wrong type are ignored; `raw` still has them, [`well_typed`](Self::well_typed) does not.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Tool<'a> {
-    /// Its name, unique among the server's tools.
+    /// Unique among the server's tools.
     pub name: &'a str,
-    /// Its name, for people.
+    /// Display name.
     pub title: Option<Cow<'a, str>>,
-    /// What it does, for the model.
+    /// Description for the model.
     pub description: Option<Cow<'a, str>>,
-    /// The JSON Schema of its arguments, byte for byte; `{"type":"object"}` where the server gave none.
+    /// The JSON Schema of its arguments, byte for byte; `{"type":"object"}` if the server gave none.
     pub input_schema: &'a RawValue,
     /// The JSON Schema of its structured result, byte for byte.
     pub output_schema: Option<&'a RawValue>,
-    /// What the server says of its behaviour. Not to be trusted, unless the server is.
+    /// The server's claims about the tool's behaviour. Untrusted, unless the server is trusted.
     pub hints: ToolHints,
-    /// Its `_meta`.
+    /// The `_meta` member.
     pub meta: Option<&'a RawValue>,
     /// The whole item, byte for byte.
     pub raw: &'a RawValue,
 }
 
-/// What a server says of a tool's behaviour (`ToolAnnotations` in the schemas).
+/// A server's claims about a tool's behaviour (`ToolAnnotations` in the schemas).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolHints {
-    /// It changes nothing.
+    /// The tool does not modify anything.
     pub read_only: Option<bool>,
-    /// It may destroy.
+    /// The tool may delete or overwrite.
     pub destructive: Option<bool>,
-    /// To call it twice is to call it once.
+    /// Repeated calls with the same arguments have no further effect.
     pub idempotent: Option<bool>,
-    /// It reaches beyond the server.
+    /// The tool interacts with systems outside the server.
     pub open_world: Option<bool>,
 }
 
@@ -244,7 +244,7 @@ impl ToolHints {
 const ANY_OBJECT: &str = r#"{"type":"object"}"#;
 
 impl<'a> Tool<'a> {
-    /// The item without the members whose type is not what the schemas say; where there are none, byte for byte.
+    /// The item without members of the wrong type; unchanged, byte for byte, if it has none.
     pub fn well_typed(&self) -> Cow<'a, RawValue> {
         well_typed(Family::Tools, self.raw.get())
     }
@@ -267,31 +267,31 @@ impl<'a> Tool<'a> {
     }
 }
 
-/// A prompt (specification 2026-07-28, "Prompts"): a view of what the server wrote.
+/// A prompt (specification 2026-07-28, "Prompts"): a view of the server's JSON.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Prompt<'a> {
-    /// Its name, unique among the server's prompts.
+    /// Unique among the server's prompts.
     pub name: &'a str,
-    /// Its name, for people.
+    /// Display name.
     pub title: Option<Cow<'a, str>>,
-    /// What it is for.
+    /// Description.
     pub description: Option<Cow<'a, str>>,
-    /// What can be filled in; arguments without a name are passed over.
+    /// Its arguments; those without a name are left out.
     pub arguments: Vec<PromptArgument<'a>>,
     /// The whole item, byte for byte.
     pub raw: &'a RawValue,
 }
 
-/// What can be filled into a prompt.
+/// An argument of a prompt.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PromptArgument<'a> {
-    /// Its name.
+    /// Name.
     pub name: Cow<'a, str>,
-    /// What it is for.
+    /// Description.
     pub description: Option<Cow<'a, str>>,
-    /// Whether it has to be given.
+    /// Whether the argument is required.
     pub required: bool,
 }
 
@@ -309,7 +309,7 @@ impl<'a> PromptArgument<'a> {
 }
 
 impl<'a> Prompt<'a> {
-    /// The item without the members whose type is not what the schemas say; where there are none, byte for byte.
+    /// The item without members of the wrong type; unchanged, byte for byte, if it has none.
     pub fn well_typed(&self) -> Cow<'a, RawValue> {
         well_typed(Family::Prompts, self.raw.get())
     }
@@ -328,28 +328,28 @@ impl<'a> Prompt<'a> {
     }
 }
 
-/// A resource (specification 2026-07-28, "Resources"): a view of what the server wrote.
+/// A resource (specification 2026-07-28, "Resources"): a view of the server's JSON.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Resource<'a> {
-    /// Its URI, unique among the server's resources.
+    /// Unique among the server's resources.
     pub uri: &'a str,
-    /// Its name.
+    /// Name.
     pub name: Option<Cow<'a, str>>,
-    /// Its name, for people.
+    /// Display name.
     pub title: Option<Cow<'a, str>>,
-    /// What it is.
+    /// Description.
     pub description: Option<Cow<'a, str>>,
-    /// The type of its content.
+    /// MIME type of its content.
     pub mime_type: Option<Cow<'a, str>>,
-    /// Its size in bytes, where the server gives a whole number.
+    /// Size in bytes, if the server gives a whole number.
     pub size: Option<u64>,
     /// The whole item, byte for byte.
     pub raw: &'a RawValue,
 }
 
 impl<'a> Resource<'a> {
-    /// The item without the members whose type is not what the schemas say; where there are none, byte for byte.
+    /// The item without members of the wrong type; unchanged, byte for byte, if it has none.
     pub fn well_typed(&self) -> Cow<'a, RawValue> {
         well_typed(Family::Resources, self.raw.get())
     }
@@ -371,26 +371,26 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// A resource template (specification 2026-07-28, "Resources"): a view of what the server wrote.
+/// A resource template (specification 2026-07-28, "Resources"): a view of the server's JSON.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ResourceTemplate<'a> {
-    /// Its URI template (RFC 6570), unique among the server's templates.
+    /// URI template (RFC 6570), unique among the server's templates.
     pub uri_template: &'a str,
-    /// Its name.
+    /// Name.
     pub name: Option<Cow<'a, str>>,
-    /// Its name, for people.
+    /// Display name.
     pub title: Option<Cow<'a, str>>,
-    /// What it is.
+    /// Description.
     pub description: Option<Cow<'a, str>>,
-    /// The type of the content of all resources that match.
+    /// MIME type of all matching resources.
     pub mime_type: Option<Cow<'a, str>>,
     /// The whole item, byte for byte.
     pub raw: &'a RawValue,
 }
 
 impl<'a> ResourceTemplate<'a> {
-    /// The item without the members whose type is not what the schemas say; where there are none, byte for byte.
+    /// The item without members of the wrong type; unchanged, byte for byte, if it has none.
     pub fn well_typed(&self) -> Cow<'a, RawValue> {
         well_typed(Family::ResourceTemplates, self.raw.get())
     }

@@ -4,26 +4,26 @@ use alloc::vec::Vec;
 
 use super::{Fingerprint, FingerprintKey, hash};
 
-/// Where an item and its key stand.
+/// The positions of an item and its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) page: u32,
     pub(super) start: u32,
     pub(super) len: u32,
-    /// Relative to the item, or to the unescaped keys where the key has escapes.
+    /// Offset in the item, or in `keys` if the key has escapes.
     pub(super) key_start: u32,
     pub(super) key_len: u32,
     pub(super) unescaped: bool,
 }
 
-/// The items of one family: the pages as the server wrote them, and where in them each item stands.
+/// The items of one family: the pages as the server wrote them, and the position of each item.
 #[derive(Clone, Debug, Default)]
 pub struct List {
     pub(super) pages: Vec<Box<str>>,
     pub(super) entries: Vec<Entry>,
     /// Indices of `entries`, by key.
     pub(super) by_key: Vec<u32>,
-    /// Keys that are written with escapes, unescaped.
+    /// Keys written with escapes, unescaped.
     pub(super) keys: String,
 }
 
@@ -31,12 +31,12 @@ impl List {
     pub(super) const EMPTY: &'static Self =
         &Self { pages: Vec::new(), entries: Vec::new(), by_key: Vec::new(), keys: String::new() };
 
-    /// How many items there are.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether the list has no items.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -46,32 +46,32 @@ impl List {
         self.entries.iter().map(|entry| self.item(entry))
     }
 
-    /// The key and the JSON of the item of this key.
+    /// The key and the JSON of an item.
     pub fn find(&self, key: &str) -> Option<(&str, &str)> {
         self.entry(key).map(|entry| self.item(entry))
     }
 
-    /// The fingerprint of the item of this name, URI or URI template: of its JSON, byte for byte.
+    /// The fingerprint of an item's JSON. `item` is its name, URI or URI template.
     pub fn fingerprint_of(&self, item: &str, key: FingerprintKey) -> Option<Fingerprint> {
         self.find(item).map(|(_, json)| Fingerprint::of(key, json.as_bytes()))
     }
 
-    /// The fingerprint of all items, whatever their order. It is made of all bytes each time.
+    /// The fingerprint of all items, independent of their order. Each call hashes all bytes.
     pub fn fingerprint(&self, key: FingerprintKey) -> Fingerprint {
         Fingerprint::of_parts(key, self.sorted().map(|(_, json)| json.as_bytes()))
     }
 
-    /// Whether the other one is the same, byte for byte, and has its items in the same order.
+    /// Whether the other list has the same items, byte for byte, in the same order.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.entries == other.entries && self.pages == other.pages
     }
 
-    /// Whether the other one has the same items, byte for byte, in whatever order.
+    /// Whether the other list has the same items, byte for byte, in any order.
     pub(crate) fn has_same_items(&self, other: &Self) -> bool {
         self.len() == other.len() && self.sorted().eq(other.sorted())
     }
 
-    /// An index for lists: the same for those that are the same, and for some others.
+    /// A hash: equal for equal lists; different lists may share it.
     pub(crate) fn hash(&self) -> u64 {
         self.pages.iter().fold(0, |all: u64, page| all.rotate_left(1) ^ hash(page.as_bytes()))
     }
@@ -92,7 +92,7 @@ impl List {
         (slice(keys, entry.key_start, entry.key_len), item)
     }
 
-    /// As [`iter`](Self::iter), in the order of the keys.
+    /// Like [`iter`](Self::iter), sorted by key.
     pub(super) fn sorted(&self) -> impl Iterator<Item = (&str, &str)> {
         let entries = self.by_key.iter().filter_map(|index| self.entries.get(*index as usize));
         entries.map(|entry| self.item(entry))

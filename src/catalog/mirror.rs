@@ -9,44 +9,44 @@ use crate::jsonrpc::{Json, Scan};
 
 const ANNOTATION: &str = "x-mcp-header";
 
-/// The arguments of a tool that HTTP headers repeat (specification 2026-07-28, "Streamable HTTP", Custom Headers from
-/// Tool Parameters).
+/// The tool arguments that are repeated in HTTP headers (specification 2026-07-28, "Streamable HTTP", Custom Headers
+/// from Tool Parameters).
 #[derive(Debug)]
 pub(crate) struct Mirrored<'a> {
     nodes: Vec<Node<'a>>,
     found: Vec<Found<'a>>,
 }
 
-/// A property on the way to an annotated one. Paths share their beginnings, so that all of them together are not longer
+/// A property on the path to an annotated one. Paths share their prefixes, so that all paths together are no longer
 /// than the schema.
 #[derive(Debug)]
 struct Node<'a> {
-    /// The index of the property around it; [`ROOT`] for a property of the tool's schema itself.
+    /// Index of the enclosing property; [`ROOT`] for a top-level property of the tool's schema.
     parent: usize,
-    /// As it is written.
+    /// The name as written.
     name: Json<'a>,
 }
 
-/// The index of the node that stands for the tool's schema.
+/// Index of the node for the tool's schema.
 const ROOT: usize = 0;
 
 #[derive(Debug)]
 struct Found<'a> {
-    /// What follows `Mcp-Param-` in the header's name.
+    /// The header's name after `Mcp-Param-`.
     header: Cow<'a, str>,
     /// The annotated property.
     node: usize,
 }
 
-/// Reads the annotations of a schema; where one breaks the rules, says which and why.
+/// Reads the annotations of a schema. The error describes the first invalid one.
 pub(crate) fn mirrored(schema: Json<'_>) -> Result<Mirrored<'_>, Box<str>> {
     let none = Mirrored { nodes: Vec::new(), found: Vec::new() };
-    // A name may be written with escapes.
+    // The annotation's name may be written with escapes.
     if schema.text().contains(ANNOTATION) || schema.has_backslash() { Walk::new(schema).run() } else { Ok(none) }
 }
 
 impl<'a> Mirrored<'a> {
-    /// Each header's name, without `Mcp-Param-`, and the argument that it repeats, where there is one.
+    /// Each header's name after `Mcp-Param-`, with the argument that it repeats, if the call has it.
     #[cfg(feature = "http")]
     pub(crate) fn values<'b>(&self, arguments: Json<'b>) -> impl Iterator<Item = (&str, Option<Json<'b>>)> {
         self.found.iter().map(move |Found { header, node }| {
@@ -55,7 +55,7 @@ impl<'a> Mirrored<'a> {
         })
     }
 
-    /// The names of the properties that lead to a node, from the outside to the inside.
+    /// The property names on the path to a node, outermost first.
     fn path(&self, mut node: usize) -> Vec<Json<'a>> {
         let mut path = Vec::new();
         while node != ROOT {
@@ -83,7 +83,7 @@ impl<'a> Mirrored<'a> {
         format!("`{ANNOTATION}` of {place}: {why}").into()
     }
 
-    /// The first of the annotations that name a header which another one names already; case does not count.
+    /// The first annotation whose header another annotation already uses; case-insensitive.
     fn duplicate(&self) -> Option<usize> {
         let mut order: Vec<_> = self.found.iter().collect();
         order.sort_by(|a, b| compare(&a.header, &b.header));
@@ -100,31 +100,32 @@ fn compare(a: &str, b: &str) -> Ordering {
     a.cmp(b)
 }
 
-/// Bytes of a property's path in an error.
+/// Maximum bytes of a property's path in an error.
 const PLACE: usize = 64;
 
-/// Why an annotation is refused that is not at a property of a property … of the schema.
+/// The error for an annotation that cannot be reached from the root through `properties` only.
 const UNREACHABLE: &str = "it is not at a property that properties alone lead to";
 
-/// An object or array that is open at this point of the schema. One byte each: a schema may nest as deep as its message.
+/// An object or array that is open at this point of the schema. One byte each: a schema may nest as deep as its
+/// message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
-    /// The tool's schema, or that of a property which properties alone lead to: the last of `open`.
+    /// The tool's schema, or a property reachable through `properties` only: the last of `open`.
     Property,
     /// The value of `properties` in such a schema.
     Properties,
     /// Another schema.
     Schema,
-    /// A map from names to other schemas.
+    /// A map of other schemas by name.
     Schemas,
     /// An array that may hold schemas.
     Array,
 }
 
-/// A schema that properties alone lead to, and that is open.
+/// An open schema that is reachable through `properties` only.
 struct Property<'a> {
     name: Json<'a>,
-    /// Its node, once there is one: only annotated properties and those around them have one.
+    /// Its node, if it has one: only annotated properties and their ancestors have nodes.
     node: Option<usize>,
     annotation: Option<Json<'a>>,
     kind: Option<Json<'a>>,
@@ -136,7 +137,7 @@ impl<'a> Property<'a> {
     }
 }
 
-/// One pass over the text of a schema, with the open brackets on a stack of its own.
+/// One pass over a schema's text, with an explicit stack of open brackets.
 struct Walk<'a> {
     scan: Scan<'a>,
     levels: Vec<Level>,
@@ -180,7 +181,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes on inside the next value, where it begins with this bracket; otherwise passes over it.
+    /// Enters the next value if it begins with this bracket; otherwise skips it.
     fn enter(&mut self, bracket: u8, level: Level) -> bool {
         let inside = self.scan.enter(bracket);
         if inside {
@@ -191,7 +192,7 @@ impl<'a> Walk<'a> {
         inside
     }
 
-    /// Goes on inside a value that may be a schema, or an array of them.
+    /// Enters a value that may be a schema or an array of schemas.
     fn within(&mut self) {
         if self.scan.enter(b'[') {
             self.levels.push(Level::Array);
@@ -239,7 +240,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Judges the annotation of the innermost property, which ends here.
+    /// Checks the annotation of the innermost property, at the property's end.
     fn leave(&mut self) -> Result<(), &'static str> {
         let Some(Property { annotation: Some(annotation), kind, node, .. }) = self.open.last() else { return Ok(()) };
         if *node == Some(ROOT) {
@@ -258,7 +259,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The node of the innermost property. Each open property gets its node once, however many below it are annotated.
+    /// The node of the innermost property. Each open property gets one node, no matter how many annotated properties it
+    /// contains.
     fn node(&mut self) -> usize {
         let known = self.open.iter().rposition(|open| open.node.is_some()).unwrap_or_default();
         let mut parent = ROOT;
@@ -277,7 +279,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether a byte may stand in a header's name (RFC 9110, section 5.6.2).
+/// Whether a byte is allowed in a header's name (RFC 9110, section 5.6.2).
 const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')

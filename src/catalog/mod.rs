@@ -1,6 +1,6 @@
-//! What a server offers: the four families, their items, how they differ from one walk to the next.
+//! What a server offers: four families of items, differences between two lists, fingerprints.
 //!
-//! Items stay the JSON that the server wrote, byte for byte, a page in one piece; what is typed is a view.
+//! Items stay raw JSON, byte for byte, one buffer per page; typed access is a view.
 
 mod builder;
 mod difference;
@@ -10,7 +10,7 @@ mod item;
 mod list;
 mod mirror;
 
-pub(crate) use builder::{Bounds, Builder, Flaws, Items};
+pub(crate) use builder::{Bounds, Builder, Flaws, Items, PageReport};
 pub use difference::Difference;
 pub use fingerprint::{Fingerprint, FingerprintKey};
 pub(crate) use hash::hash;
@@ -24,7 +24,7 @@ use alloc::sync::Arc;
 use crate::jsonrpc::Json;
 use crate::protocol::{Family, PerFamily};
 
-/// What a server offers, as it was last listed.
+/// What a server offers, as last listed.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     lists: PerFamilyLists,
@@ -33,7 +33,7 @@ pub struct Catalog {
 type PerFamilyLists = PerFamily<Option<Arc<List>>>;
 
 impl Catalog {
-    /// One family's items, in the server's order; empty where nothing was listed.
+    /// One family's items, in the server's order; empty if the family was not listed.
     pub fn list(&self, family: Family) -> &List {
         self.lists.get(family).as_deref().unwrap_or(List::EMPTY)
     }
@@ -43,7 +43,7 @@ impl Catalog {
         self.list(Family::Tools).iter().map(|(key, raw)| Tool::read(key, raw))
     }
 
-    /// The tool of this name.
+    /// The tool with this name.
     pub fn tool(&self, name: &str) -> Option<Tool<'_>> {
         self.list(Family::Tools).find(name).map(|(key, raw)| Tool::read(key, raw))
     }
@@ -53,7 +53,7 @@ impl Catalog {
         self.list(Family::Prompts).iter().map(|(key, raw)| Prompt::read(key, raw))
     }
 
-    /// The prompt of this name.
+    /// The prompt with this name.
     pub fn prompt(&self, name: &str) -> Option<Prompt<'_>> {
         self.list(Family::Prompts).find(name).map(|(key, raw)| Prompt::read(key, raw))
     }
@@ -63,7 +63,7 @@ impl Catalog {
         self.list(Family::Resources).iter().map(|(key, raw)| Resource::read(key, raw))
     }
 
-    /// The resource of this URI.
+    /// The resource with this URI.
     pub fn resource(&self, uri: &str) -> Option<Resource<'_>> {
         self.list(Family::Resources).find(uri).map(|(key, raw)| Resource::read(key, raw))
     }
@@ -73,15 +73,14 @@ impl Catalog {
         self.list(Family::ResourceTemplates).iter().map(|(key, raw)| ResourceTemplate::read(key, raw))
     }
 
-    /// The resource template of this URI template.
+    /// The resource template with this URI template.
     pub fn resource_template(&self, uri_template: &str) -> Option<ResourceTemplate<'_>> {
         self.list(Family::ResourceTemplates).find(uri_template).map(|(key, raw)| ResourceTemplate::read(key, raw))
     }
 
-    /// The whole catalogue's fingerprint: the same for the same items, whatever their order. It is made of all bytes each
-    /// time.
+    /// The fingerprint of the whole catalogue, independent of the items' order. Each call hashes all bytes.
     pub fn fingerprint(&self, key: FingerprintKey) -> Fingerprint {
-        let lists = Family::ALL.map(|family| self.list(family).fingerprint(key).get().to_le_bytes());
+        let lists = Family::EACH.map(|family| self.list(family).fingerprint(key).get().to_le_bytes());
         Fingerprint::of_parts(key, lists.iter().map(|list| &list[..]))
     }
 
@@ -89,17 +88,17 @@ impl Catalog {
         self.share(family, Arc::new(list));
     }
 
-    /// A family's items as they are held, if there are any.
+    /// A family's shared list, if it has items.
     pub(crate) const fn held(&self, family: Family) -> Option<&Arc<List>> {
         self.lists.get(family).as_ref()
     }
 
-    /// Takes items that others may hold, too.
+    /// Sets a family's items to a list that other catalogues may share.
     pub(crate) fn share(&mut self, family: Family, list: Arc<List>) {
         *self.lists.get_mut(family) = Some(list);
     }
 
-    /// Takes a family's items, an array of them that was kept outside; tells what is wrong with it.
+    /// Sets a family's items from an array that the embedder saved. The error describes why the array is rejected.
     pub(crate) fn restore(&mut self, family: Family, items: Json<'_>, bounds: Bounds) -> Result<(), &'static str> {
         let items = Items::read(family, &mut items.scan(), bounds).map_err(|_| "they are no array")?;
         let mut builder = Builder::default();

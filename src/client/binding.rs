@@ -87,7 +87,7 @@ pub(crate) fn poll_pipe(engine: &mut Engine) -> Option<Action> {
 impl super::Client<Messages> {
     /// Takes what the server sent on a connection: one message, or a batch. Input of an older connection is dropped.
     pub fn handle_message(&mut self, now: Time, connection: ConnectionId, bytes: &[u8]) {
-        self.engine.handle_timeout(now);
+        self.engine.handle_due(now);
         if self.engine.live_connection() == Some(connection) {
             self.engine.handle_message(now, bytes);
         }
@@ -95,7 +95,7 @@ impl super::Client<Messages> {
 
     /// Takes what happened to the transport of a connection. Input of an older connection is dropped.
     pub fn handle_transport(&mut self, now: Time, connection: ConnectionId, event: Transport<'_>) {
-        self.engine.handle_timeout(now);
+        self.engine.handle_due(now);
         if self.engine.connection() == connection {
             self.engine.handle_transport(now, event);
         }

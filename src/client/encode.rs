@@ -2,9 +2,10 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use super::action::Outgoing;
-use super::ledger::{Call, Purpose};
+use super::core::Core;
+use super::request_table::{Call, Purpose};
 use super::requests::TraceContext;
-use super::{Engine, LogLevel, Options};
+use super::{LogLevel, Options};
 use crate::jsonrpc::{self, Json, Object};
 use crate::protocol::{Era, ProtocolVersion, method};
 
@@ -73,12 +74,12 @@ impl Meta<'_> {
     }
 }
 
-impl Engine {
+impl Core {
     /// Writes a request that is open.
     pub(super) fn encode_request(&self, id: u64, purpose: &Purpose) -> Outgoing {
         let version = match purpose {
-            Purpose::Discover | Purpose::Initialize => self.handshake.offered,
-            Purpose::List(_)
+            Purpose::Discover(version) | Purpose::Initialize(version) => Some(*version),
+            Purpose::List { .. }
             | Purpose::SetLevel
             | Purpose::Keepalive(_)
             | Purpose::Listen { .. }
@@ -91,16 +92,16 @@ impl Engine {
         // A call tells what room it needs itself.
         let mut line = if matches!(purpose, Purpose::Call(_)) { Vec::new() } else { Vec::with_capacity(128) };
         let method = match purpose {
-            Purpose::Discover => {
+            Purpose::Discover(_) => {
                 object_request(&mut line, id, method::DISCOVER, |params| meta.write(params, None));
                 Cow::Borrowed(method::DISCOVER)
             }
-            Purpose::Initialize => {
-                object_request(&mut line, id, method::INITIALIZE, |params| self.write_initialize(params));
+            Purpose::Initialize(version) => {
+                object_request(&mut line, id, method::INITIALIZE, |params| self.write_initialize(params, *version));
                 Cow::Borrowed(method::INITIALIZE)
             }
-            Purpose::List(family) => {
-                let cursor = self.families.get(*family).walk.as_ref().and_then(|walk| walk.cursor.as_deref());
+            Purpose::List { family, cursor } => {
+                let cursor = cursor.as_deref();
                 if cursor.is_none() && meta.is_empty() {
                     jsonrpc::request(&mut line, id, family.list_method(), None::<fn(&mut Vec<u8>)>);
                 } else {
@@ -128,9 +129,9 @@ impl Engine {
                 }
                 Cow::Borrowed(*method)
             }
-            Purpose::Listen { .. } => {
+            Purpose::Listen { filter, .. } => {
                 object_request(&mut line, id, method::LISTEN, |params| {
-                    self.write_filter(params);
+                    params.raw("notifications", filter);
                     meta.write(params, None);
                 });
                 Cow::Borrowed(method::LISTEN)
@@ -155,11 +156,10 @@ impl Engine {
         Outgoing { of, ..finish(line, Some(method), Some(id), version) }
     }
 
-    fn write_initialize(&self, params: &mut Object<'_>) {
-        let version = self.handshake.offered.unwrap_or(ProtocolVersion::NEWEST_LEGACY);
+    fn write_initialize(&self, params: &mut Object<'_>, version: ProtocolVersion) {
         params.string("protocolVersion", version.as_str());
         params.object("capabilities", |object| {
-            if !self.handshake.bare {
+            if !self.undeclared {
                 self.options.capabilities.write(object);
             }
         });
@@ -173,18 +173,13 @@ impl Engine {
     ) -> Outgoing {
         let (mut line, method) = (Vec::new(), method.into());
         jsonrpc::notification(&mut line, &method, params);
-        finish(line, Some(method), None, self.agreed())
+        finish(line, Some(method), None, self.agreed)
     }
 
-    /// The version that both sides agreed on, on this connection.
-    fn agreed(&self) -> Option<ProtocolVersion> {
-        self.version().filter(|_| self.handshake.is_over())
-    }
-
-    pub(super) fn encode_answer(&self, write: impl FnOnce(&mut Vec<u8>)) -> Outgoing {
+    pub(super) fn encode_response(&self, write: impl FnOnce(&mut Vec<u8>)) -> Outgoing {
         let mut line = Vec::new();
         write(&mut line);
-        finish(line, None, None, self.agreed())
+        finish(line, None, None, self.agreed)
     }
 }
 

@@ -1,283 +1,315 @@
+//! The handshake: which era and version the server speaks.
+
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use serde_json::value::RawValue;
 
-use super::ledger::Purpose;
-use super::link::Loss;
+use super::core::{Core, Stage, excerpt};
+use super::request_table::Purpose;
+use super::signal::{Signal, Signals};
 use super::timers::Timer;
-use super::{Engine, Eras, FailureKind, KnownEra, Server, Wire};
+use super::{Eras, FailureKind, KnownEra, Options, Output, Server, Wire};
 use crate::Time;
-use crate::jsonrpc::Json;
+use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::handshake::{Effect, Failure, Input, State, take};
-use crate::machine::{QuirkKind, Verdict, link};
-use crate::protocol::{Era, ProtocolVersion, method};
+use crate::machine::resend::{self, Reason, Resend, Used};
+use crate::machine::{QuirkKind, Verdict, loss, offer};
+use crate::protocol::{Era, ProtocolVersion, error_code, method};
 
-/// How many times the probe's timeout a server has that is known to be slow, or modern.
-const SLOW_PROBE: u32 = 3;
+/// How many times the timeout of `server/discover` a server has that is known to be slow, or modern.
+const SLOW_DISCOVER: u32 = 3;
 
-/// What a handshake knows beside its state.
+/// Versions that are looked at in a server's list of them.
+const VERSIONS: usize = 64;
+
 #[derive(Clone, Debug)]
 pub(super) struct Handshake {
-    pub(super) state: State,
-    pub(super) opened_at: Time,
-    probed_at: Time,
-    /// The version in the last probe or `initialize`.
-    pub(super) offered: Option<ProtocolVersion>,
+    state: State,
+    offer: offer::State,
+    opened_at: Time,
+    discover_sent_at: Time,
+    /// The version in the last `server/discover` or `initialize`.
+    offered: Option<ProtocolVersion>,
     /// The versions that `initialize` offered, a bit each.
     tried: u8,
     /// The version that the server named last.
-    pub(super) named: Option<ProtocolVersion>,
-    /// `initialize` goes without capabilities.
-    pub(super) bare: bool,
-    /// The probe's or `initialize`'s id, of the one that was sent last.
-    pub(super) request: Option<u64>,
+    named: Option<ProtocolVersion>,
+    /// The id of the `server/discover` or `initialize` that was sent last.
+    request: Option<u64>,
     /// What the last answer said of the server.
-    pub(super) candidate: Option<Box<Server>>,
-    /// What a late answer to the probe said of it.
+    candidate: Option<Box<Server>>,
+    /// What a late answer to `server/discover` said of it.
     evidence: Option<Box<Server>>,
-    /// The server's, or the system's, last words.
-    pub(super) words: Option<Box<str>>,
-    /// The probe met a fault of the server's, which says nothing of its era.
-    pub(super) faulty: bool,
-    /// How often the probe was sent again, since its exchange broke.
-    pub(super) broken: u32,
+    /// What the server or the system said last.
+    words: Option<Box<str>>,
+    /// `server/discover` met a fault of the server, which says nothing of its era.
+    faulty: bool,
+    /// How often `server/discover` was sent again, since its exchange broke.
+    broken: Used,
+    known_era: Option<KnownEra>,
+    /// The server closed the connection on `server/discover`.
+    discover_closed: bool,
 }
 
-impl Default for Handshake {
-    fn default() -> Self {
-        Self {
-            state: State::Idle,
-            opened_at: Time::ZERO,
-            probed_at: Time::ZERO,
-            offered: None,
-            tried: 0,
-            named: None,
-            bare: false,
-            request: None,
-            candidate: None,
-            evidence: None,
-            words: None,
-            faulty: false,
-            broken: 0,
-        }
+/// What an answer means, before anything is changed.
+struct Answer {
+    input: Input,
+    words: Option<Box<str>>,
+    named: Option<ProtocolVersion>,
+    candidate: Option<Box<Server>>,
+}
+
+impl Answer {
+    fn new(input: Input, words: impl Into<Box<str>>) -> Self {
+        Self { input, words: Some(words.into()), named: None, candidate: None }
     }
 }
 
-impl Handshake {
-    /// Whether the handshake is done, and the session has an era.
-    pub(super) fn is_over(&self) -> bool {
-        matches!(self.state, State::Legacy | State::Modern)
-    }
-
-    /// The newest legacy version that is older than the offered one and was not tried.
-    pub(super) fn older(&self) -> Option<ProtocolVersion> {
-        let offered = self.offered.unwrap_or(ProtocolVersion::NEWEST_MODERN);
-        let older = ProtocolVersion::ALL.into_iter().rev().filter(|version| *version < offered);
-        older.filter(|version| version.era() == Era::Legacy).find(|version| !self.was_tried(*version))
-    }
-
-    pub(super) fn was_tried(&self, version: ProtocolVersion) -> bool {
-        self.tried & bit(version) != 0
-    }
+/// The versions that both sides speak and that were not tried: the newest of each era.
+#[derive(Clone, Copy, Debug, Default)]
+struct Common {
+    legacy: Option<ProtocolVersion>,
+    modern: Option<ProtocolVersion>,
 }
 
 const fn bit(version: ProtocolVersion) -> u8 {
     1 << version as u8
 }
 
-impl Engine {
-    /// The transport is open.
-    pub(super) fn start_handshake(&mut self) {
-        self.handshake = Handshake { opened_at: self.now, ..Handshake::default() };
-        for family in crate::protocol::Family::ALL {
-            self.families.get_mut(family).reset();
+impl Handshake {
+    pub(super) fn new(known_era: Option<KnownEra>) -> Self {
+        Self {
+            state: State::Idle,
+            offer: offer::State::Declared,
+            opened_at: Time::ZERO,
+            discover_sent_at: Time::ZERO,
+            offered: None,
+            tried: 0,
+            named: None,
+            request: None,
+            candidate: None,
+            evidence: None,
+            words: None,
+            faulty: false,
+            broken: Used::Never,
+            known_era,
+            discover_closed: false,
         }
-        self.arm(Timer::Handshake, self.options.timeouts.handshake);
+    }
+
+    pub(super) const fn known_era(&self) -> Option<KnownEra> {
+        self.known_era
+    }
+
+    /// The request that the handshake waits for.
+    pub(super) const fn request(&self) -> Option<u64> {
+        self.request
+    }
+
+    /// The request that the handshake waits for has another id.
+    pub(super) fn rename(&mut self, id: u64, new: u64) {
+        if self.request == Some(id) {
+            self.request = Some(new);
+        }
+    }
+
+    /// A transport is to be opened.
+    pub(super) fn reset(&mut self, core: &Core) {
+        let state = take(self.state, Input::Reset).next;
+        *self = Self { state, opened_at: core.now, ..Self::new(self.known_era) };
+    }
+
+    /// The connection was lost.
+    pub(super) fn on_lost(&mut self) {
+        self.state = take(self.state, Input::Lost).next;
+    }
+
+    /// The transport is open.
+    pub(super) fn start(&mut self, core: &mut Core) -> Signals {
+        *self = Self { state: self.state, opened_at: core.now, ..Self::new(self.known_era) };
+        if core.options.capabilities.is_empty() {
+            self.offer = offer::State::LeftOut;
+        }
+        core.undeclared = false;
+        core.arm(Timer::Handshake, core.options.timeouts.handshake);
         let legacy = self.known_era.is_some_and(|known| known.era() == Era::Legacy);
-        let input = match self.options.eras {
+        let input = match core.options.eras {
             Eras::ModernOnly(_) => Input::StartModern,
             Eras::LegacyOnly => Input::StartLegacy,
-            Eras::Auto | Eras::LegacyFirst if self.reopened => Input::StartAgain,
             Eras::LegacyFirst => Input::StartLegacyFirst,
             Eras::Auto if legacy => Input::StartLegacyFirst,
             Eras::Auto => Input::StartDiscover,
         };
-        self.handshake_step(input);
+        self.step(core, input)
     }
 
-    pub(super) fn handshake_step(&mut self, input: Input) {
+    pub(super) fn step(&mut self, core: &mut Core, input: Input) -> Signals {
         if input == Input::DiscoverTimeout
-            && let Some(deadline) = self.timers.get(Timer::Handshake)
+            && let Some(deadline) = core.timers.get(Timer::Handshake)
         {
-            // Where time jumped, both are over; what follows the probe is to have its time.
-            self.timers.set(Timer::Handshake, Some(deadline.max(self.after(self.options.timeouts.discover))));
+            // Where time jumped, both are over; what follows `server/discover` is to have its time.
+            let least = core.after(core.options.timeouts.discover);
+            core.timers.set(Timer::Handshake, Some(deadline.max(least)));
         }
-        let row = take(self.handshake.state, input);
-        self.handshake.state = row.next;
+        let row = take(self.state, input);
+        self.state = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
-            self.handshake_quirk(kind);
+            self.record(core, kind);
         }
+        let mut signals = Signals::NONE;
         for effect in row.effects {
-            self.handshake_effect(*effect);
+            signals.extend(self.apply(core, *effect));
         }
+        signals
     }
 
-    fn handshake_effect(&mut self, effect: Effect) {
+    fn apply(&mut self, core: &mut Core, effect: Effect) -> Signals {
         match effect {
             Effect::SendDiscover => {
-                let pinned = self.options.eras.pinned();
-                self.send_discover(pinned.unwrap_or(ProtocolVersion::NEWEST_MODERN));
+                let pinned = core.options.eras.pinned();
+                self.send_discover(core, pinned.unwrap_or(ProtocolVersion::NEWEST_MODERN));
             }
             Effect::SendDiscoverNamed => {
-                let named = self.handshake.named.take();
-                self.send_discover(named.unwrap_or(ProtocolVersion::NEWEST_MODERN));
+                let named = self.named.take();
+                self.send_discover(core, named.unwrap_or(ProtocolVersion::NEWEST_MODERN));
             }
             Effect::SendInitialize => {
                 let saved = self.known_era.filter(|known| known.era() == Era::Legacy);
-                self.send_initialize(saved.map_or(ProtocolVersion::NEWEST_LEGACY, |known| known.version));
+                self.send_initialize(core, saved.map_or(ProtocolVersion::NEWEST_LEGACY, |known| known.version));
             }
             Effect::SendInitializeNamed => {
-                let named = self.handshake.named.take();
-                self.send_initialize(named.unwrap_or(ProtocolVersion::NEWEST_LEGACY));
+                let named = self.named.take();
+                self.send_initialize(core, named.unwrap_or(ProtocolVersion::NEWEST_LEGACY));
             }
             Effect::SendInitializeOlder => {
-                let next = self.handshake.named.take().or(self.handshake.older());
-                self.send_initialize(next.unwrap_or(ProtocolVersion::V2024_11_05));
+                let next = self.named.take().or(self.older());
+                self.send_initialize(core, next.unwrap_or(ProtocolVersion::V2024_11_05));
             }
             Effect::SendInitializeBare => {
-                self.handshake.bare = true;
-                self.send_initialize(self.handshake.offered.unwrap_or(ProtocolVersion::NEWEST_LEGACY));
+                core.undeclared = true;
+                self.send_initialize(core, self.offered.unwrap_or(ProtocolVersion::NEWEST_LEGACY));
             }
             Effect::SendInitialized => {
-                let message = self.encode_notification(method::INITIALIZED, None::<fn(&mut alloc::vec::Vec<u8>)>);
-                self.out.push_back(super::Output::Send(message));
-                self.start_discovery();
+                let message = core.encode_notification(method::INITIALIZED, None::<fn(&mut alloc::vec::Vec<u8>)>);
+                core.outbox.push(Output::Send(message));
+                return Signals::one(Signal::Discover);
             }
             Effect::ArmDiscover => {
-                self.handshake.probed_at = self.now;
+                self.discover_sent_at = core.now;
                 // Over HTTP a server that is silent to one request is silent to all.
-                if self.wire == Wire::Http {
-                    return;
+                if core.wire == Wire::Pipe {
+                    // One that was modern before is waited for longer: silence is more likely a slow start.
+                    let modern = self.known_era.is_some_and(|known| known.era() == Era::Modern);
+                    let factor = if modern { SLOW_DISCOVER } else { 1 };
+                    core.arm(Timer::Discover, core.options.timeouts.discover.saturating_mul(factor));
                 }
-                // One that was modern before is waited for longer: silence is more likely a slow start.
-                let modern = self.known_era.is_some_and(|known| known.era() == Era::Modern);
-                let wait = self.options.timeouts.discover.saturating_mul(if modern { SLOW_PROBE } else { 1 });
-                self.arm(Timer::Discover, wait);
             }
-            Effect::DisarmDiscover => self.timers.set(Timer::Discover, None),
-            Effect::KeepEvidence => self.handshake.evidence = self.handshake.candidate.take(),
+            Effect::DisarmDiscover => core.timers.set(Timer::Discover, None),
+            Effect::KeepEvidence => self.evidence = self.candidate.take(),
+            Effect::NoteClosed => {
+                self.discover_closed = true;
+                let detail =
+                    "the connection closed on a handshake that began with `server/discover`; opened again without it";
+                core.quirk(QuirkKind::ProbeClosed, None, Some(method::DISCOVER), detail);
+            }
             Effect::Adopt => {
-                let candidate = self.handshake.candidate.take();
-                self.adopt(candidate);
+                let candidate = self.candidate.take();
+                return self.adopt(core, candidate);
             }
             Effect::AdoptEvidence => {
-                let evidence = self.handshake.evidence.take();
-                self.adopt(evidence);
+                let evidence = self.evidence.take();
+                return self.adopt(core, evidence);
             }
-            Effect::Reopen => self.reopen_without_probe(),
-            Effect::Fail(failure) => self.handshake_failed(failure),
+            Effect::Reopen => return Signals::one(Signal::Reopen),
+            Effect::Fail(failure) => return self.fail(core, failure),
         }
+        Signals::NONE
     }
 
-    pub(super) fn send_discover(&mut self, version: ProtocolVersion) {
-        self.handshake.offered = Some(version);
-        self.handshake.request = Some(self.requests.insert(Purpose::Discover, None));
+    fn send_discover(&mut self, core: &mut Core, version: ProtocolVersion) {
+        self.offered = Some(version);
+        self.request = Some(core.requests.insert(Purpose::Discover(version), None));
     }
 
-    fn send_initialize(&mut self, version: ProtocolVersion) {
-        self.handshake.offered = Some(version);
-        self.handshake.tried |= bit(version);
-        self.handshake.request = Some(self.requests.insert(Purpose::Initialize, None));
+    fn send_initialize(&mut self, core: &mut Core, version: ProtocolVersion) {
+        self.offered = Some(version);
+        self.tried |= bit(version);
+        self.request = Some(core.requests.insert(Purpose::Initialize(version), None));
+    }
+
+    /// The newest legacy version that is older than the offered one and was not tried.
+    fn older(&self) -> Option<ProtocolVersion> {
+        let offered = self.offered.unwrap_or(ProtocolVersion::NEWEST_MODERN);
+        let older = ProtocolVersion::ALL.iter().copied().rev().filter(|version| *version < offered);
+        older.filter(|version| version.era() == Era::Legacy).find(|version| !self.was_tried(*version))
+    }
+
+    fn was_tried(&self, version: ProtocolVersion) -> bool {
+        self.tried & bit(version) != 0
     }
 
     /// The handshake is done. In the modern era discovery follows at once, in the legacy one `initialized` first.
-    fn adopt(&mut self, server: Option<Box<Server>>) {
-        let Some(server) = server else { return };
-        self.timers.set(Timer::Handshake, None);
-        self.timers.set(Timer::Discover, None);
-        let reopened = core::mem::take(&mut self.reopened) && server.era() == Era::Legacy;
-        // One that was known to close on the probe was not probed, so it is known still.
-        let unprobed = self.known_era.is_some_and(|known| known.discover_closes) && server.era() == Era::Legacy;
-        let offered = self.handshake.offered.filter(|offered| offered.era() == server.era());
-        let known_era = KnownEra { version: offered.unwrap_or(server.version), discover_closes: reopened || unprobed };
-        self.known_era = Some(known_era).filter(|_| !self.handshake.faulty);
-        if reopened {
-            self.probe_closed_quirk();
-        }
-        self.shape_quirks(&server);
+    fn adopt(&mut self, core: &mut Core, server: Option<Box<Server>>) -> Signals {
+        let Some(server) = server else { return Signals::NONE };
+        core.timers.set(Timer::Handshake, None);
+        core.timers.set(Timer::Discover, None);
         let era = server.era();
-        self.server = Some(server);
-        // A request that is still open here was overtaken: a probe by `initialize`, or the other way round.
-        for id in self.requests.engine() {
-            self.give_up(id);
+        // One that is known to close on `server/discover` was not sent it, so it is known still.
+        let known = self.known_era.is_some_and(|known| known.discover_closes) && era == Era::Legacy;
+        let offered = self.offered.filter(|offered| offered.era() == era);
+        let version = offered.unwrap_or(server.version);
+        let discover_closes = core::mem::take(&mut self.discover_closed) || known;
+        self.known_era = Some(KnownEra { version, discover_closes }).filter(|_| !self.faulty);
+        record_shape(core, &server);
+        core.agreed = Some(server.version);
+        core.server = Some(server);
+        if core.stage == Stage::Handshake {
+            core.stage = Stage::Discovery;
         }
-        self.arm(Timer::Discovery, self.options.timeouts.discovery);
-        if era == Era::Modern {
-            // A modern server has no questions, and is owed no answers.
-            self.end_asks(true);
-            self.start_discovery();
+        // A request that is still open here was overtaken: `server/discover` by `initialize`, or the other way round.
+        for id in core.requests.engine() {
+            core.give_up(id);
         }
-    }
-
-    fn shape_quirks(&mut self, server: &Server) {
-        let method = match server.era() {
-            Era::Legacy => method::INITIALIZE,
-            Era::Modern => method::DISCOVER,
-        };
-        if server.capabilities.is_none() {
-            let detail = "the answer has no `capabilities`; every family is asked";
-            self.quirk(QuirkKind::InitializeShape, None, Some(method), detail);
-        }
-        let answer = Json::from(&*server.raw);
-        let odd_instructions = server.instructions.is_none() && answer.member("instructions").is_some();
-        let nameless = server.era() == Era::Legacy && (server.name.is_none() || server.server_version.is_none());
-        if nameless {
-            let detail = "the answer has no `serverInfo` with a name and a version";
-            self.quirk(QuirkKind::InitializeShape, None, Some(method), detail);
-        } else if odd_instructions {
-            self.quirk(QuirkKind::InitializeShape, None, Some(method), "`instructions` is no string");
-        }
-        let mut odd = String::new();
-        if let Some(capabilities) = &server.capabilities {
-            capabilities.odd_shapes(|name, value| {
-                let separator = if odd.is_empty() { "" } else { ", " };
-                odd.push_str(&format!("{separator}`{name}` is {}", super::classify::excerpt(value)));
-            });
-        }
-        if !odd.is_empty() {
-            self.quirk(QuirkKind::CapabilityShape, None, Some(method), format!("{odd}, not an object"));
+        core.arm(Timer::Discovery, core.options.timeouts.discovery);
+        match era {
+            Era::Modern => Signals::one(Signal::ModernAgreed),
+            Era::Legacy => Signals::NONE,
         }
     }
 
-    fn handshake_quirk(&mut self, kind: QuirkKind) {
-        let words = self.handshake.words.as_deref().unwrap_or("");
-        let offered = self.handshake.offered.map_or("", ProtocolVersion::as_str);
+    fn record(&self, core: &mut Core, kind: QuirkKind) {
+        let words = self.words.as_deref().unwrap_or("");
+        let offered = self.offered.map_or("", ProtocolVersion::as_str);
         let (method, detail) = if kind == QuirkKind::Probe5xx {
-            (method::DISCOVER, format!("{words}; `initialize` follows, and the next time the probe again"))
+            (method::DISCOVER, format!("{words}; `initialize` follows, and `server/discover` again the next time"))
         } else if kind == QuirkKind::ProbeSilent {
-            let waited = self.now.since(self.handshake.probed_at);
+            let waited = core.now.since(self.discover_sent_at);
             (method::DISCOVER, format!("no answer within {waited:?}; `initialize` follows"))
         } else if kind == QuirkKind::ProbeLate {
             (method::DISCOVER, "the answer came after `initialize` had been sent".into())
+        } else if kind == QuirkKind::VersionUnknown {
+            let taken = self.candidate.as_ref().map_or("", |server| server.version.as_str());
+            (method::INITIALIZE, format!("{words}; taken for {taken}"))
         } else if kind == QuirkKind::VersionRefused {
             (method::INITIALIZE, format!("{offered} was refused ({words}); another version follows"))
         } else {
             (method::INITIALIZE, format!("the client's capabilities were refused ({words}); again without them"))
         };
-        self.quirk(kind, None, Some(method), detail);
+        core.quirk(kind, None, Some(method), detail);
     }
 
-    fn handshake_failed(&mut self, failure: Failure) {
-        let server = self.server_name();
-        let words = self.handshake.words.as_deref().unwrap_or("it did not say why");
-        let offered = self.handshake.offered.map_or("no version", ProtocolVersion::as_str);
-        let asked = match self.handshake.offered.map(ProtocolVersion::era) {
+    fn fail(&self, core: &Core, failure: Failure) -> Signals {
+        let server = core.server_name();
+        let words = self.words.as_deref().unwrap_or("it did not say why");
+        let offered = self.offered.map_or("no version", ProtocolVersion::as_str);
+        let asked = match self.offered.map(ProtocolVersion::era) {
             Some(Era::Modern) => method::DISCOVER,
             Some(Era::Legacy) | None => method::INITIALIZE,
         };
         let (kind, message) = match failure {
             Failure::Timeout => {
-                let waited = self.now.since(self.handshake.opened_at);
+                let waited = core.now.since(self.opened_at);
                 (FailureKind::HandshakeTimeout, format!("{server} did not answer `{asked}` within {waited:?}"))
             }
             Failure::Rejected => {
@@ -300,31 +332,269 @@ impl Engine {
                 (FailureKind::Closed, format!("{server} closed the connection during the handshake: {words}"))
             }
         };
-        self.lose(kind, message.into(), if failure == Failure::Closed { Loss::Gone } else { Loss::Unusable });
+        let transport = if failure == Failure::Closed { loss::Transport::Closed } else { loss::Transport::Open };
+        Signals::lost(kind, message, transport)
     }
 
-    /// Something goes on over there: wait longer, up to a bound.
-    pub(super) fn sign_of_life(&mut self) {
-        let timeouts = self.options.timeouts;
-        let latest = self.handshake.opened_at + timeouts.handshake_max;
+    /// The transport is slow, but something happens on it: the handshake may take longer, up to a bound.
+    pub(super) fn on_sign_of_life(&self, core: &mut Core) {
+        let timeouts = core.options.timeouts;
+        let latest = self.opened_at + timeouts.handshake_max;
+        let discover_latest = self.discover_sent_at + timeouts.discover.saturating_mul(SLOW_DISCOVER);
         let bounds = [
             (Timer::Open, timeouts.open, latest),
             (Timer::Handshake, timeouts.handshake, latest),
-            (
-                Timer::Discover,
-                timeouts.discover,
-                self.handshake.probed_at + timeouts.discover.saturating_mul(SLOW_PROBE),
-            ),
+            (Timer::Discover, timeouts.discover, discover_latest),
         ];
         for (timer, wait, latest) in bounds {
-            if let Some(at) = self.timers.get(timer) {
-                self.timers.set(timer, Some(at.max((self.now + wait).min(latest))));
+            if let Some(at) = core.timers.get(timer) {
+                core.timers.set(timer, Some(at.max((core.now + wait).min(latest))));
             }
         }
     }
 
-    /// All families are settled.
-    pub(super) fn discovered(&mut self) {
-        self.link_step(link::Input::Established);
+    /// The transport closed; `why` is what the system said.
+    pub(super) fn on_closed(&mut self, core: &mut Core, why: Box<str>) -> Signals {
+        self.words = Some(why);
+        self.step(core, Input::TransportClosed)
+    }
+
+    /// `server/discover` was answered.
+    pub(super) fn on_discovered(
+        &mut self,
+        core: &mut Core,
+        id: u64,
+        answer: Result<&RawValue, ErrorObject>,
+    ) -> Signals {
+        let late = self.request != Some(id);
+        let Answer { input, words, named, candidate } = match answer {
+            Ok(result) => self.classify_discovered(&core.options, result),
+            Err(error) => self.classify_discover_error(&core.options, &error),
+        };
+        self.words = words.or(self.words.take());
+        self.candidate = candidate.or(self.candidate.take());
+        if !late {
+            self.named = named;
+        }
+        let input = match (late, input) {
+            (false, input) => input,
+            (true, Input::ModernFound) => Input::LateModern,
+            (true, Input::VersionOffered | Input::ModernError) => Input::LateModernError,
+            (true, _) => Input::LateOther,
+        };
+        self.step(core, input)
+    }
+
+    /// `initialize` was answered.
+    pub(super) fn on_initialized(
+        &mut self,
+        core: &mut Core,
+        id: u64,
+        answer: Result<&RawValue, ErrorObject>,
+    ) -> Signals {
+        if self.request != Some(id) {
+            return Signals::NONE;
+        }
+        match answer {
+            Ok(result) => {
+                let Answer { input, words, candidate, .. } = classify_initialized(&core.options, result);
+                self.words = words;
+                self.candidate = candidate.or(self.candidate.take());
+                self.step(core, input)
+            }
+            Err(error) => {
+                self.words = Some(excerpt(&format!("{error}")).into());
+                let versions = error.data.as_deref().and_then(|data| Json::from(data).member("supported"));
+                let common = versions.map(|versions| self.common(&core.options, versions)).unwrap_or_default();
+                self.named = common.legacy.or(self.named);
+                match self.classify_refusal(&error, common) {
+                    Refusal::ByModern => self.step(core, Input::RefusedByModern),
+                    Refusal::Offer(input) => self.step_offer(core, input),
+                }
+            }
+        }
+    }
+
+    /// An HTTP status refused `server/discover` or `initialize`.
+    pub(super) fn on_status(&mut self, core: &mut Core, purpose: &Purpose, status: u16, words: Box<str>) -> Signals {
+        self.words = Some(words);
+        if matches!(purpose, Purpose::Discover(_)) {
+            self.faulty |= status >= 500;
+            return self.step(core, if status >= 500 { Input::ServerFault } else { Input::NotModern });
+        }
+        match (status, self.older()) {
+            (200..300, _) => self.step(core, Input::Malformed),
+            (400 | 404 | 405, Some(_)) => self.step_offer(core, offer::Input::Version),
+            _ => self.step_offer(core, offer::Input::Other),
+        }
+    }
+
+    /// The exchange of `server/discover` or `initialize` broke.
+    pub(super) fn on_broken(&mut self, core: &mut Core, purpose: &Purpose, why: &str) -> Signals {
+        let may = resend::take(Reason::Broken, self.broken) == Resend::Again;
+        if matches!(purpose, Purpose::Discover(_)) && may {
+            self.broken = self.broken.more();
+            self.send_discover(core, self.offered.unwrap_or(ProtocolVersion::NEWEST_MODERN));
+            return Signals::NONE;
+        }
+        let message = format!("{} broke the exchange of the handshake: {why}", core.server_name());
+        Signals::lost(FailureKind::Closed, message, loss::Transport::Closed)
+    }
+
+    /// What was offered was refused.
+    fn step_offer(&mut self, core: &mut Core, input: offer::Input) -> Signals {
+        let row = offer::take(self.offer, input);
+        self.offer = row.next;
+        let mut signals = Signals::NONE;
+        for effect in row.effects {
+            let input = match effect {
+                offer::Effect::OfferOlder => Input::VersionRefused,
+                offer::Effect::OfferBare => Input::CapabilitiesRefused,
+                offer::Effect::Refused => Input::Refused,
+            };
+            signals.extend(self.step(core, input));
+        }
+        signals
+    }
+
+    fn classify_discovered(&self, options: &Options, result: &RawValue) -> Answer {
+        let versions = Json::from(result).member("supportedVersions").filter(|versions| versions.first() == b'[');
+        let Some(versions) = versions else {
+            return Answer::new(Input::NotModern, "the result has no list of `supportedVersions`");
+        };
+        let common = self.common(options, versions);
+        if let Some(version) = common.modern {
+            let candidate = Some(Box::new(Server::read(version, result)));
+            return Answer { input: Input::ModernFound, words: None, named: None, candidate };
+        }
+        named(common, versions)
+    }
+
+    fn classify_discover_error(&self, options: &Options, error: &ErrorObject) -> Answer {
+        let words = excerpt(&format!("{error}")).into_owned();
+        match error.code {
+            error_code::UNSUPPORTED_PROTOCOL_VERSION => {
+                let versions = error.data.as_deref().and_then(|data| Json::from(data).member("supported"));
+                let Some(versions) = versions else { return Answer::new(Input::NothingCommon, words) };
+                let common = self.common(options, versions);
+                if common.modern.is_some() {
+                    return Answer { named: common.modern, ..Answer::new(Input::VersionOffered, words) };
+                }
+                named(common, versions)
+            }
+            error_code::HEADER_MISMATCH | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
+                Answer::new(Input::ModernError, words)
+            }
+            _ => Answer::new(Input::NotModern, words),
+        }
+    }
+
+    /// The versions in a server's list that this side speaks, too, and has not tried.
+    fn common(&self, options: &Options, versions: Json<'_>) -> Common {
+        let mut common = Common::default();
+        for version in versions.elements(VERSIONS).into_iter().flat_map(|elements| elements.kept) {
+            let Some(Ok(version)) = version.as_string().map(|version| version.parse::<ProtocolVersion>()) else {
+                continue;
+            };
+            match version.era() {
+                Era::Legacy if self.was_tried(version) => {}
+                Era::Legacy => common.legacy = common.legacy.max(Some(version)),
+                Era::Modern if options.eras.pinned().is_some_and(|pinned| pinned != version) => {}
+                Era::Modern => common.modern = common.modern.max(Some(version)),
+            }
+        }
+        common
+    }
+
+    fn classify_refusal(&self, error: &ErrorObject, common: Common) -> Refusal {
+        if common.legacy.is_some() {
+            return Refusal::Offer(offer::Input::VersionNamed);
+        }
+        if common.modern.is_some() || error.code == error_code::UNSUPPORTED_PROTOCOL_VERSION {
+            return Refusal::ByModern;
+        }
+        let message = error.message.to_ascii_lowercase();
+        let older = self.older().is_some();
+        let invalid = error.code == error_code::INVALID_PARAMS;
+        let capabilities = ["capabilit", "elicitation", "sampling", "roots", "extensions", "experimental"]
+            .iter()
+            .any(|word| message.contains(word));
+        let version = message.contains("version");
+        Refusal::Offer(match (version, capabilities, invalid, older) {
+            (true, true, _, true) => offer::Input::VersionAndCapabilities,
+            (true, true, _, false) => offer::Input::LastVersionAndCapabilities,
+            (true, false, _, true) => offer::Input::Version,
+            (true, false, _, false) => offer::Input::LastVersion,
+            (false, true, true, true) => offer::Input::ParamsAndCapabilities,
+            (false, true, _, _) => offer::Input::Capabilities,
+            (false, false, true, true) => offer::Input::Params,
+            (false, false, true, false) => offer::Input::LastParams,
+            (false, false, false, _) => offer::Input::Other,
+        })
+    }
+}
+
+/// What a refusal of `initialize` means.
+enum Refusal {
+    /// The server names modern versions.
+    ByModern,
+    /// The offer is refused.
+    Offer(offer::Input),
+}
+
+fn named(common: Common, versions: Json<'_>) -> Answer {
+    let words = format!("it speaks {}", excerpt(versions.text()));
+    let input = if common.legacy.is_some() { Input::LegacyFound } else { Input::NothingCommon };
+    Answer { named: common.legacy, ..Answer::new(input, words) }
+}
+
+fn classify_initialized(options: &Options, result: &RawValue) -> Answer {
+    let Some(version) = Json::from(result).member("protocolVersion").and_then(Json::as_string) else {
+        return Answer::new(Input::Malformed, format!("no `protocolVersion` in {}", excerpt(result.get())));
+    };
+    let words = format!("it answered with version {}", excerpt(&version));
+    let (input, version) = match version.parse::<ProtocolVersion>() {
+        Ok(version) if version.era() == Era::Modern => return Answer::new(Input::RefusedByModern, words),
+        Ok(version) => (Input::Accepted, version),
+        Err(_) => {
+            let below = |known: &ProtocolVersion| known.era() == Era::Legacy && known.as_str() < &*version;
+            let nearest = ProtocolVersion::ALL.iter().copied().rev().find(below);
+            let Some(nearest) = nearest.filter(|_| options.tolerance.nearest_version) else {
+                return Answer::new(Input::VersionUnknown, words);
+            };
+            (Input::AcceptedNearest, nearest)
+        }
+    };
+    Answer { candidate: Some(Box::new(Server::read(version, result))), ..Answer::new(input, words) }
+}
+
+/// Records what is wrong with the shape of what a server said of itself.
+fn record_shape(core: &mut Core, server: &Server) {
+    let method = match server.era() {
+        Era::Legacy => method::INITIALIZE,
+        Era::Modern => method::DISCOVER,
+    };
+    if server.capabilities.is_none() {
+        let detail = "the answer has no `capabilities`; every family is asked";
+        core.quirk(QuirkKind::InitializeShape, None, Some(method), detail);
+    }
+    let answer = Json::from(&*server.raw);
+    let odd_instructions = server.instructions.is_none() && answer.member("instructions").is_some();
+    let nameless = server.era() == Era::Legacy && (server.name.is_none() || server.server_version.is_none());
+    if nameless {
+        let detail = "the answer has no `serverInfo` with a name and a version";
+        core.quirk(QuirkKind::InitializeShape, None, Some(method), detail);
+    } else if odd_instructions {
+        core.quirk(QuirkKind::InitializeShape, None, Some(method), "`instructions` is no string");
+    }
+    let mut odd = String::new();
+    if let Some(capabilities) = &server.capabilities {
+        capabilities.odd_shapes(|name, value| {
+            let separator = if odd.is_empty() { "" } else { ", " };
+            odd.push_str(&format!("{separator}`{name}` is {}", excerpt(value)));
+        });
+    }
+    if !odd.is_empty() {
+        core.quirk(QuirkKind::CapabilityShape, None, Some(method), format!("{odd}, not an object"));
     }
 }

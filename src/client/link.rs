@@ -1,329 +1,357 @@
+//! The connection as a whole: opened, used, lost, opened again, shut down.
+
 use alloc::boxed::Box;
 use alloc::format;
 use core::time::Duration;
 
+use super::core::{Core, Stage, excerpt};
+use super::signal::{Loss, Signal, Signals};
 use super::timers::Timer;
-#[cfg(feature = "http")]
-use super::transport::Report;
 use super::{
-    Cause, CommandError, Engine, Event, Failure, FailureKind, OpenFailure, Output, Recovery, ShutdownStep, Transport,
-    Wire,
+    Cause, CommandError, ConnectionId, Event, Failure, FailureKind, OpenFailure, Output, Recovery, ShutdownStep,
+    Transport, Wire,
 };
 use crate::Time;
-use crate::machine::handshake::{Input as HandshakeInput, State as HandshakeState};
-use crate::machine::{QuirkKind, Verdict, link, shutdown};
-use crate::protocol::Family;
+use crate::machine::link::{self, Effect, Input, State};
+use crate::machine::{QuirkKind, Verdict, loss, shutdown};
 
-/// In which way a connection is of no use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loss {
-    /// Its transport is gone.
-    Gone,
-    /// Its transport is there, and is to be shut.
-    Unusable,
-    /// As unusable, and no other will be better.
-    Final,
+/// How many sessions in a row may expire without a call that is answered.
+const RECOVERIES: u32 = 3;
+
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    state: State,
+    shutdown: shutdown::State,
+    connection: ConnectionId,
+    /// The transport of the connection opened.
+    opened: bool,
+    /// Losses in a row of connections that proved nothing.
+    losses: u32,
+    /// Sessions that expired since a call was answered.
+    expiries: u32,
+    /// The connection answered a call.
+    proven: bool,
+    ready_since: Option<Time>,
+    failure: Option<Failure>,
 }
 
-impl Engine {
-    pub(super) fn command(&mut self, now: Time, input: link::Input, misuse: CommandError) -> Result<(), CommandError> {
-        if link::take(self.link, input).verdict == Verdict::Reject {
-            self.check_open()?;
-            return Err(misuse);
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            state: State::Idle,
+            shutdown: shutdown::State::Idle,
+            connection: ConnectionId::default(),
+            opened: false,
+            losses: 0,
+            expiries: 0,
+            proven: false,
+            ready_since: None,
+            failure: None,
         }
-        self.advance(now);
-        if input == link::Input::Close {
-            self.failure = None;
-            self.end_calls();
-            self.end_connection(false);
+    }
+}
+
+impl Link {
+    pub(super) const fn state(&self) -> State {
+        self.state
+    }
+
+    /// The connection that the client has, asks for, or had last.
+    pub(super) const fn connection(&self) -> ConnectionId {
+        self.connection
+    }
+
+    pub(super) const fn expiries(&self) -> u32 {
+        self.expiries
+    }
+
+    /// Whether there is a connection that takes messages.
+    pub(super) const fn is_connected(&self) -> bool {
+        matches!(self.state, State::Connecting | State::Ready)
+    }
+
+    /// Whether a command can be executed.
+    pub(super) fn check(&self, input: Input, otherwise: CommandError) -> Result<(), CommandError> {
+        match link::take(self.state, input).verdict {
+            Verdict::Reject if matches!(self.state, State::Closing | State::Closed) => Err(CommandError::Closed),
+            Verdict::Reject => Err(otherwise),
+            Verdict::Advance | Verdict::Ignore | Verdict::Quirk(_) => Ok(()),
         }
-        // A transport that nobody was asked for yet needs no shutting.
-        let unseen = input == link::Input::Close && self.is_open_unpolled();
-        self.link_step(input);
+    }
+
+    /// A call was answered: the server works.
+    pub(super) fn prove(&mut self) {
+        self.proven = true;
+        self.expiries = 0;
+    }
+
+    /// The embedder closes the client.
+    pub(super) fn close(&mut self, core: &mut Core) -> Signals {
+        self.failure = None;
+        // A transport that the embedder was not asked for yet needs no shutdown.
+        let unseen = core.outbox.has_open();
+        let mut signals = self.step(core, Input::Close);
         if unseen {
-            self.drop_output();
-            self.ladder_step(shutdown::Input::Exited);
+            core.outbox.take_back_transport();
+            signals.extend(self.step_shutdown(core, shutdown::Input::Exited));
         }
-        Ok(())
+        signals
     }
 
-    pub(super) fn link_step(&mut self, input: link::Input) {
-        let row = link::take(self.link, input);
-        self.link = row.next;
+    /// The embedder can authorize its requests: a client that was stopped for lack of it opens its connection.
+    pub(super) fn authorized(&mut self, core: &mut Core) -> Signals {
+        let refused = |failure: &Failure| matches!(failure.kind, FailureKind::Unauthorized | FailureKind::Forbidden);
+        let stopped = matches!(self.state, State::Parked | State::Retiring);
+        match stopped && self.failure.as_ref().is_some_and(refused) {
+            true => self.step(core, Input::Open),
+            false => Signals::NONE,
+        }
+    }
+
+    pub(super) fn step(&mut self, core: &mut Core, input: Input) -> Signals {
+        let row = link::take(self.state, input);
+        self.state = row.next;
+        self.publish(core);
+        let mut signals = Signals::NONE;
         for effect in row.effects {
             match effect {
-                link::Effect::Open => self.open_transport(),
-                link::Effect::Handshake => self.start_handshake(),
-                link::Effect::Announce => self.announce(),
-                link::Effect::Shut => {
-                    self.ladder = shutdown::State::Up;
-                    self.ladder_step(shutdown::Input::Shut);
+                Effect::Open => {
+                    self.open(core);
+                    signals.push(Signal::Opening);
                 }
-                link::Effect::Backoff => {
-                    let wait = self.backoff();
+                Effect::Handshake => {
+                    self.opened = true;
+                    signals.push(Signal::Opened);
+                }
+                Effect::Announce => {
+                    core.timers.set(Timer::Discovery, None);
+                    self.failure = None;
+                    core.was_ready = true;
+                    self.proven = false;
+                    self.ready_since = Some(core.now);
+                    core.event(Event::Ready);
+                    signals.push(Signal::Ready);
+                }
+                Effect::Shut => {
+                    let process = self.opened && core.wire == Wire::Pipe;
+                    let input = if process { shutdown::Input::Shut } else { shutdown::Input::ShutUnopened };
+                    signals.extend(self.step_shutdown(core, input));
+                }
+                Effect::Backoff => {
+                    let wait = self.backoff(core);
                     // At once, where the options want it so: the transport takes its time to open.
-                    self.timers.set(Timer::Reopen, Some(self.now + wait));
+                    core.timers.set(Timer::Reopen, Some(core.now + wait));
                 }
-                link::Effect::Park => {
-                    let park = self.options.reconnect.unwrap_or_default().park;
-                    self.arm(Timer::Reopen, park);
+                Effect::Park => {
+                    let park = core.options.reconnect.unwrap_or_default().park;
+                    core.arm(Timer::Reopen, park);
                 }
-                link::Effect::Finish => {
-                    self.timers.clear();
-                    self.end_calls();
-                    let cause = self.failure.take().map_or(Cause::Requested, Cause::Failed);
-                    self.event(Event::Closed { cause });
+                Effect::Finish => {
+                    core.timers.clear();
+                    signals.push(Signal::Finish);
                 }
             }
         }
+        signals
     }
 
-    pub(super) fn ladder_step(&mut self, input: shutdown::Input) {
-        let row = shutdown::take(self.ladder, input);
-        self.ladder = row.next;
-        // A transport that never opened had no input to mind.
-        if let Verdict::Quirk(kind) = row.verdict
-            && self.handshake.state != HandshakeState::Idle
-            && self.wire == Wire::Pipe
-        {
-            let detail = format!("still there {:?} after its input was closed", self.options.timeouts.grace);
-            self.quirk(kind, None, None, detail);
+    /// Tells the other components where the client stands.
+    fn publish(&self, core: &mut Core) {
+        core.stage = match self.state {
+            State::Connecting if core.agreed.is_some() => Stage::Discovery,
+            State::Connecting => Stage::Handshake,
+            State::Ready => Stage::Ready,
+            State::Closing => Stage::Closing,
+            State::Closed => Stage::Closed,
+            State::Idle | State::Opening | State::Draining | State::Retiring | State::Waiting | State::Parked => {
+                Stage::Down
+            }
+        };
+    }
+
+    pub(super) fn step_shutdown(&mut self, core: &mut Core, input: shutdown::Input) -> Signals {
+        let row = shutdown::take(self.shutdown, input);
+        self.shutdown = row.next;
+        if let Verdict::Quirk(kind) = row.verdict {
+            let detail = format!("still there {:?} after its input was closed", core.options.timeouts.grace);
+            core.quirk(kind, None, None, detail);
         }
+        let mut signals = Signals::NONE;
         for effect in row.effects {
             match effect {
-                shutdown::Effect::CloseInput => self.out.push_back(Output::Shutdown(ShutdownStep::CloseInput)),
-                shutdown::Effect::Terminate => self.out.push_back(Output::Shutdown(ShutdownStep::Terminate)),
-                shutdown::Effect::Kill => self.out.push_back(Output::Shutdown(ShutdownStep::Kill)),
-                shutdown::Effect::Arm => self.arm(Timer::Grace, self.options.timeouts.grace),
+                shutdown::Effect::CloseInput => core.outbox.push(Output::Shutdown(ShutdownStep::CloseInput)),
+                shutdown::Effect::Terminate => core.outbox.push(Output::Shutdown(ShutdownStep::Terminate)),
+                shutdown::Effect::Kill => core.outbox.push(Output::Shutdown(ShutdownStep::Kill)),
+                shutdown::Effect::Arm => core.arm(Timer::Grace, core.options.timeouts.grace),
                 shutdown::Effect::Done => {
-                    self.timers.set(Timer::Grace, None);
-                    self.link_step(link::Input::Gone);
+                    core.timers.set(Timer::Grace, None);
+                    signals.extend(self.step(core, Input::Gone));
                 }
             }
         }
+        signals
     }
 
-    /// Takes what became of the exchange of a request.
-    #[cfg(feature = "http")]
-    pub(super) fn report(&mut self, report: Report<'_>) {
-        match report {
-            Report::Lost { id, sent, why } => self.exchange_lost(id, sent, why),
-            Report::Refused { id, status, why } => self.exchange_refused(id, status, why),
-            Report::Expired { id } => self.session_expired(id),
-            Report::Unauthorized { id, forbidden, why, challenges } => {
-                self.unauthorized(id, forbidden, why, challenges);
-            }
-        }
-    }
-
-    pub(super) fn transport(&mut self, event: Transport<'_>) {
+    /// What happened to the transport, but for a sign of life.
+    pub(super) fn on_transport(&mut self, core: &mut Core, event: Transport<'_>) -> Signals {
+        let server = core.server_name();
         match event {
             Transport::Opened => {
-                self.timers.set(Timer::Open, None);
-                self.link_step(link::Input::Opened);
+                core.timers.set(Timer::Open, None);
+                self.step(core, Input::Opened)
             }
             Transport::OpenFailed { how, why } => {
-                let kind = match how {
-                    OpenFailure::Spawn => FailureKind::Spawn,
-                    OpenFailure::Connect => FailureKind::Connect,
+                let (kind, message) = match how {
+                    OpenFailure::Spawn => (FailureKind::Spawn, format!("{server} cannot be started: {why}")),
+                    OpenFailure::Connect => (FailureKind::Connect, format!("{server} cannot be reached: {why}")),
                 };
-                let message = match how {
-                    OpenFailure::Spawn => format!("{} cannot be started: {why}", self.server_name()),
-                    OpenFailure::Connect => format!("{} cannot be reached: {why}", self.server_name()),
-                };
-                self.gone(kind, message.into(), why);
+                self.on_end(core, loss::End::OpenFailed, kind, message.into(), why)
             }
             Transport::Closed { why } => {
-                let message = format!("{} closed the connection {}: {why}", self.server_name(), self.occasion());
-                self.gone(FailureKind::Closed, message.into(), why);
+                let occasion = match core.stage {
+                    Stage::Discovery => "during discovery",
+                    Stage::Handshake => "during the handshake",
+                    Stage::Down | Stage::Ready | Stage::Closing | Stage::Closed => "while it was in use",
+                };
+                let message = format!("{server} closed the connection {occasion}: {why}");
+                self.on_end(core, loss::End::Closed, FailureKind::Closed, message.into(), why)
             }
-            Transport::SignOfLife => self.sign_of_life(),
             Transport::ProtocolViolation { why }
-                if matches!(self.link, link::State::Opening | link::State::Connecting | link::State::Ready) =>
+                if matches!(self.state, State::Opening | State::Connecting | State::Ready) =>
             {
-                let message = format!("{}: {why}", self.server_name());
-                self.lose(FailureKind::Protocol, message.into(), Loss::Final);
+                let message = format!("{server}: {why}");
+                Signals::lost(FailureKind::Protocol, message, loss::Transport::Hopeless)
             }
-            Transport::ProtocolViolation { .. } => {}
+            Transport::ProtocolViolation { .. } | Transport::SignOfLife => Signals::NONE,
         }
     }
 
-    /// The transport is gone, or never was.
-    fn gone(&mut self, kind: FailureKind, message: Box<str>, why: &str) {
-        match self.link {
-            link::State::Opening => self.lose(kind, message, Loss::Gone),
-            // Over HTTP nothing is opened, so that nobody answers turns out later.
-            link::State::Connecting | link::State::Ready if self.wire == Wire::Http => {
-                self.lose(kind, message, Loss::Gone);
+    /// The transport closed, or did not open.
+    fn on_end(&mut self, core: &mut Core, end: loss::End, kind: FailureKind, message: Box<str>, why: &str) -> Signals {
+        let wire = match core.wire {
+            Wire::Pipe => loss::Wire::Pipe,
+            Wire::Http => loss::Wire::Http,
+        };
+        let handshake = if core.agreed.is_some() { loss::Handshake::Done } else { loss::Handshake::Open };
+        match loss::take_ended(self.state, end, wire, handshake) {
+            loss::Meaning::Loss => Signals::lost(kind, message, loss::Transport::Closed),
+            loss::Meaning::Handshake => Signals::one(Signal::TransportClosed(excerpt(why).into())),
+            loss::Meaning::Shutdown => {
+                core.outbox.take_back_transport();
+                self.step_shutdown(core, shutdown::Input::Exited)
             }
-            link::State::Connecting if kind == FailureKind::Closed => {
-                self.handshake.words = Some(why.into());
-                if self.handshake.is_over() {
-                    self.lose(kind, message, Loss::Gone);
-                } else {
-                    self.handshake_step(HandshakeInput::TransportClosed);
-                }
-            }
-            link::State::Ready if kind == FailureKind::Closed => self.lose(kind, message, Loss::Gone),
-            link::State::Draining | link::State::Retiring | link::State::Closing => {
-                self.drop_output();
-                self.ladder_step(shutdown::Input::Exited);
-            }
-            link::State::Connecting
-            | link::State::Ready
-            | link::State::Idle
-            | link::State::Waiting
-            | link::State::Parked
-            | link::State::Closed => {}
+            loss::Meaning::Nothing => Signals::NONE,
         }
     }
 
-    fn occasion(&self) -> &'static str {
-        match self.link {
-            link::State::Connecting if self.handshake.is_over() => "during discovery",
-            link::State::Connecting => "during the handshake",
-            link::State::Ready
-            | link::State::Idle
-            | link::State::Opening
-            | link::State::Draining
-            | link::State::Retiring
-            | link::State::Waiting
-            | link::State::Parked
-            | link::State::Closing
-            | link::State::Closed => "while it was in use",
-        }
+    pub(super) fn open_timed_out(&self, core: &Core) -> Signals {
+        let message = format!("{} did not open within {:?}", core.server_name(), core.options.timeouts.open);
+        Signals::lost(FailureKind::HandshakeTimeout, message, loss::Transport::Open)
     }
 
-    /// The connection is of no use any more.
-    pub(super) fn lose(&mut self, kind: FailureKind, message: Box<str>, loss: Loss) {
-        let gone = loss == Loss::Gone;
-        let failure = Failure { kind, message };
-        self.reopened = false;
-        let interval = self.options.keepalive.unwrap_or_default().interval;
-        let outlived = self.ready_since.is_some_and(|since| self.now.since(since) >= interval);
+    /// What a loss is to the table. Nothing of the connection was ended yet.
+    pub(super) fn classify(&mut self, core: &Core, loss: &Loss) -> Input {
+        let interval = core.options.keepalive.unwrap_or_default().interval;
+        let outlived = self.ready_since.is_some_and(|since| core.now.since(since) >= interval);
         let proven = core::mem::take(&mut self.proven) || outlived;
         self.losses = if proven { 1 } else { self.losses.saturating_add(1) };
-        let exhausted = self.options.reconnect.is_some_and(|reconnect| self.losses > reconnect.budget);
-        let input = match (self.options.reconnect, gone) {
-            (Some(_), false) if loss == Loss::Final => link::Input::Failed,
-            (None, true) => link::Input::LostForGood,
-            (None, false) => link::Input::Failed,
-            (Some(_), false) if matches!(kind, FailureKind::Unauthorized | FailureKind::Forbidden) => {
-                link::Input::Hopeless
-            }
-            (Some(_), false) if !self.was_ready => link::Input::Failed,
-            (Some(_), false) if exhausted => link::Input::Hopeless,
-            (Some(_), false) => link::Input::Unresponsive,
-            (Some(_), true) if exhausted || kind == FailureKind::Spawn => link::Input::Exhausted,
-            (Some(_), true) => link::Input::Lost,
+        let tries = match core.options.reconnect {
+            None => loss::Tries::Never,
+            Some(reconnect) if self.losses > reconnect.budget => loss::Tries::UsedUp,
+            Some(_) => loss::Tries::Left,
         };
-        // What becomes of a transport that the embedder was not asked for yet is not reported.
-        let unseen = self.is_open_unpolled();
-        if gone {
-            self.drop_output();
-        }
-        self.end_connection(gone);
+        let cause = match loss.kind {
+            FailureKind::Spawn => loss::Cause::Spawn,
+            FailureKind::Unauthorized | FailureKind::Forbidden => loss::Cause::Authorization,
+            FailureKind::Connect
+            | FailureKind::HandshakeTimeout
+            | FailureKind::HandshakeRejected
+            | FailureKind::UnsupportedVersion
+            | FailureKind::Protocol
+            | FailureKind::ListFailed
+            | FailureKind::Closed => loss::Cause::Other,
+        };
+        let before = if core.was_ready { loss::Before::Ready } else { loss::Before::NeverReady };
+        loss::take(loss.transport, cause, tries, before)
+    }
+
+    /// The connection was lost, and what belonged to it has ended. `unseen`: the embedder was not asked for its transport
+    /// yet, so its loss is not told.
+    pub(super) fn lose(&mut self, core: &mut Core, input: Input, loss: Loss, unseen: bool) -> Signals {
+        let failure = Failure { kind: loss.kind, message: loss.message };
         self.failure = Some(failure.clone());
-        // The table decides, so what it did tells what follows; the embedder hears of it before its effects.
-        let at = self.out.len();
-        self.link_step(input);
-        let next = match self.link {
-            link::State::Waiting | link::State::Draining => Recovery::Reopen { at: self.timers.get(Timer::Reopen) },
-            link::State::Retiring => {
-                Recovery::Parked { until: self.now + self.options.reconnect.unwrap_or_default().park }
+        // The table decides, so its step tells what follows; the embedder hears of the loss before the effects.
+        let at = core.outbox.len();
+        let signals = self.step(core, input);
+        let next = match self.state {
+            State::Waiting | State::Draining => Recovery::Reopen { at: core.timers.get(Timer::Reopen) },
+            State::Retiring => Recovery::Parked { until: core.now + core.options.reconnect.unwrap_or_default().park },
+            State::Parked => Recovery::Parked { until: core.timers.get(Timer::Reopen).unwrap_or(core.now) },
+            State::Closing | State::Closed | State::Idle | State::Opening | State::Connecting | State::Ready => {
+                Recovery::Close
             }
-            link::State::Parked => Recovery::Parked { until: self.timers.get(Timer::Reopen).unwrap_or(self.now) },
-            link::State::Closing
-            | link::State::Closed
-            | link::State::Idle
-            | link::State::Opening
-            | link::State::Connecting
-            | link::State::Ready => Recovery::Close,
         };
         if !unseen || next == Recovery::Close {
-            self.out.insert(at.min(self.out.len()), Output::Event(Event::Down { failure, next }));
+            core.outbox.insert(at, Event::Down { failure, next });
         }
+        signals
     }
 
-    pub(super) fn open_timed_out(&mut self) {
-        let message = format!("{} did not open within {:?}", self.server_name(), self.options.timeouts.open);
-        self.lose(FailureKind::HandshakeTimeout, message.into(), Loss::Unusable);
+    /// The server forgot the session: tells whether another one may be opened; where not, the loss.
+    pub(super) fn count_expiry(&mut self, core: &mut Core) -> Result<(), Signals> {
+        // One that lived long is no sign of a loop.
+        let interval = core.options.keepalive.unwrap_or_default().interval;
+        if self.ready_since.is_some_and(|since| core.now.since(since) >= interval) {
+            self.expiries = 0;
+        }
+        self.expiries = self.expiries.saturating_add(1);
+        if self.expiries <= RECOVERIES {
+            return Ok(());
+        }
+        let detail = format!("{RECOVERIES} sessions in a row expired before a call was answered");
+        let message = format!("{} forgets its sessions as soon as they are opened: {detail}", core.server_name());
+        core.quirk(QuirkKind::SessionLoop, None, None, detail);
+        Err(Signals::lost(FailureKind::Closed, message, loss::Transport::Hopeless))
     }
 
-    fn open_transport(&mut self) {
-        self.timers.clear();
-        // What was to be done to the transport before is of no use any more.
-        self.take_back(|action| matches!(action, Output::Shutdown(_) | Output::Open(_)));
-        self.handshake = super::handshake::Handshake::default();
-        self.connection = self.connection.next();
-        self.handshake.opened_at = self.now;
-        self.arm(Timer::Open, self.options.timeouts.open);
-        self.out.push_back(Output::Open(self.connection));
+    /// Tells the embedder of an expired session, and opens the next one.
+    pub(super) fn expire(&mut self, core: &mut Core) -> Signals {
+        let message = format!("{} forgot the session", core.server_name());
+        let failure = Failure { kind: FailureKind::Closed, message: message.into() };
+        core.event(Event::Down { failure, next: Recovery::Reopen { at: Some(core.now) } });
+        self.step(core, Input::Expired)
     }
 
-    fn announce(&mut self) {
-        self.timers.set(Timer::Discovery, None);
-        self.failure = None;
-        self.was_ready = true;
-        self.proven = false;
-        self.ready_since = Some(self.now);
-        self.event(Event::Ready);
-        self.start_keepalive();
-        self.start_subscriptions();
-        self.release_held();
-        self.schemas_known(Family::Tools, true);
-        self.rest();
-    }
-
-    /// Whether the embedder was not asked for the transport yet, since it did not poll.
-    pub(super) fn is_open_unpolled(&self) -> bool {
-        self.out.iter().any(|action| matches!(action, Output::Open(_)))
-    }
-
-    /// Takes back what the embedder was to do with a transport that is gone.
-    pub(super) fn drop_output(&mut self) {
-        self.take_back(|action| matches!(action, Output::Send(_) | Output::Shutdown(_) | Output::Open(_)));
-    }
-
-    /// Ends what belongs to a connection: nothing of it touches the next one. A server that is not gone is owed the
-    /// answers to what it asked.
-    pub(super) fn end_connection(&mut self, gone: bool) {
-        self.take_back(|action| matches!(action, Output::Send(message) if gone || message.method.is_some()));
-        self.stop_keepalive();
-        self.timers.clear_but(Timer::Grace);
+    /// What belonged to the connection has ended.
+    pub(super) fn on_connection_ended(&mut self) {
         self.ready_since = None;
-        self.held = None;
-        self.end_asks(gone);
-        self.lose_calls();
-        self.lose_subscriptions();
-        self.requests.end_connection();
     }
 
-    fn backoff(&mut self) -> Duration {
-        let reconnect = self.options.reconnect.unwrap_or_default();
+    /// The client ends, and every request has ended.
+    pub(super) fn finish(&mut self, core: &mut Core) {
+        let cause = self.failure.take().map_or(Cause::Requested, Cause::Failed);
+        core.event(Event::Closed { cause });
+    }
+
+    fn open(&mut self, core: &mut Core) {
+        core.timers.clear();
+        // Actions on the transport before it are obsolete.
+        core.outbox.take_back(|output| matches!(output, Output::Shutdown(_) | Output::Open(_)));
+        core.agreed = None;
+        self.opened = false;
+        self.connection = self.connection.next();
+        core.arm(Timer::Open, core.options.timeouts.open);
+        core.outbox.push(Output::Open(self.connection));
+    }
+
+    fn backoff(&self, core: &mut Core) -> Duration {
+        let reconnect = core.options.reconnect.unwrap_or_default();
         let doublings = self.losses.saturating_sub(1).min(20);
         let wait =
             reconnect.initial.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX)).min(reconnect.max);
-        // Between half the wait and all of it, so that many sessions do not come back at once.
+        // Between half the wait and all of it, so that many clients do not come back at once.
         let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
-        let jittered = micros.saturating_sub(self.rng.u64(0..=micros / 2));
+        let jittered = micros.saturating_sub(core.rng.u64(0..=micros / 2));
         Duration::from_micros(jittered)
-    }
-
-    /// The handshake asks for a new transport, for `initialize` without a probe.
-    pub(super) fn reopen_without_probe(&mut self) {
-        self.reopened = true;
-        self.end_connection(true);
-        self.link_step(link::Input::Reopen);
-    }
-
-    /// The quirk of a handshake that had to be opened again, once it worked.
-    pub(super) fn probe_closed_quirk(&mut self) {
-        self.quirk(
-            QuirkKind::ProbeClosed,
-            None,
-            Some(crate::protocol::method::DISCOVER),
-            "the connection closed on a handshake that began with `server/discover`; opened again without it",
-        );
     }
 }

@@ -1,31 +1,33 @@
 //! A client of one MCP server: messages and time go in, actions come out.
 
+#![cfg_attr(not(feature = "http"), allow(dead_code, reason = "only an HTTP binding has exchanges"))]
+
 mod action;
-mod ask;
 mod binding;
 mod calls;
-mod classify;
-mod discovery;
+mod core;
 mod encode;
 mod engine;
 mod event;
-mod exchange;
-#[cfg(feature = "http")]
 mod face;
+mod forms;
 mod handshake;
 mod keepalive;
-mod ledger;
 mod link;
+mod lists;
+mod notifications;
 mod options;
-mod pump;
-mod refresh;
+mod outbox;
+mod request_table;
 mod requests;
+mod route;
 mod sampling;
 mod server;
+mod server_requests;
+mod signal;
 mod subscriptions;
 mod timers;
 mod transport;
-mod walk;
 
 pub use action::{Action, ConnectionId, Outgoing, ShutdownStep};
 pub use binding::{Binding, Messages};
@@ -34,6 +36,7 @@ pub use event::{
     Cause, Challenge, CommandError, Event, Failure, FailureKind, InputRequest, Outcome, Quirk, Recovery, RequestId,
     ServerRequestId,
 };
+pub use lists::{FamilyReport, FamilyStatus};
 pub use options::{
     Eras, Keepalive, KeepaliveMethod, KnownEra, Limits, ListErrors, LogLevel, Options, Reconnect, SamplingPolicy,
     Timeouts, Tolerance,
@@ -41,7 +44,6 @@ pub use options::{
 pub use requests::{Reference, Request, TraceContext};
 pub use server::Server;
 pub use transport::{OpenFailure, Transport};
-pub use walk::{FamilyReport, FamilyStatus};
 
 pub(crate) use action::Output;
 pub(crate) use binding::{Operate, poll_pipe};
@@ -49,10 +51,10 @@ pub(crate) use options::Wire;
 #[cfg(feature = "http")]
 pub(crate) use transport::Report;
 
+use ::core::fmt;
+use ::core::ops::Deref;
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
-use core::fmt;
-use core::ops::Deref;
 use serde_json::value::RawValue;
 
 use crate::Time;

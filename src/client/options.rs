@@ -267,7 +267,7 @@ pub struct SamplingPolicy {
     pub models: Vec<Box<str>>,
     /// Messages in a request that use tools: how many rounds a conversation with tools may have.
     pub tool_rounds: Option<u32>,
-    /// From the question to the embedder's answer; unset, [`Timeouts::ask`].
+    /// From the question to the embedder's answer; unset, [`Timeouts::server_request`].
     pub timeout: Option<Duration>,
 }
 
@@ -287,8 +287,8 @@ pub struct Timeouts {
     pub discovery: Duration,
     /// From the wish for a request to its end, time in the queue included, where the request does not say. 60 s.
     pub request: Duration,
-    /// How far progress can extend that, where the request does not say; the time that [`ask`](Self::ask) tells of comes
-    /// on top. 10 min.
+    /// How far progress can extend that, where the request does not say; the time that
+    /// [`server_request`](Self::server_request) tells of comes on top. 10 min.
     pub request_max: Duration,
     /// Between two events that tell of the progress of one request; what comes in between is passed over. 100 ms.
     pub progress_interval: Duration,
@@ -333,7 +333,7 @@ impl Default for Timeouts {
 #[non_exhaustive]
 pub struct Limits {
     /// Of one message.
-    pub message: jsonrpc::Limits,
+    pub message: jsonrpc::MessageLimits,
     /// Pages in a list; 1,000.
     pub pages: usize,
     /// Items in a list; 100,000.
@@ -372,7 +372,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            message: jsonrpc::Limits::default(),
+            message: jsonrpc::MessageLimits::default(),
             pages: 1000,
             items: 100_000,
             list_bytes: 64 << 20,

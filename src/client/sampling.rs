@@ -4,8 +4,8 @@ use alloc::string::String;
 use core::time::Duration;
 use serde_json::value::RawValue;
 
-use super::Engine;
-use super::classify::excerpt;
+use super::SamplingPolicy;
+use super::core::excerpt;
 use crate::Time;
 use crate::jsonrpc::Json;
 
@@ -14,7 +14,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Messages of a request that are looked at.
 const MESSAGES: usize = 10_000;
 
-/// When the server was let ask for samples within the last minute, oldest first. Few sessions have any.
+/// When the server's requests for samples within the last minute were allowed, oldest first. Few servers make any.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sampled {
     at: VecDeque<Time>,
@@ -23,10 +23,9 @@ pub(super) struct Sampled {
 /// Hints at models that are looked at, the server's favourites first: each is compared with each of the policy's models.
 const HINTS: usize = 100;
 
-impl Engine {
-    /// What a request for a sample is over, if it is over anything. One that is not counts from here on.
-    pub(super) fn over_sampling_policy(&mut self, params: Option<&RawValue>) -> Option<String> {
-        let policy = &self.options.sampling;
+impl Sampled {
+    /// Why the policy denies a request for a sample, if it does.
+    pub(super) fn denied(&self, policy: &SamplingPolicy, params: Option<&RawValue>, now: Time) -> Option<String> {
         let params = params.map(Json::from);
         let member = |name| params.and_then(|params| params.member(name));
         if let Some(most) = policy.max_tokens {
@@ -56,16 +55,20 @@ impl Engine {
             }
         }
         let most = policy.per_minute?;
-        let now = self.now;
-        let Sampled { at: sampled } = &mut **self.sampled.get_or_insert_default();
-        while sampled.front().is_some_and(|at| now.since(*at) >= MINUTE) {
-            sampled.pop_front();
+        let recent = self.at.iter().filter(|at| now.since(**at) < MINUTE).count();
+        usize::try_from(most)
+            .is_ok_and(|most| recent >= most)
+            .then(|| format!("at most {most} requests a minute are taken"))
+    }
+
+    /// A request for a sample is allowed.
+    pub(super) fn count(&mut self, policy: &SamplingPolicy, now: Time) {
+        if policy.per_minute.is_some() {
+            while self.at.front().is_some_and(|at| now.since(*at) >= MINUTE) {
+                self.at.pop_front();
+            }
+            self.at.push_back(now);
         }
-        if usize::try_from(most).is_ok_and(|most| sampled.len() >= most) {
-            return Some(format!("at most {most} requests a minute are taken"));
-        }
-        sampled.push_back(now);
-        None
     }
 }
 

@@ -1,6 +1,5 @@
 use core::time::Duration;
 
-use super::Engine;
 use crate::Time;
 use crate::protocol::Family;
 
@@ -102,24 +101,6 @@ impl Timers {
         let at = self.get(kept);
         self.clear();
         self.set(kept, at);
-    }
-}
-
-impl Engine {
-    /// The time that is this wait from now, and always later than now.
-    pub(super) fn after(&self, wait: Duration) -> Time {
-        self.now + wait.max(SHORTEST)
-    }
-
-    /// Arms a timer.
-    pub(super) fn arm(&mut self, timer: Timer, wait: Duration) {
-        let at = self.after(wait);
-        self.timers.set(timer, Some(at));
-    }
-
-    /// When a request of the engine's own, made now, is over.
-    pub(super) fn request_deadline(&self) -> Time {
-        self.after(self.options.timeouts.request)
     }
 }
 

@@ -1,4 +1,3 @@
-#[cfg(feature = "http")]
 use super::Challenge;
 
 /// What the embedder reports of the transport.
@@ -30,7 +29,6 @@ pub enum Transport<'a> {
 }
 
 /// What an HTTP binding reports of the exchanges of requests.
-#[cfg(feature = "http")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Report<'a> {
     /// The exchange of a request broke, or ended, before its answer.

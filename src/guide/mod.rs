@@ -1,4 +1,4 @@
-//! How to embed the crate, page by page.
+//! How to embed the crate.
 
 #[doc = include_str!("embedding.md")]
 pub mod embedding {}

@@ -1,10 +1,10 @@
-/// Whether the whole text is what the pattern says; a `*` in it stands for anything, nothing included.
+/// Whether the whole text matches the pattern; `*` matches any text, including the empty one.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let Some((start, pattern)) = pattern.split_once('*') else { return pattern == text };
     let Some(text) = text.strip_prefix(start) else { return false };
     let (middle, end) = pattern.rsplit_once('*').map_or(("", pattern), |(middle, end)| (middle, end));
     let Some(mut text) = text.strip_suffix(end) else { return false };
-    // Each part where it first is leaves the most for those after it.
+    // Matching each part as early as possible leaves the most text for the later parts.
     for part in middle.split('*') {
         let Some((_, rest)) = text.split_once(part) else { return false };
         text = rest;
@@ -18,7 +18,7 @@ mod tests {
     use alloc::string::String;
     use proptest::prelude::*;
 
-    /// What a pattern means, in the plainest way.
+    /// A straightforward implementation.
     fn means(pattern: &[u8], text: &[u8]) -> bool {
         match (pattern, text) {
             ([], []) => true,

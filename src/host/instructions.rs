@@ -1,13 +1,13 @@
-//! Text that tries to instruct the model, where it should say what a tool does.
+//! Finds text that tries to instruct the model instead of describing a tool.
 //!
-//! A tool's description goes into the model's context, and some are written to use that: to make it ignore what it was
-//! told, to hide something from the user, to have files read that are none of the tool's business. [`find`] looks for
-//! the few forms of it that are reported again and again, each a [`Sign`].
+//! A tool's description becomes part of the model's context. Some descriptions abuse that: they tell the model to
+//! ignore its instructions, to hide something from the user, or to read unrelated files. [`find`] detects a few common
+//! forms, each a [`Sign`].
 //!
-//! It is no defence: whoever wants to can write around it, in another language say. It warns of what is copied, and of
-//! what changes in a server that was sound. And it errs in the other direction, too: a tool that manages SSH keys may
-//! speak of `~/.ssh/`, one that formats prompts of `<system>`, and text that is written from right to left may need its
-//! control characters. That is why what it finds is a warning, unless the embedder wants otherwise.
+//! This is not a defence: an attacker can avoid the patterns, for example with another language. It detects copied
+//! attacks, and changes in a server that was harmless before. It also has false positives: a tool that manages SSH keys
+//! may mention `~/.ssh/`, one that formats prompts may mention `<system>`, and right-to-left text may need control
+//! characters. By default a finding is therefore only a warning.
 //!
 //! ```
 //! use mcp_proto::host::instructions::{Sign, find};
@@ -24,22 +24,22 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-/// A form in which text tries to instruct the model.
+/// A form of text that tries to instruct the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Sign {
-    /// It asks to ignore other instructions: "ignore all previous instructions".
+    /// Asks to ignore other instructions: "ignore all previous instructions".
     Override,
-    /// It asks to hide something from the user: "do not tell the user".
+    /// Asks to hide something from the user: "do not tell the user".
     Conceal,
-    /// It says what is to be done about other tools: "before using any other tool".
+    /// Says what to do with other tools: "before using any other tool".
     OtherTools,
-    /// It has marks that models know from their prompts: `<system>`, `<IMPORTANT>`, `[INST]`, `<|im_start|>`.
+    /// Contains markup that models know from prompts: `<system>`, `<IMPORTANT>`, `[INST]`, `<|im_start|>`.
     Markup,
-    /// It names files in which secrets are: `~/.ssh/`, `.aws/credentials`, `/etc/shadow`, `mcp.json`.
+    /// Names files that contain secrets: `~/.ssh/`, `.aws/credentials`, `/etc/shadow`, `mcp.json`.
     Secret,
-    /// It has characters that nobody sees: tags, zero width spaces, controls of the writing direction. Regional flags
-    /// are made of tags, too, and are none of it.
+    /// Contains invisible characters: tags, zero-width spaces, bidirectional controls. Tags in flag emoji of regions do
+    /// not count.
     Hidden,
 }
 
@@ -67,13 +67,13 @@ impl fmt::Display for Sign {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// In which form.
+    /// The form.
     pub sign: Sign,
-    /// The words, or some around what nobody sees: not longer than a line, and without what nobody sees.
+    /// The matching words, or the words around invisible characters: at most one line, without invisible characters.
     pub excerpt: Box<str>,
 }
 
-/// One of these words, after at most so many others, in the same sentence.
+/// One of these words, after at most this many others in the same sentence.
 type Step = (usize, &'static [&'static str]);
 
 const IGNORE: Step = (0, &["ignore", "disregard", "forget", "override", "bypass"]);
@@ -82,7 +82,7 @@ const USER: &[&str] = &["user", "users", "human"];
 const TELL: &[&str] = &["tell", "inform", "alert", "warn"];
 const MENTION: &[&str] = &["mention", "reveal", "disclose", "explain", "show"];
 
-/// A sign, and the words that make it.
+/// A sign and the words that match it.
 const PHRASES: &[(Sign, &[Step])] = &[
     (Sign::Override, &[IGNORE, (3, &["previous", "prior", "above", "earlier", "preceding"]), (2, ORDERS)]),
     (Sign::Override, &[IGNORE, (3, ORDERS), (1, &["above", "before"])]),
@@ -104,10 +104,10 @@ const PHRASES: &[(Sign, &[Step])] = &[
     ),
 ];
 
-/// How many words a phrase may reach over, those between its own included.
+/// Maximum words that a phrase spans, including words between its own.
 const REACH: usize = 16;
 
-/// A sign, and what makes it wherever it stands, in whatever case.
+/// A sign and the texts that match it anywhere, in any case.
 const MARKS: &[(Sign, &[&str])] = &[
     (
         Sign::Markup,
@@ -144,7 +144,7 @@ const MARKS: &[(Sign, &[&str])] = &[
     ),
 ];
 
-/// Where a text tries to instruct the model: at most one place for each [`Sign`], in the signs' order.
+/// Finds the places where a text tries to instruct the model: at most one for each [`Sign`], in the order of the signs.
 pub fn find(text: &str) -> Vec<Finding> {
     let mut found: Vec<(Sign, Range<usize>)> = Vec::new();
     let mut note = |sign, place| {
@@ -161,7 +161,7 @@ pub fn find(text: &str) -> Vec<Finding> {
             }
         }
     };
-    // A text may have millions of words, and no more of them are held than a phrase can reach over.
+    // A text may have millions of words; only as many as a phrase can span are kept.
     let mut near = Vec::new();
     words(text, |word| {
         near.push(word);
@@ -185,7 +185,7 @@ pub fn find(text: &str) -> Vec<Finding> {
 }
 
 struct Word {
-    /// In lower case, without apostrophes and what nobody sees.
+    /// Lower case, without apostrophes and invisible characters.
     text: String,
     place: Range<usize>,
     sentence: usize,
@@ -217,7 +217,7 @@ fn words(text: &str, mut each: impl FnMut(Word)) {
     }
 }
 
-/// Where the phrase ends, if the words begin with it.
+/// The end of the phrase, if the words begin with it.
 fn phrase(words: &[Word], steps: &[Step]) -> Option<usize> {
     let ((_, wanted), steps) = steps.split_first()?;
     let (first, mut words) = words.split_first()?;
@@ -236,7 +236,7 @@ fn phrase(words: &[Word], steps: &[Step]) -> Option<usize> {
 
 const FLAG: char = '\u{1F3F4}';
 
-/// Where the first character is that nobody sees.
+/// The position of the first invisible character.
 fn hidden(text: &str) -> Option<usize> {
     let mut in_flag = false;
     for (at, char) in text.char_indices() {
@@ -257,7 +257,8 @@ const fn is_hidden(char: char) -> bool {
     )
 }
 
-/// A line of the text from the beginning of a place on, to its end at most; to the text's where the place has none.
+/// One line of the text from the beginning of a place, up to the place's end; up to the text's end if the place is
+/// empty.
 fn excerpt(text: &str, place: &Range<usize>) -> Box<str> {
     let end = if place.is_empty() { text.len() } else { place.end };
     let part = text.get(place.start..end).unwrap_or_default();

@@ -1,15 +1,15 @@
-//! Many servers: from a host's configuration file to the list of functions that its model gets.
+//! Many servers: from a host's configuration file to the list of functions for a model.
 //!
-//! Each part is of use alone:
+//! Each part can be used alone:
 //!
-//! - [`config`] reads the file, says what is wrong with it, and in what it differs from the one before.
-//! - [`toolset`] chooses what of a server the model may call, by the server's entry and by what the server has.
-//! - [`names`] makes of all servers' tools one space of names, and leads back from a name to its tool.
-//! - [`schema`] changes schemas for providers that accept less, where it is wanted.
-//! - [`hub`] runs the sessions of a configuration's servers as one.
+//! - [`config`] reads the file, reports mistakes, and compares two configurations.
+//! - [`toolset`] selects what a model may call, by a server's entry and by what the server offers.
+//! - [`names`] gives every tool a unique name for the model, and resolves it.
+//! - [`schema`] adapts schemas for providers that accept a subset of JSON Schema.
+//! - [`hub`] runs the sessions of all configured servers.
 //! - [`instructions`] finds text that tries to instruct the model.
 //!
-//! None of it does any I/O: the embedder reads the file, looks variables up, carries the messages.
+//! None of them does I/O: the embedder reads the file, looks up variables and transfers messages.
 
 pub mod config;
 mod glob;

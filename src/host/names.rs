@@ -1,31 +1,29 @@
 //! The names under which a model sees the tools of many servers.
 //!
-//! A model's functions have one space of names, of few characters and 64 at most, and servers name their tools as they
-//! like. So a tool is exposed as [`Style`] says, each character that is not allowed replaced by `_`. Two things take
-//! more than that, and are answered by a suffix, `_` and eight hexadecimal digits, behind the first 55 characters:
+//! A model's functions share one set of names of at most 64 characters from a small alphabet, while servers name their
+//! tools freely. Each tool is exposed as [`Style`] describes, with each character that is not allowed replaced by `_`.
+//! In two cases the name is its first 55 characters with a suffix, `_` and eight hexadecimal digits:
 //!
 //! - The name is longer than 64 characters.
-//! - Several tools come to the same name. Of those the one that needed no change keeps it; where none is the only one
-//!   such, none does. The server's own tools go before the utility tools.
+//! - Several tools have the same name in the style. If exactly one of them needed no replacement, it keeps the name. If
+//!   there are several or none, all get a suffix. The server's tools take precedence over utility tools.
 //!
-//! The digits are the last eight of a hash of the server's name, the byte `0xFF`, which is in no text, and the tool's
-//! name, as they are (of a utility tool: the byte `0xFE`). The hash is the same in every release. Should that name be
-//! taken too, the byte `0xFF` and the number of the try, in decimal, follow, until one is free. Of the tools of an
-//! update that come to the same first try, each goes on from the number at which the one before it stopped. After 32
-//! tries a tool has no name, and a model is not told of it: names that collide so often are made to
+//! The digits are the last eight of a hash of the server's name, the byte `0xFF`, which no text contains, and the
+//! tool's own name (for a utility tool: the byte `0xFE` instead of `0xFF`). The hash is the same in every release. If
+//! that name is taken too, the byte `0xFF` and an attempt number in decimal are added to the hashed bytes, until a name
+//! is free. Tools of one update with the same first attempt count attempts together: each continues where the previous
+//! one stopped. After 32 attempts a tool gets no name and is not exposed, because so many collisions are intended
 //! ([`Choice::named`](super::toolset::Choice::named) reports it).
 //!
-//! # What stays, and what depends on what
+//! # Stability
 //!
-//! **A name once given stays while its tool does.** A model, a transcript, a cache of prompts may know it by then.
-//! **Within an update no order matters**: names are the same however its tools are sorted. Both together leave one
-//! thing that history decides. `a-b` alone is exposed as `…_a_b`; if `a_b` joins it later, that one gets the suffix,
-//! though it would have kept the plain name had both come at once. It cannot be otherwise: a name that neither changes
-//! nor depends on what came before would have to be a function of the tool alone, and then `a-b` could never be `…_a_b`.
-//! Whoever wants the same names in every run keeps them, and begins with [`Names::restore`], or gives the tools of all
-//! servers in one [`Names::update`].
+//! **A name stays as long as its tool exists**, because a model, a transcript or a prompt cache may contain it. **The
+//! order of tools within an update does not matter.** The order of updates does: `a-b` alone is exposed as `…_a_b`; if
+//! `a_b` is added later, it gets the suffix, although it would have kept the plain name if both had come at once. To
+//! have the same names in every run, save them and begin with [`Names::restore`], or pass the tools of all servers in
+//! one [`Names::update`].
 //!
-//! The way back is a map: nothing is parsed out of a name.
+//! Names are resolved by a map; they are never parsed.
 //!
 //! ```
 //! use mcp_proto::host::names::{Names, Style, Target};
@@ -48,19 +46,19 @@ use alloc::vec::Vec;
 use super::Utility;
 use crate::catalog::hash;
 
-/// How long a name may be, in characters, all of it counted.
+/// Maximum characters of a name, including prefix and suffix.
 pub const MAX_LEN: usize = 64;
 
-/// How often another suffix is tried for a tool.
+/// Maximum attempts to find a free suffix for a tool.
 const TRIES: u32 = 32;
 
-/// How much of a name stays in front of a suffix.
+/// Number of characters of a name kept before a suffix.
 const KEPT: usize = 55;
 
-/// How a name is made of a server's and a tool's.
+/// How an exposed name is formed from a server's name and a tool's.
 ///
-/// Servers are named by the user, so a name tells the model whose tool it is. Some providers want a name to begin with a
-/// letter or `_`: with [`SERVER`](Self::SERVER) that is up to the server's name.
+/// The user names servers, so the name shows the model which server a tool belongs to. Some providers require that a
+/// name begins with a letter or `_`; with [`SERVER`](Self::SERVER) that depends on the server's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Style {
     prefix: &'static str,
@@ -82,13 +80,13 @@ impl Style {
     /// `<server>_<tool>`.
     pub const SERVER: Self = Self { prefix: "", between: "_", hyphens: false };
 
-    /// The style, with `-` left as it is.
+    /// The style with `-` allowed.
     #[must_use]
     pub const fn with_hyphens(self) -> Self {
         Self { hyphens: true, ..self }
     }
 
-    /// The plain name: in this style, of the allowed characters, as long as it is, whatever else has it.
+    /// The plain name in this style: characters replaced, not shortened, without regard to other names.
     ///
     /// ```
     /// use mcp_proto::host::names::Style;
@@ -115,7 +113,7 @@ impl Style {
         }
     }
 
-    /// Whether a name needs no character replaced.
+    /// Whether no character of a name has to be replaced.
     fn allows(self, name: &str) -> bool {
         name.chars().all(|char| self.allowed(char) == char)
     }
@@ -129,22 +127,22 @@ impl Style {
     }
 }
 
-/// What a name stands for, at its server.
+/// What an exposed name refers to within its server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
-    /// A tool of the server's, by its own name.
+    /// A tool of the server, by its own name.
     Tool(Arc<str>),
-    /// A tool that the host answers for the server.
+    /// A utility tool, which the host answers.
     Utility(Utility),
 }
 
 impl Target {
-    /// The server's tool of this name.
+    /// The server's tool with this name.
     pub fn tool(name: &str) -> Self {
         Self::Tool(name.into())
     }
 
-    /// The utility tool that it is, if it is one.
+    /// The utility tool, if this is one.
     pub const fn utility(&self) -> Option<Utility> {
         match self {
             Self::Tool(_) => None,
@@ -152,7 +150,7 @@ impl Target {
         }
     }
 
-    /// Its name, before it is exposed.
+    /// The tool's own name.
     pub fn name(&self) -> &str {
         match self {
             Self::Tool(name) => name,
@@ -167,38 +165,38 @@ impl From<Utility> for Target {
     }
 }
 
-/// What is behind an exposed name.
+/// What an exposed name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Resolved<'a> {
-    /// The server, as the configuration names it.
+    /// The server's name in the configuration.
     pub server: &'a str,
-    /// What of it.
+    /// The tool.
     pub target: &'a Target,
 }
 
-/// Why a tool is exposed under another name than its own, in the style.
+/// Why a tool's exposed name is not its plain name from its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Renamed {
     /// Characters were replaced.
     Characters,
-    /// It would be longer than [`MAX_LEN`].
+    /// The name would be longer than [`MAX_LEN`].
     TooLong,
-    /// Another tool has that name.
+    /// Another tool has the name.
     Taken,
 }
 
-/// The exposed names of all servers' tools, and the way back. The [module](self) says how names are chosen.
+/// The exposed names of all servers' tools. The [module](self) describes how names are chosen.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     style: Style,
-    /// Of each server, in the targets' order.
+    /// Each server's names, sorted by target.
     given: BTreeMap<Arc<str>, Vec<(Target, Arc<str>)>>,
     back: BTreeMap<Arc<str>, (Arc<str>, Target)>,
 }
 
-/// How good a claim is to a plain name, the best first.
+/// Priority of a claim to a plain name, highest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Own,
@@ -207,13 +205,13 @@ enum Rank {
 }
 
 impl Names {
-    /// No names yet, of this style.
+    /// No names, with this style.
     pub const fn new(style: Style) -> Self {
         Self { style, given: BTreeMap::new(), back: BTreeMap::new() }
     }
 
-    /// Says what each of these servers has now: all of it, in any order. What is gone loses its name, what stays keeps
-    /// it, what is new gets one, where one of its tries is free. Servers that are not mentioned are left alone.
+    /// Sets the complete tools of each of these servers, in any order. Removed tools lose their names, existing ones
+    /// keep them, new ones get one if an attempt finds a free name. Other servers are not affected.
     pub fn update<'a, T: IntoIterator<Item = Target>>(&mut self, servers: impl IntoIterator<Item = (&'a str, T)>) {
         let mut current: BTreeMap<Arc<str>, Vec<Target>> = BTreeMap::new();
         for (server, targets) in servers {
@@ -237,7 +235,7 @@ impl Names {
         self.assign(fresh);
     }
 
-    /// As an update of a server that had names for all it had: these are gone, and these, in their order, are new.
+    /// Like an update of a server whose tools all had names: `gone` are removed, `fresh`, in their order, are new.
     pub(super) fn revise(&mut self, server: &str, gone: &[&Target], fresh: &[&Target]) {
         let server = self.server(server);
         if !gone.is_empty()
@@ -251,9 +249,8 @@ impl Names {
         self.assign(fresh.iter().map(|target| (Arc::clone(&server), Target::clone(target))).collect());
     }
 
-    /// Gives names that were given in a run before: what [`iter`](Self::iter) had then. What they stand for is taken to
-    /// be there until an update of its server says otherwise. A name that this style does not give is passed over, and
-    /// so is one that is taken.
+    /// Restores names from an earlier run: what [`iter`](Self::iter) returned then. Their tools count as existing until
+    /// the next update of their server. A name that this style does not form, or that is taken, is ignored.
     ///
     /// ```
     /// use mcp_proto::host::names::{Names, Target};
@@ -284,16 +281,16 @@ impl Names {
         }
     }
 
-    /// Keeps a server's new names, which are in the targets' order.
+    /// Adds a server's new names, which are sorted by target.
     fn keep(&mut self, server: Arc<str>, names: impl IntoIterator<Item = (Target, Arc<str>)>) {
         let given = self.given.entry(server).or_default();
         given.extend(names);
-        // Both parts of it are sorted, which this is quick at.
+        // Two sorted runs, which the sort merges fast.
         given.sort_by(|a, b| a.0.cmp(&b.0));
         given.shrink_to_fit();
     }
 
-    /// Whether this is the plain name, or one with a suffix.
+    /// Whether this is the tool's plain name, or one with a suffix.
     fn may_give(&self, name: &str, server: &str, target: &Target) -> bool {
         let plain = self.style.plain(server, target.name());
         let kept = plain.get(..KEPT).unwrap_or(&plain);
@@ -303,19 +300,19 @@ impl Names {
         suffixed || plain == name && plain.len() <= MAX_LEN
     }
 
-    /// The server's name, as it is held already, if it is.
+    /// The shared text of the server's name, if it has names.
     fn server(&self, server: &str) -> Arc<str> {
         self.given.get_key_value(server).map_or_else(|| server.into(), |(server, _)| Arc::clone(server))
     }
 
-    /// Takes a server's names away.
+    /// Removes a server's names.
     pub fn remove(&mut self, server: &str) {
         for (_, name) in self.given.remove(server).unwrap_or_default() {
             self.back.remove(&name);
         }
     }
 
-    /// Names what has none yet. It is sorted, and each but once.
+    /// Assigns names to new tools, which are sorted and distinct.
     fn assign(&mut self, fresh: Vec<(Arc<str>, Target)>) {
         let mut claims: Vec<(Arc<str>, Rank, usize)> = Vec::with_capacity(fresh.len());
         for (index, (server, target)) in fresh.iter().enumerate() {
@@ -333,7 +330,7 @@ impl Names {
         claims.sort_unstable();
         let mut names = alloc::vec![None; fresh.len()];
         for claims in claims.chunk_by(|a, b| a.0 == b.0) {
-            // The best of them, unless there are several such.
+            // The best claim, unless several have its rank.
             let [(plain, rank, index), ..] = claims else { continue };
             let alone = claims.get(1).is_none_or(|(_, second, _)| rank < second);
             if let (true, Some((server, target)), Some(name)) = (alone, fresh.get(*index), names.get_mut(*index))
@@ -343,7 +340,7 @@ impl Names {
                 *name = Some(Arc::clone(plain));
             }
         }
-        // By the first try, where that was taken: the number of the next try.
+        // The next attempt number, by the first attempt that was taken.
         let mut retries: BTreeMap<String, u32> = BTreeMap::new();
         for ((server, target), name) in fresh.iter().zip(&mut names).filter(|(_, name)| name.is_none()) {
             let plain = self.style.plain(server, target.name());
@@ -368,12 +365,12 @@ impl Names {
         }
     }
 
-    /// The exposed name of what a server has.
+    /// The exposed name of a server's tool.
     pub fn name(&self, server: &str, target: &Target) -> Option<&str> {
         find(self.of(server), target)
     }
 
-    /// Takes the names of servers away that are not wanted.
+    /// Removes the names of servers that are not wanted.
     pub(super) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
         let unwanted: Vec<_> = self.given.keys().filter(|server| !wanted(server)).cloned().collect();
         for server in unwanted {
@@ -381,17 +378,17 @@ impl Names {
         }
     }
 
-    /// Every name of a server, in the targets' order.
+    /// All names of a server, sorted by target.
     pub(super) fn of(&self, server: &str) -> &[(Target, Arc<str>)] {
         self.given.get(server).map_or(&[], |given| given)
     }
 
-    /// What is behind an exposed name.
+    /// The server and the tool behind an exposed name.
     pub fn resolve(&self, name: &str) -> Option<Resolved<'_>> {
         self.back.get(name).map(|(server, target)| Resolved { server, target })
     }
 
-    /// Why what a server has is exposed under another name than its own; `None` where it is not, or has no name.
+    /// Why a tool is exposed under another name; `None` if it is not, or has no name.
     pub fn renamed(&self, server: &str, target: &Target) -> Option<Renamed> {
         let name = self.name(server, target)?;
         let plain = self.style.plain(server, target.name());
@@ -405,28 +402,28 @@ impl Names {
         }
     }
 
-    /// Every name and what is behind it, in the order of the names.
+    /// Every name with what it refers to, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Resolved<'_>)> {
         self.back.iter().map(|(name, (server, target))| (&**name, Resolved { server, target }))
     }
 
-    /// How many names there are.
+    /// Number of names.
     pub fn len(&self) -> usize {
         self.back.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.back.is_empty()
     }
 
-    /// How names are made.
+    /// How names are formed.
     pub const fn style(&self) -> Style {
         self.style
     }
 }
 
-/// The name of a target, among those of its server.
+/// The name of a target among its server's names.
 pub(super) fn find<'a>(given: &'a [(Target, Arc<str>)], target: &Target) -> Option<&'a str> {
     let at = given.binary_search_by(|(known, _)| known.cmp(target)).ok()?;
     given.get(at).map(|(_, name)| &**name)

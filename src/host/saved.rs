@@ -12,29 +12,29 @@ use crate::client::{Engine, FamilyStatus, KnownEra, Limits};
 use crate::jsonrpc::Json;
 use crate::protocol::{Family, PerFamily};
 
-/// What a server offered when it was last asked, to be kept between runs: it stands in for the server until somebody
-/// needs that one ([`Hub::restore`](super::hub::Hub::restore)).
+/// What a server offered when it was last listed. An embedder saves it between runs; the hub uses it until the server
+/// is needed ([`Hub::restore`](super::hub::Hub::restore)).
 ///
-/// It is written as JSON, by `serde_json`, and read likewise; what was written by something else is judged as what a
-/// server sends, and bounded by [`Limits::default`]. Keep the text as it is: a detour over `serde_json::Value` may sort
-/// the members of items, which count as changed then when the server is asked.
+/// Serialize and deserialize it with `serde_json`. When it is deserialized, its contents are validated like a server's
+/// messages, within [`Limits::default`]. Store the text unchanged: a conversion through `serde_json::Value` may reorder
+/// members, and then the items count as changed after the next listing.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Saved {
-    /// The key of `entry`. It is saved beside it, so that the fingerprint can be compared in a run that has another key.
+    /// The key of `entry`. It is saved too, so that a later run with another key can check the fingerprint.
     pub key: FingerprintKey,
-    /// The fingerprint of the server's entry ([`Entry::fingerprint`]). What was saved under another entry tells nothing
-    /// of the server.
+    /// The fingerprint of the server's entry ([`Entry::fingerprint`]). If the entry's fingerprint changed, the saved
+    /// data does not apply.
     pub entry: Fingerprint,
-    /// When it was saved, in seconds since 1970: the embedder's word, since this crate knows no calendar.
+    /// When it was saved, in seconds since 1970. The embedder provides the time.
     pub at: u64,
-    /// The server's era, which spares the next handshake the probe.
+    /// The server's era. The next handshake skips the discover request for a legacy server.
     pub known_era: Option<KnownEra>,
-    /// How the server's author wants it used, for the model.
+    /// The server's instructions for the model.
     pub instructions: Option<Box<str>>,
-    /// What it offers.
+    /// The items that the server listed.
     pub catalog: Catalog,
-    /// What became of each family.
+    /// The status of each family.
     pub families: PerFamily<FamilyStatus>,
 }
 
@@ -52,13 +52,13 @@ impl Saved {
         }
     }
 
-    /// Whether it was saved under this entry, or one that means the same.
+    /// Whether it was saved with this entry, or an equal one.
     pub fn is_of(&self, entry: &Entry) -> bool {
         entry.fingerprint(self.key) == self.entry
     }
 }
 
-/// A family as it is written.
+/// A family, as serialized.
 #[derive(Serialize, serde::Deserialize)]
 struct Written<Items> {
     status: FamilyStatus,
@@ -70,7 +70,7 @@ fn none<T>() -> Option<T> {
     None
 }
 
-/// What is saved, as it is written.
+/// The serialized form.
 #[derive(Serialize, serde::Deserialize)]
 #[serde(bound(deserialize = "Items: de::Deserialize<'de>"))]
 struct Form<Items> {
@@ -84,7 +84,7 @@ struct Form<Items> {
 
 impl Serialize for Saved {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let families = Family::ALL.into_iter().map(|family| {
+        let families = Family::EACH.into_iter().map(|family| {
             let list = self.catalog.list(family);
             let items: Vec<&RawValue> = list.iter().map(|(_, item)| Json::trusted(item).raw()).collect();
             let written = Written { status: *self.families.get(family), items: (!list.is_empty()).then_some(items) };

@@ -1,8 +1,8 @@
-//! What of a server a model may call, and how it is told.
+//! Selects what a model may call of a server, and describes it for the model.
 //!
-//! [`choose`] goes through what a server offers: its tools pass the filters of the server's entry, by their own names,
-//! and join the utility tools for resources and prompts, where the entry allows them and the server has them. What was
-//! left out is said, and why. A server with nothing left has no toolset.
+//! [`choose`] filters a server's tools by the server's entry, using their own names, and adds the utility tools for
+//! resources and prompts, if the entry allows them and the server has resources or prompts. The result lists what was
+//! left out with the reason. A server with nothing left has no toolset.
 //!
 //! ```
 //! # use mcp_proto::{Eras, Options, Session, Time, Transport, Action};
@@ -57,83 +57,84 @@ use crate::catalog::{Catalog, Tool, ToolHints};
 use crate::client::{Engine, FamilyStatus};
 use crate::protocol::{Capability, Family};
 
-/// What a server offers, as far as a choice needs to know.
+/// What [`choose`] needs to know of a server's offer.
 ///
 /// A `&Engine` is one; [`Offer::new`] makes one of a catalogue that was kept, say.
 #[derive(Clone, Copy, Debug)]
-pub struct Offer<'a> {
+pub struct OfferView<'a> {
     catalog: &'a Catalog,
     resources: bool,
     prompts: bool,
 }
 
-impl<'a> Offer<'a> {
-    /// What is in a catalogue, whose families have this status. A family is there if it was listed, all of it or a part,
-    /// and even if there was nothing in it. There are resources, too, where there are only templates of them.
+impl<'a> OfferView<'a> {
+    /// A catalogue and the status of its families. A family counts as available if it was listed, completely or in
+    /// part, even if it is empty. Resource templates count as resources.
     pub fn new(catalog: &'a Catalog, status: impl Fn(Family) -> FamilyStatus) -> Self {
         let has = |family| matches!(status(family), FamilyStatus::Listed | FamilyStatus::Partial);
         let resources = has(Family::Resources) || has(Family::ResourceTemplates);
         Self { catalog, resources, prompts: has(Family::Prompts) }
     }
 
-    /// Whether there are resources, or prompts.
+    /// Whether the server has resources or prompts.
     pub(super) fn has(&self, capability: Capability) -> bool {
         if capability == Capability::Resources { self.resources } else { self.prompts }
     }
 }
 
-impl<'a> From<&'a Engine> for Offer<'a> {
+impl<'a> From<&'a Engine> for OfferView<'a> {
     fn from(session: &'a Engine) -> Self {
         Self::new(session.catalog(), |family| session.family(family).status)
     }
 }
 
-/// What becomes of a tool whose texts try to instruct the model ([`instructions`]): its title and its description, and
-/// those in the schema of its arguments. Names, defaults and examples are not looked at.
+/// What to do with a tool whose text tries to instruct the model ([`instructions`]). Checks title and description of
+/// the tool and in its argument schema, but not names, defaults and examples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Suspicion {
-    /// Nothing: nobody looks.
+    /// Do not check.
     Ignore,
-    /// It is reported, and kept.
+    /// Report it and keep the tool.
     #[default]
     Warn,
-    /// It is reported, and left out.
+    /// Report it and leave out the tool.
     LeaveOut,
 }
 
-/// What was chosen of a server.
+/// The result of [`choose`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Choice<'a> {
-    /// What is left; none where nothing is.
+    /// The selected tools; `None` if there are none.
     pub toolset: Option<Toolset<'a>>,
-    /// What is not, and why, utility tools included.
+    /// What was left out and why, including utility tools.
     pub left_out: Vec<LeftOut>,
-    /// Texts of tools that passed the filters, and that try to instruct the model.
+    /// Text that tries to instruct the model, in tools that passed the filters.
     pub suspicious: Vec<Suspicious<'a>>,
-    /// What the filter that counts names, and the server does not have: often an exposed name instead of the tool's own.
+    /// Patterns of the effective filter that match no tool: often exposed names instead of the server's own.
     pub unmatched: Vec<&'a str>,
 }
 
-/// What of a server a model may call: something, in any case.
+/// What a model may call of a server; never empty.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Toolset<'a> {
-    /// The server, as the configuration names it.
+    /// The server's name in the configuration.
     pub server: &'a str,
-    /// Its tools, in the server's order.
+    /// The tools, in the server's order.
     pub tools: Vec<Tool<'a>>,
-    /// What the host answers for it.
+    /// The utility tools, which the host answers.
     pub utilities: Vec<Utility>,
 }
 
-/// Something that a model does not get to see.
+/// A tool that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeftOut {
-    /// What.
+    /// The tool.
     pub target: Target,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
@@ -143,21 +144,21 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Why something was left out.
+/// Why a tool was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Why {
-    /// There is `include`, and it does not name the tool.
+    /// `include` is set and does not match the tool.
     NotIncluded,
-    /// `exclude` names the tool.
+    /// `exclude` matches the tool.
     Excluded,
-    /// The tool's texts try to instruct the model.
+    /// The tool's text tries to instruct the model.
     Instructs(Sign),
-    /// `resources` or `prompts` is off.
+    /// `resources` or `prompts` is off in the entry.
     TurnedOff,
-    /// The server has no resources, or no prompts.
+    /// The server has no resources or no prompts.
     NotOffered,
-    /// Every name that it could be exposed under is taken ([`names`](super::names)).
+    /// No exposed name is free ([`names`](super::names)).
     Unnamed,
 }
 
@@ -174,43 +175,43 @@ impl fmt::Display for Why {
     }
 }
 
-/// A text that tries to instruct the model.
+/// Text that tries to instruct the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Suspicious<'a> {
-    /// The tool whose text it is.
+    /// The tool.
     pub tool: &'a str,
-    /// Where in the tool: a JSON Pointer (RFC 6901), with `…` for what is too long in it.
+    /// The position in the tool: a JSON Pointer (RFC 6901); long parts are replaced by `…`.
     pub at: Box<str>,
-    /// What was found.
+    /// The finding.
     pub finding: Finding,
 }
 
-/// A function as a model is told of it. It is written as `name`, `description` and `input_schema`.
+/// A function for the model. Serialized as `name`, `description` and `input_schema`.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Function<'a> {
-    /// The exposed name.
+    /// Exposed name.
     pub name: &'a str,
-    /// What it does.
+    /// Description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Cow<'a, str>>,
-    /// The JSON Schema of its arguments, byte for byte as the server wrote it. [`schema`] has passes for providers that
-    /// accept less.
+    /// The JSON Schema of its arguments, byte for byte as the server wrote it. [`schema`] adapts it for providers that
+    /// support a subset.
     pub input_schema: &'a RawValue,
-    /// What the server says of its behaviour.
+    /// The server's claims about the tool's behaviour.
     #[serde(skip)]
     pub hints: ToolHints,
-    /// Why its name is another than its own.
+    /// Why the exposed name differs from the tool's own.
     #[serde(skip)]
     pub renamed: Option<Renamed>,
 }
 
-/// Chooses what of a server a model may call.
+/// Selects what a model may call of a server.
 pub fn choose<'a>(
     server: &'a str,
     policy: &'a ToolPolicy,
-    offer: impl Into<Offer<'a>>,
+    offer: impl Into<OfferView<'a>>,
     suspicion: Suspicion,
 ) -> Choice<'a> {
     let offer = offer.into();
@@ -237,7 +238,7 @@ pub fn choose<'a>(
         }
     }
     let mut utilities = Vec::new();
-    for utility in Utility::ALL {
+    for &utility in Utility::ALL {
         let resources = utility.capability() == Capability::Resources;
         let allowed = if resources { policy.resources } else { policy.prompts };
         match (allowed, offer.has(utility.capability())) {
@@ -260,7 +261,7 @@ pub fn choose<'a>(
     }
 }
 
-/// Calls `each` with every text of a tool that is for the model, and where it stands.
+/// Calls `each` with the JSON Pointer and content of every text of a tool that the model sees.
 fn texts(tool: &Tool<'_>, mut each: impl FnMut(&str, &str)) {
     if let Some(title) = &tool.title {
         each("/title", title);
@@ -272,8 +273,7 @@ fn texts(tool: &Tool<'_>, mut each: impl FnMut(&str, &str)) {
 }
 
 impl Choice<'_> {
-    /// The choice without the tools that have none of these names: they are left out as [`Why::Unnamed`]. The names are
-    /// up to date ([`Names::update`]).
+    /// Moves tools without an exposed name to `left_out` as [`Why::Unnamed`]. Call [`Names::update`] first.
     #[must_use]
     pub fn named(mut self, names: &Names) -> Self {
         let Some(toolset) = &mut self.toolset else { return self };
@@ -294,14 +294,14 @@ impl Choice<'_> {
 }
 
 impl<'a> Toolset<'a> {
-    /// What it holds, for [`Names::update`].
+    /// The tools and utility tools, for [`Names::update`].
     pub fn targets(&self) -> Vec<Target> {
         let tools = self.tools.iter().map(|tool| Target::tool(tool.name));
         tools.chain(self.utilities.iter().map(|utility| Target::from(*utility))).collect()
     }
 
-    /// The functions that a model is told of: the tools in the server's order, then the utility tools. What has no name
-    /// is passed over.
+    /// The functions for the model: the tools in the server's order, then the utility tools. Those without an exposed
+    /// name are left out.
     pub fn into_functions(self, names: &'a Names) -> impl Iterator<Item = Function<'a>> {
         let server = self.server;
         let tools = self.tools.into_iter().filter_map(move |tool| {

@@ -5,8 +5,9 @@ use crate::catalog::ToolHints;
 use crate::jsonrpc::Json;
 use crate::protocol::Capability;
 
-/// A tool that the host itself answers, from what a server has beside tools.
+/// A tool that the host provides for a server's resources or prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Utility {
     /// Lists the server's resources and resource templates.
     ListResources,
@@ -14,15 +15,15 @@ pub enum Utility {
     ReadResource,
     /// Lists the server's prompts.
     ListPrompts,
-    /// Fills in a prompt.
+    /// Gets a prompt with its arguments filled in.
     GetPrompt,
 }
 
 impl Utility {
-    /// All four.
-    pub const ALL: [Self; 4] = [Self::ListResources, Self::ReadResource, Self::ListPrompts, Self::GetPrompt];
+    /// All utility tools.
+    pub const ALL: &'static [Self] = &[Self::ListResources, Self::ReadResource, Self::ListPrompts, Self::GetPrompt];
 
-    /// Its name, as a tool's: `list_resources`, `read_resource`, `list_prompts`, `get_prompt`.
+    /// Its own name: `list_resources`, `read_resource`, `list_prompts`, `get_prompt`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ListResources => "list_resources",
@@ -32,7 +33,7 @@ impl Utility {
         }
     }
 
-    /// What a server must have for it.
+    /// The capability that the server needs.
     pub const fn capability(self) -> Capability {
         match self {
             Self::ListResources | Self::ReadResource => Capability::Resources,
@@ -40,7 +41,7 @@ impl Utility {
         }
     }
 
-    /// What it does, for the model.
+    /// Description for the model.
     pub const fn description(self) -> &'static str {
         match self {
             Self::ListResources => "List the resources of this MCP server: their URIs, names and descriptions.",
@@ -50,7 +51,7 @@ impl Utility {
         }
     }
 
-    /// How it behaves: it changes nothing.
+    /// Its behaviour: it does not modify anything.
     pub fn hints(self) -> ToolHints {
         ToolHints { read_only: Some(true), ..ToolHints::default() }
     }

@@ -7,37 +7,37 @@ use serde_json::value::RawValue;
 use super::validate::{self, Fault, too_deep};
 use super::{ErrorObject, Json, PeerId, ResponseId};
 
-/// Bytes in the id of a request of the peer's, which has to be kept until it is answered.
+/// Maximum bytes of a peer's request id, which is kept until the request is answered.
 const ID_BYTES: usize = 1024;
 
-/// How much of a message is taken.
+/// Bounds on one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Limits {
-    /// Bytes in a message; 64 MiB.
+pub struct MessageLimits {
+    /// Maximum bytes of a message. 64 MiB.
     pub bytes: usize,
-    /// Levels of brackets in a message; 128, which is where `serde_json` stops too.
+    /// Maximum nesting of a message. 128, which is also the maximum of `serde_json`.
     pub depth: usize,
-    /// Messages in a batch; 10,000.
+    /// Maximum messages in a batch. 10,000.
     pub batch: usize,
 }
 
-impl Limits {
-    /// What may stand around a message of the greatest length: a byte order mark, a carriage return, some spaces.
+impl MessageLimits {
+    /// Bytes allowed around a message of maximum length: a byte order mark, a carriage return, a few spaces.
     pub(crate) const SLACK: usize = 16;
 }
 
-impl Default for Limits {
+impl Default for MessageLimits {
     fn default() -> Self {
         Self { bytes: 64 << 20, depth: 128, batch: 10_000 }
     }
 }
 
-/// Why bytes were no message.
+/// Why bytes are not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Noise {
-    /// Longer than [`Limits::bytes`].
+    /// Longer than [`MessageLimits::bytes`].
     #[error("{len} bytes, more than the {limit} allowed")]
     TooLong {
         /// The message's length.
@@ -48,7 +48,7 @@ pub enum Noise {
     /// Not UTF-8.
     #[error("not UTF-8")]
     NotUtf8,
-    /// More levels of brackets than [`Limits::depth`].
+    /// Nested deeper than [`MessageLimits::depth`].
     #[error("nested more than {limit} levels deep")]
     TooDeep {
         /// The bound.
@@ -60,7 +60,7 @@ pub enum Noise {
     /// JSON, but neither a request, a notification nor a response.
     #[error("JSON, but no JSON-RPC message")]
     NotAMessage,
-    /// Beyond [`Limits::batch`].
+    /// The batch is longer than [`MessageLimits::batch`].
     #[error("beyond the {limit} messages that a batch may hold")]
     BatchTooLong {
         /// The bound.
@@ -68,69 +68,69 @@ pub enum Noise {
     },
 }
 
-/// What a message gets wrong, and is accepted all the same.
+/// Deviations from JSON-RPC in a message that was accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deviations {
     /// `jsonrpc` is missing, or not `"2.0"`.
     pub version: bool,
-    /// `error: null` beside a result, or `result: null` beside an error.
+    /// `error: null` with a result, or `result: null` with an error.
     pub error_null: bool,
-    /// A result and an error; the error was taken.
+    /// Both a result and an error; the error counts.
     pub result_and_error: bool,
     /// A notification with `id: null`.
     pub id_null: bool,
 }
 
-/// One message, its payloads borrowed from the bytes that it was decoded from.
+/// A message; its payloads borrow from the decoded bytes.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Message<'a> {
-    /// The message.
+    /// The content.
     pub body: Body<'a>,
-    /// What it gets wrong.
+    /// What deviates from JSON-RPC.
     pub deviations: Deviations,
 }
 
-/// The kinds of message.
+/// The content of a message, by kind.
 #[derive(Debug)]
 pub enum Body<'a> {
-    /// The peer asks.
+    /// A request from the peer.
     Request {
-        /// To be echoed in the answer.
+        /// The id to repeat in the response.
         id: PeerId,
-        /// What it asks.
+        /// The method.
         method: Cow<'a, str>,
         /// The parameters, raw.
         params: Option<&'a RawValue>,
     },
-    /// The peer tells.
+    /// A notification from the peer.
     Notification {
-        /// What it tells.
+        /// The method.
         method: Cow<'a, str>,
         /// The parameters, raw.
         params: Option<&'a RawValue>,
     },
-    /// The peer answers with a result.
+    /// A response with a result.
     Result {
-        /// Of the request that it answers.
+        /// The id of the request that it answers.
         id: ResponseId,
         /// The result, raw.
         result: &'a RawValue,
     },
-    /// The peer answers with an error.
+    /// A response with an error.
     Error {
-        /// Of the request that it answers.
+        /// The id of the request that it answers.
         id: ResponseId,
         /// The error.
         error: ErrorObject,
     },
 }
 
-/// What some bytes held.
+/// The content of some bytes.
 #[derive(Debug)]
 pub enum Decoded<'a> {
-    /// Nothing but white space.
+    /// Only white space.
     Blank,
     /// One message.
     One(Message<'a>),
@@ -140,11 +140,11 @@ pub enum Decoded<'a> {
 
 /// Decodes one message, or a batch of them.
 ///
-/// A byte order mark and white space around the message are passed over. Of members that stand twice in an
-/// object the last counts.
-pub fn decode(bytes: &[u8], limits: Limits) -> Result<Decoded<'_>, Noise> {
+/// A byte order mark and white space around the message are ignored. If an object repeats a member, the last one
+/// counts.
+pub fn decode(bytes: &[u8], limits: MessageLimits) -> Result<Decoded<'_>, Noise> {
     let too_long = |len| Err(Noise::TooLong { len, limit: limits.bytes });
-    if bytes.len() > limits.bytes.saturating_add(Limits::SLACK) {
+    if bytes.len() > limits.bytes.saturating_add(MessageLimits::SLACK) {
         return too_long(bytes.len());
     }
     let mut text = core::str::from_utf8(bytes).map_err(|_| Noise::NotUtf8)?;
@@ -158,7 +158,7 @@ pub fn decode(bytes: &[u8], limits: Limits) -> Result<Decoded<'_>, Noise> {
         }
     }
     let fault = |fault| match fault {
-        // What is no JSON may nest too deep further on, and that is told first.
+        // Text that is not JSON may also nest too deep after the fault; too deep is reported first.
         Fault::NotJson if !too_deep(text, limits.depth) => Noise::NotJson,
         Fault::NotJson | Fault::TooDeep => Noise::TooDeep { limit: limits.depth },
     };
@@ -170,7 +170,7 @@ pub fn decode(bytes: &[u8], limits: Limits) -> Result<Decoded<'_>, Noise> {
             envelope.message().map(Decoded::One)
         }
         Some(b'[') => {
-            // The whole array is parsed once, so that half of it is never taken for a batch.
+            // The whole array is validated first, so that a truncated batch is rejected as a whole.
             validate::value(text, limits.depth).map_err(fault)?;
             batch(Json::trusted(text), limits.batch).map(Decoded::Batch)
         }
@@ -203,7 +203,7 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Takes a member; nothing where its name is no text.
+    /// Takes a member; `None` if its name is not a string.
     fn take(&mut self, name: &[u8], value: Json<'a>) -> Option<()> {
         if let Some(slot) = self.slot(name) {
             *slot = Some(value);

@@ -4,7 +4,7 @@ use core::fmt::Write;
 use super::plain::after_plain;
 use super::{ErrorObject, PeerId};
 
-/// Writes one JSON object, member by member, in the order of the calls.
+/// Writes a JSON object member by member, in call order.
 #[derive(Debug)]
 pub struct Object<'a> {
     out: &'a mut Vec<u8>,
@@ -18,7 +18,7 @@ impl<'a> Object<'a> {
         Self { out, empty: true }
     }
 
-    /// Writes a member's name, and gives the buffer for its value, which must be one JSON value.
+    /// Writes a member's name, and returns the buffer. The caller appends exactly one JSON value.
     pub fn value(&mut self, name: &str) -> &mut Vec<u8> {
         if !self.empty {
             self.out.push(b',');
@@ -29,19 +29,19 @@ impl<'a> Object<'a> {
         self.out
     }
 
-    /// A member that is a string.
+    /// Writes a string member.
     pub fn string(&mut self, name: &str, value: &str) -> &mut Self {
         string(self.value(name), value);
         self
     }
 
-    /// A member that is JSON already.
+    /// Writes a member whose value is already JSON.
     pub fn raw(&mut self, name: &str, json: &str) -> &mut Self {
         self.value(name).extend_from_slice(json.as_bytes());
         self
     }
 
-    /// A member that is JSON already, its name, a string, included.
+    /// Writes a member whose name and value are both already JSON.
     pub(crate) fn member(&mut self, name: &str, json: &str) {
         if !self.empty {
             self.out.push(b',');
@@ -52,13 +52,13 @@ impl<'a> Object<'a> {
         self.out.extend_from_slice(json.as_bytes());
     }
 
-    /// A member that is an integer.
+    /// Writes an integer member.
     pub fn integer(&mut self, name: &str, value: i128) -> &mut Self {
         integer(self.value(name), value);
         self
     }
 
-    /// A member that is an object.
+    /// Writes an object member.
     pub fn object(&mut self, name: &str, members: impl FnOnce(&mut Object<'_>)) -> &mut Self {
         let mut object = Object::begin(self.value(name));
         members(&mut object);
@@ -72,7 +72,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Writes a request; `params` writes the value of its parameters, where it has any.
+/// Writes a request; `params` writes its parameters, if it has any.
 pub fn request(out: &mut Vec<u8>, id: u64, method: &str, params: Option<impl FnOnce(&mut Vec<u8>)>) {
     envelope(out, |object| {
         object.integer("id", id.into());
@@ -83,7 +83,7 @@ pub fn request(out: &mut Vec<u8>, id: u64, method: &str, params: Option<impl FnO
     });
 }
 
-/// Writes a notification; `params` writes the value of its parameters, where it has any.
+/// Writes a notification; `params` writes its parameters, if it has any.
 pub fn notification(out: &mut Vec<u8>, method: &str, params: Option<impl FnOnce(&mut Vec<u8>)>) {
     envelope(out, |object| {
         object.string("method", method);
@@ -93,14 +93,14 @@ pub fn notification(out: &mut Vec<u8>, method: &str, params: Option<impl FnOnce(
     });
 }
 
-/// Writes the answer to a request of the peer's; `json` is the result.
+/// Writes a response with a result; `json` is the result.
 pub fn result(out: &mut Vec<u8>, id: &PeerId, json: &str) {
     envelope(out, |object| {
         object.raw("id", id.get()).raw("result", json);
     });
 }
 
-/// Writes the refusal of a request of the peer's.
+/// Writes a response with an error.
 pub fn error(out: &mut Vec<u8>, id: &PeerId, error: &ErrorObject) {
     envelope(out, |object| {
         object.raw("id", id.get()).object("error", |object| {

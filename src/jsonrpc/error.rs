@@ -4,16 +4,16 @@ use serde_json::value::RawValue;
 
 use super::Json;
 
-/// The error of a JSON-RPC response, in the peer's own words.
+/// The error of a JSON-RPC response, as the peer sent it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message} ({code})")]
 #[non_exhaustive]
 pub struct ErrorObject {
-    /// What kind of error; 0 where the peer gave no number.
+    /// Error code; 0 if the peer sent no number.
     pub code: i64,
-    /// A sentence for people.
+    /// Message for people.
     pub message: Box<str>,
-    /// Whatever else the peer said, as raw JSON.
+    /// Additional data, raw JSON.
     pub data: Option<Box<RawValue>>,
 }
 
@@ -23,7 +23,7 @@ impl ErrorObject {
         Self { code, message: message.into(), data: None }
     }
 
-    /// Reads an `error` member. It never fails: a string or another value in the object's place becomes the message.
+    /// Reads an `error` member. Never fails: if the value is not an object, it becomes the message.
     pub(super) fn read(raw: Json<'_>) -> Self {
         let (mut code, mut message, mut data) = (0, raw, None);
         raw.members(|name, value| match name {

@@ -4,16 +4,16 @@ use serde_json::value::RawValue;
 
 use super::Json;
 
-/// The id of a response, read against the integers that this side sends.
+/// The id of a response, compared with the integer ids that this side sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseId {
-    /// The integer, written as one.
+    /// An integer, written as one.
     Exact(u64),
-    /// The integer, written as a string or with a fraction of zero: `"7"`, `7.0`.
+    /// An integer, written as a string or with a zero fraction: `"7"`, `7.0`.
     Loose(u64),
-    /// `null`, or no id at all.
+    /// `null` or missing.
     Absent,
-    /// Any other value, which this side cannot have sent.
+    /// Any other value; this side never sent it.
     Foreign,
 }
 
@@ -39,18 +39,18 @@ impl ResponseId {
     }
 }
 
-/// The integer that is written so, without a sign or zeros before it.
+/// The integer, if it is written without a sign or leading zeros.
 fn integer(text: &str) -> Option<u64> {
     let plain = text == "0" || text.starts_with(|first: char| matches!(first, '1'..='9'));
     text.parse().ok().filter(|_| plain)
 }
 
-/// The id of a request that the peer sent: a string or a number, kept as it was written, to be echoed.
+/// The id of a peer's request: a string or a number, kept as written, so that the response can repeat it.
 #[derive(Clone, Debug)]
 pub struct PeerId(Box<RawValue>);
 
 impl PeerId {
-    /// The id as it was written.
+    /// The id as written.
     pub fn get(&self) -> &str {
         self.0.get()
     }

@@ -7,29 +7,29 @@ use serde_json::value::RawValue;
 use super::Scan;
 use super::plain::has_backslash;
 
-/// A JSON value as it was written, known to be valid: it was parsed before, as part of a message.
+/// A JSON value as written. It is valid: it was parsed as part of a message.
 ///
-/// That is why looking into it can be quick. Of text that is not valid it would say something, not fail.
+/// Lookups therefore skip validation. On invalid text they return an arbitrary result, but do not fail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Json<'a>(&'a str);
 
-/// The elements of an array, as many as were wanted.
+/// The first elements of an array.
 #[derive(Debug)]
 pub(crate) struct Elements<'a> {
     pub(crate) kept: Vec<Json<'a>>,
-    /// Whether there are more.
+    /// Whether the array has further elements.
     pub(crate) more: bool,
 }
 
 impl<'a> Json<'a> {
     pub(crate) const EMPTY_ARRAY: Self = Self("[]");
 
-    /// Text that is known to be one JSON value, without white space around it.
+    /// Wraps text that is known to be one JSON value, without surrounding white space.
     pub(crate) const fn trusted(text: &'a str) -> Self {
         Self(text)
     }
 
-    /// Text that is one JSON value, at most `depth` levels deep, without white space around it.
+    /// Wraps text if it is one JSON value, at most `depth` levels deep, without surrounding white space.
     pub(crate) fn checked(text: &'a str, depth: usize) -> Option<Self> {
         super::validate::value(text, depth).is_ok().then_some(Self(text))
     }
@@ -42,7 +42,7 @@ impl<'a> Json<'a> {
         self.0.as_bytes().first().copied().unwrap_or_default()
     }
 
-    /// Whether something in it is written with an escape.
+    /// Whether the text contains a backslash.
     pub(crate) fn has_backslash(self) -> bool {
         has_backslash(self.0.as_bytes())
     }
@@ -55,7 +55,7 @@ impl<'a> Json<'a> {
         self.first() == b'{'
     }
 
-    /// The string that this is, borrowed where it has no escapes.
+    /// The decoded string, borrowed if it has no escapes; `None` if this is not a string.
     pub(crate) fn as_string(self) -> Option<Cow<'a, str>> {
         let inner = self.0.strip_prefix('"')?.strip_suffix('"')?;
         if has_backslash(inner.as_bytes()) {
@@ -72,27 +72,28 @@ impl<'a> Json<'a> {
         self.raw().to_owned()
     }
 
-    /// Calls `each` with every member of an object, in the object's order; with none where this is no object.
+    /// Calls `each` with every member of an object, in order; does nothing if this is not an object.
     pub(crate) fn members(self, each: impl FnMut(&str, Json<'a>)) {
         self.scan().members(each);
     }
 
-    /// As `members`, with the names as they were written, those that are no text among them.
+    /// Like `members`, with the names as written, including names that are not valid strings.
     pub(crate) fn raw_members(self, each: impl FnMut(Json<'a>, Json<'a>)) {
         self.scan().raw_members(each);
     }
 
-    /// The place before this.
+    /// A scan that starts at this value.
     pub(crate) const fn scan(self) -> Scan<'a> {
         Scan::new(self.0)
     }
 
-    /// The member of this name, in which nothing has to be escaped, where this is an object that has it; the last one.
+    /// The member with this name, which must not need escapes; the last one if it is repeated. `None` if this is not an
+    /// object.
     pub(crate) fn member(self, name: &str) -> Option<Json<'a>> {
         self.scan().member(name)
     }
 
-    /// The first `limit` elements; nothing where this is no array.
+    /// The first `limit` elements; `None` if this is not an array.
     pub(crate) fn elements(self, limit: usize) -> Option<Elements<'a>> {
         let mut kept = Vec::new();
         let (_, more) = self.scan().each_element(|scan| {

@@ -1,7 +1,7 @@
-//! The wire: JSON-RPC 2.0 messages decoded without copying their payloads, and encoded.
+//! The wire: decodes JSON-RPC 2.0 messages without copying their payloads, and encodes messages.
 //!
-//! Nothing here knows of MCP. What real peers get wrong about JSON-RPC itself is accepted and reported as
-//! [`Deviations`]; what is no message at all is [`Noise`].
+//! This module knows nothing of MCP. Deviations from JSON-RPC are accepted and reported as [`Deviations`]; bytes that
+//! are not a message are [`Noise`].
 
 mod decode;
 mod encode;
@@ -13,7 +13,7 @@ mod raw;
 mod scan;
 mod validate;
 
-pub use decode::{Body, Decoded, Deviations, Limits, Message, Noise, decode};
+pub use decode::{Body, Decoded, Deviations, Message, MessageLimits, Noise, decode};
 pub use encode::{Object, error, notification, request, result, string};
 pub use error::ErrorObject;
 pub use id::{PeerId, ResponseId};

@@ -1,6 +1,6 @@
-/// What follows a string's closing quote; `bytes` is what follows the opening one. Nothing where the string does not
-/// end, holds a control character, or holds an escape of which `escape` makes nothing: it takes what follows a
-/// backslash, and gives what follows the escape.
+/// The bytes after a string's closing quote; `bytes` starts after the opening quote. `None` if the string does not end,
+/// or contains a control character or an escape that `escape` rejects. `escape` takes the bytes after a backslash, and
+/// returns the bytes after the escape.
 #[inline(always)]
 pub(super) fn after_string<'a>(
     mut bytes: &'a [u8],
@@ -16,9 +16,9 @@ pub(super) fn after_string<'a>(
     }
 }
 
-/// The first quote, backslash or control character, and what follows it.
+/// The first quote, backslash or control character, and the bytes after it.
 ///
-/// These are what ends a run of plain characters in a JSON string, and what must be escaped in one.
+/// These bytes end a run of plain characters in a JSON string, and must be escaped in one.
 #[inline(always)]
 pub(super) fn after_plain(mut bytes: &[u8]) -> Option<(u8, &[u8])> {
     while let Some((word, rest)) = bytes.split_first_chunk() {
@@ -43,7 +43,7 @@ fn after_plain_in_less(mut bytes: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// Whether there is a backslash.
+/// Whether the bytes contain a backslash.
 pub(super) fn has_backslash(bytes: &[u8]) -> bool {
     let in_word = |word: &[u8; 8]| {
         let others = u64::from_le_bytes(*word) ^ every(b'\\');
@@ -56,16 +56,16 @@ pub(super) fn has_backslash(bytes: &[u8]) -> bool {
     }
 }
 
-/// Sets the highest bit of each byte that is a quote, a backslash or a control character, and maybe of some after the
-/// first of them.
+/// Sets the highest bit of each byte that is a quote, a backslash or a control character. Bytes after the first such
+/// byte may be set as well.
 #[inline(always)]
 const fn hits(word: [u8; 8]) -> u64 {
     let word = u64::from_le_bytes(word);
-    // To swap the quote with the space puts it beside the control characters.
+    // Swaps the quote with the space, so that it follows the control characters.
     let low = (word ^ every(b'"' ^ b' ')).wrapping_sub(every(b' ' + 1));
     let backslash = (word ^ every(b'\\')).wrapping_sub(every(1));
-    // A byte that was less than what was subtracted has its highest bit set now, unless it had it before, and so may
-    // those above it, for what they lent it.
+    // The subtraction sets the highest bit of each byte that is less than the subtrahend, unless the bit was set
+    // before. Its borrow may set the bit of higher bytes too.
     (low | backslash) & !word & every(1 << 7)
 }
 

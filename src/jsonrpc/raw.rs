@@ -4,9 +4,9 @@ use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::value::RawValue;
 
-/// Text that is known to be JSON, as a `RawValue`, without parsing it again.
+/// Wraps text that is known to be JSON in a `RawValue` without parsing it again.
 pub(super) fn known(text: &str) -> &RawValue {
-    // A release of `serde_json` that asks otherwise makes this slower, not wrong.
+    // If a later `serde_json` deserializes `RawValue` differently, this is slower but still correct.
     asked(text).unwrap_or_else(|| serde_json::from_str(text).unwrap_or(RawValue::NULL))
 }
 
@@ -14,8 +14,8 @@ fn asked(text: &str) -> Option<&RawValue> {
     Deserialize::deserialize(Known(text)).ok()
 }
 
-/// A `RawValue` asks its deserializer for a struct of a certain name, and takes the text of that struct's only
-/// member, of the same name, as it is.
+/// `RawValue` asks its deserializer for a struct with a certain name, and takes the text of the struct's only member,
+/// which has the same name.
 struct Known<'de>(&'de str);
 
 impl<'de> Deserializer<'de> for Known<'de> {

@@ -4,7 +4,7 @@ use core::cmp::Ordering;
 use super::Json;
 use super::plain::after_string;
 
-/// A place in a text that is known to be JSON. Of other text it says something, and comes to an end.
+/// A position in text that is known to be JSON. On other text the results are arbitrary, but every scan ends.
 pub(crate) struct Scan<'a> {
     text: &'a str,
     rest: &'a [u8],
@@ -15,13 +15,13 @@ impl<'a> Scan<'a> {
         Self { text, rest: text.as_bytes() }
     }
 
-    /// Where this is, from the text's beginning.
+    /// The offset from the beginning of the text.
     #[inline]
     pub(crate) const fn place(&self) -> usize {
         self.text.len().wrapping_sub(self.rest.len())
     }
 
-    /// Where the next value begins.
+    /// The offset of the next value.
     pub(crate) const fn next_place(&mut self) -> usize {
         self.rest = skip_between(self.rest);
         self.place()
@@ -31,7 +31,7 @@ impl<'a> Scan<'a> {
         self.text.get(start..self.place()).filter(|text| !text.is_empty()).map(Json::trusted)
     }
 
-    /// Goes to the next value of an object or an array, names and values alike; false where its end comes first.
+    /// Moves to the next value of an object or array, a member's name counting as one; false at the end.
     fn has_value(&mut self) -> bool {
         self.rest = skip_between(self.rest);
         !matches!(self.rest, [] | [b'}' | b']', ..])
@@ -44,8 +44,8 @@ impl<'a> Scan<'a> {
         self.since(start)
     }
 
-    /// Takes the opening bracket of the next value, where it is this one. Inside an object [`name`](Self::name) follows,
-    /// inside an array [`element`](Self::element), until they have taken the closing bracket.
+    /// Takes the opening bracket of the next value if it is this one. Then call [`name`](Self::name) inside an object,
+    /// or [`element`](Self::element) inside an array, until it takes the closing bracket.
     pub(crate) fn enter(&mut self, bracket: u8) -> bool {
         self.rest = skip_between(self.rest);
         let after = self.rest.split_first().filter(|(first, _)| **first == bracket);
@@ -53,7 +53,8 @@ impl<'a> Scan<'a> {
         after.is_some()
     }
 
-    /// Takes the name of an object's next member, as it is written; at the object's end, the closing bracket.
+    /// Takes the name of an object's next member as written; `None` at the object's end, after taking the closing
+    /// bracket.
     pub(crate) fn name(&mut self) -> Option<Json<'a>> {
         let start = self.next_place();
         let (first, rest) = self.rest.split_first()?;
@@ -74,7 +75,7 @@ impl<'a> Scan<'a> {
         more
     }
 
-    /// Takes the next value. Where it is an object, `each` is called with every member of it on the way.
+    /// Takes the next value. If it is an object, calls `each` with every member.
     pub(crate) fn members(&mut self, mut each: impl FnMut(&str, Json<'a>)) -> Option<Json<'a>> {
         self.each_member(|name, scan| {
             if let Some(value) = scan.value() {
@@ -83,7 +84,7 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// As `members`, with the names as they were written, those that are no text among them.
+    /// Like `members`, with the names as written, including names that are not valid strings.
     pub(super) fn raw_members(&mut self, mut each: impl FnMut(Json<'a>, Json<'a>)) -> Option<Json<'a>> {
         self.each_raw_member(|name, _, scan| {
             if let Some(value) = scan.value() {
@@ -92,7 +93,7 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// As `members`, with the scan before the member's value, which `each` may take from it.
+    /// Like `members`, but passes the scan positioned at the member's value, which `each` may take.
     pub(crate) fn each_member(&mut self, mut each: impl FnMut(&str, &mut Self)) -> Option<Json<'a>> {
         self.each_raw_member(|name, escaped, scan| {
             if escaped {
@@ -105,7 +106,7 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// `each` is told, too, whether there are escapes in the name.
+    /// Also passes to `each` whether the name has escapes.
     #[inline]
     fn each_raw_member(&mut self, mut each: impl FnMut(Json<'a>, bool, &mut Self)) -> Option<Json<'a>> {
         let start = self.next_place();
@@ -132,7 +133,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The member of this name, in which nothing has to be escaped, of the next value; the last where there are more.
+    /// The member of the next value with this name, which must not need escapes; the last one if it is repeated.
     pub(super) fn member(&self, name: &str) -> Option<Json<'a>> {
         let place = |rest: &[u8]| self.text.len().wrapping_sub(rest.len());
         let mut bytes = skip_between(self.rest).strip_prefix(b"{")?;
@@ -142,7 +143,7 @@ impl<'a> Scan<'a> {
             let value = skip_between(after);
             bytes = after_value(value);
             let len = quoted.len().wrapping_sub(after.len()).wrapping_sub(1);
-            // A name that is written with escapes is longer than it is without them.
+            // A name written with escapes is longer than without them.
             let same = match len.cmp(&name.len()) {
                 Ordering::Less => false,
                 Ordering::Equal => quoted.starts_with(name.as_bytes()),
@@ -159,8 +160,8 @@ impl<'a> Scan<'a> {
         self.text.get(place(value)..place(after)).map(Json::trusted)
     }
 
-    /// Takes the next value where it is an array. `each` is called before every element, which it takes from the
-    /// scan, until it says that it has enough, which is told, too.
+    /// Takes the next value if it is an array. Calls `each` at every element, which `each` takes from the scan, until
+    /// it returns false. The result says whether it did.
     pub(crate) fn each_element(&mut self, mut each: impl FnMut(&mut Self) -> bool) -> Option<(Json<'a>, bool)> {
         let start = self.next_place();
         self.rest = self.rest.strip_prefix(b"[")?;
@@ -175,7 +176,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Passes over what stands between two values, or before the first.
+/// Skips separators and white space before a value.
 #[inline(always)]
 const fn skip_between(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t' | b'\n' | b'\r' | b',' | b':', rest @ ..] = bytes {
@@ -198,12 +199,12 @@ fn after_known_string<'a>(bytes: &'a [u8], escape: impl FnMut(&'a [u8]) -> Optio
     after_string(bytes, escape).unwrap_or_default()
 }
 
-/// What follows a string, whose opening quote was taken already.
+/// The bytes after a string whose opening quote was already taken.
 fn after_quote(bytes: &[u8]) -> &[u8] {
     after_known_string(bytes, |rest| rest.get(1..))
 }
 
-/// What follows an object or an array, whose opening bracket was taken already.
+/// The bytes after an object or array whose opening bracket was already taken.
 fn after_nested(mut bytes: &[u8]) -> &[u8] {
     let mut depth = 0_usize;
     while let [byte, rest @ ..] = bytes {

@@ -3,17 +3,17 @@ use alloc::vec::Vec;
 use super::Json;
 use super::plain::after_string;
 
-/// Why a text is refused.
+/// Why a text is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// It is not JSON.
     NotJson,
-    /// Its brackets nest deeper than the bound.
+    /// It nests deeper than the bound.
     TooDeep,
 }
 
-/// Reads an object, at most `limit` levels deep, which nothing else follows, and calls `each` with every member of it,
-/// in order: its name and its value, both as they were written. Where `each` gives nothing, neither is this JSON.
+/// Validates that the text is one object, at most `limit` levels deep, and calls `each` with the name and value of
+/// every member, as written, in order. Fails as not JSON if `each` returns `None`.
 pub(super) fn object<'a>(
     text: &'a str,
     limit: usize,
@@ -45,7 +45,7 @@ pub(super) fn object<'a>(
     }
 }
 
-/// Reads a value, at most `limit` levels deep, which nothing else follows.
+/// Validates that the text is one value, at most `limit` levels deep.
 pub(super) fn value(text: &str, limit: usize) -> Result<(), Fault> {
     at_end(after_value(text.as_bytes(), limit)?)
 }
@@ -62,7 +62,7 @@ pub(super) const fn skip_white(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// The next byte that is no white space, and what follows it; zero, which no token begins with, at the end.
+/// The next byte that is not white space, and the bytes after it; at the end zero, which begins no token.
 #[inline(always)]
 const fn token(bytes: &[u8]) -> (u8, &[u8]) {
     match skip_white(bytes) {
@@ -71,17 +71,17 @@ const fn token(bytes: &[u8]) -> (u8, &[u8]) {
     }
 }
 
-/// What follows the value that `bytes` begin with.
+/// The bytes after the value that `bytes` begins with.
 fn after_value(bytes: &[u8], limit: usize) -> Result<&[u8], Fault> {
     after_value_of::<false>(bytes, limit)
 }
 
-/// As `after_value`; nearly every value nests less than 63 levels deep, and is gone through quicker if no more of them
-/// are kept.
+/// Like `after_value`. Nearly every value nests less than 63 levels deep, and is validated faster without support for
+/// more.
 fn after_value_of<const DEEP: bool>(bytes: &[u8], limit: usize) -> Result<&[u8], Fault> {
     let (mut rest, mut room) = (bytes, limit);
-    // The brackets around this place, the innermost lowest: whether each is an object's. Above them is a bit that marks
-    // the last of them, and 63 each of those around them are put aside.
+    // One bit per open bracket, the innermost lowest: set if it is an object's. A marker bit is above them. Each full
+    // set of 63 brackets is moved to `outer`.
     let (mut levels, mut outer) = (1_u64, Vec::new());
     loop {
         let (first, after) = token(rest);
@@ -97,7 +97,7 @@ fn after_value_of<const DEEP: bool>(bytes: &[u8], limit: usize) -> Result<&[u8],
                 }
                 levels = levels << 1 | u64::from(first == b'{');
                 match (first, token(after)) {
-                    // Its end is seen below.
+                    // The code below takes the closing bracket.
                     (b'{', (b'}', _)) | (b'[', (b']', _)) => Some(after),
                     (b'{', (byte, after)) => {
                         rest = after_name(byte, after).and_then(after_colon).ok_or(Fault::NotJson)?;
@@ -144,7 +144,7 @@ fn after_value_of<const DEEP: bool>(bytes: &[u8], limit: usize) -> Result<&[u8],
     }
 }
 
-/// What follows a member's name, which should begin with `quote`.
+/// The bytes after a member's name, whose first byte should be `quote`.
 #[inline(always)]
 fn after_name(quote: u8, rest: &[u8]) -> Option<&[u8]> {
     if quote == b'"' { after_string(rest, after_escape) } else { None }
@@ -158,7 +158,7 @@ fn after_colon(rest: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// An escape may stand for half of a character: what it means is seen where the string is read.
+/// An escape may be half of a surrogate pair; reading the string checks that.
 fn after_escape(rest: &[u8]) -> Option<&[u8]> {
     match rest {
         [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', rest @ ..] => Some(rest),
@@ -170,7 +170,7 @@ fn after_escape(rest: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// What follows a number, which begins with this digit.
+/// The bytes after a number that begins with this digit.
 fn after_number(first: u8, mut rest: &[u8]) -> Option<&[u8]> {
     if first != b'0' {
         rest = skip_digits(rest);

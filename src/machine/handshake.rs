@@ -55,8 +55,6 @@ alphabet! {
         StartLegacyFirst,
         /// The transport is open, and only the legacy era will do.
         StartLegacy,
-        /// The transport is open, and the server closes when it is probed.
-        StartAgain,
         /// The probe's answer names a modern version that both sides speak.
         ModernFound,
         /// The probe's answer names only legacy versions, one that both sides speak among them.
@@ -81,6 +79,8 @@ alphabet! {
         LateOther,
         /// `initialize` was answered with a version that both sides speak.
         Accepted,
+        /// `initialize` was answered with a version that this side does not know, taken for the nearest older one.
+        AcceptedNearest,
         /// `initialize` was answered with a version that this side does not know.
         VersionUnknown,
         /// `initialize` was refused for its version, and there is an older one to offer.
@@ -97,6 +97,10 @@ alphabet! {
         Deadline,
         /// The transport closed.
         TransportClosed,
+        /// A transport is to be opened.
+        Reset,
+        /// The connection was lost.
+        Lost,
     }
 }
 
@@ -124,6 +128,8 @@ pub enum Effect {
     DisarmDiscover,
     /// Keep the late answer, in case `initialize` is refused.
     KeepEvidence,
+    /// Record that the server closed the connection on `server/discover`.
+    NoteClosed,
     /// Go on with what the answer said.
     Adopt,
     /// Go on with what the late answer to the probe said.
@@ -156,9 +162,60 @@ type R = Row<State, Effect>;
 
 /// Decides.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+    match input {
+        Input::Reset => match state {
+            // The handshake that follows knows why it does.
+            State::Idle | State::Reopening => R::ignore(state),
+            State::Discovering
+            | State::RediscoveringNamed
+            | State::Pinned
+            | State::Repinned
+            | State::DiscoveringLast
+            | State::Initializing
+            | State::InitializingFirst
+            | State::InitializingAgain
+            | State::InitializingAfterDiscover
+            | State::InitializingBlind
+            | State::InitializingBacked
+            | State::InitializingWarned
+            | State::Legacy
+            | State::Modern
+            | State::Failed => R::advance(State::Idle, &[]),
+        },
+        Input::StartDiscover
+        | Input::StartModern
+        | Input::StartLegacyFirst
+        | Input::StartLegacy
+        | Input::ModernFound
+        | Input::LegacyFound
+        | Input::VersionOffered
+        | Input::NothingCommon
+        | Input::ModernError
+        | Input::NotModern
+        | Input::ServerFault
+        | Input::DiscoverTimeout
+        | Input::LateModern
+        | Input::LateModernError
+        | Input::LateOther
+        | Input::Accepted
+        | Input::AcceptedNearest
+        | Input::VersionUnknown
+        | Input::VersionRefused
+        | Input::CapabilitiesRefused
+        | Input::RefusedByModern
+        | Input::Refused
+        | Input::Malformed
+        | Input::Deadline
+        | Input::TransportClosed
+        | Input::Lost => progress(state, input),
+    }
+}
+
+/// As [`step`], on one transport.
+const fn progress(state: State, input: Input) -> R {
     use Effect::{
-        Adopt, AdoptEvidence, ArmDiscover, DisarmDiscover, Fail, KeepEvidence, Reopen, SendDiscover, SendDiscoverNamed,
-        SendInitialize, SendInitializeNamed, SendInitialized,
+        Adopt, AdoptEvidence, ArmDiscover, DisarmDiscover, Fail, KeepEvidence, NoteClosed, Reopen, SendDiscover,
+        SendDiscoverNamed, SendInitialize, SendInitializeNamed, SendInitialized,
     };
     match state {
         State::Idle => match input {
@@ -166,8 +223,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::StartModern => R::advance(State::Pinned, &[SendDiscover]),
             Input::StartLegacyFirst => R::advance(State::InitializingFirst, &[SendInitialize]),
             Input::StartLegacy => R::advance(State::Initializing, &[SendInitialize]),
-            Input::StartAgain => R::advance(State::InitializingAgain, &[SendInitialize]),
-            Input::ModernFound
+            Input::Reset
+            | Input::Lost
+            | Input::ModernFound
             | Input::LegacyFound
             | Input::VersionOffered
             | Input::NothingCommon
@@ -179,6 +237,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::LateModernError
             | Input::LateOther
             | Input::Accepted
+            | Input::AcceptedNearest
             | Input::VersionUnknown
             | Input::VersionRefused
             | Input::CapabilitiesRefused
@@ -205,11 +264,13 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::StartModern
             | Input::StartLegacyFirst
             | Input::StartLegacy
-            | Input::StartAgain
+            | Input::Reset
+            | Input::Lost
             | Input::LateModern
             | Input::LateModernError
             | Input::LateOther
             | Input::Accepted
+            | Input::AcceptedNearest
             | Input::VersionUnknown
             | Input::VersionRefused
             | Input::CapabilitiesRefused
@@ -232,12 +293,14 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::StartModern
             | Input::StartLegacyFirst
             | Input::StartLegacy
-            | Input::StartAgain
+            | Input::Reset
+            | Input::Lost
             | Input::DiscoverTimeout
             | Input::LateModern
             | Input::LateModernError
             | Input::LateOther
             | Input::Accepted
+            | Input::AcceptedNearest
             | Input::VersionUnknown
             | Input::VersionRefused
             | Input::CapabilitiesRefused
@@ -257,6 +320,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             state,
             input,
             Exits {
+                accepted: &[Adopt, SendInitialized],
                 refused: REJECTED,
                 refused_by_modern: EXCLUDED,
                 closed: R::advance(State::Failed, &[Fail(Failure::Closed)]),
@@ -269,6 +333,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             state,
             input,
             Exits {
+                accepted: &[Adopt, SendInitialized],
                 refused: R::advance(State::DiscoveringLast, &[SendDiscover]),
                 refused_by_modern: R::advance(State::DiscoveringLast, &[SendDiscover]),
                 closed: R::advance(State::Failed, &[Fail(Failure::Closed)]),
@@ -281,6 +346,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             state,
             input,
             Exits {
+                accepted: &[NoteClosed, Adopt, SendInitialized],
                 refused: REJECTED,
                 refused_by_modern: R::advance(State::DiscoveringLast, &[SendDiscover]),
                 closed: R::advance(State::Failed, &[Fail(Failure::Closed)]),
@@ -293,6 +359,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             state,
             input,
             Exits {
+                accepted: &[Adopt, SendInitialized],
                 refused: REJECTED,
                 refused_by_modern: R::advance(State::DiscoveringLast, &[SendDiscover]),
                 closed: R::advance(State::Reopening, &[Reopen]),
@@ -305,6 +372,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             state,
             input,
             Exits {
+                accepted: &[Adopt, SendInitialized],
                 refused: REJECTED,
                 refused_by_modern: R::advance(State::DiscoveringLast, &[SendDiscover]),
                 closed: R::advance(State::Reopening, &[Reopen]),
@@ -317,6 +385,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             state,
             input,
             Exits {
+                accepted: &[Adopt, SendInitialized],
                 refused: R::advance(State::DiscoveringLast, &[SendDiscover]),
                 refused_by_modern: R::advance(State::DiscoveringLast, &[SendDiscover]),
                 closed: R::advance(State::Reopening, &[Reopen]),
@@ -327,6 +396,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         ),
         State::InitializingBacked => match input {
             Input::Accepted => R::advance(State::Legacy, &[Adopt, SendInitialized]),
+            Input::AcceptedNearest => R::quirk(QuirkKind::VersionUnknown, State::Legacy, &[Adopt, SendInitialized]),
             Input::VersionUnknown
             | Input::VersionRefused
             | Input::CapabilitiesRefused
@@ -339,7 +409,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::StartModern
             | Input::StartLegacyFirst
             | Input::StartLegacy
-            | Input::StartAgain
+            | Input::Reset
+            | Input::Lost
             | Input::ModernFound
             | Input::LegacyFound
             | Input::VersionOffered
@@ -352,12 +423,12 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::LateModernError
             | Input::LateOther => R::ignore(state),
         },
-        State::Legacy | State::Modern | State::Reopening | State::Failed => match input {
-            Input::StartDiscover
-            | Input::StartModern
-            | Input::StartLegacyFirst
+        State::Reopening => match input {
+            Input::StartDiscover | Input::StartLegacyFirst => R::advance(State::InitializingAgain, &[SendInitialize]),
+            Input::Lost => R::advance(State::Idle, &[]),
+            Input::StartModern
             | Input::StartLegacy
-            | Input::StartAgain
+            | Input::Reset
             | Input::ModernFound
             | Input::LegacyFound
             | Input::VersionOffered
@@ -370,6 +441,36 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::LateModernError
             | Input::LateOther
             | Input::Accepted
+            | Input::AcceptedNearest
+            | Input::VersionUnknown
+            | Input::VersionRefused
+            | Input::CapabilitiesRefused
+            | Input::RefusedByModern
+            | Input::Refused
+            | Input::Malformed
+            | Input::Deadline
+            | Input::TransportClosed => R::ignore(state),
+        },
+        State::Legacy | State::Modern | State::Failed => match input {
+            Input::StartDiscover
+            | Input::StartModern
+            | Input::StartLegacyFirst
+            | Input::StartLegacy
+            | Input::Reset
+            | Input::Lost
+            | Input::ModernFound
+            | Input::LegacyFound
+            | Input::VersionOffered
+            | Input::NothingCommon
+            | Input::ModernError
+            | Input::NotModern
+            | Input::ServerFault
+            | Input::DiscoverTimeout
+            | Input::LateModern
+            | Input::LateModernError
+            | Input::LateOther
+            | Input::Accepted
+            | Input::AcceptedNearest
             | Input::VersionUnknown
             | Input::VersionRefused
             | Input::CapabilitiesRefused
@@ -400,12 +501,14 @@ const fn pinned(state: State, input: Input, offered: R, legacy: R) -> R {
         | Input::StartModern
         | Input::StartLegacyFirst
         | Input::StartLegacy
-        | Input::StartAgain
+        | Input::Reset
+        | Input::Lost
         | Input::DiscoverTimeout
         | Input::LateModern
         | Input::LateModernError
         | Input::LateOther
         | Input::Accepted
+        | Input::AcceptedNearest
         | Input::VersionUnknown
         | Input::VersionRefused
         | Input::CapabilitiesRefused
@@ -418,6 +521,7 @@ const fn pinned(state: State, input: Input, offered: R, legacy: R) -> R {
 /// In what the states that wait for an answer to `initialize` differ.
 #[derive(Clone, Copy)]
 struct Exits {
+    accepted: &'static [Effect],
     refused: R,
     refused_by_modern: R,
     closed: R,
@@ -428,7 +532,8 @@ struct Exits {
 
 const fn initializing(state: State, input: Input, exits: Exits) -> R {
     match input {
-        Input::Accepted => R::advance(State::Legacy, &[Effect::Adopt, Effect::SendInitialized]),
+        Input::Accepted => R::advance(State::Legacy, exits.accepted),
+        Input::AcceptedNearest => R::quirk(QuirkKind::VersionUnknown, State::Legacy, exits.accepted),
         Input::VersionUnknown => R::advance(State::Failed, &[Effect::Fail(Failure::UnsupportedVersion)]),
         Input::VersionRefused => R::quirk(QuirkKind::VersionRefused, state, &[Effect::SendInitializeOlder]),
         Input::CapabilitiesRefused => R::quirk(QuirkKind::CapabilitiesRefused, state, &[Effect::SendInitializeBare]),
@@ -444,7 +549,8 @@ const fn initializing(state: State, input: Input, exits: Exits) -> R {
         | Input::StartModern
         | Input::StartLegacyFirst
         | Input::StartLegacy
-        | Input::StartAgain
+        | Input::Reset
+        | Input::Lost
         | Input::ModernFound
         | Input::LegacyFound
         | Input::VersionOffered

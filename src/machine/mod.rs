@@ -24,17 +24,24 @@ pub mod keepalive;
 pub mod link;
 pub mod list_error;
 pub mod listen_stream;
+pub mod loss;
+pub mod offer;
 pub mod paging;
 pub mod refresh;
 pub mod request;
+pub mod resend;
 pub mod resource_subscription;
 mod row;
+pub mod server_request;
 pub mod shutdown;
+pub mod subscribe;
 
 pub use row::{Decision, QuirkKind, Row, Verdict};
 
 #[cfg(test)]
 mod render;
+#[cfg(test)]
+mod render_decisions;
 #[cfg(feature = "rows")]
 mod rows;
 

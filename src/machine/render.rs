@@ -10,9 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{
-    Decision, Row, Verdict, breaker, discovery, gate, get_stream, handshake, http, http_answer, http_end, http_head,
-    http_reach, http_send, http_sse, hub_server, keepalive, link, list_error, listen_stream, paging, refresh, request,
-    resource_subscription, shutdown,
+    Row, Verdict, breaker, discovery, get_stream, handshake, http, http_reach, http_sse, hub_server, keepalive, link,
+    listen_stream, offer, paging, refresh, request, resource_subscription, shutdown,
 };
 
 /// How many states a matrix has at most beside each other.
@@ -29,7 +28,7 @@ struct Table<'a, S, I, E: 'static> {
 
 impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E> {
     /// The matrices, of as many states each as fit a page.
-    fn markdown(&self) -> String {
+    pub(super) fn markdown(&self) -> String {
         let parts = self.states.len().div_ceil(COLUMNS);
         let mut out = String::new();
         for states in self.states.chunks(self.states.len().div_ceil(parts)) {
@@ -164,6 +163,7 @@ fn rows_to_take_are_listed() {
         paging,
         refresh,
         request,
+        offer,
         resource_subscription,
         get_stream,
         http,
@@ -171,15 +171,7 @@ fn rows_to_take_are_listed() {
         http_sse,
         listen_stream
     );
-    let http = [
-        expiry_decisions(),
-        http_meaning_decisions(),
-        end_decisions(),
-        rest_decisions(),
-        head_decisions(),
-        send_decisions(),
-    ];
-    for table in [gate_decisions(), meaning_decisions(), cost_decisions()].into_iter().chain(http) {
+    for table in super::render_decisions::all() {
         for line in table.lines() {
             let inputs = line.get(..table.columns.len()).unwrap();
             writeln!(out, "{}\t{}", table.name, inputs.join("\t")).unwrap();
@@ -190,7 +182,7 @@ fn rows_to_take_are_listed() {
 
 /// Compares what is rendered with the file that the documentation includes. A picture holds what it was drawn from as a
 /// comment; with `BLESS` it is drawn anew, by Graphviz' `dot`.
-fn bless(name: &str, diagram: Option<&str>, rendered: &str) {
+pub(super) fn bless(name: &str, diagram: Option<&str>, rendered: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/machine/{name}.md"));
     let page = |picture: &str| match diagram {
         Some(diagram) => format!("<div>\n<!--\n{diagram}-->\n{picture}</div>\n{rendered}"),
@@ -222,21 +214,21 @@ fn draw(diagram: &str) -> String {
 }
 
 /// A column of a decision table: its heading, and the values of its enum.
-type Column = (&'static str, Vec<String>);
+pub(super) type Column = (&'static str, Vec<String>);
 
-fn column<T: Debug>(heading: &'static str, values: &[T]) -> Column {
+pub(super) fn column<T: Debug>(heading: &'static str, values: &[T]) -> Column {
     (heading, values.iter().map(|value| format!("{value:?}")).collect())
 }
 
-struct Decisions {
-    name: &'static str,
-    columns: Vec<Column>,
+pub(super) struct Decisions {
+    pub(super) name: &'static str,
+    pub(super) columns: Vec<Column>,
     /// What is decided where each column has its value of this index.
-    decide: fn(&[usize]) -> String,
+    pub(super) decide: fn(&[usize]) -> String,
 }
 
 impl Decisions {
-    fn markdown(&self) -> String {
+    pub(super) fn markdown(&self) -> String {
         let mut out = String::from("|");
         for (heading, _) in &self.columns {
             write!(out, " {heading} |").unwrap();
@@ -249,7 +241,7 @@ impl Decisions {
     }
 
     /// The inputs of each decision, and the decision. Values that make no difference stand in one line.
-    fn lines(&self) -> Vec<Vec<String>> {
+    pub(super) fn lines(&self) -> Vec<Vec<String>> {
         self.below(&self.columns, &mut Vec::new())
     }
 
@@ -272,78 +264,6 @@ impl Decisions {
         });
         merged.collect()
     }
-}
-
-fn gate_decisions() -> Decisions {
-    use gate::{Declaration, Known, Policy, Purpose};
-    Decisions {
-        name: "gate",
-        columns: vec![
-            column("purpose", Purpose::ALL),
-            column("declared", Declaration::ALL),
-            column("policy", Policy::ALL),
-            column("known", Known::ALL),
-        ],
-        decide: |at| {
-            let (purpose, declared) = (Purpose::ALL[at[0]], Declaration::ALL[at[1]]);
-            match gate::decide(purpose, declared, Policy::ALL[at[2]], Known::ALL[at[3]]) {
-                Decision::Allow => "allow".into(),
-                Decision::AllowAs(kind) => format!("allow, `{kind}`"),
-                Decision::Withhold => "withhold".into(),
-                Decision::WithholdAs(kind) => format!("withhold, `{kind}`"),
-            }
-        },
-    }
-}
-
-fn meaning_decisions() -> Decisions {
-    use list_error::{ByText, Class, List, Meaning, ToolsAbsent};
-    Decisions {
-        name: "list_error::meaning",
-        columns: vec![
-            column("error", Class::ALL),
-            column("declared", gate::Declaration::ALL),
-            column("list", List::ALL),
-            column("tools absent", ToolsAbsent::ALL),
-            column("text", ByText::ALL),
-        ],
-        decide: |at| {
-            let (class, declared) = (Class::ALL[at[0]], gate::Declaration::ALL[at[1]]);
-            let (list, tools, text) = (List::ALL[at[2]], ToolsAbsent::ALL[at[3]], ByText::ALL[at[4]]);
-            match list_error::meaning(class, declared, list, tools, text) {
-                Meaning::Absent => "absent".into(),
-                Meaning::AbsentAs(kind) => format!("absent, `{kind}`"),
-                Meaning::Failed => "failed".into(),
-            }
-        },
-    }
-}
-
-fn cost_decisions() -> Decisions {
-    use list_error::{Held, Policy};
-    Decisions {
-        name: "list_error::cost",
-        columns: vec![column("policy", Policy::ALL), column("held", Held::ALL)],
-        decide: |at| format!("{:?}", list_error::cost(Policy::ALL[at[0]], Held::ALL[at[1]])),
-    }
-}
-
-#[test]
-fn gate_table() {
-    use gate::{Declaration, Known, Policy, Purpose};
-    let table = gate_decisions();
-    bless(table.name, None, &table.markdown());
-    for purpose in Purpose::ALL {
-        for known in Known::ALL {
-            let declared = gate::decide(*purpose, Declaration::Declared, Policy::Strict, *known);
-            assert_eq!(declared.quirk(), None, "{purpose:?}: what is declared is no deviation");
-        }
-    }
-}
-
-#[test]
-fn list_error_table() {
-    bless("list_error", None, &format!("{}\n{}", meaning_decisions().markdown(), cost_decisions().markdown()));
 }
 
 #[test]
@@ -369,9 +289,20 @@ fn link_table() {
 }
 
 #[test]
+fn offer_table() {
+    use offer::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: offer::step };
+    table.check("offer", &[]);
+    for input in Input::ALL {
+        let bare = offer::step(State::LeftOut, *input);
+        assert!(!bare.effects.contains(&Effect::OfferBare), "{input:?}: the capabilities are left out once");
+    }
+}
+
+#[test]
 fn shutdown_table() {
     let table = Table { states: shutdown::State::ALL, inputs: shutdown::Input::ALL, step: shutdown::step };
-    table.check("shutdown", &[shutdown::State::Gone]);
+    table.check("shutdown", &[]);
     table.timer("shutdown", |e| e == shutdown::Effect::Arm, shutdown::Input::Timer);
 }
 
@@ -379,7 +310,7 @@ fn shutdown_table() {
 fn handshake_table() {
     use handshake::State;
     let table = Table { states: State::ALL, inputs: handshake::Input::ALL, step: handshake::step };
-    table.check("handshake", &[State::Legacy, State::Modern, State::Reopening, State::Failed]);
+    table.check("handshake", &[]);
     table.timer("handshake", |e| e == handshake::Effect::ArmDiscover, handshake::Input::DiscoverTimeout);
     let done = [State::Idle, State::Legacy, State::Modern, State::Reopening, State::Failed];
     for state in State::ALL.iter().filter(|state| !done.contains(state)) {
@@ -492,92 +423,6 @@ fn http_sse_table() {
 fn http_reach_table() {
     use http_reach::{Input, State};
     Table { states: State::ALL, inputs: Input::ALL, step: http_reach::step }.check("http_reach", &[]);
-}
-
-fn expiry_decisions() -> Decisions {
-    use http_answer::{Error, Expiry, Session, Status, Words};
-    Decisions {
-        name: "http_answer::expiry",
-        columns: vec![
-            column("session", Session::ALL),
-            column("status", Status::ALL),
-            column("words", Words::ALL),
-            column("error", Error::ALL),
-        ],
-        decide: |at| {
-            let (words, error) = (Words::ALL[at[2]], Error::ALL[at[3]]);
-            match http_answer::expiry(Session::ALL[at[0]], Status::ALL[at[1]], words, error) {
-                Expiry::No => "no".into(),
-                Expiry::Unprocessed => "unprocessed".into(),
-                Expiry::UnprocessedAs(kind) => format!("unprocessed, `{kind}`"),
-                Expiry::AnsweredAs(kind) => format!("answered, `{kind}`"),
-            }
-        },
-    }
-}
-
-fn http_meaning_decisions() -> Decisions {
-    use http_answer::{Error, Meaning, Post, Status};
-    Decisions {
-        name: "http_answer::meaning",
-        columns: vec![column("post", Post::ALL), column("status", Status::ALL), column("error", Error::ALL)],
-        decide: |at| match http_answer::meaning(Post::ALL[at[0]], Status::ALL[at[1]], Error::ALL[at[2]]) {
-            Meaning::EndFormerAs(kind) => format!("EndFormer, `{kind}`"),
-            meaning => format!("{meaning:?}"),
-        },
-    }
-}
-
-fn end_decisions() -> Decisions {
-    use http_end::{End, Purpose, Response};
-    Decisions {
-        name: "http_end::end",
-        columns: vec![column("purpose", Purpose::ALL), column("end", End::ALL), column("response", Response::ALL)],
-        decide: |at| {
-            let decision = http_end::decide(Purpose::ALL[at[0]], End::ALL[at[1]], Response::ALL[at[2]]);
-            format!("{decision:?}")
-        },
-    }
-}
-
-fn rest_decisions() -> Decisions {
-    use http_end::{Kept, Response};
-    Decisions {
-        name: "http_end::rest",
-        columns: vec![column("response", Response::ALL), column("kept", Kept::ALL)],
-        decide: |at| format!("{:?}", http_end::rest(Response::ALL[at[0]], Kept::ALL[at[1]])),
-    }
-}
-
-fn head_decisions() -> Decisions {
-    use http_head::{Decision, Purpose, Status};
-    Decisions {
-        name: "http_head",
-        columns: vec![column("purpose", Purpose::ALL), column("status", Status::ALL)],
-        decide: |at| match http_head::decide(Purpose::ALL[at[0]], Status::ALL[at[1]]) {
-            Decision::DeliveredAs(kind) => format!("Delivered, `{kind}`"),
-            decision => format!("{decision:?}"),
-        },
-    }
-}
-
-fn send_decisions() -> Decisions {
-    use http_send::{Message, Phase, Room};
-    Decisions {
-        name: "http_send",
-        columns: vec![column("message", Message::ALL), column("phase", Phase::ALL), column("room", Room::ALL)],
-        decide: |at| format!("{:?}", http_send::decide(Message::ALL[at[0]], Phase::ALL[at[1]], Room::ALL[at[2]])),
-    }
-}
-
-#[test]
-fn http_decisions() {
-    let answers = format!("{}\n{}", expiry_decisions().markdown(), http_meaning_decisions().markdown());
-    bless("http_answer", None, &answers);
-    bless("http_end", None, &format!("{}\n{}", end_decisions().markdown(), rest_decisions().markdown()));
-    for table in [head_decisions(), send_decisions()] {
-        bless(table.name, None, &table.markdown());
-    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-#![doc = "How a transport is shut: close its input, then terminate, then kill (specification 2026-07-28, \"stdio\", Shutdown)."]
+#![doc = "How a transport is shut down: close its input, then terminate, then kill (specification 2026-07-28, \"stdio\", Shutdown)."]
 #![doc = ""]
 #![doc = include_str!("shutdown.md")]
 
@@ -7,24 +7,26 @@ use super::{QuirkKind, Row, alphabet, recorded};
 alphabet! {
     /// How far the shutdown went.
     State {
-        /// The transport is in use, or there is none.
-        Up,
-        /// Its input was closed.
+        /// None is under way.
+        Idle,
+        /// The transport's input was closed.
         InputClosed,
+        /// As input closed, of a transport that did not open, or is no process.
+        Unopened,
         /// It was told to terminate.
         Terminated,
         /// It was killed.
         Killed,
-        /// It is gone, or given up.
-        Gone,
     }
 }
 
 alphabet! {
     /// What happens on the way.
     Input {
-        /// It is to end.
+        /// The transport has to end.
         Shut,
+        /// A transport that did not open, or is no process, has to end.
+        ShutUnopened,
         /// It ended.
         Exited,
         /// The grace time is over.
@@ -53,26 +55,29 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Arm, CloseInput, Done, Kill, Terminate};
     type R = Row<State, Effect>;
     match state {
-        State::Up => match input {
+        State::Idle => match input {
             Input::Shut => R::advance(State::InputClosed, &[CloseInput, Arm]),
+            Input::ShutUnopened => R::advance(State::Unopened, &[CloseInput, Arm]),
             Input::Exited | Input::Timer => R::ignore(state),
         },
         State::InputClosed => match input {
-            Input::Exited => R::advance(State::Gone, &[Done]),
+            Input::Exited => R::advance(State::Idle, &[Done]),
             Input::Timer => R::quirk(QuirkKind::NoExit, State::Terminated, &[Terminate, Arm]),
-            Input::Shut => R::ignore(state),
+            Input::Shut | Input::ShutUnopened => R::ignore(state),
+        },
+        State::Unopened => match input {
+            Input::Exited => R::advance(State::Idle, &[Done]),
+            Input::Timer => R::advance(State::Terminated, &[Terminate, Arm]),
+            Input::Shut | Input::ShutUnopened => R::ignore(state),
         },
         State::Terminated => match input {
-            Input::Exited => R::advance(State::Gone, &[Done]),
+            Input::Exited => R::advance(State::Idle, &[Done]),
             Input::Timer => R::advance(State::Killed, &[Kill, Arm]),
-            Input::Shut => R::ignore(state),
+            Input::Shut | Input::ShutUnopened => R::ignore(state),
         },
         State::Killed => match input {
-            Input::Exited | Input::Timer => R::advance(State::Gone, &[Done]),
-            Input::Shut => R::ignore(state),
-        },
-        State::Gone => match input {
-            Input::Shut | Input::Exited | Input::Timer => R::ignore(state),
+            Input::Exited | Input::Timer => R::advance(State::Idle, &[Done]),
+            Input::Shut | Input::ShutUnopened => R::ignore(state),
         },
     }
 }

@@ -37,8 +37,8 @@ impl Capability {
         }
     }
 
-    /// The capability without which a server does not have the method; none where every server has it, or
-    /// where the method is not MCP's.
+    /// The capability that a server must declare to have the method; `None` if the method needs none, or is not an MCP
+    /// method.
     pub fn needed_for(method: &str) -> Option<Self> {
         const PREFIXES: [(&str, Capability); 5] = [
             ("tools/", Capability::Tools),
@@ -51,16 +51,16 @@ impl Capability {
     }
 }
 
-/// What a server says that it can do: raw JSON, with typed questions.
+/// The server's declared capabilities: raw JSON with typed accessors.
 #[derive(Clone, Debug)]
 pub struct ServerCapabilities {
     raw: Box<RawValue>,
-    /// The bits of those that are declared, which is asked for with every request.
+    /// One bit per declared capability, because each request checks one.
     declared: u8,
 }
 
 impl ServerCapabilities {
-    /// The capabilities that a result holds, where they are an object.
+    /// Reads the capabilities of a result; `None` if they are not an object.
     pub(crate) fn read(json: Json<'_>) -> Option<Self> {
         let mut declared = 0;
         json.members(|name, value| {
@@ -76,23 +76,23 @@ impl ServerCapabilities {
         &self.raw
     }
 
-    /// Whether the server declares the capability. `null` and `false` in the object's place declare nothing;
-    /// any other value declares it, without options where it is no object.
+    /// Whether the server declares the capability. `null` and `false` do not declare it; any other value does, without
+    /// options if it is not an object.
     pub fn has(&self, capability: Capability) -> bool {
         self.declared & capability.bit() != 0
     }
 
-    /// Whether the server says that it tells of changes to the capability's lists.
+    /// Whether the server announces changes to the capability's lists (`listChanged`).
     pub fn list_changed(&self, capability: Capability) -> bool {
         self.option(capability, "listChanged")
     }
 
-    /// Whether the server lets single resources be subscribed to.
+    /// Whether the server supports subscriptions to single resources (`resources.subscribe`).
     pub fn subscribe(&self) -> bool {
         self.option(Capability::Resources, "subscribe")
     }
 
-    /// Calls `each` with the name and the value of every capability that is no object.
+    /// Calls `each` with the name and value of every capability that is not an object.
     pub(crate) fn odd_shapes(&self, mut each: impl FnMut(&str, &str)) {
         self.json().members(|name, value| {
             if !value.is_object() {

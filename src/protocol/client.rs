@@ -5,20 +5,20 @@ use serde_json::value::RawValue;
 
 use crate::jsonrpc::Object;
 
-/// Who the client is (`Implementation` in the schemas).
+/// The client's name and version (`Implementation` in the schemas).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Implementation {
-    /// Its name, for programs.
+    /// Machine-readable name.
     pub name: Box<str>,
-    /// Its version.
+    /// Version.
     pub version: Box<str>,
-    /// Its name, for people.
+    /// Display name.
     pub title: Option<Box<str>>,
 }
 
 impl Implementation {
-    /// A client of this name and version.
+    /// An implementation with this name and version, without a title.
     pub fn new(name: impl Into<Box<str>>, version: impl Into<Box<str>>) -> Self {
         Self { name: name.into(), version: version.into(), title: None }
     }
@@ -32,31 +32,46 @@ impl Implementation {
     }
 }
 
-/// What the client offers to a server (`ClientCapabilities` in the schemas). Nothing, unless it is said.
+/// The capabilities that the client declares (`ClientCapabilities` in the schemas). Empty by default.
 ///
-/// What is not declared is refused by the engine when a server asks for it.
+/// The engine refuses server requests that need an undeclared capability.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ClientCapabilities {
-    /// Asks its user on behalf of the server, by forms; `elicitation`.
+    /// `elicitation`: the client shows forms to its user for the server.
     pub elicitation: bool,
-    /// Asks its user to visit a URL on behalf of the server; `elicitation.url`, since 2025-11-25.
+    /// `elicitation.url`, since 2025-11-25: the client asks its user to visit a URL for the server.
     pub elicitation_url: bool,
-    /// Has a model that the server may use; `sampling`.
+    /// `sampling`: the client lets the server use its model.
     pub sampling: bool,
-    /// The roots that it works on; `roots`, where there is a list.
+    /// `roots`: the client's roots; `None` does not declare the capability.
     pub roots: Option<Vec<Root>>,
-    /// Extensions by their identifier, each with its settings, which are a JSON object.
+    /// Extensions: identifier and settings, a JSON object.
     pub extensions: Vec<(Box<str>, Box<RawValue>)>,
 }
 
-/// A root: a place that the client works on (specification 2025-11-25, "Roots").
+/// A root: a directory or file that the client works on (specification 2025-11-25, "Roots").
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Root {
-    /// Its URI, a `file://` one.
+    /// Its URI, with the scheme `file`.
     pub uri: String,
-    /// Its name, for people.
+    /// Display name.
     pub name: Option<String>,
+}
+
+impl Root {
+    /// A root with this URI, without a display name.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self { uri: uri.into(), name: None }
+    }
+
+    /// The root with a display name.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
 }
 
 impl ClientCapabilities {
@@ -71,7 +86,7 @@ impl ClientCapabilities {
     pub(crate) fn write(&self, object: &mut Object<'_>) {
         if self.elicitation || self.elicitation_url {
             object.object("elicitation", |object| {
-                // An empty object means forms alone to every revision that has elicitation.
+                // Every revision with elicitation reads an empty object as "forms only".
                 if self.elicitation_url {
                     if self.elicitation {
                         object.object("form", |_| {});

@@ -1,12 +1,12 @@
-//! Error codes of JSON-RPC and of MCP (specification 2026-07-28, "Error Codes").
+//! Error codes of JSON-RPC and MCP (specification 2026-07-28, "Error Codes").
 
 /// The method does not exist.
 pub const METHOD_NOT_FOUND: i64 = -32601;
-/// The parameters are wrong.
+/// The parameters are invalid.
 pub const INVALID_PARAMS: i64 = -32602;
-/// The peer failed inside.
+/// The peer has an internal error.
 pub const INTERNAL_ERROR: i64 = -32603;
-/// HTTP headers and body do not agree.
+/// HTTP headers and body contradict each other.
 pub const HEADER_MISMATCH: i64 = -32020;
 /// The request needs a capability that the client did not declare.
 pub const MISSING_REQUIRED_CLIENT_CAPABILITY: i64 = -32021;

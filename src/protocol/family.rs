@@ -2,23 +2,25 @@ use serde::{Deserialize, Serialize};
 
 use super::{Capability, method};
 
-/// One of the four kinds of item that a server lists.
+/// A kind of item that servers list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub enum Family {
-    /// What the model can call.
+    /// Functions that the model can call.
     Tools,
-    /// What the user can pick.
+    /// Prompt templates that the user can pick.
     Prompts,
-    /// What the application can read.
+    /// Data that the application can read.
     Resources,
-    /// Patterns of URIs that the application can read.
+    /// URI templates of resources that the application can read.
     ResourceTemplates,
 }
 
 impl Family {
-    /// All four, in the order in which they are asked.
-    pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::ResourceTemplates];
+    /// All families, in the order in which they are requested.
+    pub const ALL: &'static [Self] = &Self::EACH;
+    pub(crate) const EACH: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::ResourceTemplates];
 
     /// The method that lists the family.
     pub const fn list_method(self) -> &'static str {
@@ -30,7 +32,7 @@ impl Family {
         }
     }
 
-    /// The member of a list's result that holds the items.
+    /// The member of a list result that holds the items.
     pub const fn member(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -40,7 +42,7 @@ impl Family {
         }
     }
 
-    /// The member of an item that tells it from the others.
+    /// The member of an item that identifies it.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Tools | Self::Prompts => "name",
@@ -49,7 +51,7 @@ impl Family {
         }
     }
 
-    /// The capability that a server declares for the family; templates come with resources.
+    /// The capability that declares the family; resource templates belong to `resources`.
     pub const fn capability(self) -> Capability {
         match self {
             Self::Tools => Capability::Tools,
@@ -58,7 +60,7 @@ impl Family {
         }
     }
 
-    /// The families that the capability stands for.
+    /// The families that belong to the capability.
     pub(crate) const fn of(capability: Capability) -> &'static [Self] {
         match capability {
             Capability::Tools => &[Self::Tools],
@@ -78,14 +80,14 @@ impl Family {
 pub struct PerFamily<T>([T; 4]);
 
 impl<T> PerFamily<T> {
-    /// What `each` gives for each family.
+    /// Calls `each` for every family, and keeps what it returns.
     pub fn from_fn(each: impl FnMut(Family) -> T) -> Self {
-        Self(Family::ALL.map(each))
+        Self(Family::EACH.map(each))
     }
 
-    /// Each family's value in turn.
+    /// Each family with its value.
     pub fn iter(&self) -> impl Iterator<Item = (Family, &T)> {
-        Family::ALL.into_iter().zip(&self.0)
+        Family::EACH.into_iter().zip(&self.0)
     }
 
     /// The value of one family.
@@ -94,7 +96,7 @@ impl<T> PerFamily<T> {
         &self.0[family.index()]
     }
 
-    /// The value of one family, to change it.
+    /// A mutable reference to the value of one family.
     #[allow(clippy::indexing_slicing, reason = "a family's index is below four")]
     pub const fn get_mut(&mut self, family: Family) -> &mut T {
         &mut self.0[family.index()]

@@ -1,12 +1,12 @@
-//! The names of the methods, as they are written on the wire.
+//! Method names as they are sent.
 
 /// Opens a session in the legacy era.
 pub const INITIALIZE: &str = "initialize";
-/// Tells the server that the client saw its answer to `initialize`.
+/// Confirms that the client received the `initialize` response.
 pub const INITIALIZED: &str = "notifications/initialized";
-/// Asks for versions and capabilities, in the modern era.
+/// Requests versions and capabilities, in the modern era.
 pub const DISCOVER: &str = "server/discover";
-/// Asks whether the peer is there, in the legacy era.
+/// Checks that the peer responds, in the legacy era.
 pub const PING: &str = "ping";
 /// Lists tools.
 pub const TOOLS_LIST: &str = "tools/list";
@@ -22,43 +22,38 @@ pub const RESOURCES_LIST: &str = "resources/list";
 pub const RESOURCE_TEMPLATES_LIST: &str = "resources/templates/list";
 /// Reads a resource.
 pub const RESOURCES_READ: &str = "resources/read";
-/// Completes what was typed of an argument.
+/// Completes the value of an argument.
 pub const COMPLETE: &str = "completion/complete";
-/// Tells how far a request got.
+/// Reports a request's progress.
 pub const PROGRESS: &str = "notifications/progress";
-/// Sets the level of `notifications/message`, in the legacy era.
+/// Sets the minimum level of log messages, in the legacy era.
 pub const SET_LEVEL: &str = "logging/setLevel";
-/// Wants to be told of a resource's changes, in the legacy era.
+/// Subscribes to a resource, in the legacy era.
 pub const SUBSCRIBE: &str = "resources/subscribe";
-/// Ends that, in the legacy era.
+/// Ends the subscription to a resource, in the legacy era.
 pub const UNSUBSCRIBE: &str = "resources/unsubscribe";
-/// Wants to be told of changes, in the modern era.
+/// Subscribes to changes, in the modern era.
 pub const LISTEN: &str = "subscriptions/listen";
-/// Tells what of it the server agreed to.
+/// Lists the subscriptions that the server accepted.
 pub const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
-/// Tells that a resource changed.
+/// Reports that a resource changed.
 pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 /// A log message.
 pub const MESSAGE: &str = "notifications/message";
-/// Tells that a request's answer is not wanted any more.
+/// Cancels a request.
 pub const CANCELLED: &str = "notifications/cancelled";
-/// Tells that the list of tools is another now.
+/// Reports that the list of tools changed.
 pub const TOOLS_LIST_CHANGED: &str = "notifications/tools/list_changed";
-/// Tells that the list of prompts is another now.
+/// Reports that the list of prompts changed.
 pub const PROMPTS_LIST_CHANGED: &str = "notifications/prompts/list_changed";
-/// Tells that the list of resources (and of templates) is another now.
+/// Reports that the list of resources or resource templates changed.
 pub const RESOURCES_LIST_CHANGED: &str = "notifications/resources/list_changed";
-/// What a legacy server asks: the roots that the client offers.
+/// Server request in the legacy era: lists the client's roots.
 pub const ROOTS_LIST: &str = "roots/list";
-/// What a legacy server asks: a completion by the client's model.
+/// Server request in the legacy era: a completion by the client's model.
 pub const SAMPLING: &str = "sampling/createMessage";
-/// What a legacy server asks: input from the user.
+/// Server request in the legacy era: input from the user.
 pub const ELICITATION: &str = "elicitation/create";
-
-/// Whether a server may want an input of this method.
-pub(crate) fn is_input(method: &str) -> bool {
-    matches!(method, ELICITATION | SAMPLING | ROOTS_LIST)
-}
 
 /// Whether a request of this method only reads, so that it may run twice.
 pub(crate) fn only_reads(method: &str) -> bool {
@@ -68,7 +63,7 @@ pub(crate) fn only_reads(method: &str) -> bool {
     )
 }
 
-/// Whether a request of this method is the engine's own to make, since the session remembers what it was for.
+/// Whether only the engine may send requests of this method, because the session tracks their effect.
 pub(crate) fn is_engines(method: &str) -> bool {
     matches!(method, INITIALIZE | DISCOVER | SET_LEVEL | SUBSCRIBE | UNSUBSCRIBE | LISTEN)
 }

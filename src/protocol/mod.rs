@@ -1,4 +1,4 @@
-//! MCP's own words: versions, methods, error codes, capabilities, families of items.
+//! MCP's vocabulary: versions, methods, error codes, capabilities, item families.
 
 mod capability;
 mod client;

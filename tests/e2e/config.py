@@ -1,4 +1,4 @@
-"""Runs probe over configuration files: of demo servers, and of real servers, which the folder SERVERS has.
+"""Runs probe with configuration files of demo servers, and of the real servers in the folder SERVERS.
 
 usage: config.py PROBE SERVERS
 """
@@ -14,7 +14,7 @@ def path(name):
 
 
 def probe(args, env=None):
-    """The exit status, what probe wrote to its output, and to standard error."""
+    """Returns the exit status, standard output and standard error of probe."""
     run = subprocess.run([PROBE] + args, env=dict(os.environ, **(env or {})), stdin=subprocess.DEVNULL,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", timeout=300)
     return run.returncode, run.stdout, run.stderr
@@ -46,7 +46,7 @@ def demo(**more):
 
 
 def marks(name):
-    """A server that leaves a mark where it is started, and is none."""
+    """A command that creates a file and exits; it is not a server."""
     return {"command": "sh", "args": ["-c", "echo a word on the way out >&2; : > \"$0\"; exit 3", path(name)]}
 
 
@@ -84,7 +84,7 @@ def usage():
 
 
 def side_by_side():
-    """Three servers, none of which goes on before all of them are there; and others that are none."""
+    """Three servers, each of which waits for the others; and others that fail."""
     together = "for each in a b c; do while [ ! -e \"$0.$each\" ]; do sleep 0.02; done; done; exec \"$@\""
     def waits(name, **more):
         args = ["-c", ": > \"$0.%s\"; %s" % (name, together), path("there"), PROBE, "demo-server"]
@@ -168,7 +168,7 @@ def for_people():
 
 
 def time_is_up():
-    """The time of the run is over before one of them says a word: the other is ready all the same."""
+    """One server does not respond before the timeout; the other becomes ready."""
     servers = {"one": demo(), "silent": {"command": "sh", "args": ["-c", "while read -r line; do :; done"]}}
     status, got, _ = report(["--timeout", "6", "config", write("silent.json", servers)])
     expect("exit status", status, 1)
@@ -192,8 +192,8 @@ def listening(port, process):
 
 
 def real():
-    """Five real servers: one over HTTP, one that is broken, one that is turned off, two more. Four reports, of which one
-    says that it is turned off, and one failure."""
+    """Five real servers: one over HTTP, one broken, one disabled, two more. Expects four reports, one of them disabled,
+    and one failure."""
     root = os.environ.get("MCP_SERVERS_ROOT") or os.path.join(
         os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")),
         "mcp-servers-" + hashlib.sha256(open(SERVERS + "/units.json", "rb").read()).hexdigest()[:8])
@@ -218,7 +218,7 @@ def real():
         "time": entry("time"),
         "memory": entry("memory", tools={"include": "read_*"}),
         "sqlite-broken": entry("sqlite-broken"),
-        # It leaves a mark where it is started.
+        # It creates a file when it starts.
         "everything": entry("everything", ["sh", "-c", ': > "$0"; exec "$@"', path("real")], enabled=False),
     }
     process = subprocess.Popen(web["command"]["start"], cwd=web["cwd"], env=dict(os.environ, **web["env"]),
@@ -242,7 +242,7 @@ def real():
         server, want = got["servers"][name], known(name)["expect"]
         families = server["families"]
         expect("era of " + name, (server["era"], server["protocolVersion"]), (want["era"], want["protocolVersion"]))
-        # Where there is no number, it says why there are none.
+        # A line without a number states the reason.
         counts = [want[it] if isinstance(want[it], int) else 0 for it in ("tools", "prompts", "resources", "templates")]
         expect("families of " + name,
                [families[it]["items"] for it in ("tools", "prompts", "resources", "resourceTemplates")], counts)
@@ -252,7 +252,7 @@ def real():
         toolset += [(name, tool, "mcp_%s_%s" % (name.replace("-", "_"), tool.replace("-", "_"))) for tool in tools]
     expect("toolset", [(tool["server"], tool["tool"], tool["name"]) for tool in got["toolset"]], toolset)
 
-    # From when to when each was being started: there was a time when all of them were.
+    # The times of starting overlap.
     spans = []
     for name in ready:
         server = got["servers"][name]
@@ -264,7 +264,7 @@ def real():
     if max(starts) > min(ends):
         raise AssertionError("they did not start side by side: %s" % spans)
     took = [end - start for start, end in spans]
-    # Nearer to the slowest than to the sum, however slow the machine is.
+    # Closer to the slowest than to the sum, on any machine.
     if max(ends) > (max(took) + sum(took)) / 2:
         raise AssertionError("all took %d ms, the slowest %d ms, each %s" % (max(ends), max(took), took))
     print("     ready or failed after %d ms; one after the other: %d ms" % (max(ends), sum(took)))

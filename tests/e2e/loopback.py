@@ -1,4 +1,4 @@
-"""Runs examples/loopback against real servers, which the folder SERVERS has.
+"""Runs examples/loopback against real servers, in the folder SERVERS.
 
 usage: loopback.py LOOPBACK SERVERS SEED
 """
@@ -9,7 +9,7 @@ SEED = sys.argv[3]
 ROOT = os.environ.get("MCP_SERVERS_ROOT") or os.path.join(
     os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")),
     "mcp-servers-" + hashlib.sha256(open(SERVERS + "/units.json", "rb").read()).hexdigest()[:8])
-# A server, a tool of it, its arguments, and a word of its answer: the older transport, the legacy era, the modern one.
+# Server, tool, arguments, and a word of the response: HTTP+SSE, the legacy era, the modern era.
 RUNS = [
     ("everything-sse", "echo", '{"message": "$"}', "Echo: $"),
     ("everything-http", "echo", '{"message": "$"}', "Echo: $"),

@@ -1,4 +1,4 @@
-"""Whether probe, and the example of a host, leave processes behind that their servers started.
+"""Checks that probe and the example host leave no process of a server running.
 
 usage: orphans.py PROBE HUB
 """
@@ -6,12 +6,12 @@ import json, os, signal, subprocess, sys, tempfile, time
 
 PROBE, HUB = map(os.path.abspath, sys.argv[1:])
 COUNT = 0
-# How long a process that was killed may take to vanish.
+# Seconds that a killed process may take to disappear.
 GRACE = 5
 
 
 def alive(mark):
-    """The processes with this word in their command line."""
+    """Processes with this word in their command line."""
     lines = subprocess.check_output(["ps", "-A", "-o", "pid=", "-o", "args="], text=True, errors="replace").splitlines()
     return [line.strip() for line in lines if mark in line]
 
@@ -25,7 +25,7 @@ def until(what, condition):
 
 
 def server(script):
-    """A shell with that script, where `$1` is probe, and a length of sleep that nobody else sleeps."""
+    """A shell with this script, where `$1` is probe, and a unique duration of `sleep` that identifies its processes."""
     global COUNT
     COUNT += 1
     mark = "1000.%d%d" % (os.getpid(), COUNT)
@@ -51,16 +51,16 @@ def start(args):
     return subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-# What a package runner does: it starts a helper, and becomes the server or waits for it.
+# Like a package runner: starts a helper, and becomes the server or waits for it.
 HELPER = "SLEEP & exec \"$1\" demo-server"
 PARENT = "SLEEP & \"$1\" demo-server; exit"
-# The helper does not hear the end of the input, nor what asks it to end.
+# The helper ignores the end of its input and signals.
 DEAF = "(trap '' TERM HUP INT; SLEEP) & exec \"$1\" demo-server"
 SILENT = "SLEEP & exec sleep 1000"
-# It is asked to end, and does not.
+# Ignores the request to terminate.
 STUBBORN = "trap '' TERM; SLEEP & while :; do sleep 1; done"
 QUIET = "(SLEEP) >/dev/null 2>&1 </dev/null & exec \"$1\" demo-server"
-# It exits at once, and what it started goes on.
+# Exits at once; its descendant continues.
 GONE = "SLEEP & exit 3"
 
 

@@ -1,4 +1,4 @@
-"""Whether probe reaches servers over HTTP through the proxies of the environment.
+"""Checks that probe uses the proxies of the environment for HTTP.
 
 usage: proxies.py PROBE
 """
@@ -8,7 +8,7 @@ PROBE = os.path.abspath(sys.argv[1])
 
 
 def proxy(heads):
-    """A proxy that refuses whatever it is asked, and keeps the head of it; its port."""
+    """Starts a proxy that refuses each request and stores its head; returns the port."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve():
@@ -29,7 +29,7 @@ def proxy(heads):
 
 
 def asked(url, exempt):
-    """The first line of each request to the proxy, and whether each had the credentials."""
+    """Returns the first line of each request to the proxy, and whether each had the credentials."""
     heads = []
     address = "http://user:password@127.0.0.1:%d" % proxy(heads)
     env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}

@@ -1,4 +1,4 @@
-"""Compares the rows that have to be taken with those that were: rows.py ALL TAKEN..."""
+"""Compares the required rows with the taken ones: rows.py ALL TAKEN..."""
 
 import collections
 import itertools
@@ -11,7 +11,7 @@ def read(path):
 
 
 def patterns(row):
-    """A decision's row stands for each combination of its values; "any" is any value."""
+    """A row of a decision table covers each combination of its values; "any" matches every value."""
     table, *inputs = row
     return itertools.product([table], *(["any"] if it == "any" else it.split(", ") for it in inputs))
 

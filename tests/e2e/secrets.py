@@ -1,4 +1,4 @@
-"""What probe prints shows no secret of an address or a header: secrets.py PROBE."""
+"""Checks that probe's output contains no secrets of URLs or headers: secrets.py PROBE."""
 
 import http.server
 import json

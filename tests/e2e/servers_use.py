@@ -1,4 +1,4 @@
-"""Uses real servers, which the folder SERVERS has, through probe.
+"""Uses the real servers in the folder SERVERS through probe.
 
 usage: servers_use.py PROBE SERVERS
 """
@@ -25,12 +25,12 @@ def prompt(name, args, outcome, text=""):
     return ["--prompt", name, "--args", json.dumps(args)], outcome, text
 
 
-# Nothing is sent for what a server does not advertise; so any name will do.
+# Requests for undeclared capabilities are not sent, so any name works.
 NO_CALL, NO_READ = call("x", {}, "not-advertised"), read("x:y", "not-advertised")
 NO_PROMPT = prompt("x", {}, "not-advertised")
 
-# A server, its eras, and what to ask, with the outcome and a text of it. Where a call would want a network or a
-# credential, it is one that the server itself refuses.
+# Server, eras and requests, each with its outcome and a text in it. Calls that would need the network or a credential
+# are chosen so that the server itself refuses them.
 USES = [
     ("everything", ["legacy"], [
         call("echo", {"message": "hello"}, "result", "Echo: hello"),
@@ -108,11 +108,11 @@ USES = [
         NO_READ,
         prompt("prompt_0", {"who": "Ann"}, "result", "hello Ann"),
     ]),
-    # These two list what they do not give.
+    # These two list prompts or resources that they do not return.
     ("own-rmcp3-resources", BOTH, [NO_CALL, read("mem://item/0", "error", "resources/read"), NO_PROMPT]),
     ("own-rmcp08-prompts", ["legacy"], [NO_CALL, NO_READ, prompt("prompt_0", {}, "error", "prompts/get")]),
 ]
-# Servers without a session to use.
+# Servers that fail.
 FAIL = {"postgres-0.6": "list-failed", "sqlite-broken": "closed"}
 
 
@@ -124,7 +124,7 @@ def command(name, more=()):
 
 
 def probe(server, options, ready=lambda process: None):
-    """Runs probe, and `ready` as soon as probe says so, which it does where it watches."""
+    """Runs probe; with --watch, calls `ready` when probe reports that the server is ready."""
     process = subprocess.Popen([PROBE, "--json"] + options + server["args"], cwd=server["cwd"], env=server["env"],
                                text=True, errors="replace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
@@ -157,7 +157,7 @@ def use(name, era, steps):
         if text not in json.dumps([call["result"], call["error"]]):
             raise AssertionError("%s: no %r in %s" % (options, text, json.dumps(call)[:400]))
     expect("exit status", status, 0 if all(outcome in ("result", "tool-error") for _, outcome, _ in steps) else 1)
-    # What a server offers is used.
+    # Uses what the server offers.
     made = {options[0] for options, outcome, _ in steps if outcome != "not-advertised"}
     for family, option in (("tools", "--call"), ("resources", "--read"), ("prompts", "--prompt")):
         offered = report["families"][family]["items"] > 0
@@ -177,7 +177,7 @@ def events(report, kind):
 
 
 def resources_change():
-    """A tool of the server's adds a resource."""
+    """A tool adds a resource."""
     args = {"name": "a.gz", "data": "data:text/plain;base64,aGVsbG8=", "outputType": "resourceLink"}
     steps = ["--call", "gzip-file-as-resource", "--args", json.dumps(args)]
     status, report = probe(command("everything"), ["--watch", "4"] + steps)
@@ -188,7 +188,7 @@ def resources_change():
 
 
 def resource_is_updated():
-    """A tool of the server's changes a resource."""
+    """A tool changes a resource."""
     entity = {"name": "Ann", "entityType": "person", "observations": []}
     steps = ["--call", "create_entities", "--args", json.dumps({"entities": [entity]}),
              "--call", "delete_entities", "--args", json.dumps({"entityNames": ["Ann"]})]
@@ -199,7 +199,7 @@ def resource_is_updated():
 
 
 def tools_change(era):
-    """The server is given another configuration, and told to read it."""
+    """The server reloads a changed configuration."""
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
         def write(text):
             config.seek(0)

@@ -1,5 +1,5 @@
-"""Watches the demo server in both eras through probe, while it changes, drops the connection and falls silent; and
-kills it in mid-call.
+"""Watches the demo server in both eras through probe while it changes, disconnects and stops responding; kills it
+during a call.
 
 usage: watch.py PROBE
 """
@@ -15,8 +15,8 @@ def child_of(parent):
 
 
 def probe(args, kill):
-    """Runs probe; with `kill`, its server is killed when the first call is under way. The exit status, the report,
-    and what the server says that it did."""
+    """Runs probe; with `kill`, kills its server during the first call. Returns the exit status, the report, and the events
+    that the server printed."""
     process = subprocess.Popen([PROBE, "--json"] + args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
     said = []
@@ -46,7 +46,7 @@ def of(report, kind):
 
 
 def sound(status, report, outcomes):
-    """What holds of each run."""
+    """Checks what holds for every run."""
     expect("failure", report["failure"], None)
     expect("outcome", report["outcome"], "ready")
     expect("calls", [call["outcome"] for call in report["calls"]], outcomes)
@@ -70,10 +70,10 @@ def changes(era):
             wanted, there = wanted + [{"added": [], "removed": ["butterfly"], "changed": []}], False
     expect("tools-changed", of(report, "tools-changed"), wanted)
     expect("changes", len(wanted), 9)
-    # Once before the connection was lost, and once after it.
+    # Once before the connection was lost, and once after.
     expect("rain", said.count("it rains"), 2)
     expect("resource-updated", of(report, "resource-updated"), [{"uri": "garden://rain"}] * 2)
-    # The silence cost one keepalive probe, which was answered when nobody waited for it any more.
+    # One keepalive request timed out during the silence; its response was late.
     expect("silence", said.count("silence"), 1)
     expect("late-answer", of(report, "late-answer"), [{"answers": 1}])
     at = {event["kind"]: event["atMs"] for event in report["events"]}

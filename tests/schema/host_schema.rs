@@ -59,7 +59,7 @@ fn passes_follow_each_other() {
     let schema = raw(
         r##"{"definitions":{"A":{"minimum":1.50}},"properties":{"a":{"type":["string","null"]},"b":{"$ref":"#/definitions/A"}}}"##,
     );
-    let adapted = adapt(&schema, &Pass::ALL);
+    let adapted = adapt(&schema, Pass::ALL);
     assert_eq!(
         adapted.schema.get(),
         r##"{"type":"object","$defs":{"A":{"type":"number","minimum":1.50}},"properties":{"a":{"type":"string"},"b":{"$ref":"#/$defs/A"}}}"##
@@ -324,13 +324,13 @@ fn pointers_are_escaped() {
 #[test]
 fn a_schema_of_any_depth_is_gone_through() {
     let deep = format!("{}{{}}{}", r#"{"items":"#.repeat(20_000), "}".repeat(20_000));
-    for pass in Pass::ALL {
+    for &pass in Pass::ALL {
         let schema = raw(&deep);
         let adapted = pass.apply(&schema);
         assert_eq!(adapted.changes.is_empty(), pass != Pass::MissingTypes);
     }
     for text in ["true", "null", "[]", "5", "\"x\""] {
-        Pass::ALL.into_iter().for_each(|pass| stays(pass, text));
+        Pass::ALL.iter().copied().for_each(|pass| stays(pass, text));
     }
 }
 
@@ -419,7 +419,7 @@ proptest! {
             "definitions": {"d": {"type": "string"}},
         });
         let text = raw(&old.to_string());
-        for pass in Pass::ALL {
+        for &pass in Pass::ALL {
             let adapted = pass.apply(&text);
             let new: Value = serde_json::from_str(adapted.schema.get()).unwrap();
             prop_assert_eq!(adapted.changes.is_empty(), new == old);

@@ -203,10 +203,7 @@ fn offers() -> Vec<Options> {
     all.capabilities.elicitation = true;
     all.capabilities.elicitation_url = true;
     all.capabilities.sampling = true;
-    all.capabilities.roots = Some(vec![
-        Root { uri: "file:///a".into(), name: None },
-        Root { uri: "file:///b".into(), name: Some("b\u{7f}\t".into()) },
-    ]);
+    all.capabilities.roots = Some(vec![Root::new("file:///a"), Root::new("file:///b").with_name("b\u{7f}\t")]);
     all.capabilities.extensions = vec![("com.example/ui".into(), raw(json!({"mimeTypes": ["text/html"]})))];
     all.log_level = Some(LogLevel::Warning);
     vec![new(), forms, urls, roots, all]
@@ -231,7 +228,7 @@ fn server(version: ProtocolVersion) -> Server {
         }),
         Era::Modern => Server::modern(capabilities()),
     };
-    for family in Family::ALL {
+    for &family in Family::ALL {
         server = server.on(family.list_method(), move |params| {
             let (page, next) = match params["cursor"].as_str() {
                 None => (1, json!("two \"2\"\n")),
@@ -502,7 +499,7 @@ fn sent(version: ProtocolVersion) -> Vec<(ProtocolVersion, Value, Option<&'stati
 
 fn loaded() -> Option<BTreeMap<ProtocolVersion, Schema>> {
     let schemas: BTreeMap<_, _> =
-        ProtocolVersion::ALL.into_iter().filter_map(|version| Some((version, Schema::load(version)?))).collect();
+        ProtocolVersion::ALL.iter().copied().filter_map(|version| Some((version, Schema::load(version)?))).collect();
     if schemas.is_empty() {
         eprintln!("skipped: MCP_SPEC_DIR is not set");
         return None;
@@ -583,7 +580,7 @@ fn of_2026_07_28() {
 #[test]
 fn broken_messages_are_refused() {
     let Some(mut schemas) = loaded() else { return };
-    for version in ProtocolVersion::ALL {
+    for &version in ProtocolVersion::ALL {
         let sent = sent(version);
         let schema = schemas.get_mut(&version).unwrap();
         let find = |method: &str| {

@@ -23,7 +23,7 @@ fn capability(family: Family) -> &'static str {
 /// Answers the lists that were asked: `family` with these items, any other with none.
 fn answer_lists(host: &mut Host, family: Family, items: &str) {
     for request in host.take_sent() {
-        for asked in Family::ALL.into_iter().filter(|asked| request["method"] == asked.list_method()) {
+        for asked in Family::ALL.iter().copied().filter(|asked| request["method"] == asked.list_method()) {
             answer(host, &request, &result(asked, if asked == family { items } else { "[]" }));
         }
     }

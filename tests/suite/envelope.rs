@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mcp_proto::jsonrpc::{Body, Decoded, Limits, Message, Noise, decode};
+use mcp_proto::jsonrpc::{Body, Decoded, Message, MessageLimits, Noise, decode};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -87,7 +87,7 @@ fn check_message(text: &str, members: Option<&Members<'_>>, read: Result<&Messag
 fn compare(text: &str) -> bool {
     let trimmed = text.trim_start_matches('\u{feff}').trim_matches([' ', '\t', '\r', '\n']);
     let json = serde_json::from_str::<&RawValue>(trimmed);
-    let decoded = decode(text.as_bytes(), Limits::default());
+    let decoded = decode(text.as_bytes(), MessageLimits::default());
     match &decoded {
         Ok(Decoded::Blank) => assert_eq!(trimmed, ""),
         Ok(Decoded::One(message)) => {
@@ -149,10 +149,10 @@ fn messages_of_many_shapes() {
 
 #[test]
 fn a_name_that_is_no_text_spoils_its_message_alone() {
-    let noise = |text: &str| decode(text.as_bytes(), Limits::default()).unwrap_err();
+    let noise = |text: &str| decode(text.as_bytes(), MessageLimits::default()).unwrap_err();
     assert_eq!(noise(r#"{"\ud800":1,"method":"a"}"#), Noise::NotJson);
     let text = r#"[{"\ud800":1,"method":"a"},{"method":"b","params":{"\ud800":1}}]"#;
-    let Ok(Decoded::Batch(messages)) = decode(text.as_bytes(), Limits::default()) else { panic!() };
+    let Ok(Decoded::Batch(messages)) = decode(text.as_bytes(), MessageLimits::default()) else { panic!() };
     assert!(matches!(messages[0], Err(Noise::NotAMessage)) && messages[1].is_ok());
 }
 
@@ -160,10 +160,14 @@ fn a_name_that_is_no_text_spoils_its_message_alone() {
 fn what_nests_too_deep_is_told_as_that_whatever_else_is_wrong() {
     let deep = "[".repeat(129);
     for text in [deep.clone(), format!("{{]{deep}"), format!("{{\"a\":\"\n\"{deep}"), format!("[1 2]{deep}")] {
-        assert_eq!(decode(text.as_bytes(), Limits::default()).unwrap_err(), Noise::TooDeep { limit: 128 }, "{text}");
+        assert_eq!(
+            decode(text.as_bytes(), MessageLimits::default()).unwrap_err(),
+            Noise::TooDeep { limit: 128 },
+            "{text}"
+        );
     }
     let text = format!("{{\"a\":\"\n{deep}");
-    assert_eq!(decode(text.as_bytes(), Limits::default()).unwrap_err(), Noise::NotJson);
+    assert_eq!(decode(text.as_bytes(), MessageLimits::default()).unwrap_err(), Noise::NotJson);
 }
 
 fn config() -> ProptestConfig {

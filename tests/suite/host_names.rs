@@ -58,8 +58,9 @@ fn the_names_of_the_reference() {
 #[test]
 fn utility_tools_follow_the_same_pattern() {
     let mut names = Names::default();
-    names.update([("my-api", Utility::ALL.map(Target::from))]);
-    let exposed = Utility::ALL.map(|utility| names.name("my-api", &utility.into()).unwrap());
+    names.update([("my-api", Utility::ALL.iter().copied().map(Target::from))]);
+    let exposed: Vec<_> =
+        Utility::ALL.iter().map(|utility| names.name("my-api", &(*utility).into()).unwrap()).collect();
     assert_eq!(
         exposed,
         ["mcp_my_api_list_resources", "mcp_my_api_read_resource", "mcp_my_api_list_prompts", "mcp_my_api_get_prompt"]

@@ -6,7 +6,7 @@ use mcp_proto::host::config::{Document, Entry, ToolPolicy};
 use mcp_proto::host::instructions::Sign;
 use mcp_proto::host::names::{Names, Renamed, Style, Target};
 use mcp_proto::host::schema::{Pass, adapt};
-use mcp_proto::host::toolset::{Choice, Offer, Suspicion, Why, choose};
+use mcp_proto::host::toolset::{Choice, OfferView, Suspicion, Why, choose};
 use mcp_proto::{Family, FamilyStatus};
 use serde_json::{Value, json};
 
@@ -193,7 +193,7 @@ fn a_family_is_there_by_its_status() {
             (Family::Prompts, &["list_prompts", "get_prompt"]),
         ] {
             let given = |family| if family == of { status } else { FamilyStatus::NotAdvertised };
-            let offer = Offer::new(host.session.catalog(), given);
+            let offer = OfferView::new(host.session.catalog(), given);
             let expected: &[&str] = if there { utilities } else { &[] };
             assert_eq!(offered(&choose("s", &policy, offer, Suspicion::Warn)), expected, "{status:?} {of:?}");
         }

@@ -193,7 +193,7 @@ fn an_answer_by_stream_and_one_by_json_give_the_same_catalogue() {
         let web = ready(&mut site);
         assert!(web.quirks().is_empty());
         let list = |family| format!("{:?}", web.session.catalog().list(family));
-        Family::ALL.map(list)
+        Family::ALL.iter().copied().map(list).collect::<Vec<_>>()
     };
     assert_eq!(catalogue(false), catalogue(true));
 }

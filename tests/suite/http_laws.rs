@@ -217,7 +217,7 @@ impl Play {
         Outcomes {
             sent: web.log.iter().map(sent).collect(),
             told: web.events.iter().map(|event| format!("{event:?}")).collect(),
-            known: Family::ALL.map(known).into(),
+            known: Family::ALL.iter().copied().map(known).collect(),
         }
     }
 

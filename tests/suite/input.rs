@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 fn asking() -> Options {
     let mut options = options();
     options.capabilities.elicitation = true;
-    options.capabilities.roots = Some(vec![Root { uri: "file:///project".into(), name: None }]);
+    options.capabilities.roots = Some(vec![Root::new("file:///project")]);
     options
 }
 

@@ -2,7 +2,7 @@
 
 use crate::common::{Host, Server, legacy};
 use mcp_proto::jsonrpc::{
-    self, Body, Decoded, Deviations, ErrorObject, Limits, Message, Noise, Object, PeerId, ResponseId, decode,
+    self, Body, Decoded, Deviations, ErrorObject, Message, MessageLimits, Noise, Object, PeerId, ResponseId, decode,
 };
 use mcp_proto::{Action, Request};
 use proptest::prelude::*;
@@ -10,8 +10,8 @@ use proptest::test_runner::FileFailurePersistence;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-fn limits() -> Limits {
-    Limits::default()
+fn limits() -> MessageLimits {
+    MessageLimits::default()
 }
 
 fn one(text: &str) -> Message<'_> {
@@ -25,7 +25,7 @@ fn noise(bytes: impl AsRef<[u8]>) -> Noise {
     decode(bytes.as_ref(), limits()).expect_err("noise")
 }
 
-fn batch(text: &str, limits: Limits) -> Vec<Result<Message<'_>, Noise>> {
+fn batch(text: &str, limits: MessageLimits) -> Vec<Result<Message<'_>, Noise>> {
     match decode(text.as_bytes(), limits) {
         Ok(Decoded::Batch(messages)) => messages,
         other => panic!("{text}: {other:?}"),

@@ -822,7 +822,7 @@ fn setup() -> impl Strategy<Value = Setup> {
 
 /// So many that an answer with them is much longer than the question.
 fn roots() -> Vec<Root> {
-    let root = |number| Root { uri: format!("file:///project/{number}/{}", "x".repeat(80)), name: None };
+    let root = |number| Root::new(format!("file:///project/{number}/{}", "x".repeat(80)));
     (0..100).map(root).collect()
 }
 
@@ -937,7 +937,7 @@ struct Storm {
     /// The changes that the server has to tell of.
     owed: BTreeSet<&'static str>,
     /// The lists as they are by what the session told of them, once it was ready.
-    told: Option<[BTreeSet<String>; 4]>,
+    told: Option<Vec<BTreeSet<String>>>,
 }
 
 const CHANGED: [&str; 4] = ["tools", "prompts", "resources", "resources"];
@@ -1036,7 +1036,7 @@ impl Storm {
         };
         let changes = json!({"listChanged": true});
         let capabilities = json!({"tools": changes, "prompts": changes, "resources": changes});
-        let family = Family::ALL.into_iter().find(|family| family.list_method() == method);
+        let family = Family::ALL.iter().copied().find(|family| family.list_method() == method);
         let result = match (method, family) {
             ("initialize", _) if self.modern => Err(-32022),
             ("initialize", _) => Ok(json!({
@@ -1109,9 +1109,9 @@ impl Storm {
         }
     }
 
-    fn keys(&self) -> [BTreeSet<String>; 4] {
+    fn keys(&self) -> Vec<BTreeSet<String>> {
         let keys = |family| self.session.catalog().list(family).iter().map(|(key, _)| key.to_owned()).collect();
-        Family::ALL.map(keys)
+        Family::ALL.iter().copied().map(keys).collect()
     }
 
     fn opened(&mut self, opened: bool) {
@@ -1216,7 +1216,7 @@ impl Storm {
         self.settle();
         self.wait(Duration::from_secs(3600), true);
         assert!(self.session.is_ready(), "{:?}", self.session);
-        for (family, truth) in Family::ALL.into_iter().zip(&self.lists) {
+        for (family, truth) in Family::ALL.iter().copied().zip(&self.lists) {
             let report = self.session.family(family);
             assert_eq!((report.status, report.stale), (FamilyStatus::Listed, false), "{family:?}");
             let known: Vec<_> = self.session.catalog().list(family).iter().map(|(_, item)| item.to_owned()).collect();

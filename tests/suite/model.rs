@@ -91,7 +91,7 @@ fn server(plan: &Plan) -> Server {
         opening["capabilities"] = capabilities;
     }
     let mut server = Server::new().result(if plan.modern { "server/discover" } else { "initialize" }, opening);
-    for (family, answers) in Family::ALL.into_iter().zip(plan.families.clone()) {
+    for (family, answers) in Family::ALL.iter().copied().zip(plan.families.clone()) {
         server = server.on(family.list_method(), move |params| {
             let index = params["cursor"].as_str().map_or(0, |cursor| cursor.parse::<usize>().unwrap());
             match answers.get(index) {
@@ -126,6 +126,7 @@ fn walk(plan: &Plan, family: Family) -> Option<Found> {
             Family::Tools => 0,
             Family::Prompts => 1,
             Family::Resources | Family::ResourceTemplates => 2,
+            _ => panic!("{family:?}"),
         };
         matches!(declared[index], Declared::Object | Declared::True | Declared::Array)
     });
@@ -277,13 +278,13 @@ proptest! {
     #[test]
     fn discovery_ends_as_the_model_says(plan in plan()) {
         let host = Host::connect(session_options(&plan), &mut server(&plan));
-        let expected = Family::ALL.map(|family| walk(&plan, family));
+        let expected: Vec<_> = Family::ALL.iter().map(|family| walk(&plan, *family)).collect();
         if expected.iter().any(Option::is_none) {
             prop_assert_eq!(host.failure_kind(), Some(FailureKind::ListFailed));
             return Ok(());
         }
         prop_assert!(host.is_ready(), "{:?}", host.failure());
-        for (family, expected) in Family::ALL.into_iter().zip(expected.into_iter().flatten()) {
+        for (family, expected) in Family::ALL.iter().copied().zip(expected.into_iter().flatten()) {
             let of_family = host.session.quirks().iter().filter(|quirk| quirk.family == Some(family));
             let found = Found {
                 status: host.status(family),

@@ -1107,10 +1107,7 @@ fn ping_is_answered() {
 #[test]
 fn roots_are_answered_from_the_options() {
     let mut options = legacy();
-    options.capabilities.roots = Some(vec![
-        Root { uri: "file:///a \"b\"".into(), name: Some("A".into()) },
-        Root { uri: "file:///c".into(), name: None },
-    ]);
+    options.capabilities.roots = Some(vec![Root::new("file:///a \"b\"").with_name("A"), Root::new("file:///c")]);
     let mut host = ready_with(options);
     ask_client(&mut host, json!(3), "roots/list", json!({}));
     let roots = json!([{"uri": "file:///a \"b\"", "name": "A"}, {"uri": "file:///c"}]);

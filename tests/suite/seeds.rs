@@ -49,12 +49,12 @@ fn lists(host: &Host) -> Vec<&str> {
     host.methods().into_iter().filter(|method| method.ends_with("/list")).collect()
 }
 
-fn statuses(host: &Host) -> [FamilyStatus; 4] {
-    Family::ALL.map(|family| host.status(family))
+fn statuses(host: &Host) -> Vec<FamilyStatus> {
+    Family::ALL.iter().map(|family| host.status(*family)).collect()
 }
 
-fn counts(host: &Host) -> [usize; 4] {
-    Family::ALL.map(|family| host.count(family))
+fn counts(host: &Host) -> Vec<usize> {
+    Family::ALL.iter().map(|family| host.count(*family)).collect()
 }
 
 fn assert_list_failed(host: &Host, method: &str, words: &str) {
@@ -190,7 +190,7 @@ fn with_no_captured_capabilities_every_family_is_asked() {
     });
     let host = Host::connect(options_for(Era::Legacy), &mut server);
     assert!(host.is_ready());
-    assert_eq!(lists(&host), Family::ALL.map(|family| family.list_method()));
+    assert!(lists(&host).into_iter().eq(Family::ALL.iter().map(|family| family.list_method())));
     assert_eq!(counts(&host), [2, 1, 1, 1]);
 }
 

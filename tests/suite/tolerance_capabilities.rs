@@ -61,12 +61,13 @@ fn item(family: Family) -> Value {
         Family::Prompts => json!({"name": "p"}),
         Family::Resources => json!({"uri": "r:1", "name": "r"}),
         Family::ResourceTemplates => json!({"uriTemplate": "r:{x}", "name": "rt"}),
+        _ => panic!("{family:?}"),
     }
 }
 
 /// A server that has one item of each family, whatever it declares.
 fn stocked(era: Era, capabilities: Value) -> Server {
-    Family::ALL.into_iter().fold(server(era, capabilities), |server, family| {
+    Family::ALL.iter().copied().fold(server(era, capabilities), |server, family| {
         server.result(family.list_method(), list(era, family, json!([item(family)])))
     })
 }
@@ -96,7 +97,7 @@ fn list_methods(families: &[Family]) -> Vec<&'static str> {
 /// These families have this status and nothing in them, every other one is listed with its item.
 fn assert_lost(host: &Host, families: &[Family], status: FamilyStatus) {
     assert!(host.is_ready(), "{:?}", host.failure());
-    for family in Family::ALL {
+    for &family in Family::ALL {
         let expected = if families.contains(&family) { (status, 0) } else { (FamilyStatus::Listed, 1) };
         assert_eq!((host.status(family), host.count(family)), expected, "{family:?}");
     }
@@ -129,13 +130,13 @@ fn a_family_left_out_of_the_capabilities_is_not_asked() {
         (json!({"prompts": {}, "resources": {}}), &[Family::Tools][..]),
         (json!({"tools": {}, "resources": {}}), &[Family::Prompts]),
         (json!({"tools": {}, "prompts": {}}), &RESOURCES),
-        (json!({"logging": {}, "completions": {}}), &Family::ALL),
+        (json!({"logging": {}, "completions": {}}), Family::ALL),
     ];
     both(|era| {
         for (capabilities, left_out) in &cases {
             let host = Host::connect(options_for(era), &mut stocked(era, capabilities.clone()));
             assert_lost(&host, left_out, FamilyStatus::NotAdvertised);
-            let asked: Vec<_> = Family::ALL.into_iter().filter(|family| !left_out.contains(family)).collect();
+            let asked: Vec<_> = Family::ALL.iter().copied().filter(|family| !left_out.contains(family)).collect();
             assert_eq!(lists(&host), list_methods(&asked));
             assert!(host.quirks().is_empty());
         }
@@ -153,13 +154,13 @@ fn a_family_left_out_is_not_asked_later_either() {
             host.serve(&mut server);
             host.wait(Duration::from_secs(600));
         }
-        for family in Family::ALL {
+        for &family in Family::ALL {
             let refused = host.session.request(host.now, Request::new(family.list_method()));
             assert!(matches!(refused, Err(CommandError::NotAdvertised { .. })), "{refused:?}");
         }
         host.collect();
         assert_eq!(lists(&host), Vec::<&str>::new());
-        assert_lost(&host, &Family::ALL, FamilyStatus::NotAdvertised);
+        assert_lost(&host, Family::ALL, FamilyStatus::NotAdvertised);
     });
 }
 
@@ -169,8 +170,8 @@ fn undeclared_family_is_listed_where_the_policy_asks() {
     both(|era| {
         let host = Host::connect(asking_anyway(era), &mut stocked(era, json!({})));
         assert_lost(&host, &[], FamilyStatus::Listed);
-        assert_eq!(lists(&host), list_methods(&Family::ALL));
-        assert_eq!(host.quirk_methods(QuirkKind::UndeclaredFamily), list_methods(&Family::ALL));
+        assert_eq!(lists(&host), list_methods(Family::ALL));
+        assert_eq!(host.quirk_methods(QuirkKind::UndeclaredFamily), list_methods(Family::ALL));
         assert_eq!(host.quirks(), [QuirkKind::UndeclaredFamily; 4]);
     });
 }
@@ -198,7 +199,7 @@ fn undeclared_family_is_told_once_for_all_its_pages() {
 fn undeclared_family_is_absent_where_the_policy_asks_in_vain() {
     both(|era| {
         for code in [-32601, -32602, -32603, -32000] {
-            for family in Family::ALL {
+            for &family in Family::ALL {
                 let mut server = stocked(era, json!({})).error(family.list_method(), code, "none of that here");
                 let host = Host::connect(asking_anyway(era), &mut server);
                 assert_lost(&host, &[family], FamilyStatus::Absent);
@@ -242,7 +243,7 @@ fn the_clients_own_capabilities_echoed_declare_no_family() {
         });
         Host::connect(options, &mut server)
     };
-    assert_lost(&echo(false), &Family::ALL, FamilyStatus::NotAdvertised);
+    assert_lost(&echo(false), Family::ALL, FamilyStatus::NotAdvertised);
     assert_eq!(lists(&echo(false)), Vec::<&str>::new());
     assert_lost(&echo(true), &[], FamilyStatus::Listed);
 }
@@ -261,7 +262,7 @@ fn undeclared_list_changed_is_ignored() {
             host.serve(&mut server);
             host.wait(Duration::from_secs(5));
         }
-        assert_lost(&host, &Family::ALL, FamilyStatus::NotAdvertised);
+        assert_lost(&host, Family::ALL, FamilyStatus::NotAdvertised);
         assert_eq!(lists(&host), Vec::<&str>::new());
         assert_eq!(host.quirk_methods(QuirkKind::UndeclaredListChanged), LIST_CHANGED);
         assert_eq!(host.quirks(), [QuirkKind::UndeclaredListChanged; 3]);
@@ -297,14 +298,14 @@ fn undeclared_list_changed_is_honoured_by_policy() {
         options.tolerance.undeclared_list_changed = true;
         let mut server = stocked(era, json!({}));
         let mut host = Host::connect(options, &mut server);
-        assert_lost(&host, &Family::ALL, FamilyStatus::NotAdvertised);
+        assert_lost(&host, Family::ALL, FamilyStatus::NotAdvertised);
         for method in LIST_CHANGED {
             host.receive(notification(method));
         }
         host.wait(Duration::from_secs(2));
         host.serve(&mut server);
         assert_lost(&host, &[], FamilyStatus::Listed);
-        assert_eq!(lists(&host), list_methods(&Family::ALL));
+        assert_eq!(lists(&host), list_methods(Family::ALL));
         assert_eq!(host.quirk_methods(QuirkKind::UndeclaredListChanged), Vec::<&str>::new());
     });
 }
@@ -337,7 +338,7 @@ fn method_not_found_of_prompts_or_resources_leaves_the_rest() {
             });
             let host = Host::connect(options_for(era), &mut server);
             assert_lost(&host, lost, FamilyStatus::Absent);
-            assert_eq!(lists(&host), list_methods(&Family::ALL), "each is asked once");
+            assert_eq!(lists(&host), list_methods(Family::ALL), "each is asked once");
             assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), list_methods(lost));
             assert_eq!(host.quirks().len(), lost.len());
             let families: Vec<_> = host.session.quirks().iter().filter_map(|quirk| quirk.family).collect();
@@ -424,7 +425,7 @@ fn any_other_error_to_a_list_fails() {
     both(|era| {
         for (code, words) in [(-32603, "INTERNAL_ERROR"), (-32602, "INVALID_PARAMS"), (-32000, "not today"), (7, "odd")]
         {
-            for family in Family::ALL {
+            for &family in Family::ALL {
                 let mut server = stocked(era, everything()).error(family.list_method(), code, words);
                 let host = Host::connect(options_for(era), &mut server);
                 assert_list_failed(&host, family.list_method(), words);
@@ -440,7 +441,7 @@ fn any_other_error_to_a_list_fails() {
 fn any_other_error_to_a_list_costs_that_family_alone_by_policy() {
     both(|era| {
         for (code, words) in [(-32603, "INTERNAL_ERROR"), (-32602, "INVALID_PARAMS"), (-32000, "not today")] {
-            for family in Family::ALL {
+            for &family in Family::ALL {
                 let mut server = stocked(era, everything()).error(family.list_method(), code, words);
                 let host = Host::connect(degrading(era), &mut server);
                 assert_lost(&host, &[family], FamilyStatus::Failed);
@@ -455,11 +456,11 @@ fn any_other_error_to_a_list_costs_that_family_alone_by_policy() {
 #[test]
 fn a_server_whose_every_list_fails_is_ready_with_nothing_by_policy() {
     both(|era| {
-        let failing = Family::ALL.into_iter().fold(server(era, everything()), |server, family| {
+        let failing = Family::ALL.iter().copied().fold(server(era, everything()), |server, family| {
             server.error(family.list_method(), -32603, "INTERNAL_ERROR")
         });
         let host = Host::connect(degrading(era), &mut { failing });
-        assert_lost(&host, &Family::ALL, FamilyStatus::Failed);
+        assert_lost(&host, Family::ALL, FamilyStatus::Failed);
     });
 }
 
@@ -614,7 +615,7 @@ fn with_no_captured_capabilities_every_family_is_asked() {
     both(|era| {
         let host = Host::connect(options_for(era), &mut uncaptured(era));
         assert_lost(&host, &[], FamilyStatus::Listed);
-        assert_eq!(lists(&host), list_methods(&Family::ALL));
+        assert_eq!(lists(&host), list_methods(Family::ALL));
         // The missing member itself is a row of the handshake's.
         assert_eq!(host.quirks(), [QuirkKind::InitializeShape]);
     });
@@ -900,12 +901,12 @@ fn invalid_item_names_twenty_items_at_most() {
 #[test]
 fn invalid_item_of_any_family_is_one_item_lost() {
     both(|era| {
-        let mut server = Family::ALL.into_iter().fold(server(era, everything()), |server, family| {
+        let mut server = Family::ALL.iter().copied().fold(server(era, everything()), |server, family| {
             server.result(family.list_method(), list(era, family, json!([{"title": "nameless"}, item(family)])))
         });
         let host = Host::connect(options_for(era), &mut server);
         assert_lost(&host, &[], FamilyStatus::Listed);
-        assert_eq!(host.quirk_methods(QuirkKind::InvalidItem), list_methods(&Family::ALL));
+        assert_eq!(host.quirk_methods(QuirkKind::InvalidItem), list_methods(Family::ALL));
     });
 }
 

@@ -996,7 +996,8 @@ fn initialize_shape_without_capabilities_asks_every_family() {
         let mut host = Host::connect(auto(), &mut initializing(answer));
         assert!(host.is_ready());
         let absent = FamilyStatus::Absent;
-        assert_eq!(Family::ALL.map(|family| host.status(family)), [FamilyStatus::Listed, absent, absent, absent]);
+        let statuses: Vec<_> = Family::ALL.iter().map(|family| host.status(*family)).collect();
+        assert_eq!(statuses, [FamilyStatus::Listed, absent, absent, absent]);
         assert_eq!(host.quirks(), [QuirkKind::InitializeShape]);
         assert_quirk(&host, QuirkKind::InitializeShape, "initialize");
         host.session.request(host.now, Request::new("prompts/get")).unwrap();

@@ -59,7 +59,7 @@ impl Play {
         match event {
             Event::Ready => {
                 let count = |family| self.session.catalog().list(family).len();
-                format!("ready: {:?} items", Family::ALL.map(count))
+                format!("ready: {:?} items", Family::ALL.iter().copied().map(count).collect::<Vec<_>>())
             }
             Event::Finished { outcome: Outcome::Result(_), .. } => "finished: result".into(),
             Event::ServerRequest { id: ask, method, .. } => {
@@ -128,7 +128,7 @@ impl Play {
 }
 
 fn page(method: &str, params: &Value) -> Option<Value> {
-    let family = Family::ALL.into_iter().find(|family| family.list_method() == method)?;
+    let family = Family::ALL.iter().copied().find(|family| family.list_method() == method)?;
     let (name, next) = if params["cursor"].is_null() { ("a", Some("2")) } else { ("b", None) };
     let mut item = json!({"name": name});
     match family {
@@ -136,6 +136,7 @@ fn page(method: &str, params: &Value) -> Option<Value> {
         Family::Prompts => {}
         Family::Resources => item["uri"] = json!(format!("test:{name}")),
         Family::ResourceTemplates => item["uriTemplate"] = json!(format!("test:{name}/{{x}}")),
+        _ => panic!("{family:?}"),
     }
     let mut page = json!({family.member(): [item]});
     if let Some(next) = next {

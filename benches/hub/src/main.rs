@@ -1,7 +1,7 @@
-//! A hub of many sessions in virtual time: start, an hour of idleness, a storm of changes, calls, a reload, the end.
+//! A hub of many sessions in virtual time: start, an idle hour, a burst of changes, calls, a reload, the end.
 //!
-//! Times are information. What is promised is counted, and what is broken fails the run: requests, events, allocations,
-//! bytes held. `run instructions` counts instructions, with few sessions and with ten times as many.
+//! Times are informative. Requests, events, allocations and held bytes are compared with their bounds, and a violation
+//! fails the run. `run instructions` counts instructions, for few sessions and for ten times as many.
 
 mod meter;
 mod servers;
@@ -15,7 +15,7 @@ use mcp_proto::host::config::{Configuration, Endpoint, Entry};
 use mcp_proto::host::hub::{Hub, HubAction, HubEvent, HubOptions};
 use mcp_proto::host::names::{Names, Target};
 use mcp_proto::{
-    Action, Eras, Event, LineSession, Options, Outcome, RawValue, Request, Session, ShutdownStep, Time, Transport,
+    Action, Client, Eras, Event, Lines, Options, Outcome, RawValue, Request, ShutdownStep, Time, Transport,
 };
 
 use crate::meter::{held, measure};
@@ -25,22 +25,22 @@ const SESSIONS: u64 = 10_000;
 const STARTS: usize = 64;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How often each server tells of a change in the storm, within a second.
+/// Number of change notifications per server in the burst, within a second.
 const CHANGES: u64 = 100;
 
-/// Calls for each session.
+/// Calls per session.
 const CALLS: u64 = 10;
 
-/// One of so many entries is changed by the reload; as many are gone, as many new.
+/// The reload changes one of this many entries, removes as many and adds as many.
 const RELOADED: u64 = 100;
 
-/// How long a message is on its way.
+/// Delivery time of a message.
 const LATENCY: Duration = Duration::from_millis(1);
 
-/// What an idle session may hold, its catalogue aside: DESIGN's figure.
+/// Maximum bytes of an idle session without its catalogue, as in DESIGN.
 const IDLE: i64 = 2048;
 
-/// What the hub itself may hold of a server, beside its session, its names and its catalogue.
+/// Maximum bytes of the hub per server, without its session, names and catalogue.
 const OWN: i64 = 512;
 
 struct Bench {
@@ -51,7 +51,7 @@ struct Bench {
     events: Events,
 }
 
-/// What the hub told.
+/// Counts of the hub's events.
 #[derive(Default)]
 struct Events {
     settled: u64,
@@ -61,7 +61,7 @@ struct Events {
     timeouts: u64,
 }
 
-/// What was promised and is not so.
+/// Violated expectations.
 #[derive(Default)]
 struct Checks {
     failed: u32,
@@ -109,7 +109,7 @@ impl Bench {
         let mut options = HubOptions::new(options());
         options.starts = STARTS;
         Self {
-            hub: Hub::new(options),
+            hub: Hub::new(options, 0),
             servers: Servers::new(sessions as usize, definitions),
             now: Time::ZERO,
             latency: LATENCY,
@@ -121,9 +121,9 @@ impl Bench {
         while let Some(action) = self.hub.poll() {
             match action {
                 HubAction::Send { session, message } => self.servers.take(session, &message),
-                HubAction::Open { session, .. } => {
+                HubAction::Open { session, connection } => {
                     let name = self.hub.server(session).expect("what is opened is known");
-                    self.servers.start(session, name);
+                    self.servers.start(session, connection, name);
                 }
                 HubAction::Shutdown { session, how } => {
                     assert_eq!(how, ShutdownStep::CloseInput, "these servers end at once");
@@ -135,7 +135,7 @@ impl Bench {
         }
     }
 
-    /// Does what the hub wants, and lets what the servers say arrive, until neither has more.
+    /// Runs the hub's actions and delivers the servers' messages until neither has more.
     fn settle(&mut self) {
         loop {
             self.drain();
@@ -143,15 +143,20 @@ impl Bench {
                 return;
             }
             self.now = self.now + self.latency;
-            // None arrives while others do.
+            // Messages that are sent during delivery arrive later.
             let mut arrivals = std::mem::take(&mut self.servers.arrivals);
             for (session, arrival) in arrivals.drain(..) {
                 match arrival {
-                    Arrival::Opened => self.hub.handle_transport(self.now, session, Transport::Opened),
-                    Arrival::Closed => self.hub.handle_transport(self.now, session, Transport::Closed { why: "gone" }),
+                    Arrival::Opened(connection) => {
+                        self.hub.handle_transport(self.now, session, connection, Transport::Opened);
+                    }
+                    Arrival::Closed(connection) => {
+                        self.hub.handle_transport(self.now, session, connection, Transport::Closed { why: "gone" });
+                    }
                     Arrival::Answer(answer, id) => {
-                        let line = self.servers.answer(session, answer, id);
-                        self.hub.handle_bytes(self.now, session, line);
+                        if let Some((connection, line)) = self.servers.answer(session, answer, id) {
+                            self.hub.handle_bytes(self.now, session, connection, line);
+                        }
                     }
                 }
             }
@@ -181,7 +186,7 @@ impl Bench {
         self.wait_until(self.now + 60 * MINUTE);
     }
 
-    /// Every server tells of changes, again and again, and twice there is one.
+    /// Every server sends change notifications repeatedly; two of them report a real change.
     #[inline(never)]
     fn storm(&mut self) {
         let start = self.now;
@@ -189,15 +194,15 @@ impl Bench {
         for round in 0..CHANGES {
             self.wait_until(start + Duration::from_millis(1000 * round / CHANGES));
             self.servers.version += usize::from(round % (CHANGES / 2) == 0);
-            for session in &handles {
-                self.hub.handle_bytes(self.now, *session, LIST_CHANGED);
+            for (session, connection) in &handles {
+                self.hub.handle_bytes(self.now, *session, *connection, LIST_CHANGED);
             }
             self.settle();
         }
         self.wait_until(start + Duration::from_secs(10));
     }
 
-    /// Calls tools all over the servers, by their exposed names.
+    /// Calls tools of all servers by their exposed names.
     #[inline(never)]
     fn calls(&mut self, sessions: u64, arguments: &RawValue) {
         let mut name = *b"mcp_s00000000_tool_00";
@@ -241,16 +246,16 @@ impl Events {
     }
 }
 
-/// A session by itself, of the same options.
+/// A session without a hub, with the same options.
 struct Lone {
-    session: LineSession,
+    session: Client<Lines>,
     servers: Servers,
     finished: u64,
 }
 
 impl Lone {
     fn open(options: &Arc<Options>, definitions: Definitions) -> Self {
-        let session = LineSession::new(Session::new(Arc::clone(options)));
+        let session = Client::new(Lines::new(), Arc::clone(options), 0);
         let mut lone = Self { session, servers: Servers::new(0, definitions), finished: 0 };
         lone.session.open(Time::ZERO).expect("a new session can be opened");
         lone.settle();
@@ -260,11 +265,11 @@ impl Lone {
     fn settle(&mut self) {
         while let Some(action) = self.session.poll() {
             match action {
-                Action::Open(_) => self.session.handle_transport(Time::ZERO, Transport::Opened),
+                Action::Open(connection) => self.session.handle_transport(Time::ZERO, connection, Transport::Opened),
                 Action::Send(message) => {
                     let Some((answer, id)) = Answer::to(&message) else { continue };
                     let line = self.servers.line(answer, id, 0);
-                    self.session.handle_bytes(Time::ZERO, line);
+                    self.session.handle_bytes(Time::ZERO, self.session.connection(), line);
                 }
                 Action::Event(Event::Finished { outcome: Outcome::Result(_), .. }) => self.finished += 1,
                 Action::Event(Event::Ready) => {}
@@ -284,15 +289,15 @@ impl Lone {
     }
 }
 
-/// What a session by itself takes when it is idle, with these tools, and with options that others have, too.
+/// The size of an idle session without a hub, with these tools and shared options.
 fn lone_size(options: &Arc<Options>, definitions: Definitions) -> i64 {
     let Lone { session, .. } = Lone::open(options, definitions);
     let before = held();
     drop(session);
-    before - held() + size_of::<LineSession>() as i64
+    before - held() + size_of::<Client<Lines>>() as i64
 }
 
-/// What the names hold: the same ones, given at once.
+/// The size of the names when all are assigned at once.
 fn names_size(names: &Names) -> i64 {
     let mut servers: BTreeMap<&str, Vec<Target>> = BTreeMap::new();
     for (_, found) in names.iter() {
@@ -306,7 +311,7 @@ fn names_size(names: &Names) -> i64 {
     cost.held
 }
 
-/// Opens a hub, and tells what was held before it had anything.
+/// Opens a hub; also returns the bytes held before it had servers.
 fn opened(sessions: u64, definitions: Definitions, checks: &mut Checks) -> (Bench, i64) {
     let mut bench = Bench::new(sessions, definitions);
     let before = held();
@@ -324,7 +329,7 @@ fn opened(sessions: u64, definitions: Definitions, checks: &mut Checks) -> (Benc
 }
 
 fn run(sessions: u64) -> Checks {
-    // The first line that is printed has a buffer allocated.
+    // The first printed line allocates a buffer.
     println!("{sessions} sessions with {TOOLS} tools each, {STARTS} of them starting at once");
     let mut checks = Checks::default();
     let per = |bytes: i64| bytes / sessions as i64;
@@ -352,7 +357,7 @@ fn run(sessions: u64) -> Checks {
     println!("  {catalog:>7} in the catalogue, which came as a line of {list} bytes");
     checks.check(idle <= IDLE, || format!("an idle session holds {idle} bytes"));
     checks.check(own <= OWN, || format!("of a server, the hub holds {own} bytes"));
-    // The first of them is held either way. What was chosen of a list belongs to it, and comes on top.
+    // The first catalogue is held in both cases. The selection from a list belongs to the list and is extra.
     let catalogs = catalog * (sessions as i64 - 1);
     let saved = different - same;
     checks.check(saved >= catalogs && saved < catalogs + catalogs / 3, || {
@@ -380,11 +385,11 @@ fn run(sessions: u64) -> Checks {
     let newest =
         (0..sessions).all(|number| bench.hub.names().resolve(&format!("mcp_{}_extra_2", server(number))).is_some());
     checks.check(newest, || "a toolset is not the newest".into());
-    // Empty queues keep their room until a session rests again.
+    // Empty queues keep their capacity until the session is idle again.
     let ((), rested) = measure(|| bench.wait_until(bench.now + 2 * MINUTE));
     let more = cost.held + rested.held;
     println!("  {} bytes a session more are held; {} once it rested", per(cost.held), per(more));
-    // Lists that nobody has any more stay on the shelf until it is swept.
+    // Unused lists stay in the cache until it is swept.
     checks.check(more < 64 * sessions as i64 + 3 * catalog, || format!("{more} bytes more are held after the storm"));
 
     let arguments = arguments();
@@ -428,7 +433,7 @@ fn run(sessions: u64) -> Checks {
     let (left, shuts) = (held() - before, bench.servers.counts.shuts - shuts);
     checks.check((shuts, bench.events.closed) == (sessions, 1), || format!("{shuts} shut"));
     checks.check(bench.hub.is_closed() && bench.hub.deadline().is_none(), || "the hub is not closed".into());
-    // The names are there to be kept for the next run.
+    // The names stay available for saving.
     let (names, configuration) = (names_size(bench.hub.names()), configured.held);
     let [all, of_names, of_configuration] = [left, names, configuration].map(per);
     println!("  {all} bytes a session are held: {of_names} by the names, {of_configuration} by the configuration");

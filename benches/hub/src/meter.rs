@@ -1,4 +1,4 @@
-//! What something took, of time and of memory.
+//! Measures time and memory.
 
 use std::alloc::System;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Stats, StatsAlloc};
 #[global_allocator]
 static MEMORY: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Bytes that are held.
+/// Bytes currently held.
 pub fn held() -> i64 {
     held_of(&MEMORY.stats())
 }
@@ -21,7 +21,7 @@ fn held_of(stats: &Stats) -> i64 {
 pub struct Cost {
     pub time: Duration,
     pub allocations: u64,
-    /// Bytes held afterwards, beyond those before.
+    /// Change of held bytes.
     pub held: i64,
 }
 
@@ -35,7 +35,7 @@ pub fn measure<T>(work: impl FnOnce() -> T) -> (T, Cost) {
     (result, Cost { time, allocations: allocations as u64, held: held_of(&after) - held_of(&before) })
 }
 
-/// The thread's time on a processor, where the system tells it; else what a clock on the wall says.
+/// The thread's CPU time if the system provides it, otherwise wall time.
 struct Clock {
     on_processor: Option<Duration>,
     wall: Instant,
@@ -60,7 +60,7 @@ fn on_processor() -> Option<Duration> {
 }
 
 impl Cost {
-    /// A row of the table: a phase, and what it took of one thing of which there were so many.
+    /// Prints a row of the table: a phase and its cost per operation.
     pub fn print(self, phase: &str, each: &str, count: u64) {
         let per = |whole: f64| whole / count.max(1) as f64;
         let (time, allocations) = (per(self.time.as_nanos() as f64), per(self.allocations as f64));

@@ -1,39 +1,39 @@
-//! The servers: lines that are written beforehand, so that what is measured is the library.
+//! The servers: precomputed lines, so that the measurement covers the library only.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use mcp_proto::Outgoing;
 use mcp_proto::host::hub::SessionHandle;
+use mcp_proto::{ConnectionId, Outgoing};
 
 pub const TOOLS: usize = 50;
 
 pub const LIST_CHANGED: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
 
-/// The lists of tools that each server has, one after the other: another tool is the last.
+/// Number of versions of each server's tool list; they differ in the last tool.
 const VERSIONS: usize = 3;
 
-/// Room for an id, which is white space where the id needs less.
+/// Space for an id, padded with white space.
 const ID: &str = "          ";
 
-/// Room for a server's number.
+/// Space for a server's number.
 const NUMBER: &str = "########";
 
-/// What the servers have.
+/// The tools of the servers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Definitions {
     None,
-    /// The same tools at every server.
+    /// All servers have the same tools.
     Same,
-    /// Tools of the same names, described otherwise at every server.
+    /// Tools have the same names, and different descriptions for each server.
     Different,
 }
 
-/// What is to arrive at the hub.
+/// A message to deliver to the hub.
 #[derive(Clone, Copy)]
 pub enum Arrival {
-    Opened,
-    Closed,
+    Opened(ConnectionId),
+    Closed(ConnectionId),
     Answer(Answer, u64),
 }
 
@@ -46,7 +46,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// What a message wants, and the id that it bears; `None` where it wants nothing.
+    /// The response to a message, with the request's id; `None` if it needs no response.
     pub fn to(message: &Outgoing) -> Option<(Self, u64)> {
         let answer = match (message.method()?, message.id()?) {
             ("initialize", _) => Self::Initialize,
@@ -59,7 +59,7 @@ impl Answer {
     }
 }
 
-/// A line with rooms in it that are filled in place.
+/// A line with spaces that are filled in place.
 struct Line {
     bytes: Vec<u8>,
     id: usize,
@@ -83,7 +83,7 @@ impl Line {
     }
 }
 
-/// Writes a number into its room.
+/// Writes a number into its space.
 pub fn put(room: &mut [u8], mut number: u64, pad: u8) {
     for digit in room.iter_mut().rev() {
         *digit = if number > 0 { b'0' + (number % 10) as u8 } else { pad };
@@ -110,7 +110,7 @@ fn list(tools: usize, version: usize) -> String {
     format!(r#"{{"tools":[{}]}}"#, tools.join(","))
 }
 
-/// Takes numbers as they are, but for their order.
+/// A hasher that only reorders numbers.
 #[derive(Default)]
 pub struct Spread(u64);
 
@@ -128,7 +128,7 @@ impl Hasher for Spread {
     }
 }
 
-/// What happened at the servers.
+/// Counts of what happened at the servers.
 #[derive(Clone, Default)]
 pub struct Counts {
     pub opens: u64,
@@ -137,14 +137,16 @@ pub struct Counts {
     pub most_lists: u64,
     pub pings: u64,
     pub calls: u64,
-    /// Lines and bytes that the servers sent.
+    /// Lines and bytes sent by the servers.
     pub lines: u64,
     pub bytes: u64,
 }
 
-/// A server: its number, and how often it was asked for its tools.
+/// A server: its number, its connection, and how often it was asked for its tools.
+#[derive(Clone, Copy)]
 struct Server {
     number: u64,
+    connection: ConnectionId,
     lists: u64,
 }
 
@@ -156,7 +158,7 @@ pub struct Servers {
     initialize: Line,
     ping: Line,
     call: Line,
-    /// What is to arrive next.
+    /// The messages to deliver next.
     pub arrivals: Vec<(SessionHandle, Arrival)>,
     pub counts: Counts,
 }
@@ -181,37 +183,38 @@ impl Servers {
         }
     }
 
-    /// The bytes of a list, its line break and its envelope among them.
+    /// Bytes of a list response, including line break and envelope.
     pub fn list_len(&self) -> usize {
         self.lists[0].bytes.len()
     }
 
-    /// How many are running.
+    /// Number of running servers.
     pub fn len(&self) -> usize {
         self.running.len()
     }
 
-    pub fn handles(&self) -> impl Iterator<Item = SessionHandle> {
-        self.running.keys().copied()
+    /// The sessions, each with its connection.
+    pub fn handles(&self) -> impl Iterator<Item = (SessionHandle, ConnectionId)> {
+        self.running.iter().map(|(session, server)| (*session, server.connection))
     }
 
-    /// Forgets how often each was asked for its tools.
+    /// Resets the number of list requests.
     pub fn forget_lists(&mut self) {
         self.running.values_mut().for_each(|server| server.lists = 0);
         (self.counts.lists, self.counts.most_lists) = (0, 0);
     }
 
-    pub fn start(&mut self, session: SessionHandle, name: &str) {
+    pub fn start(&mut self, session: SessionHandle, connection: ConnectionId, name: &str) {
         self.counts.opens += 1;
         let number = name.trim_start_matches(|char: char| !char.is_ascii_digit()).parse().expect("a numbered server");
-        self.running.insert(session, Server { number, lists: 0 });
-        self.arrivals.push((session, Arrival::Opened));
+        self.running.insert(session, Server { number, connection, lists: 0 });
+        self.arrivals.push((session, Arrival::Opened(connection)));
     }
 
     pub fn stop(&mut self, session: SessionHandle) {
         self.counts.shuts += 1;
-        assert!(self.running.remove(&session).is_some(), "only what runs is shut, and but once");
-        self.arrivals.push((session, Arrival::Closed));
+        let server = self.running.remove(&session).expect("only what runs is shut, and but once");
+        self.arrivals.push((session, Arrival::Closed(server.connection)));
     }
 
     pub fn take(&mut self, session: SessionHandle, message: &Outgoing) {
@@ -230,16 +233,15 @@ impl Servers {
         self.arrivals.push((session, Arrival::Answer(answer, id)));
     }
 
-    /// What a server answers: the harness' own work.
+    /// What a server answers, on which connection, if it runs: the harness' own work.
     #[inline(never)]
-    pub fn answer(&mut self, session: SessionHandle, answer: Answer, id: u64) -> &[u8] {
+    pub fn answer(&mut self, session: SessionHandle, answer: Answer, id: u64) -> Option<(ConnectionId, &[u8])> {
+        let Server { number, connection, .. } = *self.running.get(&session)?;
         let number = match answer {
-            Answer::List if self.definitions == Definitions::Different => {
-                self.running.get(&session).map_or(0, |server| server.number)
-            }
+            Answer::List if self.definitions == Definitions::Different => number,
             _ => 0,
         };
-        self.line(answer, id, number)
+        Some((connection, self.line(answer, id, number)))
     }
 
     pub fn line(&mut self, answer: Answer, id: u64, number: u64) -> &[u8] {

@@ -1,16 +1,16 @@
-//! The workloads over HTTP, over a session whose HTTP client is a function call.
+//! The workloads over HTTP, with a session whose HTTP client is a function call.
 
 use std::hint::black_box;
 
-use mcp_proto::binding::http::{HttpAction, HttpSession};
-use mcp_proto::{Eras, Event, Family, Options, Outcome, Request, Time};
+use mcp_proto::binding::http::HttpAction;
+use mcp_proto::{Eras, Event, Family, Http, Options, Outcome, Request, Time};
 use serde_json::value::RawValue;
 use workloads::canned::TOOLS;
 use workloads::http::{Body, URL};
 use workloads::{Canned, HttpPeer, Peer, alloc, cli};
 
 struct Client {
-    session: HttpSession,
+    session: mcp_proto::Client<Http>,
     peer: &'static HttpPeer<'static>,
     body: Body,
     finished: usize,
@@ -18,7 +18,7 @@ struct Client {
 
 impl Client {
     fn connect(options: &Options, peer: &'static HttpPeer<'static>) -> Self {
-        let session = HttpSession::new(options.clone(), URL.parse().unwrap());
+        let session = mcp_proto::Client::new(Http::new(URL.parse().unwrap()), options.clone(), 0);
         let mut client = Self { session, peer, body: Body::default(), finished: 0 };
         client.session.open(Time::ZERO).unwrap();
         client.run();
@@ -69,7 +69,7 @@ impl Client {
 
 pub fn run(args: &cli::Args, canned: &'static Canned) {
     let modern = args.workload.ends_with('m');
-    // The session holds its list itself; without it, the peer says that there is none.
+    // The session keeps the list; without this response the peer reports an empty one.
     let canned: &'static Canned = match args.workload.as_str() {
         "h4" => Box::leak(Box::new({
             let mut empty = Canned::new();

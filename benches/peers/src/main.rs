@@ -1,17 +1,17 @@
-//! The workloads of the harness, over a session whose transport is a function call.
+//! The workloads of the harness, with a session whose transport is a function call.
 
 mod http;
 
 use std::hint::black_box;
 use std::sync::Arc;
 
-use mcp_proto::{Action, Eras, Event, Family, LineSession, Options, Outcome, Request, Session, Time, Transport};
+use mcp_proto::{Action, Eras, Event, Family, Lines, Options, Outcome, Request, Time, Transport};
 use serde_json::value::RawValue;
 use workloads::canned::{BIG_TOOLS, CALL_ARGS, TOOL_NAME, TOOLS};
 use workloads::{Canned, Peer, alloc, cli};
 
 struct Client {
-    session: LineSession,
+    session: mcp_proto::Client<Lines>,
     peer: Peer<'static>,
     rx: Vec<u8>,
     finished: usize,
@@ -21,7 +21,7 @@ struct Client {
 
 impl Client {
     fn connect(options: &Arc<Options>, peer: Peer<'static>) -> Self {
-        let session = LineSession::new(Session::new(Arc::clone(options)));
+        let session = mcp_proto::Client::new(Lines::new(), Arc::clone(options), 0);
         let mut client = Self { session, peer, rx: Vec::new(), finished: 0, notified: 0, burst: 0 };
         client.session.open(Time::ZERO).unwrap();
         client.run();
@@ -32,12 +32,12 @@ impl Client {
     fn run(&mut self) {
         while let Some(action) = self.session.poll() {
             match action {
-                Action::Open(_) => self.session.handle_transport(Time::ZERO, Transport::Opened),
+                Action::Open(connection) => self.session.handle_transport(Time::ZERO, connection, Transport::Opened),
                 Action::Send(message) => {
                     self.rx.clear();
                     self.burst = self.peer.on_line(message.bytes(), &mut self.rx);
                     if self.burst == 0 {
-                        self.session.handle_bytes(Time::ZERO, &self.rx);
+                        self.session.handle_bytes(Time::ZERO, self.session.connection(), &self.rx);
                     }
                 }
                 Action::Event(Event::Finished { outcome, .. }) => {
@@ -114,14 +114,14 @@ fn main() {
             let meter = cli::Meter::start();
             client.call(&arguments);
             for _ in 0..client.burst {
-                client.session.handle_bytes(Time::ZERO, &line);
+                client.session.handle_bytes(Time::ZERO, client.session.connection(), &line);
                 client.run();
             }
             assert_eq!(client.notified, args.n);
             meter.finish(bin, &args);
         }
         "w4" | "w4keep" => {
-            // The session holds its list itself; without it, the peer says that there is none.
+            // The session keeps the list; without this response the peer reports an empty one.
             let empty: &'static Canned = Box::leak(Box::new({
                 let mut canned = Canned::new();
                 canned.tools_50 = r#"{"tools":[]}"#.into();

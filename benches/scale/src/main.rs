@@ -1,7 +1,7 @@
-//! How the cost and the memory of each parameter grow with its size.
+//! Measures how cost and memory grow with each parameter.
 //!
-//! Each row of the table beside `Limits` names what a server or an embedder can make large. A case of that name makes
-//! it so large, at four sizes, and what it costs is counted: instructions by callgrind, allocations by the allocator.
+//! Each row of the table of `Limits` names something that a server or an embedder can make large. A case with that name
+//! does so at four sizes. Callgrind counts instructions, and the allocator counts allocations.
 
 mod cases;
 mod meter;

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A heap beyond this ends the process: the case fails without taking the machine with it.
+/// Maximum heap. Beyond it the process ends, before it exhausts the machine's memory.
 const MOST: usize = 3 << 30;
 
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
@@ -15,7 +15,7 @@ static BYTES: AtomicUsize = AtomicUsize::new(0);
 struct Counting;
 
 impl Counting {
-    /// The heap may grow by this much.
+    /// Whether the heap may grow by this much.
     fn grow(size: usize) -> bool {
         let current = CURRENT.fetch_add(size, Relaxed) + size;
         PEAK.fetch_max(current, Relaxed);
@@ -25,7 +25,7 @@ impl Counting {
     }
 }
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is forwarded unchanged to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !Self::grow(layout.size()) {
@@ -51,20 +51,20 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What a case took at one size.
+/// The cost of a case at one size.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// Bytes that came in, from the server or the embedder.
+    /// Bytes of input from the server or the embedder.
     pub input: usize,
-    /// The heap's peak above what was there before.
+    /// Peak of the heap above its size before the case.
     pub peak: usize,
-    /// Allocations, reallocations included.
+    /// Number of allocations, including reallocations.
     pub blocks: usize,
-    /// Bytes in these allocations.
+    /// Bytes of these allocations.
     pub bytes: usize,
 }
 
-/// Runs what a case is about, on `input` bytes that are there already. What it returns is dropped afterwards.
+/// Runs and measures a case, whose `input` bytes already exist. The result is dropped afterwards.
 pub fn measure<R>(input: usize, run: impl FnOnce() -> R) -> Cost {
     let (mut run, mut result) = (Some(run), None);
     let before = CURRENT.load(Relaxed);
@@ -81,10 +81,10 @@ pub fn measure<R>(input: usize, run: impl FnOnce() -> R) -> Cost {
     cost
 }
 
-/// The function whose instructions are counted, by its name.
+/// Callgrind counts the instructions of this function, by its name.
 #[inline(never)]
 fn measured(run: &mut dyn FnMut()) {
     run();
-    // Something follows the call, so that it is no tail call.
+    // Code after the call prevents a tail call.
     black_box(());
 }

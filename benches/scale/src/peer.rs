@@ -1,12 +1,12 @@
-//! Sessions over lines, and a server for them that is a function call away.
+//! Sessions over lines, with a server that is a function call.
 
 use std::time::Duration;
 
-use mcp_proto::{Action, Eras, LineSession, Options, Outgoing, ProtocolVersion, Session, Time, Transport};
+use mcp_proto::{Action, Client, Eras, Lines, Options, Outgoing, ProtocolVersion, Time, Transport};
 
 pub const CAPABILITIES: &str = r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"logging":{},"completions":{}}"#;
 
-/// Options for a server of the legacy era.
+/// Options for a legacy server.
 pub fn legacy() -> Options {
     let mut options = Options::new("scale", "1");
     options.eras = Eras::LegacyOnly;
@@ -16,14 +16,14 @@ pub fn legacy() -> Options {
     options
 }
 
-/// Options for a server of the modern era.
+/// Options for a modern server.
 pub fn modern() -> Options {
     let mut options = legacy();
     options.eras = Eras::ModernOnly(ProtocolVersion::NEWEST_MODERN);
     options
 }
 
-/// Options under which as many requests as there are can be open.
+/// Options that allow this many open requests.
 pub fn wide(mut options: Options, requests: usize) -> Options {
     let limits = &mut options.limits;
     (limits.in_flight, limits.queued) = (requests + 16, requests + 16);
@@ -49,7 +49,7 @@ pub fn asks(id: &str, method: &str, params: &str) -> String {
 
 pub const EMPTY: &str = r#"{"resultType":"complete","tools":[],"prompts":[],"resources":[],"resourceTemplates":[]}"#;
 
-/// What `initialize` and `server/discover` are answered with.
+/// The response to `initialize` or `server/discover`.
 pub fn greeting(message: &Outgoing, capabilities: &str) -> Option<String> {
     match message.method()? {
         "initialize" => {
@@ -65,7 +65,7 @@ pub fn greeting(message: &Outgoing, capabilities: &str) -> Option<String> {
     }
 }
 
-/// The answer of a server that has nothing.
+/// The response of a server without items.
 pub fn usual(message: &Outgoing) -> Option<String> {
     greeting(message, CAPABILITIES).or_else(|| {
         let lists = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
@@ -73,27 +73,32 @@ pub fn usual(message: &Outgoing) -> Option<String> {
     })
 }
 
-/// A session over lines, and the time.
+/// A session over lines, with its clock.
 pub struct Peer {
-    pub session: LineSession,
+    pub session: Client<Lines>,
     pub now: Time,
 }
 
 impl Peer {
+    /// A session that is not open.
+    pub fn new(options: Options) -> Self {
+        Self { session: Client::new(Lines::new(), options, 0), now: Time::ZERO }
+    }
+
     /// A session whose transport is open.
     pub fn open(options: Options) -> Self {
-        let mut peer = Self { session: LineSession::new(Session::new(options)), now: Time::ZERO };
+        let mut peer = Self::new(options);
         peer.session.open(peer.now).unwrap();
         peer.reopen();
         peer
     }
 
-    /// A session that is ready, with a server that has nothing.
+    /// A ready session; its server has no items.
     pub fn ready(options: Options) -> Self {
         Self::served(options, usual)
     }
 
-    /// A session that is ready, with a server that answers so.
+    /// A ready session; its server responds with `answer`.
     pub fn served(options: Options, answer: impl FnMut(&Outgoing) -> Option<String>) -> Self {
         let mut peer = Self::open(options);
         peer.serve(answer);
@@ -103,21 +108,21 @@ impl Peer {
 
     pub fn reopen(&mut self) {
         while self.session.poll().is_some_and(|action| !matches!(action, Action::Open(_))) {}
-        self.session.handle_transport(self.now, Transport::Opened);
+        self.report(Transport::Opened);
     }
 
-    /// Answers what is sent, until there is nothing more to do.
+    /// Responds to messages until there is nothing left to do.
     pub fn serve(&mut self, mut answer: impl FnMut(&Outgoing) -> Option<String>) {
         while let Some(action) = self.session.poll() {
             if let Action::Send(message) = action
                 && let (Some(id), Some(result)) = (message.id(), answer(&message))
             {
-                self.session.handle_bytes(self.now, line(id, &result).as_bytes());
+                self.say(&line(id, &result));
             }
         }
     }
 
-    /// Polls until there is a message of this method, and gives its id.
+    /// Polls until a message with this method appears, and returns its id.
     pub fn sent(&mut self, method: &str) -> u64 {
         while let Some(action) = self.session.poll() {
             if let Action::Send(message) = action
@@ -129,7 +134,7 @@ impl Peer {
         panic!("no {method} was sent");
     }
 
-    /// A session that waits for the list of this method, and the request's id.
+    /// A session that waits for the response to this list method, and the request's id.
     pub fn listing(options: Options, method: &str) -> (Self, u64) {
         let mut peer = Self::open(options);
         while let Some(action) = peer.session.poll() {
@@ -144,11 +149,21 @@ impl Peer {
         panic!("no {method} was sent");
     }
 
-    pub fn say(&mut self, line: &str) {
-        self.session.handle_bytes(self.now, line.as_bytes());
+    /// The server writes this.
+    pub fn say(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
     }
 
-    /// Polls all there is, and gives the ids of the requests in it.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.session.handle_bytes(self.now, self.session.connection(), bytes);
+    }
+
+    /// This happens to the transport.
+    pub fn report(&mut self, event: Transport<'_>) {
+        self.session.handle_transport(self.now, self.session.connection(), event);
+    }
+
+    /// Polls everything, and returns the ids of the requests.
     pub fn ids(&mut self) -> Vec<u64> {
         let mut ids = Vec::new();
         while let Some(action) = self.session.poll() {
@@ -159,19 +174,19 @@ impl Peer {
         ids
     }
 
-    /// Polls all there is, and counts it.
+    /// Polls everything, and returns the number of actions.
     pub fn drain(&mut self) -> usize {
         std::iter::from_fn(|| self.session.poll()).count()
     }
 
-    /// Lets the time go by that is gathered in before a list is asked for again.
+    /// Waits for the delay before a changed list is requested again.
     pub fn wait_for_list(&mut self) {
         self.drain();
         self.now = self.now + Duration::from_secs(120);
         self.session.handle_timeout(self.now);
     }
 
-    /// Lets time go by, and what is due happen. What is to be done then is passed over.
+    /// Advances the time and handles timeouts; the resulting actions are dropped.
     pub fn wait(&mut self, time: Duration) {
         let end = self.now + time;
         self.drain();

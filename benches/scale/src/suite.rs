@@ -1,4 +1,4 @@
-//! Runs cases under callgrind, and judges how what they take grows.
+//! Runs cases under callgrind, and checks how their costs grow.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,26 @@ use std::time::{Duration, Instant};
 
 use crate::cases::{self, Case};
 
-/// How many cases run side by side.
+/// Number of parallel cases.
 const WORKERS: usize = 2;
 
-/// How long a case may run under callgrind, all sizes together. A usual one takes a second; this long takes only one
-/// whose cost explodes, however busy the machine is.
+/// Maximum time of a case under callgrind, for all sizes. A usual case takes a second; only an excessive cost reaches
+/// the maximum, however busy the machine is.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// How many times more the last doubling may cost than the one before: n log n stays below, n to the 1.33 does not.
+/// Maximum ratio of the last doubling's cost to that of the one before: n log n stays below, n^1.33 does not.
 const STEEPEST: f64 = 2.5;
 
-/// How many times more a case may cost at twice the size, all of it: the least that counts as more than double.
+/// Minimum ratio of the total cost after the last doubling that counts as more than double.
 const WHOLE: f64 = 2.2;
 
-/// Memory for each byte that came in.
+/// Maximum bytes of memory per byte of input.
 const MEMORY: usize = 4;
 
-/// Memory that a case may take however little comes in.
+/// Bytes of memory that a case may use regardless of its input.
 const BASE: usize = 64 << 10;
 
-/// What is counted at one size.
+/// The counts at one size.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     n: usize,
@@ -44,7 +44,7 @@ struct Verdict {
     failed: Option<String>,
 }
 
-/// Runs the cases of these names, all where there are none.
+/// Runs the named cases; all if none is named.
 pub fn check(names: &[&str]) -> Result<(), String> {
     let mut cases = cases::all();
     if !names.is_empty() {
@@ -96,7 +96,7 @@ fn judge(case: &Case, folder: &Path) -> Verdict {
     }
 }
 
-/// Runs a case at four sizes in one process, whose profile is written after each.
+/// Runs a case at four sizes in one process, with a profile after each size.
 fn measure(case: &Case, folder: &Path) -> Result<[Figures; 4], String> {
     let own = std::env::current_exe().map_err(|why| why.to_string())?;
     let out: PathBuf = folder.join(case.name);
@@ -104,7 +104,7 @@ fn measure(case: &Case, folder: &Path) -> Result<[Figures; 4], String> {
     let said = folder.join(format!("{}.stderr", case.name));
     let create = |path: &Path| fs::File::create(path).map_err(|why| why.to_string());
     let mut child = Command::new("valgrind")
-        // What prepares the input is not collected; each size has a profile of its own.
+        // Preparing the input is not counted; each size has its own profile.
         .args(["--tool=callgrind", "--toggle-collect=mcp_proto_scale::meter::measured"])
         .arg("--dump-after=mcp_proto_scale::meter::measured")
         .arg(format!("--callgrind-out-file={}", out.display()))
@@ -144,7 +144,7 @@ fn measure(case: &Case, folder: &Path) -> Result<[Figures; 4], String> {
     Ok(figures)
 }
 
-/// What a profile says of the instructions between two dumps.
+/// The instructions in a profile between two dumps.
 fn instructions(profile: &Path) -> Result<usize, String> {
     let text = fs::read_to_string(profile).map_err(|why| format!("there is no profile: {why}"))?;
     let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
@@ -152,13 +152,12 @@ fn instructions(profile: &Path) -> Result<usize, String> {
     total.ok_or_else(|| "the profile has no instructions".into())
 }
 
-/// By how much the last doubling costs more than the one before; nothing where it costs less than what is worth
-/// looking at.
+/// The ratio of the last doubling's cost to that of the one before; `None` if the cost is below `floor`.
 fn steepness(figures: &[Figures; 4], floor: usize, of: fn(&Figures) -> usize) -> Option<f64> {
     let [_, second, third, fourth] = figures.each_ref().map(of);
     let (before, last) = (third.saturating_sub(second), fourth.saturating_sub(third));
     let steepness = last as f64 / before.max(floor / 4) as f64;
-    // A step that came late counts only where the whole cost more than doubled, too.
+    // A late increase counts only if the total cost more than doubled.
     let whole = fourth as f64 / third.max(1) as f64;
     (last > floor).then_some(if whole > WHOLE { steepness } else { steepness.min(whole) })
 }

@@ -1,14 +1,14 @@
-//! The table of what can grow, which stands in the documentation of `Limits`.
+//! The table of growing parameters in the documentation of `Limits`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cases;
 
-const TABLE: &str = include_str!("../../../src/session/growth.md");
-const LIMITS: &str = include_str!("../../../src/session/options.rs");
+const TABLE: &str = include_str!("../../../src/client/growth.md");
+const LIMITS: &str = include_str!("../../../src/client/options.rs");
 const MESSAGE_LIMITS: &str = include_str!("../../../src/jsonrpc/decode.rs");
 
-/// The parameters of the table, each with what its row says.
+/// The parameters of the table, with the text of their rows.
 fn rows() -> Result<BTreeMap<&'static str, &'static str>, String> {
     let mut rows = BTreeMap::new();
     for line in TABLE.lines().filter_map(|line| line.strip_prefix("| `")) {
@@ -20,7 +20,7 @@ fn rows() -> Result<BTreeMap<&'static str, &'static str>, String> {
     Ok(rows)
 }
 
-/// The fields of `Limits`, those of a message as `message.` and their name.
+/// The fields of `Limits`; those of a message start with `message.`.
 fn limits() -> BTreeSet<String> {
     let own = fields(LIMITS).filter(|name| *name != "message").map(String::from);
     own.chain(fields(MESSAGE_LIMITS).map(|name| format!("message.{name}"))).collect()
@@ -33,7 +33,7 @@ fn fields(source: &'static str) -> impl Iterator<Item = &'static str> {
     lines.filter_map(|line| Some(line.trim().strip_prefix("pub ")?.split_once(':')?.0))
 }
 
-/// Whether the table and the cases are about the same parameters, and every limit bounds one of them.
+/// Checks that the table and the cases have the same parameters, and that every limit bounds one of them.
 pub fn check() -> Result<(), String> {
     let rows = rows()?;
     let mut wrong = Vec::new();

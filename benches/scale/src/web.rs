@@ -1,9 +1,9 @@
-//! Sessions over HTTP, and a server for them that is a function call away.
+//! Sessions over HTTP, with a server that is a function call.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use mcp_proto::binding::http::{ExchangeId, HttpAction, HttpRequest, HttpSession};
-use mcp_proto::{Options, Time};
+use mcp_proto::binding::http::{ExchangeId, HttpAction, HttpRequest};
+use mcp_proto::{Client, Http, Options, Time};
 
 use crate::peer::{CAPABILITIES, EMPTY};
 
@@ -20,35 +20,36 @@ pub fn with(members: &[(&str, &str)]) -> HeaderMap {
     members.iter().map(member).collect()
 }
 
-/// The id of the request that is posted.
+/// The id of the posted request.
 pub fn id_of(request: &HttpRequest) -> Option<u64> {
     let body = std::str::from_utf8(request.request.body()).ok()?;
     let (_, rest) = body.split_once(r#""id":"#)?;
     rest.split([',', '}']).next()?.parse().ok()
 }
 
-/// The method of the message that is posted.
+/// The method of the posted message.
 pub fn method_of(request: &HttpRequest) -> Option<&str> {
     let body = std::str::from_utf8(request.request.body()).ok()?;
     body.split_once(r#""method":""#)?.1.split('"').next()
 }
 
-/// A session over HTTP, and the time.
+/// A session over HTTP, with its clock.
 pub struct Web {
-    pub session: HttpSession,
+    pub session: Client<Http>,
     pub now: Time,
-    /// The GET stream, where there is one.
+    /// The GET stream, if there is one.
     pub stream: Option<ExchangeId>,
 }
 
 impl Web {
     pub fn open(options: Options) -> Self {
-        let mut web = Self { session: HttpSession::new(options, URL.parse().unwrap()), now: Time::ZERO, stream: None };
+        let session = Client::new(Http::new(URL.parse().unwrap()), options, 0);
+        let mut web = Self { session, now: Time::ZERO, stream: None };
         web.session.open(web.now).unwrap();
         web
     }
 
-    /// A session that is ready, with these tools, as JSON.
+    /// A ready session with these tools, as JSON.
     pub fn ready(options: Options, tools: &str) -> Self {
         let mut web = Self::open(options);
         web.serve(tools);
@@ -56,7 +57,7 @@ impl Web {
         web
     }
 
-    /// Answers all that is asked as a server does that has these tools, until there is nothing more to do.
+    /// Responds to all requests like a server with these tools, until there is nothing left to do.
     pub fn serve(&mut self, tools: &str) {
         while let Some(action) = self.session.poll() {
             if let HttpAction::Request(request) = action {
@@ -95,13 +96,13 @@ impl Web {
         self.session.handle_end(self.now, exchange);
     }
 
-    /// Answers with a result, as JSON.
+    /// Responds with a result, as JSON.
     pub fn result(&mut self, exchange: ExchangeId, id: u64, result: &str) {
         self.head(exchange, 200, &headers("application/json"));
         self.json(exchange, id, result);
     }
 
-    /// Answers with no more than a status.
+    /// Responds with a status and an empty body.
     pub fn status(&mut self, exchange: ExchangeId, status: u16) {
         self.head(exchange, status, &HeaderMap::new());
         self.session.handle_end(self.now, exchange);
@@ -111,18 +112,18 @@ impl Web {
         self.session.handle_head(self.now, exchange, StatusCode::from_u16(status).unwrap(), headers);
     }
 
-    /// What came by the GET stream.
+    /// Receives this text on the GET stream.
     pub fn told(&mut self, text: &str) {
         let stream = self.stream.unwrap();
         self.session.handle_body(self.now, stream, text.as_bytes());
     }
 
-    /// Begins to answer with a stream of events.
+    /// Begins a response that is an event stream.
     pub fn events(&mut self, exchange: ExchangeId) {
         self.head(exchange, 200, &with(&[(CONTENT_TYPE.as_str(), "text/event-stream")]));
     }
 
-    /// Polls all there is, and gives the requests in it.
+    /// Polls everything, and returns the requests.
     pub fn requests(&mut self) -> Vec<HttpRequest> {
         let mut requests = Vec::new();
         while let Some(action) = self.session.poll() {

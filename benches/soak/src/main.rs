@@ -1,15 +1,15 @@
-//! Sessions over a month of virtual time: keepalives, calls, changed lists, lost connections.
+//! Sessions over a month of virtual time: keepalives, calls, list changes, lost connections.
 //!
-//! What a session holds when it is ready and idle is counted once each thing that can happen did so, since empty
-//! queues keep the room that they needed, and again at the end: it must be the same.
+//! Compares the memory of an idle session at the start and at the end; it must be equal. The start is after each kind
+//! of event happened once, because empty queues keep their capacity.
 
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use mcp_proto::{
-    Action, Eras, Event, Family, Keepalive, LineSession, OpenFailure, Options, Outcome, Outgoing, RawValue, Request,
-    RequestId, Session, ShutdownStep, Time, Transport,
+    Action, Client, Eras, Event, Family, Keepalive, Lines, OpenFailure, Options, Outcome, Outgoing, RawValue, Request,
+    RequestId, ShutdownStep, Time, Transport,
 };
 use peak_alloc::PeakAlloc;
 
@@ -20,22 +20,22 @@ const DAYS: u64 = 30;
 const CALLS: u32 = 1_000_000;
 const RECONNECTS: u32 = 10_000;
 
-/// The ways in which a connection is lost.
+/// Number of ways to lose a connection.
 const LOSSES: u32 = 5;
 
-/// A call's time.
+/// Timeout of a call.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the server does with a call.
+/// How the server handles a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Answers,
     Refuses,
-    /// It answers when the call's time is over.
+    /// Responds after the timeout.
     IsLate,
     NeverAnswers,
     TellsOfProgress,
-    /// It wants input first: by a request of its own, or by a round of the call.
+    /// Requests input first: by a server request, or by a round of the call.
     Asks,
 }
 
@@ -54,20 +54,20 @@ struct Counts {
     changes: u32,
 }
 
-/// A session, and the server that plays with it, a function call away.
+/// A session, with a server that is a function call.
 struct Soak {
-    session: LineSession,
+    session: Client<Lines>,
     now: Time,
     modern: bool,
     way: Way,
-    /// It does not answer anything, nor say anything.
+    /// Whether the server sends nothing.
     silent: bool,
-    /// There is a second tool.
+    /// Whether the server has a second tool.
     second: bool,
-    /// The call that waits for an answer, and the stream of changes, by their ids.
+    /// The ids of the pending call and the change stream.
     call: Option<u64>,
     stream: Option<u64>,
-    /// Lines on their way to the client.
+    /// Lines in transit to the client.
     lines: String,
     opening: bool,
     counts: Counts,
@@ -82,7 +82,7 @@ impl Soak {
         keepalive.discover = true;
         options.keepalive = Some(keepalive);
         Self {
-            session: LineSession::new(Session::new(options)),
+            session: Client::new(Lines::new(), options, 0),
             now: Time::ZERO,
             modern,
             way: Way::Answers,
@@ -103,7 +103,7 @@ impl Soak {
     fn serve(&mut self, message: &Outgoing) {
         const CAPABILITIES: &str = r#"{"tools":{"listChanged":true}}"#;
         let Some(method) = message.method() else {
-            // The answer to what the server asked, which is all that it waited for.
+            // The response to the server's request, which is the last thing that it waited for.
             if let Some(id) = self.call.take() {
                 self.result(id, r#"{"content":[]}"#);
             }
@@ -178,7 +178,7 @@ impl Soak {
         let _ = writeln!(self.lines, r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#);
     }
 
-    /// Does what the session wants, and lets what the server says arrive, until neither has more.
+    /// Runs the session's actions and delivers the server's messages until neither has more.
     fn settle(&mut self) {
         loop {
             while let Some(action) = self.session.poll() {
@@ -188,7 +188,7 @@ impl Soak {
                 return;
             }
             let lines = std::mem::take(&mut self.lines);
-            self.session.handle_bytes(self.now, lines.as_bytes());
+            self.session.handle_bytes(self.now, self.session.connection(), lines.as_bytes());
         }
     }
 
@@ -239,13 +239,13 @@ impl Soak {
     }
 
     fn lose(&mut self) {
-        self.session.handle_transport(self.now, Transport::Closed { why: "gone" });
+        self.session.handle_transport(self.now, self.session.connection(), Transport::Closed { why: "gone" });
         self.settle();
     }
 
     fn opened(&mut self) {
         assert!(std::mem::take(&mut self.opening), "the session asked for another connection");
-        self.session.handle_transport(self.now, Transport::Opened);
+        self.session.handle_transport(self.now, self.session.connection(), Transport::Opened);
         self.settle();
     }
 
@@ -297,9 +297,9 @@ impl Soak {
         self.settle();
     }
 
-    /// Calls, changes, and a loss in one of five ways, after which there is another connection.
+    /// Calls, changes, a loss in one of five ways, and a reconnect.
     fn cycle(&mut self, number: u32) {
-        // One of the calls is in flight when the connection is lost.
+        // One call is in flight when the connection is lost.
         let in_flight = u32::from(number % LOSSES == 1);
         self.calls(CALLS / RECONNECTS - in_flight);
         self.change();
@@ -314,7 +314,7 @@ impl Soak {
                 self.lose();
                 self.wait(Duration::from_secs(60));
                 let failed = Transport::OpenFailed { how: OpenFailure::Connect, why: "not yet" };
-                self.session.handle_transport(self.now, failed);
+                self.session.handle_transport(self.now, self.session.connection(), failed);
                 self.opening = false;
                 self.settle();
             }
@@ -322,7 +322,7 @@ impl Soak {
                 self.silent = true;
                 self.wait(Duration::from_secs(200));
             }
-            // With a list that changed, and is not asked for yet.
+            // A list changed, and was not requested yet.
             _ => {
                 self.tell_of_change();
                 self.lose();
@@ -335,7 +335,7 @@ impl Soak {
     }
 }
 
-/// Whether the memory at the end is that at the start.
+/// Whether the memory at the end equals that at the start.
 fn soak(modern: bool) -> bool {
     let before = MEMORY.current_usage();
     let mut soak = Soak::new(modern);

@@ -22,7 +22,7 @@ use super::timers::Due;
 use super::words::{class, is_initialized, is_known_expiry, json_error, names_session, short_error};
 use crate::binding::{Sse as Item, SseDecoder, keep};
 use crate::client::{Engine, Outgoing, Report, Transport};
-use crate::jsonrpc::{ErrorObject, Limits};
+use crate::jsonrpc::{ErrorObject, MessageLimits};
 use crate::machine::http_answer::{Expiry, Meaning, Post, Session, Status, Words, take_expiry, take_meaning};
 use crate::machine::http_end::{Decision, End};
 use crate::machine::{QuirkKind, get_stream, http_end, http_head, http_reach, http_sse};
@@ -119,7 +119,7 @@ impl Http {
     pub(super) fn body(&mut self, engine: &mut Engine, id: ExchangeId, mut chunk: &[u8]) {
         let limits = &engine.options().limits;
         // Somewhat more than a message may have, so that the engine sees what it has to refuse.
-        let limit = limits.message.bytes.saturating_add(Limits::SLACK).saturating_add(1);
+        let limit = limits.message.bytes.saturating_add(MessageLimits::SLACK).saturating_add(1);
         let room = limits.buffered.saturating_sub(self.exchanges.buffered());
         let Some(it) = self.exchanges.get_mut(id) else { return };
         let before = it.reply.buffered();

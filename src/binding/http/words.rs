@@ -28,7 +28,7 @@ pub(super) fn class(error: Option<&ErrorObject>) -> Error {
 
 /// The JSON-RPC error that a body is: what some gateway says of itself is none.
 pub(super) fn json_error(body: &[u8]) -> Option<(ResponseId, ErrorObject)> {
-    let Ok(Decoded::One(message)) = jsonrpc::decode(body, jsonrpc::Limits::default()) else { return None };
+    let Ok(Decoded::One(message)) = jsonrpc::decode(body, jsonrpc::MessageLimits::default()) else { return None };
     let versioned = !message.deviations.version;
     match message.body {
         Body::Error { id, error } if versioned || error.code != 0 => Some((id, error)),

@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 
 use super::{Configuration, Endpoint, Entry};
 
-/// In what a configuration differs from the one before it, by the servers' names, in their order.
+/// The differences between two configurations, by server name, sorted.
 ///
-/// A server whose new entry is of no use is neither removed nor changed: a slip while a file is edited takes away
-/// nothing that works.
+/// A server whose new entry is invalid counts as neither removed nor changed, so that a mistake while editing the file
+/// does not stop a running server.
 ///
 /// ```
 /// use mcp_proto::host::config::{Changes, Configuration};
@@ -25,43 +25,42 @@ use super::{Configuration, Endpoint, Entry};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Changes {
-    /// Servers that are new.
+    /// New servers.
     pub added: Vec<Box<str>>,
-    /// Servers that are gone.
+    /// Removed servers.
     pub removed: Vec<Box<str>>,
-    /// Servers whose entry means something else.
+    /// Servers whose entry has a different meaning.
     pub changed: Vec<Change>,
-    /// Servers whose entry means the same, however it is written.
+    /// Servers whose entry has the same meaning, even if it is written differently.
     pub unchanged: Vec<Box<str>>,
-    /// Servers that were there, and whose new entry has errors.
+    /// Existing servers whose new entry has errors.
     pub invalid: Vec<Box<str>>,
 }
 
-/// In what a server's entry differs.
+/// A changed entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
-    /// The server.
+    /// The server's name.
     pub server: Box<str>,
-    /// The keys that mean something else.
+    /// The keys whose value changed.
     pub keys: Vec<&'static str>,
 }
 
 impl Change {
-    /// Whether it takes another session; where it does not, only what the model sees of the server is to be chosen
-    /// anew.
+    /// Whether the change needs a new session. If not, only the toolset has to be computed again.
     pub fn needs_session(&self) -> bool {
         self.keys.iter().any(|key| !key.starts_with("tools."))
     }
 }
 
 impl Changes {
-    /// Whether nothing is added, removed or changed.
+    /// Whether nothing was added, removed or changed. Invalid entries do not count.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }
 
-    /// What leads from one configuration to another.
+    /// The differences from one configuration to the next.
     pub fn between(before: &Configuration, after: &Configuration) -> Self {
         let mut changes = Self::default();
         let faulty: BTreeSet<_> = after.errors.iter().map(|error| &*error.server).collect();

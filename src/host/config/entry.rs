@@ -13,73 +13,74 @@ use crate::catalog::{Fingerprint, FingerprintKey};
 use crate::client::{Options, SamplingPolicy};
 use crate::host::glob;
 
-/// Texts by name: variables, headers.
+/// Strings by name: environment variables or headers.
 pub type Texts = BTreeMap<Box<str>, Box<str>>;
 
-/// How a server is reached, and what of it is used.
+/// A server's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// Where the server is: `command` or `url`.
+    /// How the server is reached: `command` or `url`.
     pub endpoint: Endpoint,
-    /// Whether it is used at all. `true`.
+    /// Whether the server is used. Default: `true`.
     pub enabled: bool,
-    /// How long a tool call may take. 120 s.
+    /// Timeout of a tool call. Default: 120 s.
     pub timeout: Duration,
-    /// How long the first connection may take. 60 s.
+    /// Timeout of the first connection. Default: 60 s.
     pub connect_timeout: Duration,
-    /// Whether its tools may be called while others of it are. `false`.
+    /// Whether tool calls to this server may run in parallel. Default: `false`.
     pub supports_parallel_tool_calls: bool,
-    /// What of it a model sees.
+    /// Which of its tools and utility tools a model sees.
     pub tools: ToolPolicy,
-    /// What the server may ask of the host's model; the host's own policy where nothing is said.
+    /// Limits on the server's sampling requests. `None` leaves the host's own policy.
     pub sampling: Option<Sampling>,
 }
 
-/// Where a server is.
+/// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Endpoint {
-    /// A program that is started.
+    /// A program that the host starts.
     Stdio(Stdio),
-    /// An address.
+    /// A URL.
     Http(Http),
 }
 
-/// A server that is a program. Its `Debug` shows the names in `env`, never the values, and how many arguments there are.
+/// A server started as a program. Its `Debug` shows the names in `env` without their values, and the number of
+/// arguments.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stdio {
-    /// What is started.
+    /// The program.
     pub command: Box<str>,
     /// Its arguments.
     pub args: Vec<Box<str>>,
-    /// Variables of its environment.
+    /// Environment variables.
     pub env: Texts,
-    /// The folder that it is started in, as clients that share `mcpServers` have it; the host's where there is none.
+    /// Working directory, as in the `mcpServers` files of other clients. `None` is the host's.
     pub cwd: Option<Box<str>>,
 }
 
-/// A server that is an address. Its `Debug` shows the names in `headers`, never the values, and of the address neither
-/// who asks nor the query.
+/// A server reached by URL. Its `Debug` shows the names in `headers` without their values, and the URL without user
+/// information and query.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Http {
-    /// The address.
+    /// The URL.
     pub url: Box<str>,
     /// Headers of every request.
     pub headers: Texts,
-    /// How the user is authenticated, beside what the headers say.
+    /// How the user authenticates, in addition to `headers`.
     pub auth: Option<Auth>,
 }
 
-/// How the user of a server is authenticated. Its `Debug` does not show another word, which may be a secret.
+/// How the user authenticates to a server. Its `Debug` hides unknown values, which may be secrets.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Auth {
     /// `oauth`: OAuth 2.1 with PKCE.
     OAuth,
-    /// Another word, for the embedder to make sense of.
+    /// Any other value; the embedder interprets it.
     Other(Box<str>),
 }
 
@@ -93,7 +94,7 @@ impl fmt::Debug for Auth {
 }
 
 impl Auth {
-    /// The word in the configuration.
+    /// The value in the configuration.
     pub fn as_str(&self) -> &str {
         match self {
             Self::OAuth => "oauth",
@@ -102,18 +103,18 @@ impl Auth {
     }
 }
 
-/// What of a server a model sees.
+/// Which of a server's tools and utility tools a model sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolPolicy {
-    /// The tools that are used, by the server's own names, with `*` for anything; all where it is unset, none where it
-    /// is empty.
+    /// The tools to use, by the server's own names; `*` matches anything. `None` includes all tools, an empty list
+    /// none.
     pub include: Option<Vec<Box<str>>>,
-    /// The tools that are not used. It has no effect where there is `include`.
+    /// The tools not to use. Has no effect if `include` is set.
     pub exclude: Vec<Box<str>>,
-    /// Whether there may be `list_resources` and `read_resource`. `true`.
+    /// Whether to add `list_resources` and `read_resource`. Default: `true`.
     pub resources: bool,
-    /// Whether there may be `list_prompts` and `get_prompt`. `true`.
+    /// Whether to add `list_prompts` and `get_prompt`. Default: `true`.
     pub prompts: bool,
 }
 
@@ -124,12 +125,12 @@ impl Default for ToolPolicy {
 }
 
 impl ToolPolicy {
-    /// The same for policies that mean the same, and only for those.
+    /// A canonical text: equal exactly for policies with the same meaning.
     pub(in crate::host) fn text(&self) -> Box<str> {
         serde_json::to_string(self).unwrap_or_default().into()
     }
 
-    /// Whether the tool of this name, the server's own, passes the filters.
+    /// Whether the tool with this name, the server's own, passes the filters.
     ///
     /// ```
     /// use mcp_proto::host::config::ToolPolicy;
@@ -149,7 +150,7 @@ impl ToolPolicy {
     }
 }
 
-/// A policy's patterns, prepared for many tools: those without a `*` are looked up.
+/// A policy's patterns, prepared for many tools: patterns without `*` are looked up in a set.
 pub(in crate::host) struct Filter<'a> {
     names: BTreeSet<&'a str>,
     globs: Vec<&'a str>,
@@ -163,32 +164,32 @@ impl<'a> Filter<'a> {
         Self { names: names.into_iter().collect(), globs, admits: policy.include.is_some() }
     }
 
-    /// As [`ToolPolicy::admits`].
+    /// See [`ToolPolicy::admits`].
     pub(in crate::host) fn admits(&self, tool: &str) -> bool {
         let named = self.names.contains(tool) || self.globs.iter().any(|pattern| glob::matches(pattern, tool));
         named == self.admits
     }
 }
 
-/// What a server may ask of the host's model (`sampling/createMessage`).
+/// Limits on a server's sampling requests (`sampling/createMessage`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sampling {
-    /// Whether it may ask at all. `true`.
+    /// Whether the server may send them. Default: `true`.
     pub enabled: bool,
-    /// The model that answers, whatever the server would like.
+    /// The model to use, regardless of the server's preference.
     pub model: Option<Box<str>>,
-    /// The most tokens of one answer. 4,096.
+    /// Maximum tokens of one response. Default: 4,096.
     pub max_tokens_cap: u64,
-    /// How long one answer may take. 30 s.
+    /// Timeout of one response. Default: 30 s.
     pub timeout: Duration,
-    /// Requests a minute. 10.
+    /// Maximum requests per minute. Default: 10.
     pub max_rpm: u32,
-    /// The models that it may ask for; any where it is empty.
+    /// The models that the server may request; empty allows any.
     pub allowed_models: Vec<Box<str>>,
-    /// Rounds with tools in a row; 0 for none. 5.
+    /// Maximum consecutive rounds with tools; 0 allows none. Default: 5.
     pub max_tool_rounds: u32,
-    /// How much of it is logged: a word for the embedder to make sense of.
+    /// Log level; the embedder interprets it.
     pub log_level: Option<Box<str>>,
 }
 
@@ -208,7 +209,7 @@ impl Default for Sampling {
 }
 
 impl Sampling {
-    /// What a session makes sure of. `model` and `log_level` are for the embedder.
+    /// The limits that a session enforces. The embedder applies `model` and `log_level`.
     pub fn policy(&self) -> SamplingPolicy {
         SamplingPolicy {
             per_minute: Some(self.max_rpm),
@@ -221,18 +222,18 @@ impl Sampling {
 }
 
 impl Entry {
-    /// How long a tool call may take, where an entry does not say.
+    /// Default timeout of a tool call.
     pub const TIMEOUT: Duration = Duration::from_secs(120);
-    /// How long the first connection may take, where an entry does not say.
+    /// Default timeout of the first connection.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// A server that is a program, with the defaults.
+    /// An entry for a program, with the defaults.
     pub fn stdio(command: impl Into<Box<str>>) -> Self {
         let command = command.into();
         Self::new(Endpoint::Stdio(Stdio { command, args: Vec::new(), env: Texts::new(), cwd: None }))
     }
 
-    /// A server that is an address, with the defaults.
+    /// An entry for a URL, with the defaults.
     pub fn http(url: impl Into<Box<str>>) -> Self {
         Self::new(Endpoint::Http(Http { url: url.into(), headers: Texts::new(), auth: None }))
     }
@@ -249,11 +250,12 @@ impl Entry {
         }
     }
 
-    /// What a session with this server is to do: `options`, which say who the client is, with what the entry says.
+    /// The options of a session with this server: `options`, which describe the client, with this entry's settings
+    /// applied.
     ///
-    /// `timeout` bounds requests. `connect_timeout` bounds the opening of the transport and the handshake, each; the
-    /// probe gets half of it at most, so that a server that does not answer it can still be asked the older way.
-    /// `sampling` bounds what the server may have of the model, or takes the offer back; it makes none.
+    /// `timeout` bounds requests. `connect_timeout` bounds the opening of the transport and the handshake, each. The
+    /// discover request gets at most half of it, which leaves time for `initialize` if the server does not respond.
+    /// `sampling` limits or removes the sampling capability of `options`; it never adds it.
     ///
     /// ```
     /// use core::time::Duration;
@@ -283,7 +285,8 @@ impl Entry {
         options
     }
 
-    /// The same for entries whose sessions behave the same, whatever server they are with, and only for those.
+    /// A canonical text: equal exactly for entries whose sessions behave the same, apart from the server they connect
+    /// to.
     pub(in crate::host) fn behaviour(&self) -> Box<str> {
         let blank = match self.endpoint {
             Endpoint::Stdio(_) => Self::stdio(""),
@@ -294,8 +297,8 @@ impl Entry {
         Self { timeout, connect_timeout, supports_parallel_tool_calls, sampling, ..blank }.text()
     }
 
-    /// The entry's fingerprint: the same for entries that mean the same, however they are written. What was saved of a
-    /// server is worth something as long as its entry has this fingerprint.
+    /// The fingerprint of the entry's meaning: equal for equal entries, however they are written. Saved data of a
+    /// server is valid as long as its entry has the same fingerprint.
     pub fn fingerprint(&self, key: FingerprintKey) -> Fingerprint {
         Fingerprint::of(key, self.text().as_bytes())
     }
@@ -326,7 +329,7 @@ impl fmt::Debug for Http {
     }
 }
 
-/// As it would be written in the `mcp_servers` map, without what is the default.
+/// As in the `mcp_servers` map, without default values.
 impl Serialize for Entry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = Written(serializer.serialize_map(None)?);
@@ -355,7 +358,7 @@ impl Serialize for Entry {
     }
 }
 
-/// As it would be written under `tools`, without what is the default.
+/// As under `tools`, without default values.
 impl Serialize for ToolPolicy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { include, exclude, resources, prompts } = self;
@@ -368,7 +371,7 @@ impl Serialize for ToolPolicy {
     }
 }
 
-/// As it would be written under `sampling`, without what is the default.
+/// As under `sampling`, without default values.
 impl Serialize for Sampling {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let default = Self::default();
@@ -385,7 +388,7 @@ impl Serialize for Sampling {
     }
 }
 
-/// A map that is being written.
+/// A map that is being serialized.
 struct Written<M>(M);
 
 impl<M: SerializeMap> Written<M> {
@@ -398,7 +401,7 @@ impl<M: SerializeMap> Written<M> {
     }
 }
 
-/// Seconds: a whole number where they are whole.
+/// Seconds, as an integer if they are whole.
 struct Seconds(Duration);
 
 impl Serialize for Seconds {
@@ -410,7 +413,7 @@ impl Serialize for Seconds {
     }
 }
 
-/// A key's path: `tools.include`.
+/// The path of a key: `tools.include`.
 pub(super) fn path(of: &str, key: &str) -> String {
     format!("{of}.{key}")
 }

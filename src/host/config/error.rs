@@ -4,87 +4,87 @@ use core::fmt;
 
 use super::value::excerpt;
 
-/// Why a server's entry is of no use. It costs that server, and no other.
+/// Why a server's entry is invalid. Other servers are not affected.
 ///
-/// Its message names the server and the key, says what is wrong, and how to mend it. Values of `env`, `headers`
-/// and `auth`, which may be secrets, are never part of it.
+/// The message names the server and the key, describes the problem and suggests a correction. It never contains values
+/// of `env`, `headers` or `auth`, which may be secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {problem}", At(server, key))]
 #[non_exhaustive]
 pub struct Error {
-    /// The server.
+    /// The server's name.
     pub server: Arc<str>,
-    /// The key, with those that it is in: `tools.include`. None where the entry as a whole is wrong.
+    /// The key's path: `tools.include`. `None` if the entry as a whole is invalid.
     pub key: Option<Box<str>>,
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What is wrong with an entry, and how to mend it.
+/// What is wrong with an entry, and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The entry is no map.
+    /// The entry is not a map.
     #[error("the entry is {found}; write a map with `command` or `url` in it")]
     NotAMap {
-        /// What it is.
+        /// What it is instead.
         found: &'static str,
     },
-    /// It does not say where the server is.
+    /// Neither `command` nor `url` is set.
     #[error("there is neither `command` nor `url`; give one of them")]
     NoEndpoint,
-    /// It says so twice.
+    /// Both `command` and `url` are set.
     #[error("there are both `command` and `url`; remove one of them")]
     TwoEndpoints,
-    /// A value is of a kind that has no meaning there.
+    /// The value has the wrong type.
     #[error("it is {found}; write {expected}")]
     Kind {
-        /// What it is.
+        /// The value's type.
         found: &'static str,
-        /// What has a meaning there.
+        /// What is allowed.
         expected: &'static str,
     },
-    /// Text where it is to be said whether or not.
+    /// A text that is not a boolean.
     #[error("`{found}` is neither yes nor no; write true or false")]
     NotBoolean {
         /// The text.
         found: Box<str>,
     },
-    /// A time that is none.
+    /// Not a valid number of seconds.
     #[error("`{found}` is no time; write a number of seconds above 0")]
     NotSeconds {
-        /// What was written.
+        /// The value.
         found: Box<str>,
     },
-    /// A number that is none, or out of range.
+    /// Not a whole number, or out of range.
     #[error("`{found}` is no count; write a whole number, 0 or more")]
     NotCount {
-        /// What was written.
+        /// The value.
         found: Box<str>,
     },
-    /// Nothing stands where something has to.
+    /// An empty text where one is required.
     #[error("it is empty; write {expected}, or remove the key")]
     Empty {
-        /// What has to stand there.
+        /// What is required.
         expected: &'static str,
     },
-    /// The value refers to a variable that has no value.
+    /// The value refers to a variable that is not set.
     #[error("there is no `{variable}`; give it a value, or write `${{{variable}:-…}}` with one to fall back on")]
     NoVariable {
-        /// The variable.
+        /// The variable's name.
         variable: Box<str>,
     },
 }
 
-/// Something odd in a server's entry, which can be used all the same.
+/// A likely mistake in a server's entry that does not make it invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Warning {
-    /// The server.
+    /// The server's name.
     pub server: Arc<str>,
-    /// The key, with those that it is in: `tools.include`. None where it is the server's own name.
+    /// The key's path: `tools.include`. `None` if the warning is about the server's name.
     pub key: Option<Box<str>>,
-    /// What is odd.
+    /// What is likely a mistake.
     pub oddity: Oddity,
 }
 
@@ -94,35 +94,35 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What is odd in an entry.
+/// A likely mistake in an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Oddity {
-    /// Nobody knows the key.
+    /// The key is unknown.
     UnknownKey {
-        /// The known key that is most like it.
+        /// The known key with the most similar name.
         nearest: Option<&'static str>,
     },
-    /// The key, or the server, is there more than once; the last counts.
+    /// The key or the server is repeated; the last one counts.
     Twice,
-    /// The key has no effect on a server of this kind.
+    /// The key has no effect on servers of this kind.
     NoEffect {
-        /// The key that the server would have to have for it.
+        /// The key that the server needs for it to have an effect.
         needs: &'static str,
     },
-    /// A value where text belongs that may have been written otherwise: `1.10` is the same number as `1.1`, and `yes`
-    /// may be the same as `true`.
+    /// A value that is not a string, used as one. It may differ from what was written: `1.10` is the number `1.1`, and
+    /// `yes` may become `true`.
     TakenAsText,
-    /// A time of more than a day: as milliseconds it would make sense.
+    /// A timeout of more than a day: probably meant as milliseconds.
     LongTime,
-    /// A word that nobody knows. It is kept where there is a place for it.
+    /// An unknown value. It is kept if its field allows any value.
     UnknownWord {
-        /// The word.
+        /// The value.
         word: Box<str>,
     },
-    /// A way to authenticate that nobody knows. What it says is kept, and is not told, since it may be a secret.
+    /// An unknown kind of authentication. It is kept, but not shown, because it may be a secret.
     UnknownAuth,
-    /// It contradicts `command` or `url`, which count.
+    /// The key contradicts `command` or `url`, which takes precedence.
     Contradiction,
 }
 
@@ -148,7 +148,7 @@ impl fmt::Display for Oddity {
     }
 }
 
-/// Where something is, as a part of a message.
+/// The place of a problem, as part of a message.
 struct At<'a>(&'a str, &'a Option<Box<str>>);
 
 impl fmt::Display for At<'_> {

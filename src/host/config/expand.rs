@@ -11,12 +11,12 @@ use super::value::excerpt;
 use super::{Endpoint, Entry, Http, Stdio};
 
 impl Entry {
-    /// The entry with its variables replaced by what `lookup` gives for their names: in `command`, `args`, `env`,
-    /// `cwd`, `url` and the values of `headers`.
+    /// Replaces the variables in `command`, `args`, `env`, `cwd`, `url` and the values of `headers` by what `lookup`
+    /// returns for their names.
     ///
-    /// `${NAME}` is the variable's value, `${NAME:-text}` that or the text where it has none, or an empty one; `$${`
-    /// is `${`. A name is what stands before the bracket, so that a lookup can know more than an environment:
-    /// `${env:NAME}`, `${workspaceFolder}`. What a variable's value holds is not looked at again.
+    /// `${NAME}` is the variable's value. `${NAME:-text}` is `text` if the variable is unset or empty. `$${` is a
+    /// literal `${`. A name is everything before the closing brace or `:-`, so that a lookup can support more than the
+    /// environment: `${env:NAME}`, `${workspaceFolder}`. Values are not expanded again.
     ///
     /// ```
     /// use mcp_proto::host::config::{Endpoint, Entry};

@@ -1,5 +1,4 @@
-//! The servers of a configuration file: the `mcp_servers` map, and the `mcpServers` JSON that desktop clients and
-//! editors share.
+//! Server configuration: the `mcp_servers` map, and the `mcpServers` JSON of desktop clients and editors.
 //!
 //! ```
 //! use mcp_proto::host::config::{Document, Endpoint};
@@ -29,23 +28,22 @@
 //! );
 //! ```
 //!
-//! | key | for | what | unless it is said |
+//! | key | server | meaning | default |
 //! | --- | --- | --- | --- |
-//! | `command`, `args`, `env` | programs | what is started | |
-//! | `url`, `headers` | addresses | where requests go, and with which headers | |
-//! | `enabled` | both | whether the server is used at all | true |
-//! | `timeout` | both | how many seconds a tool call may take | 120 |
-//! | `connect_timeout` | both | how many seconds the first connection may take | 60 |
-//! | `supports_parallel_tool_calls` | both | whether its tools may run side by side | false |
-//! | `tools.include`, `tools.exclude` | both | which tools are used: text or a list; `include` wins | all |
-//! | `tools.resources`, `tools.prompts` | both | whether the utility tools for them may be there | true |
-//! | `auth` | addresses | how the user is authenticated: `oauth` | |
-//! | `sampling` | both | what the server may ask of the host's model | |
+//! | `command`, `args`, `env` | program | what to start | |
+//! | `url`, `headers` | URL | where to send requests, and additional headers | |
+//! | `enabled` | both | whether the server is used | true |
+//! | `timeout` | both | timeout of a tool call, in seconds | 120 |
+//! | `connect_timeout` | both | timeout of the first connection, in seconds | 60 |
+//! | `supports_parallel_tool_calls` | both | whether tool calls may run in parallel | false |
+//! | `tools.include`, `tools.exclude` | both | which tools are used: a string or a list; `include` wins | all |
+//! | `tools.resources`, `tools.prompts` | both | whether to add the utility tools for them | true |
+//! | `auth` | URL | how the user authenticates: `oauth` | |
+//! | `sampling` | both | limits on the server's sampling requests | |
 //!
-//! Exactly one of `command` and `url` is there. Whether or not is said by `true` and `false`, or by the words that
-//! people write: `yes`, `no`, `on`, `off`, `1`, `0`, in any case, quoted or not. A key with nothing behind it is as if it
-//! were not there. Of what other clients write, `type` (or `transport`), `disabled` and `cwd` are understood in both
-//! shapes; any other key is a [`Warning`].
+//! Exactly one of `command` and `url` is required. Booleans are `true` and `false`, or `yes`, `no`, `on`, `off`, `1`,
+//! `0`, in any case, quoted or not. A key without a value counts as absent. The keys `type` (or `transport`),
+//! `disabled` and `cwd` of other clients are accepted in both formats; any other key is a [`Warning`].
 
 mod changes;
 mod entry;
@@ -72,9 +70,10 @@ use serde::{Serialize, Serializer};
 use self::read::Reader;
 use self::value::{Key, Value};
 
-/// The servers of a host: what stands under `mcp_servers` or `mcpServers`. [`Document`] reads a whole file.
+/// A host's servers: the map under `mcp_servers` or `mcpServers`. [`Document`] reads a whole file.
 ///
-/// Reading it fails only where it is no map. An entry that is of no use is among the errors, and costs no other.
+/// Deserializing fails only if the value is not a map. An invalid entry becomes an error and does not affect the
+/// others.
 ///
 /// ```
 /// # use mcp_proto::host::config::Configuration;
@@ -90,24 +89,24 @@ use self::value::{Key, Value};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Configuration {
-    /// The servers whose entry is of use, those that are not enabled among them, by name.
+    /// The valid entries by server name, including disabled servers.
     pub servers: BTreeMap<Box<str>, Entry>,
-    /// What is wrong with the others.
+    /// Errors in the other entries.
     pub errors: Vec<Error>,
-    /// What is odd.
+    /// Likely mistakes.
     pub warnings: Vec<Warning>,
 }
 
-/// A whole configuration file, with `mcp_servers`, or `mcpServers`, and whatever else; none where there is neither. Where
-/// there is what was most likely meant for one of them, `servers` say, it cannot be read.
+/// A whole configuration file: a map with `mcp_servers` or `mcpServers`, and any other keys. A file with neither has no
+/// servers; but if it has a similar key, such as `servers`, deserializing fails.
 ///
-/// Where a file has both, a server that is in both is as `mcp_servers` has it.
+/// If a file has both maps, an entry in `mcp_servers` takes precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document(pub Configuration);
 
 impl Configuration {
-    /// The configuration with the variables of every entry replaced, as [`Entry::expand`] does it. An entry that names
-    /// a variable without a value is among the errors then. Of one that is turned off, nothing is replaced.
+    /// The configuration with the variables in every entry replaced, as by [`Entry::expand`]. An entry with an unset
+    /// variable becomes an error. Disabled entries are not expanded.
     #[must_use]
     pub fn expand<'a>(&self, mut lookup: impl FnMut(&str) -> Option<Cow<'a, str>>) -> Self {
         let Self { servers, errors, warnings } = self;
@@ -125,7 +124,7 @@ impl Configuration {
         expanded
     }
 
-    /// Reads the entries, in the file's order. Of those that are there more than once, the last counts.
+    /// Reads the entries in the file's order. If a server is repeated, the last entry counts.
     fn read(entries: Vec<(Box<str>, Value)>) -> Self {
         let mut last = BTreeMap::new();
         for (index, (server, _)) in entries.iter().enumerate() {
@@ -153,7 +152,7 @@ impl Configuration {
     }
 }
 
-/// The map, without what is the default: read again it is the same.
+/// The map without default values. Deserializing it gives an equal map.
 impl Serialize for Configuration {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.servers.serialize(serializer)
@@ -172,7 +171,7 @@ impl<'de> Deserialize<'de> for Document {
     }
 }
 
-/// What people, and other programs, write for `mcpServers`.
+/// Similar keys that people and other programs write for `mcpServers`.
 const FOREIGN: [&str; 6] = ["servers", "mcpServer", "mcp_server", "mcp-servers", "mcpservers", "context_servers"];
 
 struct DocumentVisitor;
@@ -205,7 +204,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
                 }
             }
         }
-        // No server at all is not what somebody meant who wrote this.
+        // A file with such a key and no servers is a mistake.
         if let (Some(foreign), true, true) = (foreign, shared.is_empty(), own.is_empty()) {
             let why = format!("there is `{foreign}`, which is not looked at; write `mcpServers` or `mcp_servers`");
             return Err(de::Error::custom(why));
@@ -213,7 +212,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
         Ok(Configuration::read(shared.into_iter().chain(own).flatten().collect()))
     }
 
-    // Without what it says: the wrong file may be full of secrets.
+    // The message omits the value, since the wrong file may contain secrets.
     fn visit_str<E: de::Error>(self, _: &str) -> Result<Configuration, E> {
         Err(no_map("text"))
     }
@@ -239,7 +238,7 @@ fn no_map<E: de::Error>(found: &str) -> E {
     E::custom(format!("the file is {found}, not a map with `mcp_servers` or `mcpServers` in it"))
 }
 
-/// A map of entries, as it is in the file, and in its order.
+/// A map of entries as in the file, in its order.
 struct Raw;
 
 impl<'de> de::DeserializeSeed<'de> for Raw {

@@ -37,22 +37,22 @@ const SAMPLING: &[&str] =
 /// A day, in seconds.
 const DAY: u64 = 24 * 60 * 60;
 
-/// Reads one server's entry, and notes what is wrong with it: all of it at once.
+/// Reads one server's entry and collects all problems in it.
 pub(super) struct Reader<'a> {
     pub(super) server: &'a Arc<str>,
     pub(super) errors: &'a mut Vec<Error>,
     pub(super) warnings: &'a mut Vec<Warning>,
 }
 
-/// The members of a map that are known, each once.
+/// The known members of a map, each once.
 struct Members<'v> {
-    /// The path of what they are in, and its dot.
+    /// The path of the map, with a final dot.
     prefix: String,
     values: Vec<(&'static str, &'v Value)>,
 }
 
 impl<'v> Members<'v> {
-    /// What stands under a key. Nothing, as `key:` alone has it in YAML, is as if the key were not there.
+    /// The value of a key. A null value, as from `key:` in YAML, counts as absent.
     fn get(&self, key: &str) -> Option<(String, &'v Value)> {
         let (_, value) = self.values.iter().find(|(name, _)| *name == key)?;
         (**value != Value::Null).then(|| (format!("{}{key}", self.prefix), *value))
@@ -60,7 +60,7 @@ impl<'v> Members<'v> {
 }
 
 impl Reader<'_> {
-    /// The entry, where nothing is wrong with it.
+    /// The entry, if it has no errors.
     pub(super) fn entry(&mut self, value: &Value) -> Option<Entry> {
         let before = self.errors.len();
         let entry = self.any_entry(value);
@@ -74,7 +74,7 @@ impl Reader<'_> {
         let members = self.members(members, "", ENTRY);
         let endpoint = self.endpoint(&members);
         let disabled = self.boolean(&members, "disabled", false);
-        // Everything is read before anything is given up, so that every mistake is told at once.
+        // Reads everything before returning, so that every problem is reported at once.
         let entry = Entry {
             enabled: self.boolean(&members, "enabled", true) && !disabled,
             timeout: self.seconds(&members, "timeout", Entry::TIMEOUT),
@@ -116,7 +116,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The word for the transport, which `command` or `url` tells already.
+    /// Checks the name of the transport, which `command` or `url` already determines.
     fn transport(&mut self, members: &Members<'_>, key: &str, http: bool) {
         let Some(word) = self.text(members, key, "`stdio` or `http`") else { return };
         let is_http = match &*word {
@@ -141,7 +141,7 @@ impl Reader<'_> {
 
     fn sampling(&mut self, members: &Members<'_>) -> Option<Sampling> {
         let (key, value) = members.get("sampling")?;
-        // `sampling: false` says enough.
+        // `sampling: false` disables it.
         if matches!(value, Value::Bool(_) | Value::Text(_) | Value::Number { .. }) {
             let enabled = self.boolean_value(&key, value).unwrap_or(true);
             return Some(Sampling { enabled, ..Sampling::default() });
@@ -163,7 +163,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The known ones among a map's members.
+    /// The known members of a map.
     fn members<'v>(&mut self, map: &'v [(Box<str>, Value)], prefix: &str, known: &[&'static str]) -> Members<'v> {
         let mut values: Vec<(&'static str, &Value)> = Vec::new();
         for (name, value) in map {
@@ -214,7 +214,7 @@ impl Reader<'_> {
         };
         let seconds = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         match seconds.filter(|seconds| !seconds.is_zero()) {
-            // A number of so many digits does not come through every format as it was.
+            // Some formats change a number with many digits.
             Some(seconds) if seconds.as_secs() > DAY => {
                 self.warn(Some(key), Oddity::LongTime);
                 Duration::from_secs(seconds.as_secs())
@@ -233,7 +233,7 @@ impl Reader<'_> {
         count.or_else(|| self.wrong(Some(&key), Problem::NotCount { found: excerpt(text) })).unwrap_or(default)
     }
 
-    /// Text that is not empty.
+    /// A string that is not empty.
     fn text(&mut self, members: &Members<'_>, key: &str, expected: &'static str) -> Option<Box<str>> {
         let (key, value) = members.get(key)?;
         match value {
@@ -249,7 +249,7 @@ impl Reader<'_> {
         members.get(key).map(|(key, value)| self.elements(&key, value, false)).unwrap_or_default()
     }
 
-    /// A list of texts; one text, too, where `single`.
+    /// A list of strings; a single string is accepted if `single`.
     fn elements(&mut self, key: &str, value: &Value, single: bool) -> Vec<Box<str>> {
         const EXPECTED: &str = "a list of texts";
         match value {
@@ -278,7 +278,7 @@ impl Reader<'_> {
         texts
     }
 
-    /// Text, or what people write in its place without quotes.
+    /// A string, or an unquoted scalar used as one.
     fn scalar(&mut self, key: &str, value: &Value, expected: &'static str) -> Option<Box<str>> {
         match value {
             Value::Text(text) => Some(text.clone()),
@@ -309,7 +309,7 @@ impl Reader<'_> {
     }
 }
 
-/// The known key that was probably meant: written in another case, or with one or two letters wrong.
+/// The known key that was probably meant: different case, or one or two letters wrong.
 fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
     let letters = |key: &str| -> Vec<u8> {
         key.bytes().take(64).filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase()).collect()
@@ -320,7 +320,7 @@ fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
     distances.min().filter(|(distance, _)| *distance <= allowed).map(|(_, known)| known)
 }
 
-/// How many letters have to be put in, left out or replaced to get from one to the other.
+/// The edit distance: how many letters to insert, remove or replace.
 fn distance(from: &[u8], to: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (at, a) in from.iter().enumerate() {

@@ -5,28 +5,28 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// The name that `serde_json` gives a number's only member where another crate turned on `arbitrary_precision`.
+/// The name of a number's only member in `serde_json` with the feature `arbitrary_precision`.
 const NUMBER: &str = "$serde_json::private::Number";
 
-/// What a configuration file holds, whatever its format: read as it is, so that one wrong value costs no more than
-/// the server whose it is, and can be named.
+/// A configuration value in any format. Reading values before interpreting them makes an invalid value an error of its
+/// server only.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Null,
     Bool(bool),
-    /// A number's text; `exact` where nothing of how it was written can have got lost but its base.
+    /// A number's text; `exact` if it is written this way, except for its base.
     Number {
         text: Box<str>,
         exact: bool,
     },
     Text(Box<str>),
     List(Vec<Value>),
-    /// In the file's order, with what came twice.
+    /// In the file's order, with duplicates.
     Map(Vec<(Box<str>, Value)>),
 }
 
 impl Value {
-    /// What it is, in words.
+    /// The value's type, for messages.
     pub(super) const fn kind(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
@@ -107,7 +107,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
         while let Some(value) = seq.next_element()? {
             list.push(value);
         }
-        // Most lists are smaller than the room that a vector begins with.
+        // Most lists are smaller than a vector's initial capacity.
         list.shrink_to_fit();
         Ok(Value::List(list))
     }
@@ -127,8 +127,8 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 }
 
-/// A member's name. YAML has such that are no text, `8080:` or `yes:`: they are asked for as text, since only the format
-/// knows how they were written.
+/// A member's name. YAML allows names that are not strings, such as `8080:` or `yes:`. They are requested as strings,
+/// because only the format knows how they were written.
 pub(super) struct Key(pub(super) Box<str>);
 
 impl<'de> Deserialize<'de> for Key {
@@ -142,7 +142,7 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// A value as it can be said in a message: not longer than a line.
+/// A value for a message, at most one line long.
 pub(super) fn excerpt(text: &str) -> Box<str> {
     let mut chars = text.chars();
     let short: String = chars.by_ref().take(40).map(|char| if char.is_control() { ' ' } else { char }).collect();

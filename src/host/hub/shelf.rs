@@ -72,7 +72,7 @@ impl Shelf {
         server: &str,
         policy: &ToolPolicy,
         suspicion: Suspicion,
-        (tools, offer): (Option<&Arc<List>>, toolset::Offer<'_>),
+        (tools, offer): (Option<&Arc<List>>, toolset::OfferView<'_>),
     ) -> Arc<Chosen> {
         let has = [Capability::Resources, Capability::Prompts].map(|capability| offer.has(capability));
         let address = tools.map_or(0, |tools| Arc::as_ptr(tools).addr());
@@ -100,7 +100,7 @@ impl Shelf {
             self.choices.remove(&chosen.key);
         }
         drop(chosen);
-        for family in Family::ALL {
+        for family in Family::EACH {
             let Some(list) = catalog.held(family).filter(|list| Arc::strong_count(list) == TWO) else { continue };
             let key = (family, list.hash());
             if self.lists.get(&key).is_some_and(|known| Arc::ptr_eq(known, list)) {

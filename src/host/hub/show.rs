@@ -59,7 +59,7 @@ impl Hub {
         if self.current.get(&member.name) != Some(&handle) {
             return;
         }
-        for family in Family::ALL {
+        for family in Family::EACH {
             if let Some(list) = session.catalog().held(family) {
                 let shared = self.shelf.list(family, Arc::clone(list));
                 session.command(|engine| engine.share_list(family, shared));
@@ -77,7 +77,7 @@ impl Hub {
         let Some(member) = self.members.get_mut(&handle) else { return };
         (member.known_era, member.stands_in) = (known_era, Some(at));
         let server = Arc::clone(&member.name);
-        for family in Family::ALL {
+        for family in Family::EACH {
             if let Some(list) = catalog.held(family) {
                 let shared = self.shelf.list(family, Arc::clone(list));
                 catalog.share(family, shared);
@@ -106,7 +106,7 @@ impl Hub {
         let no_policy = ToolPolicy::default();
         let policy = self.configuration.servers.get(&*server).map_or(&no_policy, |entry| &entry.tools);
         let offer = offer.map(|(catalog, families, instructions)| {
-            let view = toolset::Offer::new(&catalog, |family| *families.get(family));
+            let view = toolset::OfferView::new(&catalog, |family| *families.get(family));
             let tools = (catalog.held(Family::Tools), view);
             let chosen = self.shelf.choose(&server, policy, self.options.suspicion, tools);
             Offer { catalog, families, instructions, chosen }
@@ -153,8 +153,8 @@ impl Hub {
 }
 
 impl Offer {
-    pub(super) fn view(&self) -> toolset::Offer<'_> {
-        toolset::Offer::new(&self.catalog, |family| *self.families.get(family))
+    pub(super) fn view(&self) -> toolset::OfferView<'_> {
+        toolset::OfferView::new(&self.catalog, |family| *self.families.get(family))
     }
 }
 

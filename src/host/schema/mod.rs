@@ -1,9 +1,10 @@
-//! Schemas for providers that accept less than JSON Schema.
+//! Adapts schemas for providers that support a subset of JSON Schema.
 //!
-//! A server's schema reaches the model byte for byte, unless the embedder wants one of these passes. Each says what it
-//! changed. What fits the new schema fits the old one, so what a model sends stays fit for the server: nothing is changed
-//! under `not`, `if` and `contains`, where less would be more. Two things are not looked into: branches of a `oneOf` that
-//! overlap, and definitions that are referred to from under a `not`.
+//! By default a server's schema reaches the model byte for byte. The embedder can apply these passes; each reports its
+//! changes. Values that are valid for the new schema are valid for the old one, so the model's arguments stay valid for
+//! the server. For this reason nothing changes under `not`, `if` and `contains`, where a stricter schema would allow
+//! more. There are two exceptions: overlapping branches of a `oneOf`, and definitions that are referenced from under a
+//! `not`.
 //!
 //! ```
 //! use mcp_proto::host::schema::{Pass, adapt};
@@ -34,75 +35,75 @@ use self::tree::{Member, Node};
 use self::walk::{Place, schemas};
 use crate::jsonrpc::Json;
 
-/// A change that some providers need in a tool's schema.
+/// A change to tool schemas that some providers need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pass {
-    /// `definitions` becomes `$defs`, and what refers to it with it. It means the same. Nothing is changed where a schema
-    /// has both with a name in common, where `definitions` is no map, where schemas are in each other too deep, and where a
-    /// reference leads under an unknown keyword, or through an address that may be the schema's own.
+    /// Renames `definitions` to `$defs`, and adapts references. The meaning stays the same. Nothing changes if a schema
+    /// has both keywords with a common name, if `definitions` is not an object, if schemas nest too deep, or if a
+    /// reference passes through an unknown keyword or through an address that may be the schema's own.
     Definitions,
-    /// A union with null becomes what else is in it: in `type`, `anyOf` and `oneOf`; `default: null` goes with it. Null
-    /// is not accepted any more where it was; what is required stays so. The one schema that is left of a union takes its
-    /// place where no other constraint stands beside it. A union whose parts are referred to by their numbers stays.
+    /// Removes null from `type`, `anyOf` and `oneOf`, together with `default: null`. Null is no longer accepted there;
+    /// required properties stay required. If one branch of a union is left and no constraint is next to the union, the
+    /// branch replaces it. A union whose branches are referenced by index stays.
     NullUnions,
-    /// A schema without `type` gets the one that its other keywords speak of, where they speak of one alone; the root is
-    /// an object, as MCP has it.
+    /// Adds `type` to a schema without it, if its other keywords imply exactly one type. The root becomes an object, as
+    /// MCP requires.
     MissingTypes,
 }
 
-/// What came of a pass.
+/// The result of a pass.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Adapted<'a> {
-    /// The schema: the very one, byte for byte, where nothing was changed.
+    /// The schema; borrowed and unchanged, byte for byte, if there are no changes.
     pub schema: Cow<'a, RawValue>,
-    /// What was changed, the first 1,024 places.
-    pub changes: Vec<Change>,
-    /// How many more places were changed.
+    /// The first 1,024 changes.
+    pub changes: Vec<SchemaChange>,
+    /// Number of further changes.
     pub omitted: usize,
 }
 
-/// How many changes are told.
+/// Maximum number of reported changes.
 const CHANGES: usize = 1024;
 
-/// Something that was changed in a schema.
+/// A change in a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Change {
-    /// Where, in the schema before the pass: a JSON Pointer (RFC 6901), of a long one the beginning and `…`.
+pub struct SchemaChange {
+    /// The place in the schema before the pass: a JSON Pointer (RFC 6901); a long one is cut off with `…`.
     pub at: Box<str>,
-    /// What.
-    pub what: What,
+    /// What changed.
+    pub kind: SchemaChangeKind,
 }
 
-/// What was changed in a schema.
+/// The kind of a change in a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum What {
+pub enum SchemaChangeKind {
     /// `definitions` became `$defs`.
     DefinitionsMoved,
-    /// A reference was changed accordingly.
+    /// A reference was adapted to it.
     Reference,
-    /// Null is not accepted any more.
+    /// Null is no longer accepted.
     NullDropped,
-    /// A type was added.
+    /// This type was added.
     TypeAdded(&'static str),
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for SchemaChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = if self.at.is_empty() { "(root)" } else { &self.at };
-        match self.what {
-            What::DefinitionsMoved => write!(f, "{at}: `definitions` is `$defs` now"),
-            What::Reference => write!(f, "{at}: the reference leads to `$defs` now"),
-            What::NullDropped => write!(f, "{at}: null is not accepted any more"),
-            What::TypeAdded(name) => write!(f, "{at}: `type` is {name} now"),
+        match self.kind {
+            SchemaChangeKind::DefinitionsMoved => write!(f, "{at}: `definitions` is `$defs` now"),
+            SchemaChangeKind::Reference => write!(f, "{at}: the reference leads to `$defs` now"),
+            SchemaChangeKind::NullDropped => write!(f, "{at}: null is not accepted any more"),
+            SchemaChangeKind::TypeAdded(name) => write!(f, "{at}: `type` is {name} now"),
         }
     }
 }
 
-/// The schema after these passes, in this order.
+/// Applies these passes to a schema, in order.
 pub fn adapt<'a>(schema: &'a RawValue, passes: &[Pass]) -> Adapted<'a> {
     let mut adapted = Adapted { schema: Cow::Borrowed(schema), changes: Vec::new(), omitted: 0 };
     for pass in passes {
@@ -119,15 +120,15 @@ pub fn adapt<'a>(schema: &'a RawValue, passes: &[Pass]) -> Adapted<'a> {
 
 impl Pass {
     /// Every pass.
-    pub const ALL: [Self; 3] = [Self::Definitions, Self::NullUnions, Self::MissingTypes];
+    pub const ALL: &'static [Self] = &[Self::Definitions, Self::NullUnions, Self::MissingTypes];
 
-    /// The schema after this pass.
+    /// Applies this pass to a schema.
     pub fn apply(self, schema: &RawValue) -> Adapted<'_> {
         let mut root = Node::read(Json::from(schema));
         let (mut changes, mut omitted) = (Vec::new(), 0_usize);
-        let mut change = |place: Place<'_>, what| {
+        let mut change = |place: Place<'_>, kind| {
             if changes.len() < CHANGES {
-                changes.push(Change { at: place.pointer.into(), what });
+                changes.push(SchemaChange { at: place.pointer.into(), kind });
             } else {
                 omitted = omitted.saturating_add(1);
             }
@@ -148,7 +149,7 @@ impl Pass {
                 });
                 clash |= has_id && has_address;
                 if !clash {
-                    schemas(&mut root, |schema, place| definitions(schema, |what| change(place, what)));
+                    schemas(&mut root, |schema, place| definitions(schema, |kind| change(place, kind)));
                 }
             }
             Self::NullUnions => {
@@ -158,7 +159,7 @@ impl Pass {
                 });
                 schemas(&mut root, |schema, place| {
                     if place.positive && drop_null(schema, |keyword| targets.are_in(place.pointer, keyword)) {
-                        change(place, What::NullDropped);
+                        change(place, SchemaChangeKind::NullDropped);
                     }
                 });
             }
@@ -169,7 +170,7 @@ impl Pass {
                     && let (Some(name), Some(members)) = (missing, schema.members_mut())
                 {
                     members.insert(0, Member::new("type", quoted(name)));
-                    change(place, What::TypeAdded(name));
+                    change(place, SchemaChangeKind::TypeAdded(name));
                 }
             }),
         }
@@ -182,7 +183,7 @@ impl Pass {
     }
 }
 
-/// Calls `each` with every title and description in a schema, and where it stands.
+/// Calls `each` with the JSON Pointer and text of every title and description in a schema.
 pub(super) fn texts(schema: &RawValue, mut each: impl FnMut(&str, &str)) {
     schemas(&mut Node::read(Json::from(schema)), |schema, place| {
         for member in schema.members().iter().filter(|member| matches!(&*member.name, "title" | "description")) {
@@ -199,7 +200,7 @@ fn quoted(text: &str) -> Node<'static> {
     Node::Leaf(format!("\"{text}\"").into())
 }
 
-/// Whether `definitions` are none, or have a name in common with `$defs`.
+/// Whether `definitions` is not an object, or has a name in common with `$defs`.
 fn has_clash(schema: &Node<'_>) -> bool {
     match (schema.get("definitions"), schema.get("$defs")) {
         (None, _) | (Some(Node::Object(_)), None) => false,
@@ -214,13 +215,13 @@ fn has_clash(schema: &Node<'_>) -> bool {
 /// The keywords whose values are references.
 const REFERENCES: [&str; 2] = ["$ref", "$dynamicRef"];
 
-fn definitions(schema: &mut Node<'_>, mut change: impl FnMut(What)) {
+fn definitions(schema: &mut Node<'_>, mut change: impl FnMut(SchemaChangeKind)) {
     for keyword in REFERENCES {
         if let Some(reference) = schema.get_mut(keyword)
             && let Moved::To(Some(moved)) = moved(reference)
         {
             *reference = Node::Leaf(moved.into());
-            change(What::Reference);
+            change(SchemaChangeKind::Reference);
         }
     }
     if !matches!(schema.get("definitions"), Some(Node::Object(_))) {
@@ -237,11 +238,11 @@ fn definitions(schema: &mut Node<'_>, mut change: impl FnMut(What)) {
     } else if let Some(members) = schema.members_mut() {
         members.iter_mut().filter(|member| member.name == "definitions").for_each(|member| member.rename("$defs"));
     }
-    change(What::DefinitionsMoved);
+    change(SchemaChangeKind::DefinitionsMoved);
 }
 
-/// Takes null out of what a schema accepts, where it is one of several; says whether it was. Unions that must keep their
-/// parts where they are stay.
+/// Removes null from a union with other types or branches, and returns whether it did. Unions for which `stays` returns
+/// true do not change.
 fn drop_null(schema: &mut Node<'_>, stays: impl Fn(&str) -> bool) -> bool {
     if schema.get("const").is_some_and(|value| value.is("null")) {
         return false;
@@ -279,8 +280,8 @@ fn drop_null_branch(schema: &mut Node<'_>, keyword: &'static str) -> bool {
         return false;
     }
     branches.retain(|branch| !is_null_schema(branch));
-    // What is left of two takes the union's place where neither constrains the other: `additionalProperties`, `items`,
-    // `contains`, `unevaluated…` and, before 2020-12, `$ref` depend on what stands beside them.
+    // The remaining branch replaces the union if they do not affect each other: `additionalProperties`, `items`,
+    // `contains`, `unevaluated…` and, before 2020-12, `$ref` depend on the keywords next to them.
     let [Node::Object(inner)] = &**branches else { return true };
     let inner = inner.clone();
     let names = schema.names();
@@ -297,19 +298,19 @@ fn drop_null_branch(schema: &mut Node<'_>, keyword: &'static str) -> bool {
     true
 }
 
-/// Whether a keyword is for people, and accepts and refuses nothing.
+/// Whether a keyword only describes the schema, without effect on validation.
 fn describes(keyword: &str) -> bool {
     let access = ["deprecated", "readOnly", "writeOnly"];
     matches!(keyword, "title" | "description" | "default" | "examples" | "$comment") || access.contains(&keyword)
 }
 
-/// Whether a keyword is for references, and accepts and refuses nothing itself.
+/// Whether a keyword only serves references, without effect on validation.
 fn identifies(keyword: &str) -> bool {
     let anchors = ["$anchor", "$dynamicAnchor", "$recursiveAnchor"];
     matches!(keyword, "$schema" | "$id" | "id" | "$vocabulary" | "$defs" | "definitions") || anchors.contains(&keyword)
 }
 
-/// Whether a schema accepts null, and nothing else.
+/// Whether a schema accepts exactly null.
 fn is_null_schema(schema: &Node<'_>) -> bool {
     let only = |name: &str| {
         let others = ["title", "description", "default"];
@@ -325,12 +326,12 @@ fn is_null_schema(schema: &Node<'_>) -> bool {
     }
 }
 
-/// The one type that a schema's keywords speak of.
+/// The type that a schema's keywords imply, if they imply exactly one.
 fn implied(schema: &Node<'_>) -> Option<&'static str> {
     let mut found = None;
     for member in schema.members() {
         let implied = match &*member.name {
-            // What they say is not known here.
+            // These may accept any type.
             "$ref" | "$dynamicRef" | "allOf" | "anyOf" | "oneOf" => return None,
             "properties"
             | "patternProperties"
@@ -362,7 +363,7 @@ fn implied(schema: &Node<'_>) -> Option<&'static str> {
     found
 }
 
-/// The type of a value; null is none to speak of.
+/// The type of a value; `None` for null.
 fn type_of(value: &Node<'_>) -> Option<&'static str> {
     Some(match value {
         Node::Array(_) => "array",

@@ -4,21 +4,21 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::tree::Node;
-use super::walk::{Under, escape, is_short};
+use super::walk::{KeywordKind, escape, is_short};
 use crate::catalog::hash;
 use crate::jsonrpc::Json;
 
-/// What becomes of a reference once `definitions` are `$defs`.
+/// How a reference changes when `definitions` is renamed to `$defs`.
 pub(super) enum Moved {
-    /// It is this, as JSON; unset where it stays as it is.
+    /// The new reference as JSON; `None` if it does not change.
     To(Option<String>),
-    /// It leads through `definitions` of the schema with some address.
+    /// It passes through `definitions` of a schema with an address of its own.
     Elsewhere,
-    /// It leads where nothing is known to be a schema.
+    /// It passes through an unknown keyword.
     Unknown,
 }
 
-/// Where a reference leads once `definitions` are `$defs`.
+/// Rewrites a reference for the renaming of `definitions` to `$defs`.
 pub(super) fn moved(reference: &Node<'_>) -> Moved {
     let Some(reference) = text(reference) else { return Moved::To(None) };
     let Some((address, fragment)) = reference.split_once('#') else { return Moved::To(None) };
@@ -26,7 +26,7 @@ pub(super) fn moved(reference: &Node<'_>) -> Moved {
     let Some(steps) = fragment.strip_prefix('/') else { return Moved::To(None) };
     let mut moved = String::from("#");
     let mut changed = false;
-    // A name is no keyword, wherever it stands.
+    // The step is a name, such as that of a property, and not a keyword.
     let mut is_name = false;
     for raw in steps.split('/') {
         let step = decoded(raw);
@@ -36,12 +36,12 @@ pub(super) fn moved(reference: &Node<'_>) -> Moved {
             moved.push_str(raw);
             continue;
         }
-        match Under::keyword(&step) {
-            Under::Named => is_name = true,
-            Under::Schemas => {}
-            // In another document it is that one's affair.
-            Under::Data if address.is_empty() => return Moved::Unknown,
-            Under::Data => return Moved::To(None),
+        match KeywordKind::of(&step) {
+            KeywordKind::Named => is_name = true,
+            KeywordKind::Schemas => {}
+            // The structure of other documents does not matter.
+            KeywordKind::Data if address.is_empty() => return Moved::Unknown,
+            KeywordKind::Data => return Moved::To(None),
         }
         let is_moved = step == "definitions";
         changed |= is_moved;
@@ -53,12 +53,12 @@ pub(super) fn moved(reference: &Node<'_>) -> Moved {
     Moved::To(changed.then(|| serde_json::to_string(&moved).ok()).flatten())
 }
 
-/// The places that references lead to by the number of a branch of `anyOf` or `oneOf`.
+/// The unions whose branches are referenced by index.
 #[derive(Default)]
 pub(super) struct Targets {
-    /// Hashes of JSON Pointers to the unions. Two that collide both stay as they are.
+    /// Hashes of JSON Pointers to the unions. If two collide, both unions stay as they are.
     unions: BTreeSet<u64>,
-    /// Some are too long to be told apart.
+    /// Whether a pointer was too long to be compared.
     long: bool,
 }
 
@@ -82,7 +82,7 @@ impl Targets {
         }
     }
 
-    /// Whether a branch of this union is among them.
+    /// Whether a branch of this union is referenced.
     pub(super) fn are_in(&self, schema: &str, keyword: &str) -> bool {
         if !is_short(schema) {
             return self.long;
@@ -98,12 +98,12 @@ fn text<'a>(reference: &'a Node<'_>) -> Option<Cow<'a, str>> {
     }
 }
 
-/// A fragment whose slashes, which separate the steps of a JSON Pointer, are not percent-encoded.
+/// The fragment with percent-encoded slashes decoded; slashes separate the steps of a JSON Pointer.
 fn with_slashes(fragment: &str) -> Cow<'_, str> {
     if fragment.contains('%') { fragment.replace("%2F", "/").replace("%2f", "/").into() } else { fragment.into() }
 }
 
-/// A step of a JSON Pointer in a fragment (RFC 6901, section 6), decoded.
+/// One step of a JSON Pointer in a fragment (RFC 6901, section 6), decoded.
 fn decoded(step: &str) -> Cow<'_, str> {
     let mut step = Cow::Borrowed(step);
     if step.contains('%') {

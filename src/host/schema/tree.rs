@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 
 use crate::jsonrpc::Json;
 
-/// How deep a schema is looked into; what is deeper stays as it is.
+/// Maximum depth of a parsed schema; deeper values are kept as text.
 const DEPTH: usize = 64;
 
-/// A JSON value that can be changed. What is not changed is written as it was, but for the space between values.
+/// A JSON value that can be edited. Unchanged parts are written as they were, except for white space between values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node<'a> {
-    /// As it is written: a scalar, or what is too deep.
+    /// The text as written: a scalar, or a value nested too deep.
     Leaf(Cow<'a, str>),
     Array(Vec<Node<'a>>),
     Object(Vec<Member<'a>>),
@@ -20,7 +20,7 @@ pub(super) enum Node<'a> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Member<'a> {
-    /// As it is written, quotes included.
+    /// The text as written, with quotes.
     raw: Cow<'a, str>,
     pub(super) name: Cow<'a, str>,
     pub(super) value: Node<'a>,
@@ -48,11 +48,11 @@ impl<'a> Node<'a> {
             b'{' => {
                 let mut members = Vec::new();
                 json.raw_members(|raw, value| {
-                    // A name that is no text is no keyword either.
+                    // A name that is not a valid string is not a keyword.
                     let name = raw.as_string().unwrap_or(Cow::Borrowed(raw.text()));
                     members.push(Member { raw: raw.text().into(), name, value: Self::read_to(value, depth) });
                 });
-                // Most objects are smaller than the room that a vector begins with.
+                // Most objects are smaller than a vector's initial capacity.
                 members.shrink_to_fit();
                 Self::Object(members)
             }
@@ -96,7 +96,7 @@ impl<'a> Node<'a> {
         matches!(self, Self::Leaf(leaf) if *leaf == text)
     }
 
-    /// Whether it is the string `text`, however that is written.
+    /// Whether it is the string `text`, with or without escapes.
     pub(super) fn is_string(&self, text: &str) -> bool {
         matches!(self, Self::Leaf(leaf) if Json::trusted(leaf).as_string().as_deref() == Some(text))
     }
@@ -115,7 +115,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value of the member of this name; of several the last, as parsers have it.
+    /// The value of the member with this name; the last one if it is repeated, as parsers do.
     pub(super) fn get(&self, name: &str) -> Option<&Self> {
         self.members().iter().rev().find(|member| member.name == name).map(|member| &member.value)
     }
@@ -124,12 +124,12 @@ impl<'a> Node<'a> {
         self.members_mut()?.iter_mut().rev().find(|member| member.name == name).map(|member| &mut member.value)
     }
 
-    /// The members' names, where many are to be looked for.
+    /// The members' names, for many lookups.
     pub(super) fn names(&self) -> BTreeSet<&str> {
         self.members().iter().map(|member| &*member.name).collect()
     }
 
-    /// Whether there is more in it than was looked into.
+    /// Whether it contains a value that was too deep to be parsed.
     pub(super) fn is_cut(&self) -> bool {
         match self {
             Self::Leaf(text) => text.starts_with(['{', '[']),

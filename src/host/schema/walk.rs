@@ -2,19 +2,19 @@ use alloc::string::{String, ToString};
 
 use super::tree::Node;
 
-/// What stands under a keyword.
+/// The meaning of a keyword's value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Under {
-    /// A schema, or an array of them.
+pub(super) enum KeywordKind {
+    /// A schema or an array of schemas.
     Schemas,
-    /// Schemas by names that are no keywords.
+    /// Schemas by name.
     Named,
-    /// Data.
+    /// Data without schemas.
     Data,
 }
 
-impl Under {
-    pub(super) fn keyword(keyword: &str) -> Self {
+impl KeywordKind {
+    pub(super) fn of(keyword: &str) -> Self {
         match keyword {
             "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies" => {
                 Self::Named
@@ -40,16 +40,16 @@ impl Under {
     }
 }
 
-/// A schema in a schema.
+/// The position of a schema in the root schema.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
-    /// Where: a JSON Pointer (RFC 6901).
+    /// A JSON Pointer (RFC 6901).
     pub(super) pointer: &'a str,
-    /// What it refuses is refused: it is not under `not`, `if` or `contains`.
+    /// Whether a stricter schema here makes the root stricter: false under `not`, `if` or `contains`.
     pub(super) positive: bool,
 }
 
-/// Calls `each` with every schema that is an object, the inner ones first.
+/// Calls `each` with every schema that is an object, inner schemas first.
 pub(super) fn schemas<'a>(root: &mut Node<'a>, mut each: impl FnMut(&mut Node<'a>, Place<'_>)) {
     visit(root, &mut String::new(), true, &mut each);
 }
@@ -71,17 +71,17 @@ fn visit<'a>(
         Node::Object(members) => {
             for member in members {
                 let positive = positive && !matches!(&*member.name, "not" | "if" | "contains");
-                let under = Under::keyword(&member.name);
+                let under = KeywordKind::of(&member.name);
                 within(pointer, &member.name, |pointer| match (under, &mut member.value) {
-                    (Under::Schemas, value) => visit(value, pointer, positive, each),
-                    (Under::Named, Node::Object(named)) => {
+                    (KeywordKind::Schemas, value) => visit(value, pointer, positive, each),
+                    (KeywordKind::Named, Node::Object(named)) => {
                         for member in named {
                             within(pointer, &member.name, |pointer| {
                                 visit(&mut member.value, pointer, positive, each);
                             });
                         }
                     }
-                    (Under::Named, Node::Leaf(_) | Node::Array(_)) | (Under::Data, _) => {}
+                    (KeywordKind::Named, Node::Leaf(_) | Node::Array(_)) | (KeywordKind::Data, _) => {}
                 });
             }
         }
@@ -89,15 +89,15 @@ fn visit<'a>(
     each(schema, Place { pointer, positive });
 }
 
-/// How long a pointer gets: thousands of schemas may stand under one long name.
+/// Maximum length of a pointer: thousands of schemas may share one long name in their pointers.
 const LONGEST: usize = 512;
 
-/// Whether a pointer is whole.
+/// Whether a pointer is complete.
 pub(super) const fn is_short(pointer: &str) -> bool {
     pointer.len() <= LONGEST
 }
 
-/// Adds a character to a step of a pointer.
+/// Appends a character to a step of a pointer, escaped.
 pub(super) fn escape(pointer: &mut String, char: char) {
     match char {
         '~' => pointer.push_str("~0"),
@@ -106,7 +106,7 @@ pub(super) fn escape(pointer: &mut String, char: char) {
     }
 }
 
-/// Goes one step further in a pointer, and back.
+/// Calls `inside` with the pointer extended by one step.
 fn within(pointer: &mut String, step: &str, inside: impl FnOnce(&mut String)) {
     let length = pointer.len();
     if length <= LONGEST {

@@ -1,4 +1,4 @@
-//! What a server lists: items, pages, cursors, schemas.
+//! Lists: items, pages, cursors, schemas.
 
 use mcp_proto::catalog::Catalog;
 use mcp_proto::catalog::FingerprintKey;
@@ -45,7 +45,7 @@ fn unlimited() -> Options {
     options
 }
 
-/// A list of these tools, on one page.
+/// Receives a list of these tools on one page.
 fn listed(tools: &str, count: usize) -> Cost {
     let (mut peer, id) = Peer::listing(unlimited(), "tools/list");
     let text = line(id, &format!(r#"{{"tools":[{tools}]}}"#));
@@ -62,7 +62,7 @@ fn list_items(n: usize) -> Cost {
 }
 
 fn list_items_unsorted(n: usize) -> Cost {
-    // A multiplier without a factor in common with any size goes through all of them.
+    // A multiplier coprime to every size visits all indices.
     listed(&tools((0..n).map(|at| at * 7919 % n)), n)
 }
 
@@ -71,7 +71,7 @@ fn list_families(n: usize) -> Cost {
     let item = |at| format!(r#"{{"name":"i{at}","uri":"file:///{at}","uriTemplate":"file:///{at}/{{x}}"}}"#);
     let items = (0..n).map(item).collect::<Vec<_>>().join(",");
     let lists = format!(r#"{{"prompts":[{items}],"resources":[{items}],"resourceTemplates":[{items}],"tools":[]}}"#);
-    // Each of the four lists is answered with all of them.
+    // The response to each of the four lists contains all items.
     measure(4 * lists.len(), || {
         peer.serve(|message| usual(message).map(|usual| if usual == EMPTY { lists.clone() } else { usual }));
         assert_eq!(peer.session.catalog().list(Family::ResourceTemplates).len(), n);
@@ -79,7 +79,7 @@ fn list_families(n: usize) -> Cost {
     })
 }
 
-/// Pages of one tool each, with this cursor, as long as they are asked for.
+/// Receives pages of one tool each, with this cursor, as long as they are requested.
 fn paged(n: usize, cursor: impl Fn(usize) -> String) -> Cost {
     let (mut peer, mut id) = Peer::listing(unlimited(), "tools/list");
     let pages: Vec<_> = (0..n)
@@ -111,7 +111,7 @@ fn list_cursor_length(n: usize) -> Cost {
     paged(4, |at| format!("{at}{}", "x".repeat(n)))
 }
 
-/// `list_changed` in the middle of each walk, so that another one follows.
+/// A `list_changed` during each listing, so that another one follows.
 fn list_restarts(n: usize) -> Cost {
     let mut peer = Peer::ready(legacy());
     let changed = note("notifications/tools/list_changed", "{}");

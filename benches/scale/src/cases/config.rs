@@ -1,4 +1,4 @@
-//! What a configuration can hold.
+//! Configurations.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::Case;
 use crate::meter::{Cost, measure};
 
 pub fn cases() -> Vec<Case> {
-    // What is read becomes an entry with all its fields, errors and warnings with the names of what they are about.
+    // Each value becomes an entry with all fields, or errors and warnings with names.
     vec![
         Case::new("config-entries", 250, config_entries).each(640),
         Case::new("config-entries-wrong", 250, config_entries_wrong).each(720),
@@ -114,7 +114,7 @@ fn config_url_length(n: usize) -> Cost {
 }
 
 fn config_depth(n: usize) -> Cost {
-    // `serde_json` has a bound of its own for the depth, so what is nested is repeated.
+    // `serde_json` bounds the depth, so nested values are repeated.
     let deep = format!("{}{}", "[".repeat(n.min(100)), "]".repeat(n.min(100)));
     read(&entries(n, |_| format!(r#"{{"command":"x","args":{deep},"env":{{"a":{deep}}}}}"#)))
 }
@@ -142,7 +142,7 @@ fn config_variables_nested(n: usize) -> Cost {
     expanded(&format!("{}x{}", "${Y:-".repeat(n), "}".repeat(n)))
 }
 
-/// The tools of a server with as many tools as there are patterns. Whether a tool passes takes no look at each pattern.
+/// A server with as many tools as patterns. Checking a tool must not visit each pattern.
 fn filter_patterns(n: usize) -> Cost {
     let mut policy = ToolPolicy::default();
     policy.exclude = (0..n).map(|at| format!("tool-{at}-*").into()).collect();

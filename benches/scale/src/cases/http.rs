@@ -1,4 +1,4 @@
-//! What an exchange over HTTP can be: its headers, its body, its refusal, and how many there are.
+//! HTTP exchanges: headers, bodies, refusals, number of exchanges.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("http-headers", 200, http_headers),
         Case::new("http-content-type-length", 5_000, http_content_type_length),
         Case::new("http-session-id-length", 5_000, http_session_id_length),
-        // A challenge has its scheme, and names and values of its parameters, each for itself.
+        // A challenge stores its scheme and each parameter's name and value.
         Case::new("http-challenges", 100, http_challenges).each(256),
         Case::new("http-challenge-params", 200, http_challenge_params),
         Case::new("http-challenge-length", 5_000, http_challenge_length),
@@ -45,6 +45,9 @@ pub fn cases() -> Vec<Case> {
         Case::new("http-endpoints", 250, http_endpoints),
         Case::new("http-notifications-unanswered", 500, http_notifications_unanswered).at_most(4096 * 640),
         Case::new("http-recoveries", 50, http_recoveries),
+        Case::new("errors-wanting-tokens", 250, errors_wanting_tokens),
+        Case::new("reports-unauthorized", 500, reports_unauthorized),
+        Case::new("reports-of-exchanges", 500, reports_of_exchanges),
         Case::new("header-annotations", 500, header_annotations),
         Case::new("header-annotations-wrong", 500, header_annotations_wrong),
         Case::new("header-annotations-deep", 100, header_annotations_deep),
@@ -52,7 +55,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("header-annotations-wrong-path", 500, header_annotations_wrong_path),
         Case::new("header-annotations-twice", 500, header_annotations_twice),
         Case::new("header-arguments", 100, header_arguments),
-        // An argument stands in the message, in the body of the request and, encoded, in a header.
+        // An argument is in the message, in the request's body and, encoded, in a header.
         Case::new("header-argument-length", 10_000, header_argument_length).each(12),
         Case::new("header-calls", 50, header_calls),
         Case::new("schema-width", 500, schema_width),
@@ -62,7 +65,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// What is set as the bound of what waits, where bodies are made as large as they may be.
+/// The bound on buffered bytes in cases with bodies of maximum size.
 const BODIES: usize = 1 << 20;
 
 fn call(web: &mut Web, request: Request) {
@@ -110,7 +113,7 @@ fn http_calls_streamed(n: usize) -> Cost {
     })
 }
 
-/// The answers come by the GET stream, the POSTs stay open. Nothing of the calls is left.
+/// The responses arrive on the GET stream, and the POSTs stay open. The calls must leave nothing behind.
 fn http_calls_answered_elsewhere(n: usize) -> Cost {
     let mut web = Web::ready(legacy(), "");
     measure(n * 64, || {
@@ -119,7 +122,7 @@ fn http_calls_answered_elsewhere(n: usize) -> Cost {
             let request = web.requests().pop().unwrap();
             web.events(request.exchange);
             web.told(&event(&line(id_of(&request).unwrap(), "{}")));
-            // Longer than an exchange may go on after its request was answered.
+            // Longer than an exchange may stay open after its request was answered.
             web.now = web.now + Duration::from_secs(10);
             web.session.handle_timeout(web.now);
             web.drain();
@@ -202,10 +205,10 @@ fn http_calls_cancelled(n: usize) -> Cost {
     })
 }
 
-/// Tool calls wait for the GET stream, and the server's pings are answered meanwhile.
+/// Tool calls wait for the GET stream while the server's pings are answered.
 fn http_calls_before_stream(n: usize) -> Cost {
     let mut web = Web::open(wide(legacy(), 2 * n));
-    // The GET of the stream is left without an answer.
+    // The GET of the stream is never answered.
     while let Some(action) = web.session.poll() {
         let HttpAction::Request(request) = action else { continue };
         match (request.request.method().as_str(), id_of(&request), method_of(&request)) {
@@ -236,12 +239,12 @@ fn http_calls_before_stream(n: usize) -> Cost {
 fn bounded(mut options: Options) -> Options {
     options.limits.message.bytes = BODIES;
     options.limits.output_bytes = BODIES;
-    // Less than comes at the smallest size, so that every size goes over it.
+    // Less than the input at the smallest size, so that every size exceeds it.
     options.limits.buffered = BODIES / 16;
     options
 }
 
-/// JSON bodies that do not end, of all requests that are in flight.
+/// Unfinished JSON bodies of all requests in flight.
 fn http_bodies_unfinished(n: usize) -> Cost {
     let (mut web, calls) = calling(bounded(legacy()), 64, 10);
     let chunk = vec![b'x'; 100];
@@ -257,7 +260,7 @@ fn http_bodies_unfinished(n: usize) -> Cost {
     })
 }
 
-/// Streams that go on with one endless event after their requests were answered.
+/// Streams that continue with an endless event after their requests were answered.
 fn http_streams_answered(n: usize) -> Cost {
     let (mut web, calls) = calling(bounded(legacy()), 64, 10);
     let chunk = vec![b'x'; 100];
@@ -275,7 +278,7 @@ fn http_streams_answered(n: usize) -> Cost {
     })
 }
 
-/// One call, whose exchange is answered by this.
+/// One call with this response in its exchange.
 fn answered(options: Options, input: usize, answer: impl FnOnce(&mut Web, HttpRequest)) -> Cost {
     let (mut web, calls) = calling(options, 1, 10);
     let (request, _) = calls.into_iter().next().unwrap();
@@ -369,6 +372,57 @@ fn http_challenge_length(n: usize) -> Cost {
     headed(401, &with(&[("www-authenticate", &format!(r#"Bearer realm="{}", {}"#, "a\\\"".repeat(n), ",".repeat(n)))]))
 }
 
+/// Calls that are refused for want of a token, and sent again with one.
+fn errors_wanting_tokens(n: usize) -> Cost {
+    let (mut web, calls) = calling(legacy(), n, 10);
+    let why = "Who are you? ".repeat(4);
+    let challenge = with(&[("www-authenticate", "Bearer")]);
+    measure(n * (128 + why.len()), || {
+        for (request, _) in &calls {
+            web.head(request.exchange, 401, &challenge);
+            web.session.handle_body(web.now, request.exchange, why.as_bytes());
+            web.session.handle_end(web.now, request.exchange);
+        }
+        web.drain();
+        web.session.authorized(web.now).unwrap();
+        assert!(web.drain() >= n);
+    })
+}
+
+/// Calls one after the other, each of which is refused and given up.
+fn reports_unauthorized(n: usize) -> Cost {
+    let mut web = Web::ready(legacy(), "");
+    let challenge = with(&[("www-authenticate", r#"Bearer scope="a b""#)]);
+    measure(n * 128, || {
+        for at in 0..n {
+            let call = web.session.request(web.now, Request::new("x/y")).unwrap();
+            let request = web.requests().pop().unwrap();
+            web.head(request.exchange, if at % 2 == 0 { 401 } else { 403 }, &challenge);
+            web.session.handle_end(web.now, request.exchange);
+            web.session.cancel(web.now, call).unwrap();
+        }
+        web
+    })
+}
+
+/// All that can be reported, of an exchange that is over.
+fn reports_of_exchanges(n: usize) -> Cost {
+    let (mut web, calls) = calling(legacy(), 1, 10);
+    let (request, id) = &calls[0];
+    web.result(request.exchange, *id, "{}");
+    measure(n * 32, || {
+        for at in 0..n {
+            match at % 4 {
+                0 => web.head(request.exchange, 404, &HeaderMap::new()),
+                1 => web.session.handle_body(web.now, request.exchange, b"data: x\n\n"),
+                2 => web.session.handle_end(web.now, request.exchange),
+                _ => web.session.handle_failure(web.now, request.exchange, Broken::Midway, "it broke"),
+            }
+        }
+        web
+    })
+}
+
 fn http_retry_after_length(n: usize) -> Cost {
     headed(429, &with(&[("retry-after", &"0".repeat(n))]))
 }
@@ -377,7 +431,7 @@ fn http_location_length(n: usize) -> Cost {
     headed(307, &with(&[("location", &format!("/{}?key=1", "../a/".repeat(n)))]))
 }
 
-/// Calls each of which is redirected elsewhere.
+/// Calls that are each redirected to another origin.
 fn http_redirects(n: usize) -> Cost {
     let mut web = Web::ready(legacy(), "");
     let targets: Vec<_> = (0..n).map(|at| with(&[("location", &format!("/mcp{at}"))])).collect();
@@ -393,7 +447,7 @@ fn http_redirects(n: usize) -> Cost {
     })
 }
 
-/// A session whose `initialize` was refused, and its GET of the older transport's stream, which was answered.
+/// A session whose `initialize` was refused, and the answered GET for the HTTP+SSE stream.
 fn older() -> (Web, HttpRequest) {
     let mut web = Web::open(legacy());
     let request = web.requests().pop().unwrap();
@@ -435,7 +489,7 @@ fn http_notifications_unanswered(n: usize) -> Cost {
     })
 }
 
-/// How often the server forgets the session, each time after it answered a call.
+/// The server repeatedly expires the session, each time after a call was answered.
 fn http_recoveries(n: usize) -> Cost {
     let mut web = Web::ready(legacy(), "");
     measure(n * 2_048, || {
@@ -452,7 +506,7 @@ fn http_recoveries(n: usize) -> Cost {
     })
 }
 
-/// A tool with this schema is listed, by a server of the modern era.
+/// Lists a tool with this schema in the modern era.
 fn listed(schema: &str) -> Cost {
     let mut options = modern();
     options.limits.message.depth = 1_000_000;
@@ -498,7 +552,7 @@ fn header_annotations_twice(n: usize) -> Cost {
     listed(&annotated(n, |_| "Same".into()))
 }
 
-/// As many annotated properties as levels above them.
+/// As many annotated properties as nesting levels above them.
 fn header_annotations_deep(n: usize) -> Cost {
     let inner = annotated(n, |at| format!("Header-{at}"));
     let (open, close) = (r#"{"type":"object","properties":{"o":"#.repeat(n), "}}".repeat(n));
@@ -509,7 +563,7 @@ fn under_long_name(n: usize, name: impl Fn(usize) -> String) -> String {
     format!(r#"{{"type":"object","properties":{{"{}":{}}}}}"#, "long".repeat(n), annotated(n, name))
 }
 
-/// Annotated properties below one whose name is as long as they are together.
+/// Annotated properties below a property whose name is as long as all of them together.
 fn header_annotations_long_path(n: usize) -> Cost {
     listed(&under_long_name(n, |at| format!("Header-{at}")))
 }
@@ -518,7 +572,7 @@ fn header_annotations_wrong_path(n: usize) -> Cost {
     listed(&under_long_name(n, |at| format!("not a header {at}")))
 }
 
-/// Calls of a tool, whose arguments are repeated by headers.
+/// Calls a tool whose arguments are repeated in headers.
 fn mirrored(schema: &str, arguments: &str, calls: usize) -> Cost {
     let mut web = Web::ready(modern(), &format!(r#"{{"name":"a","inputSchema":{schema}}}"#));
     let arguments = RawValue::from_string(arguments.into()).unwrap();

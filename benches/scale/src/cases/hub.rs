@@ -1,4 +1,4 @@
-//! What a hub can hold: servers, tools, calls, what was saved.
+//! Hubs: servers, tools, calls, saved data.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::Saved;
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{Hub, HubAction, HubEvent, HubOptions, SessionHandle};
-use mcp_proto::{LogLevel, OpenFailure, Options, Time, Transport};
+use mcp_proto::{ConnectionId, LogLevel, OpenFailure, Options, Time, Transport};
 
 use super::Case;
 use crate::meter::{Cost, measure};
@@ -25,7 +25,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("hub-tools-changed", 250, hub_tools_changed),
         Case::new("hub-tools-filtered", 100, hub_tools_filtered),
         Case::new("hub-tools-suspicious", 250, hub_tools_suspicious),
-        // The schema is held as a tree meanwhile.
+        // The schema is held as a tree during the check.
         Case::new("hub-tool-schema", 1_000, hub_tool_schema).each(256),
         Case::new("hub-tools-of-one-hash", 50, hub_tools_of_one_hash),
         Case::new("hub-calls", 100, hub_calls),
@@ -52,20 +52,25 @@ fn session() -> Options {
     legacy()
 }
 
-/// A hub, and servers for it that are a function call away.
+/// A hub with servers that are function calls.
 struct Host {
     hub: Hub,
     now: Time,
-    /// What the servers answer `tools/list` with, by their names.
+    /// The servers' `tools/list` responses, by server name.
     tools: BTreeMap<String, String>,
     ready: Vec<SessionHandle>,
     finished: usize,
 }
 
+/// The connection that a session has.
+fn connection(hub: &Hub, session: SessionHandle) -> ConnectionId {
+    hub.session(session).unwrap().connection()
+}
+
 impl Host {
     fn new(session: Options) -> Self {
         Self {
-            hub: Hub::new(HubOptions::new(session)),
+            hub: Hub::new(HubOptions::new(session), 0),
             now: Time::ZERO,
             tools: BTreeMap::new(),
             ready: vec![],
@@ -89,16 +94,22 @@ impl Host {
         self
     }
 
+    /// A server writes this.
+    fn say(&mut self, session: SessionHandle, text: &str) {
+        self.hub.handle_bytes(self.now, session, connection(&self.hub, session), text.as_bytes());
+    }
+
     /// Answers all that is asked, until there is nothing more to do.
     fn serve(&mut self) {
         while let Some(action) = self.hub.poll() {
             match action {
-                HubAction::Open { session, .. } => {
+                HubAction::Open { session, connection } => {
                     self.ready.push(session);
-                    self.hub.handle_transport(self.now, session, Transport::Opened);
+                    self.hub.handle_transport(self.now, session, connection, Transport::Opened);
                 }
                 HubAction::Shutdown { session, .. } => {
-                    self.hub.handle_transport(self.now, session, Transport::Closed { why: "shut" });
+                    let connection = connection(&self.hub, session);
+                    self.hub.handle_transport(self.now, session, connection, Transport::Closed { why: "shut" });
                 }
                 HubAction::Send { session, message } => {
                     let Some(id) = message.id() else { continue };
@@ -107,7 +118,7 @@ impl Host {
                         Some("tools/list") => self.tools[self.hub.server(session).unwrap()].clone(),
                         _ => EMPTY.into(),
                     });
-                    self.hub.handle_bytes(self.now, session, line(id, &answer).as_bytes());
+                    self.say(session, &line(id, &answer));
                 }
                 HubAction::Event(HubEvent::Finished { .. }) => self.finished += 1,
                 _ => {}
@@ -128,7 +139,7 @@ fn tools(n: usize) -> String {
     (0..n).map(|at| tool(&format!("tool{at}"))).collect::<Vec<_>>().join(",")
 }
 
-/// What a server that is ready takes, at most, beside its tools.
+/// Maximum bytes of a ready server without its tools.
 const SERVER: usize = 8 << 10;
 
 fn hub_servers(n: usize) -> Cost {
@@ -140,7 +151,7 @@ fn hub_servers(n: usize) -> Cost {
     })
 }
 
-/// Servers whose tools have one name each, the same once characters are replaced.
+/// Servers whose tools have names that are equal after characters are replaced.
 fn hub_servers_same_names(n: usize) -> Cost {
     let host = Host::with(configuration(n, ""), session(), |_| ["a-b", "a.b", "a b"].map(tool).join(","));
     measure(n * SERVER, || host.open())
@@ -152,9 +163,9 @@ fn hub_servers_failing(n: usize) -> Cost {
         host.hub.open(host.now).unwrap();
         for _ in 0..10 {
             while let Some(action) = host.hub.poll() {
-                if let HubAction::Open { session, .. } = action {
+                if let HubAction::Open { session, connection } = action {
                     let failed = Transport::OpenFailed { how: OpenFailure::Connect, why: "nobody is there" };
-                    host.hub.handle_transport(host.now, session, failed);
+                    host.hub.handle_transport(host.now, session, connection, failed);
                 }
             }
             host.now = host.hub.deadline().unwrap_or(host.now);
@@ -191,7 +202,7 @@ fn hub_tools_changed(n: usize) -> Cost {
     host.tools.insert("server0".into(), format!(r#"{{"tools":[{other}]}}"#));
     measure(3 * other.len(), || {
         let changed = note("notifications/tools/list_changed", "{}");
-        host.hub.handle_bytes(host.now, host.ready[0], changed.as_bytes());
+        host.say(host.ready[0], &changed);
         host.serve();
         host.now = host.now + Duration::from_secs(10);
         host.hub.handle_timeout(host.now);
@@ -200,7 +211,7 @@ fn hub_tools_changed(n: usize) -> Cost {
     })
 }
 
-/// A server with as many tools as there are names in its filter.
+/// A server with as many tools as names in its filter.
 fn hub_tools_filtered(n: usize) -> Cost {
     let names: Vec<_> = (0..n).map(|at| format!("\"tool{at}\"")).collect();
     let configuration = configuration(1, &format!(r#","tools":{{"include":[{}]}}"#, names.join(",")));
@@ -223,7 +234,7 @@ fn hub_tools_suspicious(n: usize) -> Cost {
     })
 }
 
-/// One tool with many properties, in whose texts is looked for what instructs a model.
+/// One tool with many properties whose texts are checked for instructions to the model.
 fn hub_tool_schema(n: usize) -> Cost {
     let property = |at| format!(r#""p{at}":{{"type":"string","description":"It is {at}."}}"#);
     let properties = (0..n).map(property).collect::<Vec<_>>().join(",");
@@ -271,7 +282,7 @@ fn hub_calls_serial(n: usize) -> Cost {
     called(n, "")
 }
 
-/// Calls that are cancelled before their turn comes.
+/// Calls that are cancelled while they wait.
 fn hub_calls_waiting(n: usize) -> Cost {
     let (mut host, name) = calling("", n);
     measure(n * 1_024, || {
@@ -285,7 +296,7 @@ fn hub_calls_waiting(n: usize) -> Cost {
     })
 }
 
-/// Calls of what the hub answers by itself.
+/// Calls that the hub answers itself.
 fn hub_calls_of_lists(n: usize) -> Cost {
     let (mut host, _) = calling("", n);
     let name = host.hub.names().iter().map(|(name, _)| name.to_string()).find(|name| name.ends_with("list_resources"));
@@ -297,7 +308,7 @@ fn hub_calls_of_lists(n: usize) -> Cost {
     })
 }
 
-/// The same configuration again and again, with nobody polling.
+/// The same configuration is set repeatedly, and nothing is polled.
 fn hub_configured_again(n: usize) -> Cost {
     let mut host = Host::with(configuration(4, ""), session(), |_| tool("a")).open();
     let same = configuration(4, "");
@@ -309,7 +320,7 @@ fn hub_configured_again(n: usize) -> Cost {
     })
 }
 
-/// One of two configurations in turn, with nobody polling.
+/// Two configurations are set alternately, and nothing is polled.
 fn hub_configured_anew(n: usize) -> Cost {
     let mut host = Host::with(configuration(4, ""), session(), |_| tool("a")).open();
     let turns = [configuration(4, r#","env":{"A":"1"}"#), configuration(4, "")];
@@ -321,7 +332,7 @@ fn hub_configured_anew(n: usize) -> Cost {
     })
 }
 
-/// A server whose command cannot be started is wanted again and again, with nobody polling.
+/// A server with a command that cannot be started is requested repeatedly, and nothing is polled.
 fn hub_started_again(n: usize) -> Cost {
     let configuration = serde_json::from_str(r#"{"server0":{"url":"https://exa mple.com/"}}"#).unwrap();
     let mut host = Host::with(configuration, session(), |_| String::new());
@@ -338,10 +349,10 @@ fn hub_input_unpolled(n: usize) -> Cost {
     let mut host = Host::with(configuration(1, ""), session(), |_| tool("a")).open();
     let session = host.ready[0];
     let text = note("notifications/message", r#"{"level":"info","data":"some words of the server's"}"#);
-    let _ = host.hub.session_mut(session).unwrap().set_log_level(host.now, LogLevel::Info);
+    let _ = host.hub.set_log_level(host.now, session, LogLevel::Info);
     measure(n * text.len(), || {
         for _ in 0..n {
-            host.hub.handle_bytes(host.now, session, text.as_bytes());
+            host.say(session, &text);
         }
         host
     })
@@ -350,7 +361,7 @@ fn hub_input_unpolled(n: usize) -> Cost {
 fn saved_items(n: usize) -> Cost {
     let tools = tools(n);
     let host = Host::with(configuration(1, ""), session(), |_| tools.clone()).open();
-    // What was saved is what comes in.
+    // The saved data is the input.
     measure(2 * tools.len(), || {
         let saved = host.hub.save("server0", KEY, 0).unwrap();
         let text = serde_json::to_string(&saved).unwrap();

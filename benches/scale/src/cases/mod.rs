@@ -1,4 +1,4 @@
-//! The cases: each makes one parameter as large as it is told, through the public interface.
+//! The cases: each makes one parameter as large as requested, through the public interface.
 
 mod catalog;
 mod config;
@@ -12,39 +12,39 @@ mod wire;
 
 use crate::meter::Cost;
 
-/// One parameter, made large.
+/// One parameter to enlarge.
 pub struct Case {
-    /// The row in the table beside `Limits`.
+    /// Name of the row in the table of `Limits`.
     pub name: &'static str,
-    /// The least of the four sizes.
+    /// The smallest of the four sizes.
     pub n: usize,
-    /// What the limits allow beyond what came in, in bytes.
+    /// Bytes that the limits allow in addition to the input.
     pub allowed: usize,
-    /// What each of what is counted takes beyond what came in, in bytes: where short texts become values with fields.
+    /// Bytes per counted item in addition to the input, where short texts become values with fields.
     pub each: usize,
-    /// The limits bound the memory, however much comes in.
+    /// Whether the limits bound the memory regardless of the input.
     pub bounded: bool,
-    /// Runs it at a size.
+    /// Runs the case at a size.
     pub run: fn(usize) -> Cost,
 }
 
 impl Case {
-    /// A case whose memory is in proportion to what comes in.
+    /// A case whose memory is proportional to the input.
     const fn new(name: &'static str, n: usize, run: fn(usize) -> Cost) -> Self {
         Self { name, n, allowed: 0, each: 0, bounded: false, run }
     }
 
-    /// The limits allow this much more, in bytes.
+    /// Allows this many bytes in addition.
     const fn allow(self, allowed: usize) -> Self {
         Self { allowed, ..self }
     }
 
-    /// Each takes this much more, in bytes.
+    /// Allows this many bytes in addition per item.
     const fn each(self, each: usize) -> Self {
         Self { each, ..self }
     }
 
-    /// The limits allow this much, in bytes, and no more, however much comes in.
+    /// Allows this many bytes in total, regardless of the input.
     const fn at_most(self, allowed: usize) -> Self {
         Self { allowed, bounded: true, ..self }
     }

@@ -1,4 +1,4 @@
-//! What names of tools can be.
+//! Names of tools.
 
 use mcp_proto::host::names::{Names, Target};
 
@@ -26,7 +26,7 @@ fn tools(names: &[String]) -> impl Iterator<Item = Target> {
 fn named(server: &str, tools: &[String]) -> Cost {
     let input = tools.iter().map(String::len).sum::<usize>();
     let targets: Vec<_> = tools.iter().map(|name| Target::tool(name)).collect();
-    // A target has its server's name as well as its own, and a name that is made of both.
+    // A target stores its server's name, its own, and the name made of both.
     measure(2 * input + tools.len() * (server.len() + 64), || {
         let mut names = Names::default();
         names.update([(server, targets)]);
@@ -42,7 +42,7 @@ fn names(n: usize) -> Cost {
     named("server", &numbered(n))
 }
 
-/// Servers of a tool each, named one after the other.
+/// Servers with one tool each, added one after the other.
 fn names_of_servers(n: usize) -> Cost {
     let servers: Vec<_> = (0..n).map(|at| format!("server-{}", at * 7919 % n)).collect();
     measure(n * 128, || {
@@ -64,7 +64,7 @@ fn name_length(n: usize) -> Cost {
     named("server", &["x-".repeat(n), "x+".repeat(n)])
 }
 
-/// Names that are one name once characters are replaced.
+/// Names that are equal after characters are replaced.
 fn names_colliding(n: usize) -> Cost {
     let marks = ['-', '+', '.', '/', ':', ' ', '!', '='];
     let name =
@@ -72,12 +72,12 @@ fn names_colliding(n: usize) -> Cost {
     named("server", &(0..n).map(name).collect::<Vec<_>>())
 }
 
-/// The multiplier in the hash from which suffixes are made.
+/// The multiplier of the hash for suffixes.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Names of which an unkeyed hash that takes eight bytes at a time has one and the same state at their end, whatever
-/// number follows them: in each pair of words one bit of the first word and one of the second are changed together, and
-/// the second change takes the first one back. All begin alike, and are too long to stay as they are.
+/// Names for which an unkeyed hash over 8-byte words has the same final state, whatever number follows: in each pair of
+/// words, a changed bit of the first word is cancelled by a changed bit of the second. All share a prefix, and are too
+/// long to stay unchanged.
 pub fn of_one_hash(server: &str, n: usize) -> Vec<String> {
     const PAIRS: usize = 12;
     let step = |hash: u64, word: u64| (hash ^ word).wrapping_mul(ODD).rotate_left(29);
@@ -91,7 +91,7 @@ pub fn of_one_hash(server: &str, n: usize) -> Vec<String> {
     let start = "a".repeat(56);
     let head = [server.as_bytes(), b"\xff", start.as_bytes()].concat();
     assert!(head.len() % 8 == 0 && n <= 1 << PAIRS);
-    // The hash begins with the length, and what follows the name has none, two, three, four or five bytes.
+    // The hash starts with the length, and zero to five bytes, except one, follow the name.
     let begin = |more: usize| {
         let length = (head.len() + 16 * PAIRS + more) as u64;
         head.chunks(8).fold(mix(length ^ ODD), |hash, bytes| step(hash, u64::from_le_bytes(bytes.try_into().unwrap())))
@@ -100,7 +100,7 @@ pub fn of_one_hash(server: &str, n: usize) -> Vec<String> {
     let second = u64::from_le_bytes(*b"aaaaaaaa");
     let firsts: Vec<u64> = (0..PAIRS)
         .map(|_| {
-            // The last letter is one whose bit 6 is not set: the change of it reaches no other bit.
+            // Bit 6 of the last letter is unset, so that changing it affects no other bit.
             let word =
                 |at: u64| (0..7).fold(u64::from(b'1'), |word, digit| word << 8 | (at >> (4 * digit) & 15) + 0x41);
             let fits =
@@ -124,11 +124,11 @@ fn names_of_one_hash(n: usize) -> Cost {
     named("server!", &of_one_hash("server!", n))
 }
 
-/// A list that changes a little, again and again.
+/// A list with repeated small changes.
 fn names_updated(n: usize) -> Cost {
     let all = numbered(n);
     let mut names = Names::default();
-    // A few tools change each time, of lists of a fixed length.
+    // Each update changes a few tools of a list of fixed length.
     names.update([("server", tools(&all[..n.min(16)]))]);
     measure(n * 16 * 32, || {
         for at in 0..n.saturating_sub(16) {

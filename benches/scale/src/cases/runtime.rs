@@ -1,10 +1,10 @@
-//! What goes on in a session that is ready, or is not: requests, questions, notifications, commands, reports.
+//! Sessions, ready or not: requests, server requests, notifications, commands, transport reports.
 
 use std::time::Duration;
 
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Action, ServerRequestId, Event, Family, LogLevel, OpenFailure, Options, RawValue, Reference, Request, RequestId, Session,
+    Action, Event, Family, LogLevel, OpenFailure, Options, RawValue, Reference, Request, RequestId, ServerRequestId,
     TraceContext, Transport,
 };
 
@@ -12,10 +12,10 @@ use super::Case;
 use crate::meter::{Cost, measure};
 use crate::peer::{CAPABILITIES, Peer, asks, greeting, legacy, line, modern, note, usual, wide};
 
-/// What the limits allow of what waits to be polled, where [`tight`] sets them: actions that are small.
+/// The bound on actions waiting to be polled that [`tight`] sets: small actions.
 const OUTPUT: usize = ACTIONS * 640;
 
-/// How many actions may wait.
+/// Number of actions that may wait.
 const ACTIONS: usize = 256;
 
 fn tight(mut options: Options) -> Options {
@@ -49,7 +49,6 @@ pub fn cases() -> Vec<Case> {
         Case::new("answers-late", 100, answers_late),
         Case::new("answers-unknown", 500, answers_unknown),
         Case::new("errors-without-ids", 250, errors_without_ids),
-        Case::new("errors-wanting-tokens", 250, errors_wanting_tokens),
         Case::new("progress", 500, progress),
         Case::new("progress-of-many", 250, progress_of_many),
         Case::new("questions", 250, questions),
@@ -94,8 +93,6 @@ pub fn cases() -> Vec<Case> {
         Case::new("reports-opened", 500, reports_opened).at_most(OUTPUT),
         Case::new("reports-open-failed", 500, reports_open_failed).at_most(OUTPUT),
         Case::new("reports-closed", 500, reports_closed).at_most(OUTPUT),
-        Case::new("reports-unauthorized", 500, reports_unauthorized).at_most(OUTPUT),
-        Case::new("reports-of-exchanges", 500, reports_of_exchanges).at_most(OUTPUT),
         Case::new("reports-signs-of-life", 500, reports_signs_of_life).at_most(OUTPUT),
         Case::new("timeouts", 500, timeouts).at_most(OUTPUT),
         Case::new("reconnects", 100, reconnects),
@@ -109,7 +106,7 @@ fn raw(json: &str) -> Box<RawValue> {
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Makes as many of these requests.
+/// Makes this many requests.
 fn make(peer: &mut Peer, n: usize, make: impl Fn() -> Request) {
     for _ in 0..n {
         peer.session.request(peer.now, make()).unwrap();
@@ -179,7 +176,7 @@ fn client_capabilities(n: usize) -> Cost {
 
 fn rooted(n: usize) -> Options {
     let mut options = legacy();
-    let root = |at| Root { uri: format!("file:///home/{at}"), name: Some(format!("root {at}")) };
+    let root = |at| Root::new(format!("file:///home/{at}")).with_name(format!("root {at}"));
     options.capabilities.roots = Some((0..n).map(root).collect());
     options
 }
@@ -192,7 +189,7 @@ fn roots(n: usize) -> Cost {
     })
 }
 
-/// How often they are asked for. The answers that wait are bounded.
+/// `roots/list` requests. The number of waiting responses is bounded.
 fn roots_asked(n: usize) -> Cost {
     let mut peer = Peer::ready(rooted(10));
     let text: String = (0..n).map(|at| asks(&at.to_string(), "roots/list", "{}")).collect();
@@ -252,7 +249,7 @@ fn tool_calls_serial(n: usize) -> Cost {
     queued(n, options, || Request::call_tool("a", None))
 }
 
-/// Other requests pass the tool calls that wait.
+/// Other requests overtake waiting tool calls.
 fn tool_calls_serial_others(n: usize) -> Cost {
     let mut options = wide(legacy(), 2 * n);
     options.limits.in_flight = 64;
@@ -319,9 +316,9 @@ fn lost(n: usize, replay: bool) -> Cost {
     }
     peer.drain();
     measure(n * 512, || {
-        peer.session.handle_transport(peer.now, Transport::Closed { why: "gone" });
+        peer.report(Transport::Closed { why: "gone" });
         peer.wait(Duration::from_secs(5));
-        peer.session.handle_transport(peer.now, Transport::Opened);
+        peer.report(Transport::Opened);
         peer.serve(|message| if message.method()? == "x/y" { Some("{}".into()) } else { usual(message) });
         assert!(peer.session.is_ready());
         peer
@@ -389,7 +386,7 @@ fn answers_unknown(n: usize) -> Cost {
     })
 }
 
-/// As many errors without ids as there are requests open, none of which was polled.
+/// As many errors without ids as open requests, none of which was polled.
 fn errors_without_ids(n: usize) -> Cost {
     let mut peer = Peer::ready(wide(legacy(), n));
     make(&mut peer, n, || Request::new("x/y").timeout(HOUR));
@@ -398,22 +395,6 @@ fn errors_without_ids(n: usize) -> Cost {
     measure(text.len(), || {
         peer.say(&text);
         peer.drain()
-    })
-}
-
-fn errors_wanting_tokens(n: usize) -> Cost {
-    let mut options = legacy();
-    options.wire = mcp_proto::Wire::Http;
-    let (mut peer, ids) = with_requests(options, n, "x/y");
-    let why = "Who are you? ".repeat(4);
-    measure(n * (128 + why.len()), || {
-        for id in ids {
-            let event = Transport::Unauthorized { id: Some(id), forbidden: false, why: &why, challenges: &[] };
-            peer.session.handle_transport(peer.now, event);
-        }
-        peer.drain();
-        peer.session.authorized(peer.now).unwrap();
-        assert!(peer.drain() >= n);
     })
 }
 
@@ -469,7 +450,7 @@ fn asking(options: Options, n: usize) -> Peer {
     Peer::ready(options)
 }
 
-/// Polls all there is, and gives the questions in it.
+/// Polls everything, and returns the server requests.
 fn asked(peer: &mut Peer) -> Vec<ServerRequestId> {
     let mut asked = Vec::new();
     while let Some(action) = peer.session.poll() {
@@ -496,7 +477,7 @@ fn questions(n: usize) -> Cost {
     })
 }
 
-/// More questions than may wait.
+/// More server requests than may wait.
 fn questions_over_limit(n: usize) -> Cost {
     let mut peer = Peer::ready(legacy());
     let text: String = (0..n).map(form).collect();
@@ -527,7 +508,7 @@ fn questions_taken_back(n: usize) -> Cost {
     })
 }
 
-/// Questions that are asked and taken back, while as many requests are open.
+/// Server requests that are made and cancelled while as many client requests are open.
 fn questions_with_requests_open(n: usize) -> Cost {
     let (mut peer, _) = with_requests(legacy(), n, "x/y");
     let mut text = String::new();
@@ -558,7 +539,7 @@ fn defaults(n: usize, default: &str) -> String {
     format!(r#"{{"message":"?","requestedSchema":{{"type":"object","properties":{{{}}}}}}}"#, fields.join(","))
 }
 
-/// A form with defaults, of which the answer gives half.
+/// A form with defaults; the response has half of the fields.
 fn question_defaults(n: usize) -> Cost {
     let mut peer = Peer::ready(legacy());
     let given: Vec<_> = (0..n).step_by(2).map(|at| format!(r#""field{at}":"mine""#)).collect();
@@ -572,7 +553,7 @@ fn question_defaults(n: usize) -> Cost {
     })
 }
 
-/// Questions whose defaults are long wait, polled.
+/// Server requests with long defaults that wait after being polled.
 fn question_default_length(n: usize) -> Cost {
     let mut peer = Peer::ready(legacy());
     let text: Vec<_> =
@@ -627,7 +608,7 @@ fn sample_messages(n: usize) -> Cost {
     })
 }
 
-/// The models that a server may hint at, and as many hints.
+/// The allowed models of sampling, and as many model hints.
 fn sampling_models(n: usize) -> Cost {
     let mut options = legacy();
     options.sampling.models = (0..n).map(|at| format!("model-{at}").into()).collect();
@@ -647,7 +628,7 @@ fn wanting(keys: &[String], params: &str, state: &str) -> String {
     format!(r#"{{"resultType":"input_required","inputRequests":{{{}}},"requestState":"{state}"}}"#, keys.join(","))
 }
 
-/// Rounds of input for one request, and what each gives.
+/// Rounds of input for one request, with this content each.
 fn rounds(n: usize, keys: usize, params: &str, state: &str) -> Cost {
     let mut options = modern();
     (options.limits.input_rounds, options.limits.server_requests) = (u32::MAX, keys);
@@ -697,7 +678,7 @@ fn list_changed(n: usize) -> Cost {
     })
 }
 
-/// Each has its walk.
+/// Each change is followed by a listing.
 fn list_changed_served(n: usize) -> Cost {
     let mut peer = Peer::ready(legacy());
     let changed = note("notifications/tools/list_changed", "{}");
@@ -761,7 +742,7 @@ fn notifications_unknown(n: usize) -> Cost {
     })
 }
 
-/// Notifications before the handshake is done.
+/// Notifications before the handshake completes.
 fn notifications_held(n: usize) -> Cost {
     let mut peer = Peer::open(legacy());
     peer.drain();
@@ -826,7 +807,7 @@ fn subscriptions(n: usize) -> Cost {
     })
 }
 
-/// A modern server is asked for all of them by one stream, which is asked for once they are wanted.
+/// All subscriptions of a modern server use one stream, which is requested after they were made.
 fn subscriptions_modern(n: usize) -> Cost {
     let mut options = wide(modern(), n);
     options.limits.subscriptions = n;
@@ -853,9 +834,9 @@ fn subscriptions_reconnected(n: usize) -> Cost {
     (0..n).for_each(|at| subscribe(&mut peer, at));
     peer.serve(agree);
     measure(n * 512, || {
-        peer.session.handle_transport(peer.now, Transport::Closed { why: "gone" });
+        peer.report(Transport::Closed { why: "gone" });
         peer.wait(Duration::from_secs(5));
-        peer.session.handle_transport(peer.now, Transport::Opened);
+        peer.report(Transport::Opened);
         peer.serve(agree);
         assert!(peer.session.is_ready());
     })
@@ -874,7 +855,7 @@ fn subscription_updates(n: usize) -> Cost {
     })
 }
 
-/// What a command does that is repeated, with nobody polling.
+/// A command is repeated, and nothing is polled.
 fn repeated(n: usize, mut peer: Peer, mut command: impl FnMut(&mut Peer, usize)) -> Cost {
     measure(n * 32, || {
         (0..n).for_each(|at| command(&mut peer, at));
@@ -905,14 +886,10 @@ fn subscribe_and_not(n: usize) -> Cost {
 }
 
 fn commands_open_close(n: usize) -> Cost {
-    repeated(
-        n,
-        Peer { session: mcp_proto::LineSession::new(Session::new(legacy())), now: mcp_proto::Time::ZERO },
-        |peer, _| {
-            let _ = peer.session.open(peer.now);
-            let _ = peer.session.close(peer.now);
-        },
-    )
+    repeated(n, Peer::new(legacy()), |peer, _| {
+        let _ = peer.session.open(peer.now);
+        let _ = peer.session.close(peer.now);
+    })
 }
 
 fn commands_refresh(n: usize) -> Cost {
@@ -949,60 +926,34 @@ fn commands_cancelled_unpolled(n: usize) -> Cost {
 }
 
 fn reports_opened(n: usize) -> Cost {
-    repeated(n, Peer::ready(tight(legacy())), |peer, _| peer.session.handle_transport(peer.now, Transport::Opened))
+    repeated(n, Peer::ready(tight(legacy())), |peer, _| peer.report(Transport::Opened))
 }
 
 fn reports_open_failed(n: usize) -> Cost {
     let mut peer = Peer::open(tight(legacy()));
-    peer.session.handle_transport(peer.now, Transport::Closed { why: "gone" });
+    peer.report(Transport::Closed { why: "gone" });
     repeated(n, peer, |peer, _| {
-        // Each time the wait for the next try is over.
+        // The wait before the next attempt has passed each time.
         peer.now = peer.now + HOUR;
         peer.session.handle_timeout(peer.now);
         let failed = Transport::OpenFailed { how: OpenFailure::Connect, why: "nobody is there" };
-        peer.session.handle_transport(peer.now, failed);
+        peer.report(failed);
     })
 }
 
 fn reports_closed(n: usize) -> Cost {
     repeated(n, Peer::ready(tight(legacy())), |peer, _| {
-        peer.session.handle_transport(peer.now, Transport::Closed { why: "gone" });
+        peer.report(Transport::Closed { why: "gone" });
         peer.now = peer.now + HOUR;
         peer.session.handle_timeout(peer.now);
-        peer.session.handle_transport(peer.now, Transport::Opened);
-    })
-}
-
-fn reports_unauthorized(n: usize) -> Cost {
-    let mut options = legacy();
-    options.wire = mcp_proto::Wire::Http;
-    let challenges = [mcp_proto::Challenge::new("Bearer", vec![("scope".into(), "a b".into())])];
-    repeated(n, Peer::ready(tight(options)), move |peer, at| {
-        let id = (at % 3 > 0).then_some(at as u64 % 7);
-        let event = Transport::Unauthorized { id, forbidden: at % 2 == 0, why: "who?", challenges: &challenges };
-        peer.session.handle_transport(peer.now, event);
-    })
-}
-
-fn reports_of_exchanges(n: usize) -> Cost {
-    let mut options = legacy();
-    options.wire = mcp_proto::Wire::Http;
-    repeated(n, Peer::ready(tight(options)), |peer, at| {
-        let id = at as u64 % 7;
-        let event = match at % 4 {
-            0 => Transport::Lost { id, sent: true, why: "it broke" },
-            1 => Transport::Refused { id, status: 500, why: "broken" },
-            2 => Transport::Expired { id: Some(id) },
-            _ => Transport::ProtocolViolation { why: "what?" },
-        };
-        peer.session.handle_transport(peer.now, event);
+        peer.report(Transport::Opened);
     })
 }
 
 fn reports_signs_of_life(n: usize) -> Cost {
     repeated(n, Peer::open(tight(legacy())), |peer, _| {
         peer.now = peer.now + Duration::from_millis(10);
-        peer.session.handle_transport(peer.now, Transport::SignOfLife);
+        peer.report(Transport::SignOfLife);
     })
 }
 
@@ -1019,11 +970,11 @@ fn reconnects(n: usize) -> Cost {
     let mut peer = Peer::ready(legacy());
     measure(n * 1_024, || {
         for _ in 0..n {
-            peer.session.handle_transport(peer.now, Transport::Closed { why: "gone" });
+            peer.report(Transport::Closed { why: "gone" });
             peer.wait(Duration::from_secs(5));
-            peer.session.handle_transport(peer.now, Transport::Opened);
+            peer.report(Transport::Opened);
             peer.serve(usual);
-            // It outlives the interval of a keepalive, so it is proven.
+            // The connection outlives a keepalive interval, so it counts as working.
             peer.wait(HOUR);
         }
         assert!(peer.session.is_ready());

@@ -1,4 +1,4 @@
-//! What a schema can be, for the passes that adapt it.
+//! Schemas for the passes that adapt them.
 
 use mcp_proto::RawValue;
 use mcp_proto::host::schema::{Pass, adapt};
@@ -7,14 +7,14 @@ use super::Case;
 use crate::meter::{Cost, measure};
 
 pub fn cases() -> Vec<Case> {
-    // A schema is held as a tree, a member of which takes 72 bytes; a change says where, in up to 512 bytes.
+    // A schema is held as a tree with 72 bytes per member; a change holds its place in up to 512 bytes.
     vec![
         Case::new("pass-properties", 250, pass_properties).each(400),
         Case::new("pass-depth", 50, pass_depth).each(22_000),
         Case::new("pass-depth-long-names", 50, pass_depth_long_names).each(800),
         Case::new("pass-definitions", 250, pass_definitions).each(1_000),
         Case::new("pass-definitions-clash", 250, pass_definitions_clash).each(350),
-        // A reference is held decoded, too.
+        // References are also held decoded.
         Case::new("pass-references", 500, pass_references).each(192),
         Case::new("pass-reference-length", 5_000, pass_reference_length),
         Case::new("pass-branches", 500, pass_branches).each(160),
@@ -27,10 +27,10 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// All passes.
+/// Applies all passes.
 fn adapted(json: &str) -> Cost {
     let schema = RawValue::from_string(json.into()).unwrap();
-    measure(json.len(), || adapt(&schema, &Pass::ALL))
+    measure(json.len(), || adapt(&schema, Pass::ALL))
 }
 
 fn nested(open: &str, inner: &str, close: &str, n: usize) -> String {
@@ -43,13 +43,13 @@ fn pass_properties(n: usize) -> Cost {
     adapted(&format!(r#"{{"properties":{{{}}}}}"#, (0..n).map(property).collect::<Vec<_>>().join(",")))
 }
 
-/// How deep schemas are in each other is bounded, so what is nested is repeated.
+/// The depth of schemas is bounded, so nested schemas are repeated.
 fn pass_depth(n: usize) -> Cost {
     let deep = nested(r#"{"properties":{"a":"#, r#"{"type":["string","null"]}"#, "}}", 40);
     adapted(&format!(r#"{{"allOf":[{}]}}"#, vec![deep; n].join(",")))
 }
 
-/// Changes whose places are long.
+/// Changes with long places.
 fn pass_depth_long_names(n: usize) -> Cost {
     let property = |at| format!(r#""p{at}":{{"type":["string","null"]}}"#);
     let inner = format!(r#"{{"properties":{{{}}}}}"#, (0..n).map(property).collect::<Vec<_>>().join(","));
@@ -84,7 +84,7 @@ fn pass_branches_null(n: usize) -> Cost {
     adapted(&format!(r#"{{"oneOf":[{},{{"type":"string"}}]}}"#, vec![r#"{"enum":[null]}"#; n].join(",")))
 }
 
-/// Unions of two, each in the one before: what is left takes the union's place at every level.
+/// Nested unions of two: the remaining branch replaces the union at every level.
 fn pass_unions_nested(n: usize) -> Cost {
     let deep = nested(r#"{"anyOf":[{"type":"null"},"#, r#"{"type":"string"}"#, "]}", 30);
     adapted(&format!(r#"{{"allOf":[{}]}}"#, vec![deep; n].join(",")))

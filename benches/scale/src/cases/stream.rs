@@ -1,4 +1,4 @@
-//! What a stream of events can be.
+//! Event streams.
 
 use mcp_proto::binding::{Sse, SseDecoder};
 
@@ -33,7 +33,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// How many events are in a text, given in chunks of this size.
+/// Counts the events in a text that arrives in chunks of this size.
 fn decoded_in(text: &str, limit: usize, chunk: usize) -> Cost {
     measure(text.len(), || {
         let (mut decoder, mut events) = (SseDecoder::new(limit), 0);
@@ -125,7 +125,7 @@ fn pings(n: usize) -> String {
     (0..n).map(|at| event(&asks(&at.to_string(), "ping", "{}"))).collect()
 }
 
-/// Each is answered by a POST, which the server accepts.
+/// Each ping is answered by a POST, which the server accepts.
 fn stream_pings(n: usize) -> Cost {
     let mut web = ready();
     let text = pings(n);
@@ -145,7 +145,7 @@ fn stream_pings_unpolled(n: usize) -> Cost {
     measure(text.len(), || web.told(&text))
 }
 
-/// The POSTs of their answers are started, and the server leaves them open.
+/// The POSTs with the responses are started, and the server leaves them open.
 fn stream_pings_unanswered(n: usize) -> Cost {
     let mut web = ready();
     let text = pings(n);
@@ -158,7 +158,7 @@ fn stream_pings_unanswered(n: usize) -> Cost {
     })
 }
 
-/// Questions with defaults as long as the message may be, which were polled.
+/// Polled server requests with defaults as long as a message may be.
 fn stream_questions(n: usize) -> Cost {
     let mut web = ready();
     let form = format!(

@@ -1,4 +1,4 @@
-//! What a message can be: its length, its shape, the chunks in which it comes.
+//! Messages: length, shape, chunks.
 
 use mcp_proto::binding::LineDecoder;
 use mcp_proto::{Request, Transport};
@@ -20,7 +20,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("noise-length", 20_000, noise_length),
         Case::new("batch-notifications", 500, batch_notifications),
         Case::new("batch-pings", 250, batch_pings).allow(4096 * 256),
-        // An element of a batch is held until all are decoded, and `message.batch` bounds how many.
+        // The elements of a batch are held until all are decoded; `message.batch` bounds their number.
         Case::new("batch-noise", 1_000, batch_noise).allow(10_000 * 256),
         Case::new("server-request-id-length", 20_000, server_request_id_length),
         Case::new("answer-id-length", 20_000, answer_id_length),
@@ -69,7 +69,7 @@ fn line_chunks(n: usize) -> Cost {
     let mut peer = Peer::ready(legacy());
     measure(text.len(), || {
         for byte in text.as_bytes().chunks(1) {
-            peer.session.handle_bytes(peer.now, byte);
+            peer.bytes(byte);
         }
         peer.drain()
     })
@@ -119,7 +119,7 @@ fn server_request_id_length(n: usize) -> Cost {
     told(&text)
 }
 
-/// An answer to a request that is open, under this id.
+/// A response with this id to an open request.
 fn answered(id: &str) -> Cost {
     let mut peer = Peer::ready(legacy());
     peer.session.request(peer.now, Request::new("x/y")).unwrap();
@@ -161,7 +161,7 @@ fn transport_words_length(n: usize) -> Cost {
     let mut peer = Peer::ready(legacy());
     let why = "the pipe\nis broken ".repeat(n);
     measure(why.len(), || {
-        peer.session.handle_transport(peer.now, Transport::Closed { why: &why });
+        peer.report(Transport::Closed { why: &why });
         peer.drain()
     })
 }

@@ -5,30 +5,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::Time;
 use crate::catalog::{Builder, Flaws, List};
+use crate::machine::resend::Used;
 use crate::machine::{discovery, gate, paging, refresh};
 
-/// What a session knows of one family.
+/// What the lists know of one family.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) discovery: discovery::State,
     pub(super) refresh: refresh::State,
     pub(super) paging: paging::State,
-    pub(super) walk: Option<Box<Walk>>,
+    /// The list that is being received.
+    pub(super) listing: Option<Box<Listing>>,
     pub(super) status: FamilyStatus,
     pub(super) pages: usize,
     pub(super) stale: bool,
-    /// The list came while nothing told of its changes (modern era).
+    /// The list was received while nothing told of its changes (modern era).
     pub(super) unwatched: bool,
     pub(super) failures: u32,
-    /// Walks in a row that found the list as it was.
+    /// Refreshes in a row that found the list unchanged.
     pub(super) unchanged: u32,
-    /// How often the interval between walks is doubled.
+    /// How often the interval between refreshes is doubled.
     pub(super) slow: u32,
-    /// The walk under way, or the next one, is not the server's wish, so that it tells nothing of a loop.
+    /// The refresh under way, or the next one, was not caused by the server: it does not count in loop detection.
     pub(super) on_demand: bool,
     pub(super) fresh_until: Option<Time>,
-    pub(super) last_walk: Option<Time>,
-    /// The server's last words on the family's list.
+    pub(super) last_listed: Option<Time>,
+    /// The last error of the family's list.
     pub(super) words: Option<Box<str>>,
 }
 
@@ -38,7 +40,7 @@ impl Default for Slot {
             discovery: discovery::State::Unasked,
             refresh: refresh::State::Idle,
             paging: paging::State::Idle,
-            walk: None,
+            listing: None,
             status: FamilyStatus::Unasked,
             pages: 0,
             stale: false,
@@ -48,7 +50,7 @@ impl Default for Slot {
             slow: 0,
             on_demand: false,
             fresh_until: None,
-            last_walk: None,
+            last_listed: None,
             words: None,
         }
     }
@@ -60,7 +62,7 @@ impl Slot {
         self.discovery = discovery::take(self.discovery, discovery::Input::Reset).next;
         self.refresh = refresh::take(self.refresh, refresh::Input::Reset).next;
         self.paging = paging::take(self.paging, paging::Input::Stop).next;
-        self.walk = None;
+        self.listing = None;
         self.unwatched = false;
         self.failures = 0;
         self.unchanged = 0;
@@ -68,8 +70,8 @@ impl Slot {
     }
 
     /// What is known of the list, as the gate takes it.
-    pub(super) const fn known(&self) -> gate::Known {
-        match self.status {
+    pub(super) const fn known(status: FamilyStatus) -> gate::Known {
+        match status {
             FamilyStatus::Unasked | FamilyStatus::NotAdvertised => gate::Known::Unasked,
             FamilyStatus::Listed => gate::Known::Listed,
             FamilyStatus::Partial => gate::Known::Partial,
@@ -95,7 +97,7 @@ impl Slot {
     }
 }
 
-/// What became of a family.
+/// The state of a family's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -108,7 +110,7 @@ pub enum FamilyStatus {
     NotAdvertised,
     /// The server declared it, yet has no such method.
     Absent,
-    /// A guard or an error ended the walk; what came before is kept.
+    /// A limit or an error ended the list; what was received before is kept.
     Partial,
     /// The list failed, and nothing is kept.
     Failed,
@@ -132,25 +134,23 @@ impl FamilyStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FamilyReport {
-    /// What became of it. A failed refresh changes no status.
+    /// The state of its list. A failed refresh does not change it.
     pub status: FamilyStatus,
-    /// How many pages the list came in.
+    /// Number of pages of the list.
     pub pages: usize,
-    /// The list is known to have changed, and was not had again yet.
+    /// The list is known to have changed, and was not received again yet.
     pub stale: bool,
-    /// The server tells when the list changes: a legacy one by its capabilities, a modern one by what it agreed to.
+    /// The server announces changes of the list: a legacy one declares it, a modern one agreed to it.
     pub watched: bool,
     /// Until when the server calls the list fresh (specification 2026-07-28, "Caching"); `None` where it did not
     /// say, which is not the same as a time that is over. It is for whoever reads the list: the engine polls nothing.
     pub fresh_until: Option<Time>,
 }
 
-/// A list under way.
+/// A list that is being received.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Walk {
-    /// The page that is asked for, as the server wrote it; none for the first.
-    pub(super) cursor: Option<Box<str>>,
-    /// The hashes of the cursors that came before. A server whose cursors collide ends its own list early.
+pub(super) struct Listing {
+    /// The hashes of the cursors so far. A server whose cursors collide ends its own list early.
     pub(super) seen: BTreeSet<u64>,
     pub(super) items: Builder,
     /// Items that were left out, or that lost a member.
@@ -158,12 +158,14 @@ pub(super) struct Walk {
     /// Items whose key came before.
     pub(super) duplicate: Flaws,
     pub(super) pages: usize,
+    /// The cursor of the page that is requested next.
+    pub(super) next: Option<Box<str>>,
     /// The id of the request for the first page.
     pub(super) first: u64,
-    /// The least that its pages say of their freshness.
+    /// The shortest freshness of its pages.
     pub(super) ttl: Option<Duration>,
-    /// The whole list, once the last page of a refresh came.
+    /// The whole list, once the last page of a refresh was received.
     pub(super) done: Option<List>,
-    /// How often a page was asked for again, since its exchange broke.
-    pub(super) broken: u32,
+    /// How often a page was requested again, since its exchange broke.
+    pub(super) broken: Used,
 }

@@ -10,10 +10,10 @@ use mcp_proto::{Client, Messages, Options, Time, Transport};
 
 use super::super::checks::{END, OWED};
 
-/// A name that `serde_json` has for itself: a map with no other is a number.
+/// A name that `serde_json` reserves: a map with only such a member is read as a number.
 const RESERVED: &str = "$serde_json::private::";
 
-/// Reads bytes as a file, and as what stands in one.
+/// Reads the bytes as a file, and as the values in one.
 pub(super) fn check(json: &[u8]) -> String {
     let file = serde_json::from_slice::<Document>(json).map(|Document(read)| read);
     let map = serde_json::from_slice::<Configuration>(json);
@@ -39,7 +39,7 @@ fn check_messages(read: &Configuration) {
         assert!(message.starts_with(&format!("server `{}`", excerpt(server))), "{message}");
         let Some(key) = key else { continue };
         assert!(message.contains(&**key), "{message}");
-        // What stands there may be a secret.
+        // The value may be a secret.
         let secret = ["env.", "headers."].iter().any(|map| key.starts_with(map));
         assert!(!secret || matches!(problem, Problem::Kind { .. }), "{message}");
     }
@@ -55,7 +55,7 @@ fn is_wrong(read: &Configuration, server: &str) -> bool {
     read.errors.iter().any(|error| *error.server == *server)
 }
 
-/// What is written is read again, in either shape, and nothing is odd in it but what was kept.
+/// A serialized configuration can be read in either format. Only values that were kept cause warnings.
 fn check_written(read: &Configuration) {
     let written = serde_json::to_string(read).expect("a configuration can be written");
     let mut kept: Vec<&Warning> = read.warnings.iter().filter(|warning| is_kept(read, warning)).collect();
@@ -72,13 +72,13 @@ fn check_written(read: &Configuration) {
     }
 }
 
-/// A name as it is said in a message.
+/// A name as shown in a message.
 fn excerpt(name: &str) -> String {
     let short: String = name.chars().take(40).map(|char| if char.is_control() { ' ' } else { char }).collect();
     if name.chars().count() > 40 { short + "…" } else { short }
 }
 
-/// Whether what is odd is a value that an entry keeps.
+/// Whether the warning is about a value that an entry keeps.
 fn is_kept(read: &Configuration, warning: &Warning) -> bool {
     let kept = matches!(warning.oddity, Oddity::LongTime | Oddity::UnknownAuth);
     kept && read.servers.contains_key(&*warning.server)
@@ -97,7 +97,7 @@ fn check_changes(read: &Configuration) {
     none.removed = servers.clone();
     assert_eq!(Changes::between(read, &nothing), none);
 
-    // A slip takes nothing away.
+    // A mistake removes nothing.
     let sound = configuration(read.errors.iter().map(|error| (&*error.server, Entry::stdio("x"))));
     let mut slip = Changes::default();
     slip.invalid = sound.servers.keys().cloned().collect();
@@ -118,7 +118,7 @@ fn configuration<'a>(servers: impl IntoIterator<Item = (&'a str, Entry)>) -> Con
     configuration
 }
 
-/// Whatever an entry says, a session can be opened with it.
+/// Any valid entry's session can be opened.
 fn check_session(server: &str, entry: &Entry) {
     let options = entry.options(server, Options::new("fuzz", "1"));
     assert_eq!(*options.server, *server);
@@ -139,7 +139,7 @@ fn check_expansion(server: &str, entry: &Entry) {
         let mut missing = Vec::new();
         let mut endpoint = entry.endpoint.clone();
         texts(&mut endpoint, |text| {
-            // A text has one error for each variable, in the order of their names. The errors have the names abridged.
+            // A text has one error per variable, sorted by name. Errors abbreviate names.
             let mut unknown = BTreeSet::new();
             *text = expanded(text, lookup, &mut unknown).into();
             missing.extend(unknown.iter().map(|name| excerpt(name)));
@@ -162,7 +162,7 @@ fn check_expansion(server: &str, entry: &Entry) {
     }
 }
 
-/// A variable without a value costs the server that names it, if that is used, and no other.
+/// An unset variable makes an error of its server, if the server is enabled, and of no other.
 fn check_expansions(read: &Configuration) {
     let found = read.expand(|_| None);
     for (server, entry) in &read.servers {
@@ -184,7 +184,7 @@ fn texts(endpoint: &mut Endpoint, mut each: impl FnMut(&mut Box<str>)) {
     list.iter_mut().chain(map.values_mut()).chain(folder).for_each(each);
 }
 
-/// What a text with variables means, in the plainest way.
+/// A straightforward implementation of variable expansion.
 fn expanded(text: &str, lookup: Lookup, missing: &mut BTreeSet<String>) -> String {
     let (mut expanded, mut rest) = (String::new(), text);
     while let Some(char) = rest.chars().next() {

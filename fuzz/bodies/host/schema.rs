@@ -2,25 +2,25 @@
 
 use std::borrow::Cow;
 
-use mcp_proto::host::schema::{Adapted, Change, Pass, What, adapt};
+use mcp_proto::host::schema::{Adapted, Pass, SchemaChange, SchemaChangeKind, adapt};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::super::input::raw;
 
-/// Takes bytes for a schema.
+/// Reads the bytes as a schema.
 pub(super) fn check(json: &[u8]) -> String {
     let Ok(schema) = serde_json::from_slice::<&RawValue>(json) else { return String::new() };
     check_passes(schema);
     if let Ok(value) = serde_json::from_slice::<Value>(json) {
         check_places(&value);
     }
-    format!("{:?}", adapt(schema, &Pass::ALL))
+    format!("{:?}", adapt(schema, Pass::ALL))
 }
 
-/// What holds of every schema, and even of what is none.
+/// Invariants for every JSON value, including invalid schemas.
 pub(super) fn check_passes(schema: &RawValue) {
-    for passes in [&Pass::ALL[..], &Pass::ALL[..1], &Pass::ALL[1..2], &Pass::ALL[2..], &[]] {
+    for passes in [Pass::ALL, &Pass::ALL[..1], &Pass::ALL[1..2], &Pass::ALL[2..], &[]] {
         let Adapted { schema: new, changes, .. } = adapt(schema, passes);
         let same = matches!(new, Cow::Borrowed(same) if std::ptr::eq(same, schema));
         assert_eq!(changes.is_empty(), same, "{changes:?}");
@@ -34,40 +34,40 @@ pub(super) fn check_passes(schema: &RawValue) {
     }
 }
 
-/// However long the names are that it leads through, a pointer is short.
+/// Pointers are short, however long the names in them are.
 pub(super) fn check_pointer(pointer: &str) {
     assert!(pointer.len() <= 1024, "a pointer of {} bytes", pointer.len());
 }
 
-/// What was changed is where it is said to be. No member of a value's is there twice, so a pointer leads to one place.
+/// A reported change is at its reported place. No object repeats a member, so that a pointer is unambiguous.
 fn check_places(value: &Value) {
     let schema = raw(&value.to_string());
-    for pass in Pass::ALL {
+    for &pass in Pass::ALL {
         let adapted = pass.apply(&schema);
         let new: Value = serde_json::from_str(adapted.schema.get()).expect("what can be read before can be after");
         assert_eq!(new == *value, adapted.changes.is_empty(), "{:?}", adapted.changes);
         for change in adapted.changes.iter().filter(|change| !change.at.contains('…')) {
             let Some(Value::Object(old)) = value.pointer(&change.at) else { panic!("nothing is there: {change}") };
             assert!(change.to_string().starts_with(if change.at.is_empty() { "(root)" } else { &change.at }));
-            match change.what {
-                What::DefinitionsMoved => assert!(old.contains_key("definitions"), "{change}"),
-                What::Reference => check_reference(value, &new, change),
-                What::NullDropped => {
+            match change.kind {
+                SchemaChangeKind::DefinitionsMoved => assert!(old.contains_key("definitions"), "{change}"),
+                SchemaChangeKind::Reference => check_reference(value, &new, change),
+                SchemaChangeKind::NullDropped => {
                     assert!(["type", "anyOf", "oneOf"].iter().any(|key| old.contains_key(*key)), "{change}");
                 }
-                What::TypeAdded(_) => assert!(!old.contains_key("type"), "{change}"),
+                SchemaChangeKind::TypeAdded(_) => assert!(!old.contains_key("type"), "{change}"),
                 _ => {}
             }
         }
     }
 }
 
-/// A reference that led somewhere still does.
-fn check_reference(old: &Value, new: &Value, change: &Change) {
+/// A valid reference stays valid.
+fn check_reference(old: &Value, new: &Value, change: &SchemaChange) {
     let place = old.pointer(&change.at).and_then(|schema| schema["$ref"].as_str()).expect("a reference");
     let moved = place_after(new, &change.at)["$ref"].as_str().expect("a reference");
     assert_ne!(place, moved);
-    // A number may be a name, under a keyword that nobody knows.
+    // A number may be a name under an unknown keyword.
     if place.split('/').any(|step| !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit())) {
         return;
     }
@@ -75,7 +75,7 @@ fn check_reference(old: &Value, new: &Value, change: &Change) {
     assert!(!leads(old, place) || leads(new, moved), "{place} led somewhere, and {moved} leads nowhere");
 }
 
-/// Where a place is after `definitions` became `$defs`.
+/// The place after `definitions` was renamed to `$defs`.
 fn place_after<'v>(mut new: &'v Value, pointer: &str) -> &'v Value {
     for step in pointer.split('/').skip(1) {
         let step = step.replace("~1", "/").replace("~0", "~");

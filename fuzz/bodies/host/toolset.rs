@@ -1,4 +1,4 @@
-//! What a server offers, and what of it a model may call.
+//! The selection of a server's tools.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::super::input::Input;
 use super::schema;
 
-/// Takes bytes for a policy and for what a server answers to `tools/list`.
+/// Reads the bytes as a policy and a `tools/list` response.
 pub(super) fn check(offer: &[u8]) -> String {
     let mut input = Input(offer);
     let capabilities =
@@ -33,7 +33,7 @@ pub(super) fn check(offer: &[u8]) -> String {
         check_choice(&session, &policy, *suspicion, choice);
         check_functions(choice);
     }
-    // Where no member is there twice, a pointer leads to one place.
+    // Pointers are unambiguous if no member is repeated.
     if let Ok(value) = serde_json::from_slice::<Value>(json) {
         check_places(&connect(capabilities, value.to_string().as_bytes()));
     }
@@ -105,7 +105,7 @@ fn check_choice(session: &Engine, policy: &ToolPolicy, suspicion: Suspicion, cho
     assert!(chosen.next().is_none());
     choice.suspicious.iter().for_each(|suspicious| schema::check_pointer(&suspicious.at));
     assert!(suspicion != Suspicion::Ignore || choice.suspicious.is_empty());
-    for utility in Utility::ALL {
+    for &utility in Utility::ALL {
         let left = choice.left_out.iter().any(|left| left.target == Target::from(utility));
         assert_ne!(utilities.contains(&utility), left, "{utility}");
     }
@@ -113,7 +113,7 @@ fn check_choice(session: &Engine, policy: &ToolPolicy, suspicion: Suspicion, cho
     assert!(choice.unmatched.iter().all(|pattern| patterns.iter().any(|known| **known == **pattern)));
 }
 
-/// Each function has a name that leads back, and what the server wrote.
+/// Each function has a name that resolves, and the server's own JSON.
 fn check_functions(choice: &Choice<'_>) {
     let Some(toolset) = &choice.toolset else { return };
     let targets = toolset.targets();

@@ -1,4 +1,4 @@
-//! What an embedder asks for, and what has to come of it.
+//! The embedder's operations and the invariants of their results.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use super::peer::URIS;
 use super::rig::Bound;
 
 #[derive(Default)]
-pub(super) struct Host {
+pub(super) struct Embedder {
     pub(super) requests: Vec<RequestId>,
     pub(super) unfinished: BTreeSet<RequestId>,
     asks: Vec<ServerRequestId>,
-    /// The requests that wait for input or a token, or did.
+    /// Requests that waited for input or a token at some time.
     waiting: Vec<RequestId>,
-    /// The resources that were ever subscribed to.
+    /// Resources that were ever subscribed to.
     wished: BTreeSet<&'static str>,
-    /// Actions that the embedder's own doing may have put into the queue since it was empty.
+    /// Queued actions that the embedder caused since the queue was last empty.
     pub(super) own: usize,
     pub(super) closed: bool,
 }
 
-impl Host {
+impl Embedder {
     /// Does an operation that is the embedder's, whatever the transport; tells whether it is one.
     pub(super) fn operate<B: Bound>(
         &mut self,

@@ -7,14 +7,14 @@ use mcp_proto::host::names::{MAX_LEN, Names, Renamed, Style, Target};
 
 use super::super::input::Input;
 
-/// Servers, and what each of them has.
+/// The tools of each server.
 type Fleet = BTreeMap<String, BTreeSet<Target>>;
 
-/// Styles, and what stands before and between the parts of a name.
+/// Styles with prefix and separator.
 const STYLES: [(Style, &str, &str); 3] =
     [(Style::MCP, "mcp_", "_"), (Style::MCP_DOUBLE, "mcp__", "__"), (Style::SERVER, "", "_")];
 
-/// Takes bytes for servers that come, change and go.
+/// Reads the bytes as additions, changes and removals of servers.
 pub(super) fn check(steps: &[u8]) -> String {
     let mut input = Input(steps);
     let (style, prefix, between) = STYLES[input.pick(STYLES.len())];
@@ -41,7 +41,7 @@ pub(super) fn check(steps: &[u8]) -> String {
 
 struct Rig {
     names: Names,
-    /// What has to have a name.
+    /// The tools that must have a name.
     fleet: Fleet,
     prefix: &'static str,
     between: &'static str,
@@ -58,7 +58,7 @@ impl Rig {
         }
         let mut backwards = self.names.clone();
         self.names.update(step.clone().iter().map(|(server, targets)| (&**server, targets.clone())));
-        // The same from its end, one by one.
+        // The same update in reverse order, tool by tool.
         let pairs = step.iter().rev().flat_map(|(server, targets)| {
             let targets = targets.iter().rev().map(|target| Some(target.clone()));
             targets.chain([None]).map(|target| (&**server, target))
@@ -71,7 +71,7 @@ impl Rig {
         self.fleet.extend(has);
     }
 
-    /// Gives a name that was made up.
+    /// Restores an arbitrary name.
     fn restore(&mut self, input: &mut Input<'_>) {
         let server = self.word("", input);
         let target = self.target(&server, input);
@@ -95,12 +95,12 @@ impl Rig {
         }
     }
 
-    /// A name, of a tool at this server; some like to collide.
+    /// A tool's name at this server; some are likely to collide.
     fn word(&self, server: &str, input: &mut Input<'_>) -> String {
         match input.pick(16) {
             at @ 0..9 => ["a", "a_b", "a-b", "a.b", "", "\u{e9}", "mcp_a", "get_prompt", "\u{6f22} "][at].into(),
             at @ 9..11 => format!("{}{}", "l".repeat(40 + input.pick(30)), ["-", "_"][at - 9]),
-            // What comes to the same as a name that was given.
+            // A text that forms an existing name.
             11..13 => {
                 let given: Vec<_> = self.names.iter().map(|(name, _)| name).collect();
                 let given = input.choose(&given).unwrap_or("");
@@ -138,7 +138,7 @@ impl Rig {
         }
     }
 
-    /// Names that are kept and given back are the same.
+    /// Saved names are equal after they are restored.
     fn check_restored(&self) {
         let mut restored = Names::new(self.names.style());
         restored.restore(self.names.iter().map(|(name, found)| (name, found.server, found.target.clone())));

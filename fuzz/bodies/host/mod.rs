@@ -8,7 +8,7 @@ mod toolset;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Takes the first byte for a part of the host floor and the others for what it reads, and checks what holds of it.
+/// The first byte selects a part of the host layer, which reads the other bytes. Checks its invariants.
 pub(crate) fn host(bytes: &[u8]) -> u64 {
     let mut print = DefaultHasher::new();
     match bytes.split_first() {

@@ -9,19 +9,28 @@ use super::{Outcome, RequestId};
 use crate::Time;
 use crate::jsonrpc::ResponseId;
 use crate::machine::request::{self, State};
-use crate::protocol::{Family, method};
+use crate::machine::resend::Used;
+use crate::protocol::{Family, ProtocolVersion, method};
 
 /// What a request on the wire is for.
 #[derive(Clone, Debug)]
 pub(super) enum Purpose {
-    Discover,
-    Initialize,
-    List(Family),
+    /// `server/discover`, with this version.
+    Discover(ProtocolVersion),
+    /// `initialize`, with this version.
+    Initialize(ProtocolVersion),
+    /// A page of a list, after this cursor, a JSON string.
+    List {
+        family: Family,
+        cursor: Option<Box<str>>,
+    },
     SetLevel,
     /// A request of this method, whose answer shows that the peer is there.
     Keepalive(&'static str),
-    /// The stream by which a modern server tells of changes; it waits for no answer once the server agreed.
+    /// The stream by which a modern server tells of changes, with this filter, a JSON object; it waits for no response
+    /// once the server agreed.
     Listen {
+        filter: Box<str>,
         agreed: bool,
     },
     /// A legacy server is to tell of this resource.
@@ -46,24 +55,23 @@ pub(super) struct Call {
     /// When progress was told of last.
     pub(super) told: Option<Time>,
     /// How often it was sent again, though it may have run.
-    pub(super) replays: u32,
-    /// What the server wants to know, or was told, before it goes on.
-    pub(super) input: Option<Box<Input>>,
-    /// Why it is not let in, while it is not.
-    pub(super) barred: Option<Box<Blocked>>,
-    /// It was sent again since the server had forgotten the session.
-    pub(super) expired: bool,
-    /// How often it had to wait for a token.
-    pub(super) bars: u32,
-    /// It was sent again since its headers were refused.
-    #[cfg(feature = "http")]
-    pub(super) headers_renewed: bool,
+    pub(super) lost: Used,
+    /// The input that the server requires, or was given.
+    pub(super) input: Option<Box<InputRounds>>,
+    /// What it waits for, while it is blocked.
+    pub(super) blocked: Option<Box<Blocked>>,
+    /// How often it was sent again since the server forgot the session.
+    pub(super) expired: Used,
+    /// How often it waited for authorization.
+    pub(super) unauthorized: Used,
+    /// How often its headers were refused.
+    pub(super) headers_refused: Used,
 }
 
 /// A request that the server refused unread.
 #[derive(Clone, Debug)]
 pub(super) struct Blocked {
-    pub(super) by: Bar,
+    pub(super) by: Block,
     /// How it ends if nothing is done about it.
     pub(super) outcome: Outcome,
     /// How much time it had left,
@@ -74,16 +82,16 @@ pub(super) struct Blocked {
 
 /// What a request lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bar {
-    /// The embedder's authorisation.
-    Token,
+pub(super) enum Block {
+    /// The embedder's authorization.
+    Authorization,
     /// The headers that the tool's schema asks for.
     Headers,
 }
 
 /// The rounds of a request that needs input (specification 2026-07-28, "Multi Round-Trip Requests").
 #[derive(Clone, Debug)]
-pub(super) struct Input {
+pub(super) struct InputRounds {
     pub(super) rounds: u32,
     /// The server's last answer.
     pub(super) result: Box<RawValue>,
@@ -137,7 +145,7 @@ const ABANDONED: usize = 1024;
 
 /// The requests that are open.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Requests {
+pub(super) struct RequestTable {
     last_id: u64,
     /// The first id of this connection, beside those carried over.
     first_id: u64,
@@ -176,12 +184,10 @@ pub(super) struct HttpSide {
     /// one, which takes no allocation.
     settled: Option<u64>,
     more_settled: Vec<u64>,
-    /// Messages without an answer of their own that the binding took and that are not delivered yet, and their bytes.
-    pub(super) undelivered: usize,
-    pub(super) undelivered_bytes: usize,
+    /// Messages without a response that the binding took and that are not delivered yet, and their bytes.
+    pub(super) undelivered: (usize, usize),
     /// Events that the binding took and that are not polled yet, and the bytes of the server's messages in them.
-    pub(super) unpolled: usize,
-    pub(super) unpolled_bytes: usize,
+    pub(super) unpolled: (usize, usize),
 }
 
 impl HttpSide {
@@ -194,7 +200,6 @@ impl HttpSide {
         }
     }
 
-    #[cfg(feature = "http")]
     pub(super) fn next_settled(&mut self) -> Option<u64> {
         let next = self.settled.take().or_else(|| self.more_settled.pop());
         if self.more_settled.is_empty() {
@@ -233,7 +238,7 @@ const fn in_flight(purpose: &Purpose, phase: State) -> bool {
 
 /// Whether an answer to the request may come, which it then ends.
 const fn waits(purpose: &Purpose, phase: State) -> bool {
-    matches!(phase, State::Sent) && !matches!(purpose, Purpose::Listen { agreed: true })
+    matches!(phase, State::Sent) && !matches!(purpose, Purpose::Listen { agreed: true, .. })
 }
 
 impl Open {
@@ -244,7 +249,7 @@ impl Open {
     }
 }
 
-impl Requests {
+impl RequestTable {
     fn next_id(&mut self) -> u64 {
         self.last_id = self.last_id.saturating_add(1);
         self.last_id
@@ -277,13 +282,12 @@ impl Requests {
             latest: now + max_timeout,
             stood: self.stood(),
             told: None,
-            replays: 0,
+            lost: Used::Never,
             input: None,
-            barred: None,
-            bars: 0,
-            expired: false,
-            #[cfg(feature = "http")]
-            headers_renewed: false,
+            blocked: None,
+            expired: Used::Never,
+            unauthorized: Used::Never,
+            headers_refused: Used::Never,
         };
         let purpose = Purpose::Call(call);
         let tool = purpose.is_tool_call();
@@ -376,12 +380,16 @@ impl Requests {
         self.open.get(&id).is_some_and(is_it).then_some(id)
     }
 
+    pub(super) fn call(&self, id: u64) -> Option<&Call> {
+        if let Purpose::Call(call) = &self.open.get(&id)?.purpose { Some(call) } else { None }
+    }
+
     pub(super) fn call_mut(&mut self, id: u64) -> Option<&mut Call> {
         if let Purpose::Call(call) = &mut self.open.get_mut(&id)?.purpose { Some(call) } else { None }
     }
 
     /// A call has this round of input, or none any more; gives the one before.
-    pub(super) fn set_input(&mut self, id: u64, input: Option<Box<Input>>) -> Option<Box<Input>> {
+    pub(super) fn set_input(&mut self, id: u64, input: Option<Box<InputRounds>>) -> Option<Box<InputRounds>> {
         let bytes = input.as_ref().map_or(0, |input| input.bytes);
         let before = core::mem::replace(&mut self.call_mut(id)?.input, input);
         let freed = before.as_ref().map_or(0, |before| before.bytes);
@@ -397,7 +405,7 @@ impl Requests {
     /// The server agreed to the stream of this request, which goes on from here.
     pub(super) fn agree(&mut self, id: u64) {
         self.set_deadline(id, None);
-        if let Some(Open { purpose: Purpose::Listen { agreed }, phase, .. }) = self.open.get_mut(&id) {
+        if let Some(Open { purpose: Purpose::Listen { agreed, .. }, phase, .. }) = self.open.get_mut(&id) {
             let waited = !core::mem::replace(agreed, true) && *phase == State::Sent;
             if waited {
                 self.stops_waiting(id);
@@ -476,9 +484,9 @@ impl Requests {
                 self.input_bytes = self.input_bytes.saturating_sub(kept);
                 self.renamed.remove(&call.handle);
             }
-            Purpose::Discover
-            | Purpose::Initialize
-            | Purpose::List(_)
+            Purpose::Discover(_)
+            | Purpose::Initialize(_)
+            | Purpose::List { .. }
             | Purpose::SetLevel
             | Purpose::Keepalive(_)
             | Purpose::Listen { .. }
@@ -511,7 +519,7 @@ impl Requests {
 
     /// The request for the list of a family that is open.
     pub(super) fn list(&self, family: Family) -> Option<u64> {
-        let is_it = |open: &Open| matches!(open.purpose, Purpose::List(listed) if listed == family);
+        let is_it = |open: &Open| matches!(open.purpose, Purpose::List { family: listed, .. } if listed == family);
         self.open.iter().find(|(_, open)| is_it(open)).map(|(id, _)| *id)
     }
 

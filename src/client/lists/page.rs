@@ -1,0 +1,81 @@
+use alloc::borrow::Cow;
+use alloc::format;
+use core::time::Duration;
+use serde_json::value::RawValue;
+
+use super::super::Wire;
+use super::super::core::{Core, excerpt};
+use super::slot::Listing;
+use crate::catalog::{Bounds, Flaws, Items, PageReport};
+use crate::jsonrpc::Json;
+use crate::machine::QuirkKind;
+use crate::protocol::Family;
+
+/// One page of a list, as it was received.
+pub(super) struct Page<'a> {
+    pub(super) items: Items<'a>,
+    pub(super) bounds: Bounds,
+    /// The cursor of the next page, a JSON string.
+    pub(super) cursor: Option<Json<'a>>,
+    /// How long the page is fresh.
+    pub(super) ttl: Option<Duration>,
+}
+
+impl<'a> Page<'a> {
+    /// Reads a page; where it is none, tells why. Deviations of its shape are recorded.
+    pub(super) fn read(core: &mut Core, family: Family, result: &'a RawValue) -> Result<Self, Cow<'static, str>> {
+        let limits = core.options.limits;
+        let mirror = core.is_modern() && core.wire == Wire::Http;
+        let bounds = Bounds { items: limits.items, bytes: limits.list_bytes, mirror };
+        let (mut items, mut next, mut kind, mut ttl) = (None, None, None, None);
+        Json::from(result).scan().each_member(|name, value| match name {
+            "nextCursor" => next = value.value(),
+            "resultType" => kind = value.value().and_then(Json::as_string),
+            "ttlMs" => ttl = value.value().and_then(|ttl| ttl.text().parse::<i64>().ok()),
+            _ if name == family.member() => items = Some(Items::read(family, value, bounds)),
+            _ => {}
+        });
+        if let Some(kind) = kind.filter(|kind| kind != "complete") {
+            return Err(format!("a result of type `{}`, where a list was expected", excerpt(&kind)).into());
+        }
+        let present = items.filter(|items| !matches!(items, Err(Some(value)) if value.is_null()));
+        if present.is_none() {
+            let detail = format!("the result has no `{}`; taken as an empty list", family.member());
+            core.quirk(QuirkKind::ListShape, Some(family), Some(family.list_method()), detail);
+        }
+        let next = next.filter(|next| !next.is_null());
+        let cursor = next.filter(|next| next.first() == b'"');
+        if let (Some(next), None) = (next, cursor) {
+            let detail = format!("`nextCursor` is {}, not a string; taken as the end", excerpt(next.text()));
+            core.quirk(QuirkKind::ListShape, Some(family), Some(family.list_method()), detail);
+        }
+        let Ok(items) = present.unwrap_or(Ok(Items::EMPTY)) else {
+            return Err(format!("`{}` is no array", family.member()).into());
+        };
+        let ttl = ttl.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0)));
+        Ok(Self { items, bounds, cursor, ttl })
+    }
+}
+
+impl Listing {
+    /// Adds the flaws of a page, and tells those of the list where they grew.
+    pub(super) fn add_flaws(
+        &mut self,
+        page: PageReport,
+        repeated: bool,
+    ) -> [(QuirkKind, Option<alloc::string::String>); 2] {
+        // A page that repeats what came before is recorded as a loop.
+        let duplicate = if repeated { Flaws::default() } else { page.duplicate };
+        let kinds = [
+            (QuirkKind::InvalidItem, &mut self.invalid, page.invalid),
+            (QuirkKind::DuplicateItem, &mut self.duplicate, duplicate),
+        ];
+        kinds.map(|(kind, so_far, page)| {
+            let words = (!page.is_empty()).then(|| {
+                so_far.extend(page);
+                so_far.words()
+            });
+            (kind, words)
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! Notifications that the embedder is told of, and those that wait for the client to be ready.
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use serde_json::value::RawValue;
+
+use super::core::Core;
+use super::{Event, LogLevel};
+use crate::jsonrpc::Json;
+use crate::protocol::method;
+
+/// Bytes of notifications that wait for the client to be ready.
+const HELD_BYTES: usize = 1 << 20;
+
+/// A notification: its method and parameters.
+pub(super) type Notification = (Box<str>, Option<Box<RawValue>>);
+
+/// Notifications that wait for the client to be ready. Few clients have any, and not for long.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Notifications {
+    held: Option<Box<Held>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Held {
+    bytes: usize,
+    notifications: Vec<Notification>,
+}
+
+impl Notifications {
+    /// Takes a notification that no component acts on.
+    pub(super) fn on_other(&mut self, core: &mut Core, method: &str, params: Option<&RawValue>) {
+        if core.is_ready() { tell(core, method, params) } else { self.hold(core, method, params) }
+    }
+
+    fn hold(&mut self, core: &mut Core, method: &str, params: Option<&RawValue>) {
+        let size = method.len().saturating_add(params.map_or(0, |params| params.get().len()));
+        let held = self.held.get_or_insert_default();
+        let bytes = held.bytes.saturating_add(size);
+        if held.notifications.len() >= core.options.limits.held || bytes > HELD_BYTES {
+            return core.leave_out();
+        }
+        held.bytes = bytes;
+        held.notifications.push((method.into(), params.map(ToOwned::to_owned)));
+    }
+
+    /// Takes those that wait, in order.
+    pub(super) fn release(&mut self) -> Vec<Notification> {
+        self.held.take().map_or(Vec::new(), |held| held.notifications)
+    }
+
+    /// The connection ended.
+    pub(super) fn drop_held(&mut self) {
+        self.held = None;
+    }
+}
+
+/// Takes `notifications/progress`; tells whether it is about a request that asked for it.
+pub(super) fn on_progress(core: &mut Core, params: Option<&RawValue>) -> bool {
+    let Some(params) = params else { return false };
+    let Some(token) = Json::from(params).member("progressToken") else { return false };
+    let Ok(token) = token.text().trim_matches('"').parse() else { return false };
+    let interval = core.options.timeouts.progress_interval;
+    let Some((request, due)) = core.requests.progress(token, core.now, interval) else { return false };
+    if due && !core.is_full() {
+        core.event(Event::Progress { request, params: params.to_owned() });
+    } else {
+        core.leave_out();
+    }
+    true
+}
+
+fn tell(core: &mut Core, method: &str, params: Option<&RawValue>) {
+    if core.is_full() {
+        return core.leave_out();
+    }
+    let event = match method {
+        method::RESOURCE_UPDATED => resource_updated(params),
+        method::MESSAGE => log_message(params),
+        _ => None,
+    };
+    let other = || Event::Notification { method: method.into(), params: params.map(ToOwned::to_owned) };
+    core.event(event.unwrap_or_else(other));
+}
+
+fn resource_updated(params: Option<&RawValue>) -> Option<Event> {
+    let uri = Json::from(params?).member("uri").and_then(Json::as_string)?;
+    Some(Event::ResourceUpdated { uri: (&*uri).into() })
+}
+
+fn log_message(params: Option<&RawValue>) -> Option<Event> {
+    let (mut level, mut logger, mut data) = (None, None, None);
+    Json::from(params?).members(|name, value| match name {
+        "level" => level = value.as_string().and_then(|level| LogLevel::read(&level)),
+        "logger" => logger = value.as_string(),
+        "data" => data = Some(value),
+        _ => {}
+    });
+    Some(Event::Log { level: level?, logger: logger.map(|logger| (&*logger).into()), data: data?.to_raw() })
+}

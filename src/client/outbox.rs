@@ -1,0 +1,73 @@
+use alloc::collections::VecDeque;
+
+use super::{Event, Outgoing, Output};
+
+/// What waits to be polled.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outbox {
+    queue: VecDeque<Output>,
+    /// Bytes in it of what the server sent without being asked, and of the responses to it.
+    unasked_bytes: usize,
+}
+
+impl Outbox {
+    pub(super) fn push(&mut self, output: Output) {
+        self.unasked_bytes = self.unasked_bytes.saturating_add(output.unasked_bytes());
+        self.queue.push_back(output);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Output> {
+        let output = self.queue.pop_front()?;
+        self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
+        Some(output)
+    }
+
+    /// Puts an event at this place, or at the end.
+    pub(super) fn insert(&mut self, at: usize, event: Event) {
+        let output = Output::Event(event);
+        self.unasked_bytes = self.unasked_bytes.saturating_add(output.unasked_bytes());
+        self.queue.insert(at.min(self.queue.len()), output);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(super) const fn unasked_bytes(&self) -> usize {
+        self.unasked_bytes
+    }
+
+    /// Whether the embedder was not asked for the transport yet, since it did not poll.
+    pub(super) fn has_open(&self) -> bool {
+        self.queue.iter().any(|output| matches!(output, Output::Open(_)))
+    }
+
+    /// Takes back outputs that were not polled.
+    pub(super) fn take_back(&mut self, unwanted: impl Fn(&Output) -> bool) {
+        self.queue.retain(|output| !unwanted(output));
+        self.unasked_bytes = self.queue.iter().map(Output::unasked_bytes).sum();
+    }
+
+    /// Takes back what is addressed to a transport that is gone.
+    pub(super) fn take_back_transport(&mut self) {
+        self.take_back(|output| matches!(output, Output::Send(_) | Output::Shutdown(_) | Output::Open(_)));
+    }
+
+    /// Takes back a request.
+    pub(super) fn retract(&mut self, id: u64) {
+        // It was not sent by the server unasked. Where many are taken back in turn, each is near the front.
+        let is_it = |output: &Output| matches!(output, Output::Send(Outgoing { id: Some(sent), .. }) if *sent == id);
+        if let Some(at) = self.queue.iter().position(is_it) {
+            self.queue.remove(at);
+        }
+    }
+
+    /// Releases memory that is not needed.
+    pub(super) fn release(&mut self) {
+        self.queue.shrink_to_fit();
+    }
+}

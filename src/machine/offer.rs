@@ -1,0 +1,85 @@
+#![doc = "What `initialize` offers, and what is offered next when the server refuses it. It ends: each of the four legacy \
+          versions is offered at most once, and the capabilities are left out once."]
+#![doc = ""]
+#![doc = include_str!("offer.md")]
+
+use super::{Row, alphabet, recorded};
+
+alphabet! {
+    /// Whether `initialize` declares the client's capabilities.
+    State {
+        /// It does.
+        Declared,
+        /// It does not: the client has none, or the server refused them.
+        LeftOut,
+    }
+}
+
+alphabet! {
+    /// What the refusal is about.
+    Input {
+        /// The server names a version that was not offered yet.
+        VersionNamed,
+        /// The version, and an older one was not offered yet.
+        Version,
+        /// The version, and every older one was offered.
+        LastVersion,
+        /// The version and the capabilities, and an older version was not offered yet.
+        VersionAndCapabilities,
+        /// The version and the capabilities, and every older version was offered.
+        LastVersionAndCapabilities,
+        /// The capabilities.
+        Capabilities,
+        /// The parameters (-32602) and the capabilities, and an older version was not offered yet.
+        ParamsAndCapabilities,
+        /// The parameters (-32602), and an older version was not offered yet.
+        Params,
+        /// The parameters (-32602), and every older version was offered.
+        LastParams,
+        /// Something else.
+        Other,
+    }
+}
+
+/// What follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Effect {
+    /// Offer another version.
+    OfferOlder,
+    /// Offer the same version without capabilities.
+    OfferBare,
+    /// There is nothing left to offer.
+    Refused,
+}
+
+/// Decides.
+pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+    use Effect::{OfferBare, OfferOlder, Refused};
+    type R = Row<State, Effect>;
+    match state {
+        State::Declared => match input {
+            Input::VersionNamed | Input::Version | Input::VersionAndCapabilities => R::advance(state, &[OfferOlder]),
+            Input::LastVersionAndCapabilities
+            | Input::Capabilities
+            | Input::ParamsAndCapabilities
+            | Input::Params
+            | Input::LastParams => R::advance(State::LeftOut, &[OfferBare]),
+            Input::LastVersion | Input::Other => R::advance(state, &[Refused]),
+        },
+        State::LeftOut => match input {
+            Input::VersionNamed
+            | Input::Version
+            | Input::VersionAndCapabilities
+            | Input::ParamsAndCapabilities
+            | Input::Params => R::advance(state, &[OfferOlder]),
+            Input::LastVersion
+            | Input::LastVersionAndCapabilities
+            | Input::Capabilities
+            | Input::LastParams
+            | Input::Other => R::advance(state, &[Refused]),
+        },
+    }
+}
+
+recorded!("offer");

@@ -1,0 +1,140 @@
+#![doc = "What becomes of a request of the server, and of the input that it requires (specification 2025-11-25, \"Roots\", \
+          \"Sampling\", \"Elicitation\"; 2026-07-28, \"Multi Round-Trip Requests\")."]
+#![doc = ""]
+#![doc = include_str!("server_request.md")]
+
+use super::{QuirkKind, alphabet};
+
+alphabet! {
+    /// How the server asks.
+    Asked {
+        /// By a request, in the legacy era or before the era is known.
+        Legacy,
+        /// By a request, in the modern era, which has none.
+        Modern,
+        /// By an `input_required` result, in the modern era.
+        Input,
+    }
+}
+
+alphabet! {
+    /// What it asks.
+    Method {
+        /// `ping`.
+        Ping,
+        /// `roots/list`.
+        Roots,
+        /// `elicitation/create`, by a form.
+        Form,
+        /// `elicitation/create`, by a URL.
+        Url,
+        /// `elicitation/create`, in a mode that the client does not know.
+        OtherMode,
+        /// `sampling/createMessage`.
+        Sampling,
+        /// `sampling/createMessage`, against the embedder's policy.
+        SamplingDenied,
+        /// A method that the client does not know.
+        Other,
+    }
+}
+
+alphabet! {
+    /// Whether the client declared the capability on this connection; for `elicitation/create` that of any mode.
+    Declared {
+        /// It did.
+        Declared,
+        /// It declared elicitation, but not this mode.
+        OtherMode,
+        /// It did not.
+        Undeclared,
+    }
+}
+
+alphabet! {
+    /// Whether another request can wait for the embedder.
+    Room {
+        /// It can.
+        Free,
+        /// Too many wait already.
+        Full,
+    }
+}
+
+/// What the engine does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// Respond with an empty result.
+    Empty,
+    /// Respond with the roots.
+    Roots,
+    /// Ask the embedder.
+    Embedder,
+    /// Refuse the method: -32601.
+    RefuseMethod,
+    /// Refuse the mode: -32602.
+    RefuseMode,
+    /// Refuse by policy: -1.
+    RefusePolicy,
+    /// Refuse, since too many wait: -32603.
+    RefuseFull,
+    /// Do not respond, and record what the server did.
+    Ignore(QuirkKind),
+    /// Give no input, so that the call ends with the server's requirement.
+    Decline,
+}
+
+/// Decides.
+pub const fn decide(asked: Asked, method: Method, declared: Declared, room: Room) -> Answer {
+    match asked {
+        Asked::Modern => Answer::Ignore(QuirkKind::ServerRequest),
+        Asked::Legacy | Asked::Input => match method {
+            Method::Ping => Answer::Empty,
+            Method::Roots => match declared {
+                Declared::Declared => Answer::Roots,
+                Declared::OtherMode | Declared::Undeclared => undeclared(asked),
+            },
+            Method::Form | Method::Url => match declared {
+                Declared::Declared => waiting(room),
+                Declared::OtherMode => Answer::RefuseMode,
+                Declared::Undeclared => undeclared(asked),
+            },
+            Method::OtherMode => match declared {
+                Declared::Declared | Declared::OtherMode => Answer::RefuseMode,
+                Declared::Undeclared => undeclared(asked),
+            },
+            Method::Sampling => match declared {
+                Declared::Declared => waiting(room),
+                Declared::OtherMode | Declared::Undeclared => undeclared(asked),
+            },
+            Method::SamplingDenied => match declared {
+                Declared::Declared => Answer::RefusePolicy,
+                Declared::OtherMode | Declared::Undeclared => undeclared(asked),
+            },
+            Method::Other => Answer::RefuseMethod,
+        },
+    }
+}
+
+const fn waiting(room: Room) -> Answer {
+    match room {
+        Room::Free => Answer::Embedder,
+        Room::Full => Answer::RefuseFull,
+    }
+}
+
+/// A capability that clients may have, and this one did not declare.
+const fn undeclared(asked: Asked) -> Answer {
+    match asked {
+        Asked::Legacy | Asked::Modern => Answer::RefuseMethod,
+        Asked::Input => Answer::Decline,
+    }
+}
+
+/// [`decide`], recorded where rows are counted.
+pub(crate) fn take(asked: Asked, method: Method, declared: Declared, room: Room) -> Answer {
+    #[cfg(feature = "rows")]
+    super::rows::taken("server_request", &[&asked, &method, &declared, &room]);
+    decide(asked, method, declared, room)
+}
