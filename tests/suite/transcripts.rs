@@ -26,7 +26,7 @@ impl Play {
     fn new(version: ProtocolVersion) -> Self {
         let mut options = Options::new("test-host", "1.0.0");
         options.capabilities.elicitation = true;
-        options.capabilities.roots = Some(vec![Root { uri: "file:///project".into(), name: None }]);
+        options.capabilities.roots = Some(vec![Root::new("file:///project")]);
         let session = Client::new(Messages::new(), options, 0);
         let (transcript, unanswered) = (String::new(), Vec::new());
         Self { session, version, transcript, unanswered, asked: None, waiting: None }
