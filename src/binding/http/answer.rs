@@ -80,7 +80,7 @@ impl Http {
             Purpose::Resume(..) => http_head::Purpose::Resume,
             Purpose::Stream => http_head::Purpose::Stream,
             Purpose::Sse => http_head::Purpose::Sse,
-            Purpose::DeleteFormer(_) | Purpose::Delete => http_head::Purpose::Delete,
+            Purpose::DeleteFormer(..) | Purpose::Delete(_) => http_head::Purpose::Delete,
         }
     }
 
@@ -243,7 +243,7 @@ impl Http {
                 let request = *request;
                 engine.handle_exchange(engine.now(), request, data);
             }
-            (Purpose::Stream | Purpose::DeleteFormer(_) | Purpose::Delete, b"message") => {
+            (Purpose::Stream | Purpose::DeleteFormer(..) | Purpose::Delete(_), b"message") => {
                 engine.handle_message(engine.now(), data);
             }
             // Events of other types are not MCP's.
@@ -334,7 +334,7 @@ impl Http {
             Decision::SseBroke => self.sse_step(engine, http_sse::Input::Broke, why.unwrap_or_default(), b""),
             Decision::SseUnreached => self.sse_step(engine, http_sse::Input::Unreached, why.unwrap_or_default(), b""),
             Decision::SendAgain => {
-                if let Purpose::DeleteFormer(id) = purpose {
+                if let Purpose::DeleteFormer(id, _) = purpose {
                     self.post_again(engine, id);
                 }
             }
@@ -363,8 +363,8 @@ impl Http {
                 | http_sse::State::Connecting
                 | http_sse::State::Ready => http_end::Purpose::Sse,
             },
-            Purpose::DeleteFormer(_) => http_end::Purpose::DeleteFormer,
-            Purpose::Delete => http_end::Purpose::Delete,
+            Purpose::DeleteFormer(..) => http_end::Purpose::DeleteFormer,
+            Purpose::Delete(_) => http_end::Purpose::Delete,
         }
     }
 
@@ -382,7 +382,7 @@ impl Http {
         let (id, before) = match purpose {
             Purpose::Message(message) => (message.id(), None),
             Purpose::Resume(id, broken) => (Some(id), Some(*broken)),
-            Purpose::Stream | Purpose::Sse | Purpose::DeleteFormer(_) | Purpose::Delete => (None, None),
+            Purpose::Stream | Purpose::Sse | Purpose::DeleteFormer(..) | Purpose::Delete(_) => (None, None),
         };
         let Some(id) = id.filter(|id| engine.is_waiting(*id)) else { return };
         let events = match &reply {
@@ -571,7 +571,7 @@ impl Http {
         let (Some(former), Some(id)) = (self.session.take_former(), message.id()) else { return };
         let detail = "a new `initialize` was refused for the session before, which was ended first then";
         engine.transport_quirk(kind, Some(method::INITIALIZE), detail);
-        self.delete(engine, &former, Purpose::DeleteFormer(id));
+        self.delete(Purpose::DeleteFormer(id, former));
     }
 
     fn redirect(&mut self, engine: &mut Engine, id: ExchangeId, headers: &HeaderMap) {
@@ -598,9 +598,9 @@ impl Http {
             }
             (Ok(target), purpose @ (Purpose::Stream | Purpose::Resume(..) | Purpose::Sse)) => {
                 self.url = target;
-                self.get(engine, purpose, again);
+                self.get(purpose, again);
             }
-            (Ok(_), Purpose::DeleteFormer(_) | Purpose::Delete) => {}
+            (Ok(_), Purpose::DeleteFormer(..) | Purpose::Delete(_)) => {}
         }
     }
 }

@@ -2,6 +2,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use http::HeaderValue;
+
 use super::address::Address;
 use super::limits::LINGER_BYTES;
 use super::response::{Events, Kind, Refusal};
@@ -21,9 +23,9 @@ pub(super) enum Purpose {
     /// The GET of the HTTP+SSE stream.
     Sse,
     /// The DELETE of the session before; then this request is sent again.
-    DeleteFormer(u64),
+    DeleteFormer(u64, HeaderValue),
     /// The DELETE of the session.
-    Delete,
+    Delete(HeaderValue),
 }
 
 /// Where the stream of a request broke off.
@@ -72,7 +74,7 @@ impl Purpose {
         match self {
             Self::Message(message) => message.id(),
             Self::Resume(id, _) => Some(*id),
-            Self::Stream | Self::Sse | Self::DeleteFormer(_) | Self::Delete => None,
+            Self::Stream | Self::Sse | Self::DeleteFormer(..) | Self::Delete(_) => None,
         }
     }
 
@@ -80,9 +82,12 @@ impl Purpose {
     pub(super) fn one_way(&self) -> Option<&Outgoing> {
         match self {
             Self::Message(message) if message.id().is_none() => Some(message),
-            Self::Message(_) | Self::Stream | Self::Resume(..) | Self::Sse | Self::DeleteFormer(_) | Self::Delete => {
-                None
-            }
+            Self::Message(_)
+            | Self::Stream
+            | Self::Resume(..)
+            | Self::Sse
+            | Self::DeleteFormer(..)
+            | Self::Delete(_) => None,
         }
     }
 }

@@ -30,7 +30,7 @@ impl Http {
                         self.timers.disarm(timer);
                     }
                     if let Some(session) = self.session.id().cloned() {
-                        self.delete(engine, &session, Purpose::Delete);
+                        self.delete(Purpose::Delete(session));
                     }
                 }
                 phase::Effect::ReportClosed => {
@@ -51,7 +51,7 @@ impl Http {
         for effect in self.sse.step(input).effects {
             match effect {
                 http_sse::Effect::ReportOpened => engine.handle_transport(now, Transport::Opened),
-                http_sse::Effect::Get => self.get(engine, Purpose::Sse, 0),
+                http_sse::Effect::Get => self.get(Purpose::Sse, 0),
                 http_sse::Effect::Drop => self.drop_first(|purpose| matches!(purpose, Purpose::Sse)),
                 http_sse::Effect::SendAgain => {
                     if let Some(refused) = self.sse.take_refused() {
@@ -84,7 +84,7 @@ impl Http {
         }
         for effect in row.effects {
             match effect {
-                get_stream::Effect::Get => self.get(engine, Purpose::Stream, 0),
+                get_stream::Effect::Get => self.get(Purpose::Stream, 0),
                 get_stream::Effect::Drop => self.drop_first(|purpose| matches!(purpose, Purpose::Stream)),
                 get_stream::Effect::Arm => {
                     self.timers.arm(engine.now() + self.get_stream.wait(), Due::GetStream);

@@ -3,7 +3,8 @@
 use http::{HeaderMap, StatusCode};
 
 use super::action::{Broken, ExchangeId, HttpAction};
-use super::exchange::{Purpose, Reply};
+use super::exchange::Purpose;
+use super::outbox::Entry;
 use super::parts::Http;
 use super::send::is_response;
 use super::timers::{Due, Timer};
@@ -42,19 +43,20 @@ impl Operate for Http {
     }
 
     fn poll(&mut self, engine: &mut Engine) -> Option<HttpAction> {
-        let action = self.outbox.pop()?;
-        match &action {
-            HttpAction::Request(request) => {
-                self.exchanges.set_reply(request.exchange, Reply::Nothing);
-                let purpose = self.exchanges.get(request.exchange).map(|it| &it.purpose);
-                if let Some(Purpose::Message(message)) = purpose {
-                    engine.handed_over(message);
+        loop {
+            match self.outbox.pop()? {
+                Entry::Request(exchange) => {
+                    if let Some(request) = self.hand_over(engine, exchange) {
+                        return Some(HttpAction::Request(request));
+                    }
+                }
+                Entry::Drop(exchange) => return Some(HttpAction::Drop(exchange)),
+                Entry::Event(event) => {
+                    self.report_unpolled(engine);
+                    return Some(HttpAction::Event(event));
                 }
             }
-            HttpAction::Event(_) => self.report_unpolled(engine),
-            HttpAction::Drop(_) => {}
         }
-        Some(action)
     }
 
     fn deadline(&self, engine: &Engine) -> Option<Time> {
@@ -122,7 +124,7 @@ impl Http {
                 if let Some(broken) = self.exchanges.resume(request)
                     && engine.is_waiting(request)
                 {
-                    self.get(engine, Purpose::Resume(request, broken), 0);
+                    self.get(Purpose::Resume(request, broken), 0);
                 }
             }
             Due::GetStream => self.stream_step(engine, get_stream::Input::Timer),

@@ -1,10 +1,7 @@
 //! Begins exchanges, and ends them from this side.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::time::Duration;
-
-use http::HeaderValue;
 
 use super::action::{ExchangeId, HttpRequest};
 use super::address::Address;
@@ -36,9 +33,9 @@ impl Http {
     /// Whether an exchange goes on while the client closes: the DELETE, and the responses that are owed.
     pub(super) fn is_owed(engine: &Engine, purpose: &Purpose) -> bool {
         match purpose {
-            Purpose::Delete => engine.is_closing(),
+            Purpose::Delete(_) => engine.is_closing(),
             Purpose::Message(message) => is_response(message) && engine.is_closing(),
-            Purpose::DeleteFormer(_) | Purpose::Stream | Purpose::Resume(..) | Purpose::Sse => false,
+            Purpose::DeleteFormer(..) | Purpose::Stream | Purpose::Resume(..) | Purpose::Sse => false,
         }
     }
 
@@ -50,18 +47,14 @@ impl Http {
     /// Posts a message. Where it has no response of its own, `timer` tells when its exchange is dropped.
     pub(super) fn post_by(&mut self, engine: &Engine, timer: Option<Timer>, message: Outgoing, redirects: u8) {
         let url = self.sse.endpoint().unwrap_or(&self.url).clone();
-        let opening = message.method() == Some(method::INITIALIZE);
-        if opening {
+        if message.method() == Some(method::INITIALIZE) {
             self.session.reset();
         }
-        let version = message.version().filter(|_| !opening);
-        let session = self.session.id().filter(|_| !is_modern(&message) && !opening);
-        let request = request::post(&url, &message, Common { session, version }, engine.catalog());
         let (initialized, one_way) = (message.method() == Some(method::INITIALIZED), message.id().is_none());
         if one_way {
             self.queue.enter(&message);
         }
-        let id = self.begin(engine, Purpose::Message(message), url, redirects, request);
+        let id = self.begin(Purpose::Message(message), url, redirects);
         if one_way {
             let due = Due::Release(id);
             let timer = match timer {
@@ -89,40 +82,48 @@ impl Http {
     }
 
     /// Requests a stream.
-    pub(super) fn get(&mut self, engine: &Engine, purpose: Purpose, redirects: u8) {
-        let last_id = match &purpose {
-            Purpose::Resume(_, broken) => Some(&*broken.last_id),
-            Purpose::Stream => self.get_stream.last_id(),
-            Purpose::Sse | Purpose::Message(_) | Purpose::DeleteFormer(_) | Purpose::Delete => None,
-        };
-        let version = engine.server().map(|server| server.version).filter(|_| engine.has_handshake());
-        let request = request::get(&self.url, Common { session: self.session.id(), version }, last_id);
-        self.begin(engine, purpose, self.url.clone(), redirects, request);
+    pub(super) fn get(&mut self, purpose: Purpose, redirects: u8) {
+        self.begin(purpose, self.url.clone(), redirects);
     }
 
-    pub(super) fn delete(&mut self, engine: &Engine, session: &HeaderValue, purpose: Purpose) {
-        let version = engine.server().map(|server| server.version);
-        let request = request::delete(&self.url, Common { session: Some(session), version });
-        self.begin(engine, purpose, self.url.clone(), 0, request);
+    /// Ends a session of the server.
+    pub(super) fn delete(&mut self, purpose: Purpose) {
+        self.begin(purpose, self.url.clone(), 0);
     }
 
-    fn begin(
-        &mut self,
-        engine: &Engine,
-        purpose: Purpose,
-        url: Address,
-        redirects: u8,
-        request: http::Request<Vec<u8>>,
-    ) -> ExchangeId {
-        let of = match &purpose {
-            Purpose::Message(message) => message.of(),
-            Purpose::Resume(id, _) => engine.handle_of(*id),
-            Purpose::Stream | Purpose::Sse | Purpose::DeleteFormer(_) | Purpose::Delete => None,
-        };
+    fn begin(&mut self, purpose: Purpose, url: Address, redirects: u8) -> ExchangeId {
         let it = Exchange { purpose, url, redirects, status: 0, reply: Reply::Unsent, release: None };
         let exchange = self.exchanges.insert(it);
-        self.outbox.request(HttpRequest { exchange, of, request });
+        self.outbox.request(exchange);
         exchange
+    }
+
+    /// Hands over the request of an exchange: it counts as sent from here on.
+    pub(super) fn hand_over(&mut self, engine: &mut Engine, exchange: ExchangeId) -> Option<HttpRequest> {
+        self.exchanges.set_reply(exchange, Reply::Nothing);
+        let it = self.exchanges.get(exchange)?;
+        let session = self.session.id();
+        let version = || engine.server().map(|server| server.version);
+        let agreed = Common { session, version: version().filter(|_| engine.has_handshake()) };
+        let (of, request) = match &it.purpose {
+            Purpose::Message(message) => {
+                let opening = message.method() == Some(method::INITIALIZE);
+                let session = session.filter(|_| !is_modern(message) && !opening);
+                let common = Common { session, version: message.version().filter(|_| !opening) };
+                let request = request::post(&it.url, message, common, engine.catalog());
+                engine.handed_over(message);
+                (message.of(), request)
+            }
+            Purpose::Resume(id, broken) => {
+                (engine.handle_of(*id), request::get(&it.url, agreed, Some(&broken.last_id)))
+            }
+            Purpose::Stream => (None, request::get(&it.url, agreed, self.get_stream.last_id())),
+            Purpose::Sse => (None, request::get(&it.url, agreed, None)),
+            Purpose::DeleteFormer(_, session) | Purpose::Delete(session) => {
+                (None, request::delete(&it.url, Common { session: Some(session), version: version() }))
+            }
+        };
+        Some(HttpRequest { exchange, of, request })
     }
 
     /// Takes an exchange out that is over.
