@@ -116,54 +116,50 @@ pub enum Expiry {
 }
 
 /// Whether the response says that the session expired.
-pub const fn expiry(session: Session, status: Status, words: Words, error: Error) -> Expiry {
-    match session {
-        Session::Held => match status {
+pub const fn expiry(status: Status, session: Session, words: Words, error: Error) -> Expiry {
+    match status {
+        Status::Good => match session {
+            Session::Held | Session::Renewed => match words {
+                Words::NoSession => Expiry::AnsweredAs(QuirkKind::SessionExpiredStatus),
+                Words::Other => Expiry::No,
+            },
+            // A new session did not help.
+            Session::Resent | Session::None => Expiry::No,
+        },
+        Status::BadRequest | Status::Unavailable | Status::UnavailableNow => match session {
+            Session::Held | Session::Renewed => match words {
+                Words::NoSession => match error {
+                    Error::MethodNotFound | Error::InvalidParams => Expiry::No,
+                    Error::None | Error::ResourceNotFound | Error::HeaderMismatch | Error::Modern | Error::Other => {
+                        Expiry::UnprocessedAs(QuirkKind::SessionExpiredStatus)
+                    }
+                },
+                Words::Other => Expiry::No,
+            },
+            Session::Resent | Session::None => Expiry::No,
+        },
+        Status::NotFound => match session {
+            Session::Held => match words {
+                Words::NoSession => Expiry::Unprocessed,
+                Words::Other => match error {
+                    Error::None | Error::HeaderMismatch | Error::Modern | Error::Other => Expiry::Unprocessed,
+                    Error::MethodNotFound | Error::InvalidParams | Error::ResourceNotFound => Expiry::No,
+                },
+            },
+            Session::Renewed => match words {
+                Words::NoSession => Expiry::Unprocessed,
+                Words::Other => Expiry::No,
+            },
+            Session::Resent | Session::None => Expiry::No,
+        },
+        Status::Unchallenged => match session {
             // A new session is tried once; then the server requires authorization.
-            Status::Unchallenged => Expiry::UnprocessedAs(QuirkKind::SessionExpiredStatus),
-            Status::NotFound => match error {
-                Error::None | Error::HeaderMismatch | Error::Modern | Error::Other => Expiry::Unprocessed,
-                Error::MethodNotFound | Error::InvalidParams | Error::ResourceNotFound => {
-                    by_words(status, words, error)
-                }
-            },
-            Status::Good
-            | Status::BadRequest
-            | Status::Unauthorized
-            | Status::NotAllowed
-            | Status::Busy
-            | Status::Client
-            | Status::Unavailable
-            | Status::UnavailableNow
-            | Status::Server
-            | Status::Other => by_words(status, words, error),
+            Session::Held => Expiry::UnprocessedAs(QuirkKind::SessionExpiredStatus),
+            Session::Renewed | Session::Resent | Session::None => Expiry::No,
         },
-        Session::Renewed => by_words(status, words, error),
-        // A new session did not help.
-        Session::Resent | Session::None => Expiry::No,
-    }
-}
-
-const fn by_words(status: Status, words: Words, error: Error) -> Expiry {
-    match words {
-        Words::Other => Expiry::No,
-        Words::NoSession => match status {
-            Status::Good => Expiry::AnsweredAs(QuirkKind::SessionExpiredStatus),
-            Status::NotFound => Expiry::Unprocessed,
-            Status::BadRequest | Status::Unavailable | Status::UnavailableNow => match error {
-                Error::MethodNotFound | Error::InvalidParams => Expiry::No,
-                Error::None | Error::ResourceNotFound | Error::HeaderMismatch | Error::Modern | Error::Other => {
-                    Expiry::UnprocessedAs(QuirkKind::SessionExpiredStatus)
-                }
-            },
-            Status::Unauthorized
-            | Status::Unchallenged
-            | Status::NotAllowed
-            | Status::Busy
-            | Status::Client
-            | Status::Server
-            | Status::Other => Expiry::No,
-        },
+        Status::Unauthorized | Status::NotAllowed | Status::Busy | Status::Client | Status::Server | Status::Other => {
+            Expiry::No
+        }
     }
 }
 
@@ -193,7 +189,7 @@ pub enum Meaning {
 }
 
 /// What becomes of the message, where the session did not expire.
-pub const fn meaning(post: Post, status: Status, error: Error) -> Meaning {
+pub const fn meaning(status: Status, post: Post, error: Error) -> Meaning {
     match status {
         Status::Good => good(post),
         Status::Unauthorized | Status::Unchallenged => Meaning::Authorize,
@@ -253,8 +249,9 @@ pub const fn meaning(post: Post, status: Status, error: Error) -> Meaning {
 const fn good(post: Post) -> Meaning {
     match post {
         Post::InitializeAgain => Meaning::EndFormerAs(QuirkKind::AlreadyInitialized),
-        Post::Discover | Post::Initialize | Post::ModernCall | Post::Request => Meaning::Deliver,
-        Post::Initialized | Post::OneWay => Meaning::Nothing,
+        Post::Discover | Post::Initialize | Post::ModernCall | Post::Request | Post::Initialized | Post::OneWay => {
+            Meaning::Deliver
+        }
     }
 }
 
@@ -289,16 +286,16 @@ const fn by_error(error: Error) -> Meaning {
 
 /// [`expiry`], recorded where rows are counted.
 #[cfg(feature = "http")]
-pub(crate) fn take_expiry(session: Session, status: Status, words: Words, error: Error) -> Expiry {
+pub(crate) fn take_expiry(status: Status, session: Session, words: Words, error: Error) -> Expiry {
     #[cfg(feature = "rows")]
-    super::rows::taken("http_answer::expiry", &[&session, &status, &words, &error]);
-    expiry(session, status, words, error)
+    super::rows::taken("http_answer::expiry", &[&status, &session, &words, &error]);
+    expiry(status, session, words, error)
 }
 
 /// [`meaning`], recorded where rows are counted.
 #[cfg(feature = "http")]
-pub(crate) fn take_meaning(post: Post, status: Status, error: Error) -> Meaning {
+pub(crate) fn take_meaning(status: Status, post: Post, error: Error) -> Meaning {
     #[cfg(feature = "rows")]
-    super::rows::taken("http_answer::meaning", &[&post, &status, &error]);
-    meaning(post, status, error)
+    super::rows::taken("http_answer::meaning", &[&status, &post, &error]);
+    meaning(status, post, error)
 }

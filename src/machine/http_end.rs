@@ -148,7 +148,7 @@ const fn request(end: End, response: Response) -> Decision {
 
 const fn one_way(end: End, response: Response) -> Decision {
     match end {
-        End::Ended | End::Broke => match response {
+        End::Ended | End::Broke | End::Overflow => match response {
             Response::Unauthorized | Response::NotFound | Response::Busy | Response::Refusal => Decision::Judge,
             Response::Nothing
             | Response::Empty
@@ -159,7 +159,6 @@ const fn one_way(end: End, response: Response) -> Decision {
             | Response::Ignored => Decision::Nothing,
         },
         End::Unreached => Decision::Unreached,
-        End::Overflow => Decision::Nothing,
     }
 }
 
@@ -183,41 +182,31 @@ const fn resume(end: End, response: Response) -> Decision {
 
 const fn fallback(end: End, response: Response) -> Decision {
     match end {
-        End::Ended => match response {
-            Response::Unauthorized => Decision::Authorize,
-            Response::NotFound | Response::Busy | Response::Refusal => Decision::SseRefused,
-            Response::Nothing
-            | Response::Empty
-            | Response::EmptyStream
-            | Response::Json
-            | Response::Events
-            | Response::NoEvents
-            | Response::Ignored => Decision::SseEnded,
-        },
+        End::Ended | End::Overflow => sse_ended(response, Decision::SseEnded),
         End::Broke => Decision::SseBroke,
         End::Unreached => Decision::SseUnreached,
-        End::Overflow => Decision::SseEnded,
     }
 }
 
 const fn sse(end: End, response: Response) -> Decision {
     match end {
-        End::Ended | End::Broke => match response {
-            Response::Unauthorized => Decision::Authorize,
-            Response::NotFound | Response::Busy | Response::Refusal => Decision::SseRefused,
-            Response::Nothing
-            | Response::Empty
-            | Response::EmptyStream
-            | Response::Json
-            | Response::Events
-            | Response::NoEvents
-            | Response::Ignored => match end {
-                End::Broke => Decision::SseBroke,
-                End::Ended | End::Unreached | End::Overflow => Decision::SseEnded,
-            },
-        },
+        End::Ended | End::Overflow => sse_ended(response, Decision::SseEnded),
+        End::Broke => sse_ended(response, Decision::SseBroke),
         End::Unreached => Decision::SseUnreached,
-        End::Overflow => Decision::SseEnded,
+    }
+}
+
+const fn sse_ended(response: Response, stream: Decision) -> Decision {
+    match response {
+        Response::Unauthorized => Decision::Authorize,
+        Response::NotFound | Response::Busy | Response::Refusal => Decision::SseRefused,
+        Response::Nothing
+        | Response::Empty
+        | Response::EmptyStream
+        | Response::Json
+        | Response::Events
+        | Response::NoEvents
+        | Response::Ignored => stream,
     }
 }
 

@@ -177,14 +177,14 @@ fn expiry_decisions() -> Decisions {
     Decisions {
         name: "http_answer::expiry",
         columns: vec![
-            column("session", Session::ALL),
             column("status", Status::ALL),
+            column("session", Session::ALL),
             column("words", Words::ALL),
             column("error", Error::ALL),
         ],
         decide: |at| {
             let (words, error) = (Words::ALL[at[2]], Error::ALL[at[3]]);
-            match http_answer::expiry(Session::ALL[at[0]], Status::ALL[at[1]], words, error) {
+            match http_answer::expiry(Status::ALL[at[0]], Session::ALL[at[1]], words, error) {
                 Expiry::No => "no".into(),
                 Expiry::Unprocessed => "unprocessed".into(),
                 Expiry::UnprocessedAs(kind) => format!("unprocessed, `{kind}`"),
@@ -198,10 +198,14 @@ fn http_meaning_decisions() -> Decisions {
     use http_answer::{Error, Meaning, Post, Status};
     Decisions {
         name: "http_answer::meaning",
-        columns: vec![column("post", Post::ALL), column("status", Status::ALL), column("error", Error::ALL)],
-        decide: |at| match http_answer::meaning(Post::ALL[at[0]], Status::ALL[at[1]], Error::ALL[at[2]]) {
-            Meaning::EndFormerAs(kind) => format!("EndFormer, `{kind}`"),
-            meaning => format!("{meaning:?}"),
+        columns: vec![column("status", Status::ALL), column("post", Post::ALL), column("error", Error::ALL)],
+        decide: |at| {
+            let meaning = http_answer::meaning(Status::ALL[at[0]], Post::ALL[at[1]], Error::ALL[at[2]]);
+            if let Meaning::EndFormerAs(kind) = meaning {
+                format!("EndFormer, `{kind}`")
+            } else {
+                format!("{meaning:?}")
+            }
         },
     }
 }
@@ -232,9 +236,13 @@ fn head_decisions() -> Decisions {
     Decisions {
         name: "http_head",
         columns: vec![column("purpose", Purpose::ALL), column("status", Status::ALL)],
-        decide: |at| match http_head::decide(Purpose::ALL[at[0]], Status::ALL[at[1]]) {
-            Decision::DeliveredAs(kind) => format!("Delivered, `{kind}`"),
-            decision => format!("{decision:?}"),
+        decide: |at| {
+            let decision = http_head::decide(Purpose::ALL[at[0]], Status::ALL[at[1]]);
+            if let Decision::DeliveredAs(kind) = decision {
+                format!("Delivered, `{kind}`")
+            } else {
+                format!("{decision:?}")
+            }
         },
     }
 }

@@ -1,12 +1,14 @@
 //! Streamable HTTP, in both eras, and the older HTTP+SSE, over any HTTP client (feature `http`).
 //!
-//! Each of the first files owns a part of the binding's state, and calls no other part. The last five, which work on all
-//! of them, build on each other in this order: `send` begins and ends exchanges, `phase` applies the tables of the
-//! connection, `outputs` takes what the engine wants done, `answer` judges responses, and `route` takes inputs and timers.
+//! `parts` names the parts, each of which owns its state and calls no other. Seven files work on all of them, and each
+//! calls only those before it: `send` begins and ends exchanges, `phase` applies the tables of the connection, `outputs`
+//! takes what the engine wants done, `answer` judges responses to messages, `end` takes the ends of exchanges, `read`
+//! reads responses, and `route` takes inputs and timers.
 
 mod action;
 mod address;
 mod answer;
+mod end;
 mod exchange;
 mod exchanges;
 mod get_stream;
@@ -16,6 +18,7 @@ mod outputs;
 mod parts;
 mod phase;
 mod queue;
+mod read;
 mod request;
 mod response;
 mod route;
