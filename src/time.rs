@@ -4,8 +4,8 @@ use core::time::Duration;
 
 /// A point in time: microseconds since an epoch that the embedder picks.
 ///
-/// The crate reads no clock. Whatever calls into a [`Session`](crate::Session) passes the time it is;
-/// the epoch may be the start of the process, of the session or of a simulation. Arithmetic saturates.
+/// The crate reads no clock. Each input and command of a [`Client`](crate::Client) takes the current time.
+/// The epoch may be the start of the process, of the session or of a simulation. Arithmetic saturates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 

@@ -193,7 +193,7 @@ where
         ("set_log_level", |it, now, n| {
             done(it.set_log_level(now, if n % 2 == 0 { LogLevel::Debug } else { LogLevel::Error }))
         }),
-        ("refresh", |it, now, _| Family::ALL.into_iter().any(|family| done(it.refresh(now, family)))),
+        ("refresh", |it, now, _| Family::ALL.iter().any(|family| done(it.refresh(now, *family)))),
         ("authorized", |it, now, _| done(it.authorized(now))),
         ("handle_timeout", |it, now, _| {
             it.handle_timeout(now);

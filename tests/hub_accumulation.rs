@@ -24,7 +24,8 @@ use std::time::Duration;
 use common::{KEY, drain, legacy};
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{Hub, HubCommandError, HubOptions};
-use mcp_proto::{LogLevel, Options, Request, Time, Transport};
+use mcp_proto::protocol::Family;
+use mcp_proto::{Options, Time, Transport};
 use peak_alloc::PeakAlloc;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -110,7 +111,7 @@ fn commands_that_are_repeated_while_nobody_polls_stay_within_the_limits() {
             entries(hub, entry(at));
             let _ = hub.start(now, "a");
             let _ = hub.call(now, "mcp_a_x", None);
-            let _ = hub.handle("a").map(|handle| hub.request(now, handle, Request::new("vendor/x")));
+            let _ = hub.handle("a").map(|handle| hub.refresh(now, handle, Family::Tools));
         });
     }
     repeated("servers of other names", up().hub, |hub, at| {
@@ -128,8 +129,7 @@ fn commands_that_are_repeated_while_nobody_polls_stay_within_the_limits() {
     repeated("authorized", up().hub, |hub, _| _ = hub.authorized(now, "a"));
     repeated("a session's commands", up().hub, |hub, _| {
         let a = hub.handle("a").unwrap();
-        let _ = hub.request(now, a, Request::new("vendor/x"));
-        let _ = hub.set_log_level(now, a, LogLevel::Error);
+        let _ = hub.refresh(now, a, Family::Tools);
     });
     repeated("open and close", up().hub, |hub, _| _ = (hub.open(now), hub.close(now)));
     repeated("calls", up().hub, |hub, _| _ = hub.call(now, "mcp_a_x", None).is_ok());

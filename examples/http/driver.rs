@@ -19,7 +19,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// `seed` is another for each session.
+    /// Each session needs a different `seed`.
     pub(crate) fn new(options: Options, seed: u64, url: http::Uri, client: reqwest::Client, own: HeaderMap) -> Self {
         let (session, exchanges) = (Client::new(Http::new(url), options, seed), Exchanges::new(client));
         Self { session, exchanges, own, start: Instant::now() }

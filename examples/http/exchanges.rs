@@ -130,7 +130,7 @@ fn why(error: &dyn Error) -> String {
     text
 }
 
-/// Tells a session what came of one of its exchanges.
+/// Gives a piece of an exchange to its session.
 pub(crate) fn tell(session: &mut mcp_proto::Client<Http>, now: Time, exchange: ExchangeId, piece: &Piece) {
     match piece {
         Piece::Head(status, headers) => session.handle_head(now, exchange, *status, headers),

@@ -11,6 +11,7 @@ mod driver;
 mod exchanges;
 
 use std::error::Error;
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 use mcp_proto::{Cause, Event, Options, Outcome, RawValue, Request};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
@@ -33,7 +34,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The user can run the command again.
     options.reconnect = None;
 
-    let mut driver = Driver::new(options, std::process::id().into(), url, exchanges::client()?, own);
+    let seed = RandomState::new().build_hasher().finish();
+    let mut driver = Driver::new(options, seed, url, exchanges::client()?, own);
     let now = driver.now();
     driver.session.open(now)?;
     let mut call = None;

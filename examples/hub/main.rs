@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -43,7 +44,7 @@ struct Process {
 }
 
 impl Process {
-    /// `tell` takes what it writes, none at the end.
+    /// `tell` is called with each piece of output, and with `None` at its end.
     fn start(
         entry: &Entry,
         connection: ConnectionId,
@@ -145,14 +146,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut looked = clock;
     let (sender, pieces) = sync_channel(QUEUE);
     let (mut processes, mut calls, mut settled) = (BTreeMap::<_, Process>::new(), BTreeMap::new(), false);
-    let mut hub = Hub::new(HubOptions::new(Options::new("my-host", "1.0")), std::process::id().into());
+    let seed = RandomState::new().build_hasher().finish();
+    let mut hub = Hub::new(HubOptions::new(Options::new("my-host", "1.0")), seed);
     hub.configure(now(), configuration)?;
     hub.open(now())?;
     loop {
         while let Some(action) = hub.poll() {
             match action {
                 HubAction::Open { session, connection } => {
-                    // There may be one still that the session gave up without shutting it.
+                    // The session may have abandoned a process without shutting it down.
                     processes.remove(&session);
                     let Some(entry) = hub.entry(session) else { continue };
                     let sender = sender.clone();
@@ -217,7 +219,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
         match pieces.recv_timeout(wait.min(TICK)) {
-            // Of a process that was replaced.
+            // Output of a replaced process.
             Ok((session, old, _)) if processes.get(&session).is_none_or(|process| process.connection != old) => {}
             Ok((session, connection, Some(bytes))) => hub.handle_bytes(now(), session, connection, &bytes),
             Ok((session, connection, None)) => {

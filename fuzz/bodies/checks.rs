@@ -59,7 +59,7 @@ pub(super) fn members(message: &[u8]) -> BTreeMap<String, &RawValue> {
     serde_json::from_slice(message).expect("a message is a JSON object")
 }
 
-/// What is kept is within its bounds, and can be had.
+/// Stored data is within its bounds and can be read.
 pub(super) fn check_kept(session: &Engine) {
     let limits = session.options().limits;
     assert!(session.quirks().len() <= limits.quirks);

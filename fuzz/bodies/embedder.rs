@@ -28,7 +28,7 @@ pub(super) struct Embedder {
 }
 
 impl Embedder {
-    /// Does an operation that is the embedder's, whatever the transport; tells whether it is one.
+    /// Runs an operation of the embedder, independent of the transport; false if it is not one.
     pub(super) fn operate<B: Bound>(
         &mut self,
         operation: u8,
@@ -79,7 +79,7 @@ impl Embedder {
         true
     }
 
-    /// Does what the embedder asks for; where that is refused, nothing may have changed.
+    /// Runs a command; checks that an error changes nothing.
     pub(super) fn command<B: Bound, T>(
         &mut self,
         session: &mut Client<B>,

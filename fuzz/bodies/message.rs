@@ -115,7 +115,7 @@ fn ready() -> &'static Client<Lines> {
     })
 }
 
-/// Sessions in several states, each with what it waits for.
+/// Sessions in several states, each with what it is waiting for.
 fn prepared() -> &'static [Client<Messages>] {
     static PREPARED: OnceLock<Vec<Client<Messages>>> = OnceLock::new();
     PREPARED.get_or_init(|| {

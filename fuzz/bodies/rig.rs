@@ -31,13 +31,13 @@ pub(super) trait Bound: Binding + Clone + Debug {}
 
 impl<B: Binding + Clone + Debug> Bound for B {}
 
-/// How many actions wait to be polled.
+/// Number of queued actions.
 fn owed<B: Bound>(session: &Client<B>) -> usize {
     let mut behind = session.clone();
     std::iter::from_fn(|| behind.poll()).take(MOST).count()
 }
 
-/// A session under way, and what has to hold of it.
+/// A running session with the state that its invariants need.
 pub(super) trait Driven {
     type Binding: Bound;
 
@@ -121,6 +121,6 @@ pub(super) trait Driven {
         }
         self.drain();
         let (session, _, host) = self.parts();
-        assert!(host.closed && session.is_closed(), "no end came of close");
+        assert!(host.closed && session.is_closed(), "closing did not end the session");
     }
 }

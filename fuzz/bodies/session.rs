@@ -31,12 +31,12 @@ pub(super) struct Rig {
     /// Stream requests that were not answered.
     streams: Vec<u64>,
     wire_ids: BTreeSet<u64>,
-    /// The ids of the server's requests on this connection that have no answer yet.
+    /// The ids of the server's requests on this connection without a response.
     owed_answers: BTreeMap<String, usize>,
     /// The last id that was answered before its request was polled.
     guessed: u64,
     last_message: Vec<u8>,
-    /// The connection that was asked for last, and the one before.
+    /// The newest connection, and the one before it.
     connection: ConnectionId,
     former: Option<ConnectionId>,
     print: DefaultHasher,

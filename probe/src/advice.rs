@@ -1,9 +1,9 @@
 //! Remedies for failures, and citations of the specification.
 
-use mcp_proto::{Era, Family, QuirkKind, Wire};
+use mcp_proto::{Era, Family, QuirkKind};
 
-/// What the user can do about a failure of this kind.
-pub(crate) fn remedy(kind: &str, wire: Wire) -> &'static str {
+/// What the user can do about a failure of this kind, over HTTP or not.
+pub(crate) fn remedy(kind: &str, over_http: bool) -> &'static str {
     match kind {
         "connect" => {
             "Is the server running, and is the URL right: http or https, host, port? The environment's HTTP_PROXY, \
@@ -14,19 +14,19 @@ pub(crate) fn remedy(kind: &str, wire: Wire) -> &'static str {
             "The server knows who asks, and refuses; or it refuses by where it is asked: some answer only to \
              `localhost` in the URL, others only to a name that they were told."
         }
-        "handshake-timeout" if wire == Wire::Http => {
+        "handshake-timeout" if over_http => {
             "Something is there, and does not answer. Is this the URL of its MCP endpoint, often `/mcp` or `/sse`? Is \
              there a proxy in between that keeps the answer back?"
         }
-        "handshake-rejected" if wire == Wire::Http => {
+        "handshake-rejected" if over_http => {
             "The server refused to open a session. Is this the URL of its MCP endpoint, often `/mcp` or `/sse`? With \
              --era, try the default, `auto`; or else its own words say what it wants."
         }
-        "protocol" if wire == Wire::Http => {
+        "protocol" if over_http => {
             "The server's answer is no MCP. Is this the URL of its MCP endpoint, often `/mcp` or `/sse`, or that of a \
              page for people?"
         }
-        "closed" if wire == Wire::Http => {
+        "closed" if over_http => {
             "The server, or a proxy in between, ended the connection or forgot the session. Its log may say why."
         }
         "spawn" => "Is the command installed, spelt right, executable and on the PATH? Try it in a shell.",

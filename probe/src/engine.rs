@@ -1,10 +1,13 @@
 //! The library's part of a run: a session or a hub.
 
-use mcp_proto::binding::http::{ExchangeId, HttpAction, HttpRequest, HttpSession};
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use mcp_proto::binding::http::{ExchangeId, HttpAction, HttpRequest};
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubAction, HubEvent, SessionHandle};
+use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    Action, CommandError, Event, Failure, LineSession, Options, Outcome, Outgoing, RequestId, Session, ShutdownStep,
-    Time, Transport,
+    Action, Client, CommandError, ConnectionId, Event, Failure, Http, Lines, Options, Outcome, Outgoing, RawValue,
+    RequestId, ServerRequestId, ShutdownStep, Time, Transport,
 };
 
 use crate::args::Target;
@@ -12,15 +15,15 @@ use crate::exchanges::{self, Piece};
 use crate::step::Step;
 
 pub(crate) enum Engine {
-    Pipe(Box<LineSession>),
-    Http(Box<HttpSession>),
+    Pipe(Box<Client<Lines>>),
+    Http(Box<Client<Http>>),
     /// The handles are in the order of the run's servers.
     Hub(Box<Hub>, Vec<SessionHandle>),
 }
 
 /// The next action to run.
 pub(crate) enum EngineAction {
-    Open(u32),
+    Open(ConnectionId),
     Send(Outgoing),
     Shut(ShutdownStep),
     Request(HttpRequest),
@@ -48,8 +51,8 @@ impl Engine {
     /// For one server.
     pub(crate) fn one(options: Options, target: &Target) -> Self {
         match target {
-            Target::Http { url } => Self::Http(Box::new(HttpSession::new(options, url.clone()))),
-            Target::Demo | Target::Stdio { .. } => Self::Pipe(Box::new(LineSession::new(Session::new(options)))),
+            Target::Http { url } => Self::Http(Box::new(Client::new(Http::new(url.clone()), options, seed()))),
+            Target::Demo | Target::Stdio { .. } => Self::Pipe(Box::new(Client::new(Lines::new(), options, seed()))),
         }
     }
 
@@ -76,19 +79,11 @@ impl Engine {
         }
     }
 
-    pub(crate) fn session(&self, at: usize) -> Option<&Session> {
+    pub(crate) fn session(&self, at: usize) -> Option<&mcp_proto::Engine> {
         match self {
             Self::Pipe(session) => Some(session),
             Self::Http(session) => Some(session),
             Self::Hub(hub, handles) => hub.session(*handles.get(at)?),
-        }
-    }
-
-    pub(crate) fn session_mut(&mut self, at: usize) -> Option<&mut Session> {
-        match self {
-            Self::Pipe(session) => Some(session),
-            Self::Http(session) => Some(session),
-            Self::Hub(hub, handles) => hub.session_mut(*handles.get(at)?),
         }
     }
 
@@ -134,25 +129,25 @@ impl Engine {
         }
     }
 
-    pub(crate) fn handle_bytes(&mut self, now: Time, at: usize, bytes: &[u8]) {
+    pub(crate) fn handle_bytes(&mut self, now: Time, at: usize, connection: ConnectionId, bytes: &[u8]) {
         match self {
-            Self::Pipe(session) => session.handle_bytes(now, bytes),
+            Self::Pipe(session) => session.handle_bytes(now, connection, bytes),
             Self::Http(_) => {}
             Self::Hub(hub, handles) => {
                 if let Some(handle) = handles.get(at) {
-                    hub.handle_bytes(now, *handle, bytes);
+                    hub.handle_bytes(now, *handle, connection, bytes);
                 }
             }
         }
     }
 
-    pub(crate) fn handle_transport(&mut self, now: Time, at: usize, event: Transport<'_>) {
+    pub(crate) fn handle_transport(&mut self, now: Time, at: usize, connection: ConnectionId, event: Transport<'_>) {
         match self {
-            Self::Pipe(session) => session.handle_transport(now, event),
+            Self::Pipe(session) => session.handle_transport(now, connection, event),
             Self::Http(_) => {}
             Self::Hub(hub, handles) => {
                 if let Some(handle) = handles.get(at) {
-                    hub.handle_transport(now, *handle, event);
+                    hub.handle_transport(now, *handle, connection, event);
                 }
             }
         }
@@ -198,9 +193,82 @@ impl Engine {
         let _ = match (self, in_flight) {
             (Self::Pipe(session), InFlight::Request(request)) => session.cancel(now, request),
             (Self::Http(session), InFlight::Request(request)) => session.cancel(now, request),
-            (Self::Hub(hub, _), InFlight::Call(call)) => hub.cancel(now, call),
+            (Self::Hub(hub, _), InFlight::Call(call)) => return drop(hub.cancel(now, call)),
             _ => Ok(()),
         };
+    }
+
+    /// Responds to a request of a server. An error means that the request ended in the meantime.
+    pub(crate) fn respond(
+        &mut self,
+        now: Time,
+        at: usize,
+        request: ServerRequestId,
+        response: Result<&RawValue, ErrorObject>,
+    ) {
+        match self {
+            Self::Pipe(session) => drop(session.respond(now, request, response)),
+            Self::Http(session) => drop(session.respond(now, request, response)),
+            Self::Hub(hub, handles) => {
+                if let Some(handle) = handles.get(at) {
+                    drop(hub.respond(now, *handle, request, response));
+                }
+            }
+        }
+    }
+
+    /// Gives a request the input that its server requires. An error means that the request ended in the meantime.
+    pub(crate) fn provide<'a>(
+        &mut self,
+        now: Time,
+        at: usize,
+        request: RequestId,
+        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
+    ) {
+        match self {
+            Self::Pipe(session) => drop(session.provide(now, request, responses)),
+            Self::Http(session) => drop(session.provide(now, request, responses)),
+            Self::Hub(hub, handles) => {
+                if let Some(handle) = handles.get(at) {
+                    drop(hub.provide(now, *handle, request, responses));
+                }
+            }
+        }
+    }
+
+    /// Declines to give input, or to authorize. An error means that the request ended in the meantime.
+    pub(crate) fn decline(&mut self, now: Time, at: usize, request: RequestId) {
+        match self {
+            Self::Pipe(session) => drop(session.decline(now, request)),
+            Self::Http(session) => drop(session.decline(now, request)),
+            Self::Hub(hub, handles) => {
+                if let Some(handle) = handles.get(at) {
+                    drop(hub.decline(now, *handle, request));
+                }
+            }
+        }
+    }
+
+    /// Subscribes to a resource. Returns whether the session accepts it.
+    pub(crate) fn subscribe(&mut self, now: Time, at: usize, uri: &str) -> bool {
+        match self {
+            Self::Pipe(session) => session.subscribe(now, uri).is_ok(),
+            Self::Http(session) => session.subscribe(now, uri).is_ok(),
+            Self::Hub(hub, handles) => handles.get(at).is_some_and(|handle| hub.subscribe(now, *handle, uri).is_ok()),
+        }
+    }
+
+    /// Ends a subscription. An error means that the resource was not subscribed to.
+    pub(crate) fn unsubscribe(&mut self, now: Time, at: usize, uri: &str) {
+        match self {
+            Self::Pipe(session) => drop(session.unsubscribe(now, uri)),
+            Self::Http(session) => drop(session.unsubscribe(now, uri)),
+            Self::Hub(hub, handles) => {
+                if let Some(handle) = handles.get(at) {
+                    drop(hub.unsubscribe(now, *handle, uri));
+                }
+            }
+        }
     }
 
     /// The index of the server of a call, if there are several servers.
@@ -212,14 +280,18 @@ impl Engine {
     }
 }
 
+/// A random seed for the jitter of reconnects.
+pub(crate) fn seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
 fn of_pipe(action: Action) -> Option<EngineAction> {
     Some(match action {
-        Action::Open(open) => EngineAction::Open(open.epoch),
+        Action::Open(connection) => EngineAction::Open(connection),
         Action::Send(message) => EngineAction::Send(message),
         Action::Shutdown(how) => EngineAction::Shut(how),
         Action::Event(event) => EngineAction::Event(event),
-        // Over stdio there are no exchanges.
-        Action::Abort(_) | _ => return None,
+        _ => return None,
     })
 }
 
@@ -234,7 +306,7 @@ fn of_http(action: HttpAction) -> Option<EngineAction> {
 
 fn of_hub(hub: &Hub, action: HubAction) -> Option<(Option<SessionHandle>, EngineAction)> {
     let (session, action) = match action {
-        HubAction::Open { session, open } => (session, EngineAction::Open(open.epoch)),
+        HubAction::Open { session, connection } => (session, EngineAction::Open(connection)),
         HubAction::Send { session, message } => (session, EngineAction::Send(message)),
         HubAction::Shutdown { session, how } => (session, EngineAction::Shut(how)),
         HubAction::Request { session, request } => (session, EngineAction::Request(request)),

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use mcp_proto::catalog::Difference;
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    Cause, Challenge, Event, Failure, Family, InputRequest, Outcome, Recovery, RequestId, ServerRequestId, Session,
-    Time,
+    Cause, Challenge, Event, Failure, Family, InputRequest, Outcome, Recovery, RequestId, ServerRequestId, Time,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::args::Settings;
+use crate::engine::Engine;
 use crate::peer::Peer;
 use crate::raw;
 use crate::record::FailureReport;
@@ -64,7 +64,9 @@ pub(crate) struct EventHandler<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) clock: Clock,
     pub(crate) peer: &'a mut Peer,
-    pub(crate) session: &'a mut Session,
+    pub(crate) engine: &'a mut Engine,
+    /// The index of the server in the run.
+    pub(crate) at: usize,
 }
 
 /// What the run has to do after an event.
@@ -135,7 +137,9 @@ impl EventHandler<'_> {
         self.record(if first { "ready" } else { "reconnected" }, &());
         self.peer.trace.note(if first { "ready" } else { "ready again" });
         if first && self.settings.watch.is_some() {
-            let uris: Vec<Box<str>> = self.session.catalog().resources().map(|resource| resource.uri.into()).collect();
+            let session = self.engine.session(self.at);
+            let resources = session.into_iter().flat_map(|session| session.catalog().resources());
+            let uris: Vec<Box<str>> = resources.map(|resource| resource.uri.into()).collect();
             self.subscribe(&uris);
         }
     }
@@ -153,8 +157,7 @@ impl EventHandler<'_> {
         if family == Family::Resources && self.settings.watch.is_some() {
             let now = self.clock.now();
             for uri in removed {
-                // An error means that the resource was not subscribed to.
-                let _ = self.session.unsubscribe(now, uri);
+                self.engine.unsubscribe(now, self.at, uri);
             }
             self.subscribe(added);
         }
@@ -164,7 +167,7 @@ impl EventHandler<'_> {
     fn subscribe(&mut self, uris: &[Box<str>]) {
         let now = self.clock.now();
         // The first error applies to the rest too: the server does not support it, or the limit is reached.
-        let _ = uris.iter().try_for_each(|uri| self.session.subscribe(now, uri));
+        let _ = uris.iter().all(|uri| self.engine.subscribe(now, self.at, uri));
     }
 
     fn server_request(&mut self, ask: ServerRequestId, method: &str, params: Option<&RawValue>) {
@@ -172,8 +175,7 @@ impl EventHandler<'_> {
         let answer = self.settings.answers.to(None, method);
         let answer = answer.as_deref().ok_or_else(|| ErrorObject::new(-1, "User rejected sampling request"));
         let now = self.clock.now();
-        // An error means that the request ended in the meantime.
-        let _ = self.session.respond(now, ask, answer);
+        self.engine.respond(now, self.at, ask, answer);
     }
 
     /// Responds to a modern server's input requests: to all of them, or declines.
@@ -184,14 +186,13 @@ impl EventHandler<'_> {
         let answer = |input: &InputRequest| self.settings.answers.to(Some(&input.key), &input.method);
         let answers: Option<Vec<_>> = inputs.iter().map(answer).collect();
         let now = self.clock.now();
-        // An error means that the call ended in the meantime.
-        let _ = match &answers {
+        match &answers {
             Some(answers) => {
                 let keys = inputs.iter().map(|input| &*input.key);
-                self.session.provide(now, request, keys.zip(answers.iter().map(|answer| &**answer)))
+                self.engine.provide(now, self.at, request, keys.zip(answers.iter().map(|answer| &**answer)));
             }
-            None => self.session.decline(now, request),
-        };
+            None => self.engine.decline(now, self.at, request),
+        }
     }
 
     /// Declines: there is no other token than the user's.
@@ -203,8 +204,7 @@ impl EventHandler<'_> {
         self.record("unauthorized", &json!({"forbidden": forbidden, "message": why, "challenges": challenges}));
         if let Some(request) = request {
             let now = self.clock.now();
-            // An error means that the call ended in the meantime.
-            let _ = self.session.decline(now, request);
+            self.engine.decline(now, self.at, request);
         }
     }
 

@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, Full};
-use mcp_proto::Time;
-use mcp_proto::binding::http::{Broken, ExchangeId, HttpRequest, HttpSession};
+use mcp_proto::binding::http::{Broken, ExchangeId, HttpRequest};
+use mcp_proto::{Http, Time};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::AbortHandle;
 
@@ -121,7 +121,7 @@ fn why(error: &dyn Error) -> String {
 }
 
 /// Gives a piece of an exchange to its session.
-pub(crate) fn deliver(session: &mut HttpSession, now: Time, exchange: ExchangeId, piece: &Piece) {
+pub(crate) fn deliver(session: &mut mcp_proto::Client<Http>, now: Time, exchange: ExchangeId, piece: &Piece) {
     match piece {
         Piece::Head(status, headers) => session.handle_head(now, exchange, *status, headers),
         Piece::Body(chunk) => session.handle_body(now, exchange, chunk),

@@ -85,7 +85,7 @@ fn probe(settings: &Settings, target: &Target, interrupt: &Interrupt) -> ExitCod
     let printed = if settings.json {
         print_json(&report)
     } else {
-        print(text_report::render(&report, &session, &peer.record, colours()).as_bytes())
+        print(text_report::render(&report, &session, &peer, colours()).as_bytes())
     };
     let printed = match peer.trace.steps() {
         Some(steps) if settings.json => {

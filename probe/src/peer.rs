@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use mcp_proto::binding::http::{ExchangeId, HttpRequest};
-use mcp_proto::{Session, ShutdownStep, Time};
+use mcp_proto::{ConnectionId, Engine, ShutdownStep, Time};
 
 use crate::args::DEMO_SERVER;
 use crate::child::{self, Program, Server};
@@ -43,19 +43,31 @@ pub(crate) struct Peer {
     place: Place,
     way: Option<Way>,
     /// The session's connection that the process belongs to.
-    pub(crate) epoch: u32,
+    pub(crate) connection: ConnectionId,
+    /// How many processes were started.
+    starts: u32,
     /// Whether the next process or HTTP response opens a new session. If not, it continues the handshake of the
     /// previous one.
     pub(crate) anew: bool,
     pub(crate) record: Record,
     pub(crate) trace: Trace,
     /// The final state of its session.
-    pub(crate) last: Option<Session>,
+    pub(crate) last: Option<Engine>,
 }
 
 impl Peer {
     pub(crate) fn new(name: String, place: Place, trace: Trace) -> Self {
-        Self { name, place, way: None, epoch: 0, anew: true, record: Record::default(), trace, last: None }
+        Self {
+            name,
+            place,
+            way: None,
+            connection: ConnectionId::default(),
+            starts: 0,
+            anew: true,
+            record: Record::default(),
+            trace,
+            last: None,
+        }
     }
 
     /// Prepares what the connection needs.
@@ -90,14 +102,15 @@ impl Peer {
     }
 
     /// Starts its process.
-    pub(crate) fn open(&mut self, epoch: u32, now: Time) -> io::Result<()> {
-        self.epoch = epoch;
+    pub(crate) fn open(&mut self, connection: ConnectionId, now: Time) -> io::Result<()> {
+        self.connection = connection;
+        self.starts = self.starts.saturating_add(1);
         self.record.opened.get_or_insert(now);
         self.way = None;
         self.trace.reset();
         let started = match &self.place {
             Place::Demo { counted } => std::env::current_exe().and_then(|program| {
-                let count = counted.then(|| epoch.to_string());
+                let count = counted.then(|| self.starts.to_string());
                 let args = [DEMO_SERVER.into()].into_iter().chain(count.map(Into::into)).collect();
                 Server::start(&Program { program: program.into_os_string(), args, ..Program::default() })
             }),

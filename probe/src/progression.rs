@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mcp_proto::{Failure, Session, Time};
+use mcp_proto::{Failure, Time};
 
 use crate::engine::{Engine, InFlight, Refused};
 use crate::events::Reaction;
@@ -69,7 +69,7 @@ impl Run<'_> {
     /// Starts the next possible step; after the last one watches or closes.
     pub(crate) fn next_step(&mut self) {
         while let Some(step) = self.settings.steps.get(self.calls.len()) {
-            if !self.is_hub() && !self.engine.session(0).is_some_and(Session::is_ready) {
+            if !self.is_hub() && !self.engine.session(0).is_some_and(mcp_proto::Engine::is_ready) {
                 return;
             }
             let now = self.now();

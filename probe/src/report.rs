@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use mcp_proto::catalog::Tool;
 use mcp_proto::host::names::{Names, Target};
-use mcp_proto::{Era, Family, Quirk, Session, Time};
+use mcp_proto::{Engine, Era, Family, Quirk, Time};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -106,7 +106,7 @@ impl<'a> Report<'a> {
     }
 
     /// The report of a session whose tools have these names.
-    pub(crate) fn new(called: &'a str, session: &'a Session, record: &'a Record, names: &'a Names) -> Self {
+    pub(crate) fn new(called: &'a str, session: &'a Engine, record: &'a Record, names: &'a Names) -> Self {
         let server = session.server();
         let ready = record.ready && record.failure.is_none();
         let ended = || FailureReport { kind: "closed".into(), message: "the session ended before it was ready".into() };
@@ -171,7 +171,7 @@ fn between(start: Option<Time>, end: Option<Time>) -> Option<u64> {
 }
 
 /// The exposed names of one server's tools.
-pub(crate) fn names(called: &str, session: &Session) -> Names {
+pub(crate) fn names(called: &str, session: &Engine) -> Names {
     let mut names = Names::default();
     names.update([(called, session.catalog().tools().map(|tool| Target::tool(tool.name)))]);
     names

@@ -4,12 +4,14 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::binding::http::{Broken, ExchangeId};
 use mcp_proto::host::hub::{Hub, HubOptions};
-use mcp_proto::{Keepalive, OpenFailure, Options, Reconnect, Session, ShutdownStep, Time, Transport};
+use mcp_proto::{
+    Client, ConnectionId, Keepalive, Messages, OpenFailure, Options, Reconnect, ShutdownStep, Time, Transport,
+};
 use serde_json::json;
 
 use crate::args::{Settings, Target};
 use crate::child::{self, Program};
-use crate::engine::{Engine, EngineAction, InFlight};
+use crate::engine::{Engine, EngineAction, InFlight, seed};
 use crate::events::{Clock, EventHandler};
 use crate::exchanges::Piece;
 use crate::file::Plan;
@@ -27,7 +29,7 @@ const CLOSING: Duration = Duration::from_secs(10);
 
 /// The final state of a server.
 pub(crate) struct Ended {
-    pub(crate) session: Session,
+    pub(crate) session: mcp_proto::Engine,
     pub(crate) peer: Peer,
 }
 
@@ -57,7 +59,7 @@ pub(crate) fn run(settings: &Settings, target: &Target, interrupt: &Interrupt) -
     let mut peer = peers.swap_remove(0);
     peer.record.calls = calls;
     let session = peer.last.take().or_else(|| engine.session(0).cloned());
-    Ended { session: session.unwrap_or_else(|| Session::new(options)), peer }
+    Ended { session: session.unwrap_or_else(|| unopened(options)), peer }
 }
 
 /// The same with all servers of a file in parallel; calls use exposed names.
@@ -66,7 +68,7 @@ pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrup
     let mut hub_options = HubOptions::new(base.clone());
     // A requested call must be tried, so there is no breaker.
     hub_options.breaker = None;
-    let mut hub = Hub::new(hub_options);
+    let mut hub = Hub::new(hub_options, seed());
     // A new hub accepts any configuration.
     let _ = hub.configure(Time::ZERO, plan.configuration.clone());
     let (mut handles, mut peers) = (Vec::new(), Vec::new());
@@ -81,14 +83,19 @@ pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrup
     let Run { engine, peers, calls, offered, .. } = run;
     let end = |(at, mut peer): (usize, Peer)| {
         let session = peer.last.take().or_else(|| engine.session(at).cloned());
-        let unopened = || {
+        let named = || {
             let mut options = base.clone();
             options.server = (&*peer.name).into();
-            Session::new(options)
+            unopened(options)
         };
-        Ended { session: session.unwrap_or_else(unopened), peer }
+        Ended { session: session.unwrap_or_else(named), peer }
     };
     AllEnded { servers: peers.into_iter().enumerate().map(end).collect(), offered: offered.unwrap_or_default(), calls }
+}
+
+/// A session that was never opened.
+fn unopened(options: Options) -> mcp_proto::Engine {
+    mcp_proto::Engine::clone(&Client::new(Messages::new(), options, 0))
 }
 
 fn options(settings: &Settings) -> Options {
@@ -242,12 +249,12 @@ impl Run<'_> {
 
     /// Handles input line by line, so that the effects of a line are carried out and traced before the next line.
     fn receive(&mut self, io: &mut Io, at: usize, bytes: &[u8]) {
-        let Some(epoch) = self.peers.get(at).map(|peer| peer.epoch) else { return };
+        let Some(connection) = self.peers.get(at).map(|peer| peer.connection) else { return };
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let Some(peer) = self.peers.get_mut(at).filter(|peer| peer.epoch == epoch) else { return };
+            let Some(peer) = self.peers.get_mut(at).filter(|peer| peer.connection == connection) else { return };
             peer.trace.received(piece);
             let (now, late) = (self.now(), self.late_answers(at));
-            self.engine.handle_bytes(now, at, piece);
+            self.engine.handle_bytes(now, at, connection, piece);
             self.after_input(io, at, late);
         }
     }
@@ -293,8 +300,9 @@ impl Run<'_> {
     }
 
     fn transport(&mut self, io: &mut Io, at: usize, event: Transport<'_>) {
+        let Some(connection) = self.peers.get(at).map(|peer| peer.connection) else { return };
         let now = self.now();
-        self.engine.handle_transport(now, at, event);
+        self.engine.handle_transport(now, at, connection, event);
         self.introduced(at);
         self.act(io);
     }
@@ -314,7 +322,7 @@ impl Run<'_> {
             match action {
                 EngineAction::Settled if self.closing.is_none() && self.calling.is_none() => self.next_step(),
                 EngineAction::Settled => {}
-                EngineAction::Open(epoch) => self.open(io, at, epoch),
+                EngineAction::Open(connection) => self.open(io, at, connection),
                 EngineAction::Shut(how) => self.shut(io, at, how),
                 EngineAction::Failed(failure) => self.failed(at, &failure),
                 EngineAction::Finished(call, outcome) => self.finished(InFlight::Call(call), outcome),
@@ -343,9 +351,9 @@ impl Run<'_> {
         }
     }
 
-    fn open(&mut self, io: &mut Io, at: usize, epoch: u32) {
+    fn open(&mut self, io: &mut Io, at: usize, connection: ConnectionId) {
         let now = self.now();
-        let Some(opened) = self.peers.get_mut(at).map(|peer| peer.open(epoch, now)) else { return };
+        let Some(opened) = self.peers.get_mut(at).map(|peer| peer.open(connection, now)) else { return };
         let why = opened.map_err(|error| error.to_string());
         let event = match &why {
             Ok(()) => Transport::Opened,
@@ -355,8 +363,8 @@ impl Run<'_> {
     }
 
     fn handler(&mut self, at: usize) -> Option<EventHandler<'_>> {
-        let (peer, session) = (self.peers.get_mut(at)?, self.engine.session_mut(at)?);
-        Some(EventHandler { settings: self.settings, clock: self.clock, peer, session })
+        let peer = self.peers.get_mut(at).filter(|_| self.engine.session(at).is_some())?;
+        Some(EventHandler { settings: self.settings, clock: self.clock, peer, engine: &mut self.engine, at })
     }
 
     fn shut(&mut self, io: &mut Io, at: usize, how: ShutdownStep) {

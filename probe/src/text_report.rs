@@ -3,10 +3,11 @@
 use std::fmt::Write;
 
 use mcp_proto::protocol::PerFamily;
-use mcp_proto::{Era, Eras, Family, Session, Wire};
+use mcp_proto::{Engine, Era, Eras, Family};
 use serde_json::value::RawValue;
 
 use crate::advice;
+use crate::peer::Peer;
 use crate::raw::{self, Members};
 use crate::record::{CallRecord, FailureReport, Record};
 use crate::report::{FamilyReport, Report};
@@ -21,18 +22,18 @@ const INSTRUCTION_LINES: usize = 6;
 /// Maximum width of the name column.
 const NAMES: usize = 36;
 
-pub(crate) fn render(report: &Report<'_>, session: &Session, record: &Record, colours: bool) -> String {
+pub(crate) fn render(report: &Report<'_>, session: &Engine, peer: &Peer, colours: bool) -> String {
     let mut page = Page::new(colours);
     page.head(report);
     if let Some(failure) = &report.failure {
-        page.failure(failure, session);
+        page.failure(failure, session, peer.is_web());
     }
     if report.server.is_some() {
         page.families(report, session);
     }
     page.quirks(report, session);
     page.calls(&report.calls.iter().collect::<Vec<_>>());
-    page.events(report, record);
+    page.events(report, &peer.record);
     page.out
 }
 
@@ -58,10 +59,10 @@ impl Page {
     }
 
     /// One of several servers: its identity and number of items.
-    pub(crate) fn brief(&mut self, report: &Report<'_>, session: &Session) {
+    pub(crate) fn brief(&mut self, report: &Report<'_>, session: &Engine, peer: &Peer) {
         self.head(report);
         if let Some(failure) = &report.failure {
-            self.failure(failure, session);
+            self.failure(failure, session, peer.is_web());
         }
         if report.server.is_some() {
             for (family, report) in report.families.iter() {
@@ -146,13 +147,12 @@ impl Page {
         }
     }
 
-    fn failure(&mut self, failure: &FailureReport, session: &Session) {
+    fn failure(&mut self, failure: &FailureReport, session: &Engine, over_http: bool) {
         let title = self.style(Style::Red, &format!("Failed: {}", failure.kind));
         self.line(&format!("\n{title}"));
         self.block(2, &failure.message, usize::MAX, None);
-        let wire = session.options().wire;
-        let mut remedy = advice::remedy(&failure.kind, wire).to_owned();
-        let auto = session.options().eras == Eras::Auto && wire == Wire::Pipe;
+        let mut remedy = advice::remedy(&failure.kind, over_http).to_owned();
+        let auto = session.options().eras == Eras::Auto && !over_http;
         if failure.kind == "handshake-rejected" && auto {
             "The server refused to open a session. Its own words say what it wants, credentials in its environment \
              for instance."
@@ -161,7 +161,7 @@ impl Page {
         self.block(2, &format!("What to do: {remedy}"), usize::MAX, Some(Style::Yellow));
     }
 
-    fn families(&mut self, report: &Report<'_>, session: &Session) {
+    fn families(&mut self, report: &Report<'_>, session: &Engine) {
         let catalog = session.catalog();
         let mut items: PerFamily<Vec<(String, Option<String>)>> = PerFamily::default();
         *items.get_mut(Family::Tools) = catalog
@@ -228,7 +228,7 @@ impl Page {
         }
     }
 
-    fn quirks(&mut self, report: &Report<'_>, session: &Session) {
+    fn quirks(&mut self, report: &Report<'_>, session: &Engine) {
         if report.quirks.is_empty() {
             if report.outcome == "ready" {
                 let nothing = self.style(Style::Green, "nothing that was noticed");

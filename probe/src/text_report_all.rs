@@ -20,7 +20,7 @@ pub(crate) fn render(report: &ReportAll<'_>, ended: &AllEnded, colours: bool) ->
             page.line("");
         }
         match ended.servers.iter().find(|ended| ended.peer.name == **name) {
-            Some(ended) => page.brief(server, &ended.session),
+            Some(ended) => page.brief(server, &ended.session, &ended.peer),
             None => {
                 let title = page.style(Style::Bold, &one_line(name));
                 let outcome = match &server.failure {

@@ -71,6 +71,7 @@ impl Operate for Messages {
 }
 
 /// The next action of a client whose transport is one stream each way.
+#[inline]
 pub(crate) fn poll_pipe(engine: &mut Engine) -> Option<Action> {
     loop {
         match engine.poll()? {

@@ -219,6 +219,7 @@ impl Engine {
     }
 
     /// Takes the next output.
+    #[inline]
     pub(crate) fn poll(&mut self) -> Option<Output> {
         let output = self.core.outbox.pop()?;
         self.polled(&output);
@@ -226,10 +227,21 @@ impl Engine {
     }
 
     /// A message that is taken counts as handed to the transport.
+    #[inline]
     pub(super) fn polled(&mut self, output: &Output) {
         if let Output::Send(Outgoing { id: Some(id), .. }) = output {
             self.core.requests.step(*id, request::Input::Hand);
         }
+    }
+
+    /// What waits to be polled.
+    pub(crate) fn pending(&self) -> impl DoubleEndedIterator<Item = &Output> {
+        self.core.outbox.iter()
+    }
+
+    /// Events so far, those that wait to be polled among them. No event is taken back.
+    pub(crate) const fn events(&self) -> u64 {
+        self.core.outbox.events()
     }
 
     /// When the next deadline is due; at once while there is something to poll.

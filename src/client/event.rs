@@ -14,8 +14,8 @@ use crate::protocol::Family;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// Handshake and discovery are done: see [`Client::server`](crate::Client::server) and
-    /// [`Client::catalog`](crate::Client::catalog). It comes again after each reconnect.
+    /// Handshake and discovery are done: see [`Engine::server`](crate::Engine::server) and
+    /// [`Engine::catalog`](crate::Engine::catalog). It comes again after each reconnect.
     Ready,
     /// A family's list is another than before.
     CatalogChanged {

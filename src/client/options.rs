@@ -21,7 +21,7 @@ pub struct Options {
     pub capabilities: ClientCapabilities,
     /// Which eras are tried, in which order.
     pub eras: Eras,
-    /// What [`Client::known_era`](crate::Client::known_era) said of this server before.
+    /// What [`Engine::known_era`](crate::Engine::known_era) said of this server before.
     pub known_era: Option<KnownEra>,
     /// The least severity of the log messages that the server is to send; unset, it is not told. See also
     /// [`Client::set_log_level`](crate::Client::set_log_level).

@@ -8,14 +8,18 @@ pub(super) struct Outbox {
     queue: VecDeque<Output>,
     /// Bytes in it of what the server sent without being asked, and of the responses to it.
     unasked_bytes: usize,
+    /// Events that were ever put in.
+    events: u64,
 }
 
 impl Outbox {
     pub(super) fn push(&mut self, output: Output) {
+        self.events = self.events.saturating_add(u64::from(matches!(output, Output::Event(_))));
         self.unasked_bytes = self.unasked_bytes.saturating_add(output.unasked_bytes());
         self.queue.push_back(output);
     }
 
+    #[inline]
     pub(super) fn pop(&mut self) -> Option<Output> {
         let output = self.queue.pop_front()?;
         self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
@@ -25,6 +29,7 @@ impl Outbox {
     /// Puts an event at this place, or at the end.
     pub(super) fn insert(&mut self, at: usize, event: Event) {
         let output = Output::Event(event);
+        self.events = self.events.saturating_add(1);
         self.unasked_bytes = self.unasked_bytes.saturating_add(output.unasked_bytes());
         self.queue.insert(at.min(self.queue.len()), output);
     }
@@ -35,6 +40,15 @@ impl Outbox {
 
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Output> {
+        self.queue.iter()
+    }
+
+    /// Events that were ever put in. No event is taken back.
+    pub(super) const fn events(&self) -> u64 {
+        self.events
     }
 
     pub(super) const fn unasked_bytes(&self) -> usize {

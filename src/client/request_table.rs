@@ -241,11 +241,25 @@ const fn waits(purpose: &Purpose, phase: State) -> bool {
     matches!(phase, State::Sent) && !matches!(purpose, Purpose::Listen { agreed: true, .. })
 }
 
-impl Open {
+/// When a request times out.
+#[derive(Clone, Copy)]
+struct Due {
+    at: Time,
+    /// For a request of the embedder's: how long the clock of the calls had stood still when it was made.
+    stood: Option<Duration>,
+}
+
+impl Due {
     /// When a call ends even if its clock stands still from now on.
-    fn hard_deadline(&self, most: Duration) -> Option<Time> {
-        let Purpose::Call(call) = &self.purpose else { return None };
-        self.deadline.map(|deadline| deadline + call.stood.saturating_add(most))
+    fn hard(self, most: Duration) -> Option<Time> {
+        self.stood.map(|stood| self.at + stood.saturating_add(most))
+    }
+}
+
+impl Open {
+    fn due(&self) -> Option<Due> {
+        let stood = if let Purpose::Call(call) = &self.purpose { Some(call.stood) } else { None };
+        self.deadline.map(|at| Due { at, stood })
     }
 }
 
@@ -300,12 +314,8 @@ impl RequestTable {
         handle
     }
 
-    fn deadlines_of(&mut self, purpose: &Purpose) -> &mut BTreeSet<(Time, u64)> {
-        if matches!(purpose, Purpose::Call(_)) { &mut self.call_deadlines } else { &mut self.deadlines }
-    }
-
     fn add(&mut self, id: u64, open: Open) {
-        self.add_deadline(id, &open);
+        self.add_deadline(id, open.due());
         if in_flight(&open.purpose, open.phase) {
             self.takes_off(open.purpose.is_tool_call());
         }
@@ -318,23 +328,25 @@ impl RequestTable {
         self.open.insert(id, open);
     }
 
-    fn add_deadline(&mut self, id: u64, open: &Open) {
-        let Some(deadline) = open.deadline else { return };
-        self.deadlines_of(&open.purpose).insert((deadline, id));
+    fn add_deadline(&mut self, id: u64, due: Option<Due>) {
+        let Some(due) = due else { return };
+        let deadlines = if due.stood.is_some() { &mut self.call_deadlines } else { &mut self.deadlines };
+        deadlines.insert((due.at, id));
         if let Some(clock) = &mut self.clock
             && id <= clock.known
-            && let Some(hard) = open.hard_deadline(clock.most)
+            && let Some(hard) = due.hard(clock.most)
         {
             clock.hard.insert((hard, id));
         }
     }
 
-    fn remove_deadline(&mut self, id: u64, open: &Open) {
-        let Some(deadline) = open.deadline else { return };
-        self.deadlines_of(&open.purpose).remove(&(deadline, id));
+    fn remove_deadline(&mut self, id: u64, due: Option<Due>) {
+        let Some(due) = due else { return };
+        let deadlines = if due.stood.is_some() { &mut self.call_deadlines } else { &mut self.deadlines };
+        deadlines.remove(&(due.at, id));
         if let Some(clock) = &mut self.clock
             && id <= clock.known
-            && let Some(hard) = open.hard_deadline(clock.most)
+            && let Some(hard) = due.hard(clock.most)
         {
             clock.hard.remove(&(hard, id));
         }
@@ -451,11 +463,12 @@ impl RequestTable {
     }
 
     pub(super) fn set_deadline(&mut self, id: u64, deadline: Option<Time>) {
-        let Some(mut open) = self.open.remove(&id) else { return };
-        self.remove_deadline(id, &open);
+        let Some(open) = self.open.get_mut(&id) else { return };
+        let before = open.due();
         open.deadline = deadline;
-        self.add_deadline(id, &open);
-        self.open.insert(id, open);
+        let after = open.due();
+        self.remove_deadline(id, before);
+        self.add_deadline(id, after);
     }
 
     /// Gives a call this much time from now on.
@@ -468,7 +481,7 @@ impl RequestTable {
         if is_on_wire(open.phase) {
             self.http.settle(id);
         }
-        self.remove_deadline(id, &open);
+        self.remove_deadline(id, open.due());
         if open.phase == State::Queued {
             self.dequeue(id, open.purpose.is_tool_call());
         }
@@ -636,7 +649,7 @@ impl RequestTable {
         clock.paused = Some(now);
         // Each call is looked at once, however many questions follow.
         for (id, open) in self.open.range(clock.known.saturating_add(1)..) {
-            if let Some(hard) = open.hard_deadline(clock.most) {
+            if let Some(hard) = open.due().and_then(|due| due.hard(clock.most)) {
                 clock.hard.insert((hard, *id));
             }
         }

@@ -64,24 +64,29 @@ impl Timer {
     }
 }
 
+/// The timers that are armed, and the soonest of them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Timers([Option<Time>; Self::COUNT]);
+pub(super) struct Timers {
+    at: [Option<Time>; Self::COUNT],
+    soonest: Option<Time>,
+}
 
 impl Timers {
     const COUNT: usize = 12;
 
     pub(super) fn set(&mut self, timer: Timer, at: Option<Time>) {
-        if let Some(slot) = self.0.get_mut(timer.place()) {
+        if let Some(slot) = self.at.get_mut(timer.place()) {
             *slot = at;
+            self.soonest = self.at.iter().flatten().min().copied();
         }
     }
 
     pub(super) fn get(&self, timer: Timer) -> Option<Time> {
-        self.0.get(timer.place()).copied().flatten()
+        self.at.get(timer.place()).copied().flatten()
     }
 
-    pub(super) fn next(&self) -> Option<Time> {
-        self.0.iter().flatten().min().copied()
+    pub(super) const fn next(&self) -> Option<Time> {
+        self.soonest
     }
 
     /// Takes a timer, if it is due.

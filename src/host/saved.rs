@@ -39,7 +39,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// What a session knows of its server, which was set up by this entry; `at` is the time, in seconds since 1970.
+    /// Saves what a session knows of its server. `entry` is the server's entry, `at` the time in seconds since 1970.
     pub fn of(session: &Engine, entry: &Entry, key: FingerprintKey, at: u64) -> Self {
         Self {
             key,

@@ -5,22 +5,22 @@
 //! left out with the reason. A server with nothing left has no toolset.
 //!
 //! ```
-//! # use mcp_proto::{Eras, Options, Session, Time, Transport, Action};
+//! # use mcp_proto::{Action, Client, Eras, Messages, Options, Time, Transport};
 //! # let mut options = Options::new("my-host", "1.0");
 //! # options.eras = Eras::LegacyOnly;
-//! # let mut session = Session::new(options);
-//! # session.open(Time::ZERO).unwrap();
-//! # session.handle_transport(Time::ZERO, Transport::Opened);
+//! # let mut client = Client::new(Messages::new(), options, 0);
+//! # client.open(Time::ZERO).unwrap();
+//! # client.handle_transport(Time::ZERO, client.connection(), Transport::Opened);
 //! # let answers = [
 //! #     r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#,
 //! #     r#"{"tools":[{"name":"create-issue","description":"Creates an issue.","inputSchema":{"type":"object"}},{"name":"drop"}]}"#,
 //! # ];
 //! # let mut answers = answers.iter();
-//! # while let Some(action) = session.poll() {
+//! # while let Some(action) = client.poll() {
 //! #     let Action::Send(message) = action else { continue };
 //! #     let Some(id) = message.id() else { continue };
 //! #     let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{}}}"#, answers.next().unwrap());
-//! #     session.handle_message(Time::ZERO, answer.as_bytes());
+//! #     client.handle_message(Time::ZERO, client.connection(), answer.as_bytes());
 //! # }
 //! use mcp_proto::host::config::ToolPolicy;
 //! use mcp_proto::host::names::Names;
@@ -28,7 +28,7 @@
 //!
 //! let mut policy = ToolPolicy::default();
 //! policy.exclude = vec!["drop*".into()];
-//! let choice = choose("github", &policy, &session, Suspicion::Warn);
+//! let choice = choose("github", &policy, &*client, Suspicion::Warn);
 //! let toolset = choice.toolset.expect("something is left");
 //!
 //! let mut names = Names::default();
@@ -59,7 +59,7 @@ use crate::protocol::{Capability, Family};
 
 /// What [`choose`] needs to know of a server's offer.
 ///
-/// A `&Engine` is one; [`Offer::new`] makes one of a catalogue that was kept, say.
+/// Converts from `&Engine`; [`OfferView::new`] takes a saved catalogue, for example.
 #[derive(Clone, Copy, Debug)]
 pub struct OfferView<'a> {
     catalog: &'a Catalog,

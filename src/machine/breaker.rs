@@ -1,4 +1,10 @@
-#![doc = "Whether calls go to a server in a hub: one that fails again and again is left in peace for a while."]
+#![doc = "Whether calls go to a server in a hub: after several failures in a row none is made for some time."]
+#![doc = ""]
+#![doc = "What the end of a call says of the server is decided first:"]
+#![doc = ""]
+#![doc = include_str!("call_end.md")]
+#![doc = ""]
+#![doc = "Then whether calls go on:"]
 #![doc = ""]
 #![doc = include_str!("breaker.md")]
 
@@ -31,11 +37,71 @@ alphabet! {
         FailedAgain,
         /// A call ended, and it tells nothing of the server.
         Undecided,
-        /// The server was left in peace for long enough.
+        /// The cooldown is over.
         Cooled,
-        /// Whatever was wrong is said to be mended.
+        /// The embedder, or a new connection, says that the server can be called again.
         Reset,
     }
+}
+
+alphabet! {
+    /// How a call ended.
+    End {
+        /// The server answered, with a result or an error, or asks for input.
+        Answered,
+        /// There was no answer in time.
+        TimedOut,
+        /// The answer makes no sense, or the connection broke during the call.
+        Failed,
+        /// The call was not sent, or the host gave it up.
+        NotSent,
+    }
+}
+
+alphabet! {
+    /// Whether the server was up when a call ended.
+    Server {
+        /// It was.
+        Up,
+        /// It was not: it may never have seen the call.
+        NotUp,
+    }
+}
+
+alphabet! {
+    /// How many calls failed in a row, with the one at hand.
+    Failures {
+        /// Fewer than [`Breaker::failures`](crate::host::hub::Breaker::failures).
+        Few,
+        /// As many, or more.
+        Many,
+    }
+}
+
+/// What the end of a call says of the server.
+pub const fn judge(end: End, server: Server, failures: Failures) -> Input {
+    match end {
+        End::Answered => Input::Answered,
+        End::NotSent => Input::Undecided,
+        End::TimedOut => match server {
+            Server::NotUp => Input::Undecided,
+            Server::Up => match failures {
+                Failures::Few => Input::Failed,
+                Failures::Many => Input::FailedAgain,
+            },
+        },
+        End::Failed => match failures {
+            Failures::Few => Input::Failed,
+            Failures::Many => Input::FailedAgain,
+        },
+    }
+}
+
+/// [`judge`], recorded where rows are counted.
+pub(crate) fn take_end(end: End, server: Server, failures: Failures) -> Input {
+    #[cfg(feature = "rows")]
+    super::rows::taken("call_end", &[&end, &server, &failures]);
+    judge(end, server, failures)
 }
 
 /// What follows.
@@ -46,7 +112,7 @@ pub enum Effect {
     Count,
     /// Forget the failures.
     Clear,
-    /// Leave the server in peace, from now on.
+    /// Start the cooldown.
     Rest,
 }
 

@@ -19,6 +19,8 @@ pub mod http_head;
 pub mod http_reach;
 pub mod http_send;
 pub mod http_sse;
+pub mod hub;
+pub mod hub_offer;
 pub mod hub_server;
 pub mod keepalive;
 pub mod link;

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{
-    Row, Verdict, breaker, discovery, get_stream, handshake, http, http_reach, http_sse, hub_server, keepalive, link,
-    listen_stream, offer, paging, refresh, request, resource_subscription, shutdown,
+    Row, Verdict, breaker, discovery, get_stream, handshake, http, http_reach, http_sse, hub, hub_offer, hub_server,
+    keepalive, link, listen_stream, offer, paging, refresh, request, resource_subscription, shutdown,
 };
 
 /// How many states a matrix has at most beside each other.
@@ -159,6 +159,8 @@ fn rows_to_take_are_listed() {
         keepalive,
         shutdown,
         link,
+        hub,
+        hub_offer,
         hub_server,
         paging,
         refresh,
@@ -437,22 +439,71 @@ fn resource_subscription_table() {
 }
 
 #[test]
+fn hub_table() {
+    use hub::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: hub::step };
+    table.check("hub", &[State::Closed]);
+    let is_ready = |state| matches!(state, State::ReadyStarting | State::Ready);
+    let is_closed = |state| matches!(state, State::Closing | State::Closed);
+    for (state, input) in State::ALL.iter().flat_map(|state| Input::ALL.iter().map(|input| (*state, *input))) {
+        let row = hub::step(state, input);
+        let has = |effect| row.effects.contains(&effect);
+        assert_eq!(has(Effect::ReportReady), !is_ready(state) && is_ready(row.next), "{state:?} × {input:?}");
+        assert!(!is_ready(state) || is_ready(row.next) || is_closed(row.next), "{state:?} × {input:?} forgets it");
+        assert!(!is_closed(state) || is_closed(row.next), "{state:?} × {input:?} opens it again");
+    }
+}
+
+#[test]
+fn hub_offer_table() {
+    use hub_offer::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: hub_offer::step };
+    table.check("hub_offer", &[]);
+    for (state, input) in State::ALL.iter().flat_map(|state| Input::ALL.iter().map(|input| (*state, *input))) {
+        let row = hub_offer::step(state, input);
+        let present = state != State::Saved && row.next == State::Saved;
+        assert_eq!(row.effects.contains(&Effect::Present), present, "{state:?} × {input:?}");
+        if matches!(input, Input::Replaced | Input::Lost) {
+            assert_eq!(row.next, State::Unknown, "{state:?} outlives its session");
+        }
+    }
+}
+
+#[test]
 fn hub_server_table() {
     use hub_server::{Effect, Input, State};
     let table = Table { states: State::ALL, inputs: Input::ALL, step: hub_server::step };
     table.check("hub_server", &[State::Closed]);
-    for state in State::ALL {
-        for input in Input::ALL {
-            let row = hub_server::step(*state, *input);
-            let has = |effect| row.effects.contains(&effect);
-            assert_eq!(has(Effect::Open), *state != row.next && row.next == State::Starting, "{state:?} takes room");
-            assert_eq!(
-                has(Effect::Release),
-                *state == State::Starting && row.next != *state,
-                "{state:?} gives it back"
-            );
-            assert_eq!(has(Effect::Forget), *state != row.next && row.next == State::Closed, "{state:?} × {input:?}");
-        }
+    let waits = |state| matches!(state, State::Waiting | State::WaitingCalled);
+    let queued = |state| matches!(state, State::Queued | State::QueuedCalled);
+    let has_room = |state| matches!(state, State::Opening | State::Starting);
+    for (state, input) in State::ALL.iter().flat_map(|state| Input::ALL.iter().map(|input| (*state, *input))) {
+        let row = hub_server::step(state, input);
+        let has = |effect| row.effects.contains(&effect);
+        let (enters, leaves) =
+            (|is: fn(State) -> bool| !is(state) && is(row.next), |is: fn(State) -> bool| is(state) && !is(row.next));
+        let of = |effects: [Effect; 6]| effects.map(has);
+        assert_eq!(
+            of([Effect::Await, Effect::Arrive, Effect::Queue, Effect::Dequeue, Effect::Open, Effect::Release]),
+            [
+                enters(waits),
+                leaves(waits),
+                enters(queued),
+                leaves(queued) && !has_room(row.next),
+                enters(has_room),
+                leaves(has_room)
+            ],
+            "{state:?} × {input:?}"
+        );
+        let is_up = |state| state == State::Up;
+        assert_eq!(
+            [has(Effect::Present), has(Effect::Absent)],
+            [enters(is_up), leaves(is_up)],
+            "{state:?} × {input:?}"
+        );
+        assert_eq!(has(Effect::Forget), enters(|state| state == State::Closed), "{state:?} × {input:?}");
+        assert_eq!(has(Effect::Depart), enters(|state| state == State::Leaving), "{state:?} × {input:?}");
+        assert_eq!(has(Effect::Free), leaves(|state| state == State::Leaving), "{state:?} × {input:?}");
     }
 }
 

@@ -4,16 +4,16 @@
 
 use alloc::format;
 use alloc::vec;
-use alloc::vec::Vec;
 
 use super::render::{Decisions, bless, column};
 use super::{
-    Decision, gate, http_answer, http_end, http_head, http_send, link, list_error, loss, resend, server_request,
-    subscribe,
+    Decision, breaker, gate, http_answer, http_end, http_head, http_send, link, list_error, loss, resend,
+    server_request, subscribe,
 };
 
 /// Every decision table.
-pub(super) fn all() -> Vec<Decisions> {
+#[cfg(feature = "rows")]
+pub(super) fn all() -> alloc::vec::Vec<Decisions> {
     vec![
         gate_decisions(),
         meaning_decisions(),
@@ -30,6 +30,7 @@ pub(super) fn all() -> Vec<Decisions> {
         rest_decisions(),
         head_decisions(),
         send_decisions(),
+        call_end_decisions(),
     ]
 }
 
@@ -150,10 +151,8 @@ fn server_request_decisions() -> Decisions {
         ],
         decide: |at| {
             let (asked, method) = (Asked::ALL[at[0]], Method::ALL[at[1]]);
-            match server_request::decide(asked, method, Declared::ALL[at[2]], Room::ALL[at[3]]) {
-                Answer::Ignore(kind) => format!("ignore, `{kind}`"),
-                answer => format!("{answer:?}"),
-            }
+            let answer = server_request::decide(asked, method, Declared::ALL[at[2]], Room::ALL[at[3]]);
+            if let Answer::Ignore(kind) = answer { format!("ignore, `{kind}`") } else { format!("{answer:?}") }
         },
     }
 }
@@ -254,6 +253,21 @@ fn send_decisions() -> Decisions {
         columns: vec![column("message", Message::ALL), column("phase", Phase::ALL), column("room", Room::ALL)],
         decide: |at| format!("{:?}", http_send::decide(Message::ALL[at[0]], Phase::ALL[at[1]], Room::ALL[at[2]])),
     }
+}
+
+fn call_end_decisions() -> Decisions {
+    use breaker::{End, Failures, Server};
+    Decisions {
+        name: "call_end",
+        columns: vec![column("end", End::ALL), column("server", Server::ALL), column("failures", Failures::ALL)],
+        decide: |at| format!("{:?}", breaker::judge(End::ALL[at[0]], Server::ALL[at[1]], Failures::ALL[at[2]])),
+    }
+}
+
+#[test]
+fn call_end_table() {
+    let table = call_end_decisions();
+    bless(table.name, None, &table.markdown());
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub const SAMPLING: &str = "sampling/createMessage";
 /// Server request in the legacy era: input from the user.
 pub const ELICITATION: &str = "elicitation/create";
 
-/// Whether a request of this method only reads, so that it may run twice.
+/// Whether requests of this method only read, so that sending one twice is safe.
 pub(crate) fn only_reads(method: &str) -> bool {
     matches!(
         method,

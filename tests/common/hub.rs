@@ -78,7 +78,7 @@ pub struct Rig {
     trying: BTreeSet<SessionHandle>,
     ever: BTreeSet<SessionHandle>,
     processes: BTreeMap<String, Process>,
-    /// The connection that was opened last, of each session.
+    /// The newest connection of each session.
     connections: BTreeMap<SessionHandle, ConnectionId>,
     /// The newest of all exchanges.
     exchange: Option<ExchangeId>,
@@ -335,7 +335,8 @@ impl Rig {
             self.trying.retain(|session| hub.server(*session).is_some_and(|name| hub.handle(name) == Some(*session)));
             assert!(self.trying.len() <= self.starts, "more than {} start at once", self.starts);
         }
-        let starting = self.hub.servers().filter(|report| report.state == Some(State::Starting)).count();
+        let starting =
+            self.hub.servers().filter(|report| matches!(report.state, Some(State::Opening | State::Starting))).count();
         assert!(starting <= self.starts, "more than {} start at once", self.starts);
     }
 
@@ -420,13 +421,13 @@ impl Rig {
         self.report(session, event);
     }
 
-    /// Something happens to the transport of a session's connection.
+    /// A session's transport reports an event.
     pub fn report(&mut self, session: SessionHandle, event: Transport<'_>) {
         self.hub.handle_transport(self.now, session, self.connection(session), event);
         self.collect();
     }
 
-    /// The connection of a session that was opened last.
+    /// The newest connection of a session.
     pub fn connection(&self, session: SessionHandle) -> ConnectionId {
         self.connections.get(&session).copied().unwrap_or_default()
     }

@@ -40,12 +40,12 @@ pub fn drain<A>(mut poll: impl FnMut() -> Option<A>) -> usize {
     steps.taken
 }
 
-/// Input on the connection that a client has now.
+/// Input on a client's current connection.
 pub trait Deliver {
     /// The server sends these bytes.
     fn deliver(&mut self, now: Time, bytes: &[u8]);
 
-    /// This happens to the transport.
+    /// The transport reports an event.
     fn report(&mut self, now: Time, event: Transport<'_>);
 }
 

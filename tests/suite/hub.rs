@@ -12,7 +12,8 @@ use mcp_proto::host::names::{Names, Target};
 use mcp_proto::host::toolset::{Suspicion, Why};
 use mcp_proto::host::{Saved, Utility};
 use mcp_proto::machine::hub_server::State;
-use mcp_proto::{CommandError, Eras, Event, FailureKind, Options, Outcome, Reconnect, Time, Transport};
+use mcp_proto::protocol::Family;
+use mcp_proto::{Eras, Event, FailureKind, Options, Outcome, Reconnect, Time, Transport};
 use serde_json::{Value, json};
 
 const URL: &str = "https://example.com/mcp";
@@ -380,11 +381,11 @@ fn a_call_is_cancelled() {
     assert_eq!(rig.outcome(call), "Cancelled");
     rig.serve();
     assert_eq!(rig.count("a: > notifications/cancelled"), 1);
-    assert_eq!(rig.hub.cancel(rig.now, call), Err(CommandError::UnknownRequest));
+    assert_eq!(rig.hub.cancel(rig.now, call), Err(HubCommandError::UnknownCall));
     rig.release("a");
     assert_eq!(rig.open_calls(), []);
     let list = rig.call("mcp_a_list_resources");
-    assert_eq!(rig.hub.cancel(rig.now, list), Err(CommandError::UnknownRequest), "it ended at once");
+    assert_eq!(rig.hub.cancel(rig.now, list), Err(HubCommandError::UnknownCall), "it ended at once");
 }
 
 #[test]
@@ -400,7 +401,7 @@ fn a_list_that_waits_is_cancelled() {
     rig.hub.cancel(rig.now, lists[0]).unwrap();
     rig.collect();
     assert_eq!(lists.map(|list| rig.outcome(list)), ["Cancelled", "open"].map(String::from));
-    assert_eq!(rig.hub.cancel(rig.now, lists[0]), Err(CommandError::UnknownRequest));
+    assert_eq!(rig.hub.cancel(rig.now, lists[0]), Err(HubCommandError::UnknownCall));
     assert_eq!((lists[0].request(), lists[0] == lists[1]), (None, false));
 }
 
@@ -742,7 +743,7 @@ fn a_session_that_is_parked_trips_it_at_once() {
     rig.mood("a", Mood::DoesNotStart);
     rig.exit("a");
     rig.wait(secs(10));
-    let parked = rig.hub.servers().any(|report| report.state == Some(State::Down));
+    let parked = rig.hub.servers().any(|report| report.state == Some(State::Parked));
     assert!(parked, "{:#?}", rig.log);
     assert_eq!(rig.functions(), ["mcp_a_x"], "it is lost for a while, and so are its calls");
     match rig.try_call("mcp_a_x", json!({})) {
@@ -1260,7 +1261,7 @@ fn calls_of_what_never_started_end_too() {
         rig.open();
         rig.serve();
         let calls = [rig.call("mcp_b_list_resources"), rig.call("mcp_b_x"), rig.call("mcp_b_list_resources")];
-        assert_eq!(rig.state("b"), Some(State::Queued));
+        assert_eq!(rig.state("b"), Some(State::QueuedCalled));
         match gone {
             None => rig.close(),
             Some(gone) => rig.configure(gone),
@@ -1338,16 +1339,15 @@ fn input_for_what_is_gone_is_ignored() {
     for event in [Transport::Opened, Transport::Closed { why: "late" }, Transport::SignOfLife] {
         rig.hub.handle_transport(rig.now, former, connection, event);
     }
-    let request = rig.hub.request(rig.now, former, mcp_proto::Request::new("own/method"));
-    assert_eq!(request.unwrap_err(), CommandError::Closed);
+    assert_eq!(rig.hub.refresh(rig.now, former, Family::Tools), Err(HubCommandError::UnknownSession));
     assert_eq!((rig.hub.session(former).is_none(), rig.hub.entry(former).is_none()), (true, true));
     assert!(rig.hub.poll().is_none());
     assert!(before == format!("{:?}", rig.hub));
 }
 
 #[test]
-fn what_a_server_said_before_it_was_removed_changes_nothing() {
-    for after in [configuration(json!({})), one(json!({"command": "other"}))] {
+fn what_a_server_said_before_it_was_removed_is_reported_before_its_removal() {
+    for (after, is_configured) in [(configuration(json!({})), false), (one(json!({"command": "other"})), true)] {
         let mut rig = simple();
         rig.change_tools("a", &["x", "new"]);
         rig.now = rig.hub.deadline().unwrap();
@@ -1361,7 +1361,8 @@ fn what_a_server_said_before_it_was_removed_changes_nothing() {
         rig.collect();
         assert_eq!(rig.count("a: catalogchanged"), 1, "{:#?}", rig.log);
         assert_eq!((rig.count("a - mcp_a_x"), rig.functions()), (1, vec![]));
-        assert_eq!(rig.hub.names().resolve("mcp_a_new"), None);
+        assert!(rig.at("a + mcp_a_new") < rig.at("a - mcp_a_new"));
+        assert_eq!(rig.hub.names().resolve("mcp_a_new").is_some(), is_configured, "a server keeps its names");
     }
 }
 

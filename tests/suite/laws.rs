@@ -50,7 +50,7 @@ enum Stale {
     /// Another answer to what was answered on this connection, or was given up.
     SecondResult,
     SecondError,
-    /// What happens to the transport of an earlier connection, and what comes over it.
+    /// Transport events and messages of an earlier connection.
     Former(Former),
     /// A server agrees to a stream that was asked for on an earlier connection, or is over.
     Agreed,
@@ -223,7 +223,7 @@ struct World {
     /// The embedder was told to open the transport, and did not say yet what came of it.
     opening: bool,
     connected: bool,
-    /// The connections that the embedder was told to open.
+    /// The connections of all `Open` actions.
     connections: Vec<ConnectionId>,
     /// The embedder was told to shut the transport.
     shut: bool,

@@ -291,7 +291,7 @@ fn an_expired_session_is_recovered_once_whatever_else_is_reported_before_the_out
     assert_eq!(finished(&web).len(), 3);
 }
 
-/// In the handshake, and when all is well again.
+/// During the handshake, and after it.
 #[test]
 fn what_becomes_of_an_old_exchange_touches_no_new_connection() {
     type Late = fn(&mut Web, &Exchange);

@@ -142,7 +142,7 @@ pub struct Counts {
     pub bytes: u64,
 }
 
-/// A server: its number, its connection, and how often it was asked for its tools.
+/// A server: its number, its connection, and how often its tools were listed.
 #[derive(Clone, Copy)]
 struct Server {
     number: u64,
@@ -213,7 +213,7 @@ impl Servers {
 
     pub fn stop(&mut self, session: SessionHandle) {
         self.counts.shuts += 1;
-        let server = self.running.remove(&session).expect("only what runs is shut, and but once");
+        let server = self.running.remove(&session).expect("only a running server is shut down, and only once");
         self.arrivals.push((session, Arrival::Closed(server.connection)));
     }
 
@@ -233,7 +233,7 @@ impl Servers {
         self.arrivals.push((session, Arrival::Answer(answer, id)));
     }
 
-    /// What a server answers, on which connection, if it runs: the harness' own work.
+    /// Builds the response of a running server, with its connection; not part of the measured code.
     #[inline(never)]
     pub fn answer(&mut self, session: SessionHandle, answer: Answer, id: u64) -> Option<(ConnectionId, &[u8])> {
         let Server { number, connection, .. } = *self.running.get(&session)?;

@@ -85,7 +85,7 @@ impl Peer {
         Self { session: Client::new(Lines::new(), options, 0), now: Time::ZERO }
     }
 
-    /// A session whose transport is open.
+    /// A session with an open transport.
     pub fn open(options: Options) -> Self {
         let mut peer = Self::new(options);
         peer.session.open(peer.now).unwrap();
@@ -149,7 +149,7 @@ impl Peer {
         panic!("no {method} was sent");
     }
 
-    /// The server writes this.
+    /// The server writes these bytes.
     pub fn say(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }
@@ -158,7 +158,7 @@ impl Peer {
         self.session.handle_bytes(self.now, self.session.connection(), bytes);
     }
 
-    /// This happens to the transport.
+    /// The transport reports an event.
     pub fn report(&mut self, event: Transport<'_>) {
         self.session.handle_transport(self.now, self.session.connection(), event);
     }

@@ -54,7 +54,7 @@ fn filter(kind: usize, names: &[&str]) -> Option<Vec<Box<str>>> {
     Some(patterns.into_iter().map(Into::into).collect())
 }
 
-/// A session with a server that has these tools, whatever they are.
+/// A session with a server that lists these tools, valid or not.
 fn connect(capabilities: &str, tools: &[u8]) -> Client<Messages> {
     let mut options = Options::new("fuzz", "1");
     options.eras = Eras::LegacyOnly;
@@ -84,7 +84,7 @@ fn connect(capabilities: &str, tools: &[u8]) -> Client<Messages> {
     session
 }
 
-/// Everything is chosen or left out, and for a reason.
+/// Every tool is selected, or left out with a reason.
 fn check_choice(session: &Engine, policy: &ToolPolicy, suspicion: Suspicion, choice: &Choice<'_>) {
     let (chosen, utilities) = match &choice.toolset {
         Some(toolset) => (&*toolset.tools, &*toolset.utilities),
@@ -136,7 +136,7 @@ fn check_functions(choice: &Choice<'_>) {
     }
 }
 
-/// What is suspicious is where it is said to be.
+/// A finding is at its reported place.
 fn check_places(session: &Engine) {
     let policy = ToolPolicy::default();
     for suspicious in choose("s", &policy, session, Suspicion::Warn).suspicious {

@@ -62,7 +62,12 @@ impl Outbox {
         self.entries.is_empty()
     }
 
-    /// The events among the actions, and the bytes of the server's messages in them.
+    /// The events among the actions.
+    pub(super) fn pending_events(&self) -> impl DoubleEndedIterator<Item = &Event> {
+        self.entries.iter().filter_map(|entry| if let Entry::Event(event) = entry { Some(event) } else { None })
+    }
+
+    /// The number of events among the actions, and the bytes of the server's messages in them.
     pub(super) const fn events(&self) -> (usize, usize) {
         (self.events, self.event_bytes)
     }

@@ -10,7 +10,7 @@ use super::send::is_response;
 use super::timers::{Due, Timer};
 use crate::Time;
 use crate::address::shown_in;
-use crate::client::{Binding, Client, Engine, Operate, Wire};
+use crate::client::{Binding, Client, Engine, Event, Operate, Wire};
 use crate::machine::{get_stream, http as phase};
 
 impl Binding for Http {}
@@ -99,6 +99,11 @@ impl Client<Http> {
 }
 
 impl Http {
+    /// The events that wait to be polled.
+    pub(crate) fn pending_events(&self) -> impl DoubleEndedIterator<Item = &Event> {
+        self.outbox.pending_events()
+    }
+
     /// An exchange is over: it is not dropped, whatever is due.
     fn over(&mut self, engine: &mut Engine, now: Time, id: ExchangeId, failure: Option<Broken>, why: &str) {
         let (it, connection) = (self.take(id), self.connection);

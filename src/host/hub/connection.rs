@@ -1,12 +1,15 @@
+//! The session of one server, over the transport that the server has.
+
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::ops::Deref;
 
+use super::event::{HubAction, SessionHandle};
 #[cfg(feature = "http")]
 use crate::binding::http::{Http, HttpAction};
-use crate::client::{Action, Client, Engine, Failure, FailureKind, KnownEra, Options, Wire};
+use crate::client::{Action, Client, Engine, Event, Failure, FailureKind, KnownEra, Options, Output, Wire};
 use crate::host::config::{Endpoint, Entry};
 use crate::{Lines, Time};
 
@@ -20,9 +23,8 @@ pub(super) enum Connection {
 
 /// What such a session wants done.
 pub(super) enum Wish {
-    Lines(Action),
-    #[cfg(feature = "http")]
-    Http(HttpAction),
+    Event(Event),
+    Action(HubAction),
 }
 
 /// Where a server is.
@@ -75,13 +77,81 @@ impl Place {
     }
 }
 
+/// What is at the end of a session's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// The queue is empty.
+    Empty,
+    /// An event.
+    Event,
+    /// Something else, or it is not known.
+    Rest,
+}
+
 impl Connection {
-    pub(super) fn poll(&mut self) -> Option<Wish> {
+    /// The first of the session's events that is not among these.
+    pub(super) fn event_after(&self, heard: u64) -> Option<&Event> {
+        let before = usize::try_from(self.events().checked_sub(heard)?.checked_sub(1)?).ok()?;
         match self {
-            Self::Lines(session) => session.poll().map(Wish::Lines),
+            Self::Lines(session) => {
+                let events = session.pending().rev().filter_map(|action| match action {
+                    Output::Event(event) => Some(event),
+                    Output::Open(_) | Output::Send(_) | Output::Abort(_) | Output::Shutdown(_) => None,
+                });
+                events.into_iter().nth(before)
+            }
             #[cfg(feature = "http")]
-            Self::Http(session) => session.poll().map(Wish::Http),
+            Self::Http(session) => session.binding.pending_events().nth_back(before),
         }
+    }
+
+    pub(super) fn tail(&self) -> Tail {
+        match self {
+            Self::Lines(session) => match session.pending().next_back() {
+                None => Tail::Empty,
+                Some(Output::Event(_)) => Tail::Event,
+                Some(Output::Open(_) | Output::Send(_) | Output::Abort(_) | Output::Shutdown(_)) => Tail::Rest,
+            },
+            // It has queues of its own besides.
+            #[cfg(feature = "http")]
+            Self::Http(_) => Tail::Rest,
+        }
+    }
+
+    /// Whether an event is known to be the next thing in the queue.
+    pub(super) fn is_event_next(&self) -> bool {
+        match self {
+            Self::Lines(session) => matches!(session.pending().next(), Some(Output::Event(_))),
+            #[cfg(feature = "http")]
+            Self::Http(_) => false,
+        }
+    }
+
+    /// Whether taking something from the queue may put something into it.
+    pub(super) const fn is_active(&self) -> bool {
+        match self {
+            Self::Lines(_) => false,
+            #[cfg(feature = "http")]
+            Self::Http(_) => true,
+        }
+    }
+
+    /// Takes the next thing from the session's queue; `session` is its handle.
+    pub(super) fn poll(&mut self, session: SessionHandle) -> Option<Wish> {
+        Some(match self {
+            Self::Lines(it) => match it.poll()? {
+                Action::Open(connection) => Wish::Action(HubAction::Open { session, connection }),
+                Action::Send(message) => Wish::Action(HubAction::Send { session, message }),
+                Action::Shutdown(how) => Wish::Action(HubAction::Shutdown { session, how }),
+                Action::Event(event) => Wish::Event(event),
+            },
+            #[cfg(feature = "http")]
+            Self::Http(it) => match it.poll()? {
+                HttpAction::Request(request) => Wish::Action(HubAction::Request { session, request }),
+                HttpAction::Drop(exchange) => Wish::Action(HubAction::Drop { session, exchange }),
+                HttpAction::Event(event) => Wish::Event(event),
+            },
+        })
     }
 
     /// Runs a command.

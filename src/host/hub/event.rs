@@ -242,6 +242,20 @@ pub enum HubCommandError {
         /// The server.
         server: Box<str>,
     },
+    /// No such call is open.
+    #[error("no such call is open")]
+    UnknownCall,
+    /// There is no session of this handle: it was not needed yet, or it is gone.
+    #[error("there is no such session")]
+    UnknownSession,
+    /// The server's session refuses the command.
+    #[error("the server `{server}`: {error}")]
+    Session {
+        /// The server.
+        server: Arc<str>,
+        /// Why.
+        error: CommandError,
+    },
 }
 
 /// Why a call was refused. Nothing changed.

@@ -2,9 +2,9 @@
 //! names, calls that find their way, and a configuration that can change under way.
 //!
 //! A [`Hub`] is used as a session is: it does no I/O, [`poll`](Hub::poll) says what is to be done, the `handle_*` methods
-//! take what happened. Each thing to do names the [`SessionHandle`] that it is for. After each input it is polled until
-//! nothing is left: that is when the hub itself hears what became of its sessions. A deadline that is due is served before
-//! more input is taken, since one server may never fall silent; and what belongs to a process is not reported any more once
+//! take what happened. Each thing to do names the [`SessionHandle`] that it is for. The getters are current after each
+//! input and each command; `poll` only takes from a queue. If [`deadline`](Hub::deadline) has passed, call
+//! [`handle_timeout`](Hub::handle_timeout) before more input; and report nothing more of a process once
 //! [`HubAction::Open`] asked for the session's next one.
 //!
 //! ```
@@ -15,15 +15,15 @@
 //! let json = r#"{"github": {"command": "github-mcp"}, "old": {"command": "x", "enabled": false}}"#;
 //! let configuration: Configuration = serde_json::from_str(json).unwrap();
 //!
-//! let mut hub = Hub::new(HubOptions::new(Options::new("my-host", "1.0")));
+//! let mut hub = Hub::new(HubOptions::new(Options::new("my-host", "1.0")), 1);
 //! hub.configure(Time::ZERO, configuration).unwrap();
 //! hub.open(Time::ZERO).unwrap();
 //!
 //! // Nothing is required, so the hub is ready from the first.
 //! assert!(matches!(hub.poll(), Some(HubAction::Event(HubEvent::Ready))));
-//! let Some(HubAction::Open { session, .. }) = hub.poll() else { panic!("a process to start") };
+//! let Some(HubAction::Open { session, connection: _ }) = hub.poll() else { panic!("a process to start") };
 //! assert_eq!(hub.server(session), Some("github"));
-//! // Start what `hub.entry(session)` says, then: hub.handle_transport(now, session, Transport::Opened) …
+//! // Start what `hub.entry(session)` says, then: hub.handle_transport(now, session, connection, Transport::Opened) …
 //! assert!(hub.poll().is_none(), "what is turned off is never opened");
 //! ```
 //!
@@ -49,86 +49,52 @@
 //! else: where only filters differ, the toolset is chosen anew; otherwise the session is closed, and another one is
 //! opened once that one is gone. A server keeps its names as long as it is configured, up or not. The table of [`machine::hub_server`](crate::machine::hub_server) says what becomes of a server.
 
+mod breaker;
 mod calls;
 mod connection;
 mod event;
-mod lifecycle;
-mod member;
-mod shelf;
-mod show;
-mod turns;
+mod offers;
+mod queue;
+mod route;
+mod server;
+mod servers;
+mod sharing;
+mod starts;
 
 pub use event::{Breaker, CallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, SessionHandle};
 
-use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::borrow::Cow;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
+use self::calls::What;
 use self::connection::Connection;
-use self::lifecycle::Rank;
-use self::member::Member;
-use self::shelf::Shelf;
-use super::Saved;
+use self::event::CallKind;
+use self::route::Router;
+use self::server::Server;
 use super::config::{Changes, Configuration, Entry};
-use super::names::Names;
+use super::names::{Names, Target};
+use super::toolset::{self, Choice, Function, Toolset};
+use super::{Saved, Utility};
 use crate::Time;
 #[cfg(feature = "http")]
 use crate::binding::http::{Broken, ExchangeId};
 use crate::catalog::FingerprintKey;
 use crate::client::{
-    CommandError, ConnectionId, Engine, Failure, FailureKind, LogLevel, Request, RequestId, ServerRequestId, Transport,
+    CommandError, ConnectionId, Engine, Failure, LogLevel, Outcome, Request, RequestId, ServerRequestId, Transport,
 };
 use crate::jsonrpc::ErrorObject;
-use crate::machine::hub_server::{Input, State, take};
-use crate::machine::{Verdict, breaker};
+use crate::machine::breaker::Input as BreakerInput;
+use crate::machine::hub_server::{Input, State};
+use crate::machine::{Verdict, hub, hub_offer};
+use crate::protocol::Family;
 
 /// Sessions by the names of their servers. The [module](self) says how it is used.
 #[derive(Clone, Debug)]
 pub struct Hub {
-    options: HubOptions,
-    seed: u64,
-    now: Time,
-    configuration: Configuration,
-    names: Names,
-    current: BTreeMap<Arc<str>, SessionHandle>,
-    /// By their handles: those that are on their way out among them.
-    members: BTreeMap<SessionHandle, Box<Member>>,
-    last_handle: u64,
-    last_list: u64,
-    shelf: Shelf,
-    /// How many sessions of a server are being closed, so that another can follow.
-    leaving: BTreeMap<Arc<str>, u32>,
-    /// What waits for room to start.
-    waiting: BTreeSet<(Rank, SessionHandle)>,
-    /// How many wait for the session before to be gone.
-    awaiting: usize,
-    /// How many are starting.
-    starting: usize,
-    phase: Phase,
-    /// The required servers that were not up yet.
-    missing: BTreeSet<Box<str>>,
-    /// `Ready` was told.
-    ready: bool,
-    /// Something was done since room was given, and `Ready` and `Settled` were thought of.
-    unsettled: bool,
-    /// `Settled` was told since a server was wanted.
-    settled: bool,
-    timers: BTreeSet<(Time, SessionHandle)>,
-    /// Sessions that may have something to say.
-    touched: VecDeque<SessionHandle>,
-    events: VecDeque<HubEvent>,
-}
-
-/// Where the hub as a whole stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Nothing is started yet but what was asked for by its name.
-    Fresh,
-    Open,
-    Closing,
-    Closed,
+    router: Router,
 }
 
 /// What is known of a server that is configured.
@@ -157,66 +123,43 @@ pub struct ServerReport<'a> {
 
 impl Hub {
     /// A hub without servers, not open yet. `seed` seeds the jitter of reconnects, as in
-    /// [`Client::new`](crate::Client::new); each server's client gets a seed of its own from it.
-    pub fn new(mut options: HubOptions, seed: u64) -> Self {
-        let names = core::mem::take(&mut options.names);
-        Self {
-            seed,
-            now: Time::ZERO,
-            configuration: Configuration::default(),
-            names,
-            current: BTreeMap::new(),
-            members: BTreeMap::new(),
-            last_handle: 0,
-            last_list: 0,
-            shelf: Shelf::default(),
-            leaving: BTreeMap::new(),
-            waiting: BTreeSet::new(),
-            awaiting: 0,
-            starting: 0,
-            phase: Phase::Fresh,
-            missing: options.required.clone(),
-            ready: false,
-            unsettled: false,
-            settled: true,
-            timers: BTreeSet::new(),
-            touched: VecDeque::new(),
-            events: VecDeque::new(),
-            options,
-        }
+    /// [`Client::new`](crate::Client::new); the client of each server gets a seed of its own from it.
+    pub fn new(options: HubOptions, seed: u64) -> Self {
+        Self { router: Router::new(options, seed) }
     }
 
     /// Takes the servers that there are now, their variables replaced ([`Configuration::expand`]): the first ones, or
-    /// others than before. Returns in what they differ. A server whose new entry is of no use stays as it was.
+    /// others than before. Returns in what they differ. A server whose new entry is invalid stays as it was.
     ///
     /// # Errors
     /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`].
     pub fn configure(&mut self, now: Time, mut configuration: Configuration) -> Result<Changes, HubCommandError> {
         self.check_room()?;
-        self.advance(now);
-        let changes = Changes::between(&self.configuration, &configuration);
+        let router = &mut self.router;
+        router.advance(now);
+        let changes = Changes::between(&router.configuration, &configuration);
         for server in &changes.invalid {
-            let kept = self.configuration.servers.remove(server);
+            let kept = router.configuration.servers.remove(server);
             configuration.servers.extend(kept.map(|entry| (server.clone(), entry)));
         }
-        let mut before = core::mem::replace(&mut self.configuration, configuration);
+        let mut before = core::mem::replace(&mut router.configuration, configuration);
         for server in &changes.removed {
-            self.retire(server, before.servers.remove(server));
+            router.retire(server, before.servers.remove(server));
         }
         for change in &changes.changed {
             if change.needs_session() {
-                self.renew(&change.server, before.servers.remove(&change.server));
-            } else if let Some(handle) = self.current.get(&*change.server) {
-                self.choose_again(*handle);
+                router.change(&change.server, before.servers.remove(&change.server));
+            } else if let Some(handle) = router.current.get(&*change.server).copied() {
+                router.offer_step(handle, hub_offer::Input::Filtered);
             }
         }
         for server in &changes.added {
-            self.renew(server, None);
+            router.add(server);
         }
-        let Configuration { servers, errors, .. } = &self.configuration;
+        let Configuration { servers, errors, .. } = &router.configuration;
         let faulty: BTreeSet<_> = errors.iter().map(|error| &*error.server).collect();
-        self.names.retain(|server| servers.contains_key(server) || faulty.contains(server));
-        self.unsettled = true;
+        router.names.retain(|server| servers.contains_key(server) || faulty.contains(server));
+        router.settle();
         Ok(changes)
     }
 
@@ -226,33 +169,28 @@ impl Hub {
     /// # Errors
     /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`], [`HubCommandError::UnknownServer`], [`HubCommandError::Disabled`],
     /// [`HubCommandError::Started`];
-    /// [`HubCommandError::Stale`] where it was saved under another entry, and is of no use any more.
+    /// [`HubCommandError::Stale`] where it was saved under another entry.
     pub fn restore(&mut self, now: Time, server: &str, saved: Saved) -> Result<(), HubCommandError> {
         let (handle, entry) = self.known(server)?;
-        let name = || Box::from(server);
-        let may = |member: &Member| {
-            // What somebody waits for is not to wait for a call.
-            let is_called = member.rank == Rank::Called || !member.lists.is_empty();
-            !is_called && take(member.state, Input::Restored).verdict != Verdict::Reject
-        };
-        if !self.members.get(&handle).is_some_and(|member| may(member)) {
-            return Err(HubCommandError::Started { server: name() });
+        if !self.router.may_restore(handle) {
+            return Err(HubCommandError::Started { server: server.into() });
         }
         if !saved.is_of(entry) {
-            return Err(HubCommandError::Stale { server: name() });
+            return Err(HubCommandError::Stale { server: server.into() });
         }
-        self.advance(now);
-        self.step(handle, Input::Restored);
-        self.stand_in(handle, saved);
+        self.router.advance(now);
+        self.router.step(handle, Input::Restored);
+        self.router.offer_saved(handle, saved);
+        self.router.settle();
         Ok(())
     }
 
-    /// What a server offers, to be kept until the next run; `None` where nobody asked it. `key` is the embedder's secret
-    /// ([`FingerprintKey`]); it is saved, too, so that another one may be given in the next run. `at` is the time, in
-    /// seconds since 1970; of a server that was not asked in this run, what stands in for it keeps its own.
+    /// What a server offers, to be kept until the next run; `None` where nothing is known of it. `key` is the embedder's
+    /// secret ([`FingerprintKey`]); it is saved, too, so that another one may be given in the next run. `at` is the time,
+    /// in seconds since 1970; of a server that was not started in this run, what stands in for it keeps its own.
     pub fn save(&self, server: &str, key: FingerprintKey, at: u64) -> Option<Saved> {
-        let entry = self.configuration.servers.get(server)?;
-        self.members.get(self.current.get(server)?)?.saved(entry, key, at)
+        let entry = self.router.configuration.servers.get(server)?;
+        self.router.server(server)?.save(entry, key, at)
     }
 
     /// Starts the servers.
@@ -261,62 +199,42 @@ impl Hub {
     /// [`HubCommandError::Closed`], [`HubCommandError::AlreadyOpen`].
     pub fn open(&mut self, now: Time) -> Result<(), HubCommandError> {
         self.check()?;
-        if self.phase == Phase::Open {
+        if hub::take(self.router.state, hub::Input::Open).verdict == Verdict::Reject {
             return Err(HubCommandError::AlreadyOpen);
         }
-        self.advance(now);
-        (self.phase, self.settled) = (Phase::Open, false);
-        let wanted = self.members.iter().filter(|(_, member)| member.stands_in.is_none());
-        for handle in wanted.map(|(handle, _)| *handle).collect::<Vec<_>>() {
-            self.want(handle, Rank::Other);
-        }
-        self.unsettled = true;
+        self.router.advance(now);
+        self.router.hub_step(hub::Input::Open);
+        self.router.settle();
         Ok(())
     }
 
-    /// Wants a server now: one that something saved stands in for is started, one that is parked tries again, one that
-    /// failed gets another session. Of one that is up or starting, nothing is wanted. Its calls go through, whatever
+    /// Starts a server now: one that something saved stands in for is started, one that waits for its next try tries
+    /// again, one that failed gets another session. One that is up or starting goes on. Calls are made to it, whatever
     /// failed before.
     ///
     /// # Errors
     /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`], [`HubCommandError::UnknownServer`], [`HubCommandError::Disabled`].
     pub fn start(&mut self, now: Time, server: &str) -> Result<(), HubCommandError> {
-        self.known(server)?;
-        self.advance(now);
-        self.begin(server);
+        let (handle, _) = self.known(server)?;
+        self.router.advance(now);
+        self.router.breaker_step(handle, BreakerInput::Reset);
+        self.router.step(handle, Input::Started);
+        self.router.settle();
         Ok(())
     }
 
-    fn begin(&mut self, server: &str) {
-        let Some(mut handle) = self.current.get(server).copied() else { return };
-        if self.members.get(&handle).is_some_and(|member| member.state == State::Failed) {
-            self.renew(server, None);
-            handle = self.current.get(server).copied().unwrap_or(handle);
-        }
-        self.reset_breaker(handle);
-        self.want(handle, Rank::Called);
-        self.unsettled = true;
-    }
-
-    /// The embedder can authorise a server's requests now, or again: those that wait for it go on, and a server that
-    /// could not be asked for want of it is asked.
+    /// The embedder can authorize a server's requests now, or again: those that wait for it go on, and a server that
+    /// ended since it refused the authorization gets another session.
     ///
     /// # Errors
     /// As of [`start`](Self::start).
     pub fn authorized(&mut self, now: Time, server: &str) -> Result<(), HubCommandError> {
         let (handle, _) = self.known(server)?;
-        self.advance(now);
-        let refused = |failure: &Failure| matches!(failure.kind, FailureKind::Unauthorized | FailureKind::Forbidden);
-        if let Some(member) = self.members.get(&handle).filter(|member| member.state == State::Failed) {
-            if member.failure.as_ref().is_some_and(refused) {
-                self.begin(server);
-            }
-            return Ok(());
-        }
-        self.reset_breaker(handle);
-        let now = self.now;
-        // A session that is over needs no token.
-        let _ = self.command(handle, |engine| engine.authorized(now));
+        self.router.advance(now);
+        self.router.breaker_step(handle, BreakerInput::Reset);
+        self.router.authorize(handle);
+        self.router.step(handle, Input::Authorized);
+        self.router.settle();
         Ok(())
     }
 
@@ -326,18 +244,294 @@ impl Hub {
     /// [`HubCommandError::Closed`].
     pub fn close(&mut self, now: Time) -> Result<(), HubCommandError> {
         self.check()?;
-        self.advance(now);
-        self.phase = Phase::Closing;
-        for handle in self.members.keys().copied().collect::<Vec<_>>() {
-            self.step(handle, Input::Close);
-        }
-        self.unsettled = true;
+        self.router.advance(now);
+        self.router.hub_step(hub::Input::Close);
+        self.router.settle();
         Ok(())
+    }
+
+    /// Calls a tool by its exposed name, with these arguments: a JSON object, or null for none.
+    ///
+    /// # Errors
+    /// A [`CallError`], which says which server, what was expected, and what to do.
+    pub fn call(&mut self, now: Time, name: &str, arguments: Option<&RawValue>) -> Result<CallId, CallError> {
+        self.call_with(now, name, arguments, |request| request)
+    }
+
+    /// As [`call`](Self::call), with a request that `adapt` changes: its timeout, its progress, its trace. Utility tools
+    /// that list make none.
+    ///
+    /// # Errors
+    /// As of [`call`](Self::call).
+    pub fn call_with(
+        &mut self,
+        now: Time,
+        name: &str,
+        arguments: Option<&RawValue>,
+        adapt: impl FnOnce(Request) -> Request,
+    ) -> Result<CallId, CallError> {
+        self.check().map_err(|_| CallError::Closed)?;
+        let router = &mut self.router;
+        let unknown = || CallError::UnknownTool { name: name.into() };
+        let resolved = router.names.resolve(name).ok_or_else(unknown)?;
+        let target = resolved.target.clone();
+        let what = calls::what(name, &target, arguments)?;
+        let handle = router.current.get(resolved.server).copied().ok_or_else(unknown)?;
+        let server = router.servers.get(&handle).ok_or_else(unknown)?;
+        // A name may be known from before.
+        let Some(offer) = &server.offer else {
+            let failure = server.failure.as_ref().map(|failure| failure.message.clone());
+            let why = failure.unwrap_or_else(|| "it was not asked yet what it offers".into());
+            return Err(CallError::NotUp { server: Arc::clone(&server.name), why });
+        };
+        if !offer.chosen.has(&target) {
+            return Err(unknown());
+        }
+        // A session that is made for a call may end before the embedder takes anything of it.
+        let limit = router.options.session.limits.output;
+        if server.connection.is_none() && router.former() >= limit {
+            let (server, misuse) = (Arc::clone(&server.name), CommandError::TooManyRequests { limit });
+            return Err(CallError::Session { server, misuse });
+        }
+        let (kind, input) = match what {
+            What::Request(request) => (self.call_request(now, handle, adapt(request), target)?, Input::Called),
+            What::List(utility) => (self.call_list(now, handle, utility)?, Input::Listed),
+        };
+        self.router.step(handle, input);
+        self.router.settle();
+        Ok(CallId { session: handle, kind })
+    }
+
+    fn call_request(
+        &mut self,
+        now: Time,
+        handle: SessionHandle,
+        request: Request,
+        target: Target,
+    ) -> Result<CallKind, CallError> {
+        let router = &mut self.router;
+        let now = router.now.max(now);
+        let utility = target.utility();
+        let server = router.servers.get(&handle).ok_or(CallError::Closed)?;
+        if let Err(until) = server.breaker.admits(now) {
+            return Err(CallError::Resting { server: Arc::clone(&server.name), why: server.why_refused(), until });
+        }
+        let is_new = server.connection.is_none();
+        router.prepare(handle);
+        let server = router.servers.get_mut(&handle).ok_or(CallError::Closed)?;
+        let session = server.connection.as_mut().ok_or(CallError::Closed)?;
+        let id = match session.command(|engine| engine.request(now, request)) {
+            Ok(id) => id,
+            Err(misuse) => {
+                if is_new {
+                    server.connection = None;
+                }
+                return Err(CallError::Session { server: Arc::clone(&server.name), misuse });
+            }
+        };
+        server.calls.insert(id, target);
+        router.advance(now);
+        router.touch(handle);
+        router.breaker_step(handle, BreakerInput::Call);
+        Ok(CallKind::Request(id, utility))
+    }
+
+    /// Takes a call that is answered from what the session listed.
+    fn call_list(&mut self, now: Time, handle: SessionHandle, utility: Utility) -> Result<CallKind, CallError> {
+        let router = &mut self.router;
+        let limit = router.options.session.limits.queued;
+        let events = router.queue.events();
+        let server = router.servers.get_mut(&handle).ok_or(CallError::Closed)?;
+        if server.list_calls.len().max(events) >= limit {
+            let (server, misuse) = (Arc::clone(&server.name), CommandError::TooManyRequests { limit });
+            return Err(CallError::Session { server, misuse });
+        }
+        router.last_list_call = router.last_list_call.saturating_add(1);
+        server.list_calls.push((router.last_list_call, utility));
+        let kind = CallKind::List(router.last_list_call, utility);
+        router.advance(now);
+        Ok(kind)
+    }
+
+    /// Gives up a call; it ends [`Outcome::Cancelled`].
+    ///
+    /// # Errors
+    /// [`HubCommandError::UnknownCall`] where no such call is open.
+    pub fn cancel(&mut self, now: Time, call: CallId) -> Result<(), HubCommandError> {
+        let unknown = HubCommandError::UnknownCall;
+        let router = &mut self.router;
+        let now = router.now.max(now);
+        let server = router.servers.get_mut(&call.session).ok_or(unknown.clone())?;
+        match call.kind {
+            CallKind::Request(request, _) => {
+                let session = server.connection.as_mut().filter(|_| server.calls.contains_key(&request));
+                session.ok_or(unknown.clone())?.command(|engine| engine.cancel(now, request)).map_err(|_| unknown)?;
+                router.touch(call.session);
+            }
+            CallKind::List(number, _) => {
+                let at = server.list_calls.iter().position(|(known, _)| *known == number);
+                server.list_calls.remove(at.ok_or(unknown)?);
+                let server = Arc::clone(&server.name);
+                router.queue.report(HubEvent::Finished { call, server, outcome: Outcome::Cancelled });
+            }
+        }
+        router.advance(now);
+        router.settle();
+        Ok(())
+    }
+
+    /// Makes a request ([`Client::request`](crate::Client::request)). Its end is an event of the session.
+    ///
+    /// # Errors
+    /// [`HubCommandError::UnknownSession`] where there is no such session, or none yet; [`HubCommandError::Session`] where the
+    /// session refuses.
+    pub fn request(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        request: Request,
+    ) -> Result<RequestId, HubCommandError> {
+        self.command(now, session, |session, now| session.request(now, request))
+    }
+
+    /// Gives up a request ([`Client::cancel`](crate::Client::cancel)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn cancel_request(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        request: RequestId,
+    ) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.cancel(now, request))
+    }
+
+    /// Answers a request of the server's ([`Client::respond`](crate::Client::respond)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn respond(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        request: ServerRequestId,
+        answer: Result<&RawValue, ErrorObject>,
+    ) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.respond(now, request, answer))
+    }
+
+    /// Gives a request the input that the server wants ([`Client::provide`](crate::Client::provide)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn provide<'a>(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        request: RequestId,
+        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
+    ) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.provide(now, request, responses))
+    }
+
+    /// Gives a request no input, or no token ([`Client::decline`](crate::Client::decline)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn decline(&mut self, now: Time, session: SessionHandle, request: RequestId) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.decline(now, request))
+    }
+
+    /// Subscribes to a resource ([`Client::subscribe`](crate::Client::subscribe)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn subscribe(&mut self, now: Time, session: SessionHandle, uri: &str) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.subscribe(now, uri))
+    }
+
+    /// Ends a subscription ([`Client::unsubscribe`](crate::Client::unsubscribe)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn unsubscribe(&mut self, now: Time, session: SessionHandle, uri: &str) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.unsubscribe(now, uri))
+    }
+
+    /// Sets the least level of log messages ([`Client::set_log_level`](crate::Client::set_log_level)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn set_log_level(&mut self, now: Time, session: SessionHandle, level: LogLevel) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.set_log_level(now, level))
+    }
+
+    /// Requests a family's list again ([`Client::refresh`](crate::Client::refresh)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn refresh(&mut self, now: Time, session: SessionHandle, family: Family) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.refresh(now, family))
+    }
+
+    /// Sends a notification ([`Client::notify`](crate::Client::notify)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn notify(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        method: impl Into<Cow<'static, str>>,
+        params: Option<&RawValue>,
+    ) -> Result<(), HubCommandError> {
+        let method = method.into();
+        self.command(now, session, |session, now| session.notify(now, method, params))
+    }
+
+    /// Gives a command to a session.
+    fn command<T>(
+        &mut self,
+        now: Time,
+        handle: SessionHandle,
+        give: impl FnOnce(&mut Engine, Time) -> Result<T, CommandError>,
+    ) -> Result<T, HubCommandError> {
+        self.check()?;
+        let router = &mut self.router;
+        let now = router.now.max(now);
+        let server = router.servers.get_mut(&handle).ok_or(HubCommandError::UnknownSession)?;
+        let session = server.connection.as_mut().ok_or(HubCommandError::UnknownSession)?;
+        let given = session.command(|engine| give(engine, now));
+        let given = given.map_err(|error| HubCommandError::Session { server: Arc::clone(&server.name), error })?;
+        router.advance(now);
+        router.step(handle, Input::Taken);
+        router.touch(handle);
+        router.settle();
+        Ok(given)
+    }
+
+    /// The next thing to do, if there is any.
+    #[must_use = "what it says has to be done"]
+    pub fn poll(&mut self) -> Option<HubAction> {
+        self.router.poll()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is wanted next: at once while there may be something to poll, never
+    /// where it is `None`. What is due is served before more input is taken.
+    pub fn deadline(&self) -> Option<Time> {
+        let Router { queue, now, .. } = &self.router;
+        if queue.is_empty() { queue.deadline() } else { Some(*now) }
+    }
+
+    /// Takes that time went by. A call too many, or too early, does nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.router.handle_timeout(now);
     }
 
     /// Takes what a process wrote, in chunks of any size.
     pub fn handle_bytes(&mut self, now: Time, session: SessionHandle, connection: ConnectionId, chunk: &[u8]) {
-        self.input(now, session, |client, now| match client {
+        self.router.input(now, session, |client, now| match client {
             Connection::Lines(lines) => lines.handle_bytes(now, connection, chunk),
             #[cfg(feature = "http")]
             Connection::Http(_) => {}
@@ -352,14 +546,14 @@ impl Hub {
         connection: ConnectionId,
         event: Transport<'_>,
     ) {
-        self.input(now, session, |client, now| match client {
+        self.router.input(now, session, |client, now| match client {
             Connection::Lines(lines) => lines.handle_transport(now, connection, event),
             #[cfg(feature = "http")]
             Connection::Http(_) => {}
         });
     }
 
-    /// Takes the head of an answer ([`HttpSession::handle_head`](crate::binding::http::HttpSession::handle_head)).
+    /// Takes the head of an answer ([`HttpSession::handle_head`](crate::Client::handle_head)).
     #[cfg(feature = "http")]
     pub fn handle_head(
         &mut self,
@@ -369,7 +563,7 @@ impl Hub {
         status: http::StatusCode,
         headers: &http::HeaderMap,
     ) {
-        self.input(now, session, |connection, now| match connection {
+        self.router.input(now, session, |connection, now| match connection {
             Connection::Http(it) => it.handle_head(now, exchange, status, headers),
             Connection::Lines(_) => {}
         });
@@ -378,7 +572,7 @@ impl Hub {
     /// Takes a piece of an answer's body.
     #[cfg(feature = "http")]
     pub fn handle_body(&mut self, now: Time, session: SessionHandle, exchange: ExchangeId, chunk: &[u8]) {
-        self.input(now, session, |connection, now| match connection {
+        self.router.input(now, session, |connection, now| match connection {
             Connection::Http(it) => it.handle_body(now, exchange, chunk),
             Connection::Lines(_) => {}
         });
@@ -387,7 +581,7 @@ impl Hub {
     /// Takes that an answer is whole.
     #[cfg(feature = "http")]
     pub fn handle_end(&mut self, now: Time, session: SessionHandle, exchange: ExchangeId) {
-        self.input(now, session, |connection, now| match connection {
+        self.router.input(now, session, |connection, now| match connection {
             Connection::Http(it) => it.handle_end(now, exchange),
             Connection::Lines(_) => {}
         });
@@ -403,163 +597,105 @@ impl Hub {
         broken: Broken,
         why: &str,
     ) {
-        self.input(now, session, |connection, now| match connection {
+        self.router.input(now, session, |connection, now| match connection {
             Connection::Http(it) => it.handle_failure(now, exchange, broken, why),
             Connection::Lines(_) => {}
         });
     }
-
-    /// Whether every session is closed.
+    /// Whether every session is closed, and all of it was polled.
     pub fn is_closed(&self) -> bool {
-        self.phase == Phase::Closed && self.events.is_empty()
+        self.router.state == hub::State::Closed && self.router.queue.is_empty()
     }
 
     /// The servers that are configured, those that are turned off among them, by their names.
     pub fn servers(&self) -> impl Iterator<Item = ServerReport<'_>> {
-        self.configuration.servers.iter().map(|(name, entry)| {
-            let handle = self.current.get(&**name).copied();
-            let member = handle.and_then(|handle| self.members.get(&handle));
+        self.router.configuration.servers.iter().map(|(name, entry)| {
+            let handle = self.router.current.get(&**name).copied();
+            let server = self.router.server(name);
             ServerReport {
                 name,
                 entry,
                 handle,
-                state: member.map(|member| member.state),
-                rests_until: member.filter(|member| member.breaker == breaker::State::Open).map(|it| it.rests_until),
-                stands_in: member.and_then(|member| member.stands_in),
-                failure: member.filter(|member| member.state != State::Up).and_then(|member| member.failure.as_ref()),
-                session: member.and_then(|member| member.session()),
-                instructions: member
-                    .and_then(|member| member.offer.as_ref())
-                    .and_then(|offer| offer.instructions.as_deref()),
+                state: server.map(|server| server.state),
+                rests_until: server.and_then(|server| server.breaker.rests_until()),
+                stands_in: server.and_then(Server::saved_at),
+                failure: server.filter(|server| server.state != State::Up).and_then(|server| server.failure.as_ref()),
+                session: server.and_then(Server::session),
+                instructions: server.and_then(|server| server.offer.as_ref()?.content.instructions.as_deref()),
             }
         })
     }
 
-    /// The required servers that were not up yet, as long as [`HubEvent::Ready`] was not told: those that are starting, that
-    /// failed, that are turned off, or that nobody configured.
+    /// The required servers that were not up yet, as long as [`HubEvent::Ready`] was not reported: those that are starting,
+    /// that failed, that are turned off, or that are not configured.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
-        self.missing.iter().map(|server| &**server)
+        self.router.missing.iter().flatten().map(|server| &**server)
     }
 
     /// The configuration as it is in force.
     pub const fn configuration(&self) -> &Configuration {
-        &self.configuration
+        &self.router.configuration
     }
 
     /// The server that a session is with.
     pub fn server(&self, session: SessionHandle) -> Option<&str> {
-        self.members.get(&session).map(|member| &*member.name)
+        self.router.servers.get(&session).map(|server| &*server.name)
     }
 
     /// What a session was set up by: the command to start, the headers to send.
     pub fn entry(&self, session: SessionHandle) -> Option<&Entry> {
-        let member = self.members.get(&session)?;
-        member.retired.as_deref().or_else(|| self.configuration.servers.get(&*member.name))
+        let server = self.router.servers.get(&session)?;
+        server.former_entry.as_deref().or_else(|| self.router.configuration.servers.get(&*server.name))
     }
 
-    /// A server's session, once it was wanted.
+    /// A server's session, once it was wanted, for its getters.
     pub fn session(&self, session: SessionHandle) -> Option<&Engine> {
-        self.members.get(&session)?.session()
+        self.router.servers.get(&session)?.session()
     }
 
-    /// Makes a request of a server's session.
-    ///
-    /// # Errors
-    /// Those of [`Client::request`](crate::Client::request); [`CommandError::Closed`] where there is no session.
-    pub fn request(&mut self, now: Time, session: SessionHandle, request: Request) -> Result<RequestId, CommandError> {
-        self.advance(now);
-        let now = self.now;
-        self.command(session, |engine| engine.request(now, request)).unwrap_or(Err(CommandError::Closed))
-    }
-
-    /// Responds to a request of a server.
-    ///
-    /// # Errors
-    /// Those of [`Client::respond`](crate::Client::respond); [`CommandError::Closed`] where there is no session.
-    pub fn respond(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        request: ServerRequestId,
-        response: Result<&RawValue, ErrorObject>,
-    ) -> Result<(), CommandError> {
-        self.advance(now);
-        let now = self.now;
-        self.command(session, |engine| engine.respond(now, request, response)).unwrap_or(Err(CommandError::Closed))
-    }
-
-    /// Gives a request of a server's session the input that the server requires.
-    ///
-    /// # Errors
-    /// Those of [`Client::provide`](crate::Client::provide); [`CommandError::Closed`] where there is no session.
-    pub fn provide<'a>(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        request: RequestId,
-        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
-    ) -> Result<(), CommandError> {
-        self.advance(now);
-        let now = self.now;
-        self.command(session, |engine| engine.provide(now, request, responses)).unwrap_or(Err(CommandError::Closed))
-    }
-
-    /// Declines to give a request of a server's session input, or to authorize it.
-    ///
-    /// # Errors
-    /// Those of [`Client::decline`](crate::Client::decline); [`CommandError::Closed`] where there is no session.
-    pub fn decline(&mut self, now: Time, session: SessionHandle, request: RequestId) -> Result<(), CommandError> {
-        self.advance(now);
-        let now = self.now;
-        self.command(session, |engine| engine.decline(now, request)).unwrap_or(Err(CommandError::Closed))
-    }
-
-    /// Subscribes to changes of a server's resource.
-    ///
-    /// # Errors
-    /// Those of [`Client::subscribe`](crate::Client::subscribe); [`CommandError::Closed`] where there is no session.
-    pub fn subscribe(&mut self, now: Time, session: SessionHandle, uri: &str) -> Result<(), CommandError> {
-        self.advance(now);
-        let now = self.now;
-        self.command(session, |engine| engine.subscribe(now, uri)).unwrap_or(Err(CommandError::Closed))
-    }
-
-    /// Ends a subscription to a server's resource.
-    ///
-    /// # Errors
-    /// Those of [`Client::unsubscribe`](crate::Client::unsubscribe); [`CommandError::Closed`] where there is no session.
-    pub fn unsubscribe(&mut self, now: Time, session: SessionHandle, uri: &str) -> Result<(), CommandError> {
-        self.advance(now);
-        let now = self.now;
-        self.command(session, |engine| engine.unsubscribe(now, uri)).unwrap_or(Err(CommandError::Closed))
-    }
-
-    /// Sets the log level of a server's session.
-    ///
-    /// # Errors
-    /// Those of [`Client::set_log_level`](crate::Client::set_log_level); [`CommandError::Closed`] where there is no
-    /// session.
-    pub fn set_log_level(&mut self, now: Time, session: SessionHandle, level: LogLevel) -> Result<(), CommandError> {
-        self.advance(now);
-        let now = self.now;
-        self.command(session, |engine| engine.set_log_level(now, level)).unwrap_or(Err(CommandError::Closed))
-    }
-
-    /// Runs a command of a server's session, if there is one.
-    pub(super) fn command<T>(&mut self, session: SessionHandle, command: impl FnOnce(&mut Engine) -> T) -> Option<T> {
-        self.touch(session);
-        Some(self.members.get_mut(&session)?.connection.as_mut()?.command(command))
-    }
-
-    /// A server's session, as it is now.
+    /// The handle of the session that a server has now.
     pub fn handle(&self, server: &str) -> Option<SessionHandle> {
-        self.current.get(server).copied()
+        self.router.current.get(server).copied()
+    }
+
+    /// The functions that a model is told of, with their servers, by the servers' names: of each the tools in the
+    /// server's order, then the utility tools.
+    pub fn functions(&self) -> impl Iterator<Item = (&str, Function<'_>)> {
+        self.router.current.keys().flat_map(|server| {
+            let toolset = self.toolset(server);
+            let functions = toolset.map(|toolset| toolset.into_functions(&self.router.names)).into_iter().flatten();
+            functions.map(move |function| (&**server, function))
+        })
+    }
+
+    /// What a model may call of a server; `None` where there is nothing, or nothing is known of it.
+    pub fn toolset(&self, server: &str) -> Option<Toolset<'_>> {
+        let Server { name, offer, .. } = self.router.server(server)?;
+        let offer = offer.as_ref()?;
+        let tools: Vec<_> = offer.content.catalog.tools().filter(|tool| offer.chosen.has_tool(tool.name)).collect();
+        let utilities: Vec<_> = offer.chosen.utilities().collect();
+        (!tools.is_empty() || !utilities.is_empty()).then_some(Toolset { server: name, tools, utilities })
+    }
+
+    /// What was chosen of a server's tools, with what was left out and why, and what tries to instruct the model; `None`
+    /// where nothing is known of it.
+    pub fn choice(&self, server: &str) -> Option<Choice<'_>> {
+        let Server { name, offer, .. } = self.router.server(server)?;
+        let Router { configuration, names, options, .. } = &self.router;
+        let policy = &configuration.servers.get(&**name)?.tools;
+        Some(toolset::choose(name, policy, offer.as_ref()?.content.view(), options.suspicion).named(names))
+    }
+
+    /// The exposed names of all servers' tools, and the way back. They are there after the end, too, to be kept for the
+    /// next run.
+    pub const fn names(&self) -> &Names {
+        &self.router.names
     }
 
     fn check(&self) -> Result<(), HubCommandError> {
-        match self.phase {
-            Phase::Fresh | Phase::Open => Ok(()),
-            Phase::Closing | Phase::Closed => Err(HubCommandError::Closed),
+        match hub::take(self.router.state, hub::Input::Command).verdict {
+            Verdict::Reject => Err(HubCommandError::Closed),
+            Verdict::Advance | Verdict::Ignore | Verdict::Quirk(_) => Ok(()),
         }
     }
 
@@ -567,20 +703,16 @@ impl Hub {
     /// bound is on those that were there before.
     fn check_room(&self) -> Result<(), HubCommandError> {
         self.check()?;
-        let limit = self.options.session.limits.output;
-        if self.events.len() >= limit { Err(HubCommandError::Unpolled { limit }) } else { Ok(()) }
+        let limit = self.router.options.session.limits.output;
+        if self.router.queue.events() >= limit { Err(HubCommandError::Unpolled { limit }) } else { Ok(()) }
     }
 
     /// A server that is configured, and enabled, for a command that may add events.
     fn known(&self, server: &str) -> Result<(SessionHandle, &Entry), HubCommandError> {
         self.check_room()?;
-        let entry = self.configuration.servers.get(server);
+        let entry = self.router.configuration.servers.get(server);
         let entry = entry.ok_or_else(|| HubCommandError::UnknownServer { server: server.into() })?;
-        let handle = self.current.get(server).ok_or_else(|| HubCommandError::Disabled { server: server.into() })?;
-        Ok((*handle, entry))
-    }
-
-    fn advance(&mut self, now: Time) {
-        self.now = self.now.max(now);
+        let handle = self.handle(server).ok_or_else(|| HubCommandError::Disabled { server: server.into() })?;
+        Ok((handle, entry))
     }
 }

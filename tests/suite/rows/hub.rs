@@ -1,11 +1,14 @@
 //! A hub: calls that were made before a server rests, sessions that end before they start, what is restored too late.
 
-use mcp_proto::host::hub::{CallError, CallId, HubCommandError};
+use mcp_proto::host::Saved;
+use mcp_proto::host::config::Configuration;
+use mcp_proto::host::hub::{CallError, CallId, HubCommandError, HubOptions};
 use mcp_proto::machine::hub_server::State;
-use serde_json::json;
+use mcp_proto::{Options, Reconnect};
+use serde_json::{Value, json};
 
-use crate::common::{Server, legacy, reconnecting, seconds};
-use crate::rig::{Mood, Rig, configuration, with_tools};
+use crate::common::{KEY, Server, legacy, reconnecting, seconds};
+use crate::rig::{Mood, Rig, configuration, full, programs, with_tools};
 
 const CALL: &str = "mcp_a_x";
 
@@ -173,9 +176,10 @@ fn what_was_saved_stands_in_for_a_server_that_waits_for_the_session_before() {
     rig.hub.restore(rig.now, "a", saved).unwrap();
     rig.collect();
     rig.serve();
-    assert_eq!((rig.state("a"), rig.functions()), (Some(State::Idle), vec!["mcp_a_saved".into()]));
+    assert_eq!((rig.state("a"), rig.functions()), (Some(State::Behind), vec!["mcp_a_saved".into()]));
     rig.let_go("a");
     rig.serve();
+    assert_eq!(rig.state("a"), Some(State::Idle));
     assert_eq!((rig.count("a: open"), rig.count("settled")), (0, 1));
 }
 
@@ -214,4 +218,384 @@ fn after_the_rest_a_server_that_is_wanted_needs_no_trial() {
     rig.hub.start(rig.now, "a").unwrap();
     rig.collect();
     assert_closed(&mut rig);
+}
+
+const LIST: &str = "mcp_a_list_resources";
+
+fn one(entry: Value) -> Configuration {
+    configuration(json!({ "a": entry }))
+}
+
+fn nothing() -> Configuration {
+    configuration(json!({}))
+}
+
+fn capped(starts: usize, session: Options) -> HubOptions {
+    let mut options = HubOptions::new(session);
+    options.starts = starts;
+    options
+}
+
+/// A server with a tool `x` and a resource.
+fn server() -> Server {
+    full(&["x"], &["r"], &[])
+}
+
+/// What was saved of the server of this name, under this entry.
+fn saved(name: &str, entry: Value) -> Saved {
+    let mut rig = Rig::of(legacy()).peer(name, server());
+    rig.configure(configuration(json!({ name: entry })));
+    rig.open();
+    rig.serve();
+    rig.hub.save(name, KEY, 7).unwrap()
+}
+
+fn saved_program(name: &str) -> Saved {
+    saved(name, json!({"command": name}))
+}
+
+fn is_started(rig: &mut Rig, name: &str) -> bool {
+    let refused = rig.hub.restore(rig.now, name, saved_program(name));
+    matches!(refused, Err(HubCommandError::Started { .. }))
+}
+
+/// A hub that is not open, whose server `a` was removed while its process runs, and is configured again.
+fn behind() -> Rig {
+    behind_as(json!({"command": "a"}))
+}
+
+fn behind_as(entry: Value) -> Rig {
+    let mut rig = Rig::of(legacy()).peer("a", server());
+    rig.configure(programs(&["a"]));
+    rig.hub.start(rig.now, "a").unwrap();
+    rig.collect();
+    rig.serve();
+    rig.get("a").clings = true;
+    rig.configure(nothing());
+    rig.configure(one(entry));
+    rig.serve();
+    rig.take_log();
+    rig
+}
+
+fn close_all(rig: &mut Rig) {
+    rig.close();
+    rig.wait(seconds(60));
+    assert!(rig.hub.is_closed());
+}
+
+#[test]
+fn a_server_that_follows_a_session_is_started_after_it_when_it_is_wanted() {
+    let ways: [fn(&mut Rig); 3] = [
+        |rig| rig.hub.start(rig.now, "a").unwrap(),
+        |rig| {
+            rig.hub.restore(rig.now, "a", saved_program("a")).unwrap();
+            rig.call(CALL);
+        },
+        |rig| {
+            rig.hub.restore(rig.now, "a", saved_program("a")).unwrap();
+            rig.call(LIST);
+        },
+    ];
+    for way in ways {
+        let mut rig = behind();
+        assert_eq!(rig.state("a"), Some(State::Behind));
+        way(&mut rig);
+        rig.collect();
+        rig.serve();
+        assert_eq!((rig.state("a"), rig.count("a: open")), (Some(State::WaitingCalled), 0));
+        rig.let_go("a");
+        rig.serve();
+        assert_eq!((rig.state("a"), rig.count("a: open")), (Some(State::Up), 1));
+        assert_eq!(rig.open_calls(), []);
+    }
+}
+
+#[test]
+fn a_server_that_follows_a_session_can_be_without_an_address_and_can_be_removed() {
+    let mut rig = behind_as(json!({"url": "/"}));
+    assert_eq!(rig.state("a"), Some(State::Failed));
+    rig.get("a").clings = false;
+    close_all(&mut rig);
+
+    let mut rig = behind();
+    rig.configure(nothing());
+    assert_eq!(rig.hub.handle("a"), None);
+    rig.let_go("a");
+    rig.serve();
+    assert_eq!(rig.count("a: open"), 0);
+}
+
+#[test]
+fn a_hub_closes_whatever_its_servers_wait_for() {
+    type Way = (fn(&mut Rig), State);
+    let ways: [Way; 3] = [
+        (|_| {}, State::Behind),
+        (|rig| rig.open(), State::Waiting),
+        (
+            |rig| {
+                rig.open();
+                rig.hub.start(rig.now, "a").unwrap();
+                rig.collect();
+            },
+            State::WaitingCalled,
+        ),
+    ];
+    for (way, state) in ways {
+        let mut rig = behind();
+        way(&mut rig);
+        assert_eq!(rig.state("a"), Some(state));
+        rig.get("a").clings = false;
+        close_all(&mut rig);
+        assert_eq!(rig.count("a: open"), 0);
+    }
+}
+
+/// `a` is starting, and says nothing; `b` waits for room.
+fn queued() -> Rig {
+    let mut rig = Rig::new(capped(1, legacy())).peer("a", server()).peer("b", server()).in_mood("a", Mood::Silent);
+    rig.configure(programs(&["a", "b"]));
+    rig.open();
+    rig.serve();
+    assert_eq!((rig.state("a"), rig.state("b")), (Some(State::Starting), Some(State::Queued)));
+    rig
+}
+
+#[test]
+fn a_server_that_waits_for_room_is_restored_unless_somebody_waits_for_it() {
+    let mut rig = queued();
+    rig.hub.restore(rig.now, "b", saved_program("b")).unwrap();
+    rig.collect();
+    assert_eq!(rig.state("b"), Some(State::Idle));
+
+    let mut rig = queued();
+    rig.hub.start(rig.now, "b").unwrap();
+    rig.collect();
+    assert_eq!(rig.state("b"), Some(State::QueuedCalled));
+    assert!(is_started(&mut rig, "b"));
+}
+
+#[test]
+fn a_list_of_a_server_that_waits_for_room_waits_with_it() {
+    let mut rig = Rig::new(capped(1, legacy())).peer("a", server()).peer("b", server()).up(&["a", "b"]);
+    rig.mood("a", Mood::Silent);
+    let entries = ["a", "b"].map(|name| (name, json!({"command": name, "timeout": 900})));
+    rig.configure(configuration(entries.into_iter().collect()));
+    rig.serve();
+    assert_eq!(rig.state("b"), Some(State::Queued));
+    let list = rig.call("mcp_b_list_resources");
+    assert_eq!((rig.state("b"), rig.outcome(list)), (Some(State::QueuedCalled), "open".into()));
+    rig.wait(seconds(60));
+    assert!(rig.outcome(list).contains("r:r"));
+}
+
+#[test]
+fn a_session_of_which_nothing_was_taken_is_dropped_without_a_trace() {
+    let configured = || {
+        let mut rig = Rig::of(legacy()).peer("a", server());
+        rig.configure(programs(&["a"]));
+        rig.hub.open(rig.now).unwrap();
+        assert_eq!(rig.state("a"), Some(State::Opening));
+        rig
+    };
+    let mut rig = configured();
+    rig.configure(nothing());
+    assert_eq!((rig.count("a: open"), rig.hub.deadline()), (0, None));
+
+    let mut rig = configured();
+    rig.close();
+    assert_eq!((rig.count("a: open"), rig.count("closed")), (0, 1));
+
+    let mut rig = configured();
+    rig.hub.start(rig.now, "a").unwrap();
+    assert!(is_started(&mut rig, "a"));
+    rig.collect();
+    rig.serve();
+    assert_eq!(rig.state("a"), Some(State::Up));
+}
+
+#[test]
+fn a_call_of_a_session_of_which_nothing_was_taken_waits_for_it() {
+    for name in [CALL, LIST] {
+        let mut rig = Rig::of(legacy()).peer("a", server()).up(&["a"]);
+        rig.get("a").clings = true;
+        rig.configure(one(json!({"command": "a", "timeout": 900})));
+        rig.serve();
+        rig.lazy = true;
+        rig.let_go("a");
+        assert_eq!(rig.state("a"), Some(State::Opening));
+        let call = rig.call(name);
+        assert_eq!(rig.state("a"), Some(State::Starting));
+        rig.lazy = false;
+        rig.collect();
+        rig.serve();
+        assert!(rig.outcome(call).contains("x") || rig.outcome(call).contains("r:r"));
+    }
+}
+
+/// A server that was asked for by its name, in a hub that is not open, and lost its connection.
+fn lost(budget: u32, state: State) -> Rig {
+    let mut options = legacy();
+    let mut reconnect = Reconnect::default();
+    reconnect.budget = budget;
+    options.reconnect = Some(reconnect);
+    let mut rig = Rig::of(options).peer("a", server());
+    rig.configure(programs(&["a"]));
+    rig.hub.start(rig.now, "a").unwrap();
+    rig.collect();
+    rig.serve();
+    rig.exit("a");
+    assert_eq!(rig.state("a"), Some(state));
+    rig.take_log();
+    rig
+}
+
+#[test]
+fn a_server_that_lost_its_connection_opens_it_again_when_it_is_wanted() {
+    let ways: [fn(&mut Rig); 2] = [
+        |rig| rig.open(),
+        |rig| {
+            rig.hub.start(rig.now, "a").unwrap();
+            rig.collect();
+        },
+    ];
+    for (budget, state) in [(5, State::Down), (0, State::Parked)] {
+        for way in ways {
+            let mut rig = lost(budget, state);
+            assert!(is_started(&mut rig, "a"));
+            rig.answers("a", "tools/list", crate::common::tools(&["x", "y"]));
+            way(&mut rig);
+            rig.serve();
+            assert_eq!((rig.state("a"), rig.count("a: open"), rig.count("a + mcp_a_y")), (Some(State::Up), 1, 1));
+        }
+        let mut rig = lost(budget, state);
+        let list = rig.call(LIST);
+        assert_eq!((rig.state("a"), rig.count("a: open")), (Some(state), 0));
+        assert!(rig.outcome(list).contains("r:r"));
+    }
+}
+
+#[test]
+fn a_server_that_lost_its_connection_can_be_removed_and_closed() {
+    for (budget, state) in [(5, State::Down), (0, State::Parked)] {
+        let mut rig = lost(budget, state);
+        rig.configure(nothing());
+        rig.serve();
+        assert_eq!((rig.hub.handle("a"), rig.hub.deadline()), (None, None));
+
+        let mut rig = lost(budget, state);
+        close_all(&mut rig);
+    }
+}
+
+#[test]
+fn a_server_that_did_not_start_for_long_can_refuse_the_next_connection() {
+    let mut rig = Rig::of(reconnecting(legacy())).peer("a", server()).in_mood("a", Mood::DoesNotStart).up(&["a"]);
+    assert_eq!(rig.state("a"), Some(State::Parked));
+    rig.mood("a", Mood::Answers);
+    rig.get("a").server = Server::new().error("initialize", -32000, "go away");
+    rig.hub.start(rig.now, "a").unwrap();
+    rig.collect();
+    rig.serve();
+    assert_eq!((rig.state("a"), rig.count("a failed")), (Some(State::Failed), 1));
+    close_all(&mut rig);
+}
+
+#[test]
+fn a_server_that_refused_the_authorization_is_started_closed_and_not_restored() {
+    let entry = || json!({"url": "https://example.com/mcp"});
+    let refused = || {
+        let mut rig = Rig::of(legacy()).peer("a", server()).in_mood("a", Mood::Refuses);
+        rig.configure(one(entry()));
+        rig.open();
+        rig.serve();
+        assert_eq!(rig.state("a"), Some(State::Refused));
+        rig
+    };
+    let mut rig = refused();
+    let again = rig.hub.restore(rig.now, "a", saved("a", entry()));
+    assert_eq!(again, Err(HubCommandError::Started { server: "a".into() }));
+    rig.mood("a", Mood::Answers);
+    rig.hub.start(rig.now, "a").unwrap();
+    rig.collect();
+    rig.serve();
+    assert_eq!(rig.state("a"), Some(State::Up));
+
+    close_all(&mut refused());
+    let mut rig = refused();
+    rig.configure(nothing());
+    rig.serve();
+    assert_eq!(rig.hub.deadline(), None);
+}
+
+#[test]
+fn what_was_saved_can_be_replaced_by_what_was_saved_and_takes_the_place_of_what_was_listed() {
+    let mut rig = Rig::of(legacy()).peer("a", server());
+    rig.configure(programs(&["a"]));
+    for _ in 0..2 {
+        rig.hub.restore(rig.now, "a", saved_program("a")).unwrap();
+    }
+    rig.collect();
+    assert_eq!(rig.state("a"), Some(State::Idle));
+
+    let entry = || json!({"command": "a", "timeout": 900});
+    let mut rig = Rig::of(legacy()).peer("a", server()).up(&["a"]);
+    rig.get("a").clings = true;
+    rig.configure(one(entry()));
+    assert_eq!(rig.state("a"), Some(State::Waiting));
+    rig.hub.restore(rig.now, "a", saved("a", entry())).unwrap();
+    rig.collect();
+    let report = rig.hub.servers().next().unwrap();
+    assert_eq!((report.state, report.stands_in), (Some(State::Behind), Some(7)));
+}
+
+#[test]
+fn a_hub_is_opened_and_closed_while_a_server_starts() {
+    let starting = || {
+        let mut rig = Rig::of(legacy()).peer("a", server()).in_mood("a", Mood::Silent);
+        rig.configure(programs(&["a"]));
+        rig.hub.start(rig.now, "a").unwrap();
+        rig.collect();
+        rig
+    };
+    close_all(&mut starting());
+    let mut rig = starting();
+    rig.open();
+    assert_eq!((rig.count("ready"), rig.count("settled")), (1, 0));
+    assert_eq!(rig.hub.open(rig.now), Err(HubCommandError::AlreadyOpen));
+    rig.close();
+    assert_eq!(rig.hub.start(rig.now, "a"), Err(HubCommandError::Closed));
+    rig.wait(seconds(60));
+    assert!(rig.hub.is_closed());
+}
+
+/// A hub whose required server does not start at the first try.
+fn requiring(mood: Mood) -> Rig {
+    let mut options = HubOptions::new(reconnecting(legacy()));
+    options.required.insert("a".into());
+    let mut rig = Rig::new(options).peer("a", server()).peer("b", server()).in_mood("a", mood);
+    rig.configure(programs(&["a"]));
+    rig.open();
+    rig.serve();
+    assert_eq!(rig.count("ready"), 0);
+    assert_eq!(rig.hub.open(rig.now), Err(HubCommandError::AlreadyOpen));
+    rig
+}
+
+#[test]
+fn a_hub_that_lacks_a_required_server_is_used_all_the_same() {
+    // The server is starting.
+    let mut rig = requiring(Mood::Silent);
+    rig.configure(programs(&["a", "b"]));
+    rig.serve();
+    assert_eq!((rig.state("b"), rig.count("settled")), (Some(State::Up), 0));
+    close_all(&mut rig);
+
+    // It is tried again.
+    close_all(&mut requiring(Mood::Exits));
+    let mut rig = requiring(Mood::Exits);
+    assert_eq!((rig.state("a"), rig.count("settled")), (Some(State::Down), 1));
+    rig.mood("a", Mood::Answers);
+    rig.wait(seconds(10));
+    assert_eq!((rig.count("ready"), rig.count("a + mcp_a_x")), (1, 1));
 }

@@ -372,7 +372,7 @@ fn http_challenge_length(n: usize) -> Cost {
     headed(401, &with(&[("www-authenticate", &format!(r#"Bearer realm="{}", {}"#, "a\\\"".repeat(n), ",".repeat(n)))]))
 }
 
-/// Calls that are refused for want of a token, and sent again with one.
+/// Calls that are refused without a token, and sent again with one.
 fn errors_wanting_tokens(n: usize) -> Cost {
     let (mut web, calls) = calling(legacy(), n, 10);
     let why = "Who are you? ".repeat(4);
@@ -389,7 +389,7 @@ fn errors_wanting_tokens(n: usize) -> Cost {
     })
 }
 
-/// Calls one after the other, each of which is refused and given up.
+/// Consecutive calls that are refused and abandoned.
 fn reports_unauthorized(n: usize) -> Cost {
     let mut web = Web::ready(legacy(), "");
     let challenge = with(&[("www-authenticate", r#"Bearer scope="a b""#)]);
@@ -405,7 +405,7 @@ fn reports_unauthorized(n: usize) -> Cost {
     })
 }
 
-/// All that can be reported, of an exchange that is over.
+/// All inputs for an exchange that is over.
 fn reports_of_exchanges(n: usize) -> Cost {
     let (mut web, calls) = calling(legacy(), 1, 10);
     let (request, id) = &calls[0];

@@ -62,7 +62,7 @@ struct Host {
     finished: usize,
 }
 
-/// The connection that a session has.
+/// The connection of a session.
 fn connection(hub: &Hub, session: SessionHandle) -> ConnectionId {
     hub.session(session).unwrap().connection()
 }
@@ -94,12 +94,12 @@ impl Host {
         self
     }
 
-    /// A server writes this.
+    /// A server writes these bytes.
     fn say(&mut self, session: SessionHandle, text: &str) {
         self.hub.handle_bytes(self.now, session, connection(&self.hub, session), text.as_bytes());
     }
 
-    /// Answers all that is asked, until there is nothing more to do.
+    /// Responds to all requests until there is nothing left to do.
     fn serve(&mut self) {
         while let Some(action) = self.hub.poll() {
             match action {

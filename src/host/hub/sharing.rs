@@ -1,4 +1,4 @@
-//! What many servers have in common is held once.
+//! Lists, choices and options that are the same for several servers are held once.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -7,8 +7,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::fmt;
 
-use super::member::Offer;
-use crate::catalog::List;
+use crate::catalog::{Catalog, List};
 use crate::client::Options;
 use crate::host::Utility;
 use crate::host::config::{Entry, ToolPolicy};
@@ -26,37 +25,37 @@ pub(super) struct Chosen {
     pub(super) targets: Vec<Target>,
 }
 
-/// Lists, and what was chosen of them. What nobody else holds is swept out, now and then.
+/// What several servers have in common. What no server holds any more is removed now and then.
 #[derive(Clone, Default)]
-pub(super) struct Shelf {
+pub(super) struct Sharing {
     /// By their hashes, which are no more than an index.
     lists: BTreeMap<(Family, u64), Arc<List>>,
     choices: BTreeMap<Key, Arc<Chosen>>,
     options: BTreeMap<Box<str>, Arc<Options>>,
-    /// How many there may be before the next sweep.
+    /// How many entries there may be before the next sweep.
     room: usize,
 }
 
-/// What is on it says nothing of the hub, and has addresses in it, which are other ones each time.
-impl fmt::Debug for Shelf {
+/// It has addresses in it, which differ from run to run.
+impl fmt::Debug for Sharing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shelf").finish_non_exhaustive()
+        f.debug_struct("Sharing").finish_non_exhaustive()
     }
 }
 
-/// The address of a list that is on the shelf, what there is beside tools, and the policy.
+/// The address of a shared list of tools, whether there are resources and prompts, and the policy.
 type Key = (usize, [bool; 2], Box<str>);
 
-/// The least number of things for which sweeping is worth the while.
+/// The least number of entries that are swept.
 const FEW: usize = 64;
 
-impl Shelf {
-    /// The list that is the same, if there is one; this one from here on, if there is not.
+impl Sharing {
+    /// The shared list with the same content; where there is none, this list is shared from now on.
     pub(super) fn list(&mut self, family: Family, list: Arc<List>) -> Arc<List> {
         let key = (family, list.hash());
         match self.lists.get(&key) {
             Some(known) if Arc::ptr_eq(known, &list) || known.is_same(&list) => Arc::clone(known),
-            // Two lists that have nothing but the hash in common: this one is not shared.
+            // The hash is the same and the content is not: this list is not shared.
             Some(_) => list,
             None => {
                 self.lists.insert(key, Arc::clone(&list));
@@ -66,7 +65,7 @@ impl Shelf {
         }
     }
 
-    /// What is chosen of an offer, whose tools are on the shelf.
+    /// What is chosen of an offer, whose list of tools is shared.
     pub(super) fn choose(
         &mut self,
         server: &str,
@@ -80,7 +79,7 @@ impl Shelf {
         if let Some(known) = self.choices.get(&key) {
             return Arc::clone(known);
         }
-        // What is only to be reported is found by whoever asks for it; looking through every text is dear.
+        // What is only reported is found by `Hub::choice`: reading every text is expensive.
         let looks = if suspicion == Suspicion::LeaveOut { suspicion } else { Suspicion::Ignore };
         let choice = toolset::choose(server, policy, offer, looks);
         let mut targets = choice.toolset.map(|toolset| toolset.targets()).unwrap_or_default();
@@ -91,11 +90,10 @@ impl Shelf {
         chosen
     }
 
-    /// An offer is over: what nobody else holds of it goes.
-    pub(super) fn release(&mut self, offer: Offer) {
-        // The shelf holds it, and this.
+    /// A server offers this no longer: what no other one offers is removed.
+    pub(super) fn release(&mut self, catalog: &Catalog, chosen: Arc<Chosen>) {
+        // This component holds it, and the caller.
         const TWO: usize = 2;
-        let Offer { catalog, chosen, .. } = offer;
         if Arc::strong_count(&chosen) == TWO {
             self.choices.remove(&chosen.key);
         }
@@ -109,7 +107,7 @@ impl Shelf {
         }
     }
 
-    /// How sessions with entries of this kind behave.
+    /// The options of sessions with entries of this kind.
     pub(super) fn options(&mut self, entry: &Entry, all: &Options) -> Arc<Options> {
         let key = entry.behaviour();
         if let Some(known) = self.options.get(&key) {

@@ -1,0 +1,85 @@
+//! Whether calls go to a server: the state of [`machine::breaker`](crate::machine::breaker), its count and its time.
+
+use super::event::Breaker;
+use crate::Time;
+use crate::client::Outcome;
+use crate::machine::Verdict;
+use crate::machine::breaker::{Effect, End, Failures, Input, Server, State, take, take_end};
+
+/// The breaker of one server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallBreaker {
+    state: State,
+    /// How many calls in a row failed.
+    failures: u32,
+    /// The end of the cooldown.
+    rests_until: Time,
+}
+
+impl Default for CallBreaker {
+    fn default() -> Self {
+        Self { state: State::Closed, failures: 0, rests_until: Time::ZERO }
+    }
+}
+
+impl CallBreaker {
+    pub(super) const fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// The end of the cooldown, while there is one.
+    pub(super) fn rests_until(&self) -> Option<Time> {
+        (self.state == State::Open).then_some(self.rests_until)
+    }
+
+    /// Whether a call may be made, as things are at this time.
+    pub(super) fn admits(self, now: Time) -> Result<(), Option<Time>> {
+        let mut later = self;
+        later.cool(now);
+        match take(later.state, Input::Call).verdict {
+            // The call on trial tells when others may be made.
+            Verdict::Reject => Err(later.rests_until()),
+            Verdict::Advance | Verdict::Ignore | Verdict::Quirk(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn step(&mut self, options: Breaker, now: Time, input: Input) {
+        self.cool(now);
+        let row = take(self.state, input);
+        self.state = row.next;
+        for effect in row.effects {
+            match effect {
+                Effect::Count => self.failures = self.failures.saturating_add(1),
+                Effect::Clear => self.failures = 0,
+                Effect::Rest => {
+                    self.failures = self.failures.saturating_add(1);
+                    self.rests_until = now + options.cooldown;
+                }
+            }
+        }
+    }
+
+    /// Takes what the end of a call says of the server.
+    pub(super) fn call_ended(&mut self, options: Breaker, now: Time, end: End, is_up: bool) {
+        let server = if is_up { Server::Up } else { Server::NotUp };
+        let many = self.failures.saturating_add(1) >= options.failures;
+        let input = take_end(end, server, if many { Failures::Many } else { Failures::Few });
+        self.step(options, now, input);
+    }
+
+    fn cool(&mut self, now: Time) {
+        if now >= self.rests_until {
+            self.state = take(self.state, Input::Cooled).next;
+        }
+    }
+}
+
+/// How a call ended, for the table.
+pub(super) fn end_of(outcome: &Outcome) -> End {
+    match outcome {
+        Outcome::Result(_) | Outcome::InputRequired(_) | Outcome::Error(_) => End::Answered,
+        Outcome::TimedOut => End::TimedOut,
+        Outcome::Invalid(_) | Outcome::Unknown => End::Failed,
+        Outcome::NotAdvertised | Outcome::Cancelled | Outcome::NotSent => End::NotSent,
+    }
+}

@@ -1,0 +1,92 @@
+//! What one server offers, and in what two choices of it differ.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+
+use super::sharing::Chosen;
+use crate::catalog::{Catalog, Difference};
+use crate::client::FamilyStatus;
+use crate::host::names::{self, Names, Target};
+use crate::host::toolset;
+use crate::protocol::PerFamily;
+
+/// What is known of what a server offers.
+#[derive(Clone, Debug)]
+pub(super) struct Content {
+    pub(super) catalog: Catalog,
+    pub(super) families: PerFamily<FamilyStatus>,
+    pub(super) instructions: Option<Box<str>>,
+    /// When it was saved, in seconds since 1970; `None` where the server's session listed it.
+    pub(super) saved_at: Option<u64>,
+}
+
+/// What a server offers.
+#[derive(Clone, Debug)]
+pub(super) struct Offer {
+    pub(super) content: Content,
+    /// What of it a model may call.
+    pub(super) chosen: Arc<Chosen>,
+}
+
+impl Content {
+    pub(super) fn view(&self) -> toolset::OfferView<'_> {
+        toolset::OfferView::new(&self.catalog, |family| *self.families.get(family))
+    }
+}
+
+/// Gives names to what a server offers from now on; in what that differs from what it offered before, by exposed names.
+pub(super) fn rename(names: &mut Names, server: &str, before: Option<&Chosen>, after: Option<&Chosen>) -> Difference {
+    let Parted { gone, fresh, other } = Parted::between(before, after);
+    let mut difference = Difference::default();
+    let named = |names: &[_], target: &Target| names::find(names, target).map(Box::from);
+    difference.removed.extend(gone.iter().filter_map(|target| named(names.of(server), target)));
+    match (before, after) {
+        // They stay the server's as long as it is configured, so that no other one gets them meanwhile.
+        (_, None) => {}
+        // Names that were restored may be of tools that are gone.
+        (None, Some(after)) => names.update([(server, after.targets.iter().cloned())]),
+        (Some(_), Some(_)) => names.revise(server, &gone, &fresh),
+    }
+    let names = names.of(server);
+    difference.added.extend(fresh.iter().filter_map(|target| named(names, target)));
+    difference.changed.extend(other.iter().filter_map(|target| named(names, target)));
+    for names in [&mut difference.added, &mut difference.removed, &mut difference.changed] {
+        names.sort_unstable();
+    }
+    difference
+}
+
+/// In what two choices differ.
+#[derive(Default)]
+struct Parted<'a> {
+    gone: Vec<&'a Target>,
+    fresh: Vec<&'a Target>,
+    /// In both, with another definition.
+    other: Vec<&'a Target>,
+}
+
+impl<'a> Parted<'a> {
+    fn between(before: Option<&'a Chosen>, after: Option<&'a Chosen>) -> Self {
+        let mut parted = Self::default();
+        let same = |target| before.zip(after).is_none_or(|(before, after)| before.has_same(after, target));
+        let (mut old, mut new) = (Chosen::of(before).iter().peekable(), Chosen::of(after).iter().peekable());
+        loop {
+            let order = match (old.peek(), new.peek()) {
+                (None, None) => return parted,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(was), Some(is)) => was.cmp(is),
+            };
+            let was = if order.is_le() { old.next() } else { None };
+            let is = if order.is_ge() { new.next() } else { None };
+            match (was, is) {
+                (Some(target), Some(_)) if !same(target) => parted.other.push(target),
+                (Some(target), None) => parted.gone.push(target),
+                (None, Some(target)) => parted.fresh.push(target),
+                (Some(_), Some(_)) | (None, None) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The record of one server: its session, its calls, what it offers.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::breaker::CallBreaker;
+use super::connection::Connection;
+use super::offers::{Content, Offer};
+use super::queue::Pending;
+use crate::catalog::FingerprintKey;
+use crate::client::{Engine, Failure, KnownEra, RequestId};
+use crate::host::config::Entry;
+use crate::host::names::Target;
+use crate::host::{Saved, Utility};
+use crate::machine::{hub_offer, hub_server};
+
+/// A server, as long as its entry means the same.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    pub(super) name: Arc<str>,
+    pub(super) state: hub_server::State,
+    pub(super) offer_state: hub_offer::State,
+    /// Its session; `None` until it is to be opened, or a request is made.
+    pub(super) connection: Option<Connection>,
+    /// The entry of its session, where the configuration has another one by now, or none.
+    pub(super) former_entry: Option<Box<Entry>>,
+    pub(super) breaker: CallBreaker,
+    /// The calls that are requests of the session and whose end the embedder did not take yet.
+    pub(super) calls: BTreeMap<RequestId, Target>,
+    /// The calls that wait for the session's lists.
+    pub(super) list_calls: Vec<(u64, Utility)>,
+    pub(super) offer: Option<Offer>,
+    pub(super) known_era: Option<KnownEra>,
+    /// What was wrong last.
+    pub(super) failure: Option<Failure>,
+    pub(super) pending: Pending,
+}
+
+impl Server {
+    pub(super) fn new(name: Arc<str>) -> Self {
+        Self {
+            name,
+            state: hub_server::State::Idle,
+            offer_state: hub_offer::State::Unknown,
+            connection: None,
+            former_entry: None,
+            breaker: CallBreaker::default(),
+            calls: BTreeMap::new(),
+            list_calls: Vec::new(),
+            offer: None,
+            known_era: None,
+            failure: None,
+            pending: Pending::default(),
+        }
+    }
+
+    pub(super) fn session(&self) -> Option<&Engine> {
+        self.connection.as_deref()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.state == hub_server::State::Closed
+    }
+
+    /// When what is offered was saved, in seconds since 1970, where nothing newer is known.
+    pub(super) fn saved_at(&self) -> Option<u64> {
+        self.offer.as_ref().and_then(|offer| offer.content.saved_at)
+    }
+
+    /// What the server offers, to be kept until the next run.
+    pub(super) fn save(&self, entry: &Entry, key: FingerprintKey, at: u64) -> Option<Saved> {
+        let Content { catalog, families, instructions, saved_at } = self.offer.clone()?.content;
+        let known_era = self.session().and_then(Engine::known_era).or(self.known_era);
+        let at = saved_at.unwrap_or(at);
+        Some(Saved { key, entry: entry.fingerprint(key), at, known_era, instructions, catalog, families })
+    }
+
+    /// Why the server's calls are refused, in words.
+    pub(super) fn why_refused(&self) -> Box<str> {
+        match &self.failure {
+            Some(failure) => failure.message.clone(),
+            None => alloc::format!("{} calls in a row failed", self.breaker.failures()).into(),
+        }
+    }
+}
