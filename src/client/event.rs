@@ -124,7 +124,7 @@ pub enum Event {
 
 impl Event {
     /// Bytes of what the server sent unasked.
-    pub(super) fn payload(&self) -> usize {
+    pub(crate) fn payload(&self) -> usize {
         match self {
             Self::ServerRequest { method, params, .. } | Self::Notification { method, params } => {
                 method.len().saturating_add(params.as_ref().map_or(0, |params| params.get().len()))
@@ -236,9 +236,6 @@ pub enum RequestError {
         /// The server's text, or a part of it.
         message: Box<str>,
     },
-    /// The server refused the request for an expired session, and refused it again on a new one. It did not run.
-    #[error("refused again on a new session; it did not run")]
-    Expired,
     /// The engine found that the response is not a valid one.
     #[error("{0}")]
     Invalid(Box<str>),
@@ -249,7 +246,7 @@ impl RequestError {
     pub const fn server(&self) -> Option<&ErrorObject> {
         match self {
             Self::Server(error) => Some(error),
-            Self::Status { .. } | Self::Expired | Self::Invalid(_) => None,
+            Self::Status { .. } | Self::Invalid(_) => None,
         }
     }
 
@@ -257,7 +254,7 @@ impl RequestError {
     pub const fn code(&self) -> Option<i64> {
         match self {
             Self::Server(error) => Some(error.code),
-            Self::Status { .. } | Self::Expired | Self::Invalid(_) => None,
+            Self::Status { .. } | Self::Invalid(_) => None,
         }
     }
 }
