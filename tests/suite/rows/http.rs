@@ -267,7 +267,11 @@ fn a_resumed_stream_beyond_the_bound_is_no_answer() {
     let get = web.take_the("GET");
     web.head(&get, 200, &STREAM);
     web.body(&get, format!("data: {}", "x".repeat(5000)));
-    assert!(matches!(web.result_of(request), Outcome::Error(RequestError::Invalid(_))), "{:?}", web.ended(request));
+    assert!(
+        matches!(web.result_of(request), Outcome::Error(mcp_proto::RequestError::Invalid(_))),
+        "{:?}",
+        web.ended(request)
+    );
     assert!(web.was_dropped(&get) && web.is_ready());
 }
 
