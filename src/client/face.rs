@@ -91,9 +91,9 @@ impl Engine {
         calls::is_expired_again(&self.core, id)
     }
 
-    /// Sessions that expired since a call was answered.
-    pub(crate) const fn expiries(&self) -> u32 {
-        self.link.expiries()
+    /// Whether a session expired since a call was answered.
+    pub(crate) const fn has_expired(&self) -> bool {
+        self.link.has_expired()
     }
 
     /// Writes a request again that the server refused for now, under a new id: no connection uses one twice. None where

@@ -20,6 +20,7 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         cost_decisions(),
         loss_decisions(),
         ended_decisions(),
+        expired_decisions(),
         resend_decisions(),
         unsent_decisions(),
         server_request_decisions(),
@@ -118,6 +119,18 @@ fn ended_decisions() -> Decisions {
         decide: |at| {
             let (link, end) = (link::State::ALL[at[0]], End::ALL[at[1]]);
             format!("{:?}", loss::ended(link, end, Wire::ALL[at[2]], Handshake::ALL[at[3]]))
+        },
+    }
+}
+
+fn expired_decisions() -> Decisions {
+    use loss::Expiry;
+    Decisions {
+        name: "loss::expired",
+        columns: vec![column("expired before", resend::Used::ALL)],
+        decide: |at| match loss::expired(resend::Used::ALL[at[0]]) {
+            Expiry::Recover => "recover".into(),
+            Expiry::GiveUp(kind) => format!("give up, `{kind}`"),
         },
     }
 }
@@ -290,7 +303,8 @@ fn list_error_table() {
 
 #[test]
 fn loss_table() {
-    bless("loss", None, &format!("{}\n{}", loss_decisions().markdown(), ended_decisions().markdown()));
+    let tables = [loss_decisions(), ended_decisions(), expired_decisions()].map(|table| table.markdown());
+    bless("loss", None, &tables.join("\n"));
 }
 
 #[test]

@@ -129,7 +129,7 @@ impl Http {
             return Session::None;
         }
         let renewed = match status {
-            Status::Unchallenged => engine.expiries() > 0,
+            Status::Unchallenged => engine.has_expired(),
             Status::NotFound => method.is_some_and(|method| self.session.is_not_found(method)),
             Status::Good
             | Status::BadRequest
