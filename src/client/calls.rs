@@ -198,11 +198,9 @@ fn classify_input(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge
             Verdict::Result(result) => {
                 known.push((key.into(), String::from_utf8(result).unwrap_or_default().into()));
             }
-            Verdict::Embedder => inputs.push(InputRequest {
-                key: key.into(),
-                method: (&*method).into(),
-                params: params.map(ToOwned::to_owned),
-            }),
+            Verdict::Embedder(method) => {
+                inputs.push(InputRequest { key: key.into(), method, params: params.map(ToOwned::to_owned) })
+            }
             Verdict::Decline | Verdict::Ignore => declined = true,
             Verdict::Refuse(error) => refused = Some(error.message),
         }

@@ -47,9 +47,6 @@ impl Http {
     /// Posts a message. Where it has no response of its own, `timer` tells when its exchange is dropped.
     pub(super) fn post_by(&mut self, engine: &Engine, timer: Option<Timer>, message: Outgoing, redirects: u8) {
         let url = self.sse.endpoint().unwrap_or(&self.url).clone();
-        if message.method() == Some(method::INITIALIZE) {
-            self.session.reset();
-        }
         let (initialized, one_way) = (message.method() == Some(method::INITIALIZED), message.id().is_none());
         if one_way {
             self.queue.enter(&message);
@@ -102,12 +99,17 @@ impl Http {
     pub(super) fn hand_over(&mut self, engine: &mut Engine, exchange: ExchangeId) -> Option<HttpRequest> {
         self.exchanges.set_reply(exchange, Reply::Nothing);
         let it = self.exchanges.get(exchange)?;
+        let is_opening = |message: &Outgoing| message.method() == Some(method::INITIALIZE);
+        let opening = matches!(&it.purpose, Purpose::Message(message) if is_opening(message));
+        if opening {
+            // What was polled before it belongs to the session before it.
+            self.session.reset();
+        }
         let session = self.session.id();
         let version = || engine.server().map(|server| server.version);
         let agreed = Common { session, version: version().filter(|_| engine.has_handshake()) };
         let (of, request) = match &it.purpose {
             Purpose::Message(message) => {
-                let opening = message.method() == Some(method::INITIALIZE);
                 let session = session.filter(|_| !is_modern(message) && !opening);
                 let common = Common { session, version: message.version().filter(|_| !opening) };
                 let request = request::post(&it.url, message, common, engine.catalog());
