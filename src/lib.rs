@@ -26,9 +26,9 @@ pub use catalog::Catalog;
 pub use client::{
     Action, Binding, Cause, Challenge, Client, CommandError, ConnectionId, Engine, Eras, Event, Failure, FailureKind,
     FamilyReport, FamilyStatus, InputRequest, Keepalive, KeepaliveMethod, KnownEra, Limits, ListErrors, LogLevel,
-    Messages, OpenFailure, Options, Outcome, Outgoing, Quirk, Reconnect, Recovery, Reference, Request, RequestError,
-    RequestId, SamplingPolicy, Server, ServerRequestId, ShutdownStep, Stats, Timeouts, Tolerance, TraceContext,
-    Transport,
+    Messages, OpenFailure, Options, Outcome, Outgoing, Progress, Quirk, Reconnect, Recovery, Reference, Request,
+    RequestError, RequestId, SamplingPolicy, Server, ServerMethod, ServerRequestId, ShutdownStep, Stats, Timeouts,
+    Tolerance, TraceContext, Transport,
 };
 pub use machine::QuirkKind;
 pub use protocol::{ClientCapabilities, Era, Family, Implementation, ProtocolVersion};

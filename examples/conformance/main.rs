@@ -67,7 +67,7 @@ async fn main() -> Fallible<()> {
             }
             Event::Finished { .. } => {}
             Event::ServerRequest { id: ask, method, .. } => {
-                let known = method.as_ref() == "elicitation/create";
+                let known = method == mcp_proto::ServerMethod::Elicitation;
                 let answer = if known { Ok(&*accept) } else { Err(ErrorObject::new(-32601, "not offered")) };
                 session.respond(now, ask, answer)?;
                 continue;

@@ -96,9 +96,11 @@ impl EventHandler<'_> {
                 return Reaction::Closed;
             }
             Event::CatalogChanged { family, difference } => self.changed(family, &difference),
-            Event::ServerRequest { id: ask, method, params } => self.server_request(ask, &method, params.as_deref()),
+            Event::ServerRequest { id: ask, method, params } => {
+                self.server_request(ask, method.as_str(), params.as_deref())
+            }
             Event::InputRequired { request, inputs } => self.input_required(request, &inputs),
-            Event::Progress { params, .. } => self.record("progress", &params),
+            Event::Progress { progress, .. } => self.record("progress", &progress.raw()),
             Event::Subscription { uri, outcome: Ok(()) } => self.record("subscribed", &json!({"uri": uri})),
             Event::Subscription { uri, outcome: Err(why) } => {
                 self.record("subscribe-refused", &json!({"uri": uri, "reason": why}));
@@ -181,9 +183,9 @@ impl EventHandler<'_> {
     /// Responds to a modern server's input requests: to all of them, or declines.
     fn input_required(&mut self, request: RequestId, inputs: &[InputRequest]) {
         for InputRequest { key, method, params, .. } in inputs {
-            self.record("asked", &AskedDetail { key: Some(key), method, params: params.as_deref() });
+            self.record("asked", &AskedDetail { key: Some(key), method: method.as_str(), params: params.as_deref() });
         }
-        let answer = |input: &InputRequest| self.settings.answers.to(Some(&input.key), &input.method);
+        let answer = |input: &InputRequest| self.settings.answers.to(Some(&input.key), input.method.as_str());
         let answers: Option<Vec<_>> = inputs.iter().map(answer).collect();
         let now = self.clock.now();
         match &answers {

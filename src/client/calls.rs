@@ -19,7 +19,6 @@ use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request::{Effect, Input, State, take};
 use crate::machine::resend::{self, Reason, Resend, Unsent};
-use crate::protocol::error_code;
 use crate::protocol::method;
 
 /// Judges an input that the server requires: its method and parameters.
@@ -53,7 +52,7 @@ pub(super) fn request(core: &mut Core, now: Time, request: Request) -> Result<Re
     if open || core.requests.queued_calls() >= limits.queued {
         return Err(CommandError::TooManyRequests { limit: limits.queued });
     }
-    if core.outbox.len() >= limits.output {
+    if core.is_outbox_full() {
         return Err(CommandError::TooManyRequests { limit: limits.output });
     }
     core.advance(now);
@@ -199,11 +198,9 @@ fn classify_input(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge
             Verdict::Result(result) => {
                 known.push((key.into(), String::from_utf8(result).unwrap_or_default().into()));
             }
-            Verdict::Embedder => inputs.push(InputRequest {
-                key: key.into(),
-                method: (&*method).into(),
-                params: params.map(ToOwned::to_owned),
-            }),
+            Verdict::Embedder(method) => {
+                inputs.push(InputRequest { key: key.into(), method, params: params.map(ToOwned::to_owned) })
+            }
             Verdict::Decline | Verdict::Ignore => declined = true,
             Verdict::Refuse(error) => refused = Some(error.message),
         }
@@ -383,8 +380,8 @@ pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
 }
 
 /// Whether the request was refused for an expired session once already.
-pub(super) fn is_expired_again(core: &mut Core, id: u64) -> bool {
-    core.requests.call_mut(id).is_some_and(|call| resend::take(Reason::Expired, call.expired) == Resend::End)
+pub(super) fn is_expired_again(core: &Core, id: u64) -> bool {
+    core.requests.call(id).is_some_and(|call| resend::take(Reason::Expired, call.expired) == Resend::End)
 }
 
 /// The request did not run, since the server forgot the session.
@@ -417,15 +414,9 @@ pub(super) fn may_await_authorization(core: &mut Core, id: u64) -> bool {
     again
 }
 
-/// Whether the server refused a call for headers that the tool's schema asks for. The schema may have changed, so the
-/// list is received again, once, and the call sent again (specification 2026-07-28, "Streamable HTTP", Client Behavior).
-pub(super) fn needs_headers(core: &mut Core, id: u64, error: &ErrorObject) -> bool {
-    if core.wire != Wire::Http || !core.is_modern() || error.code != error_code::HEADER_MISMATCH {
-        return false;
-    }
-    let Some(call) = core.requests.call_mut(id).filter(|call| call.request.method == method::TOOLS_CALL) else {
-        return false;
-    };
+/// Whether a call that was refused for its headers is made again, once the list is received again; it is counted then.
+pub(super) fn may_renew_headers(core: &mut Core, id: u64) -> bool {
+    let Some(call) = core.requests.call_mut(id) else { return false };
     let again = resend::take(Reason::Headers, call.headers_refused) == Resend::Again;
     call.headers_refused = call.headers_refused.more();
     again

@@ -209,17 +209,24 @@ impl Core {
 
     /// Whether so much waits to be polled that notifications and requests of the server are left out.
     pub(super) fn is_full(&self) -> bool {
-        let limits = &self.options.limits;
-        self.outbox.len() >= limits.output || self.outbox.unasked_bytes() >= limits.output_bytes
+        self.is_full_beside((0, 0))
     }
 
     /// Whether so much waits to be polled, or to be delivered by the binding, that no more messages may be made that have
     /// no response.
     pub(super) fn is_undelivered_full(&self) -> bool {
-        let (count, bytes) = self.requests.http.undelivered;
-        let limits = &self.options.limits;
-        self.outbox.len().saturating_add(count) >= limits.output
-            || self.outbox.unasked_bytes().saturating_add(bytes) >= limits.output_bytes
+        self.is_full_beside(self.requests.http.undelivered)
+    }
+
+    /// Whether as many outputs wait to be polled as may.
+    pub(super) fn is_outbox_full(&self) -> bool {
+        self.outbox.len().saturating_add(self.requests.http.unpolled.0) >= self.options.limits.output
+    }
+
+    fn is_full_beside(&self, (count, bytes): (usize, usize)) -> bool {
+        let (limits, (events, event_bytes)) = (&self.options.limits, self.requests.http.unpolled);
+        self.outbox.len().saturating_add(events).saturating_add(count) >= limits.output
+            || self.outbox.unasked_bytes().saturating_add(event_bytes).saturating_add(bytes) >= limits.output_bytes
     }
 
     pub(super) fn event(&mut self, event: Event) {

@@ -4,6 +4,7 @@ use core::fmt;
 use serde_json::value::RawValue;
 
 use super::options::LogLevel;
+use super::views::{Progress, ServerMethod};
 use crate::Time;
 use crate::catalog::Difference;
 use crate::jsonrpc::ErrorObject;
@@ -58,8 +59,8 @@ pub enum Event {
     ServerRequest {
         /// The question.
         id: ServerRequestId,
-        /// `elicitation/create` or `sampling/createMessage`.
-        method: Box<str>,
+        /// What it asks.
+        method: ServerMethod,
         /// What it asks, raw.
         params: Option<Box<RawValue>>,
     },
@@ -73,8 +74,8 @@ pub enum Event {
     Progress {
         /// The request.
         request: RequestId,
-        /// How far it got, and of how much, and what is being done: the parameters of the notification, raw.
-        params: Box<RawValue>,
+        /// How far it got.
+        progress: Progress,
     },
     /// What became of a wish to be told of a resource ([`Client::subscribe`](crate::Client::subscribe)). It comes
     /// again where the wish had to be told anew, after a reconnect say: what the resource became in between, the
@@ -124,12 +125,13 @@ pub enum Event {
 
 impl Event {
     /// Bytes of what the server sent unasked.
-    pub(super) fn payload(&self) -> usize {
+    pub(crate) fn payload(&self) -> usize {
         match self {
-            Self::ServerRequest { method, params, .. } | Self::Notification { method, params } => {
+            Self::ServerRequest { params, .. } => params.as_ref().map_or(0, |params| params.get().len()),
+            Self::Notification { method, params } => {
                 method.len().saturating_add(params.as_ref().map_or(0, |params| params.get().len()))
             }
-            Self::Progress { params, .. } => params.get().len(),
+            Self::Progress { progress, .. } => progress.raw().get().len(),
             Self::ResourceUpdated { uri } => uri.len(),
             Self::Log { logger, data, .. } => {
                 data.get().len().saturating_add(logger.as_ref().map_or(0, |logger| logger.len()))
@@ -188,8 +190,8 @@ pub struct RequestId(pub(super) u64);
 pub struct InputRequest {
     /// The server's key for it.
     pub key: Box<str>,
-    /// `elicitation/create` or `sampling/createMessage`.
-    pub method: Box<str>,
+    /// What the server asks.
+    pub method: ServerMethod,
     /// What it asks, raw.
     pub params: Option<Box<RawValue>>,
 }
@@ -236,9 +238,6 @@ pub enum RequestError {
         /// The server's text, or a part of it.
         message: Box<str>,
     },
-    /// The server refused the request for an expired session, and refused it again on a new one. It did not run.
-    #[error("refused again on a new session; it did not run")]
-    Expired,
     /// The engine found that the response is not a valid one.
     #[error("{0}")]
     Invalid(Box<str>),
@@ -249,7 +248,7 @@ impl RequestError {
     pub const fn server(&self) -> Option<&ErrorObject> {
         match self {
             Self::Server(error) => Some(error),
-            Self::Status { .. } | Self::Expired | Self::Invalid(_) => None,
+            Self::Status { .. } | Self::Invalid(_) => None,
         }
     }
 
@@ -257,7 +256,7 @@ impl RequestError {
     pub const fn code(&self) -> Option<i64> {
         match self {
             Self::Server(error) => Some(error.code),
-            Self::Status { .. } | Self::Expired | Self::Invalid(_) => None,
+            Self::Status { .. } | Self::Invalid(_) => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 use alloc::boxed::Box;
 
 use super::request_table::Purpose;
-use super::{Engine, Outgoing, Output};
+use super::{Engine, Outgoing, Output, calls};
 use crate::Time;
 use crate::machine::request::State;
 use crate::machine::{QuirkKind, link, request};
@@ -14,11 +14,22 @@ impl Engine {
         self.core.now
     }
 
-    /// As [`poll`](Self::poll), but for what `held` holds back: what is behind it goes first.
-    pub(crate) fn poll_but(&mut self, held: impl Fn(&Output) -> bool) -> Option<Output> {
-        let output = self.core.outbox.pop_but(held)?;
-        self.polled(&output);
-        Some(output)
+    /// Takes the next output. A message counts as sent once [`Self::handed_over`] says so.
+    pub(crate) fn take(&mut self) -> Option<Output> {
+        self.core.outbox.pop()
+    }
+
+    /// The embedder took the message.
+    pub(crate) fn handed_over(&mut self, message: &Outgoing) {
+        if let Some(id) = message.id {
+            self.core.requests.step(id, request::Input::Hand);
+        }
+    }
+
+    /// Tells how many events were taken and are not polled yet, and the bytes of the server's messages in them. They
+    /// count towards the limits on output.
+    pub(crate) fn set_unpolled(&mut self, count: usize, bytes: usize) {
+        self.core.requests.http.unpolled = (count, bytes);
     }
 
     /// Gives the engine's own requests that were not polled yet their whole time once more.
@@ -54,11 +65,6 @@ impl Engine {
         }
     }
 
-    /// Whether there is a request for [`Self::next_settled`].
-    pub(crate) fn has_settled(&self) -> bool {
-        self.core.requests.http.has_settled()
-    }
-
     /// Counts a request of the server whose response found no room and was not delivered.
     pub(crate) fn leave_out(&mut self) {
         self.core.leave_out();
@@ -75,9 +81,19 @@ impl Engine {
         self.core.is_sent(id)
     }
 
-    /// Sessions that expired since a call was answered.
-    pub(crate) const fn expiries(&self) -> u32 {
-        self.link.expiries()
+    /// Whether a request is written, and its response did not come yet.
+    pub(crate) fn is_on_wire(&self, id: u64) -> bool {
+        self.core.requests.get(id).is_some_and(|open| matches!(open.phase, State::Written | State::Sent))
+    }
+
+    /// Whether a request was sent again since the session had expired, and is not for another expiry.
+    pub(crate) fn is_resent(&self, id: u64) -> bool {
+        calls::is_expired_again(&self.core, id)
+    }
+
+    /// Whether a session expired since a call was answered.
+    pub(crate) const fn has_expired(&self) -> bool {
+        self.link.has_expired()
     }
 
     /// Writes a request again that the server refused for now, under a new id: no connection uses one twice. None where

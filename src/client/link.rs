@@ -13,10 +13,8 @@ use super::{
 };
 use crate::Time;
 use crate::machine::link::{self, Effect, Input, State};
-use crate::machine::{QuirkKind, Verdict, loss, shutdown};
-
-/// How many sessions in a row may expire without a call that is answered.
-const RECOVERIES: u32 = 3;
+use crate::machine::resend::Used;
+use crate::machine::{Verdict, loss, shutdown};
 
 #[derive(Clone, Debug)]
 pub(super) struct Link {
@@ -28,7 +26,7 @@ pub(super) struct Link {
     /// Losses in a row of connections that proved nothing.
     losses: u32,
     /// Sessions that expired since a call was answered.
-    expiries: u32,
+    expiries: Used,
     /// The connection answered a call.
     proven: bool,
     ready_since: Option<Time>,
@@ -43,7 +41,7 @@ impl Default for Link {
             connection: ConnectionId::default(),
             opened: false,
             losses: 0,
-            expiries: 0,
+            expiries: Used::Never,
             proven: false,
             ready_since: None,
             failure: None,
@@ -61,8 +59,8 @@ impl Link {
         self.connection
     }
 
-    pub(super) const fn expiries(&self) -> u32 {
-        self.expiries
+    pub(super) const fn has_expired(&self) -> bool {
+        !matches!(self.expiries, Used::Never)
     }
 
     /// Whether there is a connection that takes messages.
@@ -82,7 +80,7 @@ impl Link {
     /// A call was answered: the server works.
     pub(super) fn prove(&mut self) {
         self.proven = true;
-        self.expiries = 0;
+        self.expiries = Used::Never;
     }
 
     /// The embedder closes the client.
@@ -302,15 +300,15 @@ impl Link {
         // One that lived long is no sign of a loop.
         let interval = core.options.keepalive.unwrap_or_default().interval;
         if self.ready_since.is_some_and(|since| core.now.since(since) >= interval) {
-            self.expiries = 0;
+            self.expiries = Used::Never;
         }
-        self.expiries = self.expiries.saturating_add(1);
-        if self.expiries <= RECOVERIES {
+        let loss::Expiry::GiveUp(kind) = loss::take_expired(self.expiries) else {
+            self.expiries = self.expiries.more();
             return Ok(());
-        }
-        let detail = format!("{RECOVERIES} sessions in a row expired before a call was answered");
+        };
+        let detail = "3 sessions in a row expired before a call was answered";
         let message = format!("{} forgets its sessions as soon as they are opened: {detail}", core.server_name());
-        core.quirk(QuirkKind::SessionLoop, None, None, detail);
+        core.quirk(kind, None, None, detail);
         Err(Signals::lost(FailureKind::Closed, message, loss::Transport::Hopeless))
     }
 

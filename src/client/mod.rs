@@ -28,6 +28,7 @@ mod signal;
 mod subscriptions;
 mod timers;
 mod transport;
+mod views;
 
 pub use action::{Action, ConnectionId, Outgoing, ShutdownStep};
 pub use binding::{Binding, Messages};
@@ -44,6 +45,7 @@ pub use options::{
 pub use requests::{Reference, Request, TraceContext};
 pub use server::Server;
 pub use transport::{OpenFailure, Transport};
+pub use views::{Progress, ServerMethod};
 
 pub(crate) use action::Output;
 pub(crate) use binding::{Operate, poll_pipe};

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::core::Core;
-use super::{Event, LogLevel};
+use super::{Event, LogLevel, Progress};
 use crate::jsonrpc::Json;
 use crate::protocol::method;
 
@@ -64,7 +64,7 @@ pub(super) fn on_progress(core: &mut Core, params: Option<&RawValue>) -> bool {
     let interval = core.options.timeouts.progress_interval;
     let Some((request, due)) = core.requests.progress(token, core.now, interval) else { return false };
     if due && !core.is_full() {
-        core.event(Event::Progress { request, params: params.to_owned() });
+        core.event(Event::Progress { request, progress: Progress::new(params.to_owned()) });
     } else {
         core.leave_out();
     }

@@ -26,14 +26,6 @@ impl Outbox {
         Some(output)
     }
 
-    /// Takes the first output that is not held back.
-    pub(super) fn pop_but(&mut self, held: impl Fn(&Output) -> bool) -> Option<Output> {
-        let at = self.queue.iter().position(|output| !held(output))?;
-        let output = self.queue.remove(at)?;
-        self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
-        Some(output)
-    }
-
     /// Puts an event at this place, or at the end.
     pub(super) fn insert(&mut self, at: usize, event: Event) {
         let output = Output::Event(event);

@@ -186,6 +186,8 @@ pub(super) struct HttpSide {
     more_settled: Vec<u64>,
     /// Messages without a response that the binding took and that are not delivered yet, and their bytes.
     pub(super) undelivered: (usize, usize),
+    /// Events that the binding took and that are not polled yet, and the bytes of the server's messages in them.
+    pub(super) unpolled: (usize, usize),
 }
 
 impl HttpSide {
@@ -206,10 +208,6 @@ impl HttpSide {
         }
         next
     }
-
-    pub(super) fn has_settled(&self) -> bool {
-        self.settled.is_some() || !self.more_settled.is_empty()
-    }
 }
 
 /// The clock of the calls: it stands still while the embedder is asked by the server. Each call may use that for as
@@ -226,6 +224,11 @@ struct Clock {
     hard: BTreeSet<(Time, u64)>,
     /// The calls up to this id are in `hard`, where they are open and have a deadline.
     known: u64,
+}
+
+/// Whether the request was written, and may have an exchange.
+const fn is_on_wire(phase: State) -> bool {
+    matches!(phase, State::Written | State::Sent)
 }
 
 /// Whether the request is one of those that the server owes an answer to, and soon.
@@ -389,6 +392,10 @@ impl RequestTable {
         self.open.get(&id).is_some_and(is_it).then_some(id)
     }
 
+    pub(super) fn call(&self, id: u64) -> Option<&Call> {
+        if let Purpose::Call(call) = &self.open.get(&id)?.purpose { Some(call) } else { None }
+    }
+
     pub(super) fn call_mut(&mut self, id: u64) -> Option<&mut Call> {
         if let Purpose::Call(call) = &mut self.open.get_mut(&id)?.purpose { Some(call) } else { None }
     }
@@ -438,7 +445,7 @@ impl RequestTable {
         let before = open.phase;
         open.phase = next(before);
         let (tool, phase) = (open.purpose.is_tool_call(), open.phase);
-        if before == State::Sent && phase != State::Sent {
+        if is_on_wire(before) && !is_on_wire(phase) {
             self.http.settle(id);
         }
         let flies = (in_flight(&open.purpose, before), in_flight(&open.purpose, phase));
@@ -471,7 +478,7 @@ impl RequestTable {
 
     pub(super) fn remove(&mut self, id: u64) -> Option<Open> {
         let open = self.open.remove(&id)?;
-        if open.phase == State::Sent {
+        if is_on_wire(open.phase) {
             self.http.settle(id);
         }
         self.remove_deadline(id, open.due());

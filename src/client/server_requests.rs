@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::core::{Core, excerpt};
 use super::forms::Defaults;
 use super::sampling::Sampled;
-use super::{CommandError, Event, Options, Outgoing, Output, RequestId, ServerRequestId};
+use super::{CommandError, Event, Options, Outgoing, Output, RequestId, ServerMethod, ServerRequestId};
 use crate::Time;
 use crate::jsonrpc::{self, ErrorObject, Json, PeerId};
 use crate::machine::server_request::{self, Answer, Asked, Declared, Method, Room};
@@ -23,19 +23,12 @@ const REJECTED: i64 = -1;
 #[derive(Clone, Debug)]
 struct Open {
     id: PeerId,
-    method: Waiting,
+    method: ServerMethod,
     deadline: Time,
     /// The embedder's request in whose HTTP exchange it came.
     of: Option<RequestId>,
     /// What the form's fields are where the user leaves them out.
     defaults: Defaults,
-}
-
-/// What the embedder is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waiting {
-    Elicitation,
-    Sampling,
 }
 
 impl Open {
@@ -53,7 +46,7 @@ pub(super) enum Verdict {
     /// An error.
     Refuse(ErrorObject),
     /// The embedder is asked.
-    Embedder,
+    Embedder(ServerMethod),
     /// No input is given.
     Decline,
     /// There is no response.
@@ -145,16 +138,15 @@ impl ServerRequests {
         let of = core.exchange.and_then(|id| core.handle_of(id.get()));
         let message = match self.judge(core, asked, &method, params, Some(&id)) {
             Verdict::Ignore | Verdict::Decline => return,
-            Verdict::Embedder => {
-                let sampling = &*method == method::SAMPLING;
+            Verdict::Embedder(method) => {
+                let sampling = method == ServerMethod::Sampling;
                 let timeout = core.options.sampling.timeout.filter(|_| sampling);
                 let deadline = core.now + timeout.unwrap_or(core.options.timeouts.server_request);
                 let defaults = if sampling { Defaults::default() } else { Defaults::read(params) };
-                let waiting = if sampling { Waiting::Sampling } else { Waiting::Elicitation };
-                let request = Open { id, method: waiting, deadline, of, defaults };
+                let request = Open { id, method, deadline, of, defaults };
                 let kept = self.bytes().saturating_add(core.requests.input_bytes());
                 if kept.saturating_add(request.bytes()) <= core.options.limits.input_bytes {
-                    return self.pass_on(core, request, method.into(), params);
+                    return self.pass_on(core, request, params);
                 }
                 core.encode_response(|out| jsonrpc::error(out, &request.id, &too_many()))
             }
@@ -166,7 +158,8 @@ impl ServerRequests {
         core.outbox.push(Output::Send(Outgoing { of, ..message }));
     }
 
-    fn pass_on(&mut self, core: &mut Core, request: Open, method: Box<str>, params: Option<&RawValue>) {
+    fn pass_on(&mut self, core: &mut Core, request: Open, params: Option<&RawValue>) {
+        let method = request.method;
         self.last = self.last.saturating_add(1);
         let id = self.last;
         self.open.get_or_insert_default().insert(id, request);
@@ -201,10 +194,11 @@ impl ServerRequests {
                 Verdict::Result(result)
             }
             Answer::Embedder => {
+                let Some(asked) = ServerMethod::of(method) else { return Verdict::Ignore };
                 if class == Method::Sampling && options.sampling.per_minute.is_some() {
                     self.sampled.get_or_insert_default().count(&options.sampling, core.now);
                 }
-                Verdict::Embedder
+                Verdict::Embedder(asked)
             }
             Answer::RefuseMethod => {
                 let why = format!("the client does not offer {}", excerpt(method));
@@ -292,8 +286,8 @@ impl ServerRequests {
 
 fn refuse(core: &mut Core, request: &Open, elicited: &str) {
     let message = core.encode_response(|out| match request.method {
-        Waiting::Elicitation => jsonrpc::result(out, &request.id, elicited),
-        Waiting::Sampling => {
+        ServerMethod::Elicitation => jsonrpc::result(out, &request.id, elicited),
+        ServerMethod::Sampling => {
             jsonrpc::error(out, &request.id, &ErrorObject::new(REJECTED, "User rejected sampling request"));
         }
     });

@@ -1,22 +1,26 @@
-#![doc = "The stream that a legacy server may have for what it says unasked (specification 2025-11-25, \"Listening for"]
-#![doc = "Messages from the Server\")."]
+#![doc = "The GET stream, on which a legacy server sends what no request asked for (specification 2025-11-25,"]
+#![doc = "\"Streamable HTTP\", Listening for Messages from the Server)."]
 #![doc = ""]
 #![doc = include_str!("get_stream.md")]
 
 use super::{QuirkKind, Row, alphabet};
 
 alphabet! {
-    /// Where the stream stands.
+    /// The state of the stream.
     State {
         /// There is no session yet.
         Idle,
-        /// It was asked for.
+        /// The GET is in flight. The stream was never open in this session.
         Asking,
-        /// It is there.
-        Open,
-        /// It broke, and will be asked for again.
+        /// The wait before the next GET. The stream was never open in this session.
         Waiting,
-        /// The server has none.
+        /// The stream is open.
+        Open,
+        /// The wait before the next GET. The stream was open in this session.
+        WaitingAgain,
+        /// The GET is in flight. The stream was open in this session.
+        AskingAgain,
+        /// The server has no stream; it is not requested again in this session.
         Refused,
     }
 }
@@ -26,19 +30,21 @@ alphabet! {
     Input {
         /// There is a session.
         Start,
-        /// The server gives it.
+        /// The GET is answered with a stream.
         Opened,
-        /// The server says that it has none.
+        /// The GET is answered 405, 401 or 403.
         NotOffered,
-        /// The server refused it otherwise.
-        Denied,
-        /// The server does not know the session any more.
-        Forgotten,
-        /// It ended, or its exchange broke.
+        /// The GET is answered 404.
+        NotFound,
+        /// The GET is answered with another status, or with JSON.
+        OtherAnswer,
+        /// The GET is answered 501 or with a redirect that cannot be followed, or the body is no stream.
+        NoStream,
+        /// The GET is answered 429 or 5xx, or the exchange ended or broke.
         Broke,
         /// The wait is over.
         Timer,
-        /// The session is over, and with it all its exchanges and waits.
+        /// The session is over, and with it its exchanges and timers.
         Stop,
     }
 }
@@ -47,62 +53,91 @@ alphabet! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Ask for it.
+    /// Send the GET.
     Get,
     /// Drop its exchange.
     Drop,
-    /// Wait, as long as the server said.
+    /// Start the wait before the next GET.
     Arm,
     /// The session expired.
     Expire,
 }
 
-type R = Row<State, Effect>;
-
 /// Decides.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Arm, Drop, Expire, Get};
+    type R = Row<State, Effect>;
     match state {
         State::Idle => match input {
             Input::Start => R::advance(State::Asking, &[Get]),
             Input::Opened
             | Input::NotOffered
-            | Input::Denied
-            | Input::Forgotten
+            | Input::NotFound
+            | Input::OtherAnswer
+            | Input::NoStream
             | Input::Broke
             | Input::Timer
             | Input::Stop => R::ignore(state),
         },
         State::Asking => match input {
             Input::Opened => R::advance(State::Open, &[]),
-            Input::NotOffered => R::advance(State::Refused, &[]),
-            Input::Denied => R::quirk(QuirkKind::GetRefused, State::Refused, &[]),
-            Input::Forgotten => R::advance(State::Idle, &[Expire]),
-            Input::Broke => R::advance(State::Waiting, &[Arm]),
+            Input::NotOffered => R::advance(State::Refused, &[Drop]),
+            Input::NotFound | Input::OtherAnswer | Input::NoStream => {
+                R::quirk(QuirkKind::GetRefused, State::Refused, &[Drop])
+            }
+            Input::Broke => R::advance(State::Waiting, &[Drop, Arm]),
             Input::Stop => R::advance(State::Idle, &[]),
             Input::Start | Input::Timer => R::ignore(state),
-        },
-        State::Open => match input {
-            // What it brought turned out to be no stream.
-            Input::Denied => R::quirk(QuirkKind::GetRefused, State::Refused, &[Drop]),
-            Input::Broke => R::advance(State::Waiting, &[Arm]),
-            Input::Stop => R::advance(State::Idle, &[]),
-            Input::Start | Input::Opened | Input::NotOffered | Input::Forgotten | Input::Timer => R::ignore(state),
         },
         State::Waiting => match input {
             Input::Timer => R::advance(State::Asking, &[Get]),
             Input::Stop => R::advance(State::Idle, &[]),
-            Input::Start | Input::Opened | Input::NotOffered | Input::Denied | Input::Forgotten | Input::Broke => {
+            Input::Start
+            | Input::Opened
+            | Input::NotOffered
+            | Input::NotFound
+            | Input::OtherAnswer
+            | Input::NoStream
+            | Input::Broke => R::ignore(state),
+        },
+        State::Open => match input {
+            // The body turned out to be no stream.
+            Input::NoStream => R::quirk(QuirkKind::GetRefused, State::Refused, &[Drop]),
+            Input::Broke => R::advance(State::WaitingAgain, &[Drop, Arm]),
+            Input::Stop => R::advance(State::Idle, &[]),
+            Input::Start | Input::Opened | Input::NotOffered | Input::NotFound | Input::OtherAnswer | Input::Timer => {
                 R::ignore(state)
             }
+        },
+        State::WaitingAgain => match input {
+            Input::Timer => R::advance(State::AskingAgain, &[Get]),
+            Input::Stop => R::advance(State::Idle, &[]),
+            Input::Start
+            | Input::Opened
+            | Input::NotOffered
+            | Input::NotFound
+            | Input::OtherAnswer
+            | Input::NoStream
+            | Input::Broke => R::ignore(state),
+        },
+        State::AskingAgain => match input {
+            Input::Opened => R::advance(State::Open, &[]),
+            Input::NotOffered => R::advance(State::Refused, &[Drop]),
+            Input::NoStream => R::quirk(QuirkKind::GetRefused, State::Refused, &[Drop]),
+            // The server knew the session when the stream was open.
+            Input::NotFound => R::advance(State::Idle, &[Drop, Expire]),
+            Input::OtherAnswer | Input::Broke => R::advance(State::WaitingAgain, &[Drop, Arm]),
+            Input::Stop => R::advance(State::Idle, &[]),
+            Input::Start | Input::Timer => R::ignore(state),
         },
         State::Refused => match input {
             Input::Stop => R::advance(State::Idle, &[]),
             Input::Start
             | Input::Opened
             | Input::NotOffered
-            | Input::Denied
-            | Input::Forgotten
+            | Input::NotFound
+            | Input::OtherAnswer
+            | Input::NoStream
             | Input::Broke
             | Input::Timer => R::ignore(state),
         },

@@ -2,7 +2,8 @@
 #![doc = ""]
 #![doc = include_str!("loss.md")]
 
-use super::{alphabet, link};
+use super::resend::Used;
+use super::{QuirkKind, alphabet, link};
 
 alphabet! {
     /// What is left of the connection's transport.
@@ -146,6 +147,31 @@ pub const fn ended(link: link::State, end: End, wire: Wire, handshake: Handshake
         link::State::Draining | link::State::Retiring | link::State::Closing => Meaning::Shutdown,
         link::State::Idle | link::State::Waiting | link::State::Parked | link::State::Closed => Meaning::Nothing,
     }
+}
+
+/// What follows when the server forgot the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expiry {
+    /// Another session is opened.
+    Recover,
+    /// The connection is lost: the server forgets its sessions as soon as they are opened.
+    GiveUp(QuirkKind),
+}
+
+/// What follows when the server forgot the session, by how many sessions expired before it since a call was answered.
+pub const fn expired(before: Used) -> Expiry {
+    match before {
+        Used::Never | Used::Once | Used::Twice => Expiry::Recover,
+        Used::Thrice => Expiry::GiveUp(QuirkKind::SessionLoop),
+    }
+}
+
+/// [`expired`], recorded where rows are counted.
+pub(crate) fn take_expired(before: Used) -> Expiry {
+    #[cfg(feature = "rows")]
+    super::rows::taken("loss::expired", &[&before]);
+    expired(before)
 }
 
 /// [`decide`], recorded where rows are counted.

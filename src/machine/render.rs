@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{
-    Row, Verdict, breaker, discovery, get_stream, handshake, hub, hub_offer, hub_server, keepalive, link,
-    listen_stream, offer, paging, refresh, request, resource_subscription, shutdown,
+    Row, Verdict, breaker, discovery, get_stream, handshake, http, http_reach, http_sse, hub, hub_offer, hub_server,
+    keepalive, link, listen_stream, offer, paging, refresh, request, resource_subscription, shutdown,
 };
 
 /// How many states a matrix has at most beside each other.
@@ -168,6 +168,9 @@ fn rows_to_take_are_listed() {
         offer,
         resource_subscription,
         get_stream,
+        http,
+        http_reach,
+        http_sse,
         listen_stream
     );
     for table in super::render_decisions::all() {
@@ -391,6 +394,37 @@ fn get_stream_table() {
     for state in State::ALL {
         assert_eq!(get_stream::step(*state, Input::Stop).next, State::Idle, "{state:?} outlives its session");
     }
+}
+
+#[test]
+fn http_table() {
+    use http::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: http::step };
+    table.check("http", &[]);
+    let waits = table.after(|effect| effect == Effect::StartStream);
+    for state in State::ALL {
+        let ends = http::step(*state, Input::StreamDecided).effects.contains(&Effect::StopWait);
+        assert_eq!(ends, waits.contains(state), "{state:?} waits for the GET stream");
+        let lost = http::step(*state, Input::Lost).next;
+        assert!(matches!(lost, State::Idle | State::Ending | State::Deleting), "{state:?} outlives its connection");
+    }
+}
+
+#[test]
+fn http_sse_table() {
+    use http_sse::{Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: http_sse::step };
+    table.check("http_sse", &[]);
+    for state in State::ALL {
+        let lost = http_sse::step(*state, Input::Lost).next;
+        assert!(matches!(lost, State::Streamable | State::Known), "{state:?} outlives its connection");
+    }
+}
+
+#[test]
+fn http_reach_table() {
+    use http_reach::{Input, State};
+    Table { states: State::ALL, inputs: Input::ALL, step: http_reach::step }.check("http_reach", &[]);
 }
 
 #[test]

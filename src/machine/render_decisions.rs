@@ -6,7 +6,10 @@ use alloc::format;
 use alloc::vec;
 
 use super::render::{Decisions, bless, column};
-use super::{Decision, breaker, gate, link, list_error, loss, resend, server_request, subscribe};
+use super::{
+    Decision, breaker, gate, http_answer, http_end, http_head, http_send, link, list_error, loss, resend,
+    server_request, subscribe,
+};
 
 /// Every decision table.
 #[cfg(feature = "rows")]
@@ -17,10 +20,17 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         cost_decisions(),
         loss_decisions(),
         ended_decisions(),
+        expired_decisions(),
         resend_decisions(),
         unsent_decisions(),
         server_request_decisions(),
         subscribe_decisions(),
+        expiry_decisions(),
+        http_meaning_decisions(),
+        end_decisions(),
+        rest_decisions(),
+        head_decisions(),
+        send_decisions(),
         call_end_decisions(),
     ]
 }
@@ -113,6 +123,18 @@ fn ended_decisions() -> Decisions {
     }
 }
 
+fn expired_decisions() -> Decisions {
+    use loss::Expiry;
+    Decisions {
+        name: "loss::expired",
+        columns: vec![column("expired before", resend::Used::ALL)],
+        decide: |at| match loss::expired(resend::Used::ALL[at[0]]) {
+            Expiry::Recover => "recover".into(),
+            Expiry::GiveUp(kind) => format!("give up, `{kind}`"),
+        },
+    }
+}
+
 fn resend_decisions() -> Decisions {
     use resend::{Reason, Used};
     Decisions {
@@ -162,6 +184,90 @@ fn subscribe_decisions() -> Decisions {
     }
 }
 
+fn expiry_decisions() -> Decisions {
+    use http_answer::{Error, Expiry, Session, Status, Words};
+    Decisions {
+        name: "http_answer::expiry",
+        columns: vec![
+            column("status", Status::ALL),
+            column("session", Session::ALL),
+            column("words", Words::ALL),
+            column("error", Error::ALL),
+        ],
+        decide: |at| {
+            let (words, error) = (Words::ALL[at[2]], Error::ALL[at[3]]);
+            match http_answer::expiry(Status::ALL[at[0]], Session::ALL[at[1]], words, error) {
+                Expiry::No => "no".into(),
+                Expiry::Unprocessed => "unprocessed".into(),
+                Expiry::UnprocessedAs(kind) => format!("unprocessed, `{kind}`"),
+                Expiry::AnsweredAs(kind) => format!("answered, `{kind}`"),
+            }
+        },
+    }
+}
+
+fn http_meaning_decisions() -> Decisions {
+    use http_answer::{Error, Meaning, Post, Status};
+    Decisions {
+        name: "http_answer::meaning",
+        columns: vec![column("status", Status::ALL), column("post", Post::ALL), column("error", Error::ALL)],
+        decide: |at| {
+            let meaning = http_answer::meaning(Status::ALL[at[0]], Post::ALL[at[1]], Error::ALL[at[2]]);
+            if let Meaning::EndFormerAs(kind) = meaning {
+                format!("EndFormer, `{kind}`")
+            } else {
+                format!("{meaning:?}")
+            }
+        },
+    }
+}
+
+fn end_decisions() -> Decisions {
+    use http_end::{End, Purpose, Response};
+    Decisions {
+        name: "http_end::end",
+        columns: vec![column("purpose", Purpose::ALL), column("end", End::ALL), column("response", Response::ALL)],
+        decide: |at| {
+            let decision = http_end::decide(Purpose::ALL[at[0]], End::ALL[at[1]], Response::ALL[at[2]]);
+            format!("{decision:?}")
+        },
+    }
+}
+
+fn rest_decisions() -> Decisions {
+    use http_end::{Kept, Response};
+    Decisions {
+        name: "http_end::rest",
+        columns: vec![column("response", Response::ALL), column("kept", Kept::ALL)],
+        decide: |at| format!("{:?}", http_end::rest(Response::ALL[at[0]], Kept::ALL[at[1]])),
+    }
+}
+
+fn head_decisions() -> Decisions {
+    use http_head::{Decision, Purpose, Status};
+    Decisions {
+        name: "http_head",
+        columns: vec![column("purpose", Purpose::ALL), column("status", Status::ALL)],
+        decide: |at| {
+            let decision = http_head::decide(Purpose::ALL[at[0]], Status::ALL[at[1]]);
+            if let Decision::DeliveredAs(kind) = decision {
+                format!("Delivered, `{kind}`")
+            } else {
+                format!("{decision:?}")
+            }
+        },
+    }
+}
+
+fn send_decisions() -> Decisions {
+    use http_send::{Message, Phase, Room};
+    Decisions {
+        name: "http_send",
+        columns: vec![column("message", Message::ALL), column("phase", Phase::ALL), column("room", Room::ALL)],
+        decide: |at| format!("{:?}", http_send::decide(Message::ALL[at[0]], Phase::ALL[at[1]], Room::ALL[at[2]])),
+    }
+}
+
 fn call_end_decisions() -> Decisions {
     use breaker::{End, Failures, Server};
     Decisions {
@@ -197,7 +303,8 @@ fn list_error_table() {
 
 #[test]
 fn loss_table() {
-    bless("loss", None, &format!("{}\n{}", loss_decisions().markdown(), ended_decisions().markdown()));
+    let tables = [loss_decisions(), ended_decisions(), expired_decisions()].map(|table| table.markdown());
+    bless("loss", None, &tables.join("\n"));
 }
 
 #[test]
@@ -219,4 +326,14 @@ fn server_request_table() {
 fn subscribe_table() {
     let table = subscribe_decisions();
     bless(table.name, None, &table.markdown());
+}
+
+#[test]
+fn http_decisions() {
+    let answers = format!("{}\n{}", expiry_decisions().markdown(), http_meaning_decisions().markdown());
+    bless("http_answer", None, &answers);
+    bless("http_end", None, &format!("{}\n{}", end_decisions().markdown(), rest_decisions().markdown()));
+    for table in [head_decisions(), send_decisions()] {
+        bless(table.name, None, &table.markdown());
+    }
 }

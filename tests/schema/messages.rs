@@ -386,9 +386,9 @@ fn rounds(options: Options, version: ProtocolVersion) -> Talk {
         let form = raw(json!({"action": "accept", "content": {"a": true}}));
         let sampled = raw(json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "t"}}));
         let inputs = inputs.unwrap_or_default();
-        let responses = inputs
-            .iter()
-            .map(|input| (&*input.key, if &*input.method == "elicitation/create" { &*form } else { &*sampled }));
+        let responses = inputs.iter().map(|input| {
+            (&*input.key, if input.method == mcp_proto::ServerMethod::Elicitation { &*form } else { &*sampled })
+        });
         // Where the engine knew all that was wanted, nobody waits.
         let _ = talk.host.session.provide(talk.host.now, request, responses);
         talk.host.collect();

@@ -86,7 +86,7 @@ fn progress(token: &Value, done: u32) -> Value {
 
 fn told(host: &Host) -> Vec<u64> {
     let told = host.events.iter().filter_map(|event| match event {
-        Event::Progress { params, .. } => serde_json::from_str::<Value>(params.get()).ok(),
+        Event::Progress { progress, .. } => serde_json::from_str::<Value>(progress.raw().get()).ok(),
         _ => None,
     });
     told.filter_map(|params| params["progress"].as_u64()).collect()

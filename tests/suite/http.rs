@@ -397,8 +397,10 @@ fn a_token_may_be_there_at_once() {
         steps.step();
         if matches!(action, HttpAction::Event(Event::Unauthorized { .. })) {
             web.session.authorized(web.now).unwrap();
+            break;
         }
     }
+    web.collect();
     web.wait(seconds(5));
     web.serve(&mut site);
     assert!(web.is_ready());

@@ -663,3 +663,21 @@ fn a_refusal_whose_text_is_cut_off_or_says_no_fault_is_no_expired_session() {
         }
     }
 }
+
+/// The response belongs to the session that the server's request came in, although `initialize` is queued behind it.
+#[test]
+fn a_response_polled_before_the_next_initialize_names_the_session_of_its_request() {
+    let mut web = Web::open(asking(legacy()));
+    let initialize = web.take_the("initialize");
+    let [stream] = STREAM;
+    web.head(&initialize, 200, &[stream, (SESSION, "s0")]);
+    let refusal = initialize.error(-32602, "no such capability: elicitation");
+    for message in [ping(7), refusal] {
+        let chunk = format!("data: {message}\n\n");
+        web.session.handle_body(web.now, initialize.id, chunk.as_bytes());
+    }
+    web.collect();
+    let [response, again]: [Exchange; 2] = web.take().try_into().unwrap();
+    assert_eq!((response.json()["result"].clone(), response.header(SESSION)), (json!({}), Some("s0")));
+    assert_eq!((again.name().as_str(), again.header(SESSION)), ("initialize", None));
+}

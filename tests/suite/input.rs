@@ -80,7 +80,7 @@ fn the_retry_has_a_new_id_the_inputs_and_the_exact_state() {
     answer(&mut host, &first, &required(inputs, Some(STATE)));
     let asked = wanted(&host);
     assert_eq!(asked.len(), 1, "roots are the engine's to answer");
-    assert_eq!((&*asked[0].key, &*asked[0].method), ("who", "elicitation/create"));
+    assert_eq!((&*asked[0].key, asked[0].method.as_str()), ("who", "elicitation/create"));
     assert!(host.take_sent().is_empty());
 
     let accept = raw(&json!({"action": "accept", "content": {"name": "x"}}));

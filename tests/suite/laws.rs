@@ -742,12 +742,11 @@ fn weight(action: &Action) -> usize {
         }
         Action::Event(Event::Finished { outcome: Outcome::Error(RequestError::Invalid(why)), .. }) => why.len(),
         Action::Event(Event::InputRequired { inputs, .. }) => {
-            inputs.iter().map(|input| input.key.len() + input.method.len() + raw(&input.params)).sum()
+            inputs.iter().map(|input| input.key.len() + input.method.as_str().len() + raw(&input.params)).sum()
         }
-        Action::Event(Event::ServerRequest { method, params, .. } | Event::Notification { method, params }) => {
-            method.len() + raw(params)
-        }
-        Action::Event(Event::Progress { params, .. }) => params.get().len(),
+        Action::Event(Event::ServerRequest { params, .. }) => raw(params),
+        Action::Event(Event::Notification { method, params }) => method.len() + raw(params),
+        Action::Event(Event::Progress { progress, .. }) => progress.raw().get().len(),
         Action::Event(Event::CatalogChanged { difference, .. }) => {
             let keys = [&difference.added, &difference.removed, &difference.changed];
             keys.into_iter().flatten().map(|key| key.len()).sum()

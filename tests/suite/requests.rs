@@ -401,10 +401,10 @@ fn modern_results_are_told_apart_by_their_type() {
     for (result, name) in [
         (json!({"resultType": "complete"}), "Result"),
         (json!({"content": []}), "Result"),
-        (json!({"resultType": "input_required", "inputRequests": {}}), "Invalid"),
-        (json!({"resultType": "acme"}), "Invalid"),
-        (json!({"resultType": 5}), "Invalid"),
-        (json!({"resultType": null}), "Invalid"),
+        (json!({"resultType": "input_required", "inputRequests": {}}), "Error"),
+        (json!({"resultType": "acme"}), "Error"),
+        (json!({"resultType": 5}), "Error"),
+        (json!({"resultType": null}), "Error"),
     ] {
         let mut host = host();
         let (request, id) = ask(&mut host);
@@ -1124,7 +1124,7 @@ fn elicitation_and_sampling_are_passed_on_and_answered() {
         let Some(Event::ServerRequest { id: ask, method: named, params: Some(params) }) = host.events.last() else {
             panic!()
         };
-        assert_eq!((&**named, params.get()), (method, r#"{ "message": "é" }"#));
+        assert_eq!((named.as_str(), params.get()), (method, r#"{ "message": "é" }"#));
         let ask = *ask;
         assert!(host.take_sent().is_empty());
         host.session.respond(host.now, ask, Ok(&raw("{\n\"action\": \"accept\"}"))).unwrap();

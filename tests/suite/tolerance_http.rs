@@ -716,10 +716,110 @@ fn a_404_with_an_unknown_method_to_a_list_is_an_absent_family() {
     assert_eq!((web.count("initialize"), web.quirks()), (1, vec![QuirkKind::MethodNotFound]));
 }
 
+/// The codes that say that something else is not there: what their text says of the session counts all the same.
+#[test]
+fn a_404_with_another_error_that_names_the_session_is_an_expired_session() {
+    for code in [-32601, -32602, -32002] {
+        let mut site = site();
+        let mut web = ready(&mut site);
+        let (request, call) = web.call("a");
+        site.forget();
+        web.reply(&call, Reply::json(404, &call.error(code, "Session not found")));
+        web.serve(&mut site);
+        assert!(was_answered(&web, request), "{code}: {:?}", web.ended(request));
+        assert_eq!((web.count("initialize"), web.quirks()), (2, vec![]), "{code}");
+        // Of anything else they are the answer.
+        let (request, call) = web.call("a");
+        web.reply(&call, Reply::json(404, &call.error(code, "No such tool")));
+        assert_error(&web, request, code, "No such tool");
+        assert_eq!(web.count("initialize"), 2);
+    }
+}
+
+/// toolhive #5242
+#[test]
+fn a_404_to_one_method_is_its_answer_after_one_recovery() {
+    for reply in [Reply::status(404), Reply::text(404, "404 page not found")] {
+        let mut site = Site::legacy(json!({"tools": {}, "resources": {}}))
+            .result("tools/list", tools(&["a"]))
+            .result("tools/call", json!({"content": []}))
+            .result("resources/list", json!({"resources": []}))
+            .result("resources/templates/list", json!({"resourceTemplates": []}))
+            .on("resources/read", move |_| reply.clone());
+        let mut web = ready(&mut site);
+        for round in 1..=5 {
+            let request = web.want(Request::read_resource("x:1"));
+            web.serve(&mut site);
+            let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.result_of(request)) };
+            assert!(error.to_string().contains("404"), "{error}");
+            // The first is sent again in the new session.
+            assert_eq!((web.count("initialize"), web.count("resources/read")), (2, 1 + round));
+            let request = web.want(tool("a"));
+            web.serve(&mut site);
+            assert!(web.is_ready() && was_answered(&web, request));
+        }
+        assert!(web.quirks().is_empty());
+        // Another method finds the next session that expires.
+        site.forget();
+        let request = web.want(tool("a"));
+        web.serve(&mut site);
+        assert!(was_answered(&web, request));
+        assert_eq!(web.count("initialize"), 3);
+    }
+}
+
+#[test]
+fn a_404_to_one_list_fails_that_list_after_one_recovery() {
+    let mut site = site().on("tools/list", |_| Reply::status(404));
+    let web = Web::connect(legacy(), &mut site);
+    assert_failed(&web, FailureKind::ListFailed, &["tools/list", "404"]);
+    assert_eq!((web.count("initialize"), web.count("tools/list")), (2, 2));
+
+    let mut degrading = legacy();
+    degrading.tolerance.list_errors = ListErrors::Degrade;
+    let mut site = Site::legacy(json!({"tools": {}, "prompts": {}}))
+        .result("tools/list", tools(&["a"]))
+        .on("prompts/list", |_| Reply::status(404));
+    let web = Web::connect(degrading, &mut site);
+    assert_eq!((web.is_ready(), web.keys(Family::Tools)), (true, vec!["a"]));
+    assert_eq!((web.status(Family::Prompts), web.count("initialize")), (FamilyStatus::Failed, 2));
+}
+
+/// A method that the new session has after all is no such one.
+#[test]
+fn a_404_to_a_method_that_was_answered_since_is_an_expired_session() {
+    let mut site = site();
+    let mut web = ready(&mut site);
+    for round in 2..=5 {
+        let request = web.want(tool("a"));
+        site.forget();
+        web.serve(&mut site);
+        assert!(was_answered(&web, request));
+        assert_eq!(web.count("initialize"), round);
+    }
+}
+
+/// A 404 that names the session is about it, however often it comes.
+#[test]
+fn a_404_that_names_the_session_is_no_answer_of_one_method() {
+    let mut site = site().first("tools/list", 1, |_| Reply::status(404));
+    let mut site = {
+        let mut named = 1;
+        site = site.rule(move |exchange| {
+            let second = exchange.is("tools/list") && exchange.header(SESSION) == Some("session-2") && named > 0;
+            named -= usize::from(second);
+            second.then(|| Reply::text(404, "Session not found"))
+        });
+        site
+    };
+    let web = ready(&mut site);
+    assert_eq!((web.count("initialize"), web.keys(Family::Tools)), (3, vec!["a"]));
+}
+
 #[test]
 fn session_loop_fails_after_three_recoveries() {
     for options in [legacy(), reconnecting(legacy())] {
-        let mut site = site().on("tools/list", |_| Reply::status(404));
+        let mut site = site().on("tools/list", |_| Reply::text(404, "Session not found"));
         let mut web = Web::connect(options, &mut site);
         web.wait_and_serve(seconds(3600), &mut site);
         assert_eq!(web.count("initialize"), 4);

@@ -1,69 +1,115 @@
-//! The exchanges that are under way, and what they hold together.
+//! The exchanges that are in flight, and what they hold together.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
-use super::exchange::Exchange;
-use crate::Time;
+use super::action::ExchangeId;
+use super::exchange::{Broken, Exchange, Purpose, Reply};
+use super::timers::Timer;
 
-/// The exchanges by their ids, with sums over all of them.
+/// What carries a request that waits for its response.
+#[derive(Clone, Debug)]
+pub(super) enum Carrier {
+    /// An exchange.
+    Exchange(ExchangeId),
+    /// A timer, until which there is no exchange; then its stream is resumed, or the request is sent again.
+    Timer(Timer, Option<Box<Broken>>),
+}
+
+/// The exchanges by their ids.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exchanges {
-    under_way: BTreeMap<u64, Exchange>,
+    in_flight: BTreeMap<u64, Box<Exchange>>,
+    /// By the ids of requests on the wire.
+    carriers: BTreeMap<u64, Carrier>,
+    /// Bytes of responses that are kept until they are whole.
     buffered: usize,
-    one_way: usize,
-    one_way_bytes: usize,
+    last: u64,
 }
 
 impl Exchanges {
-    pub(super) fn insert(&mut self, id: u64, exchange: Exchange) {
-        self.buffered = self.buffered.saturating_add(exchange.reply.buffered());
-        if let Some(message) = exchange.purpose.one_way() {
-            self.one_way = self.one_way.saturating_add(1);
-            self.one_way_bytes = self.one_way_bytes.saturating_add(message.line().len());
+    pub(super) fn insert(&mut self, exchange: Exchange) -> ExchangeId {
+        self.last = self.last.saturating_add(1);
+        let id = ExchangeId(self.last);
+        if let Some(request) = exchange.purpose.request() {
+            self.carriers.insert(request, Carrier::Exchange(id));
         }
-        self.under_way.insert(id, exchange);
+        self.in_flight.insert(self.last, Box::new(exchange));
+        id
     }
 
-    pub(super) fn remove(&mut self, id: u64) -> Option<Exchange> {
-        let exchange = self.under_way.remove(&id)?;
+    /// Takes an exchange out, which carries its request no longer.
+    pub(super) fn remove(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
+        let exchange = self.in_flight.remove(&id.0)?;
         self.buffered = self.buffered.saturating_sub(exchange.reply.buffered());
-        if let Some(message) = exchange.purpose.one_way() {
-            self.one_way = self.one_way.saturating_sub(1);
-            self.one_way_bytes = self.one_way_bytes.saturating_sub(message.line().len());
+        if let Some(request) = exchange.purpose.request()
+            && matches!(self.carriers.get(&request), Some(Carrier::Exchange(carrier)) if *carrier == id)
+        {
+            self.carriers.remove(&request);
         }
         Some(exchange)
     }
 
-    pub(super) fn take(&mut self) -> BTreeMap<u64, Exchange> {
-        core::mem::take(self).under_way
+    pub(super) fn get(&self, id: ExchangeId) -> Option<&Exchange> {
+        self.in_flight.get(&id.0).map(|exchange| &**exchange)
     }
 
-    pub(super) fn get(&self, id: u64) -> Option<&Exchange> {
-        self.under_way.get(&id)
+    /// The reply of an exchange must not hold another number of bytes afterwards, but by [`Self::grown`].
+    pub(super) fn get_mut(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
+        self.in_flight.get_mut(&id.0).map(|exchange| &mut **exchange)
     }
 
-    /// Notes when an exchange is to be let go.
-    pub(super) fn set_let_go(&mut self, id: u64, due: (Time, u64)) {
-        if let Some(exchange) = self.under_way.get_mut(&id) {
-            exchange.let_go = Some(due);
-        }
+    /// What an exchange holds changed from `before` to `after` bytes.
+    pub(super) fn grown(&mut self, before: usize, after: usize) {
+        self.buffered = self.buffered.saturating_sub(before).saturating_add(after);
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &Exchange)> {
-        self.under_way.iter().map(|(id, exchange)| (*id, exchange))
-    }
-
-    pub(super) fn values(&self) -> impl Iterator<Item = &Exchange> {
-        self.under_way.values()
-    }
-
-    /// Bytes of answers that are kept until they are whole.
     pub(super) const fn buffered(&self) -> usize {
         self.buffered
     }
 
-    /// How many carry a message that has no answer of its own, and the bytes of those messages.
-    pub(super) const fn one_way(&self) -> (usize, usize) {
-        (self.one_way, self.one_way_bytes)
+    pub(super) fn set_reply(&mut self, id: ExchangeId, reply: Reply) {
+        let Some(exchange) = self.in_flight.get_mut(&id.0) else { return };
+        let before = exchange.reply.buffered();
+        let after = reply.buffered();
+        exchange.reply = reply;
+        self.grown(before, after);
+    }
+
+    /// The first exchange that is for this.
+    pub(super) fn find(&self, is_it: impl Fn(&Purpose) -> bool) -> Option<ExchangeId> {
+        self.in_flight.iter().find(|(_, exchange)| is_it(&exchange.purpose)).map(|(id, _)| ExchangeId(*id))
+    }
+
+    /// The exchanges in the order in which they began.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ExchangeId, &Exchange)> {
+        self.in_flight.iter().map(|(id, exchange)| (ExchangeId(*id), &**exchange))
+    }
+
+    pub(super) fn carrier(&self, request: u64) -> Option<&Carrier> {
+        self.carriers.get(&request)
+    }
+
+    /// A request waits for a timer.
+    pub(super) fn pause(&mut self, request: u64, timer: Timer, broken: Option<Box<Broken>>) {
+        self.carriers.insert(request, Carrier::Timer(timer, broken));
+    }
+
+    /// The wait of a request is over; gives where its stream broke off.
+    pub(super) fn resume(&mut self, request: u64) -> Option<Box<Broken>> {
+        match self.carriers.remove(&request)? {
+            Carrier::Timer(_, broken) => broken,
+            Carrier::Exchange(_) => None,
+        }
+    }
+
+    /// No request waits for a timer any more.
+    pub(super) fn forget_paused(&mut self) {
+        self.carriers.retain(|_, carrier| matches!(carrier, Carrier::Exchange(_)));
+    }
+
+    /// Nothing carries a request any more.
+    pub(super) fn forget(&mut self, request: u64) {
+        self.carriers.remove(&request);
     }
 }

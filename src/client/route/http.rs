@@ -36,12 +36,13 @@ impl Engine {
         self.write_requests();
     }
 
-    /// Takes the error that this request was refused with, whatever id it bears; `unread` tells whether the status says
-    /// that the request did not run.
-    pub(crate) fn take_refusal(&mut self, now: Time, id: u64, error: ErrorObject, unread: bool) {
+    /// Takes the error that this request was refused with, whatever id it bears. With `headers`, a call was refused for
+    /// headers that the tool's schema asks for. The schema may have changed, so the list is received again, once, and the
+    /// call sent again (specification 2026-07-28, "Streamable HTTP", Client Behavior).
+    pub(crate) fn take_refusal(&mut self, now: Time, id: u64, error: ErrorObject, headers: bool) {
         self.core.advance(now);
         if self.core.is_sent(id) {
-            if unread && calls::needs_headers(&mut self.core, id, &error) {
+            if headers && calls::may_renew_headers(&mut self.core, id) {
                 let outcome = Outcome::Error(RequestError::Server(error));
                 let signals = calls::block(&mut self.core, id, Block::Headers, outcome);
                 self.act(signals);
@@ -57,13 +58,8 @@ impl Engine {
     pub(crate) fn take_expiry(&mut self, now: Time, id: u64, error: ErrorObject) {
         self.core.advance(now);
         if self.core.is_established() && self.core.is_sent(id) {
-            if calls::is_expired_again(&mut self.core, id) {
-                // A new session did not help it.
-                self.answer(id, Err(RequestError::Server(error)));
-            } else {
-                calls::on_expired_response(&mut self.core, id, error);
-                self.act(Signals::one(Signal::Expired(None)));
-            }
+            calls::on_expired_response(&mut self.core, id, error);
+            self.act(Signals::one(Signal::Expired(None)));
         }
         self.write_requests();
     }
@@ -141,13 +137,7 @@ impl Engine {
         if !core.is_established() || id.is_some_and(|id| !core.is_sent(id)) {
             return;
         }
-        match id {
-            Some(id) if calls::is_expired_again(core, id) => {
-                // A new session did not help it: that is its response, and no expiry.
-                self.answer(id, Err(RequestError::Expired));
-            }
-            Some(_) | None => self.act(Signals::one(Signal::Expired(id))),
-        }
+        self.act(Signals::one(Signal::Expired(id)));
     }
 
     /// The server refused a request for lack of authorization.

@@ -92,11 +92,17 @@ impl Connection {
     /// The first of the session's events that is not among these.
     pub(super) fn event_after(&self, heard: u64) -> Option<&Event> {
         let before = usize::try_from(self.events().checked_sub(heard)?.checked_sub(1)?).ok()?;
-        let events = self.pending().rev().filter_map(|action| match action {
-            Output::Event(event) => Some(event),
-            Output::Open(_) | Output::Send(_) | Output::Abort(_) | Output::Shutdown(_) => None,
-        });
-        events.into_iter().nth(before)
+        match self {
+            Self::Lines(session) => {
+                let events = session.pending().rev().filter_map(|action| match action {
+                    Output::Event(event) => Some(event),
+                    Output::Open(_) | Output::Send(_) | Output::Abort(_) | Output::Shutdown(_) => None,
+                });
+                events.into_iter().nth(before)
+            }
+            #[cfg(feature = "http")]
+            Self::Http(session) => session.binding.pending_events().nth_back(before),
+        }
     }
 
     pub(super) fn tail(&self) -> Tail {

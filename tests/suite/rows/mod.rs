@@ -2,6 +2,7 @@
 
 mod discovery;
 mod handshake;
+mod http;
 mod hub;
 mod keepalive;
 mod paging;

@@ -1,0 +1,107 @@
+//! The messages that wait for an exchange, and the count of those that have no response of their own.
+
+use alloc::collections::VecDeque;
+
+use super::timers::Timer;
+use crate::Time;
+use crate::client::Outgoing;
+
+/// The messages that were accepted from the engine and are not in an exchange yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queue {
+    /// They wait until `notifications/initialized` is accepted.
+    held: VecDeque<Outgoing>,
+    /// Notifications and responses that wait for room, each with the timer by which it is given up.
+    waiting: VecDeque<(Timer, Outgoing)>,
+    /// Bytes of those that wait for room.
+    waiting_bytes: usize,
+    /// Notifications and responses that are in an exchange, and their bytes.
+    in_exchange: usize,
+    in_exchange_bytes: usize,
+}
+
+impl Queue {
+    pub(super) fn hold(&mut self, message: Outgoing) {
+        self.held.push_back(message);
+    }
+
+    pub(super) fn next_held(&mut self) -> Option<Outgoing> {
+        let next = self.held.pop_front()?;
+        if self.held.is_empty() {
+            // A burst keeps no room.
+            self.held = VecDeque::new();
+        }
+        Some(next)
+    }
+
+    /// Gives up a request that is held.
+    pub(super) fn retract(&mut self, id: u64) {
+        self.held.retain(|message| message.id() != Some(id));
+    }
+
+    pub(super) fn wait(&mut self, timer: Timer, message: Outgoing) {
+        self.waiting_bytes = self.waiting_bytes.saturating_add(message.line().len());
+        self.waiting.push_back((timer, message));
+    }
+
+    pub(super) fn next_waiting(&mut self) -> Option<(Timer, Outgoing)> {
+        let (timer, message) = self.waiting.pop_front()?;
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(message.line().len());
+        if self.waiting.is_empty() {
+            self.waiting = VecDeque::new();
+        }
+        Some((timer, message))
+    }
+
+    /// The timer of the message that waits longest for room.
+    pub(super) fn front(&self) -> Option<Timer> {
+        self.waiting.front().map(|(timer, _)| *timer)
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        (self.waiting.len(), self.waiting_bytes)
+    }
+
+    /// Drops all but the messages to `keep` that wait for room. Gives the timers of the others.
+    pub(super) fn clear(&mut self, keep: impl Fn(&Outgoing) -> bool) -> impl Iterator<Item = Timer> {
+        self.held = VecDeque::new();
+        let (kept, dropped): (VecDeque<_>, VecDeque<_>) =
+            core::mem::take(&mut self.waiting).into_iter().partition(|(_, message)| keep(message));
+        self.waiting = kept;
+        self.waiting_bytes = self.waiting.iter().map(|(_, message)| message.line().len()).sum();
+        dropped.into_iter().map(|(timer, _)| timer)
+    }
+
+    /// Gives each message that waits for room a new timer, due when the one before was.
+    pub(super) fn rearm(&mut self, mut arm: impl FnMut(Time) -> Timer) {
+        for ((due, number), _) in &mut self.waiting {
+            (*due, *number) = arm(*due);
+        }
+    }
+
+    /// A notification or a response enters an exchange.
+    pub(super) fn enter(&mut self, message: &Outgoing) {
+        self.in_exchange = self.in_exchange.saturating_add(1);
+        self.in_exchange_bytes = self.in_exchange_bytes.saturating_add(message.line().len());
+    }
+
+    /// The exchange of a notification or a response is over.
+    pub(super) fn leave(&mut self, message: &Outgoing) {
+        self.in_exchange = self.in_exchange.saturating_sub(1);
+        self.in_exchange_bytes = self.in_exchange_bytes.saturating_sub(message.line().len());
+    }
+
+    pub(super) const fn in_exchange(&self) -> usize {
+        self.in_exchange
+    }
+
+    /// Notifications and responses that are not delivered yet, and their bytes.
+    pub(super) fn undelivered(&self) -> (usize, usize) {
+        let count = self.in_exchange.saturating_add(self.waiting.len());
+        (count, self.in_exchange_bytes.saturating_add(self.waiting_bytes))
+    }
+}

@@ -1,0 +1,161 @@
+//! The parts of a response that count.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, StatusCode};
+
+use super::address::{Address, resolve};
+use super::limits::{LONGEST_RETRY_AFTER, RETRY, WORDS};
+use crate::binding::SseDecoder;
+use crate::client::Challenge;
+use crate::machine::{get_stream, http_answer, http_end, http_head};
+
+/// How an answer comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Json,
+    Events,
+}
+
+/// A stream of events.
+#[derive(Clone, Debug)]
+pub(super) struct Events {
+    pub(super) decoder: SseDecoder,
+    /// How long to wait before it is taken up again.
+    pub(super) retry: Option<Duration>,
+    /// It is one, as its label or an event in it shows.
+    pub(super) sure: bool,
+}
+
+/// A response with a bad status.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    /// The wait that the server asks for before the next try, [`LONGEST_RETRY_AFTER`] at most; [`RETRY`] where its
+    /// `Retry-After` says no time.
+    pub(super) retry_after: Option<Duration>,
+    pub(super) challenges: Vec<Challenge>,
+    /// Where the response points.
+    pub(super) location: Option<Address>,
+    /// How long the body is, where the server says.
+    pub(super) length: Option<usize>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Kind {
+    /// What the label says.
+    pub(super) fn labelled(headers: &HeaderMap) -> Option<Self> {
+        let label = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+        let kind = label.split(';').next()?.trim().to_ascii_lowercase();
+        match &*kind {
+            "application/json" => Some(Self::Json),
+            "text/event-stream" => Some(Self::Events),
+            _ => None,
+        }
+    }
+
+    /// What the first byte of a body says, beside its label; nothing where there is none yet.
+    pub(super) fn sniffed(body: &[u8], labelled: Option<Self>) -> Option<Self> {
+        Some(match body.first()? {
+            // A page for people is no stream.
+            b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b'<' => Self::Json,
+            _ if labelled == Some(Self::Events) => Self::Events,
+            // A comment, `data`, `event`, `id`, `retry`.
+            b':' | b'd' | b'e' | b'i' | b'r' => Self::Events,
+            _ => Self::Json,
+        })
+    }
+}
+
+impl Refusal {
+    /// Whether the body is not whole, as far as it counts.
+    pub(super) fn is_cut(&self, broke: bool) -> bool {
+        broke || self.length.is_some_and(|length| self.body.len() < length.min(WORDS))
+    }
+
+    /// What the status says of a POST.
+    pub(super) fn answer_status(&self) -> http_answer::Status {
+        use http_answer::Status;
+        match self.status {
+            StatusCode::BAD_REQUEST => Status::BadRequest,
+            StatusCode::UNAUTHORIZED if self.challenges.is_empty() => Status::Unchallenged,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Status::Unauthorized,
+            StatusCode::NOT_FOUND => Status::NotFound,
+            StatusCode::METHOD_NOT_ALLOWED => Status::NotAllowed,
+            StatusCode::TOO_MANY_REQUESTS if self.retry_after.is_some() => Status::Busy,
+            StatusCode::SERVICE_UNAVAILABLE if self.retry_after.is_some() => Status::UnavailableNow,
+            StatusCode::SERVICE_UNAVAILABLE => Status::Unavailable,
+            status if status.is_client_error() => Status::Client,
+            status if status.is_server_error() => Status::Server,
+            _ => Status::Other,
+        }
+    }
+
+    /// What the status says at the end of an exchange.
+    pub(super) fn end_response(&self) -> http_end::Response {
+        use http_end::Response;
+        match self.status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Response::Unauthorized,
+            StatusCode::NOT_FOUND => Response::NotFound,
+            StatusCode::TOO_MANY_REQUESTS => Response::Busy,
+            status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => Response::Busy,
+            _ => Response::Refusal,
+        }
+    }
+
+    pub(super) fn new(status: StatusCode, headers: &HeaderMap, url: &Address) -> Self {
+        let retry_after = headers.contains_key(RETRY_AFTER).then(|| retry_after(headers).unwrap_or(RETRY));
+        let mut challenges = Vec::new();
+        for value in headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()) {
+            for challenge in http_auth::parser::ChallengeParser::new(value).map_while(Result::ok) {
+                let params = challenge.params.iter().map(|(name, value)| ((*name).into(), value.to_unescaped().into()));
+                challenges.push(Challenge::new(challenge.scheme, params.collect()));
+            }
+        }
+        let location = headers.get(LOCATION).and_then(|location| resolve(url, location.as_bytes()));
+        let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
+        Self { status, retry_after, challenges, location, length, body: Vec::new() }
+    }
+}
+
+/// The class of a status, to the exchange that it comes in.
+pub(super) fn head_status(status: StatusCode) -> http_head::Status {
+    match status {
+        StatusCode::ACCEPTED => http_head::Status::Accepted,
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => http_head::Status::Moved,
+        status if status.is_success() => http_head::Status::Good,
+        _ => http_head::Status::Bad,
+    }
+}
+
+/// What the head of a response means to the GET stream.
+pub(super) fn stream_input(status: StatusCode, labelled: Option<Kind>) -> get_stream::Input {
+    match status {
+        StatusCode::METHOD_NOT_ALLOWED | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            get_stream::Input::NotOffered
+        }
+        StatusCode::NOT_FOUND => get_stream::Input::NotFound,
+        StatusCode::NOT_IMPLEMENTED => get_stream::Input::NoStream,
+        StatusCode::TOO_MANY_REQUESTS => get_stream::Input::Broke,
+        status if status.is_server_error() => get_stream::Input::Broke,
+        status if status.is_success() && labelled != Some(Kind::Json) => get_stream::Input::Opened,
+        _ => get_stream::Input::OtherAnswer,
+    }
+}
+
+/// The time that `Retry-After` says, where it says one (RFC 9110, section 10.2.3). A date counts from the answer's own
+/// `Date`, since a session knows no calendar.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
+    let after = text(RETRY_AFTER).filter(|after| !after.is_empty())?;
+    let wait = if after.bytes().all(|byte| byte.is_ascii_digit()) {
+        // What overflows is above any bound.
+        Duration::from_secs(after.parse().unwrap_or(u64::MAX))
+    } else {
+        let (until, now) = (httpdate::parse_http_date(after).ok()?, httpdate::parse_http_date(text(DATE)?).ok()?);
+        until.duration_since(now).unwrap_or_default()
+    };
+    Some(wait.min(LONGEST_RETRY_AFTER))
+}

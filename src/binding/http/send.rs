@@ -1,0 +1,203 @@
+//! Begins exchanges, and ends them from this side.
+
+use alloc::boxed::Box;
+use core::time::Duration;
+
+use super::action::{ExchangeId, HttpRequest};
+use super::address::Address;
+use super::exchange::{Broken, Exchange, Purpose, Reply};
+use super::exchanges::Carrier;
+use super::limits::LINGER;
+use super::parts::Http;
+use super::request::{self, Common};
+use super::timers::{Due, Timer};
+use crate::client::{Engine, Outgoing};
+use crate::machine::http_end::{Rest, take_rest};
+use crate::protocol::{Era, method};
+
+/// Whether a message answers a request of the server.
+pub(super) fn is_response(message: &Outgoing) -> bool {
+    message.id().is_none() && message.method().is_none()
+}
+
+pub(super) fn is_modern(message: &Outgoing) -> bool {
+    message.version().is_some_and(|version| version.era() == Era::Modern)
+}
+
+impl Http {
+    /// Whether the engine has the connection that the exchanges belong to.
+    pub(super) fn is_current(&self, engine: &Engine) -> bool {
+        engine.is_connected() && engine.connection() == self.connection
+    }
+
+    /// Whether an exchange goes on while the client closes: the DELETE, and the responses that are owed.
+    pub(super) fn is_owed(engine: &Engine, purpose: &Purpose) -> bool {
+        match purpose {
+            Purpose::Delete(_) => engine.is_closing(),
+            Purpose::Message(message) => is_response(message) && engine.is_closing(),
+            Purpose::DeleteFormer(..) | Purpose::Stream | Purpose::Resume(..) | Purpose::Sse => false,
+        }
+    }
+
+    /// Posts a message.
+    pub(super) fn post(&mut self, engine: &Engine, message: Outgoing, redirects: u8) {
+        self.post_by(engine, None, message, redirects);
+    }
+
+    /// Posts a message. Where it has no response of its own, `timer` tells when its exchange is dropped.
+    pub(super) fn post_by(&mut self, engine: &Engine, timer: Option<Timer>, message: Outgoing, redirects: u8) {
+        let url = self.sse.endpoint().unwrap_or(&self.url).clone();
+        let (initialized, one_way) = (message.method() == Some(method::INITIALIZED), message.id().is_none());
+        if one_way {
+            self.queue.enter(&message);
+        }
+        let id = self.begin(Purpose::Message(message), url, redirects);
+        if one_way {
+            let due = Due::Release(id);
+            let timer = match timer {
+                Some(timer) => {
+                    self.timers.set(timer, due);
+                    timer
+                }
+                None => self.timers.arm(engine.now() + engine.options().timeouts.request, due),
+            };
+            if let Some(it) = self.exchanges.get_mut(id) {
+                it.release = Some(timer);
+            }
+        }
+        if initialized {
+            self.initialized = Some(id);
+        }
+    }
+
+    /// Posts a request again, under a new id.
+    pub(super) fn post_again(&mut self, engine: &mut Engine, request: u64) {
+        self.exchanges.forget(request);
+        if let Some(message) = engine.restart(request) {
+            self.post(engine, message, 0);
+        }
+    }
+
+    /// Requests a stream.
+    pub(super) fn get(&mut self, purpose: Purpose, redirects: u8) {
+        self.begin(purpose, self.url.clone(), redirects);
+    }
+
+    /// Ends a session of the server.
+    pub(super) fn delete(&mut self, purpose: Purpose) {
+        self.begin(purpose, self.url.clone(), 0);
+    }
+
+    fn begin(&mut self, purpose: Purpose, url: Address, redirects: u8) -> ExchangeId {
+        let it = Exchange { purpose, url, redirects, status: 0, reply: Reply::Unsent, release: None };
+        let exchange = self.exchanges.insert(it);
+        self.outbox.request(exchange);
+        exchange
+    }
+
+    /// Hands over the request of an exchange: it counts as sent from here on.
+    pub(super) fn hand_over(&mut self, engine: &mut Engine, exchange: ExchangeId) -> Option<HttpRequest> {
+        self.exchanges.set_reply(exchange, Reply::Nothing);
+        let it = self.exchanges.get(exchange)?;
+        let is_opening = |message: &Outgoing| message.method() == Some(method::INITIALIZE);
+        let opening = matches!(&it.purpose, Purpose::Message(message) if is_opening(message));
+        if opening {
+            // What was polled before it belongs to the session before it.
+            self.session.reset();
+        }
+        let session = self.session.id();
+        let version = || engine.server().map(|server| server.version);
+        let agreed = Common { session, version: version().filter(|_| engine.has_handshake()) };
+        let (of, request) = match &it.purpose {
+            Purpose::Message(message) => {
+                let session = session.filter(|_| !is_modern(message) && !opening);
+                let common = Common { session, version: message.version().filter(|_| !opening) };
+                let request = request::post(&it.url, message, common, engine.catalog());
+                engine.handed_over(message);
+                (message.of(), request)
+            }
+            Purpose::Resume(id, broken) => {
+                (engine.handle_of(*id), request::get(&it.url, agreed, Some(&broken.last_id)))
+            }
+            Purpose::Stream => (None, request::get(&it.url, agreed, self.get_stream.last_id())),
+            Purpose::Sse => (None, request::get(&it.url, agreed, None)),
+            Purpose::DeleteFormer(_, session) | Purpose::Delete(session) => {
+                (None, request::delete(&it.url, Common { session: Some(session), version: version() }))
+            }
+        };
+        Some(HttpRequest { exchange, of, request })
+    }
+
+    /// Takes an exchange out that is over.
+    pub(super) fn take(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
+        let it = self.exchanges.remove(id)?;
+        if let Some(timer) = it.release {
+            self.timers.disarm(timer);
+        }
+        if let Some(message) = it.purpose.one_way() {
+            self.queue.leave(message);
+        }
+        match it.reply {
+            Reply::Unsent => self.outbox.retract(id),
+            Reply::Nothing
+            | Reply::Begun(_)
+            | Reply::Json(_)
+            | Reply::Events(_)
+            | Reply::Refusal(_)
+            | Reply::Ignored => {}
+        }
+        Some(it)
+    }
+
+    /// Ends an exchange: a request that was not polled is taken back, any other exchange is dropped.
+    pub(super) fn drop_exchange(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
+        let it = self.take(id)?;
+        match it.reply {
+            Reply::Unsent => {}
+            Reply::Nothing
+            | Reply::Begun(_)
+            | Reply::Json(_)
+            | Reply::Events(_)
+            | Reply::Refusal(_)
+            | Reply::Ignored => self.outbox.drop(id),
+        }
+        Some(it)
+    }
+
+    /// An exchange has nothing more to do. It has a moment to end by itself, in which a stream may bring other messages.
+    pub(super) fn linger(&mut self, engine: &Engine, id: ExchangeId) {
+        let Some(it) = self.exchanges.get(id) else { return };
+        let (rest, armed) = (take_rest(it.reply.class(), it.reply.kept()), it.release.is_some());
+        if rest == Rest::Ignore {
+            self.exchanges.set_reply(id, Reply::Ignored);
+        }
+        if !armed {
+            let timer = self.timers.arm(engine.now() + LINGER, Due::Release(id));
+            if let Some(it) = self.exchanges.get_mut(id) {
+                it.release = Some(timer);
+            }
+        }
+    }
+
+    /// Ends whatever carries a request.
+    pub(super) fn drop_carrier(&mut self, request: u64) {
+        match self.exchanges.carrier(request) {
+            Some(Carrier::Exchange(exchange)) => {
+                let exchange = *exchange;
+                self.drop_exchange(exchange);
+            }
+            Some(Carrier::Timer(timer, _)) => {
+                self.timers.disarm(*timer);
+                self.exchanges.forget(request);
+            }
+            None => {}
+        }
+    }
+
+    /// Lets a request wait, which has no exchange meanwhile.
+    pub(super) fn pause(&mut self, engine: &Engine, request: u64, wait: Duration, broken: Option<Box<Broken>>) {
+        let due = if broken.is_some() { Due::Resume(request) } else { Due::SendAgain(request) };
+        let timer = self.timers.arm(engine.now() + wait, due);
+        self.exchanges.pause(request, timer, broken);
+    }
+}

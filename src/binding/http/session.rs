@@ -1,0 +1,83 @@
+//! The session of Streamable HTTP (specification 2025-11-25, "Session Management").
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+
+use http::{HeaderMap, HeaderValue};
+
+use super::request::SESSION_ID;
+
+/// Methods that are remembered for a 404.
+const METHODS: usize = 16;
+
+/// The session's id, and what is known of the session before.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Session {
+    id: Option<HeaderValue>,
+    /// The session before, which the server may still know.
+    former: Option<HeaderValue>,
+    /// The methods for which the server answered 404 in the session before, and not otherwise since.
+    not_found: VecDeque<Box<str>>,
+}
+
+impl Session {
+    pub(super) const fn id(&self) -> Option<&HeaderValue> {
+        self.id.as_ref()
+    }
+
+    pub(super) const fn has_former(&self) -> bool {
+        self.former.is_some()
+    }
+
+    pub(super) fn take_former(&mut self) -> Option<HeaderValue> {
+        self.former.take()
+    }
+
+    /// A connection begins: the session becomes the one before.
+    pub(super) fn renew(&mut self) {
+        if let Some(former) = self.id.take() {
+            self.former = Some(former);
+        }
+    }
+
+    /// `initialize` is sent: what an earlier one on this connection was given is no session.
+    pub(super) fn reset(&mut self) {
+        self.id = None;
+    }
+
+    /// Takes the id from the response to `initialize`.
+    pub(super) fn open(&mut self, headers: &HeaderMap) {
+        self.id = headers.get(SESSION_ID).filter(|id| is_visible(id.as_bytes())).cloned();
+        if let Some(id) = &mut self.id {
+            // Who has it is the session.
+            id.set_sensitive(true);
+        }
+    }
+
+    /// A request of this method was answered 404, for which the session is taken for expired.
+    pub(super) fn add_not_found(&mut self, method: &str) {
+        if self.is_not_found(method) {
+            return;
+        }
+        if self.not_found.len() >= METHODS {
+            self.not_found.pop_front();
+        }
+        self.not_found.push_back(method.into());
+    }
+
+    /// A request of this method was answered otherwise.
+    pub(super) fn remove_not_found(&mut self, method: &str) {
+        if !self.not_found.is_empty() {
+            self.not_found.retain(|known| **known != *method);
+        }
+    }
+
+    /// Whether a new session was opened since a request of this method was answered 404.
+    pub(super) fn is_not_found(&self, method: &str) -> bool {
+        self.not_found.iter().any(|known| **known == *method)
+    }
+}
+
+fn is_visible(id: &[u8]) -> bool {
+    !id.is_empty() && id.iter().all(u8::is_ascii_graphic)
+}

@@ -1,0 +1,85 @@
+//! What is due later.
+
+use alloc::collections::BTreeMap;
+
+use super::action::ExchangeId;
+use crate::Time;
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Send a request again, by its id on the wire.
+    SendAgain(u64),
+    /// Send `notifications/initialized` again.
+    SendInitialized,
+    /// Resume the stream of a request, by its id on the wire.
+    Resume(u64),
+    /// Request the GET stream again.
+    GetStream,
+    /// Stop the wait for the GET stream.
+    StreamLate,
+    /// Drop an exchange that nothing waits for.
+    Release(ExchangeId),
+    /// Give up the message that waits longest for an exchange.
+    GiveUp,
+}
+
+/// A timer: when it is due, and a number that tells it from others of that time.
+pub(super) type Timer = (Time, u64);
+
+/// The timers of a connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Timers {
+    due: BTreeMap<Timer, Due>,
+    last: u64,
+}
+
+impl Timers {
+    pub(super) fn arm(&mut self, at: Time, due: Due) -> Timer {
+        self.last = self.last.saturating_add(1);
+        let timer = (at, self.last);
+        self.due.insert(timer, due);
+        timer
+    }
+
+    /// What a timer is for changes, its time does not.
+    pub(super) fn set(&mut self, timer: Timer, due: Due) {
+        if let Some(known) = self.due.get_mut(&timer) {
+            *known = due;
+        }
+    }
+
+    pub(super) fn disarm(&mut self, timer: Timer) {
+        self.due.remove(&timer);
+        self.release();
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.due = BTreeMap::new();
+    }
+
+    /// When the next one is due.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.due.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// The newest timer so far.
+    pub(super) const fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Takes the next one that is due, of those up to `last`: where time is at its end, a new one is due at once.
+    pub(super) fn take(&mut self, now: Time, last: u64) -> Option<(Timer, Due)> {
+        let due = self.due.range(..=(now, last)).find(|((_, number), _)| *number <= last);
+        let (timer, due) = due.map(|(timer, due)| (*timer, *due))?;
+        self.disarm(timer);
+        Some((timer, due))
+    }
+
+    /// An empty tree keeps its last node.
+    fn release(&mut self) {
+        if self.due.is_empty() {
+            self.due = BTreeMap::new();
+        }
+    }
+}

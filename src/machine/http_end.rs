@@ -1,0 +1,266 @@
+#![doc = "What the end of an HTTP exchange means, by how much of the response came."]
+#![doc = ""]
+#![doc = include_str!("http_end.md")]
+
+use super::alphabet;
+
+alphabet! {
+    /// What the exchange is for.
+    Purpose {
+        /// The POST of a request.
+        Request,
+        /// The POST of a notification or a response.
+        OneWay,
+        /// The POST of a response that the server is owed, while the client closes.
+        Owed,
+        /// The GET that resumes the stream of a request.
+        Resume,
+        /// The GET of the GET stream.
+        Stream,
+        /// The GET of the HTTP+SSE stream, after `initialize` was refused.
+        Fallback,
+        /// The GET of the HTTP+SSE stream.
+        Sse,
+        /// The DELETE of the session before, which the server has still; `initialize` follows.
+        DeleteFormer,
+        /// The DELETE of the session when the client closes.
+        Delete,
+    }
+}
+
+alphabet! {
+    /// What came of the response.
+    Response {
+        /// Nothing.
+        Nothing,
+        /// A good status, and no byte of a body.
+        Empty,
+        /// As above, labelled as a stream of events.
+        EmptyStream,
+        /// JSON, whole or in part.
+        Json,
+        /// A stream of events.
+        Events,
+        /// A body that is labelled as no stream of events, and reads like one, without an event.
+        NoEvents,
+        /// 401 or 403.
+        Unauthorized,
+        /// 404, on a session.
+        NotFound,
+        /// 429, or 5xx but 501.
+        Busy,
+        /// Any other bad status.
+        Refusal,
+        /// A body that is ignored.
+        Ignored,
+    }
+}
+
+alphabet! {
+    /// How the exchange ends.
+    End {
+        /// The response ended.
+        Ended,
+        /// The connection broke.
+        Broke,
+        /// Nobody was reached.
+        Unreached,
+        /// There is no room to keep more of the response.
+        Overflow,
+    }
+}
+
+alphabet! {
+    /// What follows.
+    Decision {
+        /// Nothing.
+        Nothing,
+        /// The body is the response, or says what is wrong: [`http_answer`](super::http_answer) decides.
+        Judge,
+        /// The stream of a request broke off. It is resumed where the server gave an event id.
+        Resume,
+        /// As above, after the time that the server named.
+        ResumeLater,
+        /// There is no response to the request, which may have run.
+        Lost,
+        /// The body is no response to the request.
+        NoAnswer,
+        /// The request did not reach the server: [`http_reach`](super::http_reach) decides.
+        Unreached,
+        /// The session expired.
+        Expire,
+        /// The server requires authorization.
+        Authorize,
+        /// The GET stream broke.
+        StreamBroke,
+        /// The GET of the HTTP+SSE stream was refused.
+        SseRefused,
+        /// The HTTP+SSE stream ended.
+        SseEnded,
+        /// The exchange of the HTTP+SSE stream broke.
+        SseBroke,
+        /// The GET of the HTTP+SSE stream reached nobody.
+        SseUnreached,
+        /// `initialize` is sent again.
+        SendAgain,
+        /// The session is over.
+        Deleted,
+    }
+}
+
+/// Decides.
+pub const fn decide(purpose: Purpose, end: End, response: Response) -> Decision {
+    match purpose {
+        Purpose::Request => request(end, response),
+        Purpose::OneWay => one_way(end, response),
+        Purpose::Owed => Decision::Nothing,
+        Purpose::Resume => resume(end, response),
+        Purpose::Stream => Decision::StreamBroke,
+        Purpose::Fallback => fallback(end, response),
+        Purpose::Sse => sse(end, response),
+        Purpose::DeleteFormer => Decision::SendAgain,
+        Purpose::Delete => Decision::Deleted,
+    }
+}
+
+const fn request(end: End, response: Response) -> Decision {
+    match end {
+        End::Ended => match response {
+            Response::Nothing | Response::EmptyStream => Decision::Lost,
+            Response::Empty | Response::NoEvents => Decision::NoAnswer,
+            Response::Events => Decision::Resume,
+            Response::Json | Response::Unauthorized | Response::NotFound | Response::Busy | Response::Refusal => {
+                Decision::Judge
+            }
+            // Over HTTP+SSE the response comes by the stream.
+            Response::Ignored => Decision::Nothing,
+        },
+        End::Broke => match response {
+            Response::Nothing | Response::Empty | Response::EmptyStream | Response::Json => Decision::Lost,
+            Response::Events | Response::NoEvents => Decision::Resume,
+            Response::Unauthorized | Response::NotFound | Response::Busy | Response::Refusal => Decision::Judge,
+            Response::Ignored => Decision::Nothing,
+        },
+        End::Unreached => Decision::Unreached,
+        End::Overflow => Decision::NoAnswer,
+    }
+}
+
+const fn one_way(end: End, response: Response) -> Decision {
+    match end {
+        End::Ended | End::Broke | End::Overflow => match response {
+            Response::Unauthorized | Response::NotFound | Response::Busy | Response::Refusal => Decision::Judge,
+            Response::Nothing
+            | Response::Empty
+            | Response::EmptyStream
+            | Response::Json
+            | Response::Events
+            | Response::NoEvents
+            | Response::Ignored => Decision::Nothing,
+        },
+        End::Unreached => Decision::Unreached,
+    }
+}
+
+const fn resume(end: End, response: Response) -> Decision {
+    match end {
+        End::Ended | End::Broke | End::Unreached => match response {
+            Response::NotFound => Decision::Expire,
+            Response::Busy => Decision::ResumeLater,
+            Response::Unauthorized | Response::Refusal => Decision::Lost,
+            Response::Nothing
+            | Response::Empty
+            | Response::EmptyStream
+            | Response::Json
+            | Response::Events
+            | Response::NoEvents
+            | Response::Ignored => Decision::Resume,
+        },
+        End::Overflow => Decision::NoAnswer,
+    }
+}
+
+const fn fallback(end: End, response: Response) -> Decision {
+    match end {
+        End::Ended | End::Overflow => sse_ended(response, Decision::SseEnded),
+        End::Broke => Decision::SseBroke,
+        End::Unreached => Decision::SseUnreached,
+    }
+}
+
+const fn sse(end: End, response: Response) -> Decision {
+    match end {
+        End::Ended | End::Overflow => sse_ended(response, Decision::SseEnded),
+        End::Broke => sse_ended(response, Decision::SseBroke),
+        End::Unreached => Decision::SseUnreached,
+    }
+}
+
+const fn sse_ended(response: Response, stream: Decision) -> Decision {
+    match response {
+        Response::Unauthorized => Decision::Authorize,
+        Response::NotFound | Response::Busy | Response::Refusal => Decision::SseRefused,
+        Response::Nothing
+        | Response::Empty
+        | Response::EmptyStream
+        | Response::Json
+        | Response::Events
+        | Response::NoEvents
+        | Response::Ignored => stream,
+    }
+}
+
+alphabet! {
+    /// How many bytes of the response are kept until they are whole.
+    Kept {
+        /// Few.
+        Short,
+        /// More than an exchange may keep whose request is over.
+        Long,
+    }
+}
+
+alphabet! {
+    /// What becomes of an exchange whose request is over. It is dropped if it does not end soon.
+    Rest {
+        /// The stream is read on: it may bring other messages.
+        Read,
+        /// What follows is ignored.
+        Ignore,
+    }
+}
+
+/// Decides what becomes of an exchange whose request is over.
+pub const fn rest(response: Response, kept: Kept) -> Rest {
+    match response {
+        Response::Events | Response::NoEvents => match kept {
+            Kept::Short => Rest::Read,
+            Kept::Long => Rest::Ignore,
+        },
+        Response::Nothing
+        | Response::Empty
+        | Response::EmptyStream
+        | Response::Json
+        | Response::Unauthorized
+        | Response::NotFound
+        | Response::Busy
+        | Response::Refusal
+        | Response::Ignored => Rest::Ignore,
+    }
+}
+
+/// [`rest`], recorded where rows are counted.
+#[cfg(feature = "http")]
+pub(crate) fn take_rest(response: Response, kept: Kept) -> Rest {
+    #[cfg(feature = "rows")]
+    super::rows::taken("http_end::rest", &[&response, &kept]);
+    rest(response, kept)
+}
+
+/// [`decide`], recorded where rows are counted.
+#[cfg(feature = "http")]
+pub(crate) fn take(purpose: Purpose, end: End, response: Response) -> Decision {
+    #[cfg(feature = "rows")]
+    super::rows::taken("http_end::end", &[&purpose, &end, &response]);
+    decide(purpose, end, response)
+}

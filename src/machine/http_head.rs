@@ -1,0 +1,115 @@
+#![doc = "What the head of an HTTP response means: how its body is read."]
+#![doc = ""]
+#![doc = include_str!("http_head.md")]
+
+use super::{QuirkKind, alphabet};
+
+alphabet! {
+    /// What the exchange is for.
+    Purpose {
+        /// The POST of a request, over Streamable HTTP.
+        Request,
+        /// The POST of a notification or a response, over Streamable HTTP.
+        OneWay,
+        /// The POST of a request, over HTTP+SSE.
+        SseRequest,
+        /// The POST of a notification or a response, over HTTP+SSE.
+        SseOneWay,
+        /// The GET that resumes the stream of a request.
+        Resume,
+        /// The GET of the GET stream.
+        Stream,
+        /// The GET of the HTTP+SSE stream.
+        Sse,
+        /// The DELETE of a session.
+        Delete,
+        /// Anything for a request that is over.
+        Over,
+    }
+}
+
+alphabet! {
+    /// The status.
+    Status {
+        /// 202.
+        Accepted,
+        /// 2xx but 202.
+        Good,
+        /// 307 or 308.
+        Moved,
+        /// Any other.
+        Bad,
+    }
+}
+
+/// How the body is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decision {
+    /// The body is JSON or a stream of events: its first bytes tell.
+    ReadAny,
+    /// The body is a stream of events.
+    ReadEvents,
+    /// The body is ignored: the message was delivered.
+    Delivered,
+    /// As [`Delivered`](Self::Delivered), and what the server did is recorded.
+    DeliveredAs(QuirkKind),
+    /// The body is ignored.
+    Ignore,
+    /// The body has the words of a refusal.
+    ReadRefusal,
+    /// The request is sent to where the response points.
+    Redirect,
+    /// [`get_stream`](super::get_stream) decides.
+    GetStream,
+    /// The response counts for nothing.
+    Nothing,
+}
+
+/// Decides.
+pub const fn decide(purpose: Purpose, status: Status) -> Decision {
+    match purpose {
+        Purpose::Request => match status {
+            Status::Accepted | Status::Good => Decision::ReadAny,
+            Status::Moved => Decision::Redirect,
+            Status::Bad => Decision::ReadRefusal,
+        },
+        Purpose::OneWay => match status {
+            Status::Accepted => Decision::Delivered,
+            Status::Good => Decision::DeliveredAs(QuirkKind::NotificationStatus),
+            Status::Moved => Decision::Redirect,
+            Status::Bad => Decision::ReadRefusal,
+        },
+        Purpose::SseRequest => match status {
+            // The response comes by the stream.
+            Status::Accepted | Status::Good => Decision::Ignore,
+            Status::Moved => Decision::Redirect,
+            Status::Bad => Decision::ReadRefusal,
+        },
+        Purpose::SseOneWay => match status {
+            Status::Accepted | Status::Good => Decision::Delivered,
+            Status::Moved => Decision::Redirect,
+            Status::Bad => Decision::ReadRefusal,
+        },
+        Purpose::Resume | Purpose::Sse => match status {
+            Status::Accepted | Status::Good => Decision::ReadEvents,
+            Status::Moved => Decision::Redirect,
+            Status::Bad => Decision::ReadRefusal,
+        },
+        Purpose::Stream => match status {
+            Status::Moved => Decision::Redirect,
+            Status::Accepted | Status::Good | Status::Bad => Decision::GetStream,
+        },
+        // The response to a DELETE changes nothing.
+        Purpose::Delete => Decision::Ignore,
+        Purpose::Over => Decision::Nothing,
+    }
+}
+
+/// [`decide`], recorded where rows are counted.
+#[cfg(feature = "http")]
+pub(crate) fn take(purpose: Purpose, status: Status) -> Decision {
+    #[cfg(feature = "rows")]
+    super::rows::taken("http_head", &[&purpose, &status]);
+    decide(purpose, status)
+}
