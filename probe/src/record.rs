@@ -74,7 +74,9 @@ impl From<RequestError> for ErrorReport {
             RequestError::Server(error) => {
                 Self { code: error.code, message: (&*error.message).into(), data: error.data }
             }
-            other => Self { code: 0, message: other.to_string(), data: None },
+            other @ (RequestError::Status { .. } | RequestError::Invalid(_) | _) => {
+                Self { code: 0, message: other.to_string(), data: None }
+            }
         }
     }
 }

@@ -30,7 +30,7 @@ mod timers;
 mod transport;
 mod views;
 
-pub use action::{Action, ConnectionId, Outgoing, ShutdownStep};
+pub use action::{Action, ConnectionId, Outgoing, ShutdownStep, WireId};
 pub use binding::{Binding, Messages};
 pub use engine::{Engine, Stats};
 pub use event::{
