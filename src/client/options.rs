@@ -351,7 +351,7 @@ pub struct Limits {
     pub subscriptions: usize,
     /// Bytes that are kept of what the server wants to know: the ids and defaults of its open questions, and the results
     /// of requests that wait for input. Beyond them a question is answered with an error, and a request ends
-    /// [`Outcome::Invalid`](crate::Outcome::Invalid). 64 MiB.
+    /// with [`RequestError::Invalid`](crate::RequestError::Invalid). 64 MiB.
     pub input_bytes: usize,
     /// How often a server may want input for one request; 10.
     pub input_rounds: u32,
