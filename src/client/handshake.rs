@@ -114,9 +114,9 @@ impl Handshake {
         }
     }
 
-    /// A transport is to be opened.
+    /// A transport is to be opened: its handshake begins anew, except that one that asked for a new transport goes on.
     pub(super) fn reset(&mut self, core: &Core) {
-        let state = take(self.state, Input::Reset).next;
+        let state = if self.state == State::Reopening { State::Reopening } else { State::Idle };
         *self = Self { state, opened_at: core.now, ..Self::new(self.known_era) };
     }
 
