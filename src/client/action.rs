@@ -15,7 +15,7 @@ pub enum Action {
     Send(Outgoing),
     /// Shut the transport down, and report [`Transport::Closed`](crate::Transport::Closed) when it is closed.
     Shutdown(ShutdownStep),
-    /// Something happened.
+    /// An event for the embedder.
     Event(Event),
 }
 
@@ -49,16 +49,16 @@ pub(crate) enum Output {
     Open(ConnectionId),
     /// Send a message.
     Send(Outgoing),
-    /// Over HTTP: drop the exchange of the request of this id. A modern server takes that as the cancellation.
+    /// Over HTTP: drop the exchange of the request with this id. A modern server takes that as the cancellation.
     Abort(u64),
     /// Shut the transport down.
     Shutdown(ShutdownStep),
-    /// Tell the embedder.
+    /// Report an event to the embedder.
     Event(Event),
 }
 
 impl Output {
-    /// Bytes of what the server sent without being asked, or of the answer to it.
+    /// Bytes of data that the server sent unsolicited, and of responses to it.
     pub(super) fn unasked_bytes(&self) -> usize {
         match self {
             Self::Event(event) => event.payload(),
@@ -68,14 +68,14 @@ impl Output {
     }
 }
 
-/// How a transport is to be shut.
+/// A step of the shutdown of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownStep {
-    /// Close the input of the process, and let it end.
+    /// Close the input of the process, and let it exit.
     CloseInput,
-    /// Terminate it (`SIGTERM`).
+    /// Terminate the process (`SIGTERM`).
     Terminate,
-    /// Kill it (`SIGKILL`).
+    /// Kill the process (`SIGKILL`).
     Kill,
 }
 
@@ -90,17 +90,17 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// The message: one JSON object without a line break in it.
+    /// The message: one JSON object without line breaks.
     pub fn bytes(&self) -> &[u8] {
         self.line.strip_suffix(b"\n").unwrap_or(&self.line)
     }
 
-    /// The message with a line feed at its end, as stdio wants it.
+    /// The message with a line feed at its end, for stdio.
     pub fn line(&self) -> &[u8] {
         &self.line
     }
 
-    /// The method of a request or a notification; none for an answer.
+    /// The method of a request or a notification; `None` for a response.
     pub fn method(&self) -> Option<&str> {
         self.method.as_deref()
     }
@@ -115,13 +115,13 @@ impl Outgoing {
         self.id
     }
 
-    /// Which request of the embedder's it carries, or is about: its cancelling, the answer to what a server asked in its
-    /// HTTP exchange.
+    /// The embedder's request that this message carries or belongs to: a cancellation of it, or a response to a server
+    /// request in its HTTP exchange.
     pub const fn of(&self) -> Option<RequestId> {
         self.of
     }
 
-    /// The protocol version that was agreed on, or is offered.
+    /// The protocol version that is negotiated or offered.
     pub const fn version(&self) -> Option<ProtocolVersion> {
         self.version
     }

@@ -9,22 +9,22 @@ pub trait Binding: Operate {}
 pub trait Operate {
     /// What [`Client::poll`](super::Client::poll) returns.
     type Action;
-    /// What carries the messages.
+    /// How messages are carried.
     const WIRE: Wire;
 
-    /// The client is made.
+    /// Called once, when the client is created.
     fn attach(&mut self, engine: &mut Engine);
 
-    /// Takes what the engine wants done, after each input and command.
+    /// Takes the engine's outputs, after each input and command.
     fn settle(&mut self, engine: &mut Engine);
 
-    /// Serves every deadline that is due.
+    /// Handles every deadline that is due.
     fn handle_timeout(&mut self, engine: &mut Engine, now: Time);
 
     /// Takes the next action.
     fn poll(&mut self, engine: &mut Engine) -> Option<Self::Action>;
 
-    /// When the next deadline is due; at once while there is an action.
+    /// When the next deadline is due. While there is an action, it is now.
     fn deadline(&self, engine: &Engine) -> Option<Time>;
 
     /// Whether the binding's own queue is empty.
@@ -37,7 +37,7 @@ pub trait Operate {
 pub struct Messages;
 
 impl Messages {
-    /// The binding.
+    /// Creates the binding.
     pub const fn new() -> Self {
         Self
     }
@@ -70,7 +70,7 @@ impl Operate for Messages {
     }
 }
 
-/// The next action of a client whose transport is one stream each way.
+/// The next action of a client whose transport is one stream in each direction.
 #[inline]
 pub(crate) fn poll_pipe(engine: &mut Engine) -> Option<Action> {
     loop {
@@ -86,7 +86,7 @@ pub(crate) fn poll_pipe(engine: &mut Engine) -> Option<Action> {
 }
 
 impl super::Client<Messages> {
-    /// Takes what the server sent on a connection: one message, or a batch. Input of an older connection is dropped.
+    /// Takes a message or a batch that the server sent on a connection. Input of an older connection is dropped.
     pub fn handle_message(&mut self, now: Time, connection: ConnectionId, bytes: &[u8]) {
         self.engine.handle_due(now);
         if self.engine.live_connection() == Some(connection) {
@@ -94,7 +94,7 @@ impl super::Client<Messages> {
         }
     }
 
-    /// Takes what happened to the transport of a connection. Input of an older connection is dropped.
+    /// Takes a report on the transport of a connection. Input of an older connection is dropped.
     pub fn handle_transport(&mut self, now: Time, connection: ConnectionId, event: Transport<'_>) {
         self.engine.handle_due(now);
         if self.engine.connection() == connection {

@@ -24,17 +24,6 @@ use crate::jsonrpc::ErrorObject;
 use crate::machine::{gate, link, request};
 use crate::protocol::{Capability, Family, method};
 
-/// Counts of messages that were not used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Responses to requests that had timed out or were cancelled.
-    pub late_answers: u64,
-    /// Notifications and requests of the server that were left out: too many actions waited, or progress was reported too
-    /// often.
-    pub left_out: u64,
-}
-
 /// The part of a [`Client`](crate::Client) that does not depend on its binding. A client dereferences to it: these are
 /// its getters.
 #[derive(Clone, Debug)]
@@ -55,7 +44,7 @@ impl Engine {
         Self::over(Core::new(options, None, wire, seed), known_era)
     }
 
-    /// A client of this server, with options that clients of other servers share.
+    /// A client of a server, with options that are shared with other clients.
     pub(crate) fn with_shared(
         options: &Arc<Options>,
         server: Arc<str>,
@@ -226,7 +215,7 @@ impl Engine {
         Some(output)
     }
 
-    /// A message that is taken counts as handed to the transport.
+    /// A message that is taken counts as sent.
     #[inline]
     pub(super) fn polled(&mut self, output: &Output) {
         if let Output::Send(Outgoing { id: Some(id), .. }) = output {
@@ -234,17 +223,17 @@ impl Engine {
         }
     }
 
-    /// What waits to be polled.
+    /// The outputs that wait to be polled.
     pub(crate) fn pending(&self) -> impl DoubleEndedIterator<Item = &Output> {
         self.core.outbox.iter()
     }
 
-    /// Events so far, those that wait to be polled among them. No event is taken back.
+    /// Number of events so far, those included that wait to be polled. Events are never withdrawn.
     pub(crate) const fn events(&self) -> u64 {
         self.core.outbox.events()
     }
 
-    /// When the next deadline is due; at once while there is something to poll.
+    /// When the next deadline is due. While there is an output, it is now.
     pub(crate) fn deadline(&self) -> Option<Time> {
         if self.core.outbox.is_empty() { self.timers_deadline() } else { Some(self.core.now) }
     }
@@ -261,38 +250,38 @@ impl Engine {
         self.link.state() == link::State::Closed && self.core.outbox.is_empty()
     }
 
-    /// The connection, where there is one that takes messages.
+    /// The connection, if there is one that takes messages.
     pub(crate) fn live_connection(&self) -> Option<ConnectionId> {
         self.link.is_connected().then(|| self.link.connection())
     }
 
-    /// Whether a request is open, and nothing of it was sent.
+    /// Whether a request is open and was not sent yet.
     pub(crate) fn is_unsent(&self, request: RequestId) -> bool {
         let open = self.core.requests.wire_id(request).and_then(|id| self.core.requests.get(id));
         open.is_some_and(|open| matches!(open.phase, request::State::Queued | request::State::Written))
     }
 
-    /// Replaces the items of a family with the same items, held elsewhere too.
+    /// Replaces the items of a family by equal items that are shared.
     pub(crate) fn share_list(&mut self, family: Family, list: Arc<List>) {
         self.core.catalog.share(family, list);
     }
 
-    /// The connection that the client has, asks for, or had last.
+    /// The current connection, the one that is being opened, or the last one.
     pub const fn connection(&self) -> ConnectionId {
         self.link.connection()
     }
 
-    /// Whether handshake and discovery are done, and the connection is up.
+    /// Whether the connection is established, and handshake and discovery are done.
     pub fn is_ready(&self) -> bool {
         self.core.is_ready()
     }
 
-    /// What the server said of itself, once the handshake is done; after a reconnect, what it said last.
+    /// Name, version, capabilities and instructions of the server, from the last handshake.
     pub fn server(&self) -> Option<&Server> {
         self.core.server.as_deref()
     }
 
-    /// What the server offers, as last listed.
+    /// The items of the last lists.
     pub const fn catalog(&self) -> &Catalog {
         &self.core.catalog
     }
@@ -302,28 +291,27 @@ impl Engine {
         self.lists.report(family, self.subscriptions.watches(&self.core, family))
     }
 
-    /// The last error of a family's list, in the server's words where it had any.
+    /// The last error of a family's list: the server's message, if there is one.
     pub fn list_error(&self, family: Family) -> Option<&str> {
         self.lists.error(family)
     }
 
-    /// The server's deviations from the protocol so far, in the order in which they were seen.
+    /// The server's deviations from the protocol, in order.
     pub fn quirks(&self) -> &[Quirk] {
         &self.core.quirks
     }
 
-    /// The era that the server turned out to have, to be saved and given back in [`Options::known_era`]; `None` until
-    /// the first handshake.
+    /// The server's era, to be saved and given back in [`Options::known_era`]; `None` until the first handshake.
     pub const fn known_era(&self) -> Option<KnownEra> {
         self.handshake.known_era()
     }
 
-    /// Counts of messages that were not used.
+    /// Counts of messages that were dropped.
     pub const fn stats(&self) -> Stats {
         self.core.stats
     }
 
-    /// The server's name for messages; of an address only what may be shown.
+    /// The server's name for messages. An address is shown without its secrets.
     pub fn server_name(&self) -> &str {
         self.core.server_name()
     }
@@ -334,7 +322,7 @@ impl Engine {
         &self.core.options
     }
 
-    /// The resources that are subscribed to.
+    /// The resources with a subscription.
     pub fn subscriptions(&self) -> impl Iterator<Item = &str> {
         self.subscriptions.resources()
     }

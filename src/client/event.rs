@@ -11,112 +11,111 @@ use crate::jsonrpc::ErrorObject;
 use crate::machine::QuirkKind;
 use crate::protocol::Family;
 
-/// Something to know.
+/// An event that the client reports.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
     /// Handshake and discovery are done: see [`Engine::server`](crate::Engine::server) and
-    /// [`Engine::catalog`](crate::Engine::catalog). It comes again after each reconnect.
+    /// [`Engine::catalog`](crate::Engine::catalog). It is repeated after each reconnect.
     Ready,
-    /// A family's list is another than before.
+    /// The list of a family changed.
     CatalogChanged {
         /// The family.
         family: Family,
-        /// In what it differs.
+        /// The difference from the list before.
         difference: Difference,
     },
-    /// A request ended. Each that was accepted ends once.
+    /// A request ended. Each accepted request ends exactly once.
     Finished {
         /// The request.
         request: RequestId,
         /// How it ended.
         outcome: Outcome,
     },
-    /// The server needs input before it goes on with a request (specification 2026-07-28, "Multi Round-Trip
-    /// Requests"): give it with [`Client::provide`](crate::Client::provide), or not, with
+    /// The server requires input before it continues with a request (specification 2026-07-28, "Multi Round-Trip
+    /// Requests"): provide it with [`Client::provide`](crate::Client::provide), or decline with
     /// [`Client::decline`](crate::Client::decline).
     InputRequired {
         /// The request.
         request: RequestId,
-        /// What the server wants to know; what the engine itself answers is not among it.
+        /// The inputs that the server requires, except those that the engine provides itself.
         inputs: Vec<InputRequest>,
     },
-    /// The server wants to know who asks (specification 2026-07-28, "Authorization"): give what the challenges want
-    /// with the next requests, and say so with [`Client::authorized`](crate::Client::authorized). A request of the
-    /// embedder's waits for that, unless [`Client::decline`](crate::Client::decline) ends it; without one the
-    /// handshake or a list was refused.
+    /// The server requires authorization (specification 2026-07-28, "Authorization"): authorize the next requests as
+    /// the challenges say, and call [`Client::authorized`](crate::Client::authorized). If `request` is set, that
+    /// request waits, unless [`Client::decline`](crate::Client::decline) ends it. Otherwise the handshake or a list was
+    /// refused.
     Unauthorized {
-        /// The request.
+        /// The embedder's request that was refused, if it is one.
         request: Option<RequestId>,
-        /// The server knows who asks, and refuses all the same (403).
+        /// The status is 403: the server refuses an authorized request.
         forbidden: bool,
-        /// What the server said.
+        /// The server's message.
         why: Box<str>,
-        /// What it wants.
+        /// The challenges of the response.
         challenges: Box<[Challenge]>,
     },
-    /// The server asks what the client declared to offer: answer with [`Client::respond`](crate::Client::respond).
+    /// The server sent a request that the embedder responds to with [`Client::respond`](crate::Client::respond).
     ServerRequest {
-        /// The question.
+        /// The id of the server request.
         id: ServerRequestId,
-        /// What it asks.
+        /// The method.
         method: ServerMethod,
-        /// What it asks, raw.
+        /// The parameters, raw.
         params: Option<Box<RawValue>>,
     },
-    /// A question needs no answer any more: the server took it back, it was declined for want of time, or the
-    /// connection is gone.
+    /// A server request needs no response any more: the server cancelled it, it timed out and was declined, or the
+    /// connection is lost.
     ServerRequestEnded {
-        /// The question.
+        /// The id of the server request.
         id: ServerRequestId,
     },
-    /// A request that was made with [`Request::progress`](crate::Request::progress) got further.
+    /// The server reported progress of a request that was made with [`Request::progress`](crate::Request::progress).
     Progress {
         /// The request.
         request: RequestId,
-        /// How far it got.
+        /// The progress.
         progress: Progress,
     },
-    /// What became of a wish to be told of a resource ([`Client::subscribe`](crate::Client::subscribe)). It comes
-    /// again where the wish had to be told anew, after a reconnect say: what the resource became in between, the
-    /// server did not tell.
+    /// The result of [`Client::subscribe`](crate::Client::subscribe). It is repeated after each reconnect: changes in
+    /// between were not announced.
     Subscription {
         /// The resource.
         uri: Box<str>,
-        /// The server tells of its changes; or it does not, in the server's words.
+        /// `Ok` if the server announces changes of the resource; otherwise the server's message.
         outcome: Result<(), Box<str>>,
     },
-    /// A resource that was subscribed to, or a part of it, changed.
+    /// A resource with a subscription, or a part of it, changed.
     ResourceUpdated {
-        /// What changed.
+        /// The URI of what changed.
         uri: Box<str>,
     },
-    /// The server has something to say for its log.
+    /// The server sent a log message.
     Log {
-        /// How severe it is.
+        /// The severity.
         level: LogLevel,
-        /// Which part of the server says it.
+        /// The server's name for the part that logged.
         logger: Option<Box<str>>,
-        /// What it says, raw.
+        /// The data, raw.
         data: Box<RawValue>,
     },
-    /// The server tells something that this crate does not know.
+    /// The server sent a notification that this crate does not know.
     Notification {
-        /// What it tells.
+        /// The method.
         method: Box<str>,
         /// The parameters, raw.
         params: Option<Box<RawValue>>,
     },
-    /// The server deviated from its protocol, and was tolerated.
+    /// A deviation of the server from the protocol was tolerated.
     Quirk(Quirk),
-    /// The connection is of no use any more.
+    /// The connection is lost, or unusable.
     Down {
         /// Why.
         failure: Failure,
         /// What follows.
         next: Recovery,
     },
-    /// The end. Nothing follows.
+    /// The client is closed. No event follows.
     Closed {
         /// Why.
         cause: Cause,
@@ -124,7 +123,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Bytes of what the server sent unasked.
+    /// Bytes of data that the server sent unsolicited.
     pub(crate) fn payload(&self) -> usize {
         match self {
             Self::ServerRequest { params, .. } => params.as_ref().map_or(0, |params| params.get().len()),
@@ -169,34 +168,34 @@ impl fmt::Debug for Challenge {
 }
 
 impl Challenge {
-    /// A challenge.
+    /// Creates a challenge.
     pub fn new(scheme: impl Into<Box<str>>, params: Vec<(Box<str>, Box<str>)>) -> Self {
         Self { scheme: scheme.into(), params }
     }
 
-    /// The value of a parameter; case does not matter in its name.
+    /// The value of a parameter; its name is case-insensitive.
     pub fn param(&self, name: &str) -> Option<&str> {
         self.params.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
     }
 }
 
-/// A request of the embedder's.
+/// The id of a request of the embedder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub(super) u64);
 
-/// Something that a server wants to know before it goes on with a request.
+/// An input that a server requires before it continues with a request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InputRequest {
-    /// The server's key for it.
+    /// The server's key for the input.
     pub key: Box<str>,
-    /// What the server asks.
+    /// The method.
     pub method: ServerMethod,
-    /// What it asks, raw.
+    /// The parameters, raw.
     pub params: Option<Box<RawValue>>,
 }
 
-/// A question of the server's.
+/// The id of a server request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerRequestId(pub(super) u64);
 
@@ -204,41 +203,41 @@ pub struct ServerRequestId(pub(super) u64);
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The server's result, byte for byte.
+    /// The server's result, byte for byte. For a tool call that includes results with `"isError": true`.
     Result(Box<RawValue>),
-    /// It failed.
+    /// The request failed.
     Error(RequestError),
-    /// The server needs input before it can go on, and got none, or wants what the client did not offer. The result is
-    /// the server's, byte for byte.
+    /// The server requires input, and the embedder declined, or the client did not declare the capability that the
+    /// input needs. The result is the server's, byte for byte.
     InputRequired(Box<RawValue>),
-    /// The server lacks the capability that the method needs; nothing was sent.
+    /// The server did not declare the capability that the method needs; nothing was sent.
     NotAdvertised,
-    /// There was no answer in time.
+    /// The deadline passed without a response.
     TimedOut,
     /// The embedder cancelled it.
     Cancelled,
-    /// The session ended before it was sent.
+    /// The client closed before the request was sent.
     NotSent,
-    /// It was sent, and the connection broke before an answer: it may have run.
+    /// The request was sent, and the connection was lost before a response: it may have run.
     Unknown,
 }
 
-/// Why a request failed that has a response, or what was received in place of one.
+/// Why a request failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
     /// The server's JSON-RPC error.
     #[error("{0}")]
     Server(ErrorObject),
-    /// The server refused the request by an HTTP status, without a JSON-RPC error.
+    /// An HTTP status without a JSON-RPC error.
     #[error("HTTP {status}{}{message}", if message.is_empty() { "" } else { ": " })]
     Status {
         /// The status.
         status: u16,
-        /// The server's text, or a part of it.
+        /// The server's text, shortened.
         message: Box<str>,
     },
-    /// The engine found that the response is not a valid one.
+    /// The response is invalid.
     #[error("{0}")]
     Invalid(Box<str>),
 }
@@ -261,28 +260,28 @@ impl RequestError {
     }
 }
 
-/// A deviation of the server's that was tolerated.
+/// A deviation of the server that was tolerated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Quirk {
-    /// What kind.
+    /// The kind of deviation.
     pub kind: QuirkKind,
-    /// The family that it concerns.
+    /// The family that it concerns, if any.
     pub family: Option<Family>,
-    /// The method that it concerns. A kind is recorded once for each method.
+    /// The method that it concerns, if any. A kind is recorded once per method.
     pub method: Option<Box<str>>,
-    /// What the server did, for people.
+    /// A description for people.
     pub detail: Box<str>,
 }
 
-/// Why a connection is of no use.
+/// Why a connection is lost or unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct Failure {
-    /// What kind.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// Which server, which method, what was expected, what came: for people.
+    /// A message for people: the server, the method, what was expected and what was received.
     pub message: Box<str>,
 }
 
@@ -290,25 +289,25 @@ pub struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FailureKind {
-    /// The command cannot be started.
+    /// The command could not be started.
     Spawn,
-    /// Nobody answers there.
+    /// The server could not be reached.
     Connect,
-    /// The handshake did not end in time.
+    /// The handshake timed out.
     HandshakeTimeout,
-    /// The server refused the handshake, or speaks only an era that the options exclude.
+    /// The server refused the handshake, or supports only an era that the options exclude.
     HandshakeRejected,
-    /// Both sides named versions, and there is none in common.
+    /// The client and the server have no version in common.
     UnsupportedVersion,
-    /// The server's answer makes no sense.
+    /// The server violated the protocol: its response is invalid.
     Protocol,
     /// A list failed.
     ListFailed,
-    /// The server went away, or forgets its sessions as soon as they are opened.
+    /// The server closed the connection, or its sessions expire as soon as they are opened.
     Closed,
-    /// The server wants to know who asks.
+    /// The server requires authorization.
     Unauthorized,
-    /// The server knows who asks, and refuses.
+    /// The server refused an authorized request.
     Forbidden,
 }
 
@@ -336,48 +335,48 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// What follows when a connection is of no use.
+/// What follows after a connection is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recovery {
-    /// The transport is opened again at this time; or some time after the one in use is shut, where there is none.
+    /// The transport is opened again at this time. Without a time: some time after the current transport is shut down.
     Reopen {
         /// When.
         at: Option<Time>,
     },
-    /// The session is parked: it tries again at this time, or when [`Client::open`](crate::Client::open) says so.
+    /// The client is parked: it reconnects at this time, or when [`Client::open`](crate::Client::open) is called.
     Parked {
         /// When.
         until: Time,
     },
-    /// The session ends.
+    /// The client closes.
     Close,
 }
 
-/// Why a session ended.
+/// Why a client closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
     /// The embedder closed it.
     Requested,
-    /// It failed.
+    /// A failure that cannot be retried.
     Failed(Failure),
 }
 
-/// What [`Client`](crate::Client) refuses to do. Nothing changed.
+/// Why a command of [`Client`](crate::Client) was refused. The command changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {
-    /// The session is open already.
+    /// The client is open already.
     #[error("the session is open already")]
     AlreadyOpen,
-    /// The session is closed, or closing.
+    /// The client is closed or closing.
     #[error("the session is closed")]
     Closed,
-    /// There is no connection that is ready.
+    /// The client is not ready.
     #[error("the session is not ready")]
     NotReady,
-    /// The server lacks the capability that the method needs.
+    /// The server did not declare the capability that the method needs.
     #[error("{server} does not declare `{capability}`, which `{method}` needs")]
     NotAdvertised {
         /// The server's name in [`Options`](crate::Options).
@@ -387,35 +386,35 @@ pub enum CommandError {
         /// The capability.
         capability: &'static str,
     },
-    /// The engine itself makes this request or sends this notification.
+    /// The engine sends this request or notification itself.
     #[error("`{method}` is the engine's own to send")]
     Reserved {
         /// The method.
         method: Box<str>,
     },
-    /// The parameters are no JSON object.
+    /// The parameters or the result are not a JSON object.
     #[error("the parameters must be a JSON object")]
     ParamsNotObject,
-    /// Too much waits already: requests, or what is to be polled or delivered.
+    /// The limit of queued requests or of undelivered output is reached.
     #[error("{limit} requests wait already")]
     TooManyRequests {
-        /// The bound that was reached, of [`Limits::queued`](crate::Limits::queued) and
+        /// The limit that was reached: [`Limits::queued`](crate::Limits::queued) or
         /// [`Limits::output`](crate::Limits::output).
         limit: usize,
     },
-    /// Too many resources are subscribed to.
+    /// The limit of subscriptions is reached.
     #[error("{limit} resources are subscribed to already")]
     TooManySubscriptions {
-        /// The bound.
+        /// The limit: [`Limits::subscriptions`](crate::Limits::subscriptions).
         limit: usize,
     },
-    /// The resource is not subscribed to.
+    /// There is no subscription to the resource.
     #[error("the resource is not subscribed to")]
     UnknownSubscription,
-    /// There is no such request, or it ended.
+    /// No such request is open.
     #[error("no such request is open")]
     UnknownRequest,
-    /// There is no such question, or it ended.
+    /// No such server request is open.
     #[error("no such question is open")]
     UnknownServerRequest,
 }

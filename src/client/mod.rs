@@ -1,4 +1,4 @@
-//! A client of one MCP server: messages and time go in, actions come out.
+//! A client of one MCP server: inputs are messages and time, outputs are actions.
 
 #![cfg_attr(not(feature = "http"), allow(dead_code, reason = "only an HTTP binding has exchanges"))]
 
@@ -25,6 +25,7 @@ mod sampling;
 mod server;
 mod server_requests;
 mod signal;
+mod stats;
 mod subscriptions;
 mod timers;
 mod transport;
@@ -32,7 +33,7 @@ mod views;
 
 pub use action::{Action, ConnectionId, Outgoing, ShutdownStep, WireId};
 pub use binding::{Binding, Messages};
-pub use engine::{Engine, Stats};
+pub use engine::Engine;
 pub use event::{
     Cause, Challenge, CommandError, Event, Failure, FailureKind, InputRequest, Outcome, Quirk, Recovery, RequestError,
     RequestId, ServerRequestId,
@@ -44,6 +45,7 @@ pub use options::{
 };
 pub use requests::{Reference, Request, TraceContext};
 pub use server::Server;
+pub use stats::Stats;
 pub use transport::{OpenFailure, Transport};
 pub use views::{Progress, ServerMethod};
 
@@ -63,12 +65,12 @@ use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::protocol::Family;
 
-/// A client of one server, through as many connections as it takes, over one kind of transport: [`Messages`],
-/// [`Lines`](crate::Lines) or [`Http`](crate::Http).
+/// A client of one server, across reconnects, over one kind of transport: [`Messages`], [`Lines`](crate::Lines) or
+/// [`Http`](crate::Http).
 ///
-/// It performs no I/O. The embedder executes what [`poll`](Self::poll) returns, and reports what happens through the
-/// `handle_*` methods, each with the current time. Those never fail, whatever comes in. A command returns a
-/// [`CommandError`] where it cannot be executed, and then nothing changed.
+/// It performs no I/O. The embedder executes the actions that [`poll`](Self::poll) returns, and reports inputs through
+/// the `handle_*` methods, each with the current time. Inputs never fail. A command that is not possible returns a
+/// [`CommandError`] and changes nothing. The getters are those of [`Engine`].
 pub struct Client<B: Binding> {
     pub(crate) engine: Engine,
     pub(crate) binding: B,
@@ -87,8 +89,8 @@ impl<B: Binding + fmt::Debug> fmt::Debug for Client<B> {
 }
 
 impl<B: Binding> Client<B> {
-    /// A client that is not open yet. `seed` seeds the jitter of reconnects: the same options, seed and inputs give
-    /// the same outputs. Each client needs a seed of its own, or all of them reconnect at the same moments.
+    /// Creates a client, which is not open yet. `seed` is for the jitter of reconnects: the same options, seed and
+    /// inputs cause the same outputs. Each client needs a different seed, or all of them reconnect at the same time.
     pub fn new(binding: B, options: impl Into<Arc<Options>>, seed: u64) -> Self {
         Self::over(binding, Engine::new(options.into(), B::WIRE, seed))
     }
@@ -98,14 +100,14 @@ impl<B: Binding> Client<B> {
         Self { engine, binding }
     }
 
-    /// Runs a command, and moves what it causes into the binding's queue.
+    /// Runs a command, and moves its outputs into the binding's queue.
     pub(crate) fn command<T>(&mut self, command: impl FnOnce(&mut Engine) -> T) -> T {
         let result = command(&mut self.engine);
         self.binding.settle(&mut self.engine);
         result
     }
 
-    /// Opens the connection: the first one, or the next one at once where the client waits for it or is parked.
+    /// Opens the connection. While the client waits for the next attempt or is parked, it reconnects now.
     ///
     /// # Errors
     /// [`CommandError::AlreadyOpen`], [`CommandError::Closed`].
@@ -142,8 +144,8 @@ impl<B: Binding> Client<B> {
     ///
     /// # Errors
     /// [`CommandError::Closed`], [`CommandError::NotReady`], [`CommandError::ParamsNotObject`],
-    /// [`CommandError::Reserved`] for a notification that the engine sends itself, [`CommandError::TooManyRequests`]
-    /// where too many actions wait to be polled.
+    /// [`CommandError::Reserved`] for a notification that the engine sends itself, [`CommandError::TooManyRequests`] if
+    /// too many actions wait to be polled.
     pub fn notify(
         &mut self,
         now: Time,
@@ -153,12 +155,11 @@ impl<B: Binding> Client<B> {
         self.command(|engine| engine.notify(now, method.into(), params))
     }
 
-    /// Gives a request the input that the server requires before it continues: for each of its keys the result of the
-    /// key's method. The server may ask again for a key that is left out. Fields that an accepted form leaves out get
-    /// the defaults that the server proposed (SEP-1034).
+    /// Provides the input that the server requires for a request: for each key the result of the key's method. The
+    /// server may require a missing key again. Missing fields of an accepted form get the server's defaults (SEP-1034).
     ///
     /// # Errors
-    /// [`CommandError::UnknownRequest`] where the request waits for no input, [`CommandError::ParamsNotObject`] where a
+    /// [`CommandError::UnknownRequest`] if the request does not wait for input, [`CommandError::ParamsNotObject`] if a
     /// result is not a JSON object.
     pub fn provide<'a>(
         &mut self,
@@ -169,21 +170,21 @@ impl<B: Binding> Client<B> {
         self.command(|engine| engine.provide(now, request, responses))
     }
 
-    /// Declines to give input, and the request ends with [`Outcome::InputRequired`]; or declines to authorize, and it
-    /// ends with the server's refusal.
+    /// Declines required input: the request ends with [`Outcome::InputRequired`]. Or declines authorization: the
+    /// request ends with the server's refusal.
     ///
     /// # Errors
-    /// [`CommandError::UnknownRequest`] where the request waits for neither.
+    /// [`CommandError::UnknownRequest`] if the request waits for neither.
     pub fn decline(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
         self.command(|engine| engine.decline(now, request))
     }
 
-    /// Responds to a request of the server: with the result of its method, or with an error. Fields that an accepted
-    /// form leaves out get the defaults that the server proposed (SEP-1034).
+    /// Responds to a server request, with the result of its method or with an error. Missing fields of an accepted form
+    /// get the server's defaults (SEP-1034).
     ///
     /// # Errors
-    /// [`CommandError::UnknownServerRequest`] where the server's request ended, [`CommandError::ParamsNotObject`] where
-    /// the result is not a JSON object.
+    /// [`CommandError::UnknownServerRequest`] if the server request is over, [`CommandError::ParamsNotObject`] if the
+    /// result is not a JSON object.
     pub fn respond(
         &mut self,
         now: Time,
@@ -193,8 +194,8 @@ impl<B: Binding> Client<B> {
         self.command(|engine| engine.respond(now, request, response))
     }
 
-    /// The embedder can authorize its requests now, or again: requests that wait for authorization are sent again, and a
-    /// client that is parked for lack of it opens its connection.
+    /// Reports that the embedder can authorize requests now. Requests that wait for authorization are sent again, and a
+    /// client that is parked because of it reconnects.
     ///
     /// # Errors
     /// [`CommandError::Closed`].
@@ -202,15 +203,14 @@ impl<B: Binding> Client<B> {
         self.command(|engine| engine.authorized(now))
     }
 
-    /// Subscribes to changes of a resource, reported as [`Event::ResourceUpdated`], on this connection and on later ones.
-    /// [`Event::Subscription`] reports the result on each (specification 2025-11-25, "Resources", Subscriptions;
-    /// 2026-07-28, "Subscriptions"). A second subscription to the same resource changes nothing, except that a refused
-    /// one is requested again.
+    /// Subscribes to changes of a resource, on this connection and on later ones. They are reported as
+    /// [`Event::ResourceUpdated`], and the result of the subscription on each connection as [`Event::Subscription`]
+    /// (specification 2025-11-25, "Resources", Subscriptions; 2026-07-28, "Subscriptions"). A second subscription to a
+    /// resource has no effect, except that a refused one is requested again.
     ///
     /// # Errors
-    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] where the server does not declare
-    /// `resources.subscribe`, [`CommandError::TooManySubscriptions`], [`CommandError::TooManyRequests`] where too many
-    /// actions wait to be polled.
+    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] if the server does not declare `resources.subscribe`,
+    /// [`CommandError::TooManySubscriptions`], [`CommandError::TooManyRequests`] if too many actions wait to be polled.
     pub fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
         self.command(|engine| engine.subscribe(now, uri))
     }
@@ -223,38 +223,38 @@ impl<B: Binding> Client<B> {
         self.command(|engine| engine.unsubscribe(now, uri))
     }
 
-    /// Sets the least severity of the log messages that the server sends, on this connection and on later ones
-    /// (specification 2025-11-25, "Logging"; in 2026-07-28 each request carries it).
+    /// Sets the minimum severity of the server's log messages, on this connection and on later ones (specification
+    /// 2025-11-25, "Logging"; in 2026-07-28 it is part of each request).
     ///
     /// # Errors
-    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] where the server does not declare `logging`.
+    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] if the server does not declare `logging`.
     pub fn set_log_level(&mut self, now: Time, level: LogLevel) -> Result<(), CommandError> {
         self.command(|engine| engine.set_log_level(now, level))
     }
 
-    /// Requests a family's list again, whatever its freshness.
+    /// Requests a family's list again, even if it is fresh.
     ///
     /// # Errors
-    /// [`CommandError::Closed`], [`CommandError::NotReady`], [`CommandError::NotAdvertised`] where the server does not
+    /// [`CommandError::Closed`], [`CommandError::NotReady`], [`CommandError::NotAdvertised`] if the server does not
     /// have the family.
     pub fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {
         self.command(|engine| engine.refresh(now, family))
     }
 
-    /// Reports that time passed. A call without a deadline that is due does nothing.
+    /// Handles the deadlines that are due. Without any it does nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         self.binding.handle_timeout(&mut self.engine, now);
     }
 
-    /// The next action, if there is one. It takes the action from a queue that is already filled: nothing else
-    /// changes, except that a message taken counts as handed to the transport.
+    /// The next action. It is taken from a queue that inputs and commands fill; the only effect is that a message taken
+    /// counts as sent.
     #[must_use = "the action has to be executed"]
     pub fn poll(&mut self) -> Option<B::Action> {
         self.binding.poll(&mut self.engine)
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) next: at once while there is an action to poll, never for
-    /// `None`.
+    /// When to call [`handle_timeout`](Self::handle_timeout); `None` for never. While there is an action to poll, it is
+    /// now.
     pub fn deadline(&self) -> Option<Time> {
         self.binding.deadline(&self.engine)
     }

@@ -9,43 +9,43 @@ use crate::address::shown;
 use crate::jsonrpc;
 use crate::protocol::{ClientCapabilities, Era, Implementation, ProtocolVersion};
 
-/// How a session behaves. [`Options::new`] has the defaults.
+/// The options of a client. [`Options::new`] has the defaults.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// The server's name in messages for people. Where it is an address, they show neither its user info nor its query.
+    /// The server's name in messages for people. If it is an address, its user information and query are not shown.
     pub server: Box<str>,
-    /// Who the client says it is.
+    /// Name and version of the client, which are sent to the server.
     pub client: Implementation,
-    /// What the client offers to the server.
+    /// The capabilities that the client declares to the server.
     pub capabilities: ClientCapabilities,
-    /// Which eras are tried, in which order.
+    /// Which eras are tried, and in which order.
     pub eras: Eras,
-    /// What [`Engine::known_era`](crate::Engine::known_era) said of this server before.
+    /// The era of this server that [`Engine::known_era`](crate::Engine::known_era) returned earlier.
     pub known_era: Option<KnownEra>,
-    /// The least severity of the log messages that the server is to send; unset, it is not told. See also
+    /// The minimum severity of log messages that the server sends; `None` leaves it to the server. See also
     /// [`Client::set_log_level`](crate::Client::set_log_level).
     pub log_level: Option<LogLevel>,
-    /// What of a server's mistakes is tolerated.
+    /// Which deviations of a server are tolerated.
     pub tolerance: Tolerance,
-    /// How long things may take. A wait of zero is a millisecond, so that nothing is due for ever.
+    /// Timeouts and intervals. Zero stands for one millisecond.
     pub timeouts: Timeouts,
-    /// How much is kept.
+    /// Limits on memory and messages.
     pub limits: Limits,
-    /// Whether a modern server is asked to tell of changes (specification 2026-07-28, "Subscriptions"): of its lists,
-    /// where it declares that it can, and of resources that are subscribed to. `true`.
+    /// Whether a modern server is asked to announce changes (specification 2026-07-28, "Subscriptions") of its lists,
+    /// if it declares that it can, and of resources with a subscription. `true`.
     pub listen: bool,
-    /// Whether tools may be called while others are; otherwise they are called one after the other. `true`.
+    /// Whether several tool calls may be in flight; otherwise one at a time. `true`.
     pub parallel_tool_calls: bool,
-    /// What the server may have of the client's model, where [`ClientCapabilities::sampling`] offers it at all.
+    /// Limits on the server's use of the client's model, if [`ClientCapabilities::sampling`] is declared.
     pub sampling: SamplingPolicy,
-    /// How a peer that went silent is found; `None` for not at all. On, as [`Keepalive::default`] says.
+    /// How a peer that does not respond is detected; `None` turns it off. Default: [`Keepalive::default`].
     pub keepalive: Option<Keepalive>,
-    /// How a lost connection is opened again; `None` for never. On, as [`Reconnect::default`] says.
+    /// How a lost connection is reopened; `None` turns it off. Default: [`Reconnect::default`].
     pub reconnect: Option<Reconnect>,
 }
 
-/// The name of a server for messages, where it is an address, which may hold secrets.
+/// The name of a server without secrets, if it is an address.
 pub(super) fn without_secrets(server: &str) -> Option<Arc<str>> {
     server.contains("://").then(|| shown(server).into())
 }
@@ -88,7 +88,7 @@ impl fmt::Debug for Options {
 }
 
 impl Options {
-    /// The defaults, for a client of this name and version.
+    /// The default options, for a client of this name and version.
     pub fn new(name: impl Into<Box<str>>, version: impl Into<Box<str>>) -> Self {
         Self {
             server: "the server".into(),
@@ -109,12 +109,12 @@ impl Options {
     }
 }
 
-/// What carries the messages of a client.
+/// How the messages of a client are carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
-    /// One stream each way.
+    /// One stream in each direction.
     Pipe,
-    /// An exchange for each message (specification 2026-07-28, "Streamable HTTP").
+    /// An HTTP exchange for each message (specification 2026-07-28, "Streamable HTTP").
     Http,
 }
 
@@ -129,12 +129,12 @@ pub enum Eras {
     LegacyFirst,
     /// `initialize` only.
     LegacyOnly,
-    /// Only the modern era, and only this version of it; the newest, where this is none of it.
+    /// Only the modern era, and only this version of it. For a version of another era, the newest modern one.
     ModernOnly(ProtocolVersion),
 }
 
 impl Eras {
-    /// The only version that will do, where there is one.
+    /// The only version that is allowed, if there is one.
     pub(super) fn pinned(self) -> Option<ProtocolVersion> {
         match self {
             Self::ModernOnly(version) if version.era() == Era::Modern => Some(version),
@@ -144,22 +144,22 @@ impl Eras {
     }
 }
 
-/// Which era a server turned out to have: worth saving, since it spares a legacy server the probe, and a modern one
-/// that starts slowly being taken for legacy.
+/// The era of a server. Saving it spares a legacy server the discover request, and prevents that a modern server that
+/// starts slowly is taken for a legacy one.
 ///
 /// "Clients MAY persist it across restarts of the same server configuration, re-probing if the cached
 /// assumption later fails" (specification 2026-07-28, "Versioning and Compatibility").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct KnownEra {
-    /// The version to offer.
+    /// The version to offer first.
     pub version: ProtocolVersion,
-    /// The server closes the connection when it is probed.
+    /// The server closes the connection on `server/discover`.
     pub discover_closes: bool,
 }
 
 impl KnownEra {
-    /// A server that is best offered this version.
+    /// A server to which this version is offered first.
     pub const fn new(version: ProtocolVersion) -> Self {
         Self { version, discover_closes: false }
     }
@@ -176,19 +176,19 @@ impl KnownEra {
 pub enum LogLevel {
     /// Detail for debugging.
     Debug,
-    /// What goes on.
+    /// Normal operation.
     Info,
-    /// Normal, yet worth noting.
+    /// Normal, but significant.
     Notice,
-    /// Something may be wrong.
+    /// A possible problem.
     Warning,
-    /// Something is wrong.
+    /// An error.
     Error,
-    /// A part failed.
+    /// A failure of a component.
     Critical,
-    /// Act at once.
+    /// Immediate action is required.
     Alert,
-    /// Nothing works.
+    /// The system is unusable.
     Emergency,
 }
 
@@ -204,12 +204,12 @@ impl LogLevel {
         Self::Emergency,
     ];
 
-    /// The level of this name on the wire.
+    /// The level with this name in the protocol.
     pub(super) fn read(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == name)
     }
 
-    /// The level as it is written on the wire.
+    /// The name of the level in the protocol.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",
@@ -224,86 +224,87 @@ impl LogLevel {
     }
 }
 
-/// What of a server's mistakes is tolerated, where there is a choice.
+/// Which deviations of a server are tolerated, where there is a choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tolerance {
-    /// What an error in the answer to a list costs; -32601 to any list but that of tools is always tolerated.
+    /// What follows when a list request is answered with an error. -32601 is always tolerated, except for tools.
     pub list_errors: ListErrors,
-    /// Tolerate -32601 to `tools/list` of a server that declares tools.
+    /// Tolerate -32601 to `tools/list` from a server that declares tools.
     pub tools_absent: bool,
-    /// Take another error with a text such as "method not found" for -32601.
+    /// Treat another error with a text such as "method not found" as -32601.
     pub absent_by_text: bool,
-    /// Ask for families that the server did not declare.
+    /// Request the lists of families that the server did not declare.
     pub ask_anyway: bool,
-    /// Honour `list_changed` of a family that the server did not declare.
+    /// Accept `list_changed` for a family that the server did not declare.
     pub undeclared_list_changed: bool,
-    /// Take a version that this crate does not know for the nearest legacy one below it.
+    /// If the server answers with an unknown version, use the nearest older legacy version.
     pub nearest_version: bool,
 }
 
-/// What an error in the answer to a list costs.
+/// What follows when a list request is answered with an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListErrors {
-    /// The session fails.
+    /// The connection fails.
     #[default]
     Fail,
-    /// The family fails, and keeps what came before; the session goes on.
+    /// Only the family fails, and keeps the pages before the error.
     Degrade,
 }
 
-/// What a server may have of the client's model (specification 2026-07-28, "Sampling"). What is over it is refused at
-/// once, and the embedder is not asked. The default bounds nothing.
+/// Limits on the server's use of the client's model (specification 2026-07-28, "Sampling"). A request beyond them is
+/// refused at once, without an event. The default has no limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SamplingPolicy {
-    /// Requests within a minute.
+    /// Requests per minute.
     pub per_minute: Option<u32>,
-    /// The most tokens that a request may want.
+    /// Maximum tokens that a request may ask for.
     pub max_tokens: Option<u64>,
-    /// The models that a request may hint at, by their names; any, where there are none. A request without hints
-    /// leaves the choice to the client.
+    /// The models that a request may hint at, by name; empty allows any. A request without hints leaves the choice to
+    /// the client.
     pub models: Vec<Box<str>>,
-    /// Messages in a request that use tools: how many rounds a conversation with tools may have.
+    /// Messages with tool use in one request: the number of rounds in a conversation with tools.
     pub tool_rounds: Option<u32>,
-    /// From the question to the embedder's answer; unset, [`Timeouts::server_request`].
+    /// Time for the embedder to respond; the default is [`Timeouts::server_request`].
     pub timeout: Option<Duration>,
 }
 
-/// How long things may take. A wait of zero is a millisecond, so that nothing is due for ever.
+/// Timeouts and intervals. Zero stands for one millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// From the wish to open the transport until it is open; signs of life extend it.
+    /// From `Action::Open` until the transport is open; signs of life extend it.
     pub open: Duration,
-    /// From the probe to its answer; signs of life extend it to three times that. 5 s.
+    /// For the response to `server/discover`; signs of life extend it up to three times. 5 s.
     pub discover: Duration,
     /// From the open transport to the end of the handshake; signs of life extend it. 60 s.
     pub handshake: Duration,
-    /// How far signs of life can extend `open` and `handshake`. 10 min.
+    /// Maximum to which signs of life extend `open` and `handshake`. 10 min.
     pub handshake_max: Duration,
-    /// From the end of the handshake to the end of discovery; lists that are not done by then have failed. 5 min.
+    /// From the end of the handshake to the end of discovery; incomplete lists have failed then. 5 min.
     pub discovery: Duration,
-    /// From the wish for a request to its end, time in the queue included, where the request does not say. 60 s.
+    /// From the command to the end of a request, including the time in the queue; the default for requests without a
+    /// timeout. 60 s.
     pub request: Duration,
-    /// How far progress can extend that, where the request does not say; the time that
-    /// [`server_request`](Self::server_request) tells of comes on top. 10 min.
+    /// Maximum to which progress extends a request, for requests without one. The time described at
+    /// [`server_request`](Self::server_request) is added. 10 min.
     pub request_max: Duration,
-    /// Between two events that tell of the progress of one request; what comes in between is passed over. 100 ms.
+    /// Minimum between two progress events of one request; the ones in between are dropped. 100 ms.
     pub progress_interval: Duration,
-    /// From a question of the server's to the embedder's answer; then the engine declines. As long a request waits for
-    /// input that the server wants, or for a token. 10 min.
+    /// For the embedder's response to a server request; then the engine declines it. Also the time that a request waits
+    /// for required input or for authorization. 10 min.
     ///
-    /// None of that counts as the requests' own time, within bounds: open questions extend a request by this (or by
-    /// [`SamplingPolicy::timeout`], if that is longer) at most in all, however many there are; each round of input, of
-    /// which there are [`Limits::input_rounds`], and each of three waits for a token extend it by this at most.
+    /// This time does not count towards the request's own, within limits: open server requests extend a request by this
+    /// (or by [`SamplingPolicy::timeout`], if that is longer) in total, however many there are; each round of input, at
+    /// most [`Limits::input_rounds`], and each of up to three waits for authorization extend it by this.
     pub server_request: Duration,
-    /// Between the steps of the shutdown: input closed, terminated, killed. 2 s.
+    /// Between the steps of the shutdown: close the input, terminate, kill. 2 s.
     pub grace: Duration,
-    /// From a `list_changed` to the walk that follows it, in which others are gathered. 300 ms.
+    /// From `list_changed` to the refresh, so that several changes cause one refresh. 300 ms.
     pub debounce: Duration,
-    /// Between two walks of one family. 1 s.
+    /// Minimum between two refreshes of one family. 1 s.
     pub refresh_interval: Duration,
 }
 
@@ -326,46 +327,46 @@ impl Default for Timeouts {
     }
 }
 
-/// How much is kept. No server makes a session grow beyond these.
+/// Limits on memory and messages. No server can make a client use more.
 ///
 #[doc = include_str!("growth.md")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Of one message.
+    /// Limits of one message.
     pub message: jsonrpc::MessageLimits,
-    /// Pages in a list; 1,000.
+    /// Pages per list; 1,000.
     pub pages: usize,
-    /// Items in a list; 100,000.
+    /// Items per list; 100,000.
     pub items: usize,
-    /// Bytes in a list; 64 MiB.
+    /// Bytes per list; 64 MiB.
     pub list_bytes: usize,
-    /// Requests that wait for the server at the same time, those of discovery included; 64. Over HTTP as many
-    /// exchanges may carry answers and notifications at the same time.
+    /// Requests in flight, those of discovery included; 64. Over HTTP also the maximum number of exchanges that carry
+    /// responses and notifications.
     pub in_flight: usize,
-    /// Requests that wait to be sent; 1,024.
+    /// Requests in the queue; 1,024.
     pub queued: usize,
-    /// Questions of the server's that wait for the embedder; 64.
+    /// Open server requests; 64.
     pub server_requests: usize,
-    /// Resources that are subscribed to; 1,024.
+    /// Subscriptions to resources; 1,024.
     pub subscriptions: usize,
-    /// Bytes that are kept of what the server wants to know: the ids and defaults of its open questions, and the results
-    /// of requests that wait for input. Beyond them a question is answered with an error, and a request ends
-    /// with [`RequestError::Invalid`](crate::RequestError::Invalid). 64 MiB.
+    /// Bytes stored for server requests and required input: the ids and form defaults of open server requests, and the
+    /// results of requests that wait for input. Beyond the limit a server request is answered with an error, and a
+    /// request ends with [`RequestError::Invalid`](crate::RequestError::Invalid). 64 MiB.
     pub input_bytes: usize,
-    /// How often a server may want input for one request; 10.
+    /// Rounds of required input per request; 10.
     pub input_rounds: u32,
-    /// Notifications that wait for the session to be ready; 256, and 1 MiB.
+    /// Notifications that are held until the client is ready; 256, and 1 MiB.
     pub held: usize,
-    /// Actions that wait to be polled; beyond them notifications and requests of the server's are left out. Over HTTP
-    /// the answers and notifications count that were polled and are not delivered yet. 4,096.
+    /// Actions that wait to be polled; beyond the limit, notifications and requests of the server are left out. Over
+    /// HTTP this includes responses and notifications that were polled and are not delivered yet. 4,096.
     pub output: usize,
-    /// Bytes in notifications and requests of the server's that wait to be polled; as above. 64 MiB.
+    /// Bytes of notifications and requests of the server that wait to be polled; as above. 64 MiB.
     pub output_bytes: usize,
-    /// Over HTTP, bytes of answers that are kept until they are whole, in all exchanges together. An exchange that
-    /// goes beyond them ends: its request as one whose answer makes no sense, a stream as one that broke. 128 MiB.
+    /// Over HTTP, bytes of incomplete response bodies in all exchanges together. An exchange that exceeds them ends:
+    /// its request with [`RequestError::Invalid`](crate::RequestError::Invalid), a stream as a broken one. 128 MiB.
     pub buffered: usize,
-    /// Quirks that are recorded; 256.
+    /// Recorded quirks; 256.
     pub quirks: usize,
 }
 
@@ -391,22 +392,23 @@ impl Default for Limits {
     }
 }
 
-/// How a peer that went silent is found.
+/// How a peer that does not respond is detected.
 ///
-/// Nothing is asked while a request is in flight, or while anything was heard within the interval. An interval or timeout
-/// of zero is a millisecond.
+/// No keepalive request is sent while a request is in flight, or if a message came within the interval. Zero stands for
+/// one millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Keepalive {
-    /// Between the last that was heard and the next probe. 60 s.
+    /// From the last message of the server to the next keepalive request. 60 s.
     pub interval: Duration,
-    /// From a probe to its answer. 30 s.
+    /// For the response to a keepalive request. 30 s.
     pub timeout: Duration,
-    /// How many probes in a row must be left unanswered for the peer to be taken for dead. 2.
+    /// How many keepalive requests in a row have to time out before the connection counts as lost. 2.
     pub threshold: u32,
-    /// What is asked first of a legacy server; what it does not know, it is not asked again. [`KeepaliveMethod::Ping`].
+    /// The first method for a legacy server. A method that the server does not have is not tried again.
+    /// [`KeepaliveMethod::Ping`].
     pub method: KeepaliveMethod,
-    /// Whether a modern server is asked, by `server/discover`; otherwise it is left in peace. `false`.
+    /// Whether a modern server is sent keepalive requests, with `server/discover`. `false`.
     pub discover: bool,
 }
 
@@ -422,28 +424,28 @@ impl Default for Keepalive {
     }
 }
 
-/// What a legacy server is asked first by the keepalive.
+/// The first keepalive method for a legacy server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeepaliveMethod {
-    /// `ping`; where it is not known, the cheapest list that worked; where there is none, nothing.
+    /// `ping`; if the server does not have it, the cheapest list that worked; without one, no method.
     #[default]
     Ping,
-    /// `tools/list` of a server that has tools, as some hosts do; `ping` of the others.
+    /// `tools/list` if the server has tools, as some hosts do; otherwise `ping`.
     ToolsList,
 }
 
-/// How a lost connection is opened again.
+/// How a lost connection is reopened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reconnect {
-    /// The first wait, about; each further one is twice as long. 500 ms.
+    /// The first wait, approximately; each further one is twice as long. 500 ms.
     pub initial: Duration,
     /// The longest wait. 60 s.
     pub max: Duration,
-    /// How many losses in a row of connections that proved nothing, until the session parks. A connection is
-    /// proven once it outlived a keepalive interval, or answered a request. 5.
+    /// Lost connections in a row until the client parks. A connection that lasted a keepalive interval, or answered a
+    /// request, resets the count. 5.
     pub budget: u32,
-    /// Between the tries of a parked session. 10 min.
+    /// Between the attempts of a parked client. 10 min.
     pub park: Duration,
 }
 

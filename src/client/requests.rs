@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::jsonrpc::{Json, Object};
 use crate::protocol::method;
 
-/// A request to make: a method, parameters, and how long it may take.
+/// A request: its method, parameters and timeouts.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub(super) method: Cow<'static, str>,
@@ -21,16 +21,16 @@ pub struct Request {
     pub(super) trace: Option<Box<TraceContext>>,
 }
 
-/// What a completion is for (specification 2026-07-28, "Completion").
+/// What a completion refers to (specification 2026-07-28, "Completion").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference<'a> {
-    /// An argument of the prompt of this name.
+    /// The prompt of this name.
     Prompt(&'a str),
-    /// A variable of the resource template of this URI template.
+    /// The resource template with this URI template.
     Resource(&'a str),
 }
 
-/// Parameters that are an object with these members.
+/// An object with these members, as parameters.
 fn object(members: impl FnOnce(&mut Object<'_>)) -> Option<Box<RawValue>> {
     let mut json = Vec::with_capacity(128);
     let mut object = Object::begin(&mut json);
@@ -40,7 +40,9 @@ fn object(members: impl FnOnce(&mut Object<'_>)) -> Option<Box<RawValue>> {
 }
 
 impl Request {
-    /// `tools/call` of the tool of this name, its own, with these arguments: a JSON object.
+    /// `tools/call` with the server's name of the tool and its arguments, a JSON object:
+    /// `RawValue::from_string(r#"{"text": "hi"}"#.into())`, or `serde_json::value::to_raw_value` of a type that
+    /// serializes to an object.
     pub fn call_tool(name: &str, arguments: Option<&RawValue>) -> Self {
         let params = object(|params| {
             params.string("name", name);
@@ -51,10 +53,10 @@ impl Request {
         Self { params, ..Self::new(method::TOOLS_CALL) }
     }
 
-    /// `prompts/get` of the prompt of this name, with these arguments by their names.
+    /// `prompts/get` with the name of the prompt and its arguments.
     pub fn get_prompt<'a>(name: &str, arguments: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let params = object(|params| {
-            // Some servers miss an object that is not there, though there is nothing to say in it.
+            // Some servers require the object, even if it is empty.
             params.string("name", name).object("arguments", |object| {
                 for (name, value) in arguments {
                     object.string(name, value);
@@ -64,7 +66,7 @@ impl Request {
         Self { params, ..Self::new(method::PROMPTS_GET) }
     }
 
-    /// `resources/read` of the resource of this URI.
+    /// `resources/read` with the URI of the resource.
     pub fn read_resource(uri: &str) -> Self {
         let params = object(|params| {
             params.string("uri", uri);
@@ -72,7 +74,7 @@ impl Request {
         Self { params, ..Self::new(method::RESOURCES_READ) }
     }
 
-    /// `completion/complete` of what was typed of an argument.
+    /// `completion/complete` of an argument, with the text that was typed so far.
     pub fn complete(reference: Reference<'_>, argument: &str, typed: &str) -> Self {
         let params = object(|params| {
             params.object("ref", |object| match reference {
@@ -90,7 +92,7 @@ impl Request {
         Self { params, ..Self::new(method::COMPLETE) }
     }
 
-    /// A request of this method, without parameters.
+    /// A request with this method, without parameters.
     pub fn new(method: impl Into<Cow<'static, str>>) -> Self {
         Self {
             method: method.into(),
@@ -103,52 +105,52 @@ impl Request {
         }
     }
 
-    /// The parameters, raw: a JSON object. What it says beyond `_meta` reaches the server as it is.
+    /// Sets the parameters, a raw JSON object. Only its `_meta` is modified.
     #[must_use]
     pub fn params(mut self, params: Box<RawValue>) -> Self {
         self.params = Some(params);
         self
     }
 
-    /// The parameters, from what serialises to a JSON object.
+    /// Sets the parameters to a value that serializes to a JSON object.
     ///
     /// # Errors
-    /// What the value's own serialisation says.
+    /// An error of the value's serialization.
     pub fn with_params(self, params: &impl Serialize) -> Result<Self, serde_json::Error> {
         serde_json::value::to_raw_value(params).map(|params| self.params(params))
     }
 
-    /// How long it may take, the wait for the session to be ready included.
+    /// Sets the timeout, which includes the time until the client is ready.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// How long it may take at most, however much progress the server tells of.
+    /// Sets the maximum time, however much progress the server reports.
     #[must_use]
     pub fn max_timeout(mut self, max: Duration) -> Self {
         self.max_timeout = Some(max);
         self
     }
 
-    /// Asks the server to tell of its progress: as [`Event::Progress`](crate::Event::Progress), and each time the
-    /// request may take its timeout once more (specification 2026-07-28, "Progress").
+    /// Asks the server for progress, which is reported as [`Event::Progress`](crate::Event::Progress). Each report
+    /// restarts the timeout, up to the maximum time (specification 2026-07-28, "Progress").
     #[must_use]
     pub fn progress(mut self) -> Self {
         self.progress = true;
         self
     }
 
-    /// Whether it may be sent again, twice at most, where the connection broke after it was sent: it may run more
-    /// than once then. Unless this says so, only a tool call may whose tool is read-only or idempotent by its hints.
+    /// Sets whether the request may be sent again, up to twice, if the connection is lost after it was sent. It may run
+    /// more than once then. By default only calls of tools with a read-only or idempotent hint are sent again.
     #[must_use]
     pub fn replay(mut self, allowed: bool) -> Self {
         self.replay = Some(allowed);
         self
     }
 
-    /// The trace that it belongs to (specification 2026-07-28, "OpenTelemetry trace context").
+    /// Sets the trace context (specification 2026-07-28, "OpenTelemetry trace context").
     #[must_use]
     pub fn trace(mut self, trace: TraceContext) -> Self {
         self.trace = Some(Box::new(trace));
@@ -156,7 +158,7 @@ impl Request {
     }
 }
 
-/// The members of `_meta` that OpenTelemetry reserves, passed through as they are.
+/// The members of `_meta` that are reserved for OpenTelemetry. They are sent unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceContext {
     /// W3C Trace Context, `traceparent`.

@@ -5,31 +5,31 @@ use serde_json::value::RawValue;
 use crate::jsonrpc::Json;
 use crate::protocol::{Capability, Era, Family, ProtocolVersion, ServerCapabilities};
 
-/// What a server said of itself, in its answer to `initialize` or to `server/discover`.
+/// A server's response to `initialize` or `server/discover`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Server {
-    /// The version that both sides speak from here on.
+    /// The negotiated version.
     pub version: ProtocolVersion,
-    /// The server's name. For people: it is not verified.
+    /// The server's name, for people. It is not verified.
     pub name: Option<Box<str>>,
-    /// The server's version. For people.
+    /// The server's version, for people.
     pub server_version: Option<Box<str>>,
-    /// What it can do; `None` where it did not say.
+    /// The server's capabilities; `None` if it sent none.
     pub capabilities: Option<ServerCapabilities>,
-    /// How its author wants it used, for the model.
+    /// Instructions of the server's author to the model.
     pub instructions: Option<Box<str>>,
-    /// The whole answer, byte for byte.
+    /// The whole result, byte for byte.
     pub raw: Box<RawValue>,
 }
 
 impl Server {
-    /// The era that the session has.
+    /// The negotiated era.
     pub const fn era(&self) -> Era {
         self.version.era()
     }
 
-    /// Whether the family is declared; `None` where the server did not say what it can do.
+    /// Whether the family's capability is declared; `None` if the server sent no capabilities.
     pub fn declares(&self, family: Family) -> Option<bool> {
         self.has(family.capability())
     }
@@ -38,7 +38,7 @@ impl Server {
         self.capabilities.as_ref().map(|capabilities| capabilities.has(capability))
     }
 
-    /// Reads the answer to `initialize` or `server/discover`.
+    /// Reads the result of `initialize` or `server/discover`.
     pub(super) fn read(version: ProtocolVersion, raw: &RawValue) -> Self {
         let json = Json::from(raw);
         let info = match version.era() {

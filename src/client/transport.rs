@@ -1,78 +1,78 @@
 use super::Challenge;
 
-/// What the embedder reports of the transport.
+/// What the embedder reports about the transport.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Transport<'a> {
     /// It is open.
     Opened,
-    /// It did not open.
+    /// It could not be opened.
     OpenFailed {
-        /// In which way.
+        /// How it failed.
         how: OpenFailure,
-        /// What the system said.
+        /// The system's message.
         why: &'a str,
     },
-    /// It is closed, whoever closed it: the server's output ended, a write failed, the process exited.
+    /// It is closed: the server's output ended, a write failed or the process exited.
     Closed {
-        /// What the system said, an exit status say.
+        /// The system's message, such as an exit status.
         why: &'a str,
     },
-    /// What the server did on the transport makes no sense: there is no going on.
+    /// The server violated the rules of the transport, and it cannot be used any more.
     ProtocolViolation {
-        /// What it did.
+        /// A description of the violation.
         why: &'a str,
     },
-    /// It is not open yet, or not answering yet, but something goes on: a package is installed, the process
+    /// It is not open or does not respond yet, but there is activity: a package is being installed, or the process
     /// writes to its standard error.
     SignOfLife,
 }
 
-/// What an HTTP binding reports of the exchanges of requests.
+/// What the HTTP binding reports about the exchanges of requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Report<'a> {
-    /// The exchange of a request broke, or ended, before its answer.
+    /// The exchange of a request broke or ended without a response.
     Lost {
         /// The request's id on the wire.
         id: u64,
-        /// It may have reached the server.
+        /// Whether it may have reached the server.
         sent: bool,
-        /// What the system said.
+        /// The system's message.
         why: &'a str,
     },
-    /// The server refused a request by a status, without a JSON-RPC error.
+    /// The server refused a request with a status, without a JSON-RPC error.
     Refused {
         /// The request's id on the wire.
         id: u64,
         /// The HTTP status.
         status: u16,
-        /// What the server said.
+        /// The server's text.
         why: &'a str,
     },
-    /// The server forgot the session (specification 2025-11-25, "Session Management").
+    /// The session expired (specification 2025-11-25, "Session Management").
     Expired {
-        /// The request, by its id on the wire, that was refused for it, and did not run.
+        /// The request that was refused because of it and did not run, by its id on the wire.
         id: Option<u64>,
     },
-    /// The server wants to know who asks (401), or knows, and refuses (403).
+    /// The server requires authorization (401), or refuses an authorized request (403).
     Unauthorized {
-        /// The request, by its id on the wire, that was refused for it.
+        /// The request that was refused, by its id on the wire.
         id: Option<u64>,
         /// The status is 403.
         forbidden: bool,
-        /// What the server said.
+        /// The server's text.
         why: &'a str,
-        /// What it wants.
+        /// The challenges of the response.
         challenges: &'a [Challenge],
     },
 }
 
-/// In which way a transport did not open.
+/// How opening a transport failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenFailure {
-    /// The command cannot be started, which trying again does not mend.
+    /// The command could not be started. Another attempt would fail, too.
     Spawn,
-    /// Nobody answers there, for now.
+    /// The server could not be reached.
     Connect,
 }

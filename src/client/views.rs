@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::jsonrpc::Json;
 use crate::protocol::method;
 
-/// How far a request got: the parameters of `notifications/progress` (specification 2026-07-28, "Progress").
+/// The parameters of `notifications/progress` (specification 2026-07-28, "Progress").
 #[derive(Clone, Debug)]
 pub struct Progress {
     raw: Box<RawValue>,
@@ -19,17 +19,17 @@ impl Progress {
         Self { raw }
     }
 
-    /// How much is done; it grows with each notification, in no fixed unit.
+    /// The progress so far; it grows with each notification, in any unit.
     pub fn progress(&self) -> Option<f64> {
         self.number("progress")
     }
 
-    /// How much there is to do, where the server knows.
+    /// The total, if the server knows it.
     pub fn total(&self) -> Option<f64> {
         self.number("total")
     }
 
-    /// What is being done, for people.
+    /// A description for people.
     pub fn message(&self) -> Option<Cow<'_, str>> {
         Json::from(&*self.raw).member("message").and_then(Json::as_string)
     }
@@ -44,7 +44,7 @@ impl Progress {
     }
 }
 
-/// What a server can ask the embedder, by a request or by required input.
+/// The method of a server request, or of required input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ServerMethod {

@@ -1,45 +1,45 @@
-#![doc = "Whether calls go to a server in a hub: after several failures in a row none is made for some time."]
+#![doc = "Whether a hub sends calls to a server: after several failures in a row, calls are refused for some time."]
 #![doc = ""]
-#![doc = "What the end of a call says of the server is decided first:"]
+#![doc = "First, what the end of a call says about the server:"]
 #![doc = ""]
 #![doc = include_str!("call_end.md")]
 #![doc = ""]
-#![doc = "Then whether calls go on:"]
+#![doc = "Then, whether calls are allowed:"]
 #![doc = ""]
 #![doc = include_str!("breaker.md")]
 
 use super::{Row, alphabet, recorded};
 
 alphabet! {
-    /// Whether calls go through.
+    /// Whether calls are allowed.
     State {
-        /// They do.
+        /// Calls are allowed.
         Closed,
-        /// They do not, for now.
+        /// Calls are refused until the cooldown ends.
         Open,
-        /// One may, to see.
+        /// The cooldown ended: one trial call is allowed.
         HalfOpen,
-        /// One does, to see.
+        /// A trial call is in flight; other calls are refused.
         Trying,
     }
 }
 
 alphabet! {
-    /// What happens.
+    /// What happens to the calls of a server.
     Input {
         /// A call is to be made.
         Call,
-        /// The server answered a call, well or badly.
+        /// The server answered a call, with a result or an error.
         Answered,
-        /// A call failed, as not many before it did.
+        /// A call failed, and fewer calls in a row failed than the limit.
         Failed,
-        /// A call failed, as too many before it did; or there is no connection, and none for some time.
+        /// A call failed and reached the limit of failures in a row; or the client has no connection for a long time.
         FailedAgain,
-        /// A call ended, and it tells nothing of the server.
+        /// A call ended without a sign of whether the server works.
         Undecided,
         /// The cooldown is over.
         Cooled,
-        /// The embedder, or a new connection, says that the server can be called again.
+        /// The embedder, or a new connection, allows calls again.
         Reset,
     }
 }
@@ -47,13 +47,13 @@ alphabet! {
 alphabet! {
     /// How a call ended.
     End {
-        /// The server answered, with a result or an error, or asks for input.
+        /// The server answered with a result or an error, or requires input.
         Answered,
-        /// There was no answer in time.
+        /// There was no response in time.
         TimedOut,
-        /// The answer makes no sense, or the connection broke during the call.
+        /// The response is invalid, or the connection broke during the call.
         Failed,
-        /// The call was not sent, or the host gave it up.
+        /// The call was not sent, or the embedder cancelled it.
         NotSent,
     }
 }
@@ -61,15 +61,15 @@ alphabet! {
 alphabet! {
     /// Whether the server was up when a call ended.
     Server {
-        /// It was.
+        /// The server was up.
         Up,
-        /// It was not: it may never have seen the call.
+        /// The server was not up: the call may not have reached it.
         NotUp,
     }
 }
 
 alphabet! {
-    /// How many calls failed in a row, with the one at hand.
+    /// How many calls failed in a row, this one included.
     Failures {
         /// Fewer than [`Breaker::failures`](crate::host::hub::Breaker::failures).
         Few,
@@ -78,7 +78,7 @@ alphabet! {
     }
 }
 
-/// What the end of a call says of the server.
+/// What the end of a call says about the server.
 pub const fn judge(end: End, server: Server, failures: Failures) -> Input {
     match end {
         End::Answered => Input::Answered,
@@ -97,14 +97,14 @@ pub const fn judge(end: End, server: Server, failures: Failures) -> Input {
     }
 }
 
-/// [`judge`], recorded where rows are counted.
+/// [`judge`], recorded with the feature `rows`.
 pub(crate) fn take_end(end: End, server: Server, failures: Failures) -> Input {
     #[cfg(feature = "rows")]
     super::rows::taken("call_end", &[&end, &server, &failures]);
     judge(end, server, failures)
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
@@ -112,13 +112,13 @@ pub enum Effect {
     Count,
     /// Forget the failures.
     Clear,
-    /// Start the cooldown.
+    /// Start the cooldown, during which calls are refused.
     Rest,
 }
 
 type R = Row<State, Effect>;
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Clear, Count, Rest};
     match state {
@@ -131,7 +131,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
         State::Open => match input {
             Input::Call => R::reject(state),
-            // A call that was made before is answered after all.
+            // A call that was made before the cooldown is answered.
             Input::Answered | Input::Reset => R::advance(State::Closed, &[Clear]),
             Input::Cooled => R::advance(State::HalfOpen, &[]),
             Input::Failed | Input::FailedAgain | Input::Undecided => R::ignore(state),

@@ -1,84 +1,84 @@
-#![doc = "What becomes of one family of items on one connection (specification 2026-07-28, \"Pagination\")."]
+#![doc = "Discovery of one family on one connection (specification 2026-07-28, \"Pagination\")."]
 #![doc = ""]
 #![doc = include_str!("discovery.md")]
 
 use super::{Row, alphabet, recorded};
 
 alphabet! {
-    /// What is known of the family.
+    /// What is known of the family's list.
     State {
-        /// Nothing: it was not asked yet.
+        /// Nothing: the list was not requested yet.
         Unasked,
-        /// The server did not declare it, and it is not asked.
+        /// The server did not declare the capability, and the list is not requested.
         NotAdvertised,
-        /// Its pages are coming.
+        /// The list is being received.
         Walking,
-        /// Its pages are coming, and `list_changed` came in between.
+        /// The list is being received, and `list_changed` came meanwhile.
         WalkingStale,
-        /// Its pages are coming once more, after `list_changed` in the first walk.
+        /// The list is being received for the second time, because `list_changed` came during the first.
         Following,
-        /// As following, and `list_changed` came again.
+        /// As `Following`, and `list_changed` came again.
         FollowingStale,
-        /// All of it is known.
+        /// The whole list is known.
         Listed,
-        /// It was declared, yet the server has no such method.
+        /// The server declared the capability, but does not have the method.
         Absent,
-        /// A guard or an error ended the walk; what came before is kept.
+        /// A limit or an error ended the list; the pages before it are kept.
         Partial,
-        /// The list failed, and nothing is kept.
+        /// The list failed, and no items are kept.
         Failed,
     }
 }
 
 alphabet! {
-    /// What happens to the family.
+    /// What happens to the list.
     Input {
         /// Its list may be requested.
         Advertised,
         /// Its list may not be requested.
         NotAdvertised,
-        /// The whole list came.
+        /// The whole list was received.
         Whole,
-        /// A bound or a guard ended the list; its beginning came.
+        /// A limit ended the list; its beginning was received.
         Part,
-        /// The server has no such method, which is tolerated.
+        /// The server does not have the method, which is tolerated.
         Absent,
-        /// The list failed, and the connection with it.
+        /// The list failed, and the connection fails with it.
         ErrorFatal,
-        /// The list failed; the pages that came are kept.
+        /// The list failed; the pages that were received are kept.
         ErrorRest,
-        /// The list failed, and nothing is held of it.
+        /// The list failed, and no items are kept.
         ErrorList,
-        /// The list failed; the list of an earlier connection stays.
+        /// The list failed; the list of an earlier connection is kept.
         ErrorStale,
-        /// The list changed.
+        /// The server announced a change of the list.
         ListChanged,
         /// A new connection begins.
         Reset,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
     /// Request the list.
     Ask,
-    /// Take what came as the family's list.
+    /// Make the received pages the family's list.
     Commit,
-    /// Drop what came.
+    /// Drop the received pages.
     Drop,
-    /// Hold no items of the family any more.
+    /// Remove all items of the family.
     Clear,
-    /// Fail the connection, which cannot do without this list.
+    /// Fail the connection.
     Fail,
-    /// Let the refresh decide when to request the list again.
+    /// Pass the change to the [`refresh`](super::refresh) table.
     Refresh,
 }
 
 type R = Row<State, Effect>;
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Ask, Clear, Commit, Drop, Fail, Refresh};
     match state {
@@ -132,7 +132,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
                 changed: R::ignore(state),
             },
         ),
-        // The list before this one was taken already, so no error of this one costs anything.
+        // The first list was taken already, so an error of the second one is tolerated.
         State::Following => walking(
             state,
             input,
@@ -145,8 +145,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
                 changed: R::advance(State::FollowingStale, &[]),
             },
         ),
-        // No third list, or a client of a server that changes its list all the time would never be ready: that is left
-        // to the refresh.
+        // There is no third list: a client of a server that changes its list all the time would never be ready. The
+        // refresh table takes over.
         State::FollowingStale => walking(
             state,
             input,
@@ -172,7 +172,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::ErrorList
             | Input::ErrorStale => R::ignore(state),
         },
-        // The method does not exist, so there is nothing to request again.
+        // The method does not exist, so the list is not requested again.
         State::Absent => match input {
             Input::Reset => R::advance(State::Unasked, &[]),
             Input::Advertised
@@ -189,7 +189,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     }
 }
 
-/// In what the states differ in which pages are in flight.
+/// The rows in which the states with pages in flight differ.
 #[derive(Clone, Copy)]
 struct Ends {
     whole: R,

@@ -1,4 +1,4 @@
-#![doc = "Capability gating: what may be sent to a server, or taken from it, by what it declared."]
+#![doc = "Capability gating: what may be sent to a server or accepted from it, by the capabilities that it declared."]
 #![doc = ""]
 #![doc = include_str!("gate.md")]
 
@@ -7,21 +7,21 @@ use super::{Decision, QuirkKind, alphabet};
 alphabet! {
     /// What the decision is for.
     Purpose {
-        /// Request the family's list in discovery.
+        /// To request the family's list in discovery.
         Discover,
-        /// Take the family's list, which came.
+        /// To use the family's list, which was received.
         Listed,
-        /// Request the family's list again, since the embedder wants it.
+        /// To request the family's list again, for the embedder.
         Refresh,
-        /// Request the family's list as a sign of life.
+        /// To request the family's list as a keepalive.
         Keepalive,
-        /// Send a request that needs the capability.
+        /// To send a request that needs the capability.
         Call,
-        /// Act on `list_changed` of the family.
+        /// To act on `list_changed` of the family.
         ListChanged,
-        /// Ask to be told when the family's list changes.
+        /// To subscribe to changes of the family's list.
         Listen,
-        /// Tell the server the log level on a new connection.
+        /// To send the log level on a new connection.
         SetLevel,
     }
 }
@@ -33,23 +33,24 @@ alphabet! {
         Declared,
         /// The capability is not declared.
         Undeclared,
-        /// The server sent no capabilities.
+        /// The server did not send its capabilities.
         Unknown,
     }
 }
 
 alphabet! {
-    /// What the embedder wants of capabilities that are not declared.
+    /// The embedder's policy for capabilities that are not declared.
     Policy {
-        /// Keep to what is declared.
+        /// Use only declared capabilities.
         Strict,
-        /// Try them.
+        /// Use undeclared capabilities, too.
         Lenient,
     }
 }
 
 alphabet! {
-    /// What is known of the family's list; of a capability with several, the first of these that holds for one.
+    /// What is known of the family's list. For a capability with several families: the first of these values that one
+    /// of them has.
     Known {
         /// The whole list.
         Listed,
@@ -57,14 +58,14 @@ alphabet! {
         Partial,
         /// The list failed.
         Failed,
-        /// The server has no such method.
+        /// The server does not have the method.
         Absent,
-        /// Nothing: it was not requested.
+        /// Nothing: the list was not requested.
         Unasked,
     }
 }
 
-/// Decides.
+/// Returns the decision for these inputs.
 pub const fn decide(purpose: Purpose, declared: Declaration, policy: Policy, known: Known) -> Decision {
     match purpose {
         Purpose::Discover => match declared {
@@ -86,7 +87,7 @@ pub const fn decide(purpose: Purpose, declared: Declaration, policy: Policy, kno
             Known::Listed => Decision::Allow,
             Known::Unasked | Known::Partial | Known::Absent | Known::Failed => Decision::Withhold,
         },
-        // A family that was listed all the same is there, whatever the server declares.
+        // A family that has a list exists, even if the server does not declare it.
         Purpose::Call => match declared {
             Declaration::Declared | Declaration::Unknown => Decision::Allow,
             Declaration::Undeclared => match known {
@@ -112,7 +113,7 @@ pub const fn decide(purpose: Purpose, declared: Declaration, policy: Policy, kno
     }
 }
 
-/// [`decide`], recorded where rows are counted.
+/// [`decide`], recorded with the feature `rows`.
 pub(crate) fn take(purpose: Purpose, declared: Declaration, policy: Policy, known: Known) -> Decision {
     #[cfg(feature = "rows")]
     super::rows::taken("gate", &[&purpose, &declared, &policy, &known]);

@@ -1,4 +1,4 @@
-#![doc = "The GET stream, on which a legacy server sends what no request asked for (specification 2025-11-25,"]
+#![doc = "The GET stream, on which a legacy server sends requests and notifications (specification 2025-11-25,"]
 #![doc = "\"Streamable HTTP\", Listening for Messages from the Server)."]
 #![doc = ""]
 #![doc = include_str!("get_stream.md")]
@@ -49,7 +49,7 @@ alphabet! {
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
@@ -63,7 +63,7 @@ pub enum Effect {
     Expire,
 }
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Arm, Drop, Expire, Get};
     type R = Row<State, Effect>;

@@ -1,99 +1,99 @@
-#![doc = "How a session finds out what it talks to, in both eras (specification 2026-07-28, \"stdio\", Backward Compatibility; 2025-11-25, \"Lifecycle\")."]
+#![doc = "How a client finds out the server's era and version (specification 2026-07-28, \"stdio\", Backward Compatibility; 2025-11-25, \"Lifecycle\")."]
 #![doc = ""]
 #![doc = include_str!("handshake.md")]
 
 use super::{QuirkKind, Row, alphabet, recorded};
 
 alphabet! {
-    /// Where the handshake stands.
+    /// The state of the handshake.
     State {
-        /// Not begun.
+        /// It did not start.
         Idle,
-        /// `server/discover` was sent; `initialize` may follow.
+        /// `server/discover` is in flight; `initialize` may follow.
         Discovering,
-        /// `server/discover` was sent again, with a version that the server named.
+        /// A second `server/discover`, with a version that the server named, is in flight.
         RediscoveringNamed,
-        /// `server/discover` was sent, and only the modern era will do.
+        /// `server/discover` is in flight, and only the modern era is allowed.
         Pinned,
-        /// As pinned, again with a version that the server named.
+        /// As `Pinned`, for a second `server/discover` with a version that the server named.
         Repinned,
-        /// `server/discover` was sent after a refused `initialize`.
+        /// `server/discover` is in flight, after `initialize` was refused.
         DiscoveringLast,
-        /// `initialize` was sent, and only the legacy era will do.
+        /// `initialize` is in flight, and only the legacy era is allowed.
         Initializing,
-        /// `initialize` was sent first; `server/discover` may follow.
+        /// `initialize` is in flight, and was sent first; `server/discover` may follow.
         InitializingFirst,
-        /// `initialize` was sent on a new transport, since the one before closed on a probe.
+        /// `initialize` is in flight on a new transport, after the one before closed on `server/discover`.
         InitializingAgain,
-        /// `initialize` was sent after an answer to the probe.
+        /// `initialize` is in flight, after a response to `server/discover`.
         InitializingAfterDiscover,
-        /// `initialize` was sent after a probe that was not answered.
+        /// `initialize` is in flight, after `server/discover` timed out.
         InitializingBlind,
-        /// As blind, and then the probe's answer came: the server is modern, and said what it is.
+        /// As `InitializingBlind`, and a late response to `server/discover` showed that the server is modern.
         InitializingBacked,
-        /// As blind, and then the probe was refused as only modern servers refuse.
+        /// As `InitializingBlind`, and a late response to `server/discover` was an error that only modern servers send.
         InitializingWarned,
-        /// Done: a session opened by `initialize`.
+        /// Done: the server accepted `initialize`.
         Legacy,
-        /// Done: metadata on every request.
+        /// Done: every request carries its metadata.
         Modern,
-        /// The transport is to be opened again, for `initialize` without a probe.
+        /// A new transport is to be opened, for `initialize` without `server/discover`.
         Reopening,
-        /// Done: nothing came of it.
+        /// The handshake failed.
         Failed,
     }
 }
 
 alphabet! {
-    /// What happens in a handshake.
+    /// What happens to the handshake.
     Input {
-        /// The transport is open, and both eras will do.
+        /// The transport is open, and both eras are allowed.
         StartDiscover,
-        /// The transport is open, and only the modern era will do.
+        /// The transport is open, and only the modern era is allowed.
         StartModern,
-        /// The transport is open, and the legacy era is likelier.
+        /// The transport is open, both eras are allowed, and the legacy era is tried first.
         StartLegacyFirst,
-        /// The transport is open, and only the legacy era will do.
+        /// The transport is open, and only the legacy era is allowed.
         StartLegacy,
-        /// The probe's answer names a modern version that both sides speak.
+        /// The response to `server/discover` names a modern version that both sides support.
         ModernFound,
-        /// The probe's answer names only legacy versions, one that both sides speak among them.
+        /// The response to `server/discover` names only legacy versions; both sides support one of them.
         LegacyFound,
-        /// The probe was refused with -32022, which names a modern version that both sides speak.
+        /// `server/discover` was refused with -32022, which names a modern version that both sides support.
         VersionOffered,
-        /// The probe's answer names no version that both sides speak.
+        /// The response to `server/discover` names no version that both sides support.
         NothingCommon,
-        /// The probe was refused with another error of the modern era.
+        /// `server/discover` was refused with another error of the modern era.
         ModernError,
-        /// The probe was refused with any other error, or its answer makes no sense.
+        /// `server/discover` was refused with any other error, or its response is invalid.
         NotModern,
-        /// The probe was answered with an HTTP status that tells of a fault of the server's, a 5xx.
+        /// `server/discover` was answered with HTTP 5xx.
         ServerFault,
-        /// The probe was not answered in time.
+        /// `server/discover` timed out.
         DiscoverTimeout,
-        /// The probe's answer comes after all, and is a modern server's.
+        /// A late response to `server/discover` is a modern server's result.
         LateModern,
-        /// The probe's answer comes after all, and is an error that only modern servers give.
+        /// A late response to `server/discover` is an error that only modern servers send.
         LateModernError,
-        /// The probe's answer comes after all, and is no modern server's.
+        /// A late response to `server/discover` is not from a modern server.
         LateOther,
-        /// `initialize` was answered with a version that both sides speak.
+        /// `initialize` was answered with a version that both sides support.
         Accepted,
-        /// `initialize` was answered with a version that this side does not know, taken for the nearest older one.
+        /// `initialize` was answered with an unknown version; the nearest older version is used.
         AcceptedNearest,
-        /// `initialize` was answered with a version that this side does not know.
+        /// `initialize` was answered with an unknown version.
         VersionUnknown,
-        /// `initialize` was refused for its version, and there is an older one to offer.
+        /// `initialize` was refused because of its version, and there is an older version to offer.
         VersionRefused,
-        /// `initialize` was refused for the client's capabilities, which it had.
+        /// `initialize` was refused because of the client's capabilities, which it declared.
         CapabilitiesRefused,
         /// `initialize` was refused by a server that names modern versions.
         RefusedByModern,
         /// `initialize` was refused for any other reason.
         Refused,
-        /// `initialize` was answered with what makes no sense.
+        /// The response to `initialize` is invalid.
         Malformed,
-        /// The time for the handshake is over.
+        /// The deadline of the handshake passed.
         Deadline,
         /// The transport closed.
         TransportClosed,
@@ -102,7 +102,7 @@ alphabet! {
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
@@ -120,21 +120,21 @@ pub enum Effect {
     SendInitializeBare,
     /// Send `notifications/initialized`.
     SendInitialized,
-    /// Start the probe's timer.
+    /// Start the timer of `server/discover`.
     ArmDiscover,
-    /// Stop the probe's timer.
+    /// Stop the timer of `server/discover`.
     DisarmDiscover,
-    /// Keep the late answer, in case `initialize` is refused.
+    /// Keep the late response to `server/discover`, in case `initialize` is refused.
     KeepEvidence,
     /// Record that the server closed the connection on `server/discover`.
     NoteClosed,
-    /// Go on with what the answer said.
+    /// Use the server's version and capabilities in the response.
     Adopt,
-    /// Go on with what the late answer to the probe said.
+    /// Use the server's version and capabilities in the late response to `server/discover`.
     AdoptEvidence,
-    /// Ask for a new transport.
+    /// Open a new transport.
     Reopen,
-    /// Give up.
+    /// Fail the handshake.
     Fail(Failure),
 }
 
@@ -142,15 +142,15 @@ pub enum Effect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The server did not answer in time.
+    /// The server did not respond in time.
     Timeout,
-    /// The server refused.
+    /// The server refused the handshake.
     Rejected,
-    /// The server speaks only an era that the options exclude.
+    /// The server supports only an era that the options exclude.
     EraExcluded,
-    /// There is no version that both sides speak.
+    /// There is no version that both sides support.
     UnsupportedVersion,
-    /// The answer makes no sense.
+    /// The response is invalid.
     Protocol,
     /// The transport closed.
     Closed,
@@ -158,7 +158,7 @@ pub enum Failure {
 
 type R = Row<State, Effect>;
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
         Adopt, AdoptEvidence, ArmDiscover, DisarmDiscover, Fail, KeepEvidence, NoteClosed, Reopen, SendDiscover,
@@ -429,7 +429,7 @@ const REJECTED: R = R::advance(State::Failed, &[Effect::Fail(Failure::Rejected)]
 const EXCLUDED: R = R::advance(State::Failed, &[Effect::Fail(Failure::EraExcluded)]);
 const UNSUPPORTED: R = R::advance(State::Failed, &[Effect::Fail(Failure::UnsupportedVersion)]);
 
-/// Where `initialize` does not follow by itself; such states differ in what a named version leads to.
+/// The rows of states that `initialize` does not follow; they differ in the row for a named version.
 const fn pinned(state: State, input: Input, offered: R, legacy: R) -> R {
     match input {
         Input::ModernFound => R::advance(State::Modern, &[Effect::Adopt]),
@@ -459,7 +459,7 @@ const fn pinned(state: State, input: Input, offered: R, legacy: R) -> R {
     }
 }
 
-/// In what the states that wait for an answer to `initialize` differ.
+/// The rows in which states with `initialize` in flight differ.
 #[derive(Clone, Copy)]
 struct Exits {
     accepted: &'static [Effect],

@@ -12,13 +12,13 @@ alphabet! {
         Idle,
         /// The connection and the handshake are in progress.
         Opening,
-        /// `notifications/initialized` was sent and not accepted yet. Only responses to the server are sent.
+        /// `notifications/initialized` was sent and not accepted yet. Only responses to server requests are sent.
         Accepting,
         /// Tool calls wait for the GET stream, on which the server may send requests during them.
         AwaitingStream,
         /// Every message may be sent.
         Live,
-        /// The client closes: responses that the server is owed are in flight.
+        /// The client closes: responses to server requests are in flight.
         Ending,
         /// The client closes: the DELETE of the session is in flight.
         Deleting,
@@ -34,32 +34,32 @@ alphabet! {
         Established,
         /// `notifications/initialized` is sent.
         InitializedSent,
-        /// The POST of `notifications/initialized` is over, and the server may have a GET stream.
+        /// The POST of `notifications/initialized` ended, and the server may have a GET stream.
         Accepted,
-        /// The POST of `notifications/initialized` is over, and the server has HTTP+SSE.
+        /// The POST of `notifications/initialized` ended, and the server has HTTP+SSE.
         AcceptedSse,
         /// The GET stream is open, is refused or failed, or the wait for it is over.
         StreamDecided,
-        /// The engine gave the connection up, or lost it.
+        /// The engine lost or closed the connection.
         Lost,
-        /// A connection that was given up is to be shut down. Another one may follow.
+        /// A lost connection is to be shut down. Another one may follow.
         Retire,
-        /// The client closes, and responses that the server is owed are not delivered yet.
+        /// The client closes, and responses to server requests are not delivered yet.
         CloseOwing,
-        /// The client closes, and nothing is left but the session.
+        /// The client closes, and only the session is left to end.
         CloseSession,
         /// The client closes, and nothing is left.
         CloseNothing,
-        /// The time for the responses is over, and there is a session.
+        /// The time for the responses is over, and there is a session to end.
         OverdueSession,
         /// The time for the last step is over.
         Overdue,
-        /// The DELETE is over.
+        /// The DELETE ended.
         Deleted,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
@@ -67,8 +67,7 @@ pub enum Effect {
     StartStream,
     /// Stop the wait for the GET stream.
     StopWait,
-    /// Drop every exchange and every queued message. While the client closes, the responses that the server is owed
-    /// stay.
+    /// Drop every exchange and every queued message. While the client closes, responses to server requests stay.
     Clear,
     /// Drop the queued messages, and send the DELETE of the session.
     Delete,
@@ -76,7 +75,7 @@ pub enum Effect {
     ReportClosed,
 }
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Clear, Delete, ReportClosed, StartStream, StopWait};
     type R = Row<State, Effect>;
@@ -116,7 +115,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Accepted => R::advance(State::AwaitingStream, &[StartStream]),
             Input::AcceptedSse => R::advance(State::Live, &[]),
             Input::Lost => R::advance(State::Idle, &[Clear]),
-            // It is sent again, since the server redirected it or is busy.
+            // It is sent again after a redirect or a 429.
             Input::InitializedSent
             | Input::Connect
             | Input::Established

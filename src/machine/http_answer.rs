@@ -1,6 +1,6 @@
 #![doc = "What the response to a POST means, by its status and by what its body says: first whether the session expired,"]
-#![doc = "then what becomes of the message. Only a status tells that a request did not run: under a good one, an error means"]
-#![doc = "an expired session only where code and whole message are those that transports are known to send."]
+#![doc = "then what follows for the message. Only a status shows that a request did not run: with 2xx, an error means"]
+#![doc = "an expired session only if its code and its whole message are known ones of transports."]
 #![doc = ""]
 #![doc = include_str!("http_answer.md")]
 
@@ -13,7 +13,7 @@ alphabet! {
         Discover,
         /// `initialize`.
         Initialize,
-        /// `initialize`, and the response says that the server is initialized already: it has the session before.
+        /// `initialize`, and the response says that the server is initialized already: it still has the session before.
         InitializeAgain,
         /// `tools/call`, with the headers that the modern era requires.
         ModernCall,
@@ -33,10 +33,9 @@ alphabet! {
         None,
         /// A session.
         Held,
-        /// A session that was opened since the one before was taken for expired: for 404, on a request of the same
-        /// method; for 401, on any.
+        /// A session that replaced an expired one: for 404, after a 404 to the same method; for 401, after any.
         Renewed,
-        /// As above, and this very request was sent again for it.
+        /// As above, and this request was sent again because of it.
         Resent,
     }
 }
@@ -72,11 +71,12 @@ alphabet! {
 }
 
 alphabet! {
-    /// What the words of the body, or of the error in it, are about.
+    /// What the text of the body, or of the error in it, says.
     Words {
         /// Anything else.
         Other,
-        /// A session that the server does not know. Under a good status: code and message are known ones.
+        /// That the server does not know the session. With a 2xx status, the code and the whole message have to be
+        /// known ones.
         NoSession,
     }
 }
@@ -90,7 +90,7 @@ alphabet! {
         MethodNotFound,
         /// -32602.
         InvalidParams,
-        /// -32002, by which 2025-11-25 says that there is no such resource.
+        /// -32002, "resource not found" in 2025-11-25.
         ResourceNotFound,
         /// -32020, of the modern era: a header does not match the body.
         HeaderMismatch,
@@ -109,9 +109,9 @@ pub enum Expiry {
     No,
     /// Yes, and the message was not processed.
     Unprocessed,
-    /// As [`Unprocessed`](Self::Unprocessed), and what the server did is recorded.
+    /// As [`Unprocessed`](Self::Unprocessed), and the deviation is recorded.
     UnprocessedAs(QuirkKind),
-    /// Yes, but the request may have run; what the server did is recorded.
+    /// Yes, but the request may have run; the deviation is recorded.
     AnsweredAs(QuirkKind),
 }
 
@@ -153,7 +153,7 @@ pub const fn expiry(status: Status, session: Session, words: Words, error: Error
             Session::Resent | Session::None => Expiry::No,
         },
         Status::Unchallenged => match session {
-            // A new session is tried once; then the server requires authorization.
+            // A new session is tried once; after that the server requires authorization.
             Session::Held => Expiry::UnprocessedAs(QuirkKind::SessionExpiredStatus),
             Session::Renewed | Session::Resent | Session::None => Expiry::No,
         },
@@ -163,7 +163,7 @@ pub const fn expiry(status: Status, session: Session, words: Words, error: Error
     }
 }
 
-/// What becomes of the message.
+/// What follows for the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Meaning {
@@ -171,14 +171,14 @@ pub enum Meaning {
     Deliver,
     /// The server requires authorization.
     Authorize,
-    /// The message is sent again after the time that the server named.
+    /// The message is sent again, after the time in the response.
     Retry,
-    /// The session before is ended by DELETE; then `initialize` is sent again. What the server did is recorded.
+    /// The session before is ended with DELETE; then `initialize` is sent again. The deviation is recorded.
     EndFormerAs(QuirkKind),
     /// The error is the response to the request.
     Answer,
-    /// The tools are listed again, and the call is made again with the headers that its schema requires; the second
-    /// time the error is its response.
+    /// The tools are listed again, and the call is made again with the headers that its schema requires. The second
+    /// time, the error is its response.
     RenewHeaders,
     /// [`http_sse`](super::http_sse) decides whether the server has HTTP+SSE.
     RefusedAsSse,
@@ -188,13 +188,13 @@ pub enum Meaning {
     Nothing,
 }
 
-/// What becomes of the message, where the session did not expire.
+/// What follows for the message if the session did not expire.
 pub const fn meaning(status: Status, post: Post, error: Error) -> Meaning {
     match status {
         Status::Good => good(post),
         Status::Unauthorized | Status::Unchallenged => Meaning::Authorize,
         Status::Busy | Status::UnavailableNow => match post {
-            // What is no request has no deadline either; only the handshake cannot do without it.
+            // Notifications and responses have no deadline either; only the handshake requires one of them.
             Post::OneWay => Meaning::Nothing,
             Post::Discover
             | Post::Initialize
@@ -222,7 +222,7 @@ pub const fn meaning(status: Status, post: Post, error: Error) -> Meaning {
         },
         Status::Client => refused(post, error),
         Status::Unavailable | Status::Server => match post {
-            // A fault of the server says nothing of its era, unless the error is of the modern one.
+            // A 5xx does not show the server's era, unless its error is of the modern one.
             Post::Discover => match error {
                 Error::HeaderMismatch | Error::Modern => Meaning::Answer,
                 Error::None | Error::MethodNotFound | Error::InvalidParams | Error::ResourceNotFound | Error::Other => {
@@ -284,7 +284,7 @@ const fn by_error(error: Error) -> Meaning {
     }
 }
 
-/// [`expiry`], recorded where rows are counted.
+/// [`expiry`], recorded with the feature `rows`.
 #[cfg(feature = "http")]
 pub(crate) fn take_expiry(status: Status, session: Session, words: Words, error: Error) -> Expiry {
     #[cfg(feature = "rows")]
@@ -292,7 +292,7 @@ pub(crate) fn take_expiry(status: Status, session: Session, words: Words, error:
     expiry(status, session, words, error)
 }
 
-/// [`meaning`], recorded where rows are counted.
+/// [`meaning`], recorded with the feature `rows`.
 #[cfg(feature = "http")]
 pub(crate) fn take_meaning(status: Status, post: Post, error: Error) -> Meaning {
     #[cfg(feature = "rows")]

@@ -1,4 +1,4 @@
-#![doc = "What the end of an HTTP exchange means, by how much of the response came."]
+#![doc = "What the end of an HTTP exchange means, by how much of the response was received."]
 #![doc = ""]
 #![doc = include_str!("http_end.md")]
 
@@ -11,7 +11,7 @@ alphabet! {
         Request,
         /// The POST of a notification or a response.
         OneWay,
-        /// The POST of a response that the server is owed, while the client closes.
+        /// The POST of a response to a server request, while the client closes.
         Owed,
         /// The GET that resumes the stream of a request.
         Resume,
@@ -21,7 +21,7 @@ alphabet! {
         Fallback,
         /// The GET of the HTTP+SSE stream.
         Sse,
-        /// The DELETE of the session before, which the server has still; `initialize` follows.
+        /// The DELETE of the session before, which the server still has; `initialize` follows.
         DeleteFormer,
         /// The DELETE of the session when the client closes.
         Delete,
@@ -29,19 +29,19 @@ alphabet! {
 }
 
 alphabet! {
-    /// What came of the response.
+    /// What was received of the response.
     Response {
         /// Nothing.
         Nothing,
-        /// A good status, and no byte of a body.
+        /// A 2xx status, and an empty body.
         Empty,
         /// As above, labelled as a stream of events.
         EmptyStream,
-        /// JSON, whole or in part.
+        /// JSON, complete or in part.
         Json,
         /// A stream of events.
         Events,
-        /// A body that is labelled as no stream of events, and reads like one, without an event.
+        /// A body that reads like a stream of events, without that label and without an event.
         NoEvents,
         /// 401 or 403.
         Unauthorized,
@@ -49,7 +49,7 @@ alphabet! {
         NotFound,
         /// 429, or 5xx but 501.
         Busy,
-        /// Any other bad status.
+        /// Any other status.
         Refusal,
         /// A body that is ignored.
         Ignored,
@@ -63,9 +63,9 @@ alphabet! {
         Ended,
         /// The connection broke.
         Broke,
-        /// Nobody was reached.
+        /// The server was not reached.
         Unreached,
-        /// There is no room to keep more of the response.
+        /// The limits do not allow more of the response to be kept.
         Overflow,
     }
 }
@@ -75,15 +75,15 @@ alphabet! {
     Decision {
         /// Nothing.
         Nothing,
-        /// The body is the response, or says what is wrong: [`http_answer`](super::http_answer) decides.
+        /// The body is the response, or an error: [`http_answer`](super::http_answer) decides.
         Judge,
-        /// The stream of a request broke off. It is resumed where the server gave an event id.
+        /// The stream of a request broke. It is resumed if the server sent an event id.
         Resume,
-        /// As above, after the time that the server named.
+        /// As above, after the time in the response.
         ResumeLater,
         /// There is no response to the request, which may have run.
         Lost,
-        /// The body is no response to the request.
+        /// The body is not a response to the request.
         NoAnswer,
         /// The request did not reach the server: [`http_reach`](super::http_reach) decides.
         Unreached,
@@ -99,7 +99,7 @@ alphabet! {
         SseEnded,
         /// The exchange of the HTTP+SSE stream broke.
         SseBroke,
-        /// The GET of the HTTP+SSE stream reached nobody.
+        /// The GET of the HTTP+SSE stream did not reach the server.
         SseUnreached,
         /// `initialize` is sent again.
         SendAgain,
@@ -108,7 +108,7 @@ alphabet! {
     }
 }
 
-/// Decides.
+/// Returns the decision for these inputs.
 pub const fn decide(purpose: Purpose, end: End, response: Response) -> Decision {
     match purpose {
         Purpose::Request => request(end, response),
@@ -132,7 +132,7 @@ const fn request(end: End, response: Response) -> Decision {
             Response::Json | Response::Unauthorized | Response::NotFound | Response::Busy | Response::Refusal => {
                 Decision::Judge
             }
-            // Over HTTP+SSE the response comes by the stream.
+            // Over HTTP+SSE the response arrives on the stream.
             Response::Ignored => Decision::Nothing,
         },
         End::Broke => match response {
@@ -211,26 +211,26 @@ const fn sse_ended(response: Response, stream: Decision) -> Decision {
 }
 
 alphabet! {
-    /// How many bytes of the response are kept until they are whole.
+    /// How many bytes of an incomplete response are kept.
     Kept {
         /// Few.
         Short,
-        /// More than an exchange may keep whose request is over.
+        /// More than is kept for an exchange whose request is over.
         Long,
     }
 }
 
 alphabet! {
-    /// What becomes of an exchange whose request is over. It is dropped if it does not end soon.
+    /// What happens to an exchange whose request is over. It is dropped if it does not end soon.
     Rest {
-        /// The stream is read on: it may bring other messages.
+        /// The stream is read further: it may bring other messages.
         Read,
-        /// What follows is ignored.
+        /// The rest is ignored.
         Ignore,
     }
 }
 
-/// Decides what becomes of an exchange whose request is over.
+/// Decides what happens to an exchange whose request is over.
 pub const fn rest(response: Response, kept: Kept) -> Rest {
     match response {
         Response::Events | Response::NoEvents => match kept {
@@ -249,7 +249,7 @@ pub const fn rest(response: Response, kept: Kept) -> Rest {
     }
 }
 
-/// [`rest`], recorded where rows are counted.
+/// [`rest`], recorded with the feature `rows`.
 #[cfg(feature = "http")]
 pub(crate) fn take_rest(response: Response, kept: Kept) -> Rest {
     #[cfg(feature = "rows")]
@@ -257,7 +257,7 @@ pub(crate) fn take_rest(response: Response, kept: Kept) -> Rest {
     rest(response, kept)
 }
 
-/// [`decide`], recorded where rows are counted.
+/// [`decide`], recorded with the feature `rows`.
 #[cfg(feature = "http")]
 pub(crate) fn take(purpose: Purpose, end: End, response: Response) -> Decision {
     #[cfg(feature = "rows")]

@@ -33,7 +33,7 @@ alphabet! {
     Status {
         /// 202.
         Accepted,
-        /// 2xx but 202.
+        /// 2xx other than 202.
         Good,
         /// 307 or 308.
         Moved,
@@ -46,27 +46,27 @@ alphabet! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
-    /// The body is JSON or a stream of events: its first bytes tell.
+    /// The body is JSON or a stream of events, which its first bytes show.
     ReadAny,
     /// The body is a stream of events.
     ReadEvents,
     /// The body is ignored: the message was delivered.
     Delivered,
-    /// As [`Delivered`](Self::Delivered), and what the server did is recorded.
+    /// As [`Delivered`](Self::Delivered), and the deviation is recorded.
     DeliveredAs(QuirkKind),
     /// The body is ignored.
     Ignore,
-    /// The body has the words of a refusal.
+    /// The body is the text of a refusal.
     ReadRefusal,
-    /// The request is sent to where the response points.
+    /// The request is sent to the redirect's target.
     Redirect,
     /// [`get_stream`](super::get_stream) decides.
     GetStream,
-    /// The response counts for nothing.
+    /// The response has no effect.
     Nothing,
 }
 
-/// Decides.
+/// Returns the decision for these inputs.
 pub const fn decide(purpose: Purpose, status: Status) -> Decision {
     match purpose {
         Purpose::Request => match status {
@@ -81,7 +81,7 @@ pub const fn decide(purpose: Purpose, status: Status) -> Decision {
             Status::Bad => Decision::ReadRefusal,
         },
         Purpose::SseRequest => match status {
-            // The response comes by the stream.
+            // The response arrives on the stream.
             Status::Accepted | Status::Good => Decision::Ignore,
             Status::Moved => Decision::Redirect,
             Status::Bad => Decision::ReadRefusal,
@@ -100,13 +100,13 @@ pub const fn decide(purpose: Purpose, status: Status) -> Decision {
             Status::Moved => Decision::Redirect,
             Status::Accepted | Status::Good | Status::Bad => Decision::GetStream,
         },
-        // The response to a DELETE changes nothing.
+        // The response to a DELETE has no effect.
         Purpose::Delete => Decision::Ignore,
         Purpose::Over => Decision::Nothing,
     }
 }
 
-/// [`decide`], recorded where rows are counted.
+/// [`decide`], recorded with the feature `rows`.
 #[cfg(feature = "http")]
 pub(crate) fn take(purpose: Purpose, status: Status) -> Decision {
     #[cfg(feature = "rows")]

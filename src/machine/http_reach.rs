@@ -1,4 +1,4 @@
-#![doc = "Whether an HTTP server can be reached: one request that reaches nobody, while others are being answered, does not"]
+#![doc = "Whether an HTTP server can be reached: one request that cannot be sent, while others get responses, does not"]
 #![doc = "end the connection."]
 #![doc = ""]
 #![doc = include_str!("http_reach.md")]
@@ -10,24 +10,24 @@ alphabet! {
     State {
         /// The server was reached, or nothing was sent yet.
         Reached,
-        /// A request reached nobody, and no response came since.
+        /// A request was not sent because the server was not reached, and no response began since.
         Missed,
     }
 }
 
 alphabet! {
-    /// What happens.
+    /// What happens to requests.
     Input {
         /// A response begins.
         Head,
-        /// A request reaches nobody while others are being answered.
+        /// A request did not reach the server, while others get responses.
         MissedOne,
-        /// A request reaches nobody, and no other is being answered; or the handshake cannot do without it.
+        /// A request did not reach the server, and no other gets a response; or the handshake requires it.
         MissedAll,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
@@ -35,7 +35,7 @@ pub enum Effect {
     ReportUnreached,
 }
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::ReportUnreached;
     type R = Row<State, Effect>;

@@ -29,11 +29,11 @@ alphabet! {
 }
 
 alphabet! {
-    /// Whether there is room for another exchange of a message that has no response of its own.
+    /// Whether the limits allow another exchange of a message without a response.
     Room {
-        /// There is.
+        /// They do.
         Free,
-        /// As many exchanges as [`Limits::in_flight`] carry such messages, or another one waits already.
+        /// As many exchanges as [`Limits::in_flight`] carry such messages, or another message waits already.
         ///
         /// [`Limits::in_flight`]: crate::Limits::in_flight
         Taken,
@@ -53,12 +53,12 @@ alphabet! {
         Hold,
         /// It waits for room.
         Queue,
-        /// It is left out. So much waits only where the server accepts no messages.
+        /// It is left out. So many messages wait only if the server does not accept messages.
         LeaveOut,
     }
 }
 
-/// Decides.
+/// Returns the decision for these inputs.
 pub const fn decide(message: Message, phase: Phase, room: Room) -> Decision {
     match message {
         Message::Request => match phase {
@@ -81,7 +81,7 @@ pub const fn decide(message: Message, phase: Phase, room: Room) -> Decision {
     }
 }
 
-/// [`decide`], recorded where rows are counted.
+/// [`decide`], recorded with the feature `rows`.
 #[cfg(feature = "http")]
 pub(crate) fn take(message: Message, phase: Phase, room: Room) -> Decision {
     #[cfg(feature = "rows")]

@@ -1,5 +1,5 @@
 #![doc = "Which transport a server has: Streamable HTTP, or the older HTTP+SSE, which has one stream for everything that"]
-#![doc = "the server sends, and an endpoint for what it is sent (specification 2025-11-25, \"Transports\", Backwards"]
+#![doc = "the server sends, and an endpoint for messages to it (specification 2025-11-25, \"Transports\", Backwards"]
 #![doc = "Compatibility; 2024-11-05, \"HTTP with SSE\")."]
 #![doc = ""]
 #![doc = include_str!("http_sse.md")]
@@ -25,7 +25,7 @@ alphabet! {
 }
 
 alphabet! {
-    /// What happens.
+    /// What happens to the connection.
     Input {
         /// The engine wants a connection.
         Connect,
@@ -43,14 +43,14 @@ alphabet! {
         Ended,
         /// The exchange of the stream broke.
         Broke,
-        /// The GET reached nobody.
+        /// The GET did not reach the server.
         Unreached,
         /// The connection is gone.
         Lost,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
@@ -62,7 +62,7 @@ pub enum Effect {
     Drop,
     /// Send the refused `initialize` again.
     SendAgain,
-    /// The refusal of `initialize` is its answer.
+    /// The refusal of `initialize` is its response.
     Refuse,
     /// Hand the message to the engine.
     Deliver,
@@ -74,7 +74,7 @@ pub enum Effect {
     ReportClosed,
 }
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Deliver, Drop, Get, Refuse, ReportClosed, ReportOpened, ReportUnreached, ReportViolation, SendAgain};
     type R = Row<State, Effect>;
@@ -128,7 +128,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         State::Connecting => match input {
             Input::Endpoint => R::advance(State::Ready, &[ReportOpened]),
             Input::EndpointElsewhere => R::advance(State::Known, &[ReportViolation]),
-            // The server has another transport by now.
+            // The server has another transport on this connection.
             Input::Message => R::advance(State::Streamable, &[Drop, ReportClosed]),
             Input::Refused => R::advance(State::Streamable, &[ReportClosed]),
             Input::Ended | Input::Broke => R::advance(State::Known, &[ReportClosed]),

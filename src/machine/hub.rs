@@ -1,25 +1,25 @@
-#![doc = "A hub as a whole: whether it is open, whether its servers are starting, and whether the required ones were up."]
+#![doc = "A hub as a whole: whether it is open, whether servers are starting, and whether the required servers were up."]
 #![doc = ""]
 #![doc = include_str!("hub.md")]
 
 use super::{Row, alphabet, recorded};
 
 alphabet! {
-    /// Where a hub stands.
+    /// The state of a hub.
     State {
         /// It is not open, and no server is starting.
         New,
-        /// It is not open; a server that was asked for by its name is starting.
+        /// It is not open; a server that the embedder started by name is starting.
         NewStarting,
-        /// It is open, servers are starting, and a required one was not up yet.
+        /// It is open, servers are starting, and not all required servers were up.
         Starting,
-        /// It is open, servers are starting, and the required ones were up.
+        /// It is open, servers are starting, and all required servers were up.
         ReadyStarting,
-        /// It is open, no server is starting, and a required one was not up yet.
+        /// It is open, no server is starting, and not all required servers were up.
         Incomplete,
-        /// It is open, no server is starting, and the required ones were up.
+        /// It is open, no server is starting, and all required servers were up.
         Ready,
-        /// Its sessions are being closed.
+        /// The sessions are being closed.
         Closing,
         /// Every session is closed.
         Closed,
@@ -35,38 +35,38 @@ alphabet! {
         Open,
         /// The embedder closes the hub.
         Close,
-        /// A server is configured that was not, or that has another entry.
+        /// A server is added, or its entry is replaced.
         Admitted,
-        /// A server waits to be started.
+        /// A server is queued to start.
         Wanted,
-        /// Every required server is up, or what was saved stands in for it.
+        /// Every required server is up, or has a saved list.
         Complete,
-        /// No server is starting or waits to be started.
+        /// No server is starting or queued to start.
         Settled,
-        /// What a model may call of a server changed.
+        /// The functions of a server for the model changed.
         Changed,
-        /// The last server's session is closed.
+        /// The last session is closed.
         Gone,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Start the servers that nothing saved stands in for.
+    /// Start the servers that have no saved list.
     Start,
     /// Start the server.
     StartServer,
-    /// Close every server's session.
+    /// Close every session.
     Close,
     /// Report that the hub is ready.
     ReportReady,
     /// Report that no server is starting.
     ReportSettled,
-    /// Report what changed.
+    /// Report the change.
     ReportChanged,
-    /// Drop what is held for sessions.
+    /// Drop the data of sessions.
     Clear,
     /// Report that the hub is closed.
     ReportClosed,
@@ -74,7 +74,7 @@ pub enum Effect {
 
 type R = Row<State, Effect>;
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Clear, Close, ReportChanged, ReportClosed, ReportReady, ReportSettled, Start, StartServer};
     match state {

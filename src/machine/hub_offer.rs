@@ -1,64 +1,64 @@
-#![doc = "What a hub knows of what a server offers: nothing, what was saved in a run before, or what its session listed."]
+#![doc = "What a hub knows of a server's lists: nothing, lists saved in an earlier run, or lists that its session received."]
 #![doc = ""]
 #![doc = include_str!("hub_offer.md")]
 
 use super::{Row, alphabet, recorded};
 
 alphabet! {
-    /// What is known.
+    /// What is known of the server's lists.
     State {
         /// Nothing.
         Unknown,
-        /// What was saved in a run before, which stands in for the server.
+        /// Lists that were saved in an earlier run.
         Saved,
-        /// What its session listed, or the session before at the same place.
+        /// Lists that the session received, or the session before at the same address or command.
         Listed,
     }
 }
 
 alphabet! {
-    /// What happens.
+    /// What happens to the lists.
     Input {
-        /// Something saved is to stand in for the server.
+        /// The embedder restores saved lists.
         Restored,
-        /// The server's session listed what it offers.
+        /// The session received the lists.
         Listed,
-        /// The session before, at the same place, had listed this.
+        /// The session before, at the same address or command, had received the lists.
         Inherited,
         /// The hub is opened.
         Opened,
         /// The server's filters changed.
         Filtered,
-        /// Another session is to follow, at the same place.
+        /// The session is to be replaced, at the same address or command.
         Replaced,
         /// The server is gone, or its session ended.
         Lost,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Offer this.
+    /// Offer the lists to the model.
     Offer,
-    /// Offer what is known, through the filters as they are now.
+    /// Apply the filters to the known lists again.
     Filter,
     /// Start the server.
     Start,
-    /// Hand what is known to the session that follows.
+    /// Pass the lists to the next session.
     HandOver,
-    /// Offer nothing.
+    /// Remove the lists.
     Withdraw,
-    /// The server counts as one that is up.
+    /// Count the server as up.
     Present,
-    /// The server does not count as one that is up, unless it is.
+    /// Stop counting the server as up, unless it is.
     Absent,
 }
 
 type R = Row<State, Effect>;
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Absent, Filter, HandOver, Offer, Present, Start, Withdraw};
     match state {

@@ -1,148 +1,148 @@
-#![doc = "A server in a hub: started when it is wanted and there is room, closed when it is to go."]
+#![doc = "A server in a hub: started when it is needed and there is room, closed when its entry is removed or replaced."]
 #![doc = ""]
 #![doc = include_str!("hub_server.md")]
 
 use super::{Row, alphabet, recorded};
 
 alphabet! {
-    /// Where a server stands.
+    /// The state of a session of a server.
     State {
-        /// Nobody wanted it yet.
+        /// It is not needed yet.
         Idle,
-        /// Nobody wanted it yet, and a session before is left of its server: the two might be in each other's way.
+        /// It is not needed yet, and a session before it is not closed yet. The two might conflict.
         Behind,
-        /// It is to be started, and waits until no session before is left of its server.
+        /// It is to be started, and waits until the sessions before it are closed.
         Waiting,
-        /// As `Waiting`, and somebody waits for it.
+        /// As `Waiting`, and a request waits for it.
         WaitingCalled,
         /// It is to be started, and waits for room.
         Queued,
-        /// As `Queued`, and somebody waits for it: it goes before the others.
+        /// As `Queued`, and a request waits for it: it goes before the others.
         QueuedCalled,
-        /// It has room, and the embedder took nothing of its session yet.
+        /// It is open, and the embedder polled none of its actions yet.
         Opening,
-        /// Its session is being opened.
+        /// It is being opened.
         Starting,
-        /// Its session is ready.
+        /// It is ready.
         Up,
-        /// Its session lost the connection, or did not get one, and tries again.
+        /// It lost the connection, or did not get one, and reconnects.
         Down,
-        /// As `Down`, and it tries again after a long time only.
+        /// As `Down`, and it reconnects after a long interval.
         Parked,
-        /// Its session ended by itself, or cannot be had at all.
+        /// It ended by itself, or could not be created.
         Failed,
-        /// As `Failed`, since the server refused the authorization.
+        /// As `Failed`, because the server refused authorization.
         Refused,
-        /// Its session is being closed, and the hub with it.
+        /// It is being closed, together with the hub.
         Closing,
-        /// Its session is being closed, since its entry is gone or changed. The server may have another session by now.
+        /// It is being closed, because its entry was removed or replaced. The server may have another session by now.
         Leaving,
-        /// There is no session any more.
+        /// It is closed.
         Closed,
     }
 }
 
 alphabet! {
-    /// What happens to a server.
+    /// What happens to the session.
     Input {
         /// The hub is opened, or the server is configured in one that is open.
         Wanted,
-        /// The embedder asks for it by its name.
+        /// The embedder starts the server by its name.
         Started,
-        /// A request is made to it, or it is to take the place of a session that failed.
+        /// A request is made to it, or it replaces a session that failed.
         Called,
-        /// A call needs what it lists, and no request.
+        /// A call needs its lists, and no request.
         Listed,
-        /// It is admitted while a session before is left of its server.
+        /// It is created while a session before it is not closed.
         Follows,
-        /// No session before is left of its server.
+        /// The sessions before it are closed.
         Free,
-        /// Something saved is to stand in for it.
+        /// The embedder restores saved lists.
         Restored,
         /// There is room for it to start.
         Room,
-        /// The embedder took the first action of its session, or reports something of it.
+        /// The embedder polled its first action, or reported an input for it.
         Taken,
-        /// Its session is ready.
+        /// It is ready.
         Ready,
-        /// Its session's catalogue changed.
+        /// Its catalogue changed.
         Changed,
-        /// Its session lost the connection, or did not get one, and tries again.
+        /// It lost the connection, or did not get one, and reconnects.
         Down,
-        /// As `Down`, after a long time only.
+        /// As `Down`, and it reconnects after a long interval.
         Parked,
-        /// Its session ended, or it cannot have one.
+        /// It ended, or could not be created.
         Ended,
-        /// The failure that ended its session is a refused authorization.
+        /// It ended because the server refused authorization.
         Unauthorized,
         /// The embedder can authorize requests now.
         Authorized,
-        /// Its entry is gone or changed.
+        /// Its entry was removed or replaced.
         Leave,
         /// The hub is closed.
         Close,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Count it among those that wait for the session before.
+    /// Count it among the sessions that wait for the one before.
     Await,
-    /// Count it among them no longer.
+    /// Stop counting it among them.
     Arrive,
-    /// Let it wait for room, behind those that go before it.
+    /// Queue it for room to start.
     Queue,
-    /// Let it wait in front of those that nobody waits for.
+    /// Move it before the sessions that no request waits for.
     Promote,
-    /// Let it wait for room no longer.
+    /// Remove it from that queue.
     Dequeue,
-    /// Make its session, which takes requests before it is opened.
+    /// Create it; it accepts requests before it is opened.
     Prepare,
-    /// Open the session, which takes up room.
+    /// Open it; it takes up room.
     Open,
-    /// Drop the session, of which the embedder took nothing.
+    /// Drop it; the embedder polled none of its actions.
     Discard,
-    /// Have the session open its connection again now.
+    /// Open its connection again now.
     Reopen,
-    /// Make room for the next.
+    /// Release its room to start.
     Release,
-    /// Offer what the session listed.
+    /// Offer its lists to the model.
     Offer,
-    /// Offer nothing, and end the calls that wait for lists.
+    /// Remove its lists from the offer, and end the calls that wait for lists.
     Withdraw,
-    /// It is up: nothing is wrong with it.
+    /// Report that it is up, and clear its failure.
     Present,
-    /// It is up no longer.
+    /// Report that it is not up.
     Absent,
-    /// End the calls that wait for lists, with what is known.
+    /// Answer the calls that wait for lists, with what is known.
     AnswerLists,
-    /// Make no calls to it for some time.
+    /// Refuse calls to it for some time.
     Rest,
-    /// Make calls to it again, whatever failed.
+    /// Allow calls to it again.
     Reset,
-    /// Report that it did not start, and is tried again.
+    /// Report that it did not start, and that it reconnects.
     ReportRetry,
     /// Report that it failed.
     ReportFailed,
-    /// Give the server another session, and start it.
+    /// Create another session for the server, and start it.
     Renew,
-    /// Start the session that follows, if one does.
+    /// Start the session that follows, if there is one.
     Succeed,
-    /// Count it among the sessions before of its server.
+    /// Count it among the closing sessions of its server.
     Depart,
-    /// Count it among them no longer; the last one lets the next session start.
+    /// Stop counting it among them; after the last one, the next session may start.
     Free,
-    /// Close the session, and end the calls that wait for lists.
+    /// Close it, and end the calls that wait for lists.
     Shut,
-    /// Forget it, once the embedder took everything of it.
+    /// Remove it after the embedder polled all of its actions.
     Forget,
 }
 
 type R = Row<State, Effect>;
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
         Absent, AnswerLists, Arrive, Await, Depart, Dequeue, Discard, Forget, Free, Offer, Open, Prepare, Present,

@@ -1,90 +1,91 @@
-#![doc = "How a peer that went silent is found, and one that does not know the question is not taken for dead."]
+#![doc = "Keepalive: detects a peer that does not respond, and does not mistake one without `ping` for it."]
 #![doc = ""]
 #![doc = include_str!("keepalive.md")]
 
 use super::{QuirkKind, Row, alphabet, recorded};
 
 alphabet! {
-    /// Where the keepalive stands, and on which rung of its ladder.
+    /// The state of the keepalive, and its method: `ping`, a list or `server/discover`.
     State {
-        /// There is no connection to keep alive, or none is wanted.
+        /// There is no connection, or keepalive is turned off.
         Off,
-        /// The next probe is a `ping`.
+        /// The next keepalive request is `ping`.
         PingDue,
-        /// A `ping` waits for its answer.
+        /// `ping` is in flight.
         Pinging,
-        /// The next probe is a list.
+        /// The next keepalive request is a list.
         ListDue,
-        /// A list waits for its answer.
+        /// The list request is in flight.
         Listing,
-        /// The next probe is `server/discover`.
+        /// The next keepalive request is `server/discover`.
         DiscoverDue,
-        /// `server/discover` waits for its answer.
+        /// `server/discover` is in flight.
         Discovering,
-        /// Nothing is asked: the peer shows that it is there, or its transport closes.
+        /// No keepalive requests are sent: only messages of the server or the end of its transport tell its state.
         Passive,
     }
 }
 
 alphabet! {
-    /// What happens to a keepalive.
+    /// What happens to the keepalive.
     Input {
-        /// The session is ready; the first rung is `ping`.
+        /// The client is ready; the first method is `ping`.
         StartPing,
-        /// The session is ready; the first rung is a list.
+        /// The client is ready; the first method is a list.
         StartList,
-        /// The session is ready, and modern.
+        /// The client is ready, and the server is modern.
         StartDiscover,
         /// The connection ends.
         Stop,
-        /// The interval is over, and nothing was heard.
+        /// The interval passed without a message from the server.
         Quiet,
-        /// The interval is over, and something was heard, or a request is in flight.
+        /// The interval passed, and a message came or a request is in flight.
         Busy,
-        /// The probe was answered, with whatever but that its method does not exist.
+        /// The keepalive request got a response other than "method not found".
         Answered,
-        /// The probe's method does not exist, and there is a list that worked.
+        /// The server does not have the method, and a list worked before.
         UnknownThenList,
-        /// The probe's method does not exist, and there is no such list.
+        /// The server does not have the method, and no list worked before.
         UnknownThenPassive,
-        /// The probe was not answered in time; not for the last time.
+        /// The keepalive request timed out, and fewer in a row did than the threshold.
         Missed,
-        /// The probe was not answered, while other requests were, and there is a list that worked.
+        /// The keepalive request timed out while other requests got responses, and a list worked before.
         PassedOverThenList,
-        /// The probe was not answered, while other requests were, and there is no such list.
+        /// The keepalive request timed out while other requests got responses, and no list worked before.
         PassedOverThenPassive,
-        /// The probe was not answered, as those before it.
+        /// The keepalive request timed out, and reached the threshold of timeouts in a row.
         Silent,
-        /// Time jumped while the probe waited: the machine slept, and the answer could not come.
+        /// The clock jumped while the keepalive request was in flight, as after a suspend: the response could not
+        /// arrive.
         Jumped,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Wait for the interval.
+    /// Start the interval.
     Rest,
     /// Send `ping`.
     Ping,
-    /// Send a list.
+    /// Request a list.
     List,
     /// Send `server/discover`.
     Discover,
-    /// Wait for the answer.
+    /// Start the timeout of the response.
     Await,
-    /// Give the probe up.
+    /// Cancel the keepalive request.
     GiveUp,
-    /// Stop waiting.
+    /// Stop the timer.
     Disarm,
-    /// The peer is taken for dead.
+    /// Report that the peer does not respond.
     Dead,
 }
 
 type R = Row<State, Effect>;
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Await, Disarm, Discover, List, Ping, Rest};
     match state {
@@ -158,7 +159,7 @@ const fn due(state: State, input: Input, probe: R) -> R {
     }
 }
 
-/// In what the rungs of the ladder differ.
+/// The rows in which the methods differ.
 #[derive(Clone, Copy)]
 struct Rung {
     again: State,

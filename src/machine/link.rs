@@ -1,31 +1,31 @@
-#![doc = "The connection as a whole: opened, used, lost, opened again, closed."]
+#![doc = "The connection as a whole: opened, used, lost, reopened, closed."]
 #![doc = ""]
 #![doc = include_str!("link.md")]
 
 use super::{Row, alphabet, recorded};
 
 alphabet! {
-    /// Where the connection stands.
+    /// The state of the connection.
     State {
-        /// Nothing was asked for yet.
+        /// No connection was opened yet.
         Idle,
-        /// The embedder was asked to open the transport.
+        /// The embedder opens the transport.
         Opening,
-        /// The transport is open; handshake and discovery are under way.
+        /// The transport is open; handshake and discovery are in progress.
         Connecting,
-        /// Requests can be made.
+        /// Requests are sent.
         Ready,
-        /// An unusable transport is being shut, to be opened again.
+        /// An unusable transport is being shut down, and will be reopened.
         Draining,
-        /// An unusable transport is being shut, after which nothing is opened for now.
+        /// An unusable transport is being shut down; afterwards the client is parked.
         Retiring,
-        /// Waiting to open the transport again.
+        /// The backoff before the transport is opened again.
         Waiting,
-        /// Given up for now: tried again at long intervals, or when told.
+        /// Parked: opened again after a long interval, or by a command.
         Parked,
-        /// The transport is being shut for good.
+        /// The transport is being shut down, and the client closes.
         Closing,
-        /// The end.
+        /// The client is closed.
         Closed,
     }
 }
@@ -33,60 +33,60 @@ alphabet! {
 alphabet! {
     /// What happens to the connection.
     Input {
-        /// The embedder asks for the connection.
+        /// The embedder opens the client.
         Open,
         /// The transport is open.
         Opened,
-        /// The handshake asks for a new transport.
+        /// The handshake needs a new transport.
         Reopen,
         /// Handshake and discovery are done.
         Established,
-        /// Handshake or discovery failed for a reason that trying again does not mend.
+        /// Handshake or discovery failed, and another attempt would fail, too.
         Failed,
-        /// The peer does not answer on a transport that is open; another try is due.
+        /// The peer does not respond on an open transport; another attempt may follow.
         Unresponsive,
-        /// As unresponsive, and the tries are used up.
+        /// As `Unresponsive`, and no attempts are left.
         Hopeless,
-        /// The transport closed, or did not open; another try is due.
+        /// The transport closed or did not open; another attempt may follow.
         Lost,
-        /// As lost, and the tries are used up.
+        /// As `Lost`, and no attempts are left.
         Exhausted,
-        /// As lost, and there is to be no other try.
+        /// As `Lost`, and reconnects are turned off.
         LostForGood,
-        /// The server forgot the session, on a transport that needs no opening.
+        /// The server forgot the session; the transport needs no opening.
         Expired,
         /// The wait is over.
         Timer,
-        /// The embedder asks for the end.
+        /// The embedder closes the client.
         Close,
-        /// The transport that was being shut is gone.
+        /// The transport that was being shut down is closed.
         Gone,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Ask the embedder to open the transport.
+    /// Have the embedder open the transport.
     Open,
     /// Start the handshake.
     Handshake,
-    /// Tell the embedder that the session is ready, and send what waits.
+    /// Report that the client is ready, and send queued requests.
     Announce,
-    /// Start the shutdown ladder.
+    /// Start the shutdown of the transport.
     Shut,
-    /// Wait, longer each time.
+    /// Start the backoff.
     Backoff,
-    /// Wait for the long interval.
+    /// Start the long interval of a parked client.
     Park,
-    /// Tell the embedder that this is the end.
+    /// Report that the client is closed.
     Finish,
 }
 
 type R = Row<State, Effect>;
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Announce, Backoff, Finish, Handshake, Open, Park, Shut};
     match state {
@@ -142,7 +142,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
         State::Draining => shutting(state, input, R::advance(State::Waiting, &[Backoff])),
         State::Retiring => match input {
-            // What it is shut for is mended already.
+            // The transport is reopened after its shutdown in any case.
             Input::Open => R::advance(State::Draining, &[]),
             Input::Opened
             | Input::Reopen
@@ -206,7 +206,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     }
 }
 
-/// While a transport is shut that is to be followed by another one.
+/// The rows of states that shut a transport down and open another one.
 const fn shutting(state: State, input: Input, gone: R) -> R {
     match input {
         Input::Gone => gone,

@@ -1,5 +1,5 @@
-#![doc = "What an error in the answer to a list in discovery means: first whether the family is absent, then what a"]
-#![doc = "failed list costs."]
+#![doc = "What an error in response to a list request in discovery means: first whether the family is absent, then what a"]
+#![doc = "failed list affects."]
 #![doc = ""]
 #![doc = include_str!("list_error.md")]
 
@@ -11,9 +11,9 @@ alphabet! {
     Class {
         /// -32601.
         MethodNotFound,
-        /// Another code of the server's, with a text such as "method not found".
+        /// Another code, with a text such as "method not found".
         SaysNotFound,
-        /// Any other error, a time-out and a result that makes no sense included.
+        /// Any other error, a timeout or an invalid result.
         Other,
     }
 }
@@ -21,19 +21,20 @@ alphabet! {
 alphabet! {
     /// Which list failed.
     List {
-        /// The tools, which a client is usually there for.
+        /// The list of tools.
         Tools,
-        /// Prompts, resources or resource templates.
+        /// The list of prompts, resources or resource templates.
         Optional,
     }
 }
 
 alphabet! {
-    /// What the embedder wants where a server that declares tools has none ([`Tolerance::tools_absent`]).
+    /// The embedder's policy for a server that declares tools, but does not have the method
+    /// ([`Tolerance::tools_absent`]).
     ///
     /// [`Tolerance::tools_absent`]: crate::Tolerance::tools_absent
     ToolsAbsent {
-        /// The list has failed.
+        /// The list fails.
         Fail,
         /// The family is absent.
         Tolerate,
@@ -41,13 +42,13 @@ alphabet! {
 }
 
 alphabet! {
-    /// Whether an error's text counts ([`Tolerance::absent_by_text`]).
+    /// Whether an error's text may say that the method is absent ([`Tolerance::absent_by_text`]).
     ///
     /// [`Tolerance::absent_by_text`]: crate::Tolerance::absent_by_text
     ByText {
-        /// Only the code counts.
+        /// Only the code decides.
         Ignore,
-        /// The text counts as -32601.
+        /// Such a text counts as -32601.
         Believe,
     }
 }
@@ -55,9 +56,9 @@ alphabet! {
 /// What an error means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// The family is absent, and the server did nothing wrong.
+    /// The family is absent, without a deviation of the server.
     Absent,
-    /// The family is absent, though the server declared it.
+    /// The family is absent, although the server declared it.
     AbsentAs(QuirkKind),
     /// The list failed; [`cost`] decides.
     Failed,
@@ -98,7 +99,7 @@ pub const fn meaning(
     }
 }
 
-/// Of an error that does not say that the method is unknown. A family that was not declared costs nothing.
+/// The meaning of an error that does not say "method not found". A family that was not declared is absent.
 const fn other(declared: Declaration) -> Meaning {
     match declared {
         Declaration::Undeclared => Meaning::Absent,
@@ -107,48 +108,48 @@ const fn other(declared: Declaration) -> Meaning {
 }
 
 alphabet! {
-    /// What the embedder wants where a list fails ([`Tolerance::list_errors`]).
+    /// The embedder's policy for a failed list ([`Tolerance::list_errors`]).
     ///
     /// [`Tolerance::list_errors`]: crate::Tolerance::list_errors
     Policy {
         /// The connection fails.
         Fail,
-        /// The family fails alone.
+        /// Only the family fails.
         Degrade,
     }
 }
 
 alphabet! {
-    /// What is held of the family's list, and whether the client was ready before.
+    /// What is known of the family's list, and whether the client was ready before.
     Held {
-        /// It was never ready, and holds nothing.
+        /// The client was never ready, and has no items.
         FirstNothing,
-        /// It was never ready, and holds the pages that came before the error.
+        /// The client was never ready, and has the pages before the error.
         FirstPages,
-        /// It was ready on an earlier connection, which had no such list.
+        /// The client was ready on an earlier connection, which had no such list.
         LaterNothing,
-        /// It was ready on an earlier connection, which had no such list, and holds the pages that came before the error.
+        /// The client was ready on an earlier connection, which had no such list, and has the pages before the error.
         LaterPages,
-        /// It holds the list of an earlier connection.
+        /// The client has the list of an earlier connection.
         Former,
     }
 }
 
 alphabet! {
-    /// What a failed list costs.
+    /// What a failed list affects.
     Cost {
         /// The connection.
         Fatal,
-        /// The rest of the list; the pages that came are kept.
+        /// The rest of the list; the received pages are kept.
         Rest,
         /// The whole list.
         List,
-        /// Nothing for now: the list of an earlier connection stays, marked stale.
+        /// Nothing: the list of an earlier connection is kept, and marked stale.
         Nothing,
     }
 }
 
-/// What a failed list costs.
+/// What a failed list affects.
 pub const fn cost(policy: Policy, held: Held) -> Cost {
     match held {
         Held::FirstNothing => match policy {
@@ -165,7 +166,7 @@ pub const fn cost(policy: Policy, held: Held) -> Cost {
     }
 }
 
-/// [`meaning`], recorded where rows are counted.
+/// [`meaning`], recorded with the feature `rows`.
 pub(crate) fn take_meaning(
     class: Class,
     declared: Declaration,
@@ -178,7 +179,7 @@ pub(crate) fn take_meaning(
     meaning(class, declared, list, tools_absent, by_text)
 }
 
-/// [`cost`], recorded where rows are counted.
+/// [`cost`], recorded with the feature `rows`.
 pub(crate) fn take_cost(policy: Policy, held: Held) -> Cost {
     #[cfg(feature = "rows")]
     super::rows::taken("list_error::cost", &[&policy, &held]);

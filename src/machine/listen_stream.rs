@@ -1,28 +1,28 @@
-#![doc = "The stream by which a modern server tells of changes (specification 2026-07-28, \"Subscriptions\"): asked for,"]
-#![doc = "agreed to, asked for anew when other changes are of interest or when it broke."]
+#![doc = "The stream on which a modern server announces changes (specification 2026-07-28, \"Subscriptions\"): requested,"]
+#![doc = "acknowledged, and requested again if it breaks or if other changes are subscribed to."]
 #![doc = ""]
 #![doc = include_str!("listen_stream.md")]
 
 use super::{QuirkKind, Row, alphabet, recorded};
 
 alphabet! {
-    /// Where the stream stands.
+    /// The state of the listen stream.
     State {
-        /// There is none, and none is wanted.
+        /// There is no stream, and nothing to subscribe to.
         Idle,
-        /// It was asked for.
+        /// The stream was requested.
         Asking,
-        /// It was asked for, and now another one is wanted.
+        /// The stream was requested, and a different one is needed by now.
         AskingStale,
-        /// The server agreed to it.
+        /// The server acknowledged the stream.
         Open,
-        /// Another one was asked for, and the one before goes on until then.
+        /// A new stream was requested; the acknowledged one continues until then.
         Changing,
-        /// As changing, and now yet another one is wanted.
+        /// As `Changing`, and a different one is needed by now.
         ChangingStale,
-        /// It broke, and will be asked for again.
+        /// The stream broke; the wait before the next request.
         Waiting,
-        /// The server has no such method.
+        /// The server does not have the method.
         Refused,
     }
 }
@@ -30,55 +30,54 @@ alphabet! {
 alphabet! {
     /// What happens to the stream.
     Input {
-        /// There is something to be told of, or something else than before.
+        /// There is something to subscribe to, or something else than before.
         Wanted,
-        /// There is nothing to be told of any more.
+        /// There is nothing to subscribe to any more.
         Unwanted,
-        /// The server agreed to the stream that was asked for last.
+        /// The server acknowledged the stream that was requested last.
         Agreed,
-        /// The stream that the server had agreed to ended.
+        /// The acknowledged stream ended.
         Ended,
-        /// The stream that was asked for last was refused, or ended before the server agreed to it.
+        /// The stream that was requested last was refused, or ended before it was acknowledged.
         Failed,
-        /// The server has no such method, though it declares what needs it.
+        /// The server does not have the method, although it declares a capability that requires it.
         Unknown,
-        /// The server has no such method, and never said that it had.
+        /// The server does not have the method, and declares no capability that requires it.
         Absent,
-        /// The server did not say in time whether it agrees.
+        /// The server did not acknowledge the stream in time.
         Silent,
         /// The wait is over.
         Timer,
-        /// The connection is gone.
+        /// The connection is lost.
         Lost,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Ask for a stream of what is wanted now.
+    /// Request a stream for the current subscriptions.
     Ask,
-    /// Give up the stream that was asked for.
+    /// Cancel the requested stream.
     DropAsked,
-    /// Give up the stream that the server had agreed to.
+    /// Cancel the acknowledged stream.
     DropOpen,
-    /// Take the stream that was asked for as the one that goes on: what it tells of, the lists that may have
-    /// changed before it did.
+    /// Make the requested stream the current one. Lists that may have changed before it are requested again.
     Adopt,
-    /// Nothing tells of changes now.
+    /// No stream announces changes now.
     Forget,
-    /// Nothing tells of changes now; the stream that was asked for will.
+    /// No stream announces changes now; the requested one will.
     Await,
-    /// Wait, longer each time.
+    /// Start the wait, which grows with each failure.
     Arm,
-    /// Wait no longer.
+    /// Stop the wait.
     Disarm,
 }
 
 type R = Row<State, Effect>;
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Adopt, Arm, Ask, Await, Disarm, DropAsked, DropOpen, Forget};
     match state {

@@ -6,13 +6,13 @@ use super::resend::Used;
 use super::{QuirkKind, alphabet, link};
 
 alphabet! {
-    /// What is left of the connection's transport.
+    /// The state of the connection's transport.
     Transport {
-        /// Nothing: it closed, or did not open.
+        /// It closed, or did not open.
         Closed,
-        /// It is open, and has to be shut down.
+        /// It is open, and is to be shut down.
         Open,
-        /// It is open, has to be shut down, and no other will be better.
+        /// It is open, is to be shut down, and a new one would fail, too.
         Hopeless,
     }
 }
@@ -20,9 +20,9 @@ alphabet! {
 alphabet! {
     /// Why the connection is lost.
     Cause {
-        /// The command cannot be started.
+        /// The command could not be started.
         Spawn,
-        /// The server refused the client's authorization.
+        /// The server refused authorization.
         Authorization,
         /// Any other cause.
         Other,
@@ -32,11 +32,11 @@ alphabet! {
 alphabet! {
     /// Whether another connection may be opened.
     Tries {
-        /// The options say that none is.
+        /// Reconnects are turned off.
         Never,
-        /// The budget of tries in a row is not used up.
+        /// Attempts in a row are left in the budget.
         Left,
-        /// The budget of tries in a row is used up.
+        /// The budget of attempts in a row is used up.
         UsedUp,
     }
 }
@@ -51,7 +51,7 @@ alphabet! {
     }
 }
 
-/// The input of the [`link`] table that a loss is.
+/// The input of the [`link`] table for a lost connection.
 pub const fn decide(transport: Transport, cause: Cause, tries: Tries, before: Before) -> link::Input {
     match transport {
         Transport::Closed => match tries {
@@ -80,7 +80,7 @@ pub const fn decide(transport: Transport, cause: Cause, tries: Tries, before: Be
 }
 
 alphabet! {
-    /// In which way the transport ended.
+    /// How the transport ended.
     End {
         /// It did not open.
         OpenFailed,
@@ -90,11 +90,12 @@ alphabet! {
 }
 
 alphabet! {
-    /// What carries the messages.
+    /// How messages are carried.
     Wire {
-        /// One stream each way.
+        /// One stream in each direction.
         Pipe,
-        /// An exchange for each message. Nothing is opened, so a server that cannot be reached is found out later.
+        /// An HTTP exchange for each message. Nothing is opened, so the first request shows whether the server can be
+        /// reached.
         Http,
     }
 }
@@ -102,7 +103,7 @@ alphabet! {
 alphabet! {
     /// Whether the handshake is done.
     Handshake {
-        /// It is under way, or did not begin.
+        /// It is in progress, or did not start.
         Open,
         /// It is done.
         Done,
@@ -114,7 +115,7 @@ alphabet! {
     Meaning {
         /// The connection is lost.
         Loss,
-        /// The handshake decides: a server may close on a request that it does not know.
+        /// The handshake decides: a server may close the transport on an unknown request.
         Handshake,
         /// The shutdown is done.
         Shutdown,
@@ -123,7 +124,7 @@ alphabet! {
     }
 }
 
-/// What the end of a transport means, where the connection stands here.
+/// What the end of a transport means in a state of the connection.
 pub const fn ended(link: link::State, end: End, wire: Wire, handshake: Handshake) -> Meaning {
     match link {
         link::State::Opening => Meaning::Loss,
@@ -153,13 +154,14 @@ pub const fn ended(link: link::State, end: End, wire: Wire, handshake: Handshake
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expiry {
-    /// Another session is opened.
+    /// A new session is opened.
     Recover,
-    /// The connection is lost: the server forgets its sessions as soon as they are opened.
+    /// The connection is lost: sessions expire as soon as they are opened.
     GiveUp(QuirkKind),
 }
 
-/// What follows when the server forgot the session, by how many sessions expired before it since a call was answered.
+/// What follows when the server forgot the session, by the number of sessions that expired before it without an
+/// answered call.
 pub const fn expired(before: Used) -> Expiry {
     match before {
         Used::Never | Used::Once | Used::Twice => Expiry::Recover,
@@ -167,21 +169,21 @@ pub const fn expired(before: Used) -> Expiry {
     }
 }
 
-/// [`expired`], recorded where rows are counted.
+/// [`expired`], recorded with the feature `rows`.
 pub(crate) fn take_expired(before: Used) -> Expiry {
     #[cfg(feature = "rows")]
     super::rows::taken("loss::expired", &[&before]);
     expired(before)
 }
 
-/// [`decide`], recorded where rows are counted.
+/// [`decide`], recorded with the feature `rows`.
 pub(crate) fn take(transport: Transport, cause: Cause, tries: Tries, before: Before) -> link::Input {
     #[cfg(feature = "rows")]
     super::rows::taken("loss", &[&transport, &cause, &tries, &before]);
     decide(transport, cause, tries, before)
 }
 
-/// [`ended`], recorded where rows are counted.
+/// [`ended`], recorded with the feature `rows`.
 pub(crate) fn take_ended(link: link::State, end: End, wire: Wire, handshake: Handshake) -> Meaning {
     #[cfg(feature = "rows")]
     super::rows::taken("loss::ended", &[&link, &end, &wire, &handshake]);

@@ -1,11 +1,11 @@
-//! The tables: the decisions of a session and of a hub, as pure functions of a state and an input.
+//! The tables: the decisions of a client and of a hub, as pure functions of a state and an input.
 //!
-//! A state table is `const fn step(State, Input) -> Row`; a decision table, for what needs no state, is a `const fn`
-//! from small enums to a decision. Both are nested `match`es without wildcards, so that the compiler refuses a
-//! combination that nobody decided. States and inputs carry no data: payloads are classified before a step, and ids,
-//! deadlines and cursors are updated after it. The tables in the documentation are rendered from the code, and a test
-//! fails where they differ. A cell has the effects in order, then `→` and the next state; `stays` is taken without an effect,
-//! `–` is ignored, *misuse* is a command that returns an error, `any` is whatever value.
+//! A state table is `const fn step(State, Input) -> Row`; a decision table, which needs no state, is a `const fn` from
+//! small enums to a decision. Both are nested `match`es without wildcards, so a missing combination does not compile.
+//! States and inputs carry no data: payloads are classified before a step, and ids, deadlines and cursors are updated
+//! after it. The tables in the documentation are rendered from the code, and a test fails if they differ. A cell has
+//! the effects in order, then `→` and the next state; `stays` means no effect, `–` is ignored, *misuse* is a command
+//! that returns an error, `any` stands for every value.
 
 pub mod breaker;
 pub mod discovery;
@@ -66,7 +66,7 @@ pub(crate) use alphabet;
 /// Gives a state table a `take`, by which the engine steps it: `step`, and with the feature `rows` a record of the row.
 macro_rules! recorded {
     ($table:literal) => {
-        /// [`step`], recorded where rows are counted.
+        /// [`step`], recorded with the feature `rows`.
         pub(crate) fn take(state: State, input: Input) -> Row<State, Effect> {
             #[cfg(feature = "rows")]
             super::rows::taken($table, &[&state, &input]);

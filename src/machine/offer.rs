@@ -1,4 +1,4 @@
-#![doc = "What `initialize` offers, and what is offered next when the server refuses it. It ends: each of the four legacy \
+#![doc = "What `initialize` offers, and what is offered next if the server refuses it. This ends: each of the four legacy \
           versions is offered at most once, and the capabilities are left out once."]
 #![doc = ""]
 #![doc = include_str!("offer.md")]
@@ -16,32 +16,32 @@ alphabet! {
 }
 
 alphabet! {
-    /// What the refusal is about.
+    /// What the refusal of `initialize` is about.
     Input {
         /// The server names a version that was not offered yet.
         VersionNamed,
-        /// The version, and an older one was not offered yet.
+        /// The version; an older one was not offered yet.
         Version,
-        /// The version, and every older one was offered.
+        /// The version; every older one was offered.
         LastVersion,
-        /// The version and the capabilities, and an older version was not offered yet.
+        /// The version and the capabilities; an older version was not offered yet.
         VersionAndCapabilities,
-        /// The version and the capabilities, and every older version was offered.
+        /// The version and the capabilities; every older version was offered.
         LastVersionAndCapabilities,
         /// The capabilities.
         Capabilities,
-        /// The parameters (-32602) and the capabilities, and an older version was not offered yet.
+        /// The parameters (-32602) and the capabilities; an older version was not offered yet.
         ParamsAndCapabilities,
-        /// The parameters (-32602), and an older version was not offered yet.
+        /// The parameters (-32602); an older version was not offered yet.
         Params,
-        /// The parameters (-32602), and every older version was offered.
+        /// The parameters (-32602); every older version was offered.
         LastParams,
         /// Something else.
         Other,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
@@ -49,11 +49,11 @@ pub enum Effect {
     OfferOlder,
     /// Offer the same version without capabilities.
     OfferBare,
-    /// There is nothing left to offer.
+    /// Nothing is left to offer.
     Refused,
 }
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{OfferBare, OfferOlder, Refused};
     type R = Row<State, Effect>;

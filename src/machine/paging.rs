@@ -1,4 +1,4 @@
-#![doc = "The pages of one list (specification 2026-07-28, \"Pagination\"), in discovery and in refreshes alike."]
+#![doc = "The pages of one list (specification 2026-07-28, \"Pagination\"), in discovery and in a refresh."]
 #![doc = ""]
 #![doc = include_str!("paging.md")]
 
@@ -19,38 +19,38 @@ alphabet! {
 alphabet! {
     /// What happens to the list.
     Input {
-        /// The list is wanted.
+        /// The list is requested.
         Start,
-        /// A page came, and names the next.
+        /// A page was received that names the next one.
         More,
-        /// A page came, and names none.
+        /// The last page was received.
         Last,
-        /// A page came that names a cursor seen before, and brought nothing new.
+        /// A page was received with a repeated cursor and without new items.
         RepeatedEmpty,
-        /// A page came that names a cursor seen before, and brought something new.
+        /// A page was received with a repeated cursor and new items.
         RepeatedNew,
-        /// A page came that exceeds a bound.
+        /// A page was received that exceeds a limit.
         Limit,
         /// The server refused the cursor.
         CursorRefused,
-        /// The list failed in any other way.
+        /// The list failed for another reason.
         Failed,
-        /// The list is not wanted any more.
+        /// The list is not needed any more.
         Stop,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Request the first page; what came before is dropped.
+    /// Drop the received pages, and request the first one.
     AskFirst,
     /// Request the next page.
     AskNext,
-    /// The list is whole.
+    /// The whole list was received.
     EndWhole,
-    /// The list is cut off; what came is its beginning.
+    /// The list ends here; its beginning was received.
     EndPart,
     /// The list failed.
     EndFailed,
@@ -58,7 +58,7 @@ pub enum Effect {
 
 type R = Row<State, Effect>;
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     match state {
         State::Idle => match input {
@@ -93,7 +93,7 @@ const fn page(state: State, input: Input) -> R {
         Input::More => R::advance(state, &[Effect::AskNext]),
         Input::Last => R::advance(State::Idle, &[Effect::EndWhole]),
         Input::RepeatedEmpty => R::quirk(QuirkKind::CursorLoop, State::Idle, &[Effect::EndWhole]),
-        // Cursors are opaque: one that comes again may still lead on.
+        // Cursors are opaque: a repeated one may still lead to new items.
         Input::RepeatedNew => R::quirk(QuirkKind::CursorLoop, state, &[Effect::AskNext]),
         Input::Limit => R::quirk(QuirkKind::ListLimit, State::Idle, &[Effect::EndPart]),
         Input::CursorRefused | Input::Failed => R::advance(State::Idle, &[Effect::EndFailed]),

@@ -1,19 +1,19 @@
-#![doc = "How a family's list, once discovered, is kept true: changes are gathered, walks never overlap."]
+#![doc = "How a family's list is kept up to date after discovery: changes are debounced, and refreshes never overlap."]
 #![doc = ""]
 #![doc = include_str!("refresh.md")]
 
 use super::{QuirkKind, Row, alphabet, recorded};
 
 alphabet! {
-    /// Where the refresh of a family stands.
+    /// The state of the refresh of a family.
     State {
-        /// The list is as the server last said.
+        /// The list is up to date.
         Idle,
-        /// It changed, and will be asked when the timer fires.
+        /// The list changed, and is requested when the timer fires.
         Due,
-        /// Its pages are coming.
+        /// The list is being received.
         Walking,
-        /// Its pages are coming, and it changed again in between.
+        /// The list is being received, and changed again meanwhile.
         WalkingStale,
     }
 }
@@ -21,19 +21,19 @@ alphabet! {
 alphabet! {
     /// What happens to a refresh.
     Input {
-        /// The list is another now.
+        /// The server announced a change of the list.
         ListChanged,
-        /// The embedder wants the list anew.
+        /// The embedder requested a refresh.
         Wanted,
         /// The wait is over.
         Timer,
-        /// The whole list came, and differs from the one before.
+        /// The whole list was received, and differs from the known one.
         Differs,
-        /// The whole list came, and is the one before.
+        /// The whole list was received, and is the same as the known one.
         Same,
         /// As [`Same`](Self::Same), for the third time in a row or more.
         SameAgain,
-        /// A bound or a guard ended the list; its beginning came.
+        /// A limit ended the list; its beginning was received.
         Part,
         /// The list failed.
         Failed,
@@ -42,31 +42,31 @@ alphabet! {
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Wait for more changes, and for the least interval between walks.
+    /// Start the wait for more changes; it also keeps the minimum interval between refreshes.
     Arm,
-    /// Wait longer after each failure.
+    /// Start a wait that grows with each failure.
     ArmRetry,
     /// Request the list.
     Ask,
-    /// Take what came as the family's whole list.
+    /// Make the received list the family's list.
     Commit,
-    /// Take what came as a part of the family's list.
+    /// Make the received pages the family's list, which is partial.
     CommitPart,
-    /// Wait longer between walks, since they bring nothing.
+    /// Double the interval between refreshes, because they find no change.
     Slow,
-    /// Wait no longer than usual.
+    /// Restore the usual interval between refreshes.
     Steady,
-    /// Leave the walk, and keep the last good list.
+    /// Drop the received pages, and keep the last list.
     Drop,
 }
 
 type R = Row<State, Effect>;
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Arm, Ask, Commit, CommitPart, Slow, Steady};
     match state {
@@ -113,7 +113,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     }
 }
 
-/// What follows the end of a list, which is requested again or not.
+/// The rows for the end of a list, which is requested again or not.
 #[derive(Clone, Copy)]
 struct Ends {
     next: State,

@@ -1,4 +1,4 @@
-//! Renders every table into the Markdown that rustdoc includes, and proves what the compiler cannot.
+//! Renders every table into the Markdown that rustdoc includes, and checks what the compiler cannot.
 
 use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
@@ -14,7 +14,7 @@ use super::{
     keepalive, link, listen_stream, offer, paging, refresh, request, resource_subscription, shutdown,
 };
 
-/// How many states a matrix has at most beside each other.
+/// Maximum number of states in one matrix.
 const COLUMNS: usize = 4;
 
 /// The cell of an input that a state ignores.
@@ -27,7 +27,7 @@ struct Table<'a, S, I, E: 'static> {
 }
 
 impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E> {
-    /// The matrices, of as many states each as fit a page.
+    /// The matrices, each with as many states as fit a page.
     pub(super) fn markdown(&self) -> String {
         let parts = self.states.len().div_ceil(COLUMNS);
         let mut out = String::new();
@@ -64,7 +64,7 @@ impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E>
         if parts.is_empty() { "stays".into() } else { parts.join(", ") }
     }
 
-    /// The states and what leads from one to another, in Graphviz's language.
+    /// The states and their transitions, in Graphviz's language.
     fn diagram(&self) -> String {
         let mut out = String::from("digraph {\n");
         out.push_str("bgcolor=transparent; ranksep=0.6; start [shape=point];\n");
@@ -118,13 +118,13 @@ impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E>
         bless(name, Some(&self.diagram()), &self.markdown());
     }
 
-    /// The states that a row with the effect leads to.
+    /// The states that rows with the effect lead to.
     fn after(&self, effect: impl Fn(E) -> bool) -> BTreeSet<S> {
         let rows = self.states.iter().flat_map(|s| self.inputs.iter().map(|i| (self.step)(*s, *i)));
         rows.filter(|row| row.effects.iter().any(|e| effect(*e))).map(|row| row.next).collect()
     }
 
-    /// Every state that arms a timer decides what its firing means.
+    /// Checks that every state that starts a timer handles it.
     fn timer(&self, name: &str, arms: impl Fn(E) -> bool, timer: I) {
         let armed = self.after(arms);
         assert!(!armed.is_empty(), "{name}: nothing arms the timer");
@@ -135,7 +135,7 @@ impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E>
     }
 }
 
-/// Writes the rows that have to be taken, one a line, to the file that `MCP_ROWS_ALL` names.
+/// Writes the rows that have to be taken, one per line, to the file that `MCP_ROWS_ALL` names.
 #[cfg(feature = "rows")]
 #[test]
 fn rows_to_take_are_listed() {
@@ -182,8 +182,8 @@ fn rows_to_take_are_listed() {
     std::fs::write(file, out).unwrap();
 }
 
-/// Compares what is rendered with the file that the documentation includes. A picture holds what it was drawn from as a
-/// comment; with `BLESS` it is drawn anew, by Graphviz' `dot`.
+/// Compares the rendered text with the file that the documentation includes. A picture contains its source as a
+/// comment; with `BLESS` it is drawn again, by Graphviz' `dot`.
 pub(super) fn bless(name: &str, diagram: Option<&str>, rendered: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/machine/{name}.md"));
     let page = |picture: &str| match diagram {
@@ -202,7 +202,7 @@ pub(super) fn bless(name: &str, diagram: Option<&str>, rendered: &str) {
     assert_eq!(written, page(""), "{} is not what the table says; BLESS=1 rewrites it", file.display());
 }
 
-/// Draws a diagram in the colours of the page around it.
+/// Draws a diagram in the colours of the page.
 fn draw(diagram: &str) -> String {
     let mut dot = Command::new("dot").arg("-Tsvg").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     dot.stdin.take().unwrap().write_all(diagram.as_bytes()).unwrap();
@@ -225,7 +225,7 @@ pub(super) fn column<T: Debug>(heading: &'static str, values: &[T]) -> Column {
 pub(super) struct Decisions {
     pub(super) name: &'static str,
     pub(super) columns: Vec<Column>,
-    /// What is decided where each column has its value of this index.
+    /// The decision for the values with these indexes.
     pub(super) decide: fn(&[usize]) -> String,
 }
 
@@ -242,7 +242,7 @@ impl Decisions {
         out
     }
 
-    /// The inputs of each decision, and the decision. Values that make no difference stand in one line.
+    /// The inputs of each decision, and the decision. Values that make no difference share a line.
     pub(super) fn lines(&self) -> Vec<Vec<String>> {
         self.below(&self.columns, &mut Vec::new())
     }

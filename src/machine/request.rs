@@ -1,21 +1,22 @@
-#![doc = "What becomes of one request: nothing that may have run is sent again, and each ends once."]
+#![doc = "The life of a request: one that may have run is not sent again without permission, and each ends once."]
 #![doc = ""]
 #![doc = include_str!("request.md")]
 
 use super::{Row, alphabet, recorded};
 
 alphabet! {
-    /// How far a request got.
+    /// The state of a request.
     State {
-        /// It waits to be sent.
+        /// It is queued.
         Queued,
-        /// It was written, and the embedder did not take it yet.
+        /// It is encoded, and the embedder has not polled it yet.
         Written,
-        /// The embedder took it: it may have reached the server.
+        /// The embedder polled it: it may have reached the server.
         Sent,
-        /// The server wants input before it goes on; nothing of it runs.
+        /// The server requires input before it continues; nothing runs meanwhile.
         Waiting,
-        /// The server refused it unread, for want of something that can be had: a token, or headers.
+        /// The server refused it unprocessed because something is missing that can be provided: authorization, or
+        /// headers.
         Blocked,
         /// It is over.
         Ended,
@@ -25,81 +26,81 @@ alphabet! {
 alphabet! {
     /// What happens to a request.
     Input {
-        /// It is its turn.
+        /// It is encoded, because it may be sent now.
         Write,
-        /// The embedder takes it.
+        /// The embedder polls it.
         Hand,
-        /// The server answered.
+        /// The server responded.
         Answered,
-        /// The server's answer makes no sense, or asks for input that there is none of.
+        /// The response is invalid, or requires input of an unknown kind.
         Invalid,
-        /// The server wants input of the embedder's.
+        /// The server requires input from the embedder.
         InputRequired,
-        /// The server wants to be asked again, with input that the engine has, or with none.
+        /// The server requires another attempt, with input that the engine has, or without input.
         RetryRequired,
-        /// The embedder gives the input.
+        /// The embedder provided the input.
         InputGiven,
-        /// The embedder gives none, or not in time.
+        /// The embedder declined, or did not provide the input in time.
         InputDeclined,
-        /// The server refused it unread: what it lacks can be had.
+        /// The server refused it unprocessed, and what is missing can be provided.
         Refused,
-        /// What it lacked is there.
+        /// What was missing is there.
         Admitted,
-        /// What it lacked is not to be had.
+        /// What was missing cannot be provided.
         Denied,
-        /// The server refused it unread, for a reason that is over: a session that it forgot.
+        /// The server refused it unprocessed, because its session expired.
         NotRun,
-        /// The embedder gives the request up.
+        /// The embedder cancelled it.
         Cancelled,
-        /// There was no answer in time.
+        /// Its deadline passed.
         TimedOut,
-        /// The server lacks the capability that it needs.
+        /// The server lacks the capability that the request needs.
         NotAdvertised,
         /// The connection is lost.
         Lost,
-        /// The connection is lost, and the request, which was sent, may run twice.
+        /// The connection is lost; the request was sent, and may be sent again.
         LostReplayable,
-        /// The session ends.
+        /// The client closes.
         Closed,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It waits again, in its old place.
+    /// Queue it again, in its old position.
     Requeue,
-    /// It waits again, under a new id.
+    /// Queue it again, under a new id.
     RequeueAnew,
-    /// Ask the embedder for input.
+    /// Report the required input to the embedder.
     AskInput,
-    /// Wait for what it lacks.
+    /// Block it until what is missing is provided.
     Bar,
-    /// Take it back, before the embedder takes it.
+    /// Withdraw it before the embedder polls it.
     Retract,
-    /// Tell the server that its answer is not wanted any more.
+    /// Send a cancellation to the server.
     Cancel,
-    /// It ends with the server's answer.
+    /// End it with the server's response.
     EndAnswered,
-    /// It ends, since the answer makes no sense.
+    /// End it, because the response is invalid.
     EndInvalid,
-    /// It ends with what the server wants to know.
+    /// End it with the server's requirement of input.
     EndInputRequired,
-    /// It ends with the server's refusal.
+    /// End it with the server's refusal.
     EndRefused,
-    /// It ends, given up.
+    /// End it as cancelled.
     EndCancelled,
-    /// It ends for want of time.
+    /// End it, because its deadline passed.
     EndTimedOut,
-    /// It ends without being sent, since the server cannot do it.
+    /// End it unsent, because the server lacks a capability.
     EndNotAdvertised,
-    /// It ends without being sent.
+    /// End it unsent.
     EndNotSent,
-    /// It ends, and nobody knows whether it ran.
+    /// End it; whether it ran is unknown.
     EndUnknown,
 }
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
         AskInput, Bar, Cancel, EndAnswered, EndCancelled, EndInputRequired, EndInvalid, EndNotAdvertised, EndNotSent,
@@ -169,7 +170,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::InputGiven => R::advance(State::Queued, &[RequeueAnew]),
             Input::InputDeclined | Input::TimedOut | Input::Closed => R::advance(State::Ended, &[EndInputRequired]),
             Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),
-            // What the server wants to know does not depend on the connection: its state travels with the retry.
+            // Required input does not depend on the connection: its state is part of the retry.
             Input::Lost => R::advance(state, &[]),
             Input::LostReplayable
             | Input::Write
@@ -188,7 +189,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Admitted => R::advance(State::Queued, &[RequeueAnew]),
             Input::Denied | Input::TimedOut | Input::Closed => R::advance(State::Ended, &[EndRefused]),
             Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),
-            // It did not run, so the next connection may have it.
+            // It did not run, so it can be sent on the next connection.
             Input::Lost => R::advance(state, &[]),
             Input::LostReplayable
             | Input::Write

@@ -1,21 +1,21 @@
-#![doc = "How often a request is sent again, and for which reason: so each of them ends."]
+#![doc = "How often a request is sent again, and for which reason. The limits ensure that every request ends."]
 #![doc = ""]
 #![doc = include_str!("resend.md")]
 
 use super::alphabet;
 
 alphabet! {
-    /// Why a request could be sent again.
+    /// Why a request may be sent again.
     Reason {
-        /// Its connection or exchange broke after it was sent; it may run twice.
+        /// Its connection or exchange broke after it was sent, and it may run twice.
         Lost,
-        /// The server forgot the session, and did not run it or may run it twice.
+        /// Its session expired, and it did not run or may run twice.
         Expired,
         /// It was refused for lack of authorization.
         Unauthorized,
-        /// It was refused for headers that the tool's schema asks for; the schema is read again.
+        /// It was refused because of headers that the tool's schema requires; the schema is requested again.
         Headers,
-        /// It is a page of a list, or `server/discover`, whose exchange broke.
+        /// It is a page of a list or `server/discover`, and its exchange broke.
         Broken,
     }
 }
@@ -31,13 +31,13 @@ alphabet! {
         Once,
         /// Twice.
         Twice,
-        /// Three times, or more often.
+        /// Three times or more.
         Thrice,
     }
 }
 
 alphabet! {
-    /// What becomes of the request.
+    /// What happens to the request.
     Resend {
         /// It is sent again.
         Again,
@@ -47,7 +47,7 @@ alphabet! {
 }
 
 impl Used {
-    /// Once more.
+    /// The count after one more time.
     #[must_use]
     pub const fn more(self) -> Self {
         match self {
@@ -58,7 +58,7 @@ impl Used {
     }
 }
 
-/// Decides.
+/// Returns the decision for these inputs.
 pub const fn decide(reason: Reason, used: Used) -> Resend {
     match reason {
         Reason::Lost | Reason::Broken => match used {
@@ -77,16 +77,16 @@ pub const fn decide(reason: Reason, used: Used) -> Resend {
 }
 
 alphabet! {
-    /// How a request ends that was not sent since it was queued.
+    /// How a request ends that was not sent since it was last queued.
     Unsent {
         /// It did not run.
         NotSent,
-        /// It may have run: it was sent before.
+        /// It may have run: it was sent earlier.
         Unknown,
     }
 }
 
-/// How a request ends that waits to be sent, by how often it was sent again after its connection broke.
+/// How a queued request ends, by how often it was sent again after its connection broke.
 pub const fn unsent(lost: Used) -> Unsent {
     match lost {
         Used::Never => Unsent::NotSent,
@@ -94,14 +94,14 @@ pub const fn unsent(lost: Used) -> Unsent {
     }
 }
 
-/// [`decide`], recorded where rows are counted.
+/// [`decide`], recorded with the feature `rows`.
 pub(crate) fn take(reason: Reason, used: Used) -> Resend {
     #[cfg(feature = "rows")]
     super::rows::taken("resend", &[&reason, &used]);
     decide(reason, used)
 }
 
-/// [`unsent`], recorded where rows are counted.
+/// [`unsent`], recorded with the feature `rows`.
 pub(crate) fn take_unsent(lost: Used) -> Unsent {
     #[cfg(feature = "rows")]
     super::rows::taken("resend::unsent", &[&lost]);

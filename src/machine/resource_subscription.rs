@@ -1,27 +1,27 @@
-#![doc = "A resource that the embedder wants to be told of: subscribed to on each connection anew."]
+#![doc = "A subscription to one resource, restored on each connection."]
 #![doc = ""]
 #![doc = include_str!("resource_subscription.md")]
 
 use super::{Row, alphabet, recorded};
 
 alphabet! {
-    /// Where the subscription stands.
+    /// The state of the subscription.
     State {
-        /// It is wanted, and was not asked for on this connection.
+        /// Wanted by the embedder, and not requested on this connection.
         Wanted,
-        /// It was asked for.
+        /// Requested from the server.
         Asking,
-        /// The server tells of the resource's changes.
+        /// The server announces changes of the resource.
         Active,
-        /// The server does not tell of them.
+        /// The server refused the subscription.
         Refused,
-        /// It was asked for, and is not wanted any more.
+        /// Requested from the server, and not wanted any more.
         Regretted,
-        /// Its end was asked for.
+        /// The end of the subscription was requested.
         Leaving,
-        /// Its end was asked for, and it is wanted again.
+        /// The end of the subscription was requested, and the embedder wants it again.
         Returning,
-        /// It is over.
+        /// The subscription is over.
         Gone,
     }
 }
@@ -29,40 +29,40 @@ alphabet! {
 alphabet! {
     /// What happens to the subscription.
     Input {
-        /// It can be asked for.
+        /// The server can be asked to subscribe.
         Possible,
-        /// The embedder wants it.
+        /// The embedder subscribes.
         Subscribe,
-        /// The embedder does not want it any more, and the server is to be told so by a request.
+        /// The embedder unsubscribes, and the server requires a request for that.
         Unsubscribe,
-        /// The embedder does not want it any more, and there is nothing to undo by itself.
+        /// The embedder unsubscribes, and no request is needed for that.
         Drop,
-        /// The server agreed.
+        /// The server accepted.
         Accepted,
-        /// The server did not agree.
+        /// The server refused.
         Refused,
-        /// What the server agreed to is void: the connection is gone, or the stream.
+        /// The connection or the listen stream is lost.
         Lost,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Ask for it.
+    /// Request the subscription.
     Ask,
-    /// Ask for its end.
+    /// Request the end of the subscription.
     Leave,
-    /// Tell the embedder that it stands.
+    /// Report that the subscription is active.
     TellActive,
-    /// Tell the embedder that it was refused.
+    /// Report that the subscription was refused.
     TellRefused,
 }
 
 type R = Row<State, Effect>;
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Ask, Leave, TellActive, TellRefused};
     match state {
@@ -70,7 +70,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Possible => R::advance(State::Asking, &[Ask]),
             Input::Refused => R::advance(State::Refused, &[TellRefused]),
             Input::Drop => R::advance(State::Gone, &[]),
-            // Where the server would be told by a request, none is wanted that was not asked for.
+            // `Unsubscribe` is an input only where the server requires a request for it, and nothing was requested
+            // here.
             Input::Unsubscribe | Input::Subscribe | Input::Accepted | Input::Lost => R::ignore(state),
         },
         State::Asking => match input {

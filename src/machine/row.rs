@@ -1,45 +1,45 @@
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-/// What a table says of a state and an input.
+/// What a state table returns for a state and an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row<S, E: 'static> {
-    /// How the input is judged.
+    /// The verdict on the input.
     pub verdict: Verdict,
     /// The state that follows.
     pub next: S,
-    /// What is to be done, in order.
+    /// What the engine does, in order.
     pub effects: &'static [E],
 }
 
-/// How a table judges an input.
+/// The verdict on an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The protocol goes on.
+    /// The input is valid.
     Advance,
-    /// Nothing happens.
+    /// The input is ignored.
     Ignore,
-    /// The protocol goes on, and what the server did is recorded.
+    /// The input is a tolerated deviation of the server, which is recorded.
     Quirk(QuirkKind),
-    /// The embedder asked for what cannot be; nothing happens.
+    /// The embedder's command is not possible in this state, and changes nothing.
     Reject,
 }
 
-/// What a decision table says.
+/// What a decision table returns for what it decides on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Go on.
+    /// It is allowed.
     Allow,
-    /// Go on, and record what the server did.
+    /// It is allowed, and a deviation of the server is recorded.
     AllowAs(QuirkKind),
-    /// Do nothing.
+    /// It is not allowed.
     Withhold,
-    /// Do nothing, and record what the server did.
+    /// It is not allowed, and a deviation of the server is recorded.
     WithholdAs(QuirkKind),
 }
 
 impl Decision {
-    /// Whether it goes on.
+    /// Whether it is allowed.
     pub const fn is_allowed(self) -> bool {
         match self {
             Self::Allow | Self::AllowAs(_) => true,
@@ -47,7 +47,7 @@ impl Decision {
         }
     }
 
-    /// What is recorded.
+    /// The deviation to record.
     pub const fn quirk(self) -> Option<QuirkKind> {
         match self {
             Self::Allow | Self::Withhold => None,
@@ -101,27 +101,27 @@ kinds! {
     UndeclaredFamily = "undeclared-family",
     /// `list_changed` for a family whose capability was not declared.
     UndeclaredListChanged = "undeclared-list-changed",
-    /// A declared method is answered -32601.
+    /// A declared method is answered with -32601.
     MethodNotFound = "method-not-found",
     /// An unknown method is answered with another code and a text that says so.
     MethodNotFoundText = "method-not-found-text",
-    /// A capability is `null`, a boolean or an array in an object's place.
+    /// A capability is `null`, a boolean or an array, and not an object.
     CapabilityShape = "capability-shape",
     /// An item without its key, or with members of a wrong type.
     InvalidItem = "invalid-item",
-    /// Two items of one key in a list.
+    /// Two items with one key in a list.
     DuplicateItem = "duplicate-item",
-    /// A list's result without its array, or with a cursor that is no string.
+    /// A list result without its array, or with a cursor that is not a string.
     ListShape = "list-shape",
-    /// A cursor that came before in the same walk.
+    /// A cursor that was received before in the same list.
     CursorLoop = "cursor-loop",
-    /// A list longer than the bounds.
+    /// A list that exceeds the limits.
     ListLimit = "list-limit",
-    /// The server refused a cursor that it had given.
+    /// The server refused a cursor that it had sent.
     CursorRejected = "cursor-rejected",
     /// An integer id came back as a string, or with a fraction.
     IdType = "id-type",
-    /// A message whose id is null, missing or foreign.
+    /// A message whose id is null, missing or not one of this connection.
     IdNull = "id-null",
     /// `error: null` beside a result, or `result: null` beside an error.
     ErrorNull = "error-null",
@@ -131,17 +131,17 @@ kinds! {
     UnknownId = "unknown-id",
     /// `jsonrpc` is missing or not `"2.0"`.
     JsonrpcVersion = "jsonrpc-version",
-    /// A batch in a revision that has none.
+    /// A batch in a version without batches.
     Batch = "batch",
-    /// Bytes that are no message.
+    /// Bytes that are not a message.
     Noise = "noise",
     /// A request in the modern era.
     ServerRequest = "server-request",
-    /// The connection closed on a handshake that began with a probe.
+    /// The connection closed on `server/discover` or on the `initialize` after it.
     ProbeClosed = "probe-closed",
-    /// The probe was not answered in time.
+    /// `server/discover` timed out.
     ProbeSilent = "probe-silent",
-    /// The probe was answered after `initialize` had been sent.
+    /// `server/discover` was answered after `initialize` had been sent.
     ProbeLate = "probe-late",
     /// The server answered `initialize` with a version that this crate does not know.
     VersionUnknown = "version-unknown",
@@ -149,28 +149,28 @@ kinds! {
     VersionRefused = "version-refused",
     /// The server refused client capabilities that it does not know.
     CapabilitiesRefused = "capabilities-refused",
-    /// The answer to `initialize` lacks a member, or has one of a wrong type.
+    /// The response to `initialize` lacks a member, or has one of a wrong type.
     InitializeShape = "initialize-shape",
-    /// The server has no `ping`.
+    /// The server does not have `ping`.
     PingUnsupported = "ping-unsupported",
-    /// The server answers requests, but no `ping`.
+    /// The server answers other requests, but not `ping`.
     PingSilent = "ping-silent",
-    /// Each walk of a list makes the server say that it changed, and it did not.
+    /// Each request of a list causes a `list_changed`, although the list is the same.
     ListChangedLoop = "list-changed-loop",
-    /// The probe was answered with a fault of the server's, an HTTP 5xx.
+    /// `server/discover` was answered with HTTP 5xx.
     #[serde(rename = "probe-5xx")]
     Probe5xx = "probe-5xx",
-    /// A body is not what its `Content-Type` says.
+    /// A body does not match its `Content-Type`.
     ContentType = "content-type",
-    /// A notification was answered with another status than 202.
+    /// A notification was answered with a 2xx status other than 202.
     NotificationStatus = "notification-status",
-    /// The GET of a stream was refused with another status than 405.
+    /// The GET of a stream was refused with a status other than 405.
     GetRefused = "get-refused",
-    /// An expired session was told of otherwise than by 404.
+    /// An expired session was reported with a status other than 404.
     SessionExpiredStatus = "session-expired-status",
     /// Sessions expire as soon as they are opened.
     SessionLoop = "session-loop",
-    /// A new `initialize` was refused, since there had been one before.
+    /// A new `initialize` was refused because of the session before.
     AlreadyInitialized = "already-initialized",
     /// The server does not exit when its input closes.
     NoExit = "no-exit",

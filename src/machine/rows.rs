@@ -9,13 +9,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
-/// The rows that were taken so far, and the file that each is written to once.
+/// The rows that were taken so far, and the file to which each is written once.
 struct Taken {
     seen: Mutex<BTreeSet<String>>,
     file: File,
 }
 
-/// Records a row in the folder that `MCP_ROWS` names, a file for each process; without it, nothing.
+/// Records a row in the folder that `MCP_ROWS` names, in one file per process. Without `MCP_ROWS`, it does nothing.
 pub(super) fn taken(table: &str, row: &[&dyn Debug]) {
     static TAKEN: OnceLock<Option<Taken>> = OnceLock::new();
     let open = || {

@@ -1,4 +1,4 @@
-#![doc = "What becomes of a request of the server, and of the input that it requires (specification 2025-11-25, \"Roots\", \
+#![doc = "How the engine responds to a request of the server, or to a requirement of input (specification 2025-11-25, \"Roots\", \
           \"Sampling\", \"Elicitation\"; 2026-07-28, \"Multi Round-Trip Requests\")."]
 #![doc = ""]
 #![doc = include_str!("server_request.md")]
@@ -6,19 +6,19 @@
 use super::{QuirkKind, alphabet};
 
 alphabet! {
-    /// How the server asks.
+    /// How the server sends the request.
     Asked {
-        /// By a request, in the legacy era or before the era is known.
+        /// As a request, in the legacy era or before the era is known.
         Legacy,
-        /// By a request, in the modern era, which has none.
+        /// As a request, in the modern era, which has no server requests.
         Modern,
-        /// By an `input_required` result, in the modern era.
+        /// As an `input_required` result, in the modern era.
         Input,
     }
 }
 
 alphabet! {
-    /// What it asks.
+    /// The method of the request.
     Method {
         /// `ping`.
         Ping,
@@ -26,21 +26,21 @@ alphabet! {
         Roots,
         /// `elicitation/create`, by a form.
         Form,
-        /// `elicitation/create`, by a URL.
+        /// `elicitation/create`, at a URL.
         Url,
-        /// `elicitation/create`, in a mode that the client does not know.
+        /// `elicitation/create`, in an unknown mode.
         OtherMode,
         /// `sampling/createMessage`.
         Sampling,
-        /// `sampling/createMessage`, against the embedder's policy.
+        /// `sampling/createMessage` that violates the embedder's policy.
         SamplingDenied,
-        /// A method that the client does not know.
+        /// An unknown method.
         Other,
     }
 }
 
 alphabet! {
-    /// Whether the client declared the capability on this connection; for `elicitation/create` that of any mode.
+    /// Whether the client declared the capability on this connection; for `elicitation/create`, in any mode.
     Declared {
         /// It did.
         Declared,
@@ -52,11 +52,11 @@ alphabet! {
 }
 
 alphabet! {
-    /// Whether another request can wait for the embedder.
+    /// Whether the limits allow another open request.
     Room {
-        /// It can.
+        /// They do.
         Free,
-        /// Too many wait already.
+        /// They do not.
         Full,
     }
 }
@@ -69,7 +69,7 @@ pub enum Answer {
     Empty,
     /// Respond with the roots.
     Roots,
-    /// Ask the embedder.
+    /// Report the request to the embedder.
     Embedder,
     /// Refuse the method: -32601.
     RefuseMethod,
@@ -77,15 +77,15 @@ pub enum Answer {
     RefuseMode,
     /// Refuse by policy: -1.
     RefusePolicy,
-    /// Refuse, since too many wait: -32603.
+    /// Refuse, because too many are open: -32603.
     RefuseFull,
-    /// Do not respond, and record what the server did.
+    /// Do not respond, and record the deviation.
     Ignore(QuirkKind),
-    /// Give no input, so that the call ends with the server's requirement.
+    /// Give no input: the call ends with the server's requirement.
     Decline,
 }
 
-/// Decides.
+/// Returns the decision for these inputs.
 pub const fn decide(asked: Asked, method: Method, declared: Declared, room: Room) -> Answer {
     match asked {
         Asked::Modern => Answer::Ignore(QuirkKind::ServerRequest),
@@ -128,7 +128,7 @@ const fn waiting(asked: Asked, room: Room) -> Answer {
     }
 }
 
-/// A capability that clients may have, and this one did not declare.
+/// The decision for a known capability that the client did not declare.
 const fn undeclared(asked: Asked) -> Answer {
     match asked {
         Asked::Legacy | Asked::Modern => Answer::RefuseMethod,
@@ -136,7 +136,7 @@ const fn undeclared(asked: Asked) -> Answer {
     }
 }
 
-/// [`decide`], recorded where rows are counted.
+/// [`decide`], recorded with the feature `rows`.
 pub(crate) fn take(asked: Asked, method: Method, declared: Declared, room: Room) -> Answer {
     #[cfg(feature = "rows")]
     super::rows::taken("server_request", &[&asked, &method, &declared, &room]);

@@ -5,52 +5,52 @@
 use super::{QuirkKind, Row, alphabet, recorded};
 
 alphabet! {
-    /// How far the shutdown went.
+    /// The state of the shutdown.
     State {
-        /// None is under way.
+        /// No shutdown is in progress.
         Idle,
-        /// The transport's input was closed.
+        /// The transport's input is closed.
         InputClosed,
-        /// As input closed, of a transport that did not open, or is no process.
+        /// As `InputClosed`, for a transport that did not open, or is not a process.
         Unopened,
-        /// It was told to terminate.
+        /// The process was asked to terminate.
         Terminated,
-        /// It was killed.
+        /// The process was killed.
         Killed,
     }
 }
 
 alphabet! {
-    /// What happens on the way.
+    /// What happens during the shutdown.
     Input {
-        /// The transport has to end.
+        /// A transport is to be shut down.
         Shut,
-        /// A transport that did not open, or is no process, has to end.
+        /// A transport that did not open, or is not a process, is to be shut down.
         ShutUnopened,
-        /// It ended.
+        /// The transport closed.
         Exited,
-        /// The grace time is over.
+        /// The grace period is over.
         Timer,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Ask the embedder to close the transport's input.
+    /// Have the embedder close the transport's input.
     CloseInput,
-    /// Ask for it to be terminated.
+    /// Have the embedder terminate the process.
     Terminate,
-    /// Ask for it to be killed.
+    /// Have the embedder kill the process.
     Kill,
-    /// Wait for the grace time.
+    /// Start the grace period.
     Arm,
-    /// It is over.
+    /// The shutdown is done.
     Done,
 }
 
-/// Decides.
+/// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Arm, CloseInput, Done, Kill, Terminate};
     type R = Row<State, Effect>;

@@ -6,7 +6,7 @@
 use super::{alphabet, resource_subscription};
 
 alphabet! {
-    /// What the embedder asks for.
+    /// The embedder's command.
     Command {
         /// Subscribe.
         Subscribe,
@@ -16,36 +16,36 @@ alphabet! {
 }
 
 alphabet! {
-    /// How the server can be asked now.
+    /// How subscriptions work on the current connection.
     Means {
-        /// Not at all: there is no connection that is established.
+        /// There is no established connection.
         None,
-        /// By a request for each resource (legacy).
+        /// A request for each resource (legacy).
         Requests,
-        /// By the listen stream (modern).
+        /// The listen stream (modern).
         Stream,
-        /// By the listen stream, which the server does not have.
+        /// The listen stream, which the server does not have.
         NoStream,
-        /// By the listen stream, which the options turn off.
+        /// The listen stream, which the options turn off.
         NotListening,
     }
 }
 
-/// What follows.
+/// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// Keep it for the next connection.
+    /// Keep the subscription for the next connection.
     Keep,
-    /// Give the resource this input.
+    /// Step the subscription with this input.
     Resource(resource_subscription::Input),
-    /// Ask for the listen stream again, where the resource's state asks for it.
+    /// Request the listen stream again if the state of the subscription requires it.
     Listen,
-    /// Give the resource this input, then ask for the listen stream again where it was part of it.
+    /// Step the subscription with this input, then request the listen stream again if the subscription was part of it.
     ResourceThenListen(resource_subscription::Input),
 }
 
-/// Decides.
+/// Returns the decision for these inputs.
 pub const fn decide(command: Command, means: Means) -> Step {
     use resource_subscription::Input::{Drop, Possible, Refused, Unsubscribe};
     match command {
@@ -63,7 +63,7 @@ pub const fn decide(command: Command, means: Means) -> Step {
     }
 }
 
-/// [`decide`], recorded where rows are counted.
+/// [`decide`], recorded with the feature `rows`.
 pub(crate) fn take(command: Command, means: Means) -> Step {
     #[cfg(feature = "rows")]
     super::rows::taken("subscribe", &[&command, &means]);
