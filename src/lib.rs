@@ -28,7 +28,7 @@ pub use client::{
     FamilyReport, FamilyStatus, InputRequest, Keepalive, KeepaliveMethod, KnownEra, Limits, ListErrors, LogLevel,
     Messages, OpenFailure, Options, Outcome, Outgoing, Progress, Quirk, Reconnect, Recovery, Reference, Request,
     RequestError, RequestId, SamplingPolicy, Server, ServerMethod, ServerRequestId, ShutdownStep, Stats, Timeouts,
-    Tolerance, TraceContext, Transport,
+    Tolerance, TraceContext, Transport, WireId,
 };
 pub use machine::QuirkKind;
 pub use protocol::{ClientCapabilities, Era, Family, Implementation, ProtocolVersion};

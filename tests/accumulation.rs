@@ -739,7 +739,11 @@ fn what_is_repeated_for_long_holds_no_more_than_at_first() {
             let mut steps = Steps::until("nothing is left to poll");
             while let Some(action) = session.poll() {
                 steps.step();
-                ids.extend(if let Action::Send(message) = action { message.id() } else { None });
+                ids.extend(if let Action::Send(message) = action {
+                    message.wire_id().map(|id| id.as_u64())
+                } else {
+                    None
+                });
             }
             session.handle_timeout(now + Duration::from_millis(1));
             drain(|| session.poll());
@@ -752,7 +756,7 @@ fn what_is_repeated_for_long_holds_no_more_than_at_first() {
             while let Some(action) = session.poll() {
                 steps.step();
                 if let Action::Send(sent) = action
-                    && let Some(id) = sent.id()
+                    && let Some(id) = sent.wire_id().map(|id| id.as_u64())
                 {
                     give(session, now, &json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}}));
                 }

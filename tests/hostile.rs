@@ -463,7 +463,7 @@ fn sent_id(host: &mut Host) -> u64 {
     drain(|| {
         let action = host.session.poll()?;
         if let Action::Send(message) = &action {
-            last = message.id().or(last);
+            last = message.wire_id().map(|id| id.as_u64()).or(last);
         }
         Some(action)
     });

@@ -44,7 +44,7 @@ pub(super) fn check_line(message: &Outgoing) {
     assert_eq!(*last, b'\n');
     let members = check_message(text);
     assert_eq!(message.method().is_some(), members.contains_key("method"));
-    assert_eq!(message.id().is_some(), members.contains_key("method") && members.contains_key("id"));
+    assert_eq!(message.wire_id().is_some(), members.contains_key("method") && members.contains_key("id"));
 }
 
 /// A message is one JSON object without line breaks.

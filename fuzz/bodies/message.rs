@@ -101,7 +101,7 @@ fn ready() -> &'static Client<Lines> {
         session.handle_transport(Time::ZERO, session.connection(), Transport::Opened);
         while let Some(action) = session.poll() {
             if let Action::Send(message) = action
-                && let (Some(id), Some(method)) = (message.id(), message.method())
+                && let (Some(id), Some(method)) = (message.wire_id().map(|id| id.as_u64()), message.method())
             {
                 let answer = peer::answer(id, &peer.result(method, 0)) + "\n";
                 session.handle_bytes(Time::ZERO, session.connection(), answer.as_bytes());

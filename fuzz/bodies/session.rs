@@ -242,7 +242,7 @@ impl Rig {
 
     fn take_message(&mut self, message: &Outgoing) {
         check_line(message);
-        match (message.id(), message.method()) {
+        match (message.wire_id().map(|id| id.as_u64()), message.method()) {
             (Some(id), Some(method)) => {
                 assert!(self.wire_ids.insert(id), "the id {id} was used twice");
                 if method == "subscriptions/listen" {

@@ -79,7 +79,7 @@ impl Run<'_> {
                     return;
                 }
                 Err(Refused(outcome, why)) => {
-                    let error = why.map(|message| ErrorReport { code: 0, message, data: None });
+                    let error = why.map(ErrorReport::new);
                     self.calls.push(CallRecord { error, ..CallRecord::without_answer(step, outcome) });
                 }
             }

@@ -63,18 +63,30 @@ pub(crate) struct CallRecord {
 
 #[derive(Serialize)]
 pub(crate) struct ErrorReport {
-    pub(crate) code: i64,
+    /// The code of the server's JSON-RPC error.
+    pub(crate) code: Option<i64>,
+    /// The HTTP status, if the server sent no JSON-RPC error.
+    pub(crate) status: Option<u16>,
     pub(crate) message: String,
     pub(crate) data: Option<Box<RawValue>>,
 }
 
+impl ErrorReport {
+    /// An error that the engine found.
+    pub(crate) fn new(message: String) -> Self {
+        Self { code: None, status: None, message, data: None }
+    }
+}
+
 impl From<RequestError> for ErrorReport {
     fn from(error: RequestError) -> Self {
+        let message = error.to_string();
         match error {
             RequestError::Server(error) => {
-                Self { code: error.code, message: (&*error.message).into(), data: error.data }
+                Self { code: Some(error.code), data: error.data, ..Self::new((&*error.message).into()) }
             }
-            other => Self { code: 0, message: other.to_string(), data: None },
+            RequestError::Status { status, .. } => Self { status: Some(status), ..Self::new(message) },
+            RequestError::Invalid(_) | _ => Self::new(message),
         }
     }
 }
@@ -123,5 +135,36 @@ impl Record {
 
     pub(crate) fn events(&self) -> &[EventRecord] {
         &self.events
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_proto::jsonrpc::ErrorObject;
+
+    use super::*;
+
+    fn report(error: RequestError) -> String {
+        serde_json::to_string(&ErrorReport::from(error)).unwrap_or_default()
+    }
+
+    #[test]
+    fn an_error_of_the_server_has_its_code() {
+        assert_eq!(
+            report(RequestError::Server(ErrorObject::new(-32602, "no"))),
+            r#"{"code":-32602,"status":null,"message":"no","data":null}"#
+        );
+    }
+
+    #[test]
+    fn an_error_without_a_json_rpc_error_has_the_http_status_if_there_is_one() {
+        assert_eq!(
+            report(RequestError::Status { status: 500, message: "broken".into() }),
+            r#"{"code":null,"status":500,"message":"HTTP 500: broken","data":null}"#
+        );
+        assert_eq!(
+            report(RequestError::Invalid("no result".into())),
+            r#"{"code":null,"status":null,"message":"no result","data":null}"#
+        );
     }
 }

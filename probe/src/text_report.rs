@@ -272,7 +272,8 @@ impl Page {
             }
             if let Some(error) = &call.error {
                 let data = error.data.as_ref().map(|data| format!(" {}", data.get())).unwrap_or_default();
-                self.block(4, &format!("{} ({}){data}", error.message, error.code), RESULT_LINES, None);
+                let code = error.code.map(|code| format!(" ({code})")).unwrap_or_default();
+                self.block(4, &format!("{}{code}{data}", error.message), RESULT_LINES, None);
             }
         }
     }

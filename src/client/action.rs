@@ -31,7 +31,18 @@ impl ConnectionId {
     }
 }
 
-/// What the engine has a binding or the embedder do.
+/// The JSON-RPC id of a request of the client. No connection uses one twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WireId(u64);
+
+impl WireId {
+    /// The id as it is written: a JSON number.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+/// What the engine wants done, by a binding or by the embedder.
 #[derive(Clone, Debug)]
 pub(crate) enum Output {
     /// Open the transport.
@@ -94,8 +105,13 @@ impl Outgoing {
         self.method.as_deref()
     }
 
-    /// The id of a request; `None` for a notification or a response.
-    pub const fn id(&self) -> Option<u64> {
+    /// The JSON-RPC id of a request; none for a notification or a response. A request that is sent again has another one,
+    /// while its [`RequestId`] stays.
+    pub fn wire_id(&self) -> Option<WireId> {
+        self.id.map(WireId)
+    }
+
+    pub(crate) const fn id(&self) -> Option<u64> {
         self.id
     }
 

@@ -371,10 +371,12 @@ fn is_replayable(core: &Core, id: u64) -> bool {
 
 /// The exchange of a request broke.
 pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
-    let input = match sent && may_resend(core, id) {
-        _ if !sent => Input::NotRun,
-        true => Input::LostReplayable,
-        false => Input::Lost,
+    let input = if !sent {
+        Input::NotRun
+    } else if may_resend(core, id) {
+        Input::LostReplayable
+    } else {
+        Input::Lost
     };
     step(core, id, input);
 }

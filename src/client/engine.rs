@@ -24,17 +24,6 @@ use crate::jsonrpc::ErrorObject;
 use crate::machine::{gate, link, request};
 use crate::protocol::{Capability, Family, method};
 
-/// Counts of messages that were dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Responses to requests that had timed out or were cancelled.
-    pub late_answers: u64,
-    /// Notifications and requests of the server that were left out, because too many actions waited to be polled or
-    /// progress was reported too often.
-    pub left_out: u64,
-}
-
 /// The part of a [`Client`](crate::Client) that does not depend on its binding. A client dereferences to it: these are
 /// its getters.
 #[derive(Clone, Debug)]

@@ -114,9 +114,9 @@ impl Handshake {
         }
     }
 
-    /// A new transport is to be opened.
+    /// A transport is to be opened. The state is reset, except if the handshake itself requested a new transport.
     pub(super) fn reset(&mut self, core: &Core) {
-        let state = take(self.state, Input::Reset).next;
+        let state = if self.state == State::Reopening { State::Reopening } else { State::Idle };
         *self = Self { state, opened_at: core.now, ..Self::new(self.known_era) };
     }
 

@@ -306,7 +306,7 @@ impl Link {
             self.expiries = self.expiries.more();
             return Ok(());
         };
-        let detail = "3 sessions in a row expired before a call was answered";
+        let detail = "a fourth session in a row expired before a call was answered";
         let message = format!("{} forgets its sessions as soon as they are opened: {detail}", core.server_name());
         core.quirk(kind, None, None, detail);
         Err(Signals::lost(FailureKind::Closed, message, loss::Transport::Hopeless))

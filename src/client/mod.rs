@@ -25,14 +25,15 @@ mod sampling;
 mod server;
 mod server_requests;
 mod signal;
+mod stats;
 mod subscriptions;
 mod timers;
 mod transport;
 mod views;
 
-pub use action::{Action, ConnectionId, Outgoing, ShutdownStep};
+pub use action::{Action, ConnectionId, Outgoing, ShutdownStep, WireId};
 pub use binding::{Binding, Messages};
-pub use engine::{Engine, Stats};
+pub use engine::Engine;
 pub use event::{
     Cause, Challenge, CommandError, Event, Failure, FailureKind, InputRequest, Outcome, Quirk, Recovery, RequestError,
     RequestId, ServerRequestId,
@@ -44,6 +45,7 @@ pub use options::{
 };
 pub use requests::{Reference, Request, TraceContext};
 pub use server::Server;
+pub use stats::Stats;
 pub use transport::{OpenFailure, Transport};
 pub use views::{Progress, ServerMethod};
 

@@ -132,11 +132,11 @@ impl ServerRequests {
     }
 
     /// Takes a server request. In the legacy era each gets a response, either at once or from the embedder.
-    pub(super) fn on_request(&mut self, core: &mut Core, id: PeerId, method: Cow<'_, str>, params: Option<&RawValue>) {
+    pub(super) fn on_request(&mut self, core: &mut Core, id: PeerId, method: &str, params: Option<&RawValue>) {
         let modern = core.agreed.is_some() && core.is_modern() || core.options.eras.pinned().is_some();
         let asked = if modern { Asked::Modern } else { Asked::Legacy };
         let of = core.exchange.and_then(|id| core.handle_of(id.get()));
-        let message = match self.judge(core, asked, &method, params, Some(&id)) {
+        let message = match self.judge(core, asked, method, params, Some(&id)) {
             Verdict::Ignore | Verdict::Decline => return,
             Verdict::Embedder(method) => {
                 let sampling = method == ServerMethod::Sampling;

@@ -97,8 +97,6 @@ alphabet! {
         Deadline,
         /// The transport closed.
         TransportClosed,
-        /// A new transport is to be opened.
-        Reset,
         /// The connection was lost.
         Lost,
     }
@@ -162,57 +160,6 @@ type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    match input {
-        Input::Reset => match state {
-            // There is nothing to reset; after `Reopening`, `initialize` is sent without `server/discover`.
-            State::Idle | State::Reopening => R::ignore(state),
-            State::Discovering
-            | State::RediscoveringNamed
-            | State::Pinned
-            | State::Repinned
-            | State::DiscoveringLast
-            | State::Initializing
-            | State::InitializingFirst
-            | State::InitializingAgain
-            | State::InitializingAfterDiscover
-            | State::InitializingBlind
-            | State::InitializingBacked
-            | State::InitializingWarned
-            | State::Legacy
-            | State::Modern
-            | State::Failed => R::advance(State::Idle, &[]),
-        },
-        Input::StartDiscover
-        | Input::StartModern
-        | Input::StartLegacyFirst
-        | Input::StartLegacy
-        | Input::ModernFound
-        | Input::LegacyFound
-        | Input::VersionOffered
-        | Input::NothingCommon
-        | Input::ModernError
-        | Input::NotModern
-        | Input::ServerFault
-        | Input::DiscoverTimeout
-        | Input::LateModern
-        | Input::LateModernError
-        | Input::LateOther
-        | Input::Accepted
-        | Input::AcceptedNearest
-        | Input::VersionUnknown
-        | Input::VersionRefused
-        | Input::CapabilitiesRefused
-        | Input::RefusedByModern
-        | Input::Refused
-        | Input::Malformed
-        | Input::Deadline
-        | Input::TransportClosed
-        | Input::Lost => progress(state, input),
-    }
-}
-
-/// As [`step`], for inputs on one transport.
-const fn progress(state: State, input: Input) -> R {
     use Effect::{
         Adopt, AdoptEvidence, ArmDiscover, DisarmDiscover, Fail, KeepEvidence, NoteClosed, Reopen, SendDiscover,
         SendDiscoverNamed, SendInitialize, SendInitializeNamed, SendInitialized,
@@ -223,8 +170,7 @@ const fn progress(state: State, input: Input) -> R {
             Input::StartModern => R::advance(State::Pinned, &[SendDiscover]),
             Input::StartLegacyFirst => R::advance(State::InitializingFirst, &[SendInitialize]),
             Input::StartLegacy => R::advance(State::Initializing, &[SendInitialize]),
-            Input::Reset
-            | Input::Lost
+            Input::Lost
             | Input::ModernFound
             | Input::LegacyFound
             | Input::VersionOffered
@@ -264,7 +210,6 @@ const fn progress(state: State, input: Input) -> R {
             | Input::StartModern
             | Input::StartLegacyFirst
             | Input::StartLegacy
-            | Input::Reset
             | Input::Lost
             | Input::LateModern
             | Input::LateModernError
@@ -293,7 +238,6 @@ const fn progress(state: State, input: Input) -> R {
             | Input::StartModern
             | Input::StartLegacyFirst
             | Input::StartLegacy
-            | Input::Reset
             | Input::Lost
             | Input::DiscoverTimeout
             | Input::LateModern
@@ -409,7 +353,6 @@ const fn progress(state: State, input: Input) -> R {
             | Input::StartModern
             | Input::StartLegacyFirst
             | Input::StartLegacy
-            | Input::Reset
             | Input::Lost
             | Input::ModernFound
             | Input::LegacyFound
@@ -424,11 +367,11 @@ const fn progress(state: State, input: Input) -> R {
             | Input::LateOther => R::ignore(state),
         },
         State::Reopening => match input {
-            Input::StartDiscover | Input::StartLegacyFirst => R::advance(State::InitializingAgain, &[SendInitialize]),
+            Input::StartDiscover => R::advance(State::InitializingAgain, &[SendInitialize]),
             Input::Lost => R::advance(State::Idle, &[]),
-            Input::StartModern
+            Input::StartLegacyFirst
+            | Input::StartModern
             | Input::StartLegacy
-            | Input::Reset
             | Input::ModernFound
             | Input::LegacyFound
             | Input::VersionOffered
@@ -456,7 +399,6 @@ const fn progress(state: State, input: Input) -> R {
             | Input::StartModern
             | Input::StartLegacyFirst
             | Input::StartLegacy
-            | Input::Reset
             | Input::Lost
             | Input::ModernFound
             | Input::LegacyFound
@@ -501,7 +443,6 @@ const fn pinned(state: State, input: Input, offered: R, legacy: R) -> R {
         | Input::StartModern
         | Input::StartLegacyFirst
         | Input::StartLegacy
-        | Input::Reset
         | Input::Lost
         | Input::DiscoverTimeout
         | Input::LateModern
@@ -549,7 +490,6 @@ const fn initializing(state: State, input: Input, exits: Exits) -> R {
         | Input::StartModern
         | Input::StartLegacyFirst
         | Input::StartLegacy
-        | Input::Reset
         | Input::Lost
         | Input::ModernFound
         | Input::LegacyFound

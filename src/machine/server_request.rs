@@ -96,7 +96,7 @@ pub const fn decide(asked: Asked, method: Method, declared: Declared, room: Room
                 Declared::OtherMode | Declared::Undeclared => undeclared(asked),
             },
             Method::Form | Method::Url => match declared {
-                Declared::Declared => waiting(room),
+                Declared::Declared => waiting(asked, room),
                 Declared::OtherMode => Answer::RefuseMode,
                 Declared::Undeclared => undeclared(asked),
             },
@@ -105,7 +105,7 @@ pub const fn decide(asked: Asked, method: Method, declared: Declared, room: Room
                 Declared::Undeclared => undeclared(asked),
             },
             Method::Sampling => match declared {
-                Declared::Declared => waiting(room),
+                Declared::Declared => waiting(asked, room),
                 Declared::OtherMode | Declared::Undeclared => undeclared(asked),
             },
             Method::SamplingDenied => match declared {
@@ -117,10 +117,14 @@ pub const fn decide(asked: Asked, method: Method, declared: Declared, room: Room
     }
 }
 
-const fn waiting(room: Room) -> Answer {
-    match room {
-        Room::Free => Answer::Embedder,
-        Room::Full => Answer::RefuseFull,
+/// The inputs of one result are bounded together, where they are read.
+const fn waiting(asked: Asked, room: Room) -> Answer {
+    match asked {
+        Asked::Input => Answer::Embedder,
+        Asked::Legacy | Asked::Modern => match room {
+            Room::Free => Answer::Embedder,
+            Room::Full => Answer::RefuseFull,
+        },
     }
 }
 

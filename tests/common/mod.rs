@@ -127,7 +127,7 @@ impl Host {
                     assert!(!message.bytes().contains(&b'\n'), "a line break in a message");
                     let value: Value = serde_json::from_slice(message.bytes()).unwrap();
                     assert_eq!(message.method(), value["method"].as_str());
-                    assert_eq!(message.id().is_some(), value.get("id").is_some() && value.get("method").is_some());
+                    assert_eq!(message.wire_id().is_some(), value.get("id").is_some() && value.get("method").is_some());
                     self.transcript.push((message.version().map(|version| version.to_string()), value.clone()));
                     self.sent.push(value);
                 }

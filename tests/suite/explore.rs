@@ -109,7 +109,7 @@ impl Run {
             assert!(!self.closed, "{action:?} after the end, by {:?}", self.done);
             match action {
                 Action::Send(message) => {
-                    if let (Some(id), Some(method)) = (message.id(), message.method()) {
+                    if let (Some(id), Some(method)) = (message.wire_id().map(|id| id.as_u64()), message.method()) {
                         assert!(self.ids.insert(id), "the id {id} twice, by {:?}", self.done);
                         self.asked.push((id, method.into()));
                     } else if message.method().is_none() {

@@ -48,14 +48,14 @@ pub enum Answer {
 impl Answer {
     /// The response to a message, with the request's id; `None` if it needs no response.
     pub fn to(message: &Outgoing) -> Option<(Self, u64)> {
-        let answer = match (message.method()?, message.id()?) {
+        let answer = match (message.method()?, message.wire_id().map(|id| id.as_u64())?) {
             ("initialize", _) => Self::Initialize,
             ("tools/list", _) => Self::List,
             ("ping", _) => Self::Ping,
             ("tools/call", _) => Self::Call,
             (method, _) => panic!("{method} is nothing that these servers were to be asked"),
         };
-        Some((answer, message.id()?))
+        Some((answer, message.wire_id().map(|id| id.as_u64())?))
     }
 }
 

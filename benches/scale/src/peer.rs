@@ -115,7 +115,7 @@ impl Peer {
     pub fn serve(&mut self, mut answer: impl FnMut(&Outgoing) -> Option<String>) {
         while let Some(action) = self.session.poll() {
             if let Action::Send(message) = action
-                && let (Some(id), Some(result)) = (message.id(), answer(&message))
+                && let (Some(id), Some(result)) = (message.wire_id().map(|id| id.as_u64()), answer(&message))
             {
                 self.say(&line(id, &result));
             }
@@ -128,7 +128,7 @@ impl Peer {
             if let Action::Send(message) = action
                 && message.method() == Some(method)
             {
-                return message.id().unwrap();
+                return message.wire_id().map(|id| id.as_u64()).unwrap();
             }
         }
         panic!("no {method} was sent");
@@ -140,9 +140,9 @@ impl Peer {
         while let Some(action) = peer.session.poll() {
             let Action::Send(message) = action else { continue };
             if message.method() == Some(method) {
-                return (peer, message.id().unwrap());
+                return (peer, message.wire_id().map(|id| id.as_u64()).unwrap());
             }
-            if let (Some(id), Some(result)) = (message.id(), usual(&message)) {
+            if let (Some(id), Some(result)) = (message.wire_id().map(|id| id.as_u64()), usual(&message)) {
                 peer.say(&line(id, &result));
             }
         }
@@ -168,7 +168,7 @@ impl Peer {
         let mut ids = Vec::new();
         while let Some(action) = self.session.poll() {
             if let Action::Send(message) = action {
-                ids.extend(message.id());
+                ids.extend(message.wire_id().map(|id| id.as_u64()));
             }
         }
         ids

@@ -109,7 +109,7 @@ impl Soak {
             }
             return;
         };
-        let Some(id) = message.id().filter(|_| !self.silent) else { return };
+        let Some(id) = message.wire_id().map(|id| id.as_u64()).filter(|_| !self.silent) else { return };
         match method {
             "initialize" => {
                 let version = message.version().map_or("", |version| version.as_str());

@@ -65,7 +65,7 @@ fn connect(capabilities: &str, tools: &[u8]) -> Client<Messages> {
         assert!(step < 10_000, "the session does not come to rest");
         let Some(action) = session.poll() else { break };
         let Action::Send(message) = action else { continue };
-        let (Some(id), Some(method)) = (message.id(), message.method()) else { continue };
+        let (Some(id), Some(method)) = (message.wire_id().map(|id| id.as_u64()), message.method()) else { continue };
         let result = match method {
             "initialize" => {
                 format!(r#"{{"protocolVersion":"2025-11-25","capabilities":{capabilities},"serverInfo":{{}}}}"#)

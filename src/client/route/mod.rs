@@ -294,7 +294,7 @@ impl Engine {
                 if self.core.is_undelivered_full() {
                     self.core.leave_out();
                 } else {
-                    self.server_requests.on_request(&mut self.core, id, method, params);
+                    self.server_requests.on_request(&mut self.core, id, &method, params);
                 }
             }
             Body::Notification { method, params } => {

@@ -553,7 +553,7 @@ impl Hub {
         });
     }
 
-    /// Takes the head of an answer ([`HttpSession::handle_head`](crate::Client::handle_head)).
+    /// Takes the head of a response ([`Client::handle_head`](crate::Client::handle_head)).
     #[cfg(feature = "http")]
     pub fn handle_head(
         &mut self,

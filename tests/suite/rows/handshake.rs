@@ -357,3 +357,31 @@ fn after_a_late_modern_answer_a_close_opens_the_transport_again_for_initialize()
     reply(&mut host, &initialize, initialized(LEGACY));
     assert_eq!(finish(&mut host), Era::Legacy);
 }
+
+/// A version that is not known is taken for the nearest older one, where the options say so, however the handshake came
+/// to `initialize`.
+#[test]
+fn an_unknown_version_is_taken_for_the_nearest_in_every_handshake() {
+    let nearest = || {
+        let mut options = options();
+        options.tolerance.nearest_version = true;
+        options
+    };
+    let ways: [(&str, fn(Options) -> (Host, Value)); 5] = [
+        ("again", initializing_again),
+        ("after discover", initializing_after_discover),
+        ("blind", |options| {
+            let (host, _, initialize) = initializing_blind(options);
+            (host, initialize)
+        }),
+        ("backed", initializing_backed),
+        ("warned", initializing_warned),
+    ];
+    for (way, begin) in ways {
+        let (mut host, initialize) = begin(nearest());
+        reply(&mut host, &initialize, initialized(FUTURE));
+        let quirk = host.session.quirks().iter().find(|quirk| quirk.kind == QuirkKind::VersionUnknown);
+        assert!(quirk.is_some_and(|quirk| quirk.detail.contains(LEGACY)), "{way}: {:?}", host.session.quirks());
+        assert_eq!(finish(&mut host), Era::Legacy, "{way}");
+    }
+}

@@ -1,7 +1,7 @@
 //! The keepalive: requests that are passed over, lists that are no sign of life any more, a modern server.
 
 use mcp_proto::{
-    Event, FailureKind, Keepalive, KeepaliveMethod, Options, QuirkKind, Recovery, ShutdownStep, Transport,
+    Cause, Event, FailureKind, Keepalive, KeepaliveMethod, Options, QuirkKind, Recovery, ShutdownStep, Transport,
 };
 use serde_json::{Value, json};
 
@@ -138,12 +138,10 @@ fn time_that_jumps_while_discover_waits_is_not_held_against_the_server() {
     assert!(host.is_ready());
 }
 
-#[test]
-fn a_silent_peer_parks_a_session_that_may_lose_no_connection() {
+/// A client that may lose no connection, whose server is silent: its transport is being shut down.
+fn retiring() -> Host {
     let mut options = kept_alive(reconnecting(legacy()));
-    let reconnect = options.reconnect.as_mut().unwrap();
-    reconnect.budget = 0;
-    let park = reconnect.park;
+    options.reconnect.as_mut().unwrap().budget = 0;
     let mut host = ready(options, &mut Server::legacy(json!({})));
     due(&mut host, "ping");
     host.wait(seconds(TIMEOUT));
@@ -152,15 +150,33 @@ fn a_silent_peer_parks_a_session_that_may_lose_no_connection() {
     host.now = host.session.deadline().unwrap();
     host.session.handle_timeout(host.now);
     host.collect();
+    assert_eq!(host.shuts, [ShutdownStep::CloseInput], "the transport is shut down first");
+    host
+}
+
+#[test]
+fn a_silent_peer_parks_a_session_that_may_lose_no_connection() {
+    let mut host = retiring();
+    let park = host.session.options().reconnect.unwrap().park;
     let until = host.now + park;
     let Some(Event::Down { failure, next: Recovery::Parked { until: told } }) = host.events.last() else {
         panic!("{:?}", host.events.last())
     };
     assert_eq!((failure.kind, *told), (FailureKind::Closed, until));
-    assert_eq!(host.shuts, [ShutdownStep::CloseInput], "the transport is shut first");
     host.transport(Transport::Closed { why: "exit status 0" });
     host.wait(park - seconds(1));
     assert_eq!(host.opens, 1);
     host.wait(seconds(2));
     assert_eq!(host.opens, 2);
+}
+
+#[test]
+fn a_client_that_is_closed_before_it_is_parked_ends_with_its_transport() {
+    let mut host = retiring();
+    host.session.close(host.now).unwrap();
+    host.collect();
+    assert!(!host.session.is_closed());
+    host.transport(Transport::Closed { why: "exit status 0" });
+    assert!(matches!(host.events.last(), Some(Event::Closed { cause: Cause::Requested })));
+    assert!(host.session.is_closed() && host.opens == 1);
 }

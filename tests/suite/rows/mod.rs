@@ -5,8 +5,10 @@ mod handshake;
 mod http;
 mod hub;
 mod keepalive;
+mod offer;
 mod paging;
 mod request;
+mod server_requests;
 mod stream;
 mod subscriptions;
 

@@ -112,7 +112,7 @@ impl Host {
                     self.hub.handle_transport(self.now, session, connection, Transport::Closed { why: "shut" });
                 }
                 HubAction::Send { session, message } => {
-                    let Some(id) = message.id() else { continue };
+                    let Some(id) = message.wire_id().map(|id| id.as_u64()) else { continue };
                     let answer = greeting(&message, r#"{"tools":{"listChanged":true},"resources":{}}"#);
                     let answer = answer.unwrap_or_else(|| match message.method() {
                         Some("tools/list") => self.tools[self.hub.server(session).unwrap()].clone(),

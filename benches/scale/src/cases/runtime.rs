@@ -230,7 +230,7 @@ fn queued(n: usize, mut options: Options, one: fn() -> Request) -> Cost {
         let mut finished = 0;
         while let Some(action) = peer.session.poll() {
             match action {
-                Action::Send(message) => peer.say(&line(message.id().unwrap(), "{}")),
+                Action::Send(message) => peer.say(&line(message.wire_id().map(|id| id.as_u64()).unwrap(), "{}")),
                 Action::Event(Event::Finished { .. }) => finished += 1,
                 _ => {}
             }

@@ -1,0 +1,10 @@
+/// Counts of messages that were dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Responses to requests that had timed out or were cancelled.
+    pub late_answers: u64,
+    /// Notifications and requests of the server that were left out, because too many actions waited to be polled or
+    /// progress was reported too often.
+    pub left_out: u64,
+}

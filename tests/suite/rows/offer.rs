@@ -1,0 +1,56 @@
+//! What `initialize` offers next, by what its refusal is about.
+
+use mcp_proto::{KnownEra, Options, ProtocolVersion};
+use serde_json::{Value, json};
+
+use crate::common::{Host, legacy};
+use crate::rows::refuse;
+
+const BOTH: &str = "this version does not know the capability `elicitation`";
+
+fn capable() -> Options {
+    let mut options = legacy();
+    options.capabilities.elicitation = true;
+    options
+}
+
+/// The oldest version is known to be the server's, so that none is older.
+fn oldest(mut options: Options) -> Options {
+    options.known_era = Some(KnownEra::new(ProtocolVersion::V2024_11_05));
+    options
+}
+
+/// Refuses `initialize`, and tells what is offered next: the version, and whether capabilities are declared.
+fn next(host: &mut Host, code: i64, message: &str) -> Option<(Value, bool)> {
+    let initialize = host.take_one();
+    refuse(host, &initialize, code, message);
+    let next = host.take_sent().pop()?;
+    assert_eq!(next["method"], "initialize");
+    let offer = (next["params"]["protocolVersion"].clone(), next["params"]["capabilities"] != json!({}));
+    host.sent.push(next);
+    Some(offer)
+}
+
+#[test]
+fn a_refusal_of_version_and_capabilities_changes_the_version_first() {
+    let mut host = Host::open(capable());
+    assert_eq!(next(&mut host, -32000, BOTH), Some((json!("2025-06-18"), true)));
+}
+
+#[test]
+fn without_an_older_version_the_capabilities_are_left_out() {
+    let mut host = Host::open(oldest(capable()));
+    assert_eq!(next(&mut host, -32000, BOTH), Some((json!("2024-11-05"), false)));
+    assert_eq!(next(&mut host, -32000, BOTH), None, "nothing is left to offer");
+}
+
+#[test]
+fn without_capabilities_only_the_version_changes() {
+    for code in [-32000, -32602] {
+        let mut host = Host::open(legacy());
+        assert_eq!(next(&mut host, code, BOTH), Some((json!("2025-06-18"), false)), "{code}");
+    }
+    let mut host = Host::open(legacy());
+    let roots = "invalid roots";
+    assert_eq!(next(&mut host, -32602, roots), Some((json!("2025-06-18"), false)));
+}
