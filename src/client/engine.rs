@@ -16,7 +16,7 @@ use super::server_requests::ServerRequests;
 use super::subscriptions::Subscriptions;
 use super::{
     CommandError, ConnectionId, FamilyReport, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, Request, RequestId,
-    Server, ServerRequestId, Wire, calls,
+    Server, ServerRequestId, Stats, Wire, calls,
 };
 use crate::Time;
 use crate::catalog::{Catalog, List};
