@@ -101,6 +101,27 @@ const NO_NAME: u64 = 1;
 const MARK: u64 = u64::from_be_bytes(*b"\0\0\0\0\x01\xef\xbb\xbf");
 
 impl Field {
+    /// The field of a whole line, and its value.
+    fn split(line: &[u8]) -> (Self, &[u8]) {
+        let (field, rest) = if let Some(rest) = line.strip_prefix(b"data") {
+            (Self::Data, rest)
+        } else if let Some(rest) = line.strip_prefix(b"event") {
+            (Self::Event, rest)
+        } else if let Some(rest) = line.strip_prefix(b"id") {
+            (Self::Id, rest)
+        } else if let Some(rest) = line.strip_prefix(b"retry") {
+            (Self::Retry, rest)
+        } else {
+            return (Self::Unknown, b"");
+        };
+        match rest.split_first() {
+            None => (field, b""),
+            Some((b':', value)) => (field, value.strip_prefix(b" ").unwrap_or(value)),
+            // A longer name.
+            Some(_) => (Self::Unknown, b""),
+        }
+    }
+
     const fn of(name: u64) -> Self {
         const DATA: u64 = u64::from_be_bytes(*b"\0\0\0\x01data");
         const EVENT: u64 = u64::from_be_bytes(*b"\0\0\x01event");
@@ -163,6 +184,14 @@ impl SseDecoder {
                 chunk = rest;
                 continue;
             }
+            if let Place::Name(NO_NAME) = self.place
+                // A byte order mark may stand there.
+                && (!self.begins || *first != 0xef)
+                && let Some(rest) = self.whole_line(chunk, &mut each)
+            {
+                chunk = rest;
+                continue;
+            }
             match self.place {
                 Place::Name(name) => {
                     chunk = rest;
@@ -201,6 +230,40 @@ impl SseDecoder {
                 }
             }
         }
+    }
+
+    /// Takes a line that the chunk has all of, and gives what follows it. `None` where its end is not in the chunk.
+    fn whole_line<'a>(&mut self, chunk: &'a [u8], each: &mut impl FnMut(Sse<'_>)) -> Option<&'a [u8]> {
+        let (line, tail) = chunk.split_at_checked(line_end(chunk)?)?;
+        let (ending, tail) = tail.split_first()?;
+        if line.is_empty() {
+            self.end_event(each);
+            self.end_line(*ending);
+            return Some(tail);
+        }
+        let (field, value) = Field::split(line);
+        // An event of one line, which is whole in the chunk, is copied nowhere.
+        if let (Field::Data, false, b'\n', Some(rest)) = (field, self.has_data, *ending, tail.strip_prefix(b"\n"))
+            && value.len() <= self.limit
+            && !value.is_empty()
+        {
+            self.take_id();
+            let name = if self.name.is_empty() { b"message" } else { &*self.name };
+            each(Sse::Event(SseEvent { name, data: value, id: self.last_id() }));
+            self.name.clear();
+            self.begins = false;
+            return Some(rest);
+        }
+        if let (Field::Event, b"message") = (field, value) {
+            // The type of an event that names none takes no room.
+            self.name.clear();
+        } else {
+            self.start_value(field);
+            self.keep(field, value);
+            self.end_value(field, each);
+        }
+        self.end_line(*ending);
+        Some(tail)
     }
 
     fn lengthen(&mut self, name: u64, byte: u8) -> Place {
@@ -262,11 +325,16 @@ impl SseDecoder {
         self.after_return = ending == b'\r';
     }
 
-    fn end_event(&mut self, each: &mut impl FnMut(Sse<'_>)) {
+    /// The id that the event names counts from here on.
+    fn take_id(&mut self) {
         if mem::take(&mut self.has_next_id) {
             mem::swap(&mut self.id, &mut self.next_id);
             self.has_id = true;
         }
+    }
+
+    fn end_event(&mut self, each: &mut impl FnMut(Sse<'_>)) {
+        self.take_id();
         self.has_data = false;
         let cut = mem::take(&mut self.cut);
         if cut || !self.data.is_empty() {
@@ -304,14 +372,28 @@ fn number(digits: &[u8]) -> Option<u64> {
     (!digits.is_empty()).then_some(number)
 }
 
-/// Where the first line ending is. Whole blocks are passed over in a way that compiles to vector instructions.
+/// Where the first line ending is. Whole blocks are passed over in a way that compiles to vector instructions, and the
+/// last one word by word.
 fn line_end(bytes: &[u8]) -> Option<usize> {
     const BLOCK: usize = 64;
+    const WORD: usize = 8;
     let ends = |byte: &u8| *byte == b'\n' || *byte == b'\r';
     let has = |block: &[u8]| block.iter().fold(false, |found, byte| found | (*byte == b'\n') | (*byte == b'\r'));
-    let blocks = bytes.chunks(BLOCK).take_while(|block| !has(block)).count();
+    let blocks = bytes.chunks_exact(BLOCK).take_while(|block| !has(block)).count();
     let start = blocks.saturating_mul(BLOCK);
+    let words = bytes.get(start..)?.chunks_exact(WORD).take_while(|word| !has_end(word)).count();
+    let start = start.saturating_add(words.saturating_mul(WORD));
     bytes.get(start..)?.iter().position(ends).map(|at| start.saturating_add(at))
+}
+
+/// Whether a line ends in these eight bytes.
+fn has_end(word: &[u8]) -> bool {
+    const ONES: u64 = u64::MAX / 0xff;
+    const FEEDS: u64 = u64::from_le_bytes([b'\n'; 8]);
+    const RETURNS: u64 = u64::from_le_bytes([b'\r'; 8]);
+    let Ok(word) = word.try_into().map(u64::from_le_bytes) else { return true };
+    let zero = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
+    (zero(word ^ FEEDS) | zero(word ^ RETURNS)) != 0
 }
 
 #[cfg(test)]

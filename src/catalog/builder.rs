@@ -105,13 +105,13 @@ impl<'a> Items<'a> {
             }
             let Some((item, judgement)) = judge(family, scan, bounds.mirror) else { return false };
             match judgement {
-                Judgement::Kept { key, flaw } => {
+                Judgement::Kept { key, flaw, mirrored } => {
                     if let Some(flaw) = flaw {
                         items.invalid.add(|| describe(&key, &flaw));
                     }
                     let end = scan.place().saturating_sub(start);
                     let entry = items.entry(end.saturating_sub(item.text().len()), item.text(), key);
-                    items.entries.extend(entry);
+                    items.entries.extend(entry.map(|entry| Entry { mirrored, ..entry }));
                 }
                 Judgement::LeftOut { key, why } => items.invalid.add(|| {
                     let key = key.unwrap_or_else(|| alloc::format!("item {seen} of its page").into());
@@ -142,6 +142,7 @@ impl<'a> Items<'a> {
             key_start: u32::try_from(key_start).ok()?,
             key_len,
             unescaped,
+            mirrored: false,
         })
     }
 }

@@ -46,8 +46,9 @@ fn shape(family: Family, name: &str) -> Option<Shape> {
 
 /// Whether an item is usable, by its members' names and types.
 pub(super) enum Judgement<'a> {
-    /// The item is kept; `flaw` describes the first member that was ignored.
-    Kept { key: Cow<'a, str>, flaw: Option<Cow<'static, str>> },
+    /// The item is kept; `flaw` describes the first member that was ignored. `mirrored` tells whether a tool's schema may
+    /// name arguments that HTTP headers repeat.
+    Kept { key: Cow<'a, str>, flaw: Option<Cow<'static, str>>, mirrored: bool },
     /// The item is left out, in general or over HTTP only.
     LeftOut { key: Option<Cow<'a, str>>, why: Cow<'static, str> },
 }
@@ -81,17 +82,20 @@ pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>, mirror: bool) -> Op
             Judgement::LeftOut { key: Some(key), why: "its `inputSchema` is no object".into() }
         }
         (Some(key), Some(schema)) if schema.is_null() => {
-            Judgement::Kept { key, flaw: Some(Cow::Borrowed("`inputSchema` is null")) }
+            Judgement::Kept { key, flaw: Some(Cow::Borrowed("`inputSchema` is null")), mirrored: false }
         }
         (Some(key), None) if family == Family::Tools => {
-            Judgement::Kept { key, flaw: Some(Cow::Borrowed("`inputSchema` is missing")) }
+            Judgement::Kept { key, flaw: Some(Cow::Borrowed("`inputSchema` is missing")), mirrored: false }
         }
-        (Some(key), _) => Judgement::Kept { key, flaw },
+        // A schema that was not read may name some.
+        (Some(key), schema) => Judgement::Kept { key, flaw, mirrored: schema.is_some() },
     };
-    let wrong = schema.filter(|_| mirror).and_then(|schema| mirrored(schema).err());
-    let judgement = match (judgement, wrong) {
-        (Judgement::Kept { key, .. }, Some(why)) => {
+    let judgement = match (judgement, schema.filter(|_| mirror).map(mirrored)) {
+        (Judgement::Kept { key, .. }, Some(Err(why))) => {
             Judgement::LeftOut { key: Some(key), why: String::from(why).into() }
+        }
+        (Judgement::Kept { key, flaw, .. }, Some(Ok(mirrored))) => {
+            Judgement::Kept { key, flaw, mirrored: !mirrored.is_empty() }
         }
         (judgement, _) => judgement,
     };

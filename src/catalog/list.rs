@@ -14,6 +14,8 @@ pub(super) struct Entry {
     pub(super) key_start: u32,
     pub(super) key_len: u32,
     pub(super) unescaped: bool,
+    /// The schema of a tool may name arguments that HTTP headers repeat.
+    pub(super) mirrored: bool,
 }
 
 /// The items of one family: the pages as the server wrote them, and the position of each item.
@@ -49,6 +51,12 @@ impl List {
     /// The key and the JSON of an item.
     pub fn find(&self, key: &str) -> Option<(&str, &str)> {
         self.entry(key).map(|entry| self.item(entry))
+    }
+
+    /// Whether the schema of this tool may name arguments that HTTP headers repeat.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_mirrored(&self, tool: &str) -> bool {
+        self.entry(tool).is_some_and(|entry| entry.mirrored)
     }
 
     /// The fingerprint of an item's JSON. `item` is its name, URI or URI template.

@@ -46,6 +46,11 @@ pub(crate) fn mirrored(schema: Json<'_>) -> Result<Mirrored<'_>, Box<str>> {
 }
 
 impl<'a> Mirrored<'a> {
+    /// Whether no header repeats an argument.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
     /// Each header's name after `Mcp-Param-`, with the argument that it repeats, if the call has it.
     #[cfg(feature = "http")]
     pub(crate) fn values<'b>(&self, arguments: Json<'b>) -> impl Iterator<Item = (&str, Option<Json<'b>>)> {

@@ -19,6 +19,16 @@ impl Engine {
         self.core.outbox.pop()
     }
 
+    /// Whether there is an output to take.
+    pub(crate) fn has_outputs(&self) -> bool {
+        !self.core.outbox.is_empty()
+    }
+
+    /// Sets the time of an input without a deadline that is due.
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.core.advance(now);
+    }
+
     /// The embedder polled the message.
     pub(crate) fn handed_over(&mut self, message: &Outgoing) {
         if let Some(id) = message.id {
@@ -56,6 +66,11 @@ impl Engine {
     /// Takes the id of a request that stopped waiting for its response, for whatever reason.
     pub(crate) fn next_settled(&mut self) -> Option<u64> {
         self.core.requests.http.next_settled()
+    }
+
+    /// Whether there is a request for [`Self::next_settled`].
+    pub(crate) fn has_settled(&self) -> bool {
+        self.core.requests.http.has_settled()
     }
 
     /// Stops or resumes sending tool calls.

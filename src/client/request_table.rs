@@ -199,6 +199,10 @@ impl HttpSide {
         }
     }
 
+    pub(super) fn has_settled(&self) -> bool {
+        self.settled.is_some() || !self.more_settled.is_empty()
+    }
+
     pub(super) fn next_settled(&mut self) -> Option<u64> {
         let next = self.settled.take().or_else(|| self.more_settled.pop());
         if self.more_settled.is_empty() {

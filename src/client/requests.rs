@@ -143,7 +143,8 @@ impl Request {
     }
 
     /// Sets whether the request may be sent again, up to twice, if the connection is lost after it was sent. It may run
-    /// more than once then. By default only calls of tools with a read-only or idempotent hint are sent again.
+    /// more than once then. By default only calls of tools with a read-only or idempotent hint are sent again, and over HTTP
+    /// also requests whose method only reads: lists, `resources/read`, `prompts/get`, `completion/complete`.
     #[must_use]
     pub fn replay(mut self, allowed: bool) -> Self {
         self.replay = Some(allowed);

@@ -17,7 +17,7 @@ use crate::protocol::method;
 
 impl Http {
     /// Takes the end of a response, or that an exchange failed.
-    pub(super) fn ended(&mut self, engine: &mut Engine, it: Exchange, failure: Option<Failure>, why: &str) {
+    pub(super) fn ended(&mut self, engine: &mut Engine, it: Box<Exchange>, failure: Option<Failure>, why: &str) {
         let end = match failure {
             None => End::Ended,
             // One whose response began has reached the server, however it failed.
@@ -28,7 +28,7 @@ impl Http {
     }
 
     /// An exchange that was taken out is over; `why` are words for how it broke.
-    pub(super) fn end(&mut self, engine: &mut Engine, it: Exchange, end: End, why: Option<&str>) {
+    pub(super) fn end(&mut self, engine: &mut Engine, it: Box<Exchange>, end: End, why: Option<&str>) {
         let (purpose, response) = (self.end_purpose(engine, &it.purpose), self.end_response(&it.reply));
         let (request, status) = (it.purpose.request(), it.status);
         let initialized =
@@ -77,8 +77,8 @@ impl Http {
         }
     }
 
-    fn judged(&mut self, engine: &mut Engine, it: Exchange, end: End) {
-        let Exchange { purpose: Purpose::Message(message), reply, status, .. } = it else { return };
+    fn judged(&mut self, engine: &mut Engine, it: Box<Exchange>, end: End) {
+        let Exchange { purpose: Purpose::Message(message), reply, status, .. } = *it else { return };
         match reply {
             Reply::Json(body) => self.answered(engine, &message, status, &body),
             Reply::Refusal(refusal) => self.refused(engine, message, &refusal, end == End::Broke),
@@ -86,7 +86,7 @@ impl Http {
         }
     }
 
-    fn resume_later(&mut self, engine: &Engine, it: Exchange) {
+    fn resume_later(&mut self, engine: &Engine, it: Box<Exchange>) {
         if let (Purpose::Resume(id, broken), Reply::Refusal(refusal)) = (it.purpose, it.reply) {
             let wait = refusal.retry_after.or(broken.retry).unwrap_or(RETRY).max(SHORTEST_RETRY);
             self.pause(engine, id, wait, Some(broken));
@@ -121,7 +121,7 @@ impl Http {
 
     /// The stream of a request broke off: it is resumed from the last id, and after the wait, that the server named in
     /// any part of it.
-    fn resume_broken(&mut self, engine: &mut Engine, it: Exchange, why: Option<&str>) {
+    fn resume_broken(&mut self, engine: &mut Engine, it: Box<Exchange>, why: Option<&str>) {
         let (id, before) = match it.purpose {
             Purpose::Message(message) => (message.id(), None),
             Purpose::Resume(id, broken) => (Some(id), Some(*broken)),

@@ -1,11 +1,12 @@
 //! The exchanges that are in flight, and what they hold together.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::VecDeque;
 
 use super::action::ExchangeId;
 use super::exchange::{Broken, Exchange, Purpose, Reply};
 use super::timers::Timer;
+use super::trim::trim;
 
 /// What carries a request that waits for its response.
 #[derive(Clone, Debug)]
@@ -19,9 +20,10 @@ pub(super) enum Carrier {
 /// The exchanges by their ids.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exchanges {
-    in_flight: BTreeMap<u64, Box<Exchange>>,
-    /// By the ids of requests on the wire.
-    carriers: BTreeMap<u64, Carrier>,
+    /// In the order of their ids.
+    in_flight: VecDeque<(ExchangeId, Box<Exchange>)>,
+    /// In the order of the ids of their requests on the wire.
+    carriers: VecDeque<(u64, Carrier)>,
     /// Bytes of responses that are kept until they are whole.
     buffered: usize,
     last: u64,
@@ -32,31 +34,43 @@ impl Exchanges {
         self.last = self.last.saturating_add(1);
         let id = ExchangeId(self.last);
         if let Some(request) = exchange.purpose.request() {
-            self.carriers.insert(request, Carrier::Exchange(id));
+            self.carry(request, Carrier::Exchange(id));
         }
-        self.in_flight.insert(self.last, Box::new(exchange));
+        self.in_flight.push_back((id, Box::new(exchange)));
         id
     }
 
     /// Takes an exchange out, which carries its request no longer.
     pub(super) fn remove(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
-        let exchange = self.in_flight.remove(&id.0)?;
+        let (_, exchange) = self.in_flight.remove(self.find_id(id)?)?;
+        trim(&mut self.in_flight);
         self.buffered = self.buffered.saturating_sub(exchange.reply.buffered());
         if let Some(request) = exchange.purpose.request()
-            && matches!(self.carriers.get(&request), Some(Carrier::Exchange(carrier)) if *carrier == id)
+            && let Ok(place) = self.find_request(request)
+            && matches!(self.carriers.get(place), Some((_, Carrier::Exchange(carrier))) if *carrier == id)
         {
-            self.carriers.remove(&request);
+            self.carriers.remove(place);
+            trim(&mut self.carriers);
         }
         Some(exchange)
     }
 
+    fn find_id(&self, id: ExchangeId) -> Option<usize> {
+        self.in_flight.binary_search_by_key(&id, |(id, _)| *id).ok()
+    }
+
+    fn find_request(&self, request: u64) -> Result<usize, usize> {
+        self.carriers.binary_search_by_key(&request, |(request, _)| *request)
+    }
+
     pub(super) fn get(&self, id: ExchangeId) -> Option<&Exchange> {
-        self.in_flight.get(&id.0).map(|exchange| &**exchange)
+        self.in_flight.get(self.find_id(id)?).map(|(_, exchange)| &**exchange)
     }
 
     /// The reply of an exchange must not hold another number of bytes afterwards, but by [`Self::grown`].
     pub(super) fn get_mut(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
-        self.in_flight.get_mut(&id.0).map(|exchange| &mut **exchange)
+        let place = self.find_id(id)?;
+        self.in_flight.get_mut(place).map(|(_, exchange)| &mut **exchange)
     }
 
     /// What an exchange holds changed from `before` to `after` bytes.
@@ -69,7 +83,7 @@ impl Exchanges {
     }
 
     pub(super) fn set_reply(&mut self, id: ExchangeId, reply: Reply) {
-        let Some(exchange) = self.in_flight.get_mut(&id.0) else { return };
+        let Some(exchange) = self.get_mut(id) else { return };
         let before = exchange.reply.buffered();
         let after = reply.buffered();
         exchange.reply = reply;
@@ -78,26 +92,37 @@ impl Exchanges {
 
     /// The first exchange that is for this.
     pub(super) fn find(&self, is_it: impl Fn(&Purpose) -> bool) -> Option<ExchangeId> {
-        self.in_flight.iter().find(|(_, exchange)| is_it(&exchange.purpose)).map(|(id, _)| ExchangeId(*id))
+        self.in_flight.iter().find(|(_, exchange)| is_it(&exchange.purpose)).map(|(id, _)| *id)
     }
 
     /// The exchanges in the order in which they began.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ExchangeId, &Exchange)> {
-        self.in_flight.iter().map(|(id, exchange)| (ExchangeId(*id), &**exchange))
+        self.in_flight.iter().map(|(id, exchange)| (*id, &**exchange))
     }
 
     pub(super) fn carrier(&self, request: u64) -> Option<&Carrier> {
-        self.carriers.get(&request)
+        self.carriers.get(self.find_request(request).ok()?).map(|(_, carrier)| carrier)
+    }
+
+    fn carry(&mut self, request: u64, carrier: Carrier) {
+        match self.find_request(request) {
+            Ok(place) => {
+                if let Some((_, known)) = self.carriers.get_mut(place) {
+                    *known = carrier;
+                }
+            }
+            Err(place) => self.carriers.insert(place, (request, carrier)),
+        }
     }
 
     /// A request waits for a timer.
     pub(super) fn pause(&mut self, request: u64, timer: Timer, broken: Option<Box<Broken>>) {
-        self.carriers.insert(request, Carrier::Timer(timer, broken));
+        self.carry(request, Carrier::Timer(timer, broken));
     }
 
     /// The wait of a request is over; gives where its stream broke off.
     pub(super) fn resume(&mut self, request: u64) -> Option<Box<Broken>> {
-        match self.carriers.remove(&request)? {
+        match self.forget(request)? {
             Carrier::Timer(_, broken) => broken,
             Carrier::Exchange(_) => None,
         }
@@ -105,11 +130,14 @@ impl Exchanges {
 
     /// No request waits for a timer any more.
     pub(super) fn forget_paused(&mut self) {
-        self.carriers.retain(|_, carrier| matches!(carrier, Carrier::Exchange(_)));
+        self.carriers.retain(|(_, carrier)| matches!(carrier, Carrier::Exchange(_)));
+        trim(&mut self.carriers);
     }
 
     /// Nothing carries a request any more.
-    pub(super) fn forget(&mut self, request: u64) {
-        self.carriers.remove(&request);
+    pub(super) fn forget(&mut self, request: u64) -> Option<Carrier> {
+        let (_, carrier) = self.carriers.remove(self.find_request(request).ok()?)?;
+        trim(&mut self.carriers);
+        Some(carrier)
     }
 }

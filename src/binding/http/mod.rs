@@ -26,6 +26,7 @@ mod send;
 mod session;
 mod sse;
 mod timers;
+mod trim;
 mod words;
 
 pub use action::{Broken, ExchangeId, HttpAction, HttpRequest};

@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 
 use super::action::ExchangeId;
+use super::trim::trim;
 use crate::client::Event;
 
 /// An action that waits to be polled. A request is written when it is polled.
@@ -51,10 +52,7 @@ impl Outbox {
             self.events = self.events.saturating_sub(1);
             self.event_bytes = self.event_bytes.saturating_sub(event.payload());
         }
-        if self.entries.is_empty() {
-            // A burst keeps no room.
-            self.entries = VecDeque::new();
-        }
+        trim(&mut self.entries);
         Some(entry)
     }
 

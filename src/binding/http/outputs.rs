@@ -13,7 +13,7 @@ use crate::protocol::{Era, method};
 impl Http {
     /// Takes all that the engine wants done.
     pub(super) fn drain(&mut self, engine: &mut Engine) {
-        loop {
+        while !self.is_quiet(engine) {
             self.tidy(engine);
             if self.send_next(engine) {
                 continue;
@@ -29,6 +29,23 @@ impl Http {
         self.report_unpolled(engine);
     }
 
+    /// Whether nothing is to be done.
+    fn is_quiet(&self, engine: &Engine) -> bool {
+        !engine.has_outputs()
+            && !engine.has_settled()
+            && !self.queue.is_waiting()
+            && !self.queue.is_held()
+            && self.phase != phase::State::Ending
+            && (!self.is_connected() || self.is_current(engine))
+    }
+
+    fn is_connected(&self) -> bool {
+        match self.phase {
+            phase::State::Opening | phase::State::Accepting | phase::State::AwaitingStream | phase::State::Live => true,
+            phase::State::Idle | phase::State::Ending | phase::State::Deleting => false,
+        }
+    }
+
     pub(super) fn report_unpolled(&self, engine: &mut Engine) {
         let (count, bytes) = self.outbox.events();
         engine.set_unpolled(count, bytes);
@@ -36,11 +53,7 @@ impl Http {
 
     /// Ends what belongs to a connection that is gone, or to requests that are over.
     fn tidy(&mut self, engine: &mut Engine) {
-        let connected = match self.phase {
-            phase::State::Opening | phase::State::Accepting | phase::State::AwaitingStream | phase::State::Live => true,
-            phase::State::Idle | phase::State::Ending | phase::State::Deleting => false,
-        };
-        if connected && !self.is_current(engine) {
+        if self.is_connected() && !self.is_current(engine) {
             self.lose(engine);
         }
         while let Some(request) = engine.next_settled() {

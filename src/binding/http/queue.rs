@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 
 use super::timers::Timer;
+use super::trim::trim;
 use crate::Time;
 use crate::client::Outgoing;
 
@@ -27,10 +28,7 @@ impl Queue {
 
     pub(super) fn next_held(&mut self) -> Option<Outgoing> {
         let next = self.held.pop_front()?;
-        if self.held.is_empty() {
-            // A burst keeps no room.
-            self.held = VecDeque::new();
-        }
+        trim(&mut self.held);
         Some(next)
     }
 
@@ -47,15 +45,17 @@ impl Queue {
     pub(super) fn next_waiting(&mut self) -> Option<(Timer, Outgoing)> {
         let (timer, message) = self.waiting.pop_front()?;
         self.waiting_bytes = self.waiting_bytes.saturating_sub(message.line().len());
-        if self.waiting.is_empty() {
-            self.waiting = VecDeque::new();
-        }
+        trim(&mut self.waiting);
         Some((timer, message))
     }
 
     /// The timer of the message that waits longest for room.
     pub(super) fn front(&self) -> Option<Timer> {
         self.waiting.front().map(|(timer, _)| *timer)
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        !self.held.is_empty()
     }
 
     pub(super) fn is_waiting(&self) -> bool {

@@ -250,7 +250,7 @@ impl Http {
         let Some(it) = self.drop_exchange(id) else { return };
         let limit = engine.options().limits.buffered;
         let why = format!("the answers under way are larger together than {limit} bytes");
-        self.end(engine, *it, End::Overflow, Some(&why));
+        self.end(engine, it, End::Overflow, Some(&why));
     }
 
     fn redirect(&mut self, engine: &mut Engine, id: ExchangeId, headers: &HeaderMap) {

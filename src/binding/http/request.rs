@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use crate::catalog::{Catalog, mirrored};
 use crate::client::Outgoing;
 use crate::jsonrpc::Json;
-use crate::protocol::{Era, ProtocolVersion, method};
+use crate::protocol::{Era, Family, ProtocolVersion, method};
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -91,7 +91,7 @@ fn mirror(headers: &mut HeaderMap, message: &Outgoing, catalog: &Catalog) {
     let Some(params) = Json::trusted(body).member("params") else { return };
     let Some(name) = params.member(member).and_then(Json::as_string) else { return };
     headers.insert(NAME, encode(&name));
-    if method != method::TOOLS_CALL {
+    if method != method::TOOLS_CALL || !catalog.list(Family::Tools).is_mirrored(&name) {
         return;
     }
     let (Some(tool), Some(arguments)) = (catalog.tool(&name), params.member("arguments")) else { return };

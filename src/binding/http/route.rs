@@ -28,6 +28,9 @@ impl Operate for Http {
     }
 
     fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
+        if !self.is_due(engine, now) {
+            return engine.advance(now);
+        }
         // What was held for a response to `initialized` that does not come has its whole time from here on.
         let release = self.initialized.and_then(|id| self.exchanges.get(id)?.release);
         if self.phase == phase::State::Accepting && release.is_some_and(|(due, _)| due <= now) {
@@ -104,6 +107,12 @@ impl Http {
         self.outbox.pending_events()
     }
 
+    /// Whether a timer is due.
+    fn is_due(&self, engine: &Engine, now: Time) -> bool {
+        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now.max(engine.now()));
+        is_due(self.timers.next()) || is_due(engine.next_timer())
+    }
+
     /// An exchange is over: it is not dropped, whatever is due.
     fn over(&mut self, engine: &mut Engine, now: Time, id: ExchangeId, failure: Option<Broken>, why: &str) {
         let (it, connection) = (self.take(id), self.connection);
@@ -111,7 +120,7 @@ impl Http {
         if let Some(it) = it {
             let current = self.is_current(engine) && self.connection == connection;
             if current || Self::is_owed(engine, &it.purpose) {
-                self.ended(engine, *it, failure, why);
+                self.ended(engine, it, failure, why);
             }
         }
         self.settle(engine);

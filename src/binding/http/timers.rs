@@ -1,8 +1,9 @@
 //! What is due later.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::VecDeque;
 
 use super::action::ExchangeId;
+use super::trim::trim;
 use crate::Time;
 
 /// What is due.
@@ -30,7 +31,8 @@ pub(super) type Timer = (Time, u64);
 /// The timers of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timers {
-    due: BTreeMap<Timer, Due>,
+    /// In the order in which they are due.
+    due: VecDeque<(Timer, Due)>,
     last: u64,
 }
 
@@ -38,29 +40,36 @@ impl Timers {
     pub(super) fn arm(&mut self, at: Time, due: Due) -> Timer {
         self.last = self.last.saturating_add(1);
         let timer = (at, self.last);
-        self.due.insert(timer, due);
+        let place = self.due.partition_point(|(other, _)| *other < timer);
+        self.due.insert(place, (timer, due));
         timer
     }
 
     /// What a timer is for changes, its time does not.
     pub(super) fn set(&mut self, timer: Timer, due: Due) {
-        if let Some(known) = self.due.get_mut(&timer) {
+        if let Some((_, known)) = self.find(timer).and_then(|place| self.due.get_mut(place)) {
             *known = due;
         }
     }
 
     pub(super) fn disarm(&mut self, timer: Timer) {
-        self.due.remove(&timer);
-        self.release();
+        if let Some(place) = self.find(timer) {
+            self.due.remove(place);
+            trim(&mut self.due);
+        }
+    }
+
+    fn find(&self, timer: Timer) -> Option<usize> {
+        self.due.binary_search_by_key(&timer, |(timer, _)| *timer).ok()
     }
 
     pub(super) fn clear(&mut self) {
-        self.due = BTreeMap::new();
+        self.due = VecDeque::new();
     }
 
     /// When the next one is due.
     pub(super) fn next(&self) -> Option<Time> {
-        self.due.first_key_value().map(|((at, _), _)| *at)
+        self.due.front().map(|((at, _), _)| *at)
     }
 
     /// The newest timer so far.
@@ -70,16 +79,10 @@ impl Timers {
 
     /// Takes the next one that is due, of those up to `last`: where time is at its end, a new one is due at once.
     pub(super) fn take(&mut self, now: Time, last: u64) -> Option<(Timer, Due)> {
-        let due = self.due.range(..=(now, last)).find(|((_, number), _)| *number <= last);
-        let (timer, due) = due.map(|(timer, due)| (*timer, *due))?;
-        self.disarm(timer);
-        Some((timer, due))
-    }
-
-    /// An empty tree keeps its last node.
-    fn release(&mut self) {
-        if self.due.is_empty() {
-            self.due = BTreeMap::new();
-        }
+        let due = self.due.iter().take_while(|((at, _), _)| *at <= now);
+        let place = due.into_iter().position(|((_, number), _)| *number <= last)?;
+        let due = self.due.remove(place);
+        trim(&mut self.due);
+        due
     }
 }

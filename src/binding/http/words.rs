@@ -39,7 +39,7 @@ pub(super) fn json_error(body: &[u8]) -> Option<(ResponseId, ErrorObject)> {
 /// The error that a body answers this request with, where a glance shows that it may be one. An error that bears the id
 /// of another request is no answer to this one.
 pub(super) fn short_error(body: &[u8], request: &Outgoing) -> Option<ErrorObject> {
-    if body.len() > WORDS || !core::str::from_utf8(body).is_ok_and(|body| body.contains("\"error\"")) {
+    if body.len() > WORDS || !has_error(body) {
         return None;
     }
     let (id, error) = json_error(body)?;
@@ -47,6 +47,24 @@ pub(super) fn short_error(body: &[u8], request: &Outgoing) -> Option<ErrorObject
         ResponseId::Exact(id) | ResponseId::Loose(id) if request.id() != Some(id) => None,
         ResponseId::Exact(_) | ResponseId::Loose(_) | ResponseId::Absent | ResponseId::Foreign => Some(error),
     }
+}
+
+/// Whether `"error"` is anywhere in a body. Its letters are looked for at every place where it may end; most other bytes
+/// pass over as many as it is long.
+fn has_error(body: &[u8]) -> bool {
+    const NAME: &[u8] = b"\"error\"";
+    let mut last = NAME.len().saturating_sub(1);
+    while let Some(byte) = body.get(last) {
+        last = last.saturating_add(match byte {
+            b'"' if body.get(..=last).is_some_and(|body| body.ends_with(NAME)) => return true,
+            b'r' => 1,
+            b'o' => 2,
+            b'e' => 5,
+            b'"' => 6,
+            _ => NAME.len(),
+        });
+    }
+    false
 }
 
 /// Whether an error is, code and whole message, one that transports are known to give under a good status for a session

@@ -1,0 +1,12 @@
+use alloc::collections::VecDeque;
+
+/// Entries for which a queue keeps memory.
+const KEPT: usize = 4;
+
+/// Releases memory of a queue that a burst took, once most of it is empty.
+pub(super) fn trim<T>(queue: &mut VecDeque<T>) {
+    let room = queue.capacity();
+    if room > KEPT && queue.len() <= room / 4 {
+        queue.shrink_to((room / 2).max(KEPT));
+    }
+}
