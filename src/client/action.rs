@@ -42,7 +42,7 @@ impl WireId {
     }
 }
 
-/// What the engine wants done, by a binding or by the embedder.
+/// What the engine has a binding or the embedder do.
 #[derive(Clone, Debug)]
 pub(crate) enum Output {
     /// Open the transport.
