@@ -55,11 +55,6 @@ impl Outbox {
         self.unasked_bytes
     }
 
-    /// Whether the embedder was not asked for the transport yet, since it did not poll.
-    pub(super) fn has_open(&self) -> bool {
-        self.queue.iter().any(|output| matches!(output, Output::Open(_)))
-    }
-
     /// Takes back outputs that were not polled.
     pub(super) fn take_back(&mut self, unwanted: impl Fn(&Output) -> bool) {
         self.queue.retain(|output| !unwanted(output));

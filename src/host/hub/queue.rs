@@ -32,8 +32,6 @@ pub(super) struct Pending {
     heard: u64,
     /// How many of them were not taken yet.
     untaken: u32,
-    /// How many events were taken before their turns.
-    early: u32,
     /// Its last turn is a [`Turn::Rest`].
     ends_in_rest: bool,
     /// It is among those that the hub is to hear.
@@ -56,23 +54,9 @@ impl Pending {
         self.heard
     }
 
-    /// Counts an event that is taken, with its turn or before it. Whether the hub had heard it; it does now.
-    pub(super) fn event_taken(&mut self, before_its_turn: bool) -> bool {
-        let heard = self.untaken > 0;
+    /// An event is taken.
+    pub(super) const fn event_taken(&mut self) {
         self.untaken = self.untaken.saturating_sub(1);
-        if !heard {
-            self.heard = self.heard.saturating_add(1);
-        } else if before_its_turn {
-            self.early = self.early.saturating_add(1);
-        }
-        heard
-    }
-
-    /// Whether the event of this turn was taken already.
-    pub(super) fn was_early(&mut self) -> bool {
-        let early = self.early > 0;
-        self.early = self.early.saturating_sub(1);
-        early
     }
 }
 
