@@ -54,6 +54,8 @@ pub(super) struct Core {
     /// contain secrets.
     server_name: Option<Arc<str>>,
     pub(super) now: Time,
+    /// When due deadlines were handled last.
+    pub(super) served: Time,
     pub(super) rng: fastrand::Rng,
     pub(super) timers: Timers,
     pub(super) outbox: Outbox,
@@ -71,6 +73,8 @@ pub(super) struct Core {
     /// What is known of each family's list.
     pub(super) known: PerFamily<gate::Known>,
     pub(super) log_level: Option<LogLevel>,
+    /// The embedder was not asked for the connection yet: it polled neither the request to open it nor one on it.
+    pub(super) unseen: bool,
     /// The client was ready before, on this connection or an earlier one.
     pub(super) was_ready: bool,
     /// The request in whose HTTP exchange the current message arrived.
@@ -86,6 +90,7 @@ impl Core {
             server_name: options::without_secrets(name).or(server),
             wire,
             now: Time::ZERO,
+            served: Time::ZERO,
             rng: fastrand::Rng::with_seed(seed),
             timers: Timers::default(),
             outbox: Outbox::default(),
@@ -98,6 +103,7 @@ impl Core {
             catalog: Catalog::default(),
             known: PerFamily::from_fn(|_| gate::Known::Unasked),
             log_level: options.log_level,
+            unseen: false,
             was_ready: false,
             exchange: None,
             quirks: Vec::new(),

@@ -218,8 +218,10 @@ impl Engine {
     /// A message that is taken counts as sent.
     #[inline]
     pub(super) fn polled(&mut self, output: &Output) {
-        if let Output::Send(Outgoing { id: Some(id), .. }) = output {
-            self.core.requests.step(*id, request::Input::Hand);
+        match output {
+            Output::Send(Outgoing { id: Some(id), .. }) => self.core.requests.step(*id, request::Input::Hand),
+            Output::Open(_) => self.core.unseen = self.core.wire == Wire::Http,
+            Output::Send(_) | Output::Abort(_) | Output::Shutdown(_) | Output::Event(_) => {}
         }
     }
 

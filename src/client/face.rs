@@ -91,6 +91,11 @@ impl Engine {
         self.core.requests.http.undelivered = (count, bytes);
     }
 
+    /// The embedder took a request of the connection.
+    pub(crate) const fn mark_seen(&mut self) {
+        self.core.unseen = false;
+    }
+
     /// Whether a request waits for its response.
     pub(crate) fn is_waiting(&self, id: u64) -> bool {
         self.core.is_sent(id)

@@ -87,7 +87,7 @@ impl Link {
     pub(super) fn close(&mut self, core: &mut Core) -> Signals {
         self.failure = None;
         // A transport needs no shutdown if the embedder did not poll its `Open` yet.
-        let unseen = core.outbox.has_open();
+        let unseen = core.unseen;
         let mut signals = self.step(core, Input::Close);
         if unseen {
             core.outbox.take_back_transport();
@@ -337,6 +337,7 @@ impl Link {
         core.outbox.take_back(|output| matches!(output, Output::Shutdown(_) | Output::Open(_)));
         core.agreed = None;
         self.opened = false;
+        core.unseen = true;
         self.connection = self.connection.next();
         core.arm(Timer::Open, core.options.timeouts.open);
         core.outbox.push(Output::Open(self.connection));

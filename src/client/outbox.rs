@@ -55,11 +55,6 @@ impl Outbox {
         self.unasked_bytes
     }
 
-    /// Whether an `Open` waits to be polled.
-    pub(super) fn has_open(&self) -> bool {
-        self.queue.iter().any(|output| matches!(output, Output::Open(_)))
-    }
-
     /// Withdraws outputs that were not polled.
     pub(super) fn take_back(&mut self, unwanted: impl Fn(&Output) -> bool) {
         self.queue.retain(|output| !unwanted(output));

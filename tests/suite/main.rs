@@ -70,3 +70,4 @@ mod tolerance_jsonrpc;
 mod tolerance_pagination;
 mod tolerance_runtime;
 mod transcripts;
+mod unpolled;

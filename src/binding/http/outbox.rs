@@ -60,6 +60,16 @@ impl Outbox {
         self.entries.is_empty()
     }
 
+    /// Whether an event is the first action.
+    pub(super) fn is_event_first(&self) -> bool {
+        matches!(self.entries.front(), Some(Entry::Event(_)))
+    }
+
+    /// Whether an event is the last action; `None` where there is no action.
+    pub(super) fn is_event_last(&self) -> Option<bool> {
+        self.entries.back().map(|entry| matches!(entry, Entry::Event(_)))
+    }
+
     /// The events among the actions.
     pub(super) fn pending_events(&self) -> impl DoubleEndedIterator<Item = &Event> {
         self.entries.iter().filter_map(|entry| if let Entry::Event(event) = entry { Some(event) } else { None })

@@ -116,7 +116,7 @@ impl Http {
         match take(kind, phase, self.room(engine)) {
             Decision::Send => {
                 let established = is_modern(&message) && message.method() != Some(method::DISCOVER);
-                self.post(engine, message, 0);
+                self.post(message, 0);
                 if kind == Message::Initialized {
                     self.step(engine, phase::Input::InitializedSent);
                 } else if established {
@@ -153,7 +153,7 @@ impl Http {
     fn send_next(&mut self, engine: &mut Engine) -> bool {
         if self.queue.is_waiting() && self.has_exchange(engine) {
             if let Some((timer, message)) = self.queue.next_waiting() {
-                self.post_by(engine, Some(timer), message, 0);
+                self.post_waiting(timer, message);
             }
             return true;
         }

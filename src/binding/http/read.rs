@@ -273,7 +273,7 @@ impl Http {
                 } else {
                     self.url = target;
                 }
-                self.post(engine, message, again);
+                self.post(message, again);
             }
             (Ok(target), purpose @ (Purpose::Stream | Purpose::Resume(..) | Purpose::Sse)) => {
                 self.url = target;

@@ -3,7 +3,7 @@
 use http::{HeaderMap, StatusCode};
 
 use super::action::{Broken, ExchangeId, HttpAction};
-use super::exchange::Purpose;
+use super::exchange::{Exchange, Purpose, Reply};
 use super::outbox::Entry;
 use super::parts::Http;
 use super::send::is_response;
@@ -32,8 +32,13 @@ impl Operate for Http {
             return engine.advance(now);
         }
         // What was held for a response to `initialized` that does not come has its whole time from here on.
-        let release = self.initialized.and_then(|id| self.exchanges.get(id)?.release);
-        if self.phase == phase::State::Accepting && release.is_some_and(|(due, _)| due <= now) {
+        let late = |it: &Exchange| match it.release {
+            Some((due, _)) => due <= now,
+            // It was not polled yet.
+            None => true,
+        };
+        let is_late = self.initialized.and_then(|id| self.exchanges.get(id)).is_some_and(late);
+        if self.phase == phase::State::Accepting && is_late {
             engine.renew_unsent(now);
         }
         engine.handle_timeout(now);
@@ -107,6 +112,16 @@ impl Http {
         self.outbox.pending_events()
     }
 
+    /// Whether an event is the next action.
+    pub(crate) fn is_event_first(&self) -> bool {
+        self.outbox.is_event_first()
+    }
+
+    /// Whether an event is the last action; `None` where there is no action.
+    pub(crate) fn is_event_last(&self) -> Option<bool> {
+        self.outbox.is_event_last()
+    }
+
     /// Whether a timer is due.
     fn is_due(&self, engine: &Engine, now: Time) -> bool {
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now.max(engine.now()));
@@ -131,7 +146,7 @@ impl Http {
             Due::SendAgain(request) => self.post_again(engine, request),
             Due::SendInitialized => {
                 if let Some(message) = self.initialized_again.take() {
-                    self.post(engine, *message, 0);
+                    self.post(*message, 0);
                 }
             }
             Due::Resume(request) => {
@@ -146,6 +161,11 @@ impl Http {
             Due::Release(id) => {
                 if self.initialized == Some(id) {
                     self.accepted(engine);
+                }
+                let lost =
+                    |it: &Exchange| matches!(it.reply, Reply::Unsent) && it.purpose.one_way().is_some_and(is_response);
+                if self.exchanges.get(id).is_some_and(lost) {
+                    engine.leave_out();
                 }
                 self.drop_exchange(id);
             }

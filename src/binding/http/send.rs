@@ -39,34 +39,26 @@ impl Http {
         }
     }
 
-    /// Posts a message.
-    pub(super) fn post(&mut self, engine: &Engine, message: Outgoing, redirects: u8) {
-        self.post_by(engine, None, message, redirects);
-    }
-
-    /// Posts a message. Where it has no response of its own, `timer` tells when its exchange is dropped.
-    pub(super) fn post_by(&mut self, engine: &Engine, timer: Option<Timer>, message: Outgoing, redirects: u8) {
+    /// Posts a message. Where it has no response of its own, a timer that starts when it is polled drops its exchange.
+    pub(super) fn post(&mut self, message: Outgoing, redirects: u8) -> ExchangeId {
         let url = self.sse.endpoint().unwrap_or(&self.url).clone();
-        let (initialized, one_way) = (message.method() == Some(method::INITIALIZED), message.id().is_none());
-        if one_way {
+        let initialized = message.method() == Some(method::INITIALIZED);
+        if message.id().is_none() {
             self.queue.enter(&message);
         }
         let id = self.begin(Purpose::Message(message), url, redirects);
-        if one_way {
-            let due = Due::Release(id);
-            let timer = match timer {
-                Some(timer) => {
-                    self.timers.set(timer, due);
-                    timer
-                }
-                None => self.timers.arm(engine.now() + engine.options().timeouts.request, due),
-            };
-            if let Some(it) = self.exchanges.get_mut(id) {
-                it.release = Some(timer);
-            }
-        }
         if initialized {
             self.initialized = Some(id);
+        }
+        id
+    }
+
+    /// Posts a message that waited for an exchange: its timer, which gives it up, drops its exchange from here on.
+    pub(super) fn post_waiting(&mut self, timer: Timer, message: Outgoing) {
+        let id = self.post(message, 0);
+        self.timers.set(timer, Due::Release(id));
+        if let Some(it) = self.exchanges.get_mut(id) {
+            it.release = Some(timer);
         }
     }
 
@@ -74,7 +66,7 @@ impl Http {
     pub(super) fn post_again(&mut self, engine: &mut Engine, request: u64) {
         self.exchanges.forget(request);
         if let Some(message) = engine.restart(request) {
-            self.post(engine, message, 0);
+            self.post(message, 0);
         }
     }
 
@@ -125,6 +117,14 @@ impl Http {
                 (None, request::delete(&it.url, Common { session: Some(session), version: version() }))
             }
         };
+        if it.purpose.one_way().is_some() && it.release.is_none() {
+            let due = engine.now() + engine.options().timeouts.request;
+            let release = self.timers.arm(due, Due::Release(exchange));
+            if let Some(it) = self.exchanges.get_mut(exchange) {
+                it.release = Some(release);
+            }
+        }
+        engine.mark_seen();
         Some(HttpRequest { exchange, of, request })
     }
 

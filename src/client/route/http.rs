@@ -160,10 +160,8 @@ impl Engine {
         let needed = open.is_none_or(|open| {
             matches!(open.purpose, Purpose::Discover(_) | Purpose::Initialize(_) | Purpose::List { .. })
         });
-        if !core.outbox.has_open() {
-            let challenges = challenges.into();
-            core.event(Event::Unauthorized { request, forbidden, why: (&*why).into(), challenges });
-        }
+        let event = Event::Unauthorized { request, forbidden, why: (&*why).into(), challenges: challenges.into() };
+        core.event(event);
         let final_word = forbidden && challenges.is_empty();
         let blocked = request.is_some() && !final_word && id.is_some_and(|id| calls::may_await_authorization(core, id));
         let signals = match id {

@@ -46,7 +46,7 @@ impl Engine {
     /// Handles the deadlines that are due before an input with this time. Deadlines up to the time of the input before
     /// were handled then.
     pub(crate) fn handle_due(&mut self, now: Time) {
-        if now > self.core.now {
+        if now > self.core.served {
             self.handle_timeout(now);
         }
     }
@@ -54,6 +54,7 @@ impl Engine {
     /// Handles every deadline that is due.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.core.advance(now);
+        self.core.served = self.core.now;
         if self.timers_deadline().is_none_or(|at| at > self.core.now) {
             return;
         }
@@ -113,7 +114,7 @@ impl Engine {
             Signal::Lost(loss) => {
                 self.handshake.on_lost();
                 let input = self.link.classify(core, &loss);
-                let unseen = core.outbox.has_open();
+                let unseen = core.unseen;
                 let gone = loss.transport == loss::Transport::Closed;
                 if gone {
                     core.outbox.take_back_transport();

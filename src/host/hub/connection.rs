@@ -84,7 +84,7 @@ pub(super) enum Tail {
     Empty,
     /// An event.
     Event,
-    /// Another output, or unknown.
+    /// Another output.
     Rest,
 }
 
@@ -112,27 +112,21 @@ impl Connection {
                 Some(Output::Event(_)) => Tail::Event,
                 Some(Output::Open(_) | Output::Send(_) | Output::Abort(_) | Output::Shutdown(_)) => Tail::Rest,
             },
-            // It has queues of its own.
             #[cfg(feature = "http")]
-            Self::Http(_) => Tail::Rest,
+            Self::Http(session) => match session.binding.is_event_last() {
+                None => Tail::Empty,
+                Some(true) => Tail::Event,
+                Some(false) => Tail::Rest,
+            },
         }
     }
 
-    /// Whether the next output is known to be an event.
+    /// Whether the next output is an event.
     pub(super) fn is_event_next(&self) -> bool {
         match self {
             Self::Lines(session) => matches!(session.pending().next(), Some(Output::Event(_))),
             #[cfg(feature = "http")]
-            Self::Http(_) => false,
-        }
-    }
-
-    /// Whether polling may add outputs.
-    pub(super) const fn is_active(&self) -> bool {
-        match self {
-            Self::Lines(_) => false,
-            #[cfg(feature = "http")]
-            Self::Http(_) => true,
+            Self::Http(session) => session.binding.is_event_first(),
         }
     }
 

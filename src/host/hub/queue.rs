@@ -32,8 +32,6 @@ pub(super) struct Pending {
     heard: u64,
     /// How many of those are not polled yet.
     untaken: u32,
-    /// How many events were polled before their turns.
-    early: u32,
     /// Its last turn is a [`Turn::Rest`].
     ends_in_rest: bool,
     /// It is among the sessions to process.
@@ -56,23 +54,9 @@ impl Pending {
         self.heard
     }
 
-    /// Counts a polled event, in its turn or before it. Returns whether the hub had processed it; it has now.
-    pub(super) fn event_taken(&mut self, before_its_turn: bool) -> bool {
-        let heard = self.untaken > 0;
+    /// Counts a polled event.
+    pub(super) const fn event_taken(&mut self) {
         self.untaken = self.untaken.saturating_sub(1);
-        if !heard {
-            self.heard = self.heard.saturating_add(1);
-        } else if before_its_turn {
-            self.early = self.early.saturating_add(1);
-        }
-        heard
-    }
-
-    /// Whether the event of this turn was polled already.
-    pub(super) fn was_early(&mut self) -> bool {
-        let early = self.early > 0;
-        self.early = self.early.saturating_sub(1);
-        early
     }
 }
 

@@ -586,9 +586,6 @@ impl Router {
                     self.take_rest(handle)
                 }
             };
-            if self.queue.has_touched() {
-                self.settle();
-            }
             if action.is_some() {
                 return action;
             }
@@ -596,17 +593,13 @@ impl Router {
     }
 
     fn take_to_event(&mut self, handle: SessionHandle) -> Option<HubAction> {
-        if self.servers.get_mut(&handle).is_some_and(|server| server.pending.was_early()) {
-            self.end_turn(handle);
-            return None;
-        }
         match self.pull(handle) {
             None => {
                 self.end_turn(handle);
                 None
             }
             Some(Wish::Event(event)) => {
-                let event = self.event_taken(handle, event, false);
+                let event = self.event_taken(handle, event);
                 self.end_turn(handle);
                 event
             }
@@ -625,7 +618,7 @@ impl Router {
                 self.end_turn(handle);
                 None
             }
-            Some(Wish::Event(event)) => self.event_taken(handle, event, true),
+            Some(Wish::Event(event)) => self.event_taken(handle, event),
             Some(Wish::Action(action)) => Some(action),
         }
     }
@@ -636,22 +629,15 @@ impl Router {
         let connection = server.connection.as_mut()?;
         let wish = connection.poll(handle);
         if wish.is_some() {
-            if connection.is_active() {
-                self.queue.touch(handle, &mut server.pending);
-            }
             self.step(handle, Input::Taken);
         }
         wish
     }
 
-    /// An event of a session is polled, in its turn or before it: returns what the embedder gets.
-    fn event_taken(&mut self, handle: SessionHandle, event: Event, early: bool) -> Option<HubAction> {
+    /// An event of a session is polled: returns what the embedder gets.
+    fn event_taken(&mut self, handle: SessionHandle, event: Event) -> Option<HubAction> {
         let server = self.servers.get_mut(&handle)?;
-        if !server.pending.event_taken(early) {
-            let heard = heard(&event);
-            self.react(handle, heard);
-        }
-        let server = self.servers.get_mut(&handle)?;
+        server.pending.event_taken();
         let name = Arc::clone(&server.name);
         let mut call = None;
         if let Event::Finished { request, .. } = &event {

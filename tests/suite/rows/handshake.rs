@@ -358,6 +358,8 @@ fn after_a_late_modern_answer_a_close_opens_the_transport_again_for_initialize()
     assert_eq!(finish(&mut host), Era::Legacy);
 }
 
+type Begin = fn(Options) -> (Host, Value);
+
 /// A version that is not known is taken for the nearest older one, where the options say so, however the handshake came
 /// to `initialize`.
 #[test]
@@ -367,7 +369,7 @@ fn an_unknown_version_is_taken_for_the_nearest_in_every_handshake() {
         options.tolerance.nearest_version = true;
         options
     };
-    let ways: [(&str, fn(Options) -> (Host, Value)); 5] = [
+    let ways: [(&str, Begin); 5] = [
         ("again", initializing_again),
         ("after discover", initializing_after_discover),
         ("blind", |options| {

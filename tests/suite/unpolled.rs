@@ -1,0 +1,133 @@
+//! What was not polled yet: it is not given up, told or hidden before it is.
+
+use std::time::Duration;
+
+use mcp_proto::{Event, Options, Outcome, Request, Transport};
+use serde_json::json;
+
+use crate::common::{Host, Server, legacy, reconnecting, seconds, tools};
+use crate::web::{Web, site, tool};
+
+fn pipe(options: Options) -> Host {
+    let mut server = Server::legacy(json!({"tools": {}, "logging": {}})).result("tools/list", tools(&["a"]));
+    Host::connect(options, &mut server)
+}
+
+#[test]
+fn a_command_does_not_hide_a_deadline_from_the_input_after_it() {
+    let mut host = pipe(legacy());
+    host.take_sent();
+    let call = host.session.request(host.now, Request::call_tool("a", None).timeout(seconds(10))).unwrap();
+    host.collect();
+    let id = host.take_one()["id"].clone();
+    host.now = host.now + seconds(11);
+    host.session.notify(host.now, "notifications/x", None).unwrap();
+    host.receive(json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}}));
+    assert!(matches!(host.ended(call), Some(Outcome::TimedOut)), "{:?}", host.ended(call));
+}
+
+#[test]
+fn initialized_is_not_given_up_before_it_was_polled() {
+    let mut options = legacy();
+    options.timeouts.discovery = seconds(600);
+    let mut web = Web::open(options);
+    let mut site = site();
+    let initialize = web.take_the("initialize");
+    let reply = site.reply(&initialize);
+    web.session.handle_head(web.now, initialize.id, http::StatusCode::OK, &reply.header_map());
+    web.session.handle_body(web.now, initialize.id, &reply.body);
+    web.open.remove(&initialize.id);
+    web.session.handle_end(web.now, initialize.id);
+    // Late.
+    web.now = web.now + seconds(61);
+    web.session.handle_timeout(web.now);
+    web.collect();
+    let names = web.take_names();
+    assert!(names.contains(&"notifications/initialized".to_string()), "{names:?}");
+}
+
+#[test]
+fn a_response_is_not_given_up_before_it_was_polled() {
+    let mut site = site();
+    let mut web = Web::connect(legacy(), &mut site);
+    let stream = web.last("GET");
+    let ping = json!({"jsonrpc": "2.0", "id": 7, "method": "ping"});
+    web.session.handle_body(web.now, stream.id, crate::web::events(&[ping]).as_bytes());
+    web.now = web.now + seconds(61);
+    web.session.handle_timeout(web.now);
+    web.collect();
+    let names = web.take_names();
+    assert!(names.contains(&"(answer)".to_string()), "{names:?} left out {}", web.session.stats().left_out);
+}
+
+#[test]
+fn a_notification_is_not_given_up_before_it_was_polled() {
+    let mut site = site();
+    let mut web = Web::connect(legacy(), &mut site);
+    web.session.notify(web.now, "notifications/x", None).unwrap();
+    web.now = web.now + seconds(61);
+    web.session.handle_timeout(web.now);
+    web.collect();
+    let names = web.take_names();
+    assert!(names.contains(&"notifications/x".to_string()), "{names:?}");
+}
+
+#[test]
+fn down_is_not_told_of_a_connection_that_was_not_polled() {
+    let mut site = site();
+    let mut web = Web::connect(reconnecting(legacy()), &mut site);
+    let (_, call) = web.call("a");
+    let get = web.last("GET");
+    let _ = get;
+    web.fail(&call, mcp_proto::binding::http::Broken::Unreachable);
+    let (_, call) = (0, web.take());
+    for c in call {
+        if web.goes_on(&c) && c.is("tools/call") {
+            web.fail(&c, mcp_proto::binding::http::Broken::Unreachable);
+        }
+    }
+    eprintln!("events {:?}", web.events);
+    let before = web.events.len();
+    // Nobody polls.
+    for _ in 0..3000 {
+        web.now = web.now + seconds(600);
+        web.session.handle_timeout(web.now);
+    }
+    web.collect_lenient();
+    let downs = web.events[before..].iter().filter(|e| matches!(e, Event::Down { .. })).count();
+    assert!(downs <= 1, "{downs}");
+}
+
+#[test]
+fn down_is_not_told_of_a_pipe_that_was_not_polled() {
+    let mut host = pipe(reconnecting(legacy()));
+    host.session.handle_transport(host.now, host.session.connection(), Transport::Closed { why: "x" });
+    host.collect();
+    let before = host.events.len();
+    for _ in 0..3000 {
+        host.now = host.now + seconds(600);
+        host.session.handle_timeout(host.now);
+    }
+    host.collect();
+    let downs = host.events[before..].iter().filter(|e| matches!(e, Event::Down { .. })).count();
+    assert!(downs <= 1, "{downs}");
+}
+
+#[test]
+fn a_cancellation_is_polled_though_the_request_timeout_is_zero() {
+    let mut site = site();
+    let mut options = legacy();
+    options.timeouts.request = Duration::from_millis(0);
+    options.timeouts.discovery = seconds(600);
+    let mut web = Web::connect(options, &mut site);
+    eprintln!("ready {} {:?}", web.is_ready(), web.names());
+    let call = web.session.request(web.now, tool("a").timeout(seconds(1))).unwrap();
+    web.collect();
+    web.take();
+    web.now = web.now + seconds(1);
+    web.session.handle_timeout(web.now);
+    web.collect();
+    assert_eq!(web.outcome(call), "TimedOut");
+    let names = web.take_names();
+    assert!(names.contains(&"notifications/cancelled".to_string()), "{names:?}");
+}
