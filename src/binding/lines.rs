@@ -8,20 +8,20 @@ use crate::jsonrpc::MessageLimits;
 /// A piece of a newline-delimited stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// A line, without its line feed.
+    /// A complete line, without its line feed.
     Complete(&'a [u8]),
-    /// The beginning of a line that is longer than the bound; the rest of it was left out.
+    /// The beginning of a line that is longer than the limit; the rest was dropped.
     TooLong(&'a [u8]),
 }
 
-/// Cuts a stream of bytes, in chunks of any size, into lines (specification 2026-07-28, "stdio").
+/// Splits a stream of bytes, in chunks of any size, into lines (specification 2026-07-28, "stdio").
 ///
-/// It holds at most one line of at most `limit` bytes. A line that stands whole in a chunk is not copied.
+/// It stores at most one line of at most `limit` bytes. A line within one chunk is not copied.
 #[derive(Clone, Debug)]
 pub struct LineDecoder {
     limit: usize,
     partial: Vec<u8>,
-    /// The line under way is longer than the bound already.
+    /// The current line exceeds the limit.
     skipping: bool,
 }
 
@@ -46,7 +46,7 @@ impl LineDecoder {
         self.keep(chunk);
     }
 
-    /// The stream ended: calls `each` with what came after the last line feed, if anything did.
+    /// The stream ended: calls `each` with an unfinished line, if there is one.
     pub fn finish(&mut self, mut each: impl FnMut(Line<'_>)) {
         if !self.partial.is_empty() || self.skipping {
             self.end_line(&mut each);
@@ -59,7 +59,7 @@ impl LineDecoder {
         let bytes = bytes.get(..bytes.len().min(room)).unwrap_or_default();
         let needed = self.partial.len().saturating_add(bytes.len());
         if needed > self.partial.capacity() {
-            // Twice as much each time, but never beyond the bound.
+            // Twice as much each time, up to the limit.
             let grown = self.partial.capacity().saturating_mul(2).min(self.limit).max(needed);
             self.partial.reserve_exact(grown.saturating_sub(self.partial.len()));
         }
@@ -69,7 +69,7 @@ impl LineDecoder {
     fn end_line(&mut self, each: &mut impl FnMut(Line<'_>)) {
         let line = core::mem::take(&mut self.partial);
         each(if core::mem::take(&mut self.skipping) { Line::TooLong(&line) } else { Line::Complete(&line) });
-        // A long line's room is not kept for the short ones that follow.
+        // The memory of a long line is released.
         if line.capacity() <= 64 << 10 {
             self.partial = line;
             self.partial.clear();
@@ -77,8 +77,8 @@ impl LineDecoder {
     }
 }
 
-/// Where the first line feed is. Whole blocks are passed over in a way that compiles to vector instructions, and whole
-/// words in the block that has it.
+/// The position of the first line feed. Blocks without one are skipped in a way that compiles to vector instructions,
+/// then whole words.
 fn line_feed(bytes: &[u8]) -> Option<usize> {
     let in_block = |block: &[u8; 64]| block.iter().fold(false, |found, byte| found | (*byte == b'\n'));
     let in_word = |word: &[u8; 8]| {
@@ -95,22 +95,22 @@ fn line_feed(bytes: &[u8]) -> Option<usize> {
 
 /// A newline-delimited stream: stdio, a pipe, a socket.
 ///
-/// Bytes go in by [`handle_bytes`](Client::<Lines>::handle_bytes), and what [`Action::Send`] holds is written as
-/// [`Outgoing::line`](crate::Outgoing::line).
+/// Pass bytes to [`handle_bytes`](Client::<Lines>::handle_bytes), and write [`Outgoing::line`](crate::Outgoing::line)
+/// of each [`Action::Send`].
 #[derive(Clone, Debug)]
 pub struct Lines {
     decoder: LineDecoder,
-    /// The connection that the decoder's unfinished line belongs to.
+    /// The connection of the decoder's unfinished line.
     connection: Option<ConnectionId>,
 }
 
 impl Lines {
-    /// The binding.
+    /// Creates the binding.
     pub const fn new() -> Self {
         Self { decoder: LineDecoder::new(0), connection: None }
     }
 
-    /// Drops the unfinished line of a connection that is over.
+    /// Drops the unfinished line of an older connection.
     fn follow(&mut self, engine: &Engine) -> Option<ConnectionId> {
         let connection = engine.live_connection();
         if self.connection != connection {
@@ -133,7 +133,7 @@ impl Default for Lines {
 }
 
 impl Client<Lines> {
-    /// Takes a chunk of any size of what the server wrote on a connection. Input of an older connection is dropped.
+    /// Takes a chunk, of any size, of the server's output on a connection. Input of an older connection is dropped.
     pub fn handle_bytes(&mut self, now: Time, connection: ConnectionId, chunk: &[u8]) {
         let Self { engine, binding } = self;
         engine.handle_due(now);
@@ -144,7 +144,7 @@ impl Client<Lines> {
         }
     }
 
-    /// Takes what happened to the transport of a connection. Input of an older connection is dropped.
+    /// Takes a report on the transport of a connection. Input of an older connection is dropped.
     pub fn handle_transport(&mut self, now: Time, connection: ConnectionId, event: Transport<'_>) {
         let Self { engine, binding } = self;
         engine.handle_due(now);
@@ -168,7 +168,7 @@ impl Operate for Lines {
     const WIRE: Wire = Wire::Pipe;
 
     fn attach(&mut self, engine: &mut Engine) {
-        // Somewhat more than a message may have, so that the engine sees what it has to refuse.
+        // Slightly more than a message may have, so that the engine sees and refuses messages that are too long.
         let limit = engine.options().limits.message.bytes.saturating_add(MessageLimits::SLACK).saturating_add(1);
         self.decoder = LineDecoder::new(limit);
     }

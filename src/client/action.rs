@@ -42,7 +42,7 @@ impl WireId {
     }
 }
 
-/// What the engine wants done, by a binding or by the embedder.
+/// What the engine has a binding or the embedder do.
 #[derive(Clone, Debug)]
 pub(crate) enum Output {
     /// Open the transport.
@@ -105,8 +105,8 @@ impl Outgoing {
         self.method.as_deref()
     }
 
-    /// The JSON-RPC id of a request; none for a notification or a response. A request that is sent again has another one,
-    /// while its [`RequestId`] stays.
+    /// The JSON-RPC id of a request; `None` for a notification or a response. A request that is sent again has a new one
+    /// and keeps its [`RequestId`].
     pub fn wire_id(&self) -> Option<WireId> {
         self.id.map(WireId)
     }

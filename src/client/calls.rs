@@ -21,14 +21,14 @@ use crate::machine::request::{Effect, Input, State, take};
 use crate::machine::resend::{self, Reason, Resend, Unsent};
 use crate::protocol::method;
 
-/// Judges an input that the server requires: its method and parameters.
+/// Decides on an input that the server requires, by its method and parameters.
 pub(super) type Judge<'a> = dyn FnMut(&mut Core, &str, Option<&RawValue>) -> Verdict + 'a;
 
-/// The server's response to a request, as it is judged.
+/// The server's response to a request, classified.
 enum Answer {
     Complete(Outcome),
     Invalid(Box<str>),
-    /// It requires input: the rounds so far, and what the embedder is asked.
+    /// It requires input: the rounds so far, and the inputs for the embedder.
     Input(Box<InputRounds>, Vec<InputRequest>),
 }
 
@@ -47,7 +47,7 @@ pub(super) fn request(core: &mut Core, now: Time, request: Request) -> Result<Re
         return Err(core.not_advertised(&request.method, capability.as_str()));
     }
     let limits = &core.options.limits;
-    // A request that waits for input or authorization is in no queue, and counts all the same.
+    // A request that waits for input or authorization is in no queue, but counts.
     let open = core.requests.len() >= limits.queued.saturating_add(limits.in_flight);
     if open || core.requests.queued_calls() >= limits.queued {
         return Err(CommandError::TooManyRequests { limit: limits.queued });
@@ -61,7 +61,7 @@ pub(super) fn request(core: &mut Core, now: Time, request: Request) -> Result<Re
     Ok(core.requests.insert_call(request, timeout, max_timeout, core.now))
 }
 
-/// The embedder cancels a request.
+/// Cancels a request of the embedder.
 pub(super) fn cancel(core: &mut Core, now: Time, request: RequestId) -> Result<(), CommandError> {
     let id = core.requests.wire_id(request).ok_or(CommandError::UnknownRequest)?;
     core.advance(now);
@@ -69,7 +69,7 @@ pub(super) fn cancel(core: &mut Core, now: Time, request: RequestId) -> Result<(
     Ok(())
 }
 
-/// The embedder gives the input that the server requires.
+/// Takes the input that the server requires from the embedder.
 pub(super) fn provide<'a>(
     core: &mut Core,
     now: Time,
@@ -87,9 +87,9 @@ pub(super) fn provide<'a>(
     core.advance(now);
     let call_time = core.requests.call_time(core.now);
     if let Some(Call { input: Some(rounds), latest, .. }) = core.requests.call_mut(id) {
-        // The user's time does not count as the request's.
+        // The time that the user takes does not count towards the request's deadline.
         *latest = *latest + call_time.since(rounds.since);
-        // One pass over what the server requires, however many responses there are.
+        // One pass over the required inputs, however many responses there are.
         let mut defaults: BTreeMap<&str, Defaults> = given.iter().map(|(key, _)| (*key, Defaults::default())).collect();
         let asked = Json::from(&*rounds.result).member("inputRequests");
         asked.unwrap_or(Json::EMPTY_ARRAY).members(|key, wanted| {
@@ -111,7 +111,7 @@ pub(super) fn provide<'a>(
     Ok(())
 }
 
-/// The embedder gives neither input nor authorization.
+/// The embedder declines input or authorization.
 pub(super) fn decline(core: &mut Core, now: Time, request: RequestId) -> Result<(), CommandError> {
     let id = core.requests.wire_id(request).ok_or(CommandError::UnknownRequest)?;
     let input = match core.requests.get(id).map(|open| open.phase) {
@@ -150,7 +150,7 @@ pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, 
     }
 }
 
-/// What was received in place of a response is none.
+/// What was received is not a valid response.
 pub(super) fn on_invalid(core: &mut Core, id: u64, why: String) {
     step_to(core, id, Input::Invalid, Some(Outcome::Error(RequestError::Invalid(why.into()))));
 }
@@ -218,7 +218,7 @@ fn classify_input(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge
         sum.saturating_add(key.len()).saturating_add(json.len())
     });
     let given = state.map_or(0, |state| state.text().len());
-    // The answers are there twice: one by one, and as they are sent.
+    // The responses are stored twice: each one, and as they are sent.
     let bytes = result.get().len().saturating_add(given).saturating_add(answers.saturating_mul(2));
     if core.requests.input_bytes().saturating_sub(freed).saturating_add(bytes) > core.input_room {
         let limit = core.options.limits.input_bytes;
@@ -292,7 +292,7 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
     }
 }
 
-/// The server refused a request without running it: it waits for what it lacks.
+/// The server refused a request unprocessed: blocks it until what is missing is provided.
 pub(super) fn block(core: &mut Core, id: u64, by: Block, outcome: Outcome) -> Signals {
     let left = core.requests.time_left(id, core.now);
     let since = core.requests.call_time(core.now);
@@ -305,7 +305,7 @@ pub(super) fn block(core: &mut Core, id: u64, by: Block, outcome: Outcome) -> Si
     }
 }
 
-/// What blocked requests lacked is there, or cannot be obtained.
+/// What blocked requests were waiting for is there, or cannot be provided.
 pub(super) fn unblock(core: &mut Core, by: Block, input: Input) {
     let call_time = core.requests.call_time(core.now);
     for id in core.requests.calls() {
@@ -325,7 +325,7 @@ pub(super) fn unblock(core: &mut Core, by: Block, input: Input) {
     }
 }
 
-/// The connection is lost: requests that may run twice wait again, those that were not sent wait still, the rest ends.
+/// The connection is lost: requests that may run twice are queued again, unsent ones stay queued, the others end.
 pub(super) fn on_connection_lost(core: &mut Core) {
     for id in core.requests.calls() {
         let input = if may_resend(core, id) { Input::LostReplayable } else { Input::Lost };
@@ -333,14 +333,14 @@ pub(super) fn on_connection_lost(core: &mut Core) {
     }
 }
 
-/// The client ends, and every request with it.
+/// The client closes: every request ends.
 pub(super) fn end(core: &mut Core) {
     for id in core.requests.calls() {
         step(core, id, Input::Closed);
     }
 }
 
-/// Whether a request that was sent is sent again, since its response is lost; it is counted then.
+/// Whether a sent request is sent again after its response is lost; counts it.
 fn may_resend(core: &mut Core, id: u64) -> bool {
     let replayable = is_replayable(core, id);
     if replayable && let Some(call) = core.requests.call_mut(id) {
@@ -381,12 +381,12 @@ pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
     step(core, id, input);
 }
 
-/// Whether the request was refused for an expired session once already.
+/// Whether the request was sent again for an expired session before.
 pub(super) fn is_expired_again(core: &Core, id: u64) -> bool {
     core.requests.call(id).is_some_and(|call| resend::take(Reason::Expired, call.expired) == Resend::End)
 }
 
-/// The request did not run, since the server forgot the session.
+/// The request did not run, because its session expired.
 pub(super) fn on_expired(core: &mut Core, id: u64) {
     if let Some(call) = core.requests.call_mut(id) {
         call.expired = call.expired.more();
@@ -394,13 +394,13 @@ pub(super) fn on_expired(core: &mut Core, id: u64) {
     }
 }
 
-/// The response to a request says that the server forgot the session. The request may have run: it ends with this
-/// response, unless it may run twice.
+/// The response says that the session expired, but the request may have run. It ends with this response, unless it may
+/// run twice.
 pub(super) fn on_expired_response(core: &mut Core, id: u64, error: ErrorObject) {
     let replayable = is_replayable(core, id);
     if let Some(call) = core.requests.call_mut(id) {
         if replayable {
-            // It is sent again with the others that were in flight and may run twice.
+            // It is sent again together with the others in flight that may run twice.
             call.expired = call.expired.more();
         } else {
             step_to(core, id, Input::Answered, Some(Outcome::Error(RequestError::Server(error))));
@@ -408,7 +408,7 @@ pub(super) fn on_expired_response(core: &mut Core, id: u64, error: ErrorObject) 
     }
 }
 
-/// Whether a request waits for authorization once more; it is counted then.
+/// Whether a request may wait for authorization once more; counts it.
 pub(super) fn may_await_authorization(core: &mut Core, id: u64) -> bool {
     let Some(call) = core.requests.call_mut(id) else { return false };
     let again = resend::take(Reason::Unauthorized, call.unauthorized) == Resend::Again;
@@ -416,7 +416,7 @@ pub(super) fn may_await_authorization(core: &mut Core, id: u64) -> bool {
     again
 }
 
-/// Whether a call that was refused for its headers is made again, once the list is received again; it is counted then.
+/// Whether a call that was refused because of its headers is made again after the tools are listed again; counts it.
 pub(super) fn may_renew_headers(core: &mut Core, id: u64) -> bool {
     let Some(call) = core.requests.call_mut(id) else { return false };
     let again = resend::take(Reason::Headers, call.headers_refused) == Resend::Again;

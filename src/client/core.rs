@@ -1,4 +1,4 @@
-//! What all components share: time, the outbox, the request table, and what is known of the server.
+//! What all components share: time, the outbox, the request table, and the server's properties.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -18,10 +18,10 @@ use crate::jsonrpc::Object;
 use crate::machine::{QuirkKind, gate, request};
 use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, method};
 
-/// How much of a server's text is kept, in characters.
+/// Maximum length of a stored text of the server, in characters.
 pub(super) const EXCERPT: usize = 200;
 
-/// The beginning of a text, short enough to be kept.
+/// The beginning of a text, at most `EXCERPT` characters.
 pub(super) fn excerpt(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(EXCERPT) {
         Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or(""))),
@@ -29,14 +29,14 @@ pub(super) fn excerpt(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Where the client stands, for components that are not the link or the handshake.
+/// The stage of the client, for components other than the link and the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// There is no connection that takes messages.
     Down,
-    /// The handshake is under way.
+    /// The handshake is in progress.
     Handshake,
-    /// The handshake is done, and the lists are not.
+    /// The handshake is done, and discovery is in progress.
     Discovery,
     /// Requests of the embedder are sent.
     Ready,
@@ -50,7 +50,8 @@ pub(super) enum Stage {
 pub(super) struct Core {
     pub(super) options: Arc<Options>,
     pub(super) wire: Wire,
-    /// Where it differs from the one in the options: they are shared and name no server, or they name it by an address.
+    /// The server's name, if it differs from the one in the options: shared options have no name, and an address may
+    /// contain secrets.
     server_name: Option<Arc<str>>,
     pub(super) now: Time,
     /// When due deadlines were served last.
@@ -59,14 +60,14 @@ pub(super) struct Core {
     pub(super) timers: Timers,
     pub(super) outbox: Outbox,
     pub(super) requests: RequestTable,
-    /// Bytes of required input that may be kept for requests: the limit, less what requests of the server take.
+    /// Bytes that required inputs of requests may use: the limit, less what server requests use.
     pub(super) input_room: usize,
     pub(super) stage: Stage,
-    /// The version that both sides agreed on, on this connection.
+    /// The negotiated version of this connection.
     pub(super) agreed: Option<ProtocolVersion>,
-    /// The client's capabilities are not declared on this connection: the server refused them.
+    /// The client's capabilities are not declared on this connection, because the server refused them.
     pub(super) undeclared: bool,
-    /// What the server said of itself, on this connection or the last one.
+    /// The server's description, from this connection or the last one.
     pub(super) server: Option<Box<Server>>,
     pub(super) catalog: Catalog,
     /// What is known of each family's list.
@@ -76,7 +77,7 @@ pub(super) struct Core {
     pub(super) unseen: bool,
     /// The client was ready before, on this connection or an earlier one.
     pub(super) was_ready: bool,
-    /// The request in whose HTTP exchange the message at hand came.
+    /// The request in whose HTTP exchange the current message arrived.
     pub(super) exchange: Option<NonZero<u64>>,
     pub(super) quirks: Vec<Quirk>,
     pub(super) stats: Stats,
@@ -111,33 +112,33 @@ impl Core {
         }
     }
 
-    /// The server's name for messages; of an address only what may be shown.
+    /// The server's name for messages, without secrets.
     pub(super) fn server_name(&self) -> &str {
         self.server_name.as_deref().unwrap_or(&self.options.server)
     }
 
-    /// Time never runs backwards in here, whatever the embedder's clock does.
+    /// Time never goes back, whatever the embedder's clock does.
     pub(super) fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
     }
 
-    /// The time that is this wait from now, and always later than now.
+    /// The time after this wait; always later than now.
     pub(super) fn after(&self, wait: Duration) -> Time {
         self.now + wait.max(SHORTEST)
     }
 
-    /// Arms a timer.
+    /// Starts a timer.
     pub(super) fn arm(&mut self, timer: Timer, wait: Duration) {
         let at = self.after(wait);
         self.timers.set(timer, Some(at));
     }
 
-    /// When a request of the engine's own, made now, times out.
+    /// The deadline of an engine request that is made now.
     pub(super) fn request_deadline(&self) -> Time {
         self.after(self.options.timeouts.request)
     }
 
-    /// Whether the handshake is done on a connection that takes messages.
+    /// Whether the handshake is done on an open connection.
     pub(super) fn is_established(&self) -> bool {
         matches!(self.stage, Stage::Discovery | Stage::Ready)
     }
@@ -153,7 +154,7 @@ impl Core {
         }
     }
 
-    /// The server's era, where it is known.
+    /// The server's era, if it is known.
     pub(super) fn era(&self) -> Option<Era> {
         self.server.as_ref().map(|server| server.era())
     }
@@ -166,7 +167,7 @@ impl Core {
         self.server.as_ref().map(|server| server.version)
     }
 
-    /// The decision of the gate for a family.
+    /// The gate's decision for a family.
     pub(super) fn gate(&self, purpose: gate::Purpose, family: Family) -> crate::machine::Decision {
         let tolerance = &self.options.tolerance;
         let lenient = match purpose {
@@ -194,12 +195,12 @@ impl Core {
         gate::take(purpose, declared, policy, *self.known.get(family))
     }
 
-    /// The decision of the gate for a capability that is not a family's.
+    /// The gate's decision for a capability that is not a family's.
     pub(super) fn gate_capability(&self, purpose: gate::Purpose, declared: Option<bool>) -> bool {
         gate::take(purpose, declaration(declared), gate::Policy::Strict, gate::Known::Unasked).is_allowed()
     }
 
-    /// The capability that the method needs, where the gate withholds it.
+    /// The capability that the method needs, if the gate withholds the method.
     pub(super) fn missing_capability(&self, method: &str) -> Option<Capability> {
         let capability = Capability::needed_for(method)?;
         let declared = declaration(self.server.as_ref()?.has(capability));
@@ -213,18 +214,18 @@ impl Core {
         CommandError::NotAdvertised { server: self.server_name().into(), method: method.into(), capability }
     }
 
-    /// Whether so much waits to be polled that notifications and requests of the server are left out.
+    /// Whether notifications and requests of the server are left out, because too much output waits to be polled.
     pub(super) fn is_full(&self) -> bool {
         self.is_full_beside((0, 0))
     }
 
-    /// Whether so much waits to be polled, or to be delivered by the binding, that no more messages may be made that have
-    /// no response.
+    /// Whether no more messages without a response may be made, because too much output waits to be polled or
+    /// delivered.
     pub(super) fn is_undelivered_full(&self) -> bool {
         self.is_full_beside(self.requests.http.undelivered)
     }
 
-    /// Whether as many outputs wait to be polled as may.
+    /// Whether the limit of outputs that wait to be polled is reached.
     pub(super) fn is_outbox_full(&self) -> bool {
         self.outbox.len().saturating_add(self.requests.http.unpolled.0) >= self.options.limits.output
     }
@@ -244,14 +245,14 @@ impl Core {
         self.stats.left_out = self.stats.left_out.saturating_add(1);
     }
 
-    /// Releases the memory that is not needed while nothing happens.
+    /// Releases memory that an idle client does not need.
     pub(super) fn release_memory(&mut self) {
         self.requests.release();
         self.outbox.release();
         self.quirks.shrink_to_fit();
     }
 
-    /// Records a deviation, once for its kind and method.
+    /// Records a deviation, once per kind and method.
     pub(super) fn quirk(
         &mut self,
         kind: QuirkKind,
@@ -266,7 +267,7 @@ impl Core {
         }
     }
 
-    /// Records what is wrong with the items of a list, in text of bounded length. Further pages of the list add to it.
+    /// Records deviations of the items of a list, in a text of limited length. Further pages of the list add to it.
     pub(super) fn item_quirk(&mut self, kind: QuirkKind, family: Family, detail: Box<str>) {
         let method = family.list_method();
         match self.known_quirk(kind, Some(method)) {
@@ -290,12 +291,12 @@ impl Core {
         self.requests.get(id).is_some_and(|open| open.phase == request::State::Sent)
     }
 
-    /// The embedder's id of a request, where it is one of the embedder's.
+    /// The embedder's id of a request, if it is the embedder's.
     pub(super) fn handle_of(&self, id: u64) -> Option<RequestId> {
         if let Purpose::Call(call) = &self.requests.get(id)?.purpose { Some(call.handle) } else { None }
     }
 
-    /// Gives up a request of the engine's own, whose response is not wanted any more.
+    /// Cancels an engine request whose response is not needed any more.
     pub(super) fn give_up(&mut self, id: u64) {
         self.outbox.retract(id);
         if self.requests.abandon(id).is_some_and(|open| open.phase == request::State::Sent) {
@@ -303,17 +304,18 @@ impl Core {
         }
     }
 
-    /// Has the HTTP binding drop the exchange of a request that is given up.
+    /// Has the HTTP binding drop the exchange of a cancelled request.
     pub(super) fn abort(&mut self, id: u64) {
         if self.wire == Wire::Http {
             self.outbox.push(Output::Abort(id));
         }
     }
 
-    /// Tells the server that the response to a request is not wanted any more.
+    /// Sends a cancellation of a request.
     pub(super) fn send_cancelled(&mut self, id: u64, reason: &str) {
         self.abort(id);
-        // There the end of the exchange is the cancellation (specification 2026-07-28, "Streamable HTTP", Cancellation).
+        // Over HTTP in the modern era, closing the response stream is the cancellation (specification 2026-07-28,
+        // "Streamable HTTP", Cancellation).
         if self.wire == Wire::Http && self.is_modern() {
             return;
         }
@@ -329,12 +331,12 @@ impl Core {
         self.outbox.push(Output::Send(Outgoing { of, ..message }));
     }
 
-    /// Tells a legacy server the log level, where the embedder set one and the server has a log.
+    /// Sends the log level to a legacy server, if the embedder set one and the server declares logging.
     pub(super) fn send_log_level(&mut self) {
         let server = self.server.as_ref().filter(|server| server.era() == Era::Legacy);
         let has_log =
             server.is_some_and(|server| self.gate_capability(gate::Purpose::SetLevel, server.has(Capability::Logging)));
-        // A request that was not written yet takes the level that is set when it is.
+        // A request that is not encoded yet takes the current level when it is.
         if has_log && self.log_level.is_some() && !self.requests.is_level_queued() {
             let deadline = self.request_deadline();
             self.requests.insert(Purpose::SetLevel, Some(deadline));
@@ -342,7 +344,7 @@ impl Core {
     }
 }
 
-/// What the server's capabilities say, as the tables take it.
+/// The server's declaration, as the tables take it.
 pub(super) const fn declaration(declared: Option<bool>) -> gate::Declaration {
     match declared {
         Some(true) => gate::Declaration::Declared,

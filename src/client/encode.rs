@@ -15,14 +15,14 @@ const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const PROGRESS_TOKEN: &str = "progressToken";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
-/// What the `_meta` of a request has to say.
+/// The `_meta` of a request.
 struct Meta<'a> {
     options: &'a Options,
     log_level: Option<LogLevel>,
-    /// The version, where it is one whose requests carry it.
+    /// The version, if its requests carry it.
     modern: Option<ProtocolVersion>,
     trace: Option<&'a TraceContext>,
-    /// The token by which the server tells of progress, where it is to.
+    /// The progress token, if progress is requested.
     progress: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ impl Meta<'_> {
         modern || self.trace.is_some_and(|trace| trace.members().any(|(member, _)| member == name))
     }
 
-    /// Writes `_meta`, beside what the embedder gave of it.
+    /// Writes `_meta`, together with the embedder's members of it.
     fn write(&self, params: &mut Object<'_>, given: Option<Json<'_>>) {
         if self.is_empty() && given.is_none() {
             return;
@@ -75,7 +75,7 @@ impl Meta<'_> {
 }
 
 impl Core {
-    /// Writes a request that is open.
+    /// Encodes an open request.
     pub(super) fn encode_request(&self, id: u64, purpose: &Purpose) -> Outgoing {
         let version = match purpose {
             Purpose::Discover(version) | Purpose::Initialize(version) => Some(*version),
@@ -89,7 +89,7 @@ impl Core {
         };
         let modern = version.filter(|version| version.era() == Era::Modern);
         let meta = Meta { options: &self.options, log_level: self.log_level, modern, trace: None, progress: None };
-        // A call tells what room it needs itself.
+        // The buffer for a call is sized below.
         let mut line = if matches!(purpose, Purpose::Call(_)) { Vec::new() } else { Vec::with_capacity(128) };
         let method = match purpose {
             Purpose::Discover(_) => {
@@ -230,7 +230,7 @@ fn finish(
     id: Option<u64>,
     version: Option<ProtocolVersion>,
 ) -> Outgoing {
-    // Strings have no raw line breaks in JSON, so what there is stands between the embedder's tokens.
+    // JSON strings contain no raw line breaks, so any line break is white space between tokens.
     for byte in &mut line {
         *byte = if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
     }

@@ -7,14 +7,14 @@ use crate::machine::request::State;
 use crate::machine::{QuirkKind, link, request};
 use crate::protocol::Era;
 
-/// What a binding needs to know that an embedder does not.
+/// What a binding needs from the engine, beyond the public getters.
 impl Engine {
     /// The time of the last input.
     pub(crate) const fn now(&self) -> Time {
         self.core.now
     }
 
-    /// Takes the next output. A message counts as sent once [`Self::handed_over`] says so.
+    /// Takes the next output. A message counts as sent after [`Self::handed_over`].
     pub(crate) fn take(&mut self) -> Option<Output> {
         self.core.outbox.pop()
     }
@@ -24,25 +24,25 @@ impl Engine {
         !self.core.outbox.is_empty()
     }
 
-    /// Takes the time of an input that finds nothing due.
+    /// Sets the time of an input without a deadline that is due.
     pub(crate) fn advance(&mut self, now: Time) {
         self.core.advance(now);
     }
 
-    /// The embedder took the message.
+    /// The embedder polled the message.
     pub(crate) fn handed_over(&mut self, message: &Outgoing) {
         if let Some(id) = message.id {
             self.core.requests.step(id, request::Input::Hand);
         }
     }
 
-    /// Tells how many events were taken and are not polled yet, and the bytes of the server's messages in them. They
-    /// count towards the limits on output.
+    /// Sets how many events the binding took that are not polled yet, and their bytes of the server's data. They count
+    /// towards the limits on output.
     pub(crate) fn set_unpolled(&mut self, count: usize, bytes: usize) {
         self.core.requests.http.unpolled = (count, bytes);
     }
 
-    /// Gives the engine's own requests that were not polled yet their whole time once more.
+    /// Restarts the timeout of engine requests that were not polled yet.
     pub(crate) fn renew_unsent(&mut self, now: Time) {
         self.core.advance(now);
         let deadline = self.core.request_deadline();
@@ -53,17 +53,17 @@ impl Engine {
         }
     }
 
-    /// When time matters next, whatever waits to be polled.
+    /// The next deadline, whatever waits to be polled.
     pub(crate) fn next_timer(&self) -> Option<Time> {
         self.timers_deadline()
     }
 
-    /// Has the engine remember which requests stop waiting for a response, for [`Self::next_settled`].
+    /// Has the engine track requests that stop waiting for a response, for [`Self::next_settled`].
     pub(crate) fn track_settled(&mut self) {
         self.core.requests.http.bound = true;
     }
 
-    /// Takes the id of a request that stopped waiting for its response, wherever the response came or why none is to come.
+    /// Takes the id of a request that stopped waiting for its response, for whatever reason.
     pub(crate) fn next_settled(&mut self) -> Option<u64> {
         self.core.requests.http.next_settled()
     }
@@ -73,19 +73,19 @@ impl Engine {
         self.core.requests.http.has_settled()
     }
 
-    /// Writes no calls of tools, or writes them again.
+    /// Stops or resumes sending tool calls.
     pub(crate) fn hold_tools(&mut self, hold: bool) {
         if core::mem::replace(&mut self.core.requests.http.holds_tools, hold) && !hold {
             self.write_requests();
         }
     }
 
-    /// Counts a request of the server whose response found no room and was not delivered.
+    /// Counts a server request whose response was dropped for lack of room.
     pub(crate) fn leave_out(&mut self) {
         self.core.leave_out();
     }
 
-    /// Tells how many responses and notifications were polled and are not delivered yet, and their bytes. They count
+    /// Sets how many responses and notifications were polled and are not delivered yet, and their bytes. They count
     /// towards the limits on output.
     pub(crate) fn set_undelivered(&mut self, count: usize, bytes: usize) {
         self.core.requests.http.undelivered = (count, bytes);
@@ -101,27 +101,27 @@ impl Engine {
         self.core.is_sent(id)
     }
 
-    /// Whether a request is written, and its response did not come yet.
+    /// Whether a request was encoded and has no response yet.
     pub(crate) fn is_on_wire(&self, id: u64) -> bool {
         self.core.requests.get(id).is_some_and(|open| matches!(open.phase, State::Written | State::Sent))
     }
 
-    /// Whether a request was sent again since the session had expired, and is not for another expiry.
+    /// Whether a request was sent again for an expired session, so that it is not sent again for another one.
     pub(crate) fn is_resent(&self, id: u64) -> bool {
         calls::is_expired_again(&self.core, id)
     }
 
-    /// Whether a session expired since a call was answered.
+    /// Whether a session expired since the last answered call.
     pub(crate) const fn has_expired(&self) -> bool {
         self.link.has_expired()
     }
 
-    /// Writes a request again that the server refused for now, under a new id: no connection uses one twice. None where
-    /// the request does not wait for its response any more.
+    /// Encodes a request again that the server refused for now, with a new id: ids are never reused on a connection.
+    /// `None` if the request does not wait for its response any more.
     pub(crate) fn restart(&mut self, id: u64) -> Option<Outgoing> {
         let open = self.core.requests.get(id).filter(|open| open.phase == request::State::Sent)?;
         let handshake = matches!(open.purpose, Purpose::Discover(_) | Purpose::Initialize(_));
-        // A handshake request that another one overtook has no version of its own any more.
+        // A handshake request that was replaced by another one has no version of its own.
         if handshake && self.handshake.request() != Some(id) {
             return None;
         }
@@ -136,7 +136,7 @@ impl Engine {
         Some(self.core.encode_request(new, &open.purpose))
     }
 
-    /// Whether there is a connection, or the embedder was asked for one.
+    /// Whether there is a connection, or one is being opened.
     pub(crate) const fn is_connected(&self) -> bool {
         matches!(self.link.state(), link::State::Opening | link::State::Connecting | link::State::Ready)
     }
@@ -146,27 +146,27 @@ impl Engine {
         self.link.state() == link::State::Closing
     }
 
-    /// Whether the handshake is done, and the server is of the legacy era.
+    /// Whether the handshake is done, and the server is a legacy one.
     pub(crate) fn is_legacy(&self) -> bool {
         self.core.is_established() && self.core.era() == Some(Era::Legacy)
     }
 
-    /// Whether the last handshake was done, whatever became of its connection.
+    /// Whether the last handshake was completed, even if its connection is lost.
     pub(crate) const fn has_agreed(&self) -> bool {
         self.core.agreed.is_some()
     }
 
-    /// Whether the handshake is done, on a connection that is there.
+    /// Whether the handshake is done on the current connection.
     pub(crate) fn has_handshake(&self) -> bool {
         self.core.is_established()
     }
 
-    /// The embedder's id of a request, where it is one of the embedder's.
+    /// The embedder's id of a request, if it is the embedder's.
     pub(crate) fn handle_of(&self, id: u64) -> Option<super::RequestId> {
         self.core.handle_of(id)
     }
 
-    /// Records what the server did on the transport.
+    /// Records a deviation of the server on the transport.
     pub(crate) fn transport_quirk(&mut self, kind: QuirkKind, method: Option<&str>, detail: impl Into<Box<str>>) {
         self.core.quirk(kind, None, method, detail);
     }

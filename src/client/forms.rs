@@ -7,11 +7,11 @@ use serde_json::value::RawValue;
 
 use crate::jsonrpc::{Json, Object};
 
-/// The defaults of a form's fields (SEP-1034), where it has any: names and values, JSON both.
+/// The defaults of a form's fields (SEP-1034): names and values as JSON.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Defaults(Vec<(Box<str>, Box<str>)>);
 
-/// How many fields of a form are looked at.
+/// Maximum number of fields of a form that are read.
 const FIELDS: usize = 1024;
 
 impl Defaults {
@@ -34,7 +34,7 @@ impl Defaults {
         self.0.iter().fold(0, |sum, (name, value)| sum.saturating_add(name.len()).saturating_add(value.len()))
     }
 
-    /// The user's answer: where the form was accepted, the fields that it leaves out are as they were proposed.
+    /// The user's response. Missing fields of an accepted form get their defaults.
     pub(super) fn fill<'a>(&self, answer: &'a RawValue) -> Cow<'a, str> {
         let json = Json::from(answer);
         let accepted = json.member("action").and_then(Json::as_string).as_deref() == Some("accept");

@@ -1,4 +1,4 @@
-//! The handshake: which era and version the server speaks.
+//! Component: the handshake, which finds out era and version of the server.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -17,10 +17,10 @@ use crate::machine::resend::{self, Reason, Resend, Used};
 use crate::machine::{QuirkKind, Verdict, loss, offer};
 use crate::protocol::{Era, ProtocolVersion, error_code, method};
 
-/// How many times the timeout of `server/discover` a server has that is known to be slow, or modern.
+/// Factor on the timeout of `server/discover` for a server that is slow, or was modern before.
 const SLOW_DISCOVER: u32 = 3;
 
-/// Versions that are looked at in a server's list of them.
+/// Maximum number of versions that are read from a server's list.
 const VERSIONS: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -31,28 +31,28 @@ pub(super) struct Handshake {
     discover_sent_at: Time,
     /// The version in the last `server/discover` or `initialize`.
     offered: Option<ProtocolVersion>,
-    /// The versions that `initialize` offered, a bit each.
+    /// The versions that `initialize` offered, as bits.
     tried: u8,
     /// The version that the server named last.
     named: Option<ProtocolVersion>,
-    /// The id of the `server/discover` or `initialize` that was sent last.
+    /// The id of the last `server/discover` or `initialize`.
     request: Option<u64>,
-    /// What the last answer said of the server.
+    /// The server's description in the last response.
     candidate: Option<Box<Server>>,
-    /// What a late answer to `server/discover` said of it.
+    /// The server's description in a late response to `server/discover`.
     evidence: Option<Box<Server>>,
-    /// What the server or the system said last.
+    /// The last message of the server or the system.
     words: Option<Box<str>>,
-    /// `server/discover` met a fault of the server, which says nothing of its era.
+    /// `server/discover` was answered with a 5xx, which does not show the era.
     faulty: bool,
-    /// How often `server/discover` was sent again, since its exchange broke.
+    /// How often `server/discover` was sent again because its exchange broke.
     broken: Used,
     known_era: Option<KnownEra>,
     /// The server closed the connection on `server/discover`.
     discover_closed: bool,
 }
 
-/// What an answer means, before anything is changed.
+/// A classified response; nothing is changed yet.
 struct Answer {
     input: Input,
     words: Option<Box<str>>,
@@ -66,7 +66,7 @@ impl Answer {
     }
 }
 
-/// The versions that both sides speak and that were not tried: the newest of each era.
+/// The versions that both sides support and that were not tried: the newest of each era.
 #[derive(Clone, Copy, Debug, Default)]
 struct Common {
     legacy: Option<ProtocolVersion>,
@@ -102,19 +102,19 @@ impl Handshake {
         self.known_era
     }
 
-    /// The request that the handshake waits for.
+    /// The id of the request that the handshake waits for.
     pub(super) const fn request(&self) -> Option<u64> {
         self.request
     }
 
-    /// The request that the handshake waits for has another id.
+    /// The request that the handshake waits for has a new id.
     pub(super) fn rename(&mut self, id: u64, new: u64) {
         if self.request == Some(id) {
             self.request = Some(new);
         }
     }
 
-    /// A transport is to be opened: its handshake begins anew, except that one that asked for a new transport goes on.
+    /// A transport is to be opened. The state is reset, except if the handshake itself requested a new transport.
     pub(super) fn reset(&mut self, core: &Core) {
         let state = if self.state == State::Reopening { State::Reopening } else { State::Idle };
         *self = Self { state, opened_at: core.now, ..Self::new(self.known_era) };
@@ -148,7 +148,8 @@ impl Handshake {
         if input == Input::DiscoverTimeout
             && let Some(deadline) = core.timers.get(Timer::Handshake)
         {
-            // Where time jumped, both are over; what follows `server/discover` is to have its time.
+            // After a jump of the clock both deadlines may be due; `initialize`, which follows `server/discover`, still
+            // needs its time.
             let least = core.after(core.options.timeouts.discover);
             core.timers.set(Timer::Handshake, Some(deadline.max(least)));
         }
@@ -197,9 +198,9 @@ impl Handshake {
             }
             Effect::ArmDiscover => {
                 self.discover_sent_at = core.now;
-                // Over HTTP a server that is silent to one request is silent to all.
+                // Over HTTP, a server that does not answer one request does not answer others.
                 if core.wire == Wire::Pipe {
-                    // One that was modern before is waited for longer: silence is more likely a slow start.
+                    // A server that was modern before gets more time: it is more likely slow to start.
                     let modern = self.known_era.is_some_and(|known| known.era() == Era::Modern);
                     let factor = if modern { SLOW_DISCOVER } else { 1 };
                     core.arm(Timer::Discover, core.options.timeouts.discover.saturating_mul(factor));
@@ -249,13 +250,13 @@ impl Handshake {
         self.tried & bit(version) != 0
     }
 
-    /// The handshake is done. In the modern era discovery follows at once, in the legacy one `initialized` first.
+    /// The handshake is done. The modern era continues with discovery, the legacy one with `notifications/initialized`.
     fn adopt(&mut self, core: &mut Core, server: Option<Box<Server>>) -> Signals {
         let Some(server) = server else { return Signals::NONE };
         core.timers.set(Timer::Handshake, None);
         core.timers.set(Timer::Discover, None);
         let era = server.era();
-        // One that is known to close on `server/discover` was not sent it, so it is known still.
+        // A server that is known to close on `server/discover` was not sent it, so this is still known.
         let known = self.known_era.is_some_and(|known| known.discover_closes) && era == Era::Legacy;
         let offered = self.offered.filter(|offered| offered.era() == era);
         let version = offered.unwrap_or(server.version);
@@ -267,7 +268,7 @@ impl Handshake {
         if core.stage == Stage::Handshake {
             core.stage = Stage::Discovery;
         }
-        // A request that is still open here was overtaken: `server/discover` by `initialize`, or the other way round.
+        // Open handshake requests were replaced: `server/discover` by `initialize`, or the reverse.
         for id in core.requests.engine() {
             core.give_up(id);
         }
@@ -336,7 +337,7 @@ impl Handshake {
         Signals::lost(kind, message, transport)
     }
 
-    /// The transport is slow, but something happens on it: the handshake may take longer, up to a bound.
+    /// The transport is slow, but there is activity: the timeouts are extended, up to a maximum.
     pub(super) fn on_sign_of_life(&self, core: &mut Core) {
         let timeouts = core.options.timeouts;
         let latest = self.opened_at + timeouts.handshake_max;
@@ -353,13 +354,13 @@ impl Handshake {
         }
     }
 
-    /// The transport closed; `why` is what the system said.
+    /// The transport closed; `why` is the system's message.
     pub(super) fn on_closed(&mut self, core: &mut Core, why: Box<str>) -> Signals {
         self.words = Some(why);
         self.step(core, Input::TransportClosed)
     }
 
-    /// `server/discover` was answered.
+    /// Takes the response to `server/discover`.
     pub(super) fn on_discovered(
         &mut self,
         core: &mut Core,
@@ -385,7 +386,7 @@ impl Handshake {
         self.step(core, input)
     }
 
-    /// `initialize` was answered.
+    /// Takes the response to `initialize`.
     pub(super) fn on_initialized(
         &mut self,
         core: &mut Core,
@@ -416,7 +417,7 @@ impl Handshake {
         }
     }
 
-    /// An HTTP status refused `server/discover` or `initialize`.
+    /// `server/discover` or `initialize` was refused with an HTTP status.
     pub(super) fn on_status(&mut self, core: &mut Core, purpose: &Purpose, status: u16, words: Box<str>) -> Signals {
         self.words = Some(words);
         if matches!(purpose, Purpose::Discover(_)) {
@@ -442,7 +443,7 @@ impl Handshake {
         Signals::lost(FailureKind::Closed, message, loss::Transport::Closed)
     }
 
-    /// What was offered was refused.
+    /// The offered version or the capabilities were refused.
     fn step_offer(&mut self, core: &mut Core, input: offer::Input) -> Signals {
         let row = offer::take(self.offer, input);
         self.offer = row.next;
@@ -491,7 +492,7 @@ impl Handshake {
         }
     }
 
-    /// The versions in a server's list that this side speaks, too, and has not tried.
+    /// The versions in a server's list that the client supports and has not tried.
     fn common(&self, options: &Options, versions: Json<'_>) -> Common {
         let mut common = Common::default();
         for version in versions.elements(VERSIONS).into_iter().flat_map(|elements| elements.kept) {
@@ -540,7 +541,7 @@ impl Handshake {
 enum Refusal {
     /// The server names modern versions.
     ByModern,
-    /// The offer is refused.
+    /// The server refuses what was offered.
     Offer(offer::Input),
 }
 
@@ -570,7 +571,7 @@ fn classify_initialized(options: &Options, result: &RawValue) -> Answer {
     Answer { candidate: Some(Box::new(Server::read(version, result))), ..Answer::new(input, words) }
 }
 
-/// Records what is wrong with the shape of what a server said of itself.
+/// Records deviations in the shape of a server's description.
 fn record_shape(core: &mut Core, server: &Server) {
     let method = match server.era() {
         Era::Legacy => method::INITIALIZE,

@@ -1,4 +1,4 @@
-//! The keepalive: finds a server that went silent.
+//! Component: the keepalive, which detects a server that does not respond.
 
 use alloc::format;
 
@@ -15,13 +15,13 @@ use crate::protocol::{Family, error_code, method};
 #[derive(Clone, Debug)]
 pub(super) struct Keepalive {
     state: State,
-    /// When the server was heard last.
+    /// When the last message of the server came.
     heard: Time,
-    /// The keepalive request that waits for its response.
+    /// The keepalive request in flight.
     request: Option<u64>,
     sent: Time,
     misses: u32,
-    /// When the last miss was.
+    /// When the last timeout was.
     missed: Time,
 }
 
@@ -37,14 +37,14 @@ impl Keepalive {
         self.heard = core.now;
     }
 
-    /// The keepalive request has another id.
+    /// The keepalive request has a new id.
     pub(super) fn rename(&mut self, id: u64, new: u64) {
         if self.request == Some(id) {
             self.request = Some(new);
         }
     }
 
-    /// The client is ready. `cheapest` is the list that costs least of those that worked.
+    /// The client is ready. `cheapest` is the smallest list that worked.
     pub(super) fn start(&mut self, core: &mut Core, cheapest: Option<Family>) -> Signals {
         let Some(keepalive) = core.options.keepalive else { return Signals::NONE };
         *self = Self { heard: core.now, ..Self::default() };
@@ -123,7 +123,7 @@ impl Keepalive {
             }
             State::Pinging | State::Listing | State::Discovering => {
                 let waited = core.now.since(self.sent);
-                // Whatever else was received in between, the server is there.
+                // The server is there if it sent anything else meanwhile.
                 let passed_over = self.heard > self.sent;
                 if self.heard > self.missed {
                     self.misses = 0;
@@ -148,7 +148,7 @@ impl Keepalive {
         self.step(core, input, cheapest)
     }
 
-    /// The keepalive request was answered.
+    /// Takes the response to the keepalive request.
     pub(super) fn on_response(
         &mut self,
         core: &mut Core,

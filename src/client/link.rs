@@ -1,4 +1,4 @@
-//! The connection as a whole: opened, used, lost, opened again, shut down.
+//! Component: the connection as a whole, opened, used, lost, reopened, shut down.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -21,11 +21,11 @@ pub(super) struct Link {
     state: State,
     shutdown: shutdown::State,
     connection: ConnectionId,
-    /// The transport of the connection opened.
+    /// The transport of this connection opened.
     opened: bool,
-    /// Losses in a row of connections that proved nothing.
+    /// Lost connections in a row that did not answer a call or last long enough.
     losses: u32,
-    /// Sessions that expired since a call was answered.
+    /// Sessions that expired since the last answered call.
     expiries: Used,
     /// The connection answered a call.
     proven: bool,
@@ -54,7 +54,7 @@ impl Link {
         self.state
     }
 
-    /// The connection that the client has, asks for, or had last.
+    /// The current connection, the one that is being opened, or the last one.
     pub(super) const fn connection(&self) -> ConnectionId {
         self.connection
     }
@@ -68,7 +68,7 @@ impl Link {
         matches!(self.state, State::Connecting | State::Ready)
     }
 
-    /// Whether a command can be executed.
+    /// Whether a command is possible.
     pub(super) fn check(&self, input: Input, otherwise: CommandError) -> Result<(), CommandError> {
         match link::take(self.state, input).verdict {
             Verdict::Reject if matches!(self.state, State::Closing | State::Closed) => Err(CommandError::Closed),
@@ -77,7 +77,7 @@ impl Link {
         }
     }
 
-    /// A call was answered: the server works.
+    /// A call was answered: the connection works.
     pub(super) fn prove(&mut self) {
         self.proven = true;
         self.expiries = Used::Never;
@@ -86,7 +86,7 @@ impl Link {
     /// The embedder closes the client.
     pub(super) fn close(&mut self, core: &mut Core) -> Signals {
         self.failure = None;
-        // A transport that the embedder was not asked for yet needs no shutdown.
+        // A connection that the embedder did not see yet needs no shutdown.
         let unseen = core.unseen;
         let mut signals = self.step(core, Input::Close);
         if unseen {
@@ -96,7 +96,7 @@ impl Link {
         signals
     }
 
-    /// The embedder can authorize its requests: a client that was stopped for lack of it opens its connection.
+    /// The embedder can authorize requests: a client that is parked because of it reconnects.
     pub(super) fn authorized(&mut self, core: &mut Core) -> Signals {
         let refused = |failure: &Failure| matches!(failure.kind, FailureKind::Unauthorized | FailureKind::Forbidden);
         let stopped = matches!(self.state, State::Parked | State::Retiring);
@@ -137,7 +137,7 @@ impl Link {
                 }
                 Effect::Backoff => {
                     let wait = self.backoff(core);
-                    // At once, where the options want it so: the transport takes its time to open.
+                    // The timer starts now if the options say so, because the transport takes time to open.
                     core.timers.set(Timer::Reopen, Some(core.now + wait));
                 }
                 Effect::Park => {
@@ -153,7 +153,7 @@ impl Link {
         signals
     }
 
-    /// Tells the other components where the client stands.
+    /// Updates the stage for the other components.
     fn publish(&self, core: &mut Core) {
         core.stage = match self.state {
             State::Connecting if core.agreed.is_some() => Stage::Discovery,
@@ -190,7 +190,7 @@ impl Link {
         signals
     }
 
-    /// What happened to the transport, but for a sign of life.
+    /// Takes a report on the transport, except signs of life.
     pub(super) fn on_transport(&mut self, core: &mut Core, event: Transport<'_>) -> Signals {
         let server = core.server_name();
         match event {
@@ -247,7 +247,7 @@ impl Link {
         Signals::lost(FailureKind::HandshakeTimeout, message, loss::Transport::Open)
     }
 
-    /// What a loss is to the table. Nothing of the connection was ended yet.
+    /// Classifies a loss as an input of the table, before anything of the connection ends.
     pub(super) fn classify(&mut self, core: &Core, loss: &Loss) -> Input {
         let interval = core.options.keepalive.unwrap_or_default().interval;
         let outlived = self.ready_since.is_some_and(|since| core.now.since(since) >= interval);
@@ -273,12 +273,12 @@ impl Link {
         loss::take(loss.transport, cause, tries, before)
     }
 
-    /// The connection was lost, and what belonged to it has ended. `unseen`: the embedder was not asked for its transport
-    /// yet, so its loss is not told.
+    /// The connection is lost, and everything that belonged to it has ended. `unseen`: the embedder did not poll the
+    /// `Open` of its transport yet, so the loss is not reported.
     pub(super) fn lose(&mut self, core: &mut Core, input: Input, loss: Loss, unseen: bool) -> Signals {
         let failure = Failure { kind: loss.kind, message: loss.message };
         self.failure = Some(failure.clone());
-        // The table decides, so its step tells what follows; the embedder hears of the loss before the effects.
+        // The effects come from the table's step, but the loss is reported before them.
         let at = core.outbox.len();
         let signals = self.step(core, input);
         let next = match self.state {
@@ -295,9 +295,9 @@ impl Link {
         signals
     }
 
-    /// The server forgot the session: tells whether another one may be opened; where not, the loss.
+    /// The session expired. Returns whether another one may be opened; otherwise the loss.
     pub(super) fn count_expiry(&mut self, core: &mut Core) -> Result<(), Signals> {
-        // One that lived long is no sign of a loop.
+        // A session that lasted long does not count as a part of a loop.
         let interval = core.options.keepalive.unwrap_or_default().interval;
         if self.ready_since.is_some_and(|since| core.now.since(since) >= interval) {
             self.expiries = Used::Never;
@@ -312,7 +312,7 @@ impl Link {
         Err(Signals::lost(FailureKind::Closed, message, loss::Transport::Hopeless))
     }
 
-    /// Tells the embedder of an expired session, and opens the next one.
+    /// Reports the expired session, and opens the next one.
     pub(super) fn expire(&mut self, core: &mut Core) -> Signals {
         let message = format!("{} forgot the session", core.server_name());
         let failure = Failure { kind: FailureKind::Closed, message: message.into() };
@@ -320,12 +320,12 @@ impl Link {
         self.step(core, Input::Expired)
     }
 
-    /// What belonged to the connection has ended.
+    /// Everything that belonged to the connection has ended.
     pub(super) fn on_connection_ended(&mut self) {
         self.ready_since = None;
     }
 
-    /// The client ends, and every request has ended.
+    /// The client closes, and every request has ended.
     pub(super) fn finish(&mut self, core: &mut Core) {
         let cause = self.failure.take().map_or(Cause::Requested, Cause::Failed);
         core.event(Event::Closed { cause });
@@ -333,7 +333,7 @@ impl Link {
 
     fn open(&mut self, core: &mut Core) {
         core.timers.clear();
-        // Actions on the transport before it are obsolete.
+        // Earlier actions on the transport are obsolete.
         core.outbox.take_back(|output| matches!(output, Output::Shutdown(_) | Output::Open(_)));
         core.agreed = None;
         self.opened = false;
@@ -348,7 +348,7 @@ impl Link {
         let doublings = self.losses.saturating_sub(1).min(20);
         let wait =
             reconnect.initial.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX)).min(reconnect.max);
-        // Between half the wait and all of it, so that many clients do not come back at once.
+        // Between half of the wait and all of it, so that many clients do not reconnect at the same time.
         let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
         let jittered = micros.saturating_sub(core.rng.u64(0..=micros / 2));
         Duration::from_micros(jittered)

@@ -1,4 +1,4 @@
-//! Notifications that the embedder is told of, and those that wait for the client to be ready.
+//! Component: notifications that are reported to the embedder, and those held until the client is ready.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -10,13 +10,13 @@ use super::{Event, LogLevel, Progress};
 use crate::jsonrpc::Json;
 use crate::protocol::method;
 
-/// Bytes of notifications that wait for the client to be ready.
+/// Maximum bytes of held notifications.
 const HELD_BYTES: usize = 1 << 20;
 
 /// A notification: its method and parameters.
 pub(super) type Notification = (Box<str>, Option<Box<RawValue>>);
 
-/// Notifications that wait for the client to be ready. Few clients have any, and not for long.
+/// Notifications that are held until the client is ready. They are rare, and held for a short time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Notifications {
     held: Option<Box<Held>>,
@@ -45,7 +45,7 @@ impl Notifications {
         held.notifications.push((method.into(), params.map(ToOwned::to_owned)));
     }
 
-    /// Takes those that wait, in order.
+    /// Takes the held notifications, in order.
     pub(super) fn release(&mut self) -> Vec<Notification> {
         self.held.take().map_or(Vec::new(), |held| held.notifications)
     }
@@ -56,7 +56,7 @@ impl Notifications {
     }
 }
 
-/// Takes `notifications/progress`; tells whether it is about a request that asked for it.
+/// Takes `notifications/progress`. Returns whether it belongs to a request that asked for progress.
 pub(super) fn on_progress(core: &mut Core, params: Option<&RawValue>) -> bool {
     let Some(params) = params else { return false };
     let Some(token) = Json::from(params).member("progressToken") else { return false };

@@ -2,13 +2,13 @@ use alloc::collections::VecDeque;
 
 use super::{Event, Outgoing, Output};
 
-/// What waits to be polled.
+/// The outputs that wait to be polled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outbox {
     queue: VecDeque<Output>,
-    /// Bytes in it of what the server sent without being asked, and of the responses to it.
+    /// Bytes in it that the server sent unsolicited, and of responses to them.
     unasked_bytes: usize,
-    /// Events that were ever put in.
+    /// Number of events that were ever queued.
     events: u64,
 }
 
@@ -26,7 +26,7 @@ impl Outbox {
         Some(output)
     }
 
-    /// Puts an event at this place, or at the end.
+    /// Inserts an event at this position, or at the end.
     pub(super) fn insert(&mut self, at: usize, event: Event) {
         let output = Output::Event(event);
         self.events = self.events.saturating_add(1);
@@ -46,7 +46,7 @@ impl Outbox {
         self.queue.iter()
     }
 
-    /// Events that were ever put in. No event is taken back.
+    /// Number of events that were ever queued. Events are never withdrawn.
     pub(super) const fn events(&self) -> u64 {
         self.events
     }
@@ -61,14 +61,14 @@ impl Outbox {
         self.unasked_bytes = self.queue.iter().map(Output::unasked_bytes).sum();
     }
 
-    /// Takes back what is addressed to a transport that is gone.
+    /// Withdraws outputs for a transport that is gone.
     pub(super) fn take_back_transport(&mut self) {
         self.take_back(|output| matches!(output, Output::Send(_) | Output::Shutdown(_) | Output::Open(_)));
     }
 
-    /// Takes back a request.
+    /// Withdraws a request.
     pub(super) fn retract(&mut self, id: u64) {
-        // It was not sent by the server unasked. Where many are taken back in turn, each is near the front.
+        // Requests do not count as unsolicited. If many are withdrawn in turn, each is near the front.
         let is_it = |output: &Output| matches!(output, Output::Send(Outgoing { id: Some(sent), .. }) if *sent == id);
         if let Some(at) = self.queue.iter().position(is_it) {
             self.queue.remove(at);

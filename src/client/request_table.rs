@@ -12,7 +12,7 @@ use crate::machine::request::{self, State};
 use crate::machine::resend::Used;
 use crate::protocol::{Family, ProtocolVersion, method};
 
-/// What a request on the wire is for.
+/// The purpose of a request on the wire.
 #[derive(Clone, Debug)]
 pub(super) enum Purpose {
     /// `server/discover`, with this version.
@@ -25,87 +25,86 @@ pub(super) enum Purpose {
         cursor: Option<Box<str>>,
     },
     SetLevel,
-    /// A request of this method, whose answer shows that the peer is there.
+    /// A keepalive request with this method.
     Keepalive(&'static str),
-    /// The stream by which a modern server tells of changes, with this filter, a JSON object; it waits for no response
-    /// once the server agreed.
+    /// The listen stream with this filter, a JSON object. An acknowledged stream waits for no response.
     Listen {
         filter: Box<str>,
         agreed: bool,
     },
-    /// A legacy server is to tell of this resource.
+    /// Subscribe to this resource (legacy).
     Subscribe(Box<str>),
-    /// It is not to tell of it any more.
+    /// Unsubscribe from this resource (legacy).
     Unsubscribe(Box<str>),
     Call(Call),
 }
 
-/// A request of the embedder's.
+/// A request of the embedder.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
-    /// What the embedder knows it by: the first id that it had.
+    /// The embedder's id of the request: its first id on the wire.
     pub(super) handle: RequestId,
     pub(super) request: Request,
-    /// Each sign of progress gives it this much time more,
+    /// The timeout, which each progress notification restarts,
     pub(super) timeout: Duration,
-    /// but not beyond this, on the clock of the calls.
+    /// up to this time on the call clock.
     pub(super) latest: Time,
-    /// How long the clock of the calls had stood still when the call was made.
+    /// For how long the call clock had been paused when the call was made.
     stood: Duration,
-    /// When progress was told of last.
+    /// When progress was reported last.
     pub(super) told: Option<Time>,
-    /// How often it was sent again, though it may have run.
+    /// How often it was sent again although it may have run.
     pub(super) lost: Used,
-    /// The input that the server requires, or was given.
+    /// The input that the server requires or that was provided.
     pub(super) input: Option<Box<InputRounds>>,
     /// What it waits for, while it is blocked.
     pub(super) blocked: Option<Box<Blocked>>,
-    /// How often it was sent again since the server forgot the session.
+    /// How often it was sent again because its session expired.
     pub(super) expired: Used,
     /// How often it waited for authorization.
     pub(super) unauthorized: Used,
-    /// How often its headers were refused.
+    /// How often it was refused because of its headers.
     pub(super) headers_refused: Used,
 }
 
-/// A request that the server refused unread.
+/// A request that the server refused unprocessed.
 #[derive(Clone, Debug)]
 pub(super) struct Blocked {
     pub(super) by: Block,
-    /// How it ends if nothing is done about it.
+    /// How it ends if what it waits for is not provided.
     pub(super) outcome: Outcome,
-    /// How much time it had left,
+    /// The time that it had left,
     pub(super) left: Duration,
-    /// and since when it waits, on the clock of the calls.
+    /// and since when it waits, on the call clock.
     pub(super) since: Time,
 }
 
-/// What a request lacks.
+/// What a blocked request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Block {
-    /// The embedder's authorization.
+    /// Authorization by the embedder.
     Authorization,
-    /// The headers that the tool's schema asks for.
+    /// The headers that the tool's schema requires.
     Headers,
 }
 
-/// The rounds of a request that needs input (specification 2026-07-28, "Multi Round-Trip Requests").
+/// The rounds of input of a request (specification 2026-07-28, "Multi Round-Trip Requests").
 #[derive(Clone, Debug)]
 pub(super) struct InputRounds {
     pub(super) rounds: u32,
-    /// The server's last answer.
+    /// The server's last result.
     pub(super) result: Box<RawValue>,
-    /// The server's `requestState`, as it was written; none where it gave none.
+    /// The server's `requestState`, unchanged, if there is one.
     pub(super) state: Option<Box<str>>,
-    /// What the engine itself answers, by the server's keys: JSON.
+    /// The responses that the engine provides itself: the server's keys, and JSON.
     pub(super) known: Vec<(Box<str>, Box<str>)>,
-    /// The value of `inputResponses`, once it is known.
+    /// The value of `inputResponses`, once it is complete.
     pub(super) responses: Option<Box<str>>,
-    /// How many bytes of it count as kept.
+    /// How many of its bytes count towards the limit.
     pub(super) bytes: usize,
-    /// How much time the request had left when the server asked,
+    /// The time that the request had left when the server required input,
     pub(super) left: Duration,
-    /// and when that was, on the clock of the calls.
+    /// and when that was, on the call clock.
     pub(super) since: Time,
 }
 
@@ -119,79 +118,79 @@ impl Purpose {
 pub(super) struct Open {
     pub(super) purpose: Purpose,
     pub(super) phase: State,
-    /// For a request of the embedder's, on the clock of the calls.
+    /// For a request of the embedder, on the call clock.
     deadline: Option<Time>,
 }
 
-/// To which request a response belongs.
+/// The request that a response belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Match {
-    /// This one, by its id.
+    /// The request with this id.
     Id(u64),
-    /// This one, by its id in another shape.
+    /// The request with this id, which came back in another type.
     Loose(u64),
-    /// This one, since it is the only one, and the response's id is no id of this connection.
+    /// The only request in flight; the response's id is not one of this connection.
     Only(u64),
-    /// One that timed out or was cancelled.
+    /// A request that timed out or was cancelled.
     Late,
-    /// None: an error without an id of this connection.
+    /// No request: an error without an id of this connection.
     NoId,
-    /// None.
+    /// No request.
     Unknown,
 }
 
-/// Ids of given-up requests that are remembered, to tell their late answers from answers to nothing.
+/// How many ids of abandoned requests are remembered, to recognize their late responses.
 const ABANDONED: usize = 1024;
 
-/// The requests that are open.
+/// The open requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RequestTable {
     last_id: u64,
-    /// The first id of this connection, beside those carried over.
+    /// The first id of this connection, except for carried ones.
     first_id: u64,
-    /// The ids of requests that an earlier connection left unsent.
+    /// The ids of unsent requests of an earlier connection.
     carried: BTreeSet<u64>,
     open: BTreeMap<u64, Open>,
     deadlines: BTreeSet<(Time, u64)>,
     call_deadlines: BTreeSet<(Time, u64)>,
     engine_queue: VecDeque<u64>,
-    /// The embedder's requests that wait to be written: calls of tools, and all others.
+    /// The queues of the embedder's requests: tool calls, and all others.
     tool_queue: BTreeSet<u64>,
     other_queue: BTreeSet<u64>,
     in_flight: u32,
     tools_in_flight: u32,
-    /// How many requests were sent and wait for an answer, and the XOR of their ids: the id itself where there is one.
+    /// Number of requests that wait for a response, and the XOR of their ids, which is the id itself if there is one.
     waiting: u32,
     waiting_ids: u64,
-    /// Bytes that are kept for the rounds of input.
+    /// Bytes that are stored for the rounds of input.
     input_bytes: usize,
-    /// The ids on the wire of requests that the embedder knows by another one.
+    /// The ids on the wire of requests that have another id for the embedder.
     renamed: BTreeMap<RequestId, u64>,
-    /// Since the embedder was asked something by the server for the first time on this connection.
+    /// The call clock; `None` until the first server request of this connection is reported.
     clock: Option<Box<Clock>>,
     abandoned: BTreeSet<u64>,
     pub(super) http: HttpSide,
 }
 
-/// What a session and its HTTP binding tell each other.
+/// What the engine and its HTTP binding share.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HttpSide {
-    /// There is such a binding.
+    /// There is an HTTP binding.
     pub(super) bound: bool,
-    /// No tool is called for now, since the binding waits for the stream on which the server may ask something.
+    /// Tool calls are held: the binding waits for the GET stream, on which the server may send requests.
     pub(super) holds_tools: bool,
-    /// The ids on the wire that no longer wait for an answer, until the binding takes them. There is seldom more than
-    /// one, which takes no allocation.
+    /// The ids on the wire that do not wait for a response any more, until the binding takes them. There is rarely more
+    /// than one, which needs no allocation.
     settled: Option<u64>,
     more_settled: Vec<u64>,
     /// Messages without a response that the binding took and that are not delivered yet, and their bytes.
     pub(super) undelivered: (usize, usize),
-    /// Events that the binding took and that are not polled yet, and the bytes of the server's messages in them.
+    /// Events that the binding took and that are not polled yet, and their bytes of the server's data.
     pub(super) unpolled: (usize, usize),
 }
 
 impl HttpSide {
-    /// A request stops waiting for an answer.
+    /// A request does not wait for a response any more.
     fn settle(&mut self, id: u64) {
         if self.bound && self.settled.is_some() {
             self.more_settled.push(id);
@@ -207,40 +206,40 @@ impl HttpSide {
     pub(super) fn next_settled(&mut self) -> Option<u64> {
         let next = self.settled.take().or_else(|| self.more_settled.pop());
         if self.more_settled.is_empty() {
-            // A burst keeps no room.
+            // The memory of a burst is released.
             self.more_settled = Vec::new();
         }
         next
     }
 }
 
-/// The clock of the calls: it stands still while the embedder is asked by the server. Each call may use that for as
-/// long as a question may stay open, in all; then it ends whatever the clock says.
+/// The call clock. It is paused while server requests are open at the embedder. In total, each call profits from this
+/// at most as long as one server request may be open; then it ends even if the clock is paused.
 #[derive(Clone, Debug)]
 struct Clock {
-    /// Since when it stands still, while it does.
+    /// Since when it is paused, if it is.
     paused: Option<Time>,
-    /// How long it stood still before.
+    /// For how long it was paused before.
     stood: Duration,
-    /// How much a call may use of that.
+    /// Maximum pause for one call.
     most: Duration,
-    /// When each call ends even if the clock stands still.
+    /// When each call ends even if the clock is paused.
     hard: BTreeSet<(Time, u64)>,
-    /// The calls up to this id are in `hard`, where they are open and have a deadline.
+    /// Open calls up to this id are in `hard` if they have a deadline.
     known: u64,
 }
 
-/// Whether the request was written, and may have an exchange.
+/// Whether the request is encoded, and may have an exchange.
 const fn is_on_wire(phase: State) -> bool {
     matches!(phase, State::Written | State::Sent)
 }
 
-/// Whether the request is one of those that the server owes an answer to, and soon.
+/// Whether the request counts as in flight: the server is expected to respond soon.
 const fn in_flight(purpose: &Purpose, phase: State) -> bool {
     matches!(phase, State::Written | State::Sent) && !matches!(purpose, Purpose::Listen { .. })
 }
 
-/// Whether an answer to the request may come, which it then ends.
+/// Whether a response would end the request.
 const fn waits(purpose: &Purpose, phase: State) -> bool {
     matches!(phase, State::Sent) && !matches!(purpose, Purpose::Listen { agreed: true, .. })
 }
@@ -249,12 +248,12 @@ const fn waits(purpose: &Purpose, phase: State) -> bool {
 #[derive(Clone, Copy)]
 struct Due {
     at: Time,
-    /// For a request of the embedder's: how long the clock of the calls had stood still when it was made.
+    /// For a request of the embedder: for how long the call clock had been paused when it was made.
     stood: Option<Duration>,
 }
 
 impl Due {
-    /// When a call ends even if its clock stands still from now on.
+    /// When a call ends even if its clock is paused from now on.
     fn hard(self, most: Duration) -> Option<Time> {
         self.stood.map(|stood| self.at + stood.saturating_add(most))
     }
@@ -273,7 +272,7 @@ impl RequestTable {
         self.last_id
     }
 
-    /// Opens a request of the engine's own.
+    /// Opens an engine request.
     pub(super) fn insert(&mut self, purpose: Purpose, deadline: Option<Time>) -> u64 {
         let id = self.next_id();
         self.engine_queue.push_back(id);
@@ -281,7 +280,7 @@ impl RequestTable {
         id
     }
 
-    /// Opens a request of the embedder's.
+    /// Opens a request of the embedder.
     pub(super) fn insert_call(
         &mut self,
         request: Request,
@@ -376,7 +375,7 @@ impl RequestTable {
         self.tools_in_flight = self.tools_in_flight.saturating_sub(u32::from(tool));
     }
 
-    /// The requests that are open, whatever they wait for.
+    /// Number of open requests.
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }
@@ -389,7 +388,7 @@ impl RequestTable {
         self.open.get(&id)
     }
 
-    /// The id on the wire of a request of the embedder's that is open.
+    /// The id on the wire of an open request of the embedder.
     pub(super) fn wire_id(&self, handle: RequestId) -> Option<u64> {
         let id = self.renamed.get(&handle).copied().unwrap_or(handle.0);
         let is_it = |open: &Open| matches!(&open.purpose, Purpose::Call(call) if call.handle == handle);
@@ -404,7 +403,7 @@ impl RequestTable {
         if let Purpose::Call(call) = &mut self.open.get_mut(&id)?.purpose { Some(call) } else { None }
     }
 
-    /// A call has this round of input, or none any more; gives the one before.
+    /// Sets or removes the round of input of a call; returns the one before.
     pub(super) fn set_input(&mut self, id: u64, input: Option<Box<InputRounds>>) -> Option<Box<InputRounds>> {
         let bytes = input.as_ref().map_or(0, |input| input.bytes);
         let before = core::mem::replace(&mut self.call_mut(id)?.input, input);
@@ -413,12 +412,12 @@ impl RequestTable {
         before
     }
 
-    /// Bytes that are kept for the rounds of input.
+    /// Bytes that are stored for the rounds of input.
     pub(super) const fn input_bytes(&self) -> usize {
         self.input_bytes
     }
 
-    /// The server agreed to the stream of this request, which goes on from here.
+    /// The server acknowledged the listen stream of this request.
     pub(super) fn agree(&mut self, id: u64) {
         self.set_deadline(id, None);
         if let Some(Open { purpose: Purpose::Listen { agreed, .. }, phase, .. }) = self.open.get_mut(&id) {
@@ -429,7 +428,7 @@ impl RequestTable {
         }
     }
 
-    /// Whether a request for the log level waits to be written.
+    /// Whether a request for the log level is queued.
     pub(super) fn is_level_queued(&self) -> bool {
         let is_it = |id: &u64| self.open.get(id).is_some_and(|open| matches!(open.purpose, Purpose::SetLevel));
         self.engine_queue.iter().any(is_it)
@@ -439,7 +438,7 @@ impl RequestTable {
         self.change_phase(id, |_| phase);
     }
 
-    /// A request is written, or the embedder takes it: inputs without effects.
+    /// Steps a request that is encoded or polled; these inputs have no effects.
     pub(super) fn step(&mut self, id: u64, input: request::Input) {
         self.change_phase(id, |phase| request::take(phase, input).next);
     }
@@ -475,7 +474,7 @@ impl RequestTable {
         self.add_deadline(id, after);
     }
 
-    /// Gives a call this much time from now on.
+    /// Gives a call this much time from now.
     pub(super) fn set_time_left(&mut self, id: u64, left: Duration, now: Time) {
         self.set_deadline(id, Some(self.call_time(now) + left));
     }
@@ -517,7 +516,7 @@ impl RequestTable {
         Some(open)
     }
 
-    /// An answer to this id that comes all the same is a late one.
+    /// Remembers this id, so that its response counts as late.
     pub(super) fn expect_late(&mut self, id: u64) {
         self.abandoned.insert(id);
         if self.abandoned.len() > ABANDONED {
@@ -525,7 +524,7 @@ impl RequestTable {
         }
     }
 
-    /// Removes a request of the engine's own, whose answer is not wanted any more.
+    /// Removes an engine request whose response is not needed any more.
     pub(super) fn abandon(&mut self, id: u64) -> Option<Open> {
         let open = self.remove(id)?;
         if open.phase == State::Sent {
@@ -534,19 +533,19 @@ impl RequestTable {
         Some(open)
     }
 
-    /// The request for the list of a family that is open.
+    /// The open list request of a family.
     pub(super) fn list(&self, family: Family) -> Option<u64> {
         let is_it = |open: &Open| matches!(open.purpose, Purpose::List { family: listed, .. } if listed == family);
         self.open.iter().find(|(_, open)| is_it(open)).map(|(id, _)| *id)
     }
 
-    /// The engine's own requests that are open.
+    /// The open engine requests.
     pub(super) fn engine(&self) -> Vec<u64> {
         let engine = self.open.iter().filter(|(_, open)| !matches!(open.purpose, Purpose::Call(_)));
         engine.map(|(id, _)| *id).collect()
     }
 
-    /// A request of the embedder's waits to be sent, or sent again.
+    /// Queues a request of the embedder, for the first time or again.
     pub(super) fn requeue(&mut self, id: u64) {
         let Some(open) = self.open.get(&id) else { return };
         if open.purpose.is_tool_call() {
@@ -564,7 +563,7 @@ impl RequestTable {
         };
     }
 
-    /// Gives a request a new id on the wire. The embedder knows it by the first one.
+    /// Gives a request a new id on the wire. The embedder keeps the first one.
     pub(super) fn rename(&mut self, id: u64) -> u64 {
         let Some(open) = self.remove(id) else { return id };
         let new = self.next_id();
@@ -575,28 +574,28 @@ impl RequestTable {
         new
     }
 
-    /// How much time a request has left.
+    /// The time that a request has left.
     pub(super) fn time_left(&self, id: u64, now: Time) -> Duration {
         let Some(open) = self.open.get(&id) else { return Duration::ZERO };
         let now = if matches!(open.purpose, Purpose::Call(_)) { self.call_time(now) } else { now };
         open.deadline.map_or(Duration::ZERO, |deadline| deadline.since(now))
     }
 
-    /// Gives the room back that a burst of requests took.
+    /// Releases the memory of a burst of requests.
     pub(super) fn release(&mut self) {
         if self.open.is_empty() {
-            // An empty tree keeps its last node, an empty queue its room.
+            // Empty trees and queues keep memory.
             self.open = BTreeMap::new();
             (self.deadlines, self.call_deadlines) = (BTreeSet::new(), BTreeSet::new());
             self.engine_queue = VecDeque::new();
             (self.tool_queue, self.other_queue) = (BTreeSet::new(), BTreeSet::new());
             self.clock = self.clock.take().filter(|clock| clock.paused.is_some());
-            // What is carried over may be answered a second time, for as long as the connection lives.
+            // A carried request may be answered twice on the same connection.
             self.renamed = BTreeMap::new();
         }
     }
 
-    /// Whether nothing waits for the server.
+    /// Whether no request is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.in_flight == 0
     }
@@ -605,7 +604,7 @@ impl RequestTable {
         self.clock.as_ref().map_or(Duration::ZERO, |clock| clock.stood)
     }
 
-    /// The time on the clock of the calls.
+    /// The time on the call clock.
     pub(super) fn call_time(&self, now: Time) -> Time {
         let Some(clock) = &self.clock else { return now };
         let now = clock.paused.unwrap_or(now);
@@ -625,7 +624,7 @@ impl RequestTable {
         [first(&self.deadlines), call, hard].into_iter().flatten().min()
     }
 
-    /// The requests whose time is over, in the order in which it ended.
+    /// The requests whose deadline passed, in the order of the deadlines.
     pub(super) fn expired(&self, now: Time) -> Vec<u64> {
         let (mut stood, mut standing, mut hard) = (Duration::ZERO, now, None);
         if let Some(clock) = self.clock.as_deref() {
@@ -637,12 +636,11 @@ impl RequestTable {
         let hard = hard.into_iter().flatten().copied().take_while(|(at, _)| *at <= now);
         let mut expired: Vec<_> = own.chain(calls).chain(hard).collect();
         expired.sort_unstable();
-        // A call may be over by both of its deadlines; the second time it is not open any more.
+        // A call may be listed for both of its deadlines; the second time it is not open any more.
         expired.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// The embedder is asked something: meanwhile the clock of its calls stands still, but for no call longer than
-    /// `most` in all.
+    /// A server request is reported to the embedder: pauses the call clock, for each call by at most `most` in total.
     pub(super) fn pause(&mut self, most: Duration, now: Time) {
         let clock = self.clock.get_or_insert_with(|| {
             Box::new(Clock { paused: None, stood: Duration::ZERO, most, hard: BTreeSet::new(), known: 0 })
@@ -651,17 +649,17 @@ impl RequestTable {
             return;
         }
         clock.paused = Some(now);
-        // Each call is looked at once, however many questions follow.
+        // Each call is visited once, however many server requests follow.
         for (id, open) in self.open.range(clock.known.saturating_add(1)..) {
             if let Some(hard) = open.due().and_then(|due| due.hard(clock.most)) {
                 clock.hard.insert((hard, *id));
             }
         }
-        // What is opened from now on enters by itself, until it was looked at.
+        // Calls that are opened later are added when they are opened.
         clock.known = u64::MAX;
     }
 
-    /// Nobody is asked any more: the clock of the calls goes on.
+    /// No server request is open any more: the call clock continues.
     pub(super) fn resume(&mut self, now: Time) {
         if let Some(clock) = &mut self.clock
             && let Some(since) = clock.paused.take()
@@ -671,8 +669,8 @@ impl RequestTable {
         }
     }
 
-    /// The next request to write, where the bound and the state of the session allow one. Without `parallel`, a
-    /// tool is not called while another is; what waits behind it goes first then.
+    /// The next request to encode, if limits and stage allow one. Without `parallel`, one tool is called at a time, and
+    /// other requests pass the waiting calls.
     pub(super) fn next(&mut self, limit: usize, calls: bool, parallel: bool) -> Option<u64> {
         if usize::try_from(self.in_flight).is_ok_and(|in_flight| in_flight >= limit) {
             return None;
@@ -690,8 +688,8 @@ impl RequestTable {
         if is_tool { self.tool_queue.pop_first() } else { self.other_queue.pop_first() }
     }
 
-    /// The request that this token belongs to made progress: it may take longer. Gives the request, and tells whether
-    /// it is time to say so.
+    /// The request with this token made progress: extends its deadline. Returns the request, and whether to report the
+    /// progress.
     pub(super) fn progress(&mut self, token: u64, now: Time, interval: Duration) -> Option<(RequestId, bool)> {
         self.open.get(&token).filter(|open| open.phase == State::Sent)?;
         let call_time = self.call_time(now);
@@ -704,13 +702,13 @@ impl RequestTable {
             call.told = Some(now);
         }
         let (handle, deadline) = (call.handle, (call_time + call.timeout).min(call.latest));
-        // Never sooner than without it.
+        // The deadline never moves to an earlier time.
         let before = self.open.get(&token).and_then(|open| open.deadline);
         self.set_deadline(token, before.max(Some(deadline)));
         Some((handle, due))
     }
 
-    /// Finds the request that a response is for; `exchange` is the one in whose HTTP exchange it came.
+    /// Finds the request of a response; `exchange` is the request in whose HTTP exchange it arrived.
     pub(super) fn match_response(&mut self, id: ResponseId, is_error: bool, exchange: Option<u64>) -> Match {
         let (id, matched): (u64, fn(u64) -> Match) = match id {
             ResponseId::Exact(id) => (id, Match::Id),
@@ -741,7 +739,7 @@ impl RequestTable {
         if self.waiting == 1 { Match::Only(self.waiting_ids) } else { Match::NoId }
     }
 
-    /// Ends a connection for the engine's own requests: they are forgotten.
+    /// The connection ended: drops the engine's own requests.
     pub(super) fn end_connection(&mut self) {
         for id in self.engine() {
             self.remove(id);
@@ -751,7 +749,7 @@ impl RequestTable {
         self.first_id = self.last_id.saturating_add(1);
     }
 
-    /// The embedder's requests that are open, oldest first.
+    /// The open requests of the embedder, oldest first.
     pub(super) fn calls(&self) -> Vec<u64> {
         let calls = self.open.iter().filter(|(_, open)| matches!(open.purpose, Purpose::Call(_)));
         calls.map(|(id, _)| *id).collect()

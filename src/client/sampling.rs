@@ -11,20 +11,20 @@ use crate::jsonrpc::Json;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Messages of a request that are looked at.
+/// Maximum number of messages that are read.
 const MESSAGES: usize = 10_000;
 
-/// When the server's requests for samples within the last minute were allowed, oldest first. Few servers make any.
+/// When sampling requests were allowed within the last minute, oldest first. Few servers send any.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sampled {
     at: VecDeque<Time>,
 }
 
-/// Hints at models that are looked at, the server's favourites first: each is compared with each of the policy's models.
+/// Maximum number of model hints that are read, in order of preference: each is compared with each model of the policy.
 const HINTS: usize = 100;
 
 impl Sampled {
-    /// Why the policy denies a request for a sample, if it does.
+    /// Why the policy denies a sampling request, if it does.
     pub(super) fn denied(&self, policy: &SamplingPolicy, params: Option<&RawValue>, now: Time) -> Option<String> {
         let params = params.map(Json::from);
         let member = |name| params.and_then(|params| params.member(name));
@@ -61,7 +61,7 @@ impl Sampled {
             .then(|| format!("at most {most} requests a minute are taken"))
     }
 
-    /// A request for a sample is allowed.
+    /// Counts an allowed sampling request.
     pub(super) fn count(&mut self, policy: &SamplingPolicy, now: Time) {
         if policy.per_minute.is_some() {
             while self.at.front().is_some_and(|at| now.since(*at) >= MINUTE) {
@@ -72,13 +72,13 @@ impl Sampled {
     }
 }
 
-/// Whether this is a number, and not above a bound.
+/// Whether the text is a number that is not above the limit.
 fn is_at_most(number: &str, most: u64) -> bool {
-    // One with a fraction or an exponent is told as exactly as it has to be.
+    // A number with a fraction or an exponent is compared as a float.
     number.parse::<u64>().map_or_else(|_| number.parse::<f64>().is_ok_and(|it| it <= most as f64), |it| it <= most)
 }
 
-/// Whether a message is one in which the model uses a tool.
+/// Whether the model uses a tool in a message.
 fn uses_tool(message: Json<'_>) -> bool {
     let is_use = |content: Json<'_>| content.member("type").and_then(Json::as_string).as_deref() == Some("tool_use");
     let Some(content) = message.member("content") else { return false };

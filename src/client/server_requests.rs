@@ -1,4 +1,4 @@
-//! Requests of the server: answered by the engine, or by the embedder.
+//! Component: requests of the server, which the engine or the embedder responds to.
 
 use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
@@ -16,46 +16,46 @@ use crate::jsonrpc::{self, ErrorObject, Json, PeerId};
 use crate::machine::server_request::{self, Answer, Asked, Declared, Method, Room};
 use crate::protocol::{ClientCapabilities, error_code, method};
 
-/// The code by which a sample is refused, by the user or by the policy (specification 2025-11-25, "Sampling").
+/// The code with which sampling is refused by the user or the policy (specification 2025-11-25, "Sampling").
 const REJECTED: i64 = -1;
 
-/// A request of the server that waits for the embedder.
+/// A server request that waits for the embedder.
 #[derive(Clone, Debug)]
 struct Open {
     id: PeerId,
     method: ServerMethod,
     deadline: Time,
-    /// The embedder's request in whose HTTP exchange it came.
+    /// The embedder's request in whose HTTP exchange it arrived.
     of: Option<RequestId>,
-    /// What the form's fields are where the user leaves them out.
+    /// The defaults of the form's fields.
     defaults: Defaults,
 }
 
 impl Open {
-    /// Bytes that are kept of what the server sent.
+    /// Bytes of the server's data that are stored.
     fn bytes(&self) -> usize {
-        // The id is there twice.
+        // The id is stored twice.
         self.id.get().len().saturating_mul(2).saturating_add(self.defaults.bytes())
     }
 }
 
-/// What the engine makes of a request of the server, or of an input that it requires.
+/// The decision on a server request, or on an input that the server requires.
 pub(super) enum Verdict {
-    /// The result.
+    /// Respond with this result.
     Result(Vec<u8>),
-    /// An error.
+    /// Respond with this error.
     Refuse(ErrorObject),
-    /// The embedder is asked.
+    /// Report it to the embedder.
     Embedder(ServerMethod),
-    /// No input is given.
+    /// Give no input.
     Decline,
-    /// There is no response.
+    /// Do not respond.
     Ignore,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerRequests {
-    /// Few clients have any, and not for long.
+    /// Few clients have open ones, and only for a short time.
     open: Option<Box<Table>>,
     last: u64,
     sampled: Option<Box<Sampled>>,
@@ -85,7 +85,7 @@ impl Table {
         Some(request)
     }
 
-    /// The oldest that has this id of the server's.
+    /// The oldest one with this id of the server.
     fn find(&self, peer_id: &str) -> Option<u64> {
         let (found, id) = self.by_peer_id.range((Box::from(peer_id), 0)..).next()?;
         (**found == *peer_id).then_some(*id)
@@ -97,17 +97,17 @@ impl Table {
 }
 
 impl ServerRequests {
-    /// Bytes that are kept of what the server sent.
+    /// Bytes of the server's data that are stored.
     fn bytes(&self) -> usize {
         self.open.as_ref().map_or(0, |table| table.bytes)
     }
 
-    /// When the next request is declined, since nobody answered it.
+    /// When the next request is declined because the embedder did not respond in time.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.open.as_ref().and_then(|table| table.deadlines.first()).map(|(at, _)| *at)
     }
 
-    /// The embedder's response.
+    /// Takes the embedder's response.
     pub(super) fn respond(
         &mut self,
         core: &mut Core,
@@ -131,7 +131,7 @@ impl ServerRequests {
         Ok(())
     }
 
-    /// Takes a request of the server. In the legacy era each gets a response, at once where the embedder is not asked.
+    /// Takes a server request. In the legacy era each gets a response, either at once or from the embedder.
     pub(super) fn on_request(&mut self, core: &mut Core, id: PeerId, method: &str, params: Option<&RawValue>) {
         let modern = core.agreed.is_some() && core.is_modern() || core.options.eras.pinned().is_some();
         let asked = if modern { Asked::Modern } else { Asked::Legacy };
@@ -169,7 +169,7 @@ impl ServerRequests {
         core.event(Event::ServerRequest { id: ServerRequestId(id), method, params: params.map(ToOwned::to_owned) });
     }
 
-    /// What the engine makes of a request of the server, or of an input that it requires, which has no id.
+    /// Decides on a server request, or on an input that the server requires, which has no id.
     fn judge(
         &mut self,
         core: &mut Core,
@@ -178,7 +178,7 @@ impl ServerRequests {
         params: Option<&RawValue>,
         id: Option<&PeerId>,
     ) -> Verdict {
-        // Where the server refused the client's capabilities, it was told of none.
+        // If the server refused the client's capabilities, none were declared to it.
         let none = ClientCapabilities::default();
         let options = core.options.clone();
         let offers = if core.undeclared { &none } else { &options.capabilities };
@@ -225,7 +225,7 @@ impl ServerRequests {
         }
     }
 
-    /// What the engine makes of an input that the server requires.
+    /// Decides on an input that the server requires.
     pub(super) fn judge_input(&mut self, core: &mut Core, method: &str, params: Option<&RawValue>) -> Verdict {
         self.judge(core, Asked::Input, method, params, None)
     }
@@ -237,7 +237,7 @@ impl ServerRequests {
         }
     }
 
-    /// The server cancels a request of its own.
+    /// The server cancels one of its requests.
     pub(super) fn on_cancelled(&mut self, core: &mut Core, peer_id: &str) {
         let Some(table) = &mut self.open else { return };
         if let Some(id) = table.find(peer_id) {
@@ -247,7 +247,7 @@ impl ServerRequests {
         }
     }
 
-    /// Declines the requests that nobody answered in time.
+    /// Declines the requests that the embedder did not respond to in time.
     pub(super) fn on_time(&mut self, core: &mut Core) {
         while let Some(table) = &mut self.open
             && let Some(due) = table.due(core.now)
@@ -259,7 +259,8 @@ impl ServerRequests {
         self.on_removed(core);
     }
 
-    /// The connection ends, and the embedder need not answer any more; a server that is still there is told so.
+    /// The connection ends: the embedder need not respond any more. If the server is still there, it gets an error
+    /// response.
     pub(super) fn end(&mut self, core: &mut Core, gone: bool) {
         for (id, request) in self.open.take().into_iter().flat_map(|table| table.open) {
             if !gone {
@@ -270,7 +271,7 @@ impl ServerRequests {
         self.on_removed(core);
     }
 
-    /// The deadlines of the embedder's requests run again once no request of the server's waits.
+    /// The deadlines of the embedder's requests continue once no server request is open.
     fn on_removed(&mut self, core: &mut Core) {
         if self.open.as_ref().is_none_or(|table| table.open.is_empty()) {
             self.open = None;
@@ -303,7 +304,7 @@ fn mode(params: Option<&RawValue>) -> Option<Cow<'_, str>> {
     params.and_then(|params| Json::from(params).member("mode")).and_then(Json::as_string)
 }
 
-/// What the server asks, and whether the client declared it.
+/// Classifies the method of a server request, and whether the client declared its capability.
 fn classify(offers: &ClientCapabilities, method: &str, params: Option<&RawValue>, denied: bool) -> (Method, Declared) {
     let declared = |declared: bool| if declared { Declared::Declared } else { Declared::Undeclared };
     match method {

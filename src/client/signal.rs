@@ -5,49 +5,49 @@ use super::FailureKind;
 use crate::machine::loss;
 use crate::protocol::PerFamily;
 
-/// What a component tells the router. The router gives it to the component that acts on it.
+/// What a component reports to the router, which passes it to the component that handles it.
 #[derive(Debug)]
 pub(super) enum Signal {
-    /// The transport is to be opened: what is known of the handshake before is forgotten.
+    /// A transport is to be opened: the state of the last handshake is dropped.
     Opening,
     /// The transport is open: the handshake starts.
     Opened,
     /// The handshake is done with a modern server.
     ModernAgreed,
-    /// The server can be asked for its lists.
+    /// The lists can be requested.
     Discover,
-    /// Every family is settled.
+    /// Discovery is done for every family.
     Discovered,
     /// The transport closed during the handshake.
     TransportClosed(Box<str>),
-    /// The handshake wants a new transport, for `initialize` without `server/discover` before it.
+    /// The handshake needs a new transport, for `initialize` without `server/discover`.
     Reopen,
-    /// The connection cannot be used any more.
+    /// The connection is lost or unusable.
     Lost(Loss),
     /// The client is ready.
     Ready,
-    /// The client ends.
+    /// The client closes.
     Finish,
-    /// The session is over as far as the server is concerned; this request was refused for that reason and did not run.
+    /// The session expired; this request was refused because of it and did not run.
     Expired(Option<u64>),
     /// A call needs the tools' schemas.
     SchemasWanted,
-    /// The tools' list was received again; or it was not.
+    /// The tools were listed again, or could not be.
     Schemas { known: bool },
-    /// The listen stream of this request tells of changes from here on.
+    /// The listen stream of this request announces changes from now on.
     Watched { request: u64, families: PerFamily<Watch> },
-    /// Nothing tells of changes of these families any more.
+    /// Changes of these families are not announced any more.
     Unwatched(PerFamily<bool>),
 }
 
-/// Whether a family's changes are told, before and from here on.
+/// Whether changes of a family were announced before, and are announced now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watch {
     pub(super) before: bool,
     pub(super) now: bool,
 }
 
-/// A connection that cannot be used any more.
+/// A connection that is lost or unusable.
 #[derive(Debug)]
 pub(super) struct Loss {
     pub(super) kind: FailureKind,
@@ -55,7 +55,7 @@ pub(super) struct Loss {
     pub(super) transport: loss::Transport,
 }
 
-/// The signals of one step, in order. Most steps have none, and few have more than one.
+/// The signals of a step, in order. Most steps have none, and few have more than one.
 #[derive(Debug, Default)]
 #[must_use = "the router acts on signals"]
 pub(super) struct Signals {
@@ -81,7 +81,7 @@ impl Signals {
         }
     }
 
-    /// Whether the connection is lost by one of them.
+    /// Whether one of them is a loss of the connection.
     pub(super) fn has_loss(&self) -> bool {
         self.first.iter().chain(&self.more).any(|signal| matches!(signal, Signal::Lost(_)))
     }

@@ -1,4 +1,4 @@
-//! What the server announces: changes of its lists and of resources.
+//! Component: what the server announces, changes of its lists and of resources.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -22,15 +22,15 @@ use crate::protocol::{Era, Family, PerFamily, error_code, method};
 #[derive(Clone, Debug)]
 pub(super) struct Subscriptions {
     stream: listen_stream::State,
-    /// The request for the stream that the server did not agree to yet.
+    /// The request of a stream that the server has not acknowledged yet.
     asked: Option<u64>,
-    /// The request for the stream that it agreed to.
+    /// The request of the acknowledged stream.
     open: Option<u64>,
     opened_at: Time,
     failures: u32,
-    /// The families whose changes the stream tells of.
+    /// The families whose changes the stream announces.
     told: PerFamily<bool>,
-    /// The resources that the embedder subscribed to.
+    /// The resources with a subscription.
     resources: BTreeMap<Box<str>, resource_subscription::State>,
 }
 
@@ -52,7 +52,7 @@ const UNDECLARED: &str = "it does not declare `resources.subscribe`";
 const NO_STREAM: &str = "it has no `subscriptions/listen`";
 const NOT_LISTENING: &str = "the options say not to listen";
 
-/// The members of a filter that stand for lists, and a family of each.
+/// The members of a filter for lists, each with a family.
 const LISTS: [(&str, Family); 3] = [
     ("toolsListChanged", Family::Tools),
     ("promptsListChanged", Family::Prompts),
@@ -79,7 +79,7 @@ impl Subscriptions {
         Ok(self.execute(core, Command::Subscribe, uri))
     }
 
-    /// The embedder ends a subscription to a resource.
+    /// The embedder unsubscribes from a resource.
     pub(super) fn unsubscribe(&mut self, core: &mut Core, now: Time, uri: &str) -> Result<Signals, CommandError> {
         use resource_subscription::State;
         let state = self.resources.get(uri);
@@ -109,7 +109,7 @@ impl Subscriptions {
         }
     }
 
-    /// How the server can be asked for subscriptions now.
+    /// How subscriptions work on the current connection.
     fn means(&self, core: &Core) -> Means {
         match core.era().filter(|_| core.is_established()) {
             None => Means::None,
@@ -121,7 +121,7 @@ impl Subscriptions {
         }
     }
 
-    /// The resources that are subscribed to.
+    /// The resources with a subscription.
     pub(super) fn resources(&self) -> impl Iterator<Item = &str> {
         use resource_subscription::State;
         let wanted = |state: &State| !matches!(state, State::Leaving | State::Regretted);
@@ -141,8 +141,8 @@ impl Subscriptions {
         }
     }
 
-    /// The handshake with a modern server is done. The stream is requested before the lists, so that no change falls
-    /// between the two.
+    /// The handshake with a modern server is done. The stream is requested before the lists, so that no change in
+    /// between is missed.
     pub(super) fn start_stream(&mut self, core: &mut Core) -> Signals {
         if !core.options.listen {
             self.refuse_all(core, NOT_LISTENING);
@@ -152,7 +152,7 @@ impl Subscriptions {
         self.listen(core)
     }
 
-    /// The client is ready: a legacy server is sent a request for each resource.
+    /// The client is ready: a legacy server gets a request for each resource.
     pub(super) fn start_requests(&mut self, core: &mut Core) {
         if self.means(core) != Means::Requests {
             return;
@@ -175,7 +175,7 @@ impl Subscriptions {
         self.resources.keys().cloned().collect()
     }
 
-    /// The connection ended, and with it what the server agreed to.
+    /// The connection ended, and its subscriptions with it.
     pub(super) fn on_connection_ended(&mut self, core: &mut Core) -> Signals {
         (self.asked, self.open) = (None, None);
         let signals = self.step(core, listen_stream::Input::Lost, None);
@@ -202,7 +202,7 @@ impl Subscriptions {
         for effect in row.effects {
             let deadline = Some(core.request_deadline());
             match effect {
-                // The stream asks for all of them at once.
+                // The stream's filter has all resources.
                 Effect::Ask | Effect::Leave if !by_requests => {}
                 Effect::Ask => {
                     core.requests.insert(Purpose::Subscribe(uri.into()), deadline);
@@ -219,7 +219,8 @@ impl Subscriptions {
         }
     }
 
-    /// A legacy server answered `resources/subscribe` or `resources/unsubscribe`; or the request failed, for this reason.
+    /// A legacy server answered `resources/subscribe` or `resources/unsubscribe`, or the request failed with this
+    /// message.
     pub(super) fn on_response(&mut self, core: &mut Core, uri: &str, refusal: Option<&str>) {
         match refusal {
             None => self.step_resource(core, uri, resource_subscription::Input::Accepted, None),
@@ -229,7 +230,7 @@ impl Subscriptions {
         }
     }
 
-    /// What is subscribed to changed, or is subscribed to for the first time.
+    /// The set of subscriptions changed.
     fn listen(&mut self, core: &mut Core) -> Signals {
         let lists = LISTS.iter().any(|(_, family)| wants_list(core, *family));
         let resources = self.resources.values().any(|state| *state != resource_subscription::State::Refused);
@@ -274,7 +275,7 @@ impl Subscriptions {
         signals
     }
 
-    /// What the open stream announced, the requested one will.
+    /// The requested stream will announce what the acknowledged one announced.
     fn await_asked(&mut self, core: &mut Core) {
         use resource_subscription::{Input, State};
         for uri in self.uris() {
@@ -318,19 +319,19 @@ impl Subscriptions {
         alloc::string::String::from_utf8(json).unwrap_or_default().into()
     }
 
-    /// The request for the stream has another id.
+    /// The request of the stream has a new id.
     pub(super) fn rename(&mut self, id: u64, new: u64) {
         if self.asked == Some(id) {
             self.asked = Some(new);
         }
     }
 
-    /// The server agreed to the requested stream, or to a part of it.
+    /// The server acknowledged the requested stream, or a part of it.
     fn adopt(&mut self, core: &mut Core, agreed: Option<Json<'_>>) -> Signals {
         let Some(id) = self.asked.take() else { return Signals::NONE };
         core.requests.agree(id);
         (self.open, self.opened_at) = (Some(id), core.now);
-        // What it does not say is taken for what was requested.
+        // Without a list of what is accepted, everything counts as accepted.
         let says = |name: &str| agreed.is_none_or(|agreed| agreed.member(name).is_some_and(|it| it.text() == "true"));
         let mut families = PerFamily::<Watch>::default();
         for (name, listed) in LISTS {
@@ -356,10 +357,10 @@ impl Subscriptions {
         for uri in self.uris() {
             let accepted = match &agreed {
                 Some(agreed) => agreed.binary_search_by(|it| (**it).cmp(&uri)).is_ok(),
-                // One that was refused was not requested again.
+                // A refused one was not requested again.
                 None => !self.is_resource(&uri, State::Refused),
             };
-            // One that was subscribed to since the stream was requested is requested next.
+            // One that was subscribed to since then is requested next.
             if !self.is_resource(&uri, State::Wanted) {
                 let input = if accepted { Input::Accepted } else { Input::Refused };
                 self.step_resource(core, &uri, input, None);
@@ -367,7 +368,7 @@ impl Subscriptions {
         }
     }
 
-    /// Nothing tells of changes any more: a list may become untrue unnoticed.
+    /// No stream announces changes any more: a list may become outdated unnoticed.
     fn forget(&mut self, core: &Core) -> Signals {
         self.open = None;
         if core.now.since(self.opened_at) >= LONGEST_WAIT {
@@ -378,12 +379,12 @@ impl Subscriptions {
 
     /// Takes `notifications/subscriptions/acknowledged`.
     pub(super) fn on_acknowledged(&mut self, core: &mut Core, params: Option<&RawValue>) -> Signals {
-        // A request that was not sent yet cannot be agreed to.
+        // A request that was not sent yet cannot be acknowledged.
         let Some(asked) = self.asked.filter(|asked| core.is_sent(*asked)) else { return Signals::NONE };
         let params = params.map(Json::from);
         let meta = params.and_then(|params| params.member("_meta"));
         let id = meta.and_then(|meta| meta.member("io.modelcontextprotocol/subscriptionId"));
-        // Without an id it can only be meant for the one that waits.
+        // Without an id, it is for the stream that waits.
         if id.is_some_and(|id| id.text().trim_matches('"').parse() != Ok(asked)) {
             return Signals::NONE;
         }
@@ -391,7 +392,7 @@ impl Subscriptions {
         self.step(core, listen_stream::Input::Agreed, agreed)
     }
 
-    /// The stream's request was answered, or its exchange ended: the stream is over.
+    /// The stream is over: its request was answered, or its exchange ended.
     pub(super) fn on_ended(&mut self, core: &mut Core, id: u64, error: Option<&RequestError>) -> Signals {
         use listen_stream::Input;
         if self.open == Some(id) {
@@ -416,8 +417,8 @@ impl Subscriptions {
         self.step(core, input, None)
     }
 
-    /// Takes `notifications/cancelled` of a stream, whose request gets no response then (specification 2026-07-28,
-    /// "Cancellation"); `None` where it is about no stream.
+    /// Takes `notifications/cancelled` of a stream, whose request then gets no response (specification 2026-07-28,
+    /// "Cancellation"); `None` if it is not about a stream.
     pub(super) fn on_cancelled(&mut self, core: &mut Core, id: &str) -> Option<Signals> {
         let id = id.trim_matches('"').parse().ok()?;
         if !core.is_sent(id) || self.open != Some(id) && self.asked != Some(id) {
@@ -427,7 +428,7 @@ impl Subscriptions {
         Some(self.on_ended(core, id, None))
     }
 
-    /// The server did not agree to the stream in time.
+    /// The server did not acknowledge the stream in time.
     pub(super) fn on_silent(&mut self, core: &mut Core) -> Signals {
         self.step(core, listen_stream::Input::Silent, None)
     }

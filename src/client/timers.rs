@@ -3,29 +3,29 @@ use core::time::Duration;
 use crate::Time;
 use crate::protocol::Family;
 
-/// The shortest wait. A wait of nothing would be over as soon as it began, again and again at the same time.
+/// The shortest wait. A wait of zero would be due again at the same time without end.
 pub(super) const SHORTEST: Duration = Duration::from_millis(1);
 
-/// What a session waits for, beside its requests and the server's questions.
+/// The timers of a client, except those of its requests and of server requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
-    /// The transport does not open.
+    /// The deadline for opening the transport.
     Open,
-    /// The probe is not answered.
+    /// The deadline of `server/discover`.
     Discover,
-    /// The handshake does not end.
+    /// The deadline of the handshake.
     Handshake,
-    /// The discovery does not end.
+    /// The deadline of discovery.
     Discovery,
-    /// The wait before the transport is opened again.
+    /// The backoff before the transport is opened again.
     Reopen,
-    /// The next keepalive probe, or its answer.
+    /// The next keepalive request, or the deadline of its response.
     Keepalive,
-    /// The grace time of the shutdown.
+    /// The grace period between the steps of the shutdown.
     Grace,
-    /// The wait before a modern server is asked again to tell of changes.
+    /// The wait before the listen stream is requested again.
     Stream,
-    /// The wait before a family is walked again.
+    /// The wait before a family's list is requested again.
     Refresh(Family),
 }
 
@@ -45,7 +45,7 @@ impl Timer {
         Self::Refresh(Family::ResourceTemplates),
     ];
 
-    /// Its place among all.
+    /// Its index.
     const fn place(self) -> usize {
         match self {
             Self::Open => 0,
@@ -64,7 +64,7 @@ impl Timer {
     }
 }
 
-/// The timers that are armed, and the soonest of them.
+/// The running timers, and the earliest deadline.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timers {
     at: [Option<Time>; Self::COUNT],
@@ -89,7 +89,7 @@ impl Timers {
         self.soonest
     }
 
-    /// Takes a timer, if it is due.
+    /// Stops a timer if it is due. Returns whether it was.
     pub(super) fn take_due(&mut self, timer: Timer, now: Time) -> bool {
         let due = self.get(timer).is_some_and(|at| at <= now);
         if due {

@@ -18,7 +18,7 @@
 //! # let mut answers = answers.iter();
 //! # while let Some(action) = client.poll() {
 //! #     let Action::Send(message) = action else { continue };
-//! #     let Some(id) = message.id() else { continue };
+//! #     let Some(id) = message.wire_id().map(|id| id.as_u64()) else { continue };
 //! #     let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{}}}"#, answers.next().unwrap());
 //! #     client.handle_message(Time::ZERO, client.connection(), answer.as_bytes());
 //! # }

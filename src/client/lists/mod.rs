@@ -1,4 +1,4 @@
-//! The lists of the server: discovered on each connection, received page by page, refreshed when they change.
+//! Component: the server's lists, discovered on each connection, received page by page, refreshed when they change.
 
 mod page;
 mod slot;
@@ -26,17 +26,17 @@ use crate::machine::resend::{self, Reason, Resend};
 use crate::machine::{QuirkKind, Verdict, discovery, gate, loss, paging, refresh};
 use crate::protocol::{Family, PerFamily, error_code, method};
 
-/// The longest wait between refreshes that fail or find nothing new.
+/// The longest wait between refreshes that fail or find no change.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// How many refreshes in a row without a difference make a loop.
+/// How many refreshes in a row without a change count as a loop.
 const LOOP: u32 = 3;
 
 /// Why a list failed.
 pub(super) enum ListFailure<'a> {
     /// The server's error.
     Server(&'a ErrorObject),
-    /// What the engine found wrong.
+    /// A problem that the engine found.
     Engine(Cow<'a, str>),
 }
 
@@ -46,14 +46,14 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// A new connection: every family is asked again.
+    /// A new connection: every list is requested again.
     pub(super) fn reset(&mut self) {
         for family in Family::ALL.iter().copied() {
             self.slots.get_mut(family).reset();
         }
     }
 
-    /// The handshake is done: the lists are requested that the gate allows.
+    /// The handshake is done: the lists that the gate allows are requested.
     pub(super) fn start(&mut self, core: &mut Core) -> Signals {
         let mut signals = Signals::NONE;
         for family in Family::ALL.iter().copied() {
@@ -79,7 +79,7 @@ impl Lists {
         self.slots.get(family).words.as_deref()
     }
 
-    /// The list that costs the server and the transport least, of those that worked.
+    /// The smallest list that worked.
     pub(super) fn cheapest(&self, core: &Core) -> Option<Family> {
         let allowed = |family| core.gate(gate::Purpose::Keepalive, family).is_allowed();
         let listed = self.slots.iter().filter(|(family, _)| allowed(*family));
@@ -135,7 +135,7 @@ impl Lists {
         *core.known.get_mut(family) = Slot::known(status);
     }
 
-    /// Discovery takes too long: the lists that are not complete have failed.
+    /// The deadline of discovery passed: incomplete lists have failed.
     pub(super) fn on_discovery_timeout(&mut self, core: &mut Core) -> Signals {
         let why = format!("the list was not done within {:?}", core.options.timeouts.discovery);
         let mut signals = Signals::NONE;
@@ -145,7 +145,7 @@ impl Lists {
                     core.give_up(id);
                 }
                 signals.extend(self.on_failure(core, family, ListFailure::Engine(Cow::Borrowed(&why))));
-                // The first that costs the connection ends it for all.
+                // The first loss of the connection ends discovery for all families.
                 if signals.has_loss() {
                     break;
                 }
@@ -154,7 +154,7 @@ impl Lists {
         signals
     }
 
-    /// The family has no items any more.
+    /// Removes the items of a family.
     fn clear(&mut self, core: &mut Core, family: Family) {
         if !core.catalog.list(family).is_empty() {
             self.slots.get_mut(family).listing = Some(Box::default());
@@ -162,7 +162,7 @@ impl Lists {
         }
     }
 
-    /// Steps the list of a family; `class` is the error's, where it failed.
+    /// Steps the list of a family; `class` is the class of an error.
     fn step_paging(
         &mut self,
         core: &mut Core,
@@ -223,7 +223,7 @@ impl Lists {
         }
     }
 
-    /// The request for a page has another id.
+    /// The request of a page has a new id.
     pub(super) fn rename(&mut self, family: Family, id: u64, new: u64) {
         let listing = self.slots.get_mut(family).listing.as_mut();
         if let Some(listing) = listing.filter(|listing| listing.first == id) {
@@ -245,7 +245,7 @@ impl Lists {
         let limits = core.options.limits;
         let report = listing.items.add(page.items, page.bounds);
         listing.pages = listing.pages.saturating_add(1);
-        // The list is as fresh as its oldest page; a negative time is none.
+        // The list is as fresh as its oldest page; a negative time counts as none.
         let first = listing.pages == 1;
         listing.ttl = if first { page.ttl } else { listing.ttl.zip(page.ttl).map(|(sooner, ttl)| sooner.min(ttl)) };
         let cursor = page.cursor;
@@ -254,7 +254,7 @@ impl Lists {
         let input = match (cursor, repeated) {
             _ if report.over => paging::Input::Limit,
             (None, _) => paging::Input::Last,
-            // Some servers end their lists by an empty cursor.
+            // Some servers end their lists with an empty cursor.
             (Some(cursor), true) if report.added == 0 && cursor.text() == r#""""# => paging::Input::Last,
             (Some(_), true) if report.added == 0 => paging::Input::RepeatedEmpty,
             (Some(_), _) if listing.pages >= limits.pages => paging::Input::Limit,
@@ -270,7 +270,7 @@ impl Lists {
         self.step_paging(core, family, input, None)
     }
 
-    /// Takes the failure of a list.
+    /// Takes a failure of a list.
     pub(super) fn on_failure(&mut self, core: &mut Core, family: Family, failure: ListFailure<'_>) -> Signals {
         let slot = self.slots.get_mut(family);
         let Some(listing) = &slot.listing else { return Signals::NONE };
@@ -306,7 +306,7 @@ impl Lists {
             self.ask_page(core, family, cursor);
             return Signals::NONE;
         }
-        // The server refused nothing: where another connection may be opened, it is.
+        // The server did not refuse the request, so the connection is reopened if reconnects are on.
         if core.stage == Stage::Discovery && core.options.reconnect.is_some() {
             let message = format!("{} during discovery: {words}", core.server_name());
             return Signals::lost(FailureKind::Closed, message, loss::Transport::Closed);
@@ -342,7 +342,7 @@ impl Lists {
         self.step_discovery(core, family, input)
     }
 
-    /// What is held of a family whose list failed.
+    /// What is known of a family whose list failed.
     fn held(&self, core: &Core, family: Family) -> list_error::Held {
         let slot = self.slots.get(family);
         let pages = slot.listing.as_ref().is_some_and(|listing| !listing.items.is_empty());
@@ -356,7 +356,7 @@ impl Lists {
         }
     }
 
-    /// The server announces that the list of a family changed.
+    /// The server announced a change of a family's list.
     pub(super) fn on_changed(&mut self, core: &mut Core, family: Family) -> Signals {
         let decision = core.gate(gate::Purpose::ListChanged, family);
         if let Some(kind) = decision.quirk() {
@@ -369,15 +369,15 @@ impl Lists {
         }
     }
 
-    /// The listen stream of this request tells of changes from here on.
+    /// The listen stream of this request announces changes from now on.
     pub(super) fn on_watched(&mut self, core: &mut Core, request: u64, families: &PerFamily<Watch>) -> Signals {
         let mut signals = Signals::NONE;
         for (family, watch) in families.iter() {
             let slot = self.slots.get_mut(family);
-            // A list that was requested before the stream may be older than it, whichever is answered first.
+            // A list that was requested before the stream may be older than it, whichever response came first.
             let older = slot.listing.as_ref().is_some_and(|listing| listing.pages == 0 && listing.first < request);
             if watch.now && (core::mem::take(&mut slot.unwatched) || older && !watch.before) {
-                // The server did not announce it.
+                // The server did not announce this change.
                 slot.on_demand = true;
                 signals.extend(self.on_changed(core, family));
             }
@@ -385,14 +385,14 @@ impl Lists {
         signals
     }
 
-    /// Nothing tells of changes of these families any more.
+    /// Changes of these families are not announced any more.
     pub(super) fn on_unwatched(&mut self, families: &PerFamily<bool>) {
         for (family, told) in families.iter() {
             self.slots.get_mut(family).unwatched |= told;
         }
     }
 
-    /// A family's list is to be received again, whatever is known of its freshness.
+    /// Requests a family's list again, even if it is fresh.
     pub(super) fn want(&mut self, core: &mut Core, family: Family) -> Signals {
         let slot = self.slots.get_mut(family);
         if !slot.is_settled() {
@@ -451,7 +451,7 @@ impl Lists {
         signals
     }
 
-    /// The whole list of a refresh was received: whether it differs from the one before.
+    /// The whole list of a refresh was received: returns whether it differs from the known one.
     fn compare(&mut self, core: &Core, family: Family) -> refresh::Input {
         let slot = self.slots.get_mut(family);
         let Some(listing) = &mut slot.listing else { return refresh::Input::Differs };
@@ -478,7 +478,7 @@ impl Lists {
         schemas(family, true)
     }
 
-    /// Takes what was received as the family's list, and tells where it differs from the one before.
+    /// Makes the received list the family's list, and reports the difference.
     fn commit(&mut self, core: &mut Core, family: Family) {
         let slot = self.slots.get_mut(family);
         let Some(listing) = slot.listing.take() else { return };
@@ -489,7 +489,7 @@ impl Lists {
         let Listing { items, done, .. } = *listing;
         let list = done.unwrap_or_else(|| items.finish());
         let difference = core.was_ready.then(|| Difference::between(core.catalog.list(family), &list));
-        // What is the same stays where others may hold it.
+        // An unchanged list stays, because others may share it.
         if core.catalog.held(family).is_none_or(|former| !former.is_same(&list)) {
             core.catalog.replace(family, list);
         }
@@ -522,7 +522,7 @@ impl Lists {
     }
 }
 
-/// The tools' schemas were received again, or were not.
+/// Reports whether the tools were listed again.
 fn schemas(family: Family, known: bool) -> Signals {
     if family == Family::Tools { Signals::one(Signal::Schemas { known }) } else { Signals::NONE }
 }

@@ -22,7 +22,7 @@ pub(super) struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Reads a page; where it is none, tells why. Deviations of its shape are recorded.
+    /// Reads a page, or returns why it is not one. Deviations of its shape are recorded.
     pub(super) fn read(core: &mut Core, family: Family, result: &'a RawValue) -> Result<Self, Cow<'static, str>> {
         let limits = core.options.limits;
         let mirror = core.is_modern() && core.wire == Wire::Http;
@@ -58,13 +58,13 @@ impl<'a> Page<'a> {
 }
 
 impl Listing {
-    /// Adds the flaws of a page, and tells those of the list where they grew.
+    /// Adds the deviations of a page, and records those of the list that grew.
     pub(super) fn add_flaws(
         &mut self,
         page: PageReport,
         repeated: bool,
     ) -> [(QuirkKind, Option<alloc::string::String>); 2] {
-        // A page that repeats what came before is recorded as a loop.
+        // A page that repeats earlier items is recorded as a cursor loop.
         let duplicate = if repeated { Flaws::default() } else { page.duplicate };
         let kinds = [
             (QuirkKind::InvalidItem, &mut self.invalid, page.invalid),

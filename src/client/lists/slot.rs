@@ -8,7 +8,7 @@ use crate::catalog::{Builder, Flaws, List};
 use crate::machine::resend::Used;
 use crate::machine::{discovery, gate, paging, refresh};
 
-/// What the lists know of one family.
+/// What is known of the list of one family.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) discovery: discovery::State,
@@ -19,14 +19,14 @@ pub(super) struct Slot {
     pub(super) status: FamilyStatus,
     pub(super) pages: usize,
     pub(super) stale: bool,
-    /// The list was received while nothing told of its changes (modern era).
+    /// The list was received while no stream announced its changes (modern era).
     pub(super) unwatched: bool,
     pub(super) failures: u32,
     /// Refreshes in a row that found the list unchanged.
     pub(super) unchanged: u32,
-    /// How often the interval between refreshes is doubled.
+    /// How often the interval between refreshes was doubled.
     pub(super) slow: u32,
-    /// The refresh under way, or the next one, was not caused by the server: it does not count in loop detection.
+    /// The current or next refresh was not caused by the server, so it does not count in loop detection.
     pub(super) on_demand: bool,
     pub(super) fresh_until: Option<Time>,
     pub(super) last_listed: Option<Time>,
@@ -57,7 +57,7 @@ impl Default for Slot {
 }
 
 impl Slot {
-    /// A new connection: the family is asked again, what is known stays.
+    /// A new connection: the list is requested again, and the items stay.
     pub(super) fn reset(&mut self) {
         self.discovery = discovery::take(self.discovery, discovery::Input::Reset).next;
         self.refresh = refresh::take(self.refresh, refresh::Input::Reset).next;
@@ -80,7 +80,7 @@ impl Slot {
         }
     }
 
-    /// Whether the discovery of this connection is done with the family.
+    /// Whether discovery on this connection is done for the family.
     pub(super) fn is_settled(&self) -> bool {
         match self.discovery {
             discovery::State::Listed
@@ -102,17 +102,17 @@ impl Slot {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum FamilyStatus {
-    /// Nothing is known yet.
+    /// The list was not requested yet.
     Unasked,
-    /// All of it is known.
+    /// The whole list is known.
     Listed,
-    /// The server did not declare it, and was not asked.
+    /// The server did not declare the capability, and the list was not requested.
     NotAdvertised,
-    /// The server declared it, yet has no such method.
+    /// The server declared the capability, but does not have the method.
     Absent,
-    /// A limit or an error ended the list; what was received before is kept.
+    /// A limit or an error ended the list; the pages before it are kept.
     Partial,
-    /// The list failed, and nothing is kept.
+    /// The list failed, and no items are kept.
     Failed,
 }
 
@@ -130,7 +130,7 @@ impl FamilyStatus {
     }
 }
 
-/// What is known of a family, beside its items.
+/// The state of a family, without its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FamilyReport {
@@ -138,34 +138,34 @@ pub struct FamilyReport {
     pub status: FamilyStatus,
     /// Number of pages of the list.
     pub pages: usize,
-    /// The list is known to have changed, and was not received again yet.
+    /// The list changed, and was not received again yet.
     pub stale: bool,
-    /// The server announces changes of the list: a legacy one declares it, a modern one agreed to it.
+    /// The server announces changes of the list: a legacy server declares it, a modern one acknowledged it.
     pub watched: bool,
-    /// Until when the server calls the list fresh (specification 2026-07-28, "Caching"); `None` where it did not
-    /// say, which is not the same as a time that is over. It is for whoever reads the list: the engine polls nothing.
+    /// Until when the server calls the list fresh (specification 2026-07-28, "Caching"); `None` if it did not say,
+    /// which differs from a time that has passed. It is information for the embedder: the engine does not poll lists.
     pub fresh_until: Option<Time>,
 }
 
 /// A list that is being received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Listing {
-    /// The hashes of the cursors so far. A server whose cursors collide ends its own list early.
+    /// The hashes of the cursors so far. A collision only ends the server's own list early.
     pub(super) seen: BTreeSet<u64>,
     pub(super) items: Builder,
     /// Items that were left out, or that lost a member.
     pub(super) invalid: Flaws,
-    /// Items whose key came before.
+    /// Items with a key that came before.
     pub(super) duplicate: Flaws,
     pub(super) pages: usize,
     /// The cursor of the page that is requested next.
     pub(super) next: Option<Box<str>>,
     /// The id of the request for the first page.
     pub(super) first: u64,
-    /// The shortest freshness of its pages.
+    /// The shortest freshness of the pages.
     pub(super) ttl: Option<Duration>,
     /// The whole list, once the last page of a refresh was received.
     pub(super) done: Option<List>,
-    /// How often a page was requested again, since its exchange broke.
+    /// How often a page was requested again because its exchange broke.
     pub(super) broken: Used,
 }

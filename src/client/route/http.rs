@@ -1,4 +1,4 @@
-//! What became of the exchanges of requests, over HTTP.
+//! The router over HTTP: messages and ends of the exchanges of requests.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -14,15 +14,15 @@ use crate::jsonrpc::ErrorObject;
 use crate::machine::{link, loss};
 
 impl Engine {
-    /// Takes the message that came in the exchange of the request of this id. A message that answers nothing by its own
-    /// id answers that request.
+    /// Takes a message that arrived in the exchange of the request with this id. A response without an id of its own
+    /// belongs to that request.
     pub(crate) fn handle_exchange(&mut self, now: Time, id: u64, bytes: &[u8]) {
         self.core.exchange = NonZero::new(id);
         self.handle_message(now, bytes);
         self.core.exchange = None;
     }
 
-    /// Takes what became of the exchange of a request.
+    /// Takes a report on the exchange of a request.
     pub(crate) fn handle_report(&mut self, now: Time, report: Report<'_>) {
         self.core.advance(now);
         match report {
@@ -36,9 +36,9 @@ impl Engine {
         self.write_requests();
     }
 
-    /// Takes the error that this request was refused with, whatever id it bears. With `headers`, a call was refused for
-    /// headers that the tool's schema asks for. The schema may have changed, so the list is received again, once, and the
-    /// call sent again (specification 2026-07-28, "Streamable HTTP", Client Behavior).
+    /// Takes the error with which this request was refused, whatever id it has. With `headers`, a call was refused
+    /// because of headers that the tool's schema requires. The schema may have changed, so the tools are listed again,
+    /// once, and the call is made again (specification 2026-07-28, "Streamable HTTP", Client Behavior).
     pub(crate) fn take_refusal(&mut self, now: Time, id: u64, error: ErrorObject, headers: bool) {
         self.core.advance(now);
         if self.core.is_sent(id) {
@@ -53,8 +53,8 @@ impl Engine {
         self.write_requests();
     }
 
-    /// Takes the response to this request, under a good status, that says that the server forgot the session. The
-    /// request may have run: it ends with this response, unless it may run twice.
+    /// Takes a 2xx response to this request that says that the session expired. The request may have run: it ends with
+    /// this response, unless it may run twice.
     pub(crate) fn take_expiry(&mut self, now: Time, id: u64, error: ErrorObject) {
         self.core.advance(now);
         if self.core.is_established() && self.core.is_sent(id) {
@@ -64,7 +64,7 @@ impl Engine {
         self.write_requests();
     }
 
-    /// The exchange of a request broke: a request that only reads is sent again, under a new id.
+    /// The exchange of a request broke: a request that only reads is sent again, with a new id.
     fn on_exchange_lost(&mut self, id: u64, sent: bool, why: &str) {
         let core = &mut self.core;
         if !core.is_sent(id) {
@@ -83,13 +83,13 @@ impl Engine {
                 self.subscriptions.on_response(core, &uri, Some(&words));
                 Signals::NONE
             }
-            // The keepalive's own timer finds what is missing.
+            // The keepalive's timer handles a missing response.
             Purpose::Keepalive(_) | Purpose::SetLevel | Purpose::Call(_) => Signals::NONE,
         };
         self.act(signals);
     }
 
-    /// The server refused a request by a status alone.
+    /// The server refused a request with a status only.
     fn on_status(&mut self, id: u64, status: u16, why: &str) {
         let core = &mut self.core;
         if !core.is_sent(id) {
@@ -106,7 +106,7 @@ impl Engine {
                     self.act(signals);
                 }
             }
-            // A gateway tells that it got no response, not what became of the request.
+            // A gateway reports that it got no response; the request may have run.
             Purpose::List { .. }
             | Purpose::SetLevel
             | Purpose::Keepalive(_)
@@ -131,7 +131,7 @@ impl Engine {
         }
     }
 
-    /// The server forgot the session: one recovery for all requests.
+    /// The session expired: one recovery for all requests.
     fn on_expired(&mut self, id: Option<u64>) {
         let core = &mut self.core;
         if !core.is_established() || id.is_some_and(|id| !core.is_sent(id)) {
@@ -156,7 +156,7 @@ impl Engine {
         if id.is_none() && !connecting {
             return;
         }
-        // Only requests of the handshake and for lists cost the connection.
+        // Only requests of the handshake and for lists end the connection.
         let needed = open.is_none_or(|open| {
             matches!(open.purpose, Purpose::Discover(_) | Purpose::Initialize(_) | Purpose::List { .. })
         });

@@ -1,4 +1,4 @@
-//! The router: takes messages, timers and signals to the components. It is the only part that sees all of them.
+//! The router: passes messages, timers and signals to the components. It is the only part that sees all of them.
 
 mod http;
 
@@ -20,14 +20,14 @@ use crate::machine::{QuirkKind, handshake, link, loss, request, shutdown};
 use crate::protocol::{Family, ProtocolVersion, method};
 
 impl Engine {
-    /// Takes what the server sent: one message, or a batch.
+    /// Takes a message or a batch of the server.
     pub(crate) fn handle_message(&mut self, now: Time, bytes: &[u8]) {
         self.core.advance(now);
         self.receive(bytes);
         self.write_requests();
     }
 
-    /// Takes what happened to the transport.
+    /// Takes a report on the transport.
     pub(crate) fn handle_transport(&mut self, now: Time, event: Transport<'_>) {
         self.core.advance(now);
         match event {
@@ -43,22 +43,22 @@ impl Engine {
         self.write_requests();
     }
 
-    /// Serves what is due before an input that came at this time. What is due at the time of the input before it was
-    /// served then.
+    /// Handles the deadlines that are due before an input with this time. Deadlines up to the time of the input before
+    /// were handled then.
     pub(crate) fn handle_due(&mut self, now: Time) {
         if now > self.core.served {
             self.handle_timeout(now);
         }
     }
 
-    /// Serves every deadline that is due. A call without one does nothing.
+    /// Handles every deadline that is due.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.core.advance(now);
         self.core.served = self.core.now;
         if self.timers_deadline().is_none_or(|at| at > self.core.now) {
             return;
         }
-        // Each once: where time is at its end, whatever is armed anew is due at once.
+        // Each timer fires once: at the maximum of `Time`, a restarted timer is due at once.
         if self.core.timers.next().is_some_and(|at| at <= self.core.now) {
             for timer in Timer::ALL {
                 if self.core.timers.take_due(timer, self.core.now) {
@@ -73,7 +73,7 @@ impl Engine {
         self.write_requests();
     }
 
-    /// Acts on signals, each before the one behind it.
+    /// Acts on signals, in order; the signals that one causes come before the next.
     pub(super) fn act(&mut self, signals: Signals) {
         for signal in signals {
             let next = self.act_on(signal);
@@ -93,7 +93,7 @@ impl Engine {
                 self.handshake.start(core)
             }
             Signal::ModernAgreed => {
-                // A modern server makes no requests, and is owed no responses.
+                // A modern server sends no requests, and expects no responses.
                 self.server_requests.end(core, true);
                 Signals::one(Signal::Discover)
             }
@@ -160,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// Ends what belongs to a connection that the server forgot; `refused` did not run for that reason.
+    /// Ends everything that belongs to an expired session; `refused` did not run because of it.
     fn expire(&mut self, refused: Option<u64>) {
         if let Some(id) = refused {
             calls::on_expired(&mut self.core, id);
@@ -169,8 +169,8 @@ impl Engine {
         self.end_connection(true);
     }
 
-    /// Ends what belongs to a connection: nothing of it touches the next one. A server that is still there is owed the
-    /// responses to its requests.
+    /// Ends everything that belongs to a connection, so that nothing affects the next one. A server that is still there
+    /// gets responses to its open requests.
     pub(super) fn end_connection(&mut self, gone: bool) {
         let core = &mut self.core;
         core.outbox.take_back(|output| matches!(output, Output::Send(message) if gone || message.method.is_some()));
@@ -186,7 +186,7 @@ impl Engine {
         self.act(unwatched);
     }
 
-    /// Writes as many of the requests that wait as may be sent now.
+    /// Encodes as many queued requests as may be sent now.
     pub(super) fn write_requests(&mut self) {
         if !self.link.is_connected() {
             return;
@@ -284,7 +284,7 @@ impl Engine {
     }
 
     fn on_message(&mut self, message: Message<'_>) {
-        // A message that ended the connection ended the rest of its batch, too.
+        // A message that ended the connection also ended the rest of its batch.
         if !self.link.is_connected() {
             return;
         }
@@ -328,7 +328,7 @@ impl Engine {
         }
     }
 
-    /// The server cancels a request of its own, or ends a stream.
+    /// The server cancels one of its requests, or ends a stream.
     fn on_cancelled(&mut self, params: Option<&RawValue>) {
         let id = params.and_then(|params| jsonrpc::Json::from(params).member("requestId"));
         let Some(id) = id else { return };
@@ -368,7 +368,7 @@ impl Engine {
         self.answer(id, response.map_err(RequestError::Server));
     }
 
-    /// Takes the response to a request that is open, or what was received in place of one.
+    /// Takes the response to an open request, or what was received in its place.
     pub(super) fn answer(&mut self, id: u64, response: Result<&RawValue, RequestError>) {
         let core = &mut self.core;
         let Some(open) = core.requests.get(id) else { return };

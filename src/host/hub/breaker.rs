@@ -1,4 +1,5 @@
-//! Whether calls go to a server: the state of [`machine::breaker`](crate::machine::breaker), its count and its time.
+//! Component: whether a server is called. It has the state of [`machine::breaker`](crate::machine::breaker), the count
+//! and the cooldown.
 
 use super::event::Breaker;
 use crate::Time;
@@ -32,12 +33,12 @@ impl CallBreaker {
         (self.state == State::Open).then_some(self.rests_until)
     }
 
-    /// Whether a call may be made, as things are at this time.
+    /// Whether a call may be made at this time; otherwise, until when not.
     pub(super) fn admits(self, now: Time) -> Result<(), Option<Time>> {
         let mut later = self;
         later.cool(now);
         match take(later.state, Input::Call).verdict {
-            // The call on trial tells when others may be made.
+            // A trial call is in flight, and its end decides.
             Verdict::Reject => Err(later.rests_until()),
             Verdict::Advance | Verdict::Ignore | Verdict::Quirk(_) => Ok(()),
         }
@@ -59,7 +60,7 @@ impl CallBreaker {
         }
     }
 
-    /// Takes what the end of a call says of the server.
+    /// Takes the end of a call.
     pub(super) fn call_ended(&mut self, options: Breaker, now: Time, end: End, is_up: bool) {
         let server = if is_up { Server::Up } else { Server::NotUp };
         let many = self.failures.saturating_add(1) >= options.failures;
@@ -74,7 +75,7 @@ impl CallBreaker {
     }
 }
 
-/// How a call ended, for the table.
+/// Classifies the end of a call.
 pub(super) fn end_of(outcome: &Outcome) -> End {
     match outcome {
         Outcome::Error(RequestError::Invalid(_)) => End::Failed,

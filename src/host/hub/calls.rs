@@ -1,4 +1,4 @@
-//! What a call of an exposed name comes to, and what the calls that list are answered.
+//! What a call of an exposed name means, and the results of utility tools that list.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -13,17 +13,17 @@ use crate::host::names::Target;
 use crate::jsonrpc::{Json, Object};
 use crate::protocol::Family;
 
-/// What a call comes to.
+/// What a call means.
 pub(super) enum What {
     /// A request of the session.
     Request(Request),
-    /// What the session listed.
+    /// A result from the session's lists.
     List(Utility),
 }
 
-/// What a call of this name, which stands for this target, comes to.
+/// What a call of this name and target means.
 pub(super) fn what(name: &str, target: &Target, arguments: Option<&RawValue>) -> Result<What, CallError> {
-    // A model that has no arguments may write null.
+    // A model may write null for no arguments.
     let arguments = arguments.filter(|arguments| arguments.get() != "null");
     match target {
         Target::Tool(_) if arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) => {
@@ -51,7 +51,7 @@ fn utility_request(name: &str, utility: Utility, arguments: Option<&RawValue>) -
                 if !given.is_object() && !given.is_null() {
                     return Err(lacks("`arguments`, an object of strings"));
                 }
-                // A value that is no string is passed as its JSON text.
+                // A value that is not a string is passed as JSON text.
                 given.members(|name, value| {
                     let value = value.as_string().map_or_else(|| value.text().into(), String::from);
                     values.push((name.into(), value));
@@ -63,7 +63,7 @@ fn utility_request(name: &str, utility: Utility, arguments: Option<&RawValue>) -
     }
 }
 
-/// What a utility tool that lists answers: the items as the server wrote them.
+/// The result of a utility tool that lists: the server's items, unchanged.
 pub(super) fn listing(catalog: &Catalog, utility: Utility) -> Box<RawValue> {
     let families: &[Family] = match utility {
         Utility::ListPrompts | Utility::GetPrompt => &[Family::Prompts],

@@ -1,4 +1,4 @@
-//! The session of one server, over the transport that the server has.
+//! The session of one server, over the transport of its entry.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -13,7 +13,7 @@ use crate::client::{Action, Client, Engine, Event, Failure, FailureKind, KnownEr
 use crate::host::config::{Endpoint, Entry};
 use crate::{Lines, Time};
 
-/// A session over the transport that its server has.
+/// A session, over the transport of its entry.
 #[derive(Clone, Debug)]
 pub(super) enum Connection {
     Lines(Box<Client<Lines>>),
@@ -21,13 +21,13 @@ pub(super) enum Connection {
     Http(Box<Client<Http>>),
 }
 
-/// What such a session wants done.
+/// An output of a session.
 pub(super) enum Wish {
     Event(Event),
     Action(HubAction),
 }
 
-/// Where a server is.
+/// The transport of a server's entry.
 pub(super) enum Place {
     Process,
     #[cfg(feature = "http")]
@@ -38,13 +38,13 @@ impl Place {
     pub(super) fn of(server: &str, entry: &Entry) -> Result<Self, Failure> {
         let Endpoint::Http(endpoint) = &entry.endpoint else { return Ok(Self::Process) };
         Self::address(&endpoint.url).map_err(|why| {
-            // The address itself may hold a secret.
+            // The address may contain a secret.
             let message = format!("{server} cannot be reached: {why}");
             Failure { kind: FailureKind::Connect, message: message.into() }
         })
     }
 
-    /// A client of the server there, not open yet.
+    /// Creates the client, which is not open yet.
     pub(super) fn connect(
         self,
         options: &Arc<Options>,
@@ -77,7 +77,7 @@ impl Place {
     }
 }
 
-/// What is at the end of a session's queue.
+/// The last output in a session's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tail {
     /// The queue is empty.
@@ -89,7 +89,7 @@ pub(super) enum Tail {
 }
 
 impl Connection {
-    /// The first of the session's events that is not among these.
+    /// The first event of the session after this many.
     pub(super) fn event_after(&self, heard: u64) -> Option<&Event> {
         let before = usize::try_from(self.events().checked_sub(heard)?.checked_sub(1)?).ok()?;
         match self {
@@ -130,7 +130,7 @@ impl Connection {
         }
     }
 
-    /// Takes the next thing from the session's queue; `session` is its handle.
+    /// Takes the next output of the session; `session` is its handle.
     pub(super) fn poll(&mut self, session: SessionHandle) -> Option<Wish> {
         Some(match self {
             Self::Lines(it) => match it.poll()? {

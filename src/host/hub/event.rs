@@ -12,29 +12,29 @@ use crate::host::Utility;
 use crate::host::names::Names;
 use crate::host::toolset::Suspicion;
 
-/// How a hub behaves. [`HubOptions::new`] has the defaults.
+/// The options of a hub. [`HubOptions::new`] has the defaults.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HubOptions {
-    /// How every session behaves, but for what its server's entry says.
+    /// The options of every session. A server's entry overrides them.
     pub session: Options,
-    /// How many servers may be starting at the same time. 8.
+    /// How many servers may start at the same time. 8.
     pub starts: usize,
-    /// How the sessions of single servers behave, in place of `session`, but for what their entries say.
+    /// Options for the sessions of single servers, in place of `session`. The server's entry overrides them, too.
     pub own: BTreeMap<Box<str>, Options>,
-    /// The servers without which [`HubEvent::Ready`] does not come. They start before the others, but for those that
+    /// The servers that have to be up before [`HubEvent::Ready`]. They start before the others, except for servers that
     /// are called.
     pub required: BTreeSet<Box<str>>,
-    /// When a server that fails is left in peace; `None` for never.
+    /// When calls to a failing server are refused; `None` for never.
     pub breaker: Option<Breaker>,
-    /// What becomes of tools whose texts try to instruct the model. [`Hub::choice`](super::Hub::choice) reports them.
+    /// What happens to tools whose texts try to instruct the model. [`Hub::choice`](super::Hub::choice) reports them.
     pub suspicion: Suspicion,
-    /// How names are made, and those that were given in a run before.
+    /// How names are made, and the names of an earlier run.
     pub names: Names,
 }
 
 impl HubOptions {
-    /// The defaults, for sessions that behave in this way.
+    /// The default options, with these options for sessions.
     pub fn new(session: Options) -> Self {
         Self {
             session,
@@ -48,16 +48,16 @@ impl HubOptions {
     }
 }
 
-/// When a server that fails is left in peace.
+/// When calls to a failing server are refused.
 ///
-/// A call fails where there is no answer in time, or none that makes sense, or where the connection breaks under it. A
-/// server that answers with an error is there, and so is one whose tool fails.
+/// A call fails if it times out, if its response is invalid, or if the connection breaks during it. A response with an
+/// error is no failure, and neither is a failed tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Breaker {
-    /// How many calls in a row may fail. 3.
+    /// How many calls in a row may fail before calls are refused. 3.
     pub failures: u32,
-    /// For how long no call is made then; after that one may, to see. 60 s.
+    /// For how long calls are refused; after that, one trial call is allowed. 60 s.
     pub cooldown: Duration,
 }
 
@@ -67,7 +67,7 @@ impl Default for Breaker {
     }
 }
 
-/// One of a hub's sessions. A server whose entry changed has another one then, and a handle never comes again.
+/// A session of a hub. A server whose entry changed gets another session. Handles are not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionHandle(pub(super) u64);
 
@@ -80,19 +80,19 @@ pub struct CallId {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum CallKind {
-    /// The session's request, a utility tool's or a tool's.
+    /// A request of the session, for a tool or a utility tool.
     Request(RequestId, Option<Utility>),
-    /// What the hub answers itself from what the session listed.
+    /// A utility tool that the hub answers from the session's lists.
     List(u64, Utility),
 }
 
 impl CallId {
-    /// The session that it is made on.
+    /// The session of the call.
     pub const fn session(self) -> SessionHandle {
         self.session
     }
 
-    /// The utility tool that was called, which tells what the result is like; `None` where it was a tool of the server's.
+    /// The utility tool that was called, which determines the shape of the result; `None` for a tool of the server.
     pub const fn utility(self) -> Option<Utility> {
         match self.kind {
             CallKind::Request(_, utility) => utility,
@@ -100,8 +100,7 @@ impl CallId {
         }
     }
 
-    /// The session's request, by which the session's own events name it; `None` where the hub answers it itself from
-    /// what the session listed.
+    /// The session's request, which events of the session name; `None` if the hub answers from the session's lists.
     pub const fn request(self) -> Option<RequestId> {
         match self.kind {
             CallKind::Request(request, _) => Some(request),
@@ -110,109 +109,110 @@ impl CallId {
     }
 }
 
-/// What the embedder is to do next.
+/// What the embedder has to do next.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum HubAction {
-    /// Start the process, as [`Action::Open`](crate::Action::Open) says. One of this session's that runs yet is to be
-    /// ended first, and nothing of it is reported any more.
+    /// Start the process, as [`Action::Open`](crate::Action::Open) describes. If a process of this session still runs,
+    /// end it first.
     Open {
-        /// Whose: [`Hub::entry`](super::Hub::entry) has the command.
+        /// The session: [`Hub::entry`](super::Hub::entry) has the command.
         session: SessionHandle,
-        /// Which of its transports.
+        /// The connection.
         connection: ConnectionId,
     },
     /// Write a message to the process.
     Send {
-        /// Whose.
+        /// The session.
         session: SessionHandle,
-        /// What.
+        /// The message.
         message: Outgoing,
     },
     /// Shut the process down.
     Shutdown {
-        /// Whose.
+        /// The session.
         session: SessionHandle,
-        /// In which way.
+        /// The step of the shutdown.
         how: ShutdownStep,
     },
     /// Run an HTTP request (feature `http`).
     #[cfg(feature = "http")]
     Request {
-        /// Whose: [`Hub::entry`](super::Hub::entry) has the headers.
+        /// The session: [`Hub::entry`](super::Hub::entry) has the headers.
         session: SessionHandle,
-        /// What.
+        /// The request.
         request: HttpRequest,
     },
     /// Drop an HTTP exchange (feature `http`).
     #[cfg(feature = "http")]
     Drop {
-        /// Whose.
+        /// The session.
         session: SessionHandle,
-        /// Which.
+        /// The exchange.
         exchange: ExchangeId,
     },
-    /// Something to know.
+    /// An event for the embedder.
     Event(HubEvent),
 }
 
-/// Something to know.
+/// An event that the hub reports.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum HubEvent {
-    /// What a session says. The end of a call that the hub made is [`Finished`](Self::Finished) instead.
+    /// An event of a session. The end of a call of the hub is [`Finished`](Self::Finished) instead.
     Session {
-        /// Whose.
+        /// The session.
         session: SessionHandle,
         /// The server.
         server: Arc<str>,
-        /// What it says.
+        /// The event.
         event: Event,
     },
-    /// Every required server is up, or what was saved of it stands in. It comes once.
+    /// Every required server is up, or has saved lists. It is reported once.
     Ready,
-    /// No server is starting any more: each that was wanted is up, or failed. It comes again after others were wanted.
+    /// No server is starting: each one that was to be started is up or failed. It is repeated after others were
+    /// started.
     Settled,
-    /// A server did not start, or came to an end by itself.
+    /// A server did not start, or ended by itself.
     Failed {
         /// The server.
         server: Arc<str>,
-        /// Why: the message names the server.
+        /// The failure; its message names the server.
         failure: Failure,
-        /// Whether its session tries again.
+        /// Whether its session reconnects.
         again: bool,
     },
-    /// What a model may call is another than before, in what it may call of one server.
+    /// The functions of a server for the model changed.
     ToolsetChanged {
         /// The server.
         server: Arc<str>,
-        /// In what it differs, by exposed names.
+        /// The difference, by exposed names.
         difference: Difference,
     },
-    /// A call ended. Each that was accepted ends once.
+    /// A call ended. Each accepted call ends exactly once.
     Finished {
         /// The call.
         call: CallId,
         /// The server.
         server: Arc<str>,
-        /// How it ended: what a result is like, [`CallId::utility`] tells.
+        /// The result of the call; [`CallId::utility`] determines its shape.
         outcome: Outcome,
     },
-    /// The end: every session is closed. Nothing follows.
+    /// Every session is closed. No event follows.
     Closed,
 }
 
-/// What a [`Hub`](super::Hub) refuses to do. Nothing changed.
+/// Why a command of [`Hub`](super::Hub) was refused. The command changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HubCommandError {
-    /// The hub is closed, or closing.
+    /// The hub is closed or closing.
     #[error("the hub is closed")]
     Closed,
-    /// So many events wait to be polled that no command is taken that might add others.
+    /// Too many events wait to be polled for a command that may add others.
     #[error("{limit} events or more wait to be polled")]
     Unpolled {
-        /// The bound: [`Limits::output`](crate::Limits::output).
+        /// The limit: [`Limits::output`](crate::Limits::output).
         limit: usize,
     },
     /// The hub is open already.
@@ -224,19 +224,19 @@ pub enum HubCommandError {
         /// The name.
         server: Box<str>,
     },
-    /// The server is configured, and turned off.
+    /// The server is configured, and disabled.
     #[error("the server `{server}` is turned off: its entry says `enabled: false`")]
     Disabled {
         /// The server.
         server: Box<str>,
     },
-    /// The server's session is open, or was.
+    /// The server's session was opened already.
     #[error("the server `{server}` was started already")]
     Started {
         /// The server.
         server: Box<str>,
     },
-    /// What was saved tells nothing of the server, whose entry is another now.
+    /// The lists were saved under another entry.
     #[error("the entry of `{server}` changed since its catalogue was saved")]
     Stale {
         /// The server.
@@ -245,24 +245,24 @@ pub enum HubCommandError {
     /// No such call is open.
     #[error("no such call is open")]
     UnknownCall,
-    /// There is no session of this handle: it was not needed yet, or it is gone.
+    /// There is no session with this handle: it was not created yet, or is closed.
     #[error("there is no such session")]
     UnknownSession,
-    /// The server's session refuses the command.
+    /// The session refused the command.
     #[error("the server `{server}`: {error}")]
     Session {
         /// The server.
         server: Arc<str>,
-        /// Why.
+        /// The reason.
         error: CommandError,
     },
 }
 
-/// Why a call was refused. Nothing changed.
+/// Why a call was refused. The call changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The hub is closed, or closing.
+    /// The hub is closed or closing.
     #[error("the hub is closed")]
     Closed,
     /// No tool is exposed under this name.
@@ -271,38 +271,38 @@ pub enum CallError {
         /// The name.
         name: Box<str>,
     },
-    /// What the server offers is not known, or not any more.
+    /// The lists of the server are not known.
     #[error("the server `{server}` is not up: {why}")]
     NotUp {
         /// The server.
         server: Arc<str>,
-        /// What is wrong with it.
+        /// The reason.
         why: Box<str>,
     },
-    /// The arguments are not what the tool takes.
+    /// The arguments do not match the tool's.
     #[error("`{name}` takes {expected}")]
     Arguments {
         /// The exposed name.
         name: Box<str>,
-        /// What it takes.
+        /// The expected arguments.
         expected: &'static str,
     },
-    /// The server is left in peace for a while, since it failed.
+    /// Calls to the server are refused for some time, because calls failed.
     #[error("the server `{server}` is left in peace for now: {why}")]
     Resting {
         /// The server.
         server: Arc<str>,
-        /// What was wrong last.
+        /// The last failure.
         why: Box<str>,
-        /// When a call is made again; `None` while one is under way, to see.
+        /// Until when; `None` while a trial call is in flight.
         until: Option<Time>,
     },
-    /// The server's session refuses it.
+    /// The session refused the call.
     #[error("the server `{server}`: {misuse}")]
     Session {
         /// The server.
         server: Arc<str>,
-        /// Why.
+        /// The reason.
         misuse: CommandError,
     },
 }

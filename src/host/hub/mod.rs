@@ -1,11 +1,11 @@
-//! Many servers as one: their sessions, started side by side within a cap, one deadline, one toolset with one space of
-//! names, calls that find their way, and a configuration that can change under way.
+//! Many servers as one: a session per server, a limit on concurrent starts, one deadline, one set of functions with
+//! unique names, calls by those names, and a configuration that can change at any time.
 //!
-//! A [`Hub`] is used as a session is: it does no I/O, [`poll`](Hub::poll) says what is to be done, the `handle_*` methods
-//! take what happened. Each thing to do names the [`SessionHandle`] that it is for. The getters are current after each
-//! input and each command; `poll` only takes from a queue. If [`deadline`](Hub::deadline) has passed, call
-//! [`handle_timeout`](Hub::handle_timeout) before more input; and report nothing more of a process once
-//! [`HubAction::Open`] asked for the session's next one.
+//! A session is the client of a server under its current entry. A [`Hub`] is driven like a client: it does no I/O,
+//! [`poll`](Hub::poll) returns actions, and the `handle_*` methods take inputs. Each action names the [`SessionHandle`]
+//! of its session; inputs name the session and the connection, and those of an older connection are dropped. Getters
+//! are current after each input and command; `poll` only takes from a queue. If [`deadline`](Hub::deadline) has passed,
+//! call [`handle_timeout`](Hub::handle_timeout) before further input.
 //!
 //! ```
 //! use mcp_proto::host::config::Configuration;
@@ -27,27 +27,27 @@
 //! assert!(hub.poll().is_none(), "what is turned off is never opened");
 //! ```
 //!
-//! `examples/hub` in the repository is a whole host in one file.
+//! `examples/hub` in the repository is a complete host in one file.
 //!
 //! # Start
-//! [`Hub::open`] starts every server that is enabled, as many at once as [`HubOptions::starts`] says, the required ones
-//! first. A server of which something was saved ([`Saved`], [`Hub::restore`]) is not started: what was saved stands in
-//! for it until it is called, or [`Hub::start`] wants it. Then it is asked, and what differs is a
-//! [`HubEvent::ToolsetChanged`].
+//! [`Hub::open`] starts every enabled server, up to [`HubOptions::starts`] at once, required ones first. A server with
+//! saved lists ([`Saved`], [`Hub::restore`]) is not started: its saved lists are used until it is called or started
+//! with [`Hub::start`]. Then its lists are requested, and a difference is reported as [`HubEvent::ToolsetChanged`].
 //!
 //! # Calls
-//! [`Hub::call`] takes an exposed name. Utility tools that list are answered from what the session listed, once it has;
-//! those that read are requests of the session. Each call that is accepted ends in one [`HubEvent::Finished`]. A result
-//! is what the server wrote: of a tool that of `tools/call`, of `read_resource` that of `resources/read`, of `get_prompt`
-//! that of `prompts/get`; `list_resources` gives an object with the arrays `resources` and `resourceTemplates`,
-//! `list_prompts` one with `prompts`, each item byte for byte ([`CallId::utility`] tells which it is). A server
-//! whose calls fail one after the other is left in peace for a while ([`Breaker`], and the table of
+//! [`Hub::call`] takes an exposed name. The hub answers utility tools that list from the session's lists, once they are
+//! known; utility tools that read are requests of the session. Each accepted call ends in one [`HubEvent::Finished`]. A
+//! result is the server's: for a tool the result of `tools/call`, for `read_resource` that of `resources/read`, for
+//! `get_prompt` that of `prompts/get`; `list_resources` returns an object with the arrays `resources` and
+//! `resourceTemplates`, `list_prompts` one with `prompts`, each item byte for byte ([`CallId::utility`] says which it
+//! is). After several failed calls in a row, calls to a server are refused for some time ([`Breaker`], and the table of
 //! [`machine::breaker`](crate::machine::breaker)).
 //!
 //! # Change
-//! [`Hub::configure`] takes a new configuration at any time, and touches only the servers whose entry means something
-//! else: where only filters differ, the toolset is chosen anew; otherwise the session is closed, and another one is
-//! opened once that one is gone. A server keeps its names as long as it is configured, up or not. The table of [`machine::hub_server`](crate::machine::hub_server) says what becomes of a server.
+//! [`Hub::configure`] takes a new configuration at any time, and affects only servers whose entry changed: if only
+//! filters changed, the functions are chosen again; otherwise the session is closed, and a new one is opened after
+//! that. A server keeps its names as long as it is configured. The table of
+//! [`machine::hub_server`](crate::machine::hub_server) has the states of a session.
 
 mod breaker;
 mod calls;
@@ -91,13 +91,13 @@ use crate::machine::hub_server::{Input, State};
 use crate::machine::{Verdict, hub, hub_offer};
 use crate::protocol::Family;
 
-/// Sessions by the names of their servers. The [module](self) says how it is used.
+/// Many servers as one. The [module](self) describes its use.
 #[derive(Clone, Debug)]
 pub struct Hub {
     router: Router,
 }
 
-/// What is known of a server that is configured.
+/// The state of a configured server.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ServerReport<'a> {
@@ -105,31 +105,31 @@ pub struct ServerReport<'a> {
     pub name: &'a str,
     /// Its entry.
     pub entry: &'a Entry,
-    /// Its session's handle; `None` where it is turned off.
+    /// The handle of its session; `None` if it is disabled.
     pub handle: Option<SessionHandle>,
-    /// Where it stands; `None` where it is turned off.
+    /// The state of its session; `None` if it is disabled.
     pub state: Option<State>,
-    /// When what is offered of it was saved, in seconds since 1970, as long as the server was not asked.
+    /// When its lists were saved, in seconds since 1970, while saved lists are used.
     pub stands_in: Option<u64>,
-    /// Until when no call is made to it, since it failed.
+    /// Until when calls to it are refused, because calls failed.
     pub rests_until: Option<Time>,
-    /// What was wrong with it last, as long as it is not up.
+    /// Its last failure, while it is not up.
     pub failure: Option<&'a Failure>,
-    /// Its session, once it was wanted.
+    /// Its session, if there is one.
     pub session: Option<&'a Engine>,
-    /// How its author wants it used, for the model.
+    /// Instructions of the server's author to the model.
     pub instructions: Option<&'a str>,
 }
 
 impl Hub {
-    /// A hub without servers, not open yet. `seed` seeds the jitter of reconnects, as in
-    /// [`Client::new`](crate::Client::new); the client of each server gets a seed of its own from it.
+    /// Creates a hub without servers, which is not open yet. `seed` is for the jitter of reconnects, as in
+    /// [`Client::new`](crate::Client::new); each session gets a seed of its own from it.
     pub fn new(options: HubOptions, seed: u64) -> Self {
         Self { router: Router::new(options, seed) }
     }
 
-    /// Takes the servers that there are now, their variables replaced ([`Configuration::expand`]): the first ones, or
-    /// others than before. Returns in what they differ. A server whose new entry is invalid stays as it was.
+    /// Sets the configured servers, with their variables replaced ([`Configuration::expand`]). Returns the difference
+    /// from the configuration before. A server whose new entry is invalid stays as it was.
     ///
     /// # Errors
     /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`].
@@ -163,13 +163,13 @@ impl Hub {
         Ok(changes)
     }
 
-    /// Lets what was saved of a server stand in for it, until the server is wanted: before [`open`](Self::open), or
-    /// after [`configure`](Self::configure) and before the next [`poll`](Self::poll).
+    /// Uses the saved lists of a server until the server is started. Call it before [`open`](Self::open), or after
+    /// [`configure`](Self::configure) and before the next [`poll`](Self::poll).
     ///
     /// # Errors
-    /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`], [`HubCommandError::UnknownServer`], [`HubCommandError::Disabled`],
-    /// [`HubCommandError::Started`];
-    /// [`HubCommandError::Stale`] where it was saved under another entry.
+    /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`], [`HubCommandError::UnknownServer`],
+    /// [`HubCommandError::Disabled`], [`HubCommandError::Started`]; [`HubCommandError::Stale`] if they were saved under
+    /// another entry.
     pub fn restore(&mut self, now: Time, server: &str, saved: Saved) -> Result<(), HubCommandError> {
         let (handle, entry) = self.known(server)?;
         if !self.router.may_restore(handle) {
@@ -185,9 +185,9 @@ impl Hub {
         Ok(())
     }
 
-    /// What a server offers, to be kept until the next run; `None` where nothing is known of it. `key` is the embedder's
-    /// secret ([`FingerprintKey`]); it is saved, too, so that another one may be given in the next run. `at` is the time,
-    /// in seconds since 1970; of a server that was not started in this run, what stands in for it keeps its own.
+    /// Returns the lists of a server, to be restored in a later run; `None` if none are known. `key` is the embedder's
+    /// secret ([`FingerprintKey`]); it is saved, too, so a later run may use another one. `at` is the current time, in
+    /// seconds since 1970; lists that were restored and not received again keep their own.
     pub fn save(&self, server: &str, key: FingerprintKey, at: u64) -> Option<Saved> {
         let entry = self.router.configuration.servers.get(server)?;
         self.router.server(server)?.save(entry, key, at)
@@ -208,9 +208,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Starts a server now: one that something saved stands in for is started, one that waits for its next try tries
-    /// again, one that failed gets another session. One that is up or starting goes on. Calls are made to it, whatever
-    /// failed before.
+    /// Starts a server now: one with saved lists is started, one that waits for its next attempt reconnects, one that
+    /// failed gets another session. One that is up or starting is not affected. Calls to it are allowed again.
     ///
     /// # Errors
     /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`], [`HubCommandError::UnknownServer`], [`HubCommandError::Disabled`].
@@ -223,8 +222,8 @@ impl Hub {
         Ok(())
     }
 
-    /// The embedder can authorize a server's requests now, or again: those that wait for it go on, and a server that
-    /// ended since it refused the authorization gets another session.
+    /// Reports that the embedder can authorize a server's requests now. Requests that wait for authorization continue,
+    /// and a server that ended because of it gets another session.
     ///
     /// # Errors
     /// As of [`start`](Self::start).
@@ -250,16 +249,16 @@ impl Hub {
         Ok(())
     }
 
-    /// Calls a tool by its exposed name, with these arguments: a JSON object, or null for none.
+    /// Calls a tool by its exposed name, with arguments: a JSON object, or null for none.
     ///
     /// # Errors
-    /// A [`CallError`], which says which server, what was expected, and what to do.
+    /// A [`CallError`], which names the server and says what was expected.
     pub fn call(&mut self, now: Time, name: &str, arguments: Option<&RawValue>) -> Result<CallId, CallError> {
         self.call_with(now, name, arguments, |request| request)
     }
 
-    /// As [`call`](Self::call), with a request that `adapt` changes: its timeout, its progress, its trace. Utility tools
-    /// that list make none.
+    /// As [`call`](Self::call), with a request that `adapt` changes, such as its timeout. It is not used for utility
+    /// tools that list.
     ///
     /// # Errors
     /// As of [`call`](Self::call).
@@ -278,7 +277,7 @@ impl Hub {
         let what = calls::what(name, &target, arguments)?;
         let handle = router.current.get(resolved.server).copied().ok_or_else(unknown)?;
         let server = router.servers.get(&handle).ok_or_else(unknown)?;
-        // A name may be known from before.
+        // The name may be known from before.
         let Some(offer) = &server.offer else {
             let failure = server.failure.as_ref().map(|failure| failure.message.clone());
             let why = failure.unwrap_or_else(|| "it was not asked yet what it offers".into());
@@ -287,7 +286,7 @@ impl Hub {
         if !offer.chosen.has(&target) {
             return Err(unknown());
         }
-        // A session that is made for a call may end before the embedder takes anything of it.
+        // A session that is created for a call may end before the embedder polls any of its actions.
         let limit = router.options.session.limits.output;
         if server.connection.is_none() && router.former() >= limit {
             let (server, misuse) = (Arc::clone(&server.name), CommandError::TooManyRequests { limit });
@@ -336,7 +335,7 @@ impl Hub {
         Ok(CallKind::Request(id, utility))
     }
 
-    /// Takes a call that is answered from what the session listed.
+    /// Takes a call that is answered from the session's lists.
     fn call_list(&mut self, now: Time, handle: SessionHandle, utility: Utility) -> Result<CallKind, CallError> {
         let router = &mut self.router;
         let limit = router.options.session.limits.queued;
@@ -353,10 +352,10 @@ impl Hub {
         Ok(kind)
     }
 
-    /// Gives up a call; it ends [`Outcome::Cancelled`].
+    /// Cancels a call; it ends with [`Outcome::Cancelled`].
     ///
     /// # Errors
-    /// [`HubCommandError::UnknownCall`] where no such call is open.
+    /// [`HubCommandError::UnknownCall`] if no such call is open.
     pub fn cancel(&mut self, now: Time, call: CallId) -> Result<(), HubCommandError> {
         let unknown = HubCommandError::UnknownCall;
         let router = &mut self.router;
@@ -380,11 +379,11 @@ impl Hub {
         Ok(())
     }
 
-    /// Makes a request ([`Client::request`](crate::Client::request)). Its end is an event of the session.
+    /// Makes a request ([`Client::request`](crate::Client::request)). It ends with an event of the session.
     ///
     /// # Errors
-    /// [`HubCommandError::UnknownSession`] where there is no such session, or none yet; [`HubCommandError::Session`] where the
-    /// session refuses.
+    /// [`HubCommandError::UnknownSession`] if there is no such session; [`HubCommandError::Session`] if the session
+    /// refuses.
     pub fn request(
         &mut self,
         now: Time,
@@ -394,7 +393,7 @@ impl Hub {
         self.command(now, session, |session, now| session.request(now, request))
     }
 
-    /// Gives up a request ([`Client::cancel`](crate::Client::cancel)).
+    /// Cancels a request ([`Client::cancel`](crate::Client::cancel)).
     ///
     /// # Errors
     /// As of [`request`](Self::request).
@@ -407,7 +406,7 @@ impl Hub {
         self.command(now, session, |session, now| session.cancel(now, request))
     }
 
-    /// Answers a request of the server's ([`Client::respond`](crate::Client::respond)).
+    /// Responds to a server request ([`Client::respond`](crate::Client::respond)).
     ///
     /// # Errors
     /// As of [`request`](Self::request).
@@ -421,7 +420,7 @@ impl Hub {
         self.command(now, session, |session, now| session.respond(now, request, answer))
     }
 
-    /// Gives a request the input that the server wants ([`Client::provide`](crate::Client::provide)).
+    /// Provides required input ([`Client::provide`](crate::Client::provide)).
     ///
     /// # Errors
     /// As of [`request`](Self::request).
@@ -435,7 +434,7 @@ impl Hub {
         self.command(now, session, |session, now| session.provide(now, request, responses))
     }
 
-    /// Gives a request no input, or no token ([`Client::decline`](crate::Client::decline)).
+    /// Declines required input or authorization ([`Client::decline`](crate::Client::decline)).
     ///
     /// # Errors
     /// As of [`request`](Self::request).
@@ -451,7 +450,7 @@ impl Hub {
         self.command(now, session, |session, now| session.subscribe(now, uri))
     }
 
-    /// Ends a subscription ([`Client::unsubscribe`](crate::Client::unsubscribe)).
+    /// Unsubscribes from a resource ([`Client::unsubscribe`](crate::Client::unsubscribe)).
     ///
     /// # Errors
     /// As of [`request`](Self::request).
@@ -459,7 +458,7 @@ impl Hub {
         self.command(now, session, |session, now| session.unsubscribe(now, uri))
     }
 
-    /// Sets the least level of log messages ([`Client::set_log_level`](crate::Client::set_log_level)).
+    /// Sets the minimum severity of log messages ([`Client::set_log_level`](crate::Client::set_log_level)).
     ///
     /// # Errors
     /// As of [`request`](Self::request).
@@ -490,7 +489,7 @@ impl Hub {
         self.command(now, session, |session, now| session.notify(now, method, params))
     }
 
-    /// Gives a command to a session.
+    /// Runs a command of a session.
     fn command<T>(
         &mut self,
         now: Time,
@@ -511,25 +510,25 @@ impl Hub {
         Ok(given)
     }
 
-    /// The next thing to do, if there is any.
+    /// The next action.
     #[must_use = "what it says has to be done"]
     pub fn poll(&mut self) -> Option<HubAction> {
         self.router.poll()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is wanted next: at once while there may be something to poll, never
-    /// where it is `None`. What is due is served before more input is taken.
+    /// When to call [`handle_timeout`](Self::handle_timeout); `None` for never. While there may be an action to poll,
+    /// it is now.
     pub fn deadline(&self) -> Option<Time> {
         let Router { queue, now, .. } = &self.router;
         if queue.is_empty() { queue.deadline() } else { Some(*now) }
     }
 
-    /// Takes that time went by. A call too many, or too early, does nothing.
+    /// Handles the deadlines that are due. Without any it does nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         self.router.handle_timeout(now);
     }
 
-    /// Takes what a process wrote, in chunks of any size.
+    /// Takes a chunk, of any size, of a process's output.
     pub fn handle_bytes(&mut self, now: Time, session: SessionHandle, connection: ConnectionId, chunk: &[u8]) {
         self.router.input(now, session, |client, now| match client {
             Connection::Lines(lines) => lines.handle_bytes(now, connection, chunk),
@@ -538,7 +537,7 @@ impl Hub {
         });
     }
 
-    /// Takes what happened to a process, or to the way to it.
+    /// Takes a report on a process or another transport.
     pub fn handle_transport(
         &mut self,
         now: Time,
@@ -569,7 +568,7 @@ impl Hub {
         });
     }
 
-    /// Takes a piece of an answer's body.
+    /// Takes a chunk of a response's body.
     #[cfg(feature = "http")]
     pub fn handle_body(&mut self, now: Time, session: SessionHandle, exchange: ExchangeId, chunk: &[u8]) {
         self.router.input(now, session, |connection, now| match connection {
@@ -578,7 +577,7 @@ impl Hub {
         });
     }
 
-    /// Takes that an answer is whole.
+    /// Takes the end of a response.
     #[cfg(feature = "http")]
     pub fn handle_end(&mut self, now: Time, session: SessionHandle, exchange: ExchangeId) {
         self.router.input(now, session, |connection, now| match connection {
@@ -587,7 +586,7 @@ impl Hub {
         });
     }
 
-    /// Takes that an exchange failed.
+    /// Takes a failure of an exchange.
     #[cfg(feature = "http")]
     pub fn handle_failure(
         &mut self,
@@ -602,12 +601,12 @@ impl Hub {
             Connection::Lines(_) => {}
         });
     }
-    /// Whether every session is closed, and all of it was polled.
+    /// Whether every session is closed, and every action was polled.
     pub fn is_closed(&self) -> bool {
         self.router.state == hub::State::Closed && self.router.queue.is_empty()
     }
 
-    /// The servers that are configured, those that are turned off among them, by their names.
+    /// The configured servers, disabled ones included, sorted by name.
     pub fn servers(&self) -> impl Iterator<Item = ServerReport<'_>> {
         self.router.configuration.servers.iter().map(|(name, entry)| {
             let handle = self.router.current.get(&**name).copied();
@@ -626,40 +625,40 @@ impl Hub {
         })
     }
 
-    /// The required servers that were not up yet, as long as [`HubEvent::Ready`] was not reported: those that are starting,
-    /// that failed, that are turned off, or that are not configured.
+    /// The required servers that were not up yet, until [`HubEvent::Ready`] is reported: starting, failed, disabled or
+    /// not configured.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         self.router.missing.iter().flatten().map(|server| &**server)
     }
 
-    /// The configuration as it is in force.
+    /// The current configuration.
     pub const fn configuration(&self) -> &Configuration {
         &self.router.configuration
     }
 
-    /// The server that a session is with.
+    /// The server of a session.
     pub fn server(&self, session: SessionHandle) -> Option<&str> {
         self.router.servers.get(&session).map(|server| &*server.name)
     }
 
-    /// What a session was set up by: the command to start, the headers to send.
+    /// The entry of a session: the command to start, the headers to send.
     pub fn entry(&self, session: SessionHandle) -> Option<&Entry> {
         let server = self.router.servers.get(&session)?;
         server.former_entry.as_deref().or_else(|| self.router.configuration.servers.get(&*server.name))
     }
 
-    /// A server's session, once it was wanted, for its getters.
+    /// A session, for its getters.
     pub fn session(&self, session: SessionHandle) -> Option<&Engine> {
         self.router.servers.get(&session)?.session()
     }
 
-    /// The handle of the session that a server has now.
+    /// The handle of a server's current session.
     pub fn handle(&self, server: &str) -> Option<SessionHandle> {
         self.router.current.get(server).copied()
     }
 
-    /// The functions that a model is told of, with their servers, by the servers' names: of each the tools in the
-    /// server's order, then the utility tools.
+    /// The functions for a model, with the names of their servers, sorted by server: its tools in the server's order,
+    /// then the utility tools.
     pub fn functions(&self) -> impl Iterator<Item = (&str, Function<'_>)> {
         self.router.current.keys().flat_map(|server| {
             let toolset = self.toolset(server);
@@ -668,7 +667,7 @@ impl Hub {
         })
     }
 
-    /// What a model may call of a server; `None` where there is nothing, or nothing is known of it.
+    /// The functions of a server; `None` if it has none, or its lists are not known.
     pub fn toolset(&self, server: &str) -> Option<Toolset<'_>> {
         let Server { name, offer, .. } = self.router.server(server)?;
         let offer = offer.as_ref()?;
@@ -677,8 +676,8 @@ impl Hub {
         (!tools.is_empty() || !utilities.is_empty()).then_some(Toolset { server: name, tools, utilities })
     }
 
-    /// What was chosen of a server's tools, with what was left out and why, and what tries to instruct the model; `None`
-    /// where nothing is known of it.
+    /// The tools of a server that were chosen, the ones left out with the reason, and texts that try to instruct the
+    /// model; `None` if its lists are not known.
     pub fn choice(&self, server: &str) -> Option<Choice<'_>> {
         let Server { name, offer, .. } = self.router.server(server)?;
         let Router { configuration, names, options, .. } = &self.router;
@@ -686,8 +685,8 @@ impl Hub {
         Some(toolset::choose(name, policy, offer.as_ref()?.content.view(), options.suspicion).named(names))
     }
 
-    /// The exposed names of all servers' tools, and the way back. They are there after the end, too, to be kept for the
-    /// next run.
+    /// The exposed names of all tools, and what they stand for. They stay after the hub is closed, to be saved for a
+    /// later run.
     pub const fn names(&self) -> &Names {
         &self.router.names
     }
@@ -699,15 +698,15 @@ impl Hub {
         }
     }
 
-    /// Whether there is room for what a command adds to the events. How many it adds depends on what it is given, so the
-    /// bound is on those that were there before.
+    /// Whether a command may add events. How many it adds depends on its arguments, so the limit applies to the events
+    /// before it.
     fn check_room(&self) -> Result<(), HubCommandError> {
         self.check()?;
         let limit = self.router.options.session.limits.output;
         if self.router.queue.events() >= limit { Err(HubCommandError::Unpolled { limit }) } else { Ok(()) }
     }
 
-    /// A server that is configured, and enabled, for a command that may add events.
+    /// A configured and enabled server, for a command that may add events.
     fn known(&self, server: &str) -> Result<(SessionHandle, &Entry), HubCommandError> {
         self.check_room()?;
         let entry = self.router.configuration.servers.get(server);

@@ -1,4 +1,4 @@
-//! What one server offers, and in what two choices of it differ.
+//! The lists of a server, and the difference between two choices of its functions.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -12,21 +12,21 @@ use crate::host::names::{self, Names, Target};
 use crate::host::toolset;
 use crate::protocol::PerFamily;
 
-/// What is known of what a server offers.
+/// What is known of a server's lists.
 #[derive(Clone, Debug)]
 pub(super) struct Content {
     pub(super) catalog: Catalog,
     pub(super) families: PerFamily<FamilyStatus>,
     pub(super) instructions: Option<Box<str>>,
-    /// When it was saved, in seconds since 1970; `None` where the server's session listed it.
+    /// When they were saved, in seconds since 1970; `None` if the session received them.
     pub(super) saved_at: Option<u64>,
 }
 
-/// What a server offers.
+/// The lists of a server.
 #[derive(Clone, Debug)]
 pub(super) struct Offer {
     pub(super) content: Content,
-    /// What of it a model may call.
+    /// The functions that were chosen of them.
     pub(super) chosen: Arc<Chosen>,
 }
 
@@ -36,16 +36,16 @@ impl Content {
     }
 }
 
-/// Gives names to what a server offers from now on; in what that differs from what it offered before, by exposed names.
+/// Gives names to the functions of a server. Returns the difference from its functions before, by exposed names.
 pub(super) fn rename(names: &mut Names, server: &str, before: Option<&Chosen>, after: Option<&Chosen>) -> Difference {
     let Parted { gone, fresh, other } = Parted::between(before, after);
     let mut difference = Difference::default();
     let named = |names: &[_], target: &Target| names::find(names, target).map(Box::from);
     difference.removed.extend(gone.iter().filter_map(|target| named(names.of(server), target)));
     match (before, after) {
-        // They stay the server's as long as it is configured, so that no other one gets them meanwhile.
+        // A configured server keeps its names, so that no other server gets them meanwhile.
         (_, None) => {}
-        // Names that were restored may be of tools that are gone.
+        // Restored names may be of tools that do not exist any more.
         (None, Some(after)) => names.update([(server, after.targets.iter().cloned())]),
         (Some(_), Some(_)) => names.revise(server, &gone, &fresh),
     }
@@ -58,12 +58,12 @@ pub(super) fn rename(names: &mut Names, server: &str, before: Option<&Chosen>, a
     difference
 }
 
-/// In what two choices differ.
+/// The difference between two choices.
 #[derive(Default)]
 struct Parted<'a> {
     gone: Vec<&'a Target>,
     fresh: Vec<&'a Target>,
-    /// In both, with another definition.
+    /// In both, with different definitions.
     other: Vec<&'a Target>,
 }
 

@@ -1,7 +1,7 @@
-//! What the embedder is to take next, and when time matters: an order over the sessions, whose actions stay in their own
-//! queues until they are taken.
+//! Component: the order of what the embedder polls, and the next deadline. The outputs of sessions stay in the
+//! sessions' own queues until they are polled.
 //!
-//! A session decides by what was taken whether a request was sent, so its messages cannot move to another queue.
+//! A session takes a polled message as sent, so its messages cannot be moved to another queue.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -9,34 +9,34 @@ use alloc::collections::{BTreeSet, VecDeque};
 use super::event::{HubEvent, SessionHandle};
 use crate::Time;
 
-/// The greatest capacity that an empty queue keeps.
+/// Maximum capacity that an empty queue keeps.
 const FEW: usize = 64;
 
-/// Something to take.
+/// An entry of the queue.
 #[derive(Clone, Debug)]
 pub(super) enum Turn {
-    /// An event of the hub's.
+    /// An event of the hub.
     Event(Box<HubEvent>),
-    /// What a session has, up to its next event and with it.
+    /// The outputs of a session, up to and including its next event.
     ToEvent(SessionHandle),
-    /// What a session has, up to its next event and without it.
+    /// The outputs of a session, up to and excluding its next event.
     Rest(SessionHandle),
 }
 
-/// What a session has in the queue.
+/// The entries of a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pending {
-    /// How many turns it has.
+    /// The number of its turns.
     turns: u32,
-    /// How many of its events the hub heard.
+    /// How many of its events the hub has processed.
     heard: u64,
-    /// How many of them were not taken yet.
+    /// How many of those are not polled yet.
     untaken: u32,
     /// Its last turn is a [`Turn::Rest`].
     ends_in_rest: bool,
-    /// It is among those that the hub is to hear.
+    /// It is among the sessions to process.
     touched: bool,
-    /// When time matters to it next.
+    /// Its next deadline.
     deadline: Option<Time>,
 }
 
@@ -45,7 +45,7 @@ impl Pending {
         self.turns == 0
     }
 
-    /// The hub hears the session now.
+    /// The hub processes the session now.
     pub(super) const fn untouch(&mut self) {
         self.touched = false;
     }
@@ -60,13 +60,13 @@ impl Pending {
     }
 }
 
-/// The order in which the embedder takes what there is.
+/// The queue, in the order of polling.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     turns: VecDeque<Turn>,
-    /// How many of them are, or end in, an event.
+    /// The number of turns that are or end with an event.
     events: usize,
-    /// Sessions that may have something new in their queues.
+    /// Sessions that may have new outputs.
     touched: VecDeque<SessionHandle>,
     timers: BTreeSet<(Time, SessionHandle)>,
 }
@@ -76,7 +76,7 @@ impl Queue {
         self.turns.is_empty()
     }
 
-    /// How many events wait to be taken.
+    /// The number of events that wait to be polled.
     pub(super) const fn events(&self) -> usize {
         self.events
     }
@@ -86,7 +86,7 @@ impl Queue {
         self.events = self.events.saturating_add(1);
     }
 
-    /// A session has another event.
+    /// Adds a turn for another event of a session.
     pub(super) fn push_event(&mut self, handle: SessionHandle, pending: &mut Pending) {
         self.turns.push_back(Turn::ToEvent(handle));
         self.events = self.events.saturating_add(1);
@@ -94,7 +94,7 @@ impl Queue {
         (pending.heard, pending.untaken) = (pending.heard.saturating_add(1), pending.untaken.saturating_add(1));
     }
 
-    /// A session has something behind its last event.
+    /// Adds a turn for outputs after the last event of a session.
     pub(super) fn push_rest(&mut self, handle: SessionHandle, pending: &mut Pending) {
         if !pending.ends_in_rest {
             self.turns.push_back(Turn::Rest(handle));
@@ -106,7 +106,7 @@ impl Queue {
         self.turns.front()
     }
 
-    /// Ends the turn at the front. `pending` is that of its session, where it is still there.
+    /// Ends the first turn. `pending` belongs to its session, if that still exists.
     pub(super) fn pop(&mut self, pending: Option<&mut Pending>) -> Option<Turn> {
         let turn = self.turns.pop_front()?;
         if self.turns.is_empty() && self.turns.capacity() > FEW {
@@ -123,7 +123,7 @@ impl Queue {
         Some(turn)
     }
 
-    /// Drops the turns of a session that is dropped. Another one may follow.
+    /// Removes the turns of a session that is dropped. Another one may follow.
     pub(super) fn drop_turns(&mut self, handle: SessionHandle, pending: &mut Pending) {
         let is_its = |turn: &Turn| match turn {
             Turn::Event(_) => false,
@@ -136,7 +136,7 @@ impl Queue {
         *pending = Pending { touched: pending.touched, ..Pending::default() };
     }
 
-    /// Has the hub hear what a session has to say.
+    /// Has the hub process a session.
     pub(super) fn touch(&mut self, handle: SessionHandle, pending: &mut Pending) {
         if !pending.touched {
             pending.touched = true;
@@ -144,7 +144,7 @@ impl Queue {
         }
     }
 
-    /// The next session to hear.
+    /// The next session to process.
     pub(super) fn next_touched(&mut self) -> Option<SessionHandle> {
         let handle = self.touched.pop_front();
         if self.touched.is_empty() && self.touched.capacity() > FEW {
@@ -161,7 +161,7 @@ impl Queue {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// A session whose deadline is due.
+    /// A session with a deadline that is due.
     pub(super) fn due(&self, now: Time) -> Option<SessionHandle> {
         self.timers.first().filter(|(at, _)| *at <= now).map(|(_, handle)| *handle)
     }

@@ -1,5 +1,5 @@
-//! The router: the only file that sees every component. An input or a command goes to a server or to the hub's table;
-//! the effects of a row go to the components; what the sessions then have to say is heard, until nothing is left to hear.
+//! The router: the only file that sees every component. Inputs and commands go to a server's or the hub's table, and
+//! effects to the components; new events of the sessions are processed until there are none.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -35,25 +35,25 @@ pub(super) struct Router {
     pub(super) configuration: Configuration,
     pub(super) names: Names,
     pub(super) state: hub::State,
-    /// The sessions that configured servers have now.
+    /// The current sessions of configured servers.
     pub(super) current: BTreeMap<Arc<str>, SessionHandle>,
-    /// By their handles, with those of former sessions.
+    /// The servers of current and former sessions.
     pub(super) servers: Servers,
-    /// How many of them are closed, and the embedder did not take everything of them.
+    /// How many of them are closed and not polled completely.
     over: usize,
     pub(super) last_list_call: u64,
     pub(super) sharing: Sharing,
     pub(super) starts: Starts,
-    /// The required servers that were not up yet; `None` once all of them were.
+    /// The required servers that were not up yet; `None` after all of them were.
     pub(super) missing: Option<BTreeSet<Box<str>>>,
     pub(super) queue: Queue,
 }
 
-/// What the hub hears of a session.
+/// An event of a session, classified.
 enum Heard {
     Ready,
     Changed,
-    /// The server shows that it is there, during a call.
+    /// The server responds during a call.
     Alive,
     Finished(RequestId, End),
     Lost(Failure, Recovery),
@@ -86,12 +86,12 @@ impl Router {
         self.now = self.now.max(now);
     }
 
-    /// The session that a configured server has now.
+    /// The current session of a configured server.
     pub(super) fn server(&self, name: &str) -> Option<&Server> {
         self.servers.get(self.current.get(name)?)
     }
 
-    /// Steps the hub's table. Whether the row has this effect for the caller.
+    /// Steps the hub's table. Returns the effects; some are the caller's.
     pub(super) fn hub_step(&mut self, input: hub::Input) -> &'static [hub::Effect] {
         let row = hub::take(self.state, input);
         self.state = row.next;
@@ -117,14 +117,14 @@ impl Router {
                     self.sharing = Sharing::default();
                 }
                 hub::Effect::ReportClosed => self.queue.report(HubEvent::Closed),
-                // The caller knows which server, and what changed.
+                // The caller knows the server and the change.
                 hub::Effect::StartServer | hub::Effect::ReportChanged => {}
             }
         }
         row.effects
     }
 
-    /// Takes a server that is configured, unless it is turned off.
+    /// Creates a session for a configured server, unless it is disabled.
     pub(super) fn admit(&mut self, name: &str) -> Option<SessionHandle> {
         let entry = self.configuration.servers.get(name).filter(|entry| entry.enabled)?;
         let fault = Place::of(name, entry).err();
@@ -140,14 +140,14 @@ impl Router {
         Some(handle)
     }
 
-    /// Takes a server that was not configured before.
+    /// Adds a server.
     pub(super) fn add(&mut self, name: &str) {
         if let Some(handle) = self.admit(name) {
             self.start_admitted(handle, false);
         }
     }
 
-    /// Removes a server; `entry` is what its session was set up by.
+    /// Removes a server; `entry` is the entry of its session.
     pub(super) fn retire(&mut self, name: &str, entry: Option<Entry>) {
         let Some(handle) = self.current.remove(name) else { return };
         self.offer_step(handle, hub_offer::Input::Lost);
@@ -155,12 +155,12 @@ impl Router {
         self.dismiss(handle, entry);
     }
 
-    /// Gives a server another session, which is opened once the one that it has is closed; `entry` is what that was set
-    /// up by.
+    /// Gives a server another session, which is opened after the current one is closed; `entry` is the entry of the
+    /// current one.
     pub(super) fn renew(&mut self, name: &str, entry: Option<Entry>) -> Option<SessionHandle> {
         let now = self.configuration.servers.get(name)?;
         let former = self.current.get(name).copied()?;
-        // A server at the same place is likely to offer the same.
+        // At the same command or address, the lists are likely the same.
         let same = entry.as_ref().is_some_and(|entry| entry.endpoint == now.endpoint);
         let replaced = if same { hub_offer::Input::Replaced } else { hub_offer::Input::Lost };
         let inherited = self.offer_step(former, replaced);
@@ -177,7 +177,7 @@ impl Router {
         Some(handle)
     }
 
-    /// The entry of a server changed so that it needs another session, or is turned on or off.
+    /// A server's entry changed so that it needs another session, or it was enabled or disabled.
     pub(super) fn change(&mut self, name: &str, entry: Option<Entry>) {
         let is_enabled = self.configuration.servers.get(name).is_some_and(|entry| entry.enabled);
         match (self.current.contains_key(name), is_enabled) {
@@ -194,7 +194,7 @@ impl Router {
         }
     }
 
-    /// Lets a session go. Whether the one that follows is to be started.
+    /// Closes a session whose entry was removed or replaced. Returns whether the next session is to be started.
     fn dismiss(&mut self, handle: SessionHandle, entry: Option<Entry>) -> bool {
         if let Some(server) = self.servers.get_mut(&handle) {
             server.former_entry = entry.map(Box::new);
@@ -266,7 +266,7 @@ impl Router {
             Effect::Renew => {
                 let name = Arc::clone(&server.name);
                 if let Some(handle) = self.renew(&name, None) {
-                    // One that fails at once is not renewed again.
+                    // A session that fails at once is not replaced again.
                     self.step(handle, Input::Called);
                 }
             }
@@ -284,7 +284,7 @@ impl Router {
             }
             Effect::Shut => {
                 if let Some(session) = &mut server.connection {
-                    // A session that is closed already reported it, or will.
+                    // A closed session has reported it, or will.
                     let _ = session.command(|engine| engine.close(now));
                     self.queue.touch(handle, &mut server.pending);
                 }
@@ -293,12 +293,12 @@ impl Router {
             Effect::Forget => {
                 self.over = self.over.saturating_add(1);
                 if !server.pending.is_empty() {
-                    // It is forgotten behind its last event, not with it.
+                    // It is removed after its last event, not with it.
                     self.queue.push_rest(handle, &mut server.pending);
                 }
                 self.sweep(handle);
             }
-            // It is the caller's, who knows whether a session follows.
+            // The caller knows whether a session follows.
             Effect::Succeed => {}
         }
     }
@@ -306,7 +306,7 @@ impl Router {
     fn open_session(&mut self, handle: SessionHandle) {
         let Some(server) = self.servers.get_mut(&handle) else { return };
         if let Some(session) = &mut server.connection {
-            // It refuses where its connection is being opened already.
+            // It refuses if its connection is being opened already.
             let now = self.now;
             let _ = session.command(|engine| engine.open(now));
             self.queue.touch(handle, &mut server.pending);
@@ -320,7 +320,7 @@ impl Router {
         }
     }
 
-    /// In which order a server starts.
+    /// The rank of a server in the order of starts.
     fn rank(&self, handle: SessionHandle) -> Rank {
         let Some(server) = self.servers.get(&handle) else { return Rank::Other };
         if server.state == State::QueuedCalled {
@@ -332,7 +332,7 @@ impl Router {
         }
     }
 
-    /// Makes sure that a server has a session, open or not.
+    /// Creates the session of a server, if there is none.
     pub(super) fn prepare(&mut self, handle: SessionHandle) {
         let Some(server) = self.servers.get_mut(&handle).filter(|server| server.connection.is_none()) else { return };
         if let Some(entry) = self.configuration.servers.get(&*server.name) {
@@ -340,7 +340,7 @@ impl Router {
         }
     }
 
-    /// Keeps account of the required servers that were not up, until all of them were.
+    /// Tracks the required servers that were not up yet.
     fn note_present(&mut self, handle: SessionHandle, present: bool) {
         let (Some(server), Some(missing)) = (self.servers.get(&handle), &mut self.missing) else { return };
         if present {
@@ -350,7 +350,7 @@ impl Router {
         }
     }
 
-    /// Steps the table of what a server offers. What is handed over to the session that follows, if anything is.
+    /// Steps the table of a server's lists. Returns what is handed over to the next session.
     pub(super) fn offer_step(&mut self, handle: SessionHandle, input: hub_offer::Input) -> Option<Offer> {
         let server = self.servers.get_mut(&handle)?;
         let row = hub_offer::take(server.offer_state, input);
@@ -370,14 +370,14 @@ impl Router {
                 hub_offer::Effect::Withdraw => self.offer(handle, None),
                 hub_offer::Effect::Present => self.note_present(handle, true),
                 hub_offer::Effect::Absent => self.note_present(handle, false),
-                // The caller has what is offered.
+                // The caller has the lists.
                 hub_offer::Effect::Offer => {}
             }
         }
         handed_over
     }
 
-    /// What a session listed is what its server offers.
+    /// Offers the lists of a session.
     fn offer_listed(&mut self, handle: SessionHandle) {
         let Some(server) = self.servers.get_mut(&handle) else { return };
         let Some(session) = &mut server.connection else { return };
@@ -394,7 +394,7 @@ impl Router {
         self.offer(handle, Some(Content { catalog, families, instructions, saved_at: None }));
     }
 
-    /// What was saved of a server is what it offers, until it is started.
+    /// Offers saved lists until the server is started.
     pub(super) fn offer_saved(&mut self, handle: SessionHandle, saved: Saved) {
         let Saved { at, known_era, instructions, mut catalog, families, .. } = saved;
         let Some(server) = self.servers.get_mut(&handle) else { return };
@@ -409,7 +409,7 @@ impl Router {
         self.offer(handle, Some(Content { catalog, families, instructions, saved_at: Some(at) }));
     }
 
-    /// A server offers this from now on, or nothing.
+    /// Offers these lists of a server, or none.
     fn offer(&mut self, handle: SessionHandle, content: Option<Content>) {
         let Some(server) = self.servers.get_mut(&handle) else { return };
         let name = Arc::clone(&server.name);
@@ -423,7 +423,7 @@ impl Router {
         let former = core::mem::replace(&mut server.offer, offer);
         let same = match (&former, &server.offer) {
             (Some(a), Some(b)) => Arc::ptr_eq(&a.chosen, &b.chosen),
-            // Names that were restored are kept for the tools that may come.
+            // Restored names are kept for tools that may come.
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
@@ -439,25 +439,25 @@ impl Router {
         }
     }
 
-    /// A session can authorize its requests.
+    /// The embedder can authorize a session's requests.
     pub(super) fn authorize(&mut self, handle: SessionHandle) {
         let Some(server) = self.servers.get_mut(&handle) else { return };
         if let Some(session) = &mut server.connection {
-            // A session that is closed needs no token.
+            // A closed session needs no authorization.
             let now = self.now;
             let _ = session.command(|engine| engine.authorized(now));
             self.queue.touch(handle, &mut server.pending);
         }
     }
 
-    /// A session may have something new in its queue.
+    /// A session may have new outputs.
     pub(super) fn touch(&mut self, handle: SessionHandle) {
         if let Some(server) = self.servers.get_mut(&handle) {
             self.queue.touch(handle, &mut server.pending);
         }
     }
 
-    /// Ends the calls that wait for lists: with what is known, or unsent.
+    /// Ends the calls that wait for lists, with what is known or as not sent.
     fn end_list_calls(&mut self, handle: SessionHandle, with_lists: bool) {
         let Some(server) = self.servers.get_mut(&handle) else { return };
         for (number, utility) in core::mem::take(&mut server.list_calls) {
@@ -469,14 +469,14 @@ impl Router {
         }
     }
 
-    /// Gives up the calls that were not sent yet, and that the filters do not allow any more.
+    /// Cancels unsent calls that the filters do not allow any more.
     fn give_up_calls(&mut self, handle: SessionHandle) {
         let now = self.now;
         let Some(server) = self.servers.get_mut(&handle) else { return };
         let (Some(session), Some(offer)) = (&mut server.connection, &server.offer) else { return };
         for (request, _) in server.calls.iter().filter(|(_, target)| !offer.chosen.has(target)) {
             if session.is_unsent(*request) {
-                // It is open.
+                // The request is open.
                 let _ = session.command(|engine| engine.cancel(now, *request));
             }
         }
@@ -489,8 +489,8 @@ impl Router {
         }
     }
 
-    /// Hears every session that may have something new, starts as many servers as there is room for, and tells the
-    /// hub's table how things are.
+    /// Processes every session with new outputs, starts as many servers as there is room for, and steps the hub's
+    /// table.
     pub(super) fn settle(&mut self) {
         loop {
             while let Some(handle) = self.queue.next_touched() {
@@ -514,7 +514,7 @@ impl Router {
         }
     }
 
-    /// Hears what is new in a session's queue, and gives it its turns.
+    /// Processes new events of a session, and adds its turns.
     fn hear(&mut self, handle: SessionHandle) {
         if let Some(server) = self.servers.get_mut(&handle) {
             server.pending.untouch();
@@ -535,7 +535,7 @@ impl Router {
         }
     }
 
-    /// Does what follows from an event.
+    /// Reacts to an event of a session.
     fn react(&mut self, handle: SessionHandle, heard: Heard) {
         let now = self.now;
         let Some(server) = self.servers.get_mut(&handle) else { return };
@@ -551,7 +551,7 @@ impl Router {
             Heard::Lost(failure, next) => {
                 server.failure = Some(failure.clone());
                 let input = match next {
-                    // Its end follows.
+                    // `Closed` follows.
                     Recovery::Close => return,
                     Recovery::Reopen { .. } => Input::Down,
                     Recovery::Parked { .. } => Input::Parked,
@@ -569,7 +569,7 @@ impl Router {
         }
     }
 
-    /// The next thing to do, if there is any.
+    /// The next action.
     pub(super) fn poll(&mut self) -> Option<HubAction> {
         loop {
             let action = match self.queue.front()? {
@@ -623,7 +623,7 @@ impl Router {
         }
     }
 
-    /// Takes the next thing from a session's queue.
+    /// Takes the next output of a session.
     fn pull(&mut self, handle: SessionHandle) -> Option<Wish> {
         let server = self.servers.get_mut(&handle)?;
         let connection = server.connection.as_mut()?;
@@ -653,14 +653,14 @@ impl Router {
         Some(HubAction::Event(event))
     }
 
-    /// The turn at the front is over.
+    /// Ends the first turn.
     fn end_turn(&mut self, handle: SessionHandle) {
         let server = self.servers.get_mut(&handle);
         self.queue.pop(server.map(|server| &mut server.pending));
         self.rest(handle);
     }
 
-    /// Where a session has nothing left in the queue, its next deadline is known, or it can be forgotten.
+    /// If nothing of a session waits to be polled, updates its deadline, or removes it.
     fn rest(&mut self, handle: SessionHandle) {
         let Some(server) = self.servers.get_mut(&handle).filter(|server| server.pending.is_empty()) else { return };
         if server.is_over() {
@@ -670,7 +670,7 @@ impl Router {
         self.queue.set_deadline(handle, &mut server.pending, deadline);
     }
 
-    /// Forgets a server whose session is closed, once the embedder took everything of it.
+    /// Removes a server whose session is closed and polled completely.
     fn sweep(&mut self, handle: SessionHandle) {
         let Some(server) = self.servers.get_mut(&handle).filter(|server| server.pending.is_empty()) else { return };
         self.queue.set_deadline(handle, &mut server.pending, None);
@@ -678,12 +678,12 @@ impl Router {
         self.over = self.over.saturating_sub(1);
     }
 
-    /// How many former sessions the embedder did not take everything of.
+    /// The number of former sessions that are not polled completely.
     pub(super) fn former(&self) -> usize {
         self.servers.len().saturating_sub(self.current.len())
     }
 
-    /// Hands something to a session, if it is there.
+    /// Passes an input to a session, if it exists.
     pub(super) fn input<T>(
         &mut self,
         now: Time,
@@ -717,14 +717,14 @@ impl Router {
         self.settle();
     }
 
-    /// Whether something that was saved may stand in for a server.
+    /// Whether saved lists of a server may be restored.
     pub(super) fn may_restore(&self, handle: SessionHandle) -> bool {
         let state = self.servers.get(&handle).map(|server| server.state);
         state.is_some_and(|state| take(state, Input::Restored).verdict != Verdict::Reject)
     }
 }
 
-/// What an event is to the hub.
+/// Classifies an event of a session.
 fn heard(event: &Event) -> Heard {
     match event {
         Event::Ready => Heard::Ready,
@@ -746,7 +746,7 @@ fn heard(event: &Event) -> Heard {
     }
 }
 
-/// A session with a server as its entry says, not open yet.
+/// Creates a session for a server's entry.
 fn new_session(
     server: &Server,
     entry: &Entry,
@@ -754,9 +754,9 @@ fn new_session(
     seed: u64,
     sharing: &mut Sharing,
 ) -> Option<Connection> {
-    // A server without a valid address failed when it was admitted.
+    // A server without a valid address failed when its session was created.
     let place = Place::of(&server.name, entry).ok()?;
-    // Sessions that are lost together do not come back together.
+    // Sessions that lose their connection at the same time reconnect at different times.
     let seed = seed ^ hash(server.name.as_bytes());
     let options = match options.own.get(&*server.name) {
         Some(own) => Arc::new(entry.options(&server.name, own.clone())),

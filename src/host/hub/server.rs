@@ -1,4 +1,4 @@
-//! The record of one server: its session, its calls, what it offers.
+//! The record of one server: its session, its calls, its lists.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -16,24 +16,24 @@ use crate::host::names::Target;
 use crate::host::{Saved, Utility};
 use crate::machine::{hub_offer, hub_server};
 
-/// A server, as long as its entry means the same.
+/// A server under one entry.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     pub(super) name: Arc<str>,
     pub(super) state: hub_server::State,
     pub(super) offer_state: hub_offer::State,
-    /// Its session; `None` until it is to be opened, or a request is made.
+    /// Its session; `None` until it is opened or a request is made.
     pub(super) connection: Option<Connection>,
-    /// The entry of its session, where the configuration has another one by now, or none.
+    /// The entry of its session, if the configuration has another one, or none.
     pub(super) former_entry: Option<Box<Entry>>,
     pub(super) breaker: CallBreaker,
-    /// The calls that are requests of the session and whose end the embedder did not take yet.
+    /// The calls that are requests of the session and whose end was not polled yet.
     pub(super) calls: BTreeMap<RequestId, Target>,
     /// The calls that wait for the session's lists.
     pub(super) list_calls: Vec<(u64, Utility)>,
     pub(super) offer: Option<Offer>,
     pub(super) known_era: Option<KnownEra>,
-    /// What was wrong last.
+    /// The last failure.
     pub(super) failure: Option<Failure>,
     pub(super) pending: Pending,
 }
@@ -64,12 +64,12 @@ impl Server {
         self.state == hub_server::State::Closed
     }
 
-    /// When what is offered was saved, in seconds since 1970, where nothing newer is known.
+    /// When its lists were saved, in seconds since 1970, if no newer ones are known.
     pub(super) fn saved_at(&self) -> Option<u64> {
         self.offer.as_ref().and_then(|offer| offer.content.saved_at)
     }
 
-    /// What the server offers, to be kept until the next run.
+    /// The lists of the server, to be restored in a later run.
     pub(super) fn save(&self, entry: &Entry, key: FingerprintKey, at: u64) -> Option<Saved> {
         let Content { catalog, families, instructions, saved_at } = self.offer.clone()?.content;
         let known_era = self.session().and_then(Engine::known_era).or(self.known_era);
@@ -77,7 +77,7 @@ impl Server {
         Some(Saved { key, entry: entry.fingerprint(key), at, known_era, instructions, catalog, families })
     }
 
-    /// Why the server's calls are refused, in words.
+    /// Why calls are refused, as a text.
     pub(super) fn why_refused(&self) -> Box<str> {
         match &self.failure {
             Some(failure) => failure.message.clone(),

@@ -1,4 +1,4 @@
-//! The records of all servers, found by the handles of their sessions without a search.
+//! Component: the records of all servers, found by the handles of their sessions without a search.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use super::event::SessionHandle;
 use super::server::Server;
 
-/// The records, each in a slot that its handle names. A handle has the number of the admission in its upper half, so that
-/// none comes twice and later ones are greater, and the slot in its lower half.
+/// The records, each in a slot. A handle has a count in its upper half, so that handles are unique and increasing, and
+/// the slot in its lower half.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Servers {
     slots: Vec<Option<(SessionHandle, Box<Server>)>>,
@@ -53,7 +53,7 @@ impl Servers {
         self.slots.len().saturating_sub(self.free.len())
     }
 
-    /// The handles, in the order in which the servers were admitted.
+    /// The handles, oldest first.
     pub(super) fn handles(&self) -> Vec<SessionHandle> {
         let mut handles: Vec<_> = self.slots.iter().flatten().map(|(handle, _)| *handle).collect();
         handles.sort_unstable();

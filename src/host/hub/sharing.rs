@@ -1,4 +1,4 @@
-//! Lists, choices and options that are the same for several servers are held once.
+//! Component: lists, choices and options that are equal for several servers are stored once.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -15,28 +15,28 @@ use crate::host::names::Target;
 use crate::host::toolset::{self, Suspicion};
 use crate::protocol::{Capability, Family};
 
-/// What was chosen of a list of tools by a policy.
+/// The choice of a policy from a list of tools.
 #[derive(Debug)]
 pub(super) struct Chosen {
     key: Key,
-    /// The list. It is held, too, so that no other list gets its address.
+    /// The list. It is kept so that no other list gets its address.
     tools: Option<Arc<List>>,
-    /// In their order.
+    /// In the list's order.
     pub(super) targets: Vec<Target>,
 }
 
-/// What several servers have in common. What no server holds any more is removed now and then.
+/// What several servers share. Entries without a user are removed from time to time.
 #[derive(Clone, Default)]
 pub(super) struct Sharing {
-    /// By their hashes, which are no more than an index.
+    /// By their hashes, which are only an index.
     lists: BTreeMap<(Family, u64), Arc<List>>,
     choices: BTreeMap<Key, Arc<Chosen>>,
     options: BTreeMap<Box<str>, Arc<Options>>,
-    /// How many entries there may be before the next sweep.
+    /// The number of entries before the next removal.
     room: usize,
 }
 
-/// It has addresses in it, which differ from run to run.
+/// It contains addresses, which differ from run to run.
 impl fmt::Debug for Sharing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sharing").finish_non_exhaustive()
@@ -46,16 +46,16 @@ impl fmt::Debug for Sharing {
 /// The address of a shared list of tools, whether there are resources and prompts, and the policy.
 type Key = (usize, [bool; 2], Box<str>);
 
-/// The least number of entries that are swept.
+/// The minimum number of entries before a removal.
 const FEW: usize = 64;
 
 impl Sharing {
-    /// The shared list with the same content; where there is none, this list is shared from now on.
+    /// The shared list with the same content; if there is none, this list is shared.
     pub(super) fn list(&mut self, family: Family, list: Arc<List>) -> Arc<List> {
         let key = (family, list.hash());
         match self.lists.get(&key) {
             Some(known) if Arc::ptr_eq(known, &list) || known.is_same(&list) => Arc::clone(known),
-            // The hash is the same and the content is not: this list is not shared.
+            // The hash is the same and the content differs: this list is not shared.
             Some(_) => list,
             None => {
                 self.lists.insert(key, Arc::clone(&list));
@@ -65,7 +65,7 @@ impl Sharing {
         }
     }
 
-    /// What is chosen of an offer, whose list of tools is shared.
+    /// The choice from an offer whose list of tools is shared.
     pub(super) fn choose(
         &mut self,
         server: &str,
@@ -79,7 +79,7 @@ impl Sharing {
         if let Some(known) = self.choices.get(&key) {
             return Arc::clone(known);
         }
-        // What is only reported is found by `Hub::choice`: reading every text is expensive.
+        // `Hub::choice` reports suspicious texts: reading every text here is expensive.
         let looks = if suspicion == Suspicion::LeaveOut { suspicion } else { Suspicion::Ignore };
         let choice = toolset::choose(server, policy, offer, looks);
         let mut targets = choice.toolset.map(|toolset| toolset.targets()).unwrap_or_default();
@@ -90,9 +90,9 @@ impl Sharing {
         chosen
     }
 
-    /// A server offers this no longer: what no other one offers is removed.
+    /// A server does not offer this any more: removes what no other server offers.
     pub(super) fn release(&mut self, catalog: &Catalog, chosen: Arc<Chosen>) {
-        // This component holds it, and the caller.
+        // References by this component and by the caller.
         const TWO: usize = 2;
         if Arc::strong_count(&chosen) == TWO {
             self.choices.remove(&chosen.key);
@@ -107,7 +107,7 @@ impl Sharing {
         }
     }
 
-    /// The options of sessions with entries of this kind.
+    /// The options of sessions with equal entries.
     pub(super) fn options(&mut self, entry: &Entry, all: &Options) -> Arc<Options> {
         let key = entry.behaviour();
         if let Some(known) = self.options.get(&key) {
@@ -135,12 +135,12 @@ impl Sharing {
 }
 
 impl Chosen {
-    /// What was chosen, if anything was.
+    /// The targets of a choice; none without one.
     pub(super) fn of(chosen: Option<&Self>) -> &[Target] {
         chosen.map_or(&[], |chosen| &chosen.targets)
     }
 
-    /// Whether the server wrote the same of a target, byte for byte.
+    /// Whether two choices have the same definition of a target, byte for byte.
     pub(super) fn has_same(&self, other: &Self, target: &Target) -> bool {
         let (Target::Tool(name), Some(one), Some(other)) = (target, &self.tools, &other.tools) else { return true };
         Arc::ptr_eq(one, other) || one.find(name) == other.find(name)
@@ -160,7 +160,7 @@ impl Chosen {
     pub(super) fn has_tool(&self, name: &str) -> bool {
         let by_name = |target: &Target| match target {
             Target::Tool(tool) => (**tool).cmp(name),
-            // They come after the tools.
+            // Utility tools come after the tools.
             Target::Utility(_) => Ordering::Greater,
         };
         self.targets.binary_search_by(by_name).is_ok()

@@ -1,14 +1,14 @@
-//! Which servers are starting, and which wait to: for room, or for the session before of the same server.
+//! Component: which servers are starting, and which wait for room or for an earlier session of the same server.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 
 use super::event::SessionHandle;
 
-/// In which order servers start.
+/// The rank of a server in the order of starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// Somebody waits for it.
+    /// A request waits for it.
     Called,
     Required,
     Other,
@@ -21,13 +21,13 @@ impl Rank {
 /// The servers that are starting, or wait to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Starts {
-    /// Those that wait for room.
+    /// The servers that wait for room.
     queued: BTreeSet<(Rank, SessionHandle)>,
-    /// How many wait for the session before of their server.
+    /// How many wait for an earlier session of their server.
     awaiting: usize,
     /// How many are starting.
     starting: usize,
-    /// How many former sessions of a server are not closed yet.
+    /// How many earlier sessions of a server are not closed yet.
     leaving: BTreeMap<Arc<str>, u32>,
 }
 
@@ -58,7 +58,7 @@ impl Starts {
         self.starting = self.starting.saturating_sub(1);
     }
 
-    /// The next server to start, where fewer than `limit` are starting. It waits no longer.
+    /// The next server to start, if fewer than `limit` are starting.
     pub(super) fn next(&mut self, limit: usize) -> Option<SessionHandle> {
         if self.starting >= limit {
             return None;
@@ -66,12 +66,12 @@ impl Starts {
         self.queued.pop_first().map(|(_, handle)| handle)
     }
 
-    /// Whether no server is starting, or waits to.
+    /// Whether no server is starting or waits to.
     pub(super) fn is_settled(&self) -> bool {
         self.starting == 0 && self.queued.is_empty() && self.awaiting == 0
     }
 
-    /// Whether a former session of the server is not closed yet.
+    /// Whether an earlier session of the server is not closed yet.
     pub(super) fn is_leaving(&self, server: &str) -> bool {
         self.leaving.contains_key(server)
     }
@@ -81,7 +81,7 @@ impl Starts {
         *count = count.saturating_add(1);
     }
 
-    /// A former session is closed. Whether it was the last one of its server.
+    /// An earlier session is closed. Returns whether it was the last one of its server.
     pub(super) fn free(&mut self, server: &str) -> bool {
         let Some(count) = self.leaving.get_mut(server) else { return false };
         *count = count.saturating_sub(1);
