@@ -1,4 +1,5 @@
 use alloc::boxed::Box;
+use serde_json::value::RawValue;
 
 use super::request_table::Purpose;
 use super::{Engine, Outgoing, Output, calls};
@@ -159,6 +160,11 @@ impl Engine {
     /// The embedder's id of a request, where it is one of the embedder's.
     pub(crate) fn handle_of(&self, id: u64) -> Option<super::RequestId> {
         self.core.handle_of(id)
+    }
+
+    /// The parameters of a request, where it is one of the embedder's.
+    pub(crate) fn params_of(&self, id: u64) -> Option<&RawValue> {
+        self.core.requests.call(id)?.request.params.as_deref()
     }
 
     /// Records what the server did on the transport.
