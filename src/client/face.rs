@@ -1,4 +1,5 @@
 use alloc::boxed::Box;
+use serde_json::value::RawValue;
 
 use super::request_table::Purpose;
 use super::{Engine, Outgoing, Output, calls};
@@ -22,11 +23,6 @@ impl Engine {
     /// Whether there is an output to take.
     pub(crate) fn has_outputs(&self) -> bool {
         !self.core.outbox.is_empty()
-    }
-
-    /// Sets the time of an input without a deadline that is due.
-    pub(crate) fn advance(&mut self, now: Time) {
-        self.core.advance(now);
     }
 
     /// The embedder polled the message.
@@ -89,6 +85,17 @@ impl Engine {
     /// towards the limits on output.
     pub(crate) fn set_undelivered(&mut self, count: usize, bytes: usize) {
         self.core.requests.http.undelivered = (count, bytes);
+    }
+
+    /// When due deadlines were served last.
+    pub(crate) const fn served(&self) -> Time {
+        self.core.served
+    }
+
+    /// Time passes, and nothing is due.
+    pub(crate) fn pass(&mut self, now: Time) {
+        self.core.advance(now);
+        self.core.served = self.core.now;
     }
 
     /// The embedder took a request of the connection.
@@ -164,6 +171,11 @@ impl Engine {
     /// The embedder's id of a request, if it is the embedder's.
     pub(crate) fn handle_of(&self, id: u64) -> Option<super::RequestId> {
         self.core.handle_of(id)
+    }
+
+    /// The parameters of a request, where it is one of the embedder's.
+    pub(crate) fn params_of(&self, id: u64) -> Option<&RawValue> {
+        self.core.requests.call(id)?.request.params.as_deref()
     }
 
     /// Records a deviation of the server on the transport.

@@ -86,7 +86,7 @@ impl Link {
     /// The embedder closes the client.
     pub(super) fn close(&mut self, core: &mut Core) -> Signals {
         self.failure = None;
-        // A transport needs no shutdown if the embedder did not poll its `Open` yet.
+        // A connection that the embedder did not see yet needs no shutdown.
         let unseen = core.unseen;
         let mut signals = self.step(core, Input::Close);
         if unseen {

@@ -70,4 +70,5 @@ mod tolerance_jsonrpc;
 mod tolerance_pagination;
 mod tolerance_runtime;
 mod transcripts;
+#[cfg(feature = "http")]
 mod unpolled;

@@ -8,15 +8,15 @@ use core::time::Duration;
 use http::StatusCode;
 
 use super::exchange::Purpose;
-use super::limits::{EXCERPT, RETRY, SHORTEST_RETRY};
+use super::limits::{EXCERPT, RETRY, SHORTEST_RETRY, WORDS};
 use super::parts::Http;
 use super::response::Refusal;
 use super::send::is_modern;
 use super::sse::Refused;
 use super::timers::Due;
-use super::words::{class, is_initialized, is_known_expiry, json_error, names_session, short_error};
+use super::words::{class, error_in, error_to, is_initialized, is_known_expiry, names_session};
 use crate::client::{Engine, Outgoing, Report};
-use crate::jsonrpc::ErrorObject;
+use crate::jsonrpc::{Decoded, ErrorObject, Noise};
 use crate::machine::http_answer::{Expiry, Meaning, Post, Session, Status, Words, take_expiry, take_meaning};
 use crate::machine::{QuirkKind, http_sse};
 use crate::protocol::method;
@@ -25,10 +25,11 @@ impl Http {
     /// The whole response to a request came, as JSON.
     pub(super) fn answered(&mut self, engine: &mut Engine, message: &Outgoing, status: u16, body: &[u8]) {
         let Some(id) = message.id() else { return };
-        if let Some(error) = self.concerned(engine, message, body) {
+        let decoded = engine.decode(body);
+        if let Some(error) = self.concerned(engine, message, &decoded, body.len()) {
             return self.take_error(engine, message, &error);
         }
-        engine.handle_exchange(engine.now(), id, body);
+        engine.handle_exchange(id, decoded, body);
         if engine.is_waiting(id) {
             let excerpt = String::from_utf8_lossy(body.get(..body.len().min(EXCERPT)).unwrap_or(body));
             let why = format!("the body is no answer to the request: {}", excerpt.trim());
@@ -37,14 +38,18 @@ impl Http {
     }
 
     /// The error that a body under a good status is, where it concerns the transport and is not the engine's.
-    pub(super) fn concerned(&self, engine: &Engine, message: &Outgoing, body: &[u8]) -> Option<ErrorObject> {
-        let opening = message.method() == Some(method::INITIALIZE);
-        let may_concern = if opening { self.session.has_former() } else { self.session.id().is_some() };
-        let error = Some(message).filter(|_| may_concern).and_then(|message| short_error(body, message))?;
-        match self.judge(engine, message, &error) {
-            (Expiry::No, Meaning::EndFormerAs(_)) => Some(error),
+    pub(super) fn concerned(
+        &self,
+        engine: &Engine,
+        message: &Outgoing,
+        decoded: &Result<Decoded<'_>, Noise>,
+        length: usize,
+    ) -> Option<ErrorObject> {
+        let error = message.id().and_then(|id| error_to(id, decoded)).filter(|_| length <= WORDS)?;
+        match self.judge(engine, message, error) {
+            (Expiry::No, Meaning::EndFormerAs(_)) => Some(error.clone()),
             (Expiry::No, _) => None,
-            (Expiry::Unprocessed | Expiry::UnprocessedAs(_) | Expiry::AnsweredAs(_), _) => Some(error),
+            (Expiry::Unprocessed | Expiry::UnprocessedAs(_) | Expiry::AnsweredAs(_), _) => Some(error.clone()),
         }
     }
 
@@ -76,7 +81,7 @@ impl Http {
         let now = engine.now();
         let (id, status, cut) = (message.id(), refusal.answer_status(), refusal.is_cut(broke));
         let initialized = message.method() == Some(method::INITIALIZED);
-        let error = json_error(&refusal.body).map(|(_, error)| error);
+        let error = error_in(&refusal.body);
         let words = String::from_utf8_lossy(&refusal.body);
         let said = error.as_ref().map_or(&*words, |error| &error.message);
         let session = self.session_of(engine, &message, status);

@@ -61,7 +61,7 @@ pub(super) enum Reply {
     /// JSON.
     Json(Vec<u8>),
     /// A stream of events.
-    Events(Events),
+    Events(Box<Events>),
     /// A bad status.
     Refusal(Box<Refusal>),
     /// Nothing that matters.
@@ -110,8 +110,8 @@ impl Reply {
             Self::Begun(Some(Kind::Events)) => Response::EmptyStream,
             Self::Begun(Some(Kind::Json) | None) => Response::Empty,
             Self::Json(_) => Response::Json,
-            Self::Events(Events { sure: true, .. }) => Response::Events,
-            Self::Events(Events { sure: false, .. }) => Response::NoEvents,
+            Self::Events(events) if events.sure => Response::Events,
+            Self::Events(_) => Response::NoEvents,
             Self::Refusal(refusal) => refusal.end_response(),
             Self::Ignored => Response::Ignored,
         }

@@ -56,10 +56,21 @@ impl Exchanges {
     }
 
     fn find_id(&self, id: ExchangeId) -> Option<usize> {
+        let last = self.in_flight.len().checked_sub(1)?;
+        // Most often it is the newest.
+        if self.in_flight.get(last).is_some_and(|(newest, _)| *newest == id) {
+            return Some(last);
+        }
         self.in_flight.binary_search_by_key(&id, |(id, _)| *id).ok()
     }
 
     fn find_request(&self, request: u64) -> Result<usize, usize> {
+        // Most often it is the newest, or a new one.
+        match self.carriers.back() {
+            Some((newest, _)) if *newest == request => return Ok(self.carriers.len().saturating_sub(1)),
+            Some((newest, _)) if *newest > request => {}
+            Some(_) | None => return Err(self.carriers.len()),
+        }
         self.carriers.binary_search_by_key(&request, |(request, _)| *request)
     }
 

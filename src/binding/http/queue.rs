@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 
 use super::timers::Timer;
-use super::trim::trim;
+use super::trim::{release, trim};
 use crate::Time;
 use crate::client::Outgoing;
 
@@ -28,13 +28,14 @@ impl Queue {
 
     pub(super) fn next_held(&mut self) -> Option<Outgoing> {
         let next = self.held.pop_front()?;
-        trim(&mut self.held);
+        release(&mut self.held);
         Some(next)
     }
 
     /// Gives up a request that is held.
     pub(super) fn retract(&mut self, id: u64) {
         self.held.retain(|message| message.id() != Some(id));
+        release(&mut self.held);
     }
 
     pub(super) fn wait(&mut self, timer: Timer, message: Outgoing) {
@@ -46,6 +47,7 @@ impl Queue {
         let (timer, message) = self.waiting.pop_front()?;
         self.waiting_bytes = self.waiting_bytes.saturating_sub(message.line().len());
         trim(&mut self.waiting);
+        release(&mut self.waiting);
         Some((timer, message))
     }
 

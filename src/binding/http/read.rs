@@ -133,7 +133,7 @@ impl Http {
                     Kind::Json => Reply::Json(Vec::new()),
                     Kind::Events => {
                         let (decoder, sure) = (SseDecoder::new(limit), labelled == Some(Kind::Events));
-                        Reply::Events(Events { decoder, retry: None, sure })
+                        Reply::Events(Box::new(Events { decoder, retry: None, sure }))
                     }
                 };
                 chunk = rest;
@@ -219,22 +219,19 @@ impl Http {
                 self.sse_step(engine, http_sse::Input::Message, "the stream names no endpoint", data);
             }
             (Purpose::Message(message), b"message") => {
-                let (request, concerned) = (message.id(), self.concerned(engine, message, data));
-                match (concerned, request) {
-                    (Some(error), _) => {
-                        if let Some(it) = self.drop_exchange(id)
-                            && let Purpose::Message(message) = it.purpose
-                        {
-                            self.take_error(engine, &message, &error);
-                        }
-                    }
-                    (None, Some(request)) => engine.handle_exchange(engine.now(), request, data),
-                    (None, None) => engine.handle_message(engine.now(), data),
+                let Some(request) = message.id() else { return engine.handle_message(engine.now(), data) };
+                let decoded = engine.decode(data);
+                let Some(error) = self.concerned(engine, message, &decoded, data.len()) else {
+                    return engine.handle_exchange(request, decoded, data);
+                };
+                if let Some(it) = self.drop_exchange(id)
+                    && let Purpose::Message(message) = it.purpose
+                {
+                    self.take_error(engine, &message, &error);
                 }
             }
             (Purpose::Resume(request, _), b"message") => {
-                let request = *request;
-                engine.handle_exchange(engine.now(), request, data);
+                engine.handle_exchange(*request, engine.decode(data), data);
             }
             (Purpose::Stream | Purpose::DeleteFormer(..) | Purpose::Delete(_), b"message") => {
                 engine.handle_message(engine.now(), data);

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use serde_json::value::RawValue;
 
 use crate::catalog::{Catalog, mirrored};
 use crate::client::Outgoing;
@@ -39,8 +40,14 @@ impl Common<'_> {
     }
 }
 
-/// The POST of a message.
-pub(super) fn post(url: &Uri, message: &Outgoing, common: Common<'_>, catalog: &Catalog) -> http::Request<Vec<u8>> {
+/// The POST of a message; `params` are those of a request of the embedder's.
+pub(super) fn post(
+    url: &Uri,
+    message: &Outgoing,
+    common: Common<'_>,
+    params: Option<&RawValue>,
+    catalog: &Catalog,
+) -> http::Request<Vec<u8>> {
     let mut request = http::Request::new(message.bytes().to_vec());
     *request.method_mut() = Method::POST;
     *request.uri_mut() = url.clone();
@@ -49,7 +56,7 @@ pub(super) fn post(url: &Uri, message: &Outgoing, common: Common<'_>, catalog: &
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     common.write(headers);
     if message.version().map(ProtocolVersion::era) == Some(Era::Modern) {
-        mirror(headers, message, catalog);
+        mirror(headers, message, params, catalog);
     }
     request
 }
@@ -77,7 +84,7 @@ pub(super) fn delete(url: &Uri, common: Common<'_>) -> http::Request<Vec<u8>> {
 }
 
 /// Repeats parts of the body (specification 2026-07-28, "Streamable HTTP", Request Metadata).
-fn mirror(headers: &mut HeaderMap, message: &Outgoing, catalog: &Catalog) {
+fn mirror(headers: &mut HeaderMap, message: &Outgoing, params: Option<&RawValue>, catalog: &Catalog) {
     let Some(method) = message.method() else { return };
     if let Ok(value) = HeaderValue::from_str(method) {
         headers.insert(METHOD, value);
@@ -87,8 +94,7 @@ fn mirror(headers: &mut HeaderMap, message: &Outgoing, catalog: &Catalog) {
         method::RESOURCES_READ => "uri",
         _ => return,
     };
-    let Ok(body) = core::str::from_utf8(message.bytes()) else { return };
-    let Some(params) = Json::trusted(body).member("params") else { return };
+    let Some(params) = params.map(Json::from) else { return };
     let Some(name) = params.member(member).and_then(Json::as_string) else { return };
     headers.insert(NAME, encode(&name));
     if method != method::TOOLS_CALL || !catalog.list(Family::Tools).is_mirrored(&name) {

@@ -48,11 +48,14 @@ impl Kind {
     /// What the label says.
     pub(super) fn labelled(headers: &HeaderMap) -> Option<Self> {
         let label = headers.get(CONTENT_TYPE)?.to_str().ok()?;
-        let kind = label.split(';').next()?.trim().to_ascii_lowercase();
-        match &*kind {
-            "application/json" => Some(Self::Json),
-            "text/event-stream" => Some(Self::Events),
-            _ => None,
+        let kind = label.split(';').next()?.trim();
+        let is = |known: &str| kind.eq_ignore_ascii_case(known);
+        if is("application/json") {
+            Some(Self::Json)
+        } else if is("text/event-stream") {
+            Some(Self::Events)
+        } else {
+            None
         }
     }
 

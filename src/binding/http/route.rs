@@ -28,9 +28,6 @@ impl Operate for Http {
     }
 
     fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
-        if !self.is_due(engine, now) {
-            return engine.advance(now);
-        }
         // What was held for a response to `initialized` that does not come has its whole time from here on.
         let late = |it: &Exchange| match it.release {
             Some((due, _)) => due <= now,
@@ -82,14 +79,14 @@ impl Operate for Http {
 impl Client<Http> {
     /// Takes the head of a response.
     pub fn handle_head(&mut self, now: Time, exchange: ExchangeId, status: StatusCode, headers: &HeaderMap) {
-        self.binding.handle_timeout(&mut self.engine, now);
+        self.binding.handle_due(&mut self.engine, now);
         self.binding.head(&mut self.engine, exchange, status, headers);
         self.binding.settle(&mut self.engine);
     }
 
     /// Takes a chunk of any size of a response's body.
     pub fn handle_body(&mut self, now: Time, exchange: ExchangeId, chunk: &[u8]) {
-        self.binding.handle_timeout(&mut self.engine, now);
+        self.binding.handle_due(&mut self.engine, now);
         self.binding.body(&mut self.engine, exchange, chunk);
         self.binding.settle(&mut self.engine);
     }
@@ -122,16 +119,24 @@ impl Http {
         self.outbox.is_event_last()
     }
 
-    /// Whether a timer is due.
-    fn is_due(&self, engine: &Engine, now: Time) -> bool {
-        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now.max(engine.now()));
-        is_due(self.timers.next()) || is_due(engine.next_timer())
+    /// Serves what is due before an input that came at this time. What is due at the time of the input before it was
+    /// served then.
+    fn handle_due(&mut self, engine: &mut Engine, now: Time) {
+        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        if now <= engine.served() {
+            return;
+        }
+        if is_due(self.timers.next()) || is_due(engine.next_timer()) {
+            self.handle_timeout(engine, now);
+        } else {
+            engine.pass(now);
+        }
     }
 
     /// An exchange is over: it is not dropped, whatever is due.
     fn over(&mut self, engine: &mut Engine, now: Time, id: ExchangeId, failure: Option<Broken>, why: &str) {
         let (it, connection) = (self.take(id), self.connection);
-        self.handle_timeout(engine, now);
+        self.handle_due(engine, now);
         if let Some(it) = it {
             let current = self.is_current(engine) && self.connection == connection;
             if current || Self::is_owed(engine, &it.purpose) {

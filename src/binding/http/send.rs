@@ -104,7 +104,8 @@ impl Http {
             Purpose::Message(message) => {
                 let session = session.filter(|_| !is_modern(message) && !opening);
                 let common = Common { session, version: message.version().filter(|_| !opening) };
-                let request = request::post(&it.url, message, common, engine.catalog());
+                let params = message.id().and_then(|id| engine.params_of(id));
+                let request = request::post(&it.url, message, common, params, engine.catalog());
                 engine.handed_over(message);
                 (message.of(), request)
             }

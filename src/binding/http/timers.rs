@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 
 use super::action::ExchangeId;
-use super::trim::trim;
+use super::trim::{release, trim};
 use crate::Time;
 
 /// What is due.
@@ -56,6 +56,7 @@ impl Timers {
         if let Some(place) = self.find(timer) {
             self.due.remove(place);
             trim(&mut self.due);
+            release(&mut self.due);
         }
     }
 
@@ -83,6 +84,7 @@ impl Timers {
         let place = due.into_iter().position(|((_, number), _)| *number <= last)?;
         let due = self.due.remove(place);
         trim(&mut self.due);
+        release(&mut self.due);
         due
     }
 }

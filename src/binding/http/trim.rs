@@ -3,6 +3,13 @@ use alloc::collections::VecDeque;
 /// Entries for which a queue keeps memory.
 const KEPT: usize = 4;
 
+/// Releases the memory of a queue that is seldom used, once it is empty.
+pub(super) fn release<T>(queue: &mut VecDeque<T>) {
+    if queue.is_empty() {
+        *queue = VecDeque::new();
+    }
+}
+
 /// Releases memory of a queue that a burst took, once most of it is empty.
 pub(super) fn trim<T>(queue: &mut VecDeque<T>) {
     let room = queue.capacity();

@@ -1,12 +1,9 @@
 //! What the bodies of responses say. A tool may say anything in its errors, of its own sessions too: words count only
 //! where nothing else is said, and under a good status only whole messages that are known.
 
-use crate::client::Outgoing;
-use crate::jsonrpc::{self, Body, Decoded, ErrorObject, ResponseId};
+use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Message, Noise, ResponseId};
 use crate::machine::http_answer::Error;
 use crate::protocol::error_code;
-
-use super::limits::WORDS;
 
 /// The code by which 2025-11-25 says that a resource does not exist.
 const RESOURCE_NOT_FOUND: i64 = -32002;
@@ -26,45 +23,31 @@ pub(super) fn class(error: Option<&ErrorObject>) -> Error {
     }
 }
 
-/// The JSON-RPC error that a body is: what some gateway says of itself is none.
-pub(super) fn json_error(body: &[u8]) -> Option<(ResponseId, ErrorObject)> {
-    let Ok(Decoded::One(message)) = jsonrpc::decode(body, jsonrpc::MessageLimits::default()) else { return None };
-    let versioned = !message.deviations.version;
-    match message.body {
-        Body::Error { id, error } if versioned || error.code != 0 => Some((id, error)),
-        Body::Error { .. } | Body::Result { .. } | Body::Request { .. } | Body::Notification { .. } => None,
-    }
-}
-
-/// The error that a body answers this request with, where a glance shows that it may be one. An error that bears the id
-/// of another request is no answer to this one.
-pub(super) fn short_error(body: &[u8], request: &Outgoing) -> Option<ErrorObject> {
-    if body.len() > WORDS || !has_error(body) {
+/// The JSON-RPC error that the body of a refusal is.
+pub(super) fn error_in(body: &[u8]) -> Option<ErrorObject> {
+    let Ok(Decoded::One(Message { body: Body::Error { error, .. }, deviations })) =
+        jsonrpc::decode(body, jsonrpc::MessageLimits::default())
+    else {
         return None;
-    }
-    let (id, error) = json_error(body)?;
+    };
+    is_error(deviations, &error).then_some(error)
+}
+
+/// The error that this message answers a request with. An error that bears the id of another request is no answer to
+/// this one.
+pub(super) fn error_to<'a>(request: u64, decoded: &'a Result<Decoded<'_>, Noise>) -> Option<&'a ErrorObject> {
+    let Ok(Decoded::One(Message { body: Body::Error { id, error }, deviations })) = decoded else { return None };
     match id {
-        ResponseId::Exact(id) | ResponseId::Loose(id) if request.id() != Some(id) => None,
-        ResponseId::Exact(_) | ResponseId::Loose(_) | ResponseId::Absent | ResponseId::Foreign => Some(error),
+        ResponseId::Exact(id) | ResponseId::Loose(id) if *id != request => None,
+        ResponseId::Exact(_) | ResponseId::Loose(_) | ResponseId::Absent | ResponseId::Foreign => {
+            is_error(*deviations, error).then_some(error)
+        }
     }
 }
 
-/// Whether `"error"` is anywhere in a body. Its letters are looked for at every place where it may end; most other bytes
-/// pass over as many as it is long.
-fn has_error(body: &[u8]) -> bool {
-    const NAME: &[u8] = b"\"error\"";
-    let mut last = NAME.len().saturating_sub(1);
-    while let Some(byte) = body.get(last) {
-        last = last.saturating_add(match byte {
-            b'"' if body.get(..=last).is_some_and(|body| body.ends_with(NAME)) => return true,
-            b'r' => 1,
-            b'o' => 2,
-            b'e' => 5,
-            b'"' => 6,
-            _ => NAME.len(),
-        });
-    }
-    false
+/// Whether an error is one of JSON-RPC: what some gateway says of itself is none.
+const fn is_error(deviations: Deviations, error: &ErrorObject) -> bool {
+    !deviations.version || error.code != 0
 }
 
 /// Whether an error is, code and whole message, one that transports are known to give under a good status for a session

@@ -10,16 +10,19 @@ use super::super::signal::{Signal, Signals};
 use super::super::transport::Report;
 use super::super::{Challenge, Engine, Event, FailureKind, Outcome, RequestError, calls};
 use crate::Time;
-use crate::jsonrpc::ErrorObject;
+use crate::jsonrpc::{Decoded, ErrorObject, Noise};
 use crate::machine::{link, loss};
 
 impl Engine {
-    /// Takes a message that arrived in the exchange of the request with this id. A response without an id of its own
-    /// belongs to that request.
-    pub(crate) fn handle_exchange(&mut self, now: Time, id: u64, bytes: &[u8]) {
-        self.core.exchange = NonZero::new(id);
-        self.handle_message(now, bytes);
-        self.core.exchange = None;
+    /// Takes the message that came in the exchange of the request of this id, and was read by [`Self::decode`]. A message
+    /// that answers nothing by its own id answers that request.
+    pub(crate) fn handle_exchange(&mut self, id: u64, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
+        if self.link.is_connected() {
+            self.core.exchange = NonZero::new(id);
+            self.on_decoded(decoded, bytes);
+            self.core.exchange = None;
+            self.write_requests();
+        }
     }
 
     /// Takes a report on the exchange of a request.

@@ -260,11 +260,19 @@ impl Engine {
     }
 
     fn receive(&mut self, bytes: &[u8]) {
-        if !self.link.is_connected() {
-            return;
+        if self.link.is_connected() {
+            self.on_decoded(self.decode(bytes), bytes);
         }
+    }
+
+    /// Reads what the server sent.
+    pub(crate) fn decode<'a>(&self, bytes: &'a [u8]) -> Result<Decoded<'a>, Noise> {
+        jsonrpc::decode(bytes, self.core.options.limits.message)
+    }
+
+    fn on_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
         self.keepalive.hear(&self.core);
-        match jsonrpc::decode(bytes, self.core.options.limits.message) {
+        match decoded {
             Ok(Decoded::Blank) => {}
             Ok(Decoded::One(message)) => self.on_message(message),
             Ok(Decoded::Batch(messages)) => {
