@@ -100,8 +100,7 @@ impl Http {
 
     /// Hands over the request of an exchange: it counts as sent from here on.
     pub(super) fn hand_over(&mut self, engine: &mut Engine, exchange: ExchangeId) -> Option<HttpRequest> {
-        self.exchanges.set_reply(exchange, Reply::Nothing);
-        let it = self.exchanges.get(exchange)?;
+        let it = self.exchanges.hand_over(exchange)?;
         let session = self.session.id();
         let version = || engine.server().map(|server| server.version);
         let agreed = Common { session, version: version().filter(|_| engine.has_handshake()) };
