@@ -374,22 +374,29 @@ fn number(digits: &[u8]) -> Option<u64> {
 
 /// Where the first line ending is. Words without a control character are passed over, four at once.
 fn line_end(bytes: &[u8]) -> Option<usize> {
-    const WORDS: usize = 4;
+    const WORD: usize = 8;
     let ends = |byte: &u8| *byte == b'\n' || *byte == b'\r';
-    let (mut start, mut rest) = (0_usize, bytes);
-    while let Some((block, tail)) = rest.split_first_chunk::<{ 8 * WORDS }>() {
-        let controls = block.as_chunks::<8>().0.iter().fold(0, |found, word| found | controls(*word));
-        if controls != 0
-            && let Some(at) = block.iter().position(ends)
-        {
-            return Some(start.saturating_add(at));
+    let mut start = 0_usize;
+    for block in bytes.as_chunks::<{ 4 * WORD }>().0 {
+        let words = block.as_chunks::<WORD>().0;
+        if words.iter().fold(0, |found, word| found | controls(*word)) != 0 {
+            break;
         }
-        (start, rest) = (start.saturating_add(block.len()), tail);
+        start = start.saturating_add(block.len());
     }
-    rest.iter().position(ends).map(|at| start.saturating_add(at))
+    for word in bytes.get(start..)?.as_chunks::<WORD>().0 {
+        let found = controls(*word);
+        if found != 0 {
+            start = start.saturating_add(found.trailing_zeros() as usize / WORD);
+            break;
+        }
+        start = start.saturating_add(WORD);
+    }
+    bytes.get(start..)?.iter().position(ends).map(|at| start.saturating_add(at))
 }
 
-/// Zero where none of these eight bytes is below 16, as the bytes that end lines are.
+/// Zero where none of these eight bytes is below 16, as the bytes that end lines are; else the lowest bit that is set is
+/// the highest one of the first such byte.
 const fn controls(word: [u8; 8]) -> u64 {
     const ONES: u64 = u64::MAX / 0xff;
     let high = u64::from_le_bytes(word) & (ONES << 4).wrapping_mul(0xf);

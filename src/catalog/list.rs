@@ -90,7 +90,12 @@ impl List {
     }
 
     pub(super) fn key_at(&self, index: u32) -> &str {
-        self.entries.get(index as usize).map_or("", |entry| self.item(entry).0)
+        let Some(entry) = self.entries.get(index as usize) else { return "" };
+        if entry.unescaped {
+            return slice(&self.keys, entry.key_start, entry.key_len);
+        }
+        let page = self.pages.get(entry.page as usize).map_or("", |page| page);
+        slice(page, entry.start.saturating_add(entry.key_start), entry.key_len)
     }
 
     pub(super) fn item(&self, entry: &Entry) -> (&str, &str) {

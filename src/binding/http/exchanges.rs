@@ -93,6 +93,13 @@ impl Exchanges {
         self.buffered
     }
 
+    /// The request of an exchange is handed over.
+    pub(super) fn hand_over(&mut self, id: ExchangeId) -> Option<&Exchange> {
+        let exchange = self.get_mut(id)?;
+        exchange.reply = Reply::Nothing;
+        Some(exchange)
+    }
+
     pub(super) fn set_reply(&mut self, id: ExchangeId, reply: Reply) {
         let Some(exchange) = self.get_mut(id) else { return };
         let before = exchange.reply.buffered();

@@ -13,15 +13,15 @@ use crate::protocol::{Era, method};
 impl Http {
     /// Takes all that the engine wants done.
     pub(super) fn drain(&mut self, engine: &mut Engine) {
-        while !self.is_quiet(engine) {
+        let mut quiet = self.is_quiet(engine);
+        while !quiet {
             self.tidy(engine);
             if self.send_next(engine) {
                 continue;
             }
             match engine.take() {
                 Some(output) => self.execute(engine, output),
-                None if self.end_if_owing_nothing(engine) => {}
-                None => break,
+                None => quiet = !self.end_if_owing_nothing(engine),
             }
         }
         let (count, bytes) = self.queue.undelivered();

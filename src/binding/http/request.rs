@@ -86,9 +86,12 @@ pub(super) fn delete(url: &Uri, common: Common<'_>) -> http::Request<Vec<u8>> {
 /// Repeats parts of the body (specification 2026-07-28, "Streamable HTTP", Request Metadata).
 fn mirror(headers: &mut HeaderMap, message: &Outgoing, params: Option<&RawValue>, catalog: &Catalog) {
     let Some(method) = message.method() else { return };
-    if let Ok(value) = HeaderValue::from_str(method) {
-        headers.insert(METHOD, value);
-    }
+    let value = if method == method::TOOLS_CALL {
+        Ok(HeaderValue::from_static(method::TOOLS_CALL))
+    } else {
+        HeaderValue::from_str(method)
+    };
+    headers.extend(value.ok().map(|value| (METHOD, value)));
     let member = match method {
         method::TOOLS_CALL | method::PROMPTS_GET => "name",
         method::RESOURCES_READ => "uri",

@@ -47,7 +47,13 @@ pub(super) struct Refusal {
 impl Kind {
     /// What the label says.
     pub(super) fn labelled(headers: &HeaderMap) -> Option<Self> {
-        let label = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+        let label = headers.get(CONTENT_TYPE)?;
+        match label.as_bytes() {
+            b"application/json" => return Some(Self::Json),
+            b"text/event-stream" => return Some(Self::Events),
+            _ => {}
+        }
+        let label = label.to_str().ok()?;
         let kind = label.split(';').next()?.trim();
         let is = |known: &str| kind.eq_ignore_ascii_case(known);
         if is("application/json") {

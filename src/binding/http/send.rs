@@ -89,8 +89,7 @@ impl Http {
 
     /// Hands over the request of an exchange: it counts as sent from here on.
     pub(super) fn hand_over(&mut self, engine: &mut Engine, exchange: ExchangeId) -> Option<HttpRequest> {
-        self.exchanges.set_reply(exchange, Reply::Nothing);
-        let it = self.exchanges.get(exchange)?;
+        let it = self.exchanges.hand_over(exchange)?;
         let is_opening = |message: &Outgoing| message.method() == Some(method::INITIALIZE);
         let opening = matches!(&it.purpose, Purpose::Message(message) if is_opening(message));
         if opening {
