@@ -55,7 +55,8 @@ impl Sampled {
             }
         }
         let most = policy.per_minute?;
-        let recent = self.at.iter().filter(|at| now.since(**at) < MINUTE).count();
+        let old = self.at.partition_point(|at| now.since(*at) >= MINUTE);
+        let recent = self.at.len().saturating_sub(old);
         usize::try_from(most)
             .is_ok_and(|most| recent >= most)
             .then(|| format!("at most {most} requests a minute are taken"))

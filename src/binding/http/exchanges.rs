@@ -1,12 +1,11 @@
 //! The exchanges that are in flight, and what they hold together.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::BTreeMap;
 
 use super::action::ExchangeId;
 use super::exchange::{Broken, Exchange, Purpose, Reply};
 use super::timers::Timer;
-use super::trim::trim;
 
 /// What carries a request that waits for its response.
 #[derive(Clone, Debug)]
@@ -20,10 +19,9 @@ pub(super) enum Carrier {
 /// The exchanges by their ids.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exchanges {
-    /// In the order of their ids.
-    in_flight: VecDeque<(ExchangeId, Box<Exchange>)>,
-    /// In the order of the ids of their requests on the wire.
-    carriers: VecDeque<(u64, Carrier)>,
+    in_flight: BTreeMap<ExchangeId, Box<Exchange>>,
+    /// By the ids of their requests on the wire.
+    carriers: BTreeMap<u64, Carrier>,
     /// Bytes of responses that are kept until they are whole.
     buffered: usize,
     last: u64,
@@ -36,52 +34,29 @@ impl Exchanges {
         if let Some(request) = exchange.purpose.request() {
             self.carry(request, Carrier::Exchange(id));
         }
-        self.in_flight.push_back((id, Box::new(exchange)));
+        self.in_flight.insert(id, Box::new(exchange));
         id
     }
 
     /// Takes an exchange out, which carries its request no longer.
     pub(super) fn remove(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
-        let (_, exchange) = self.in_flight.remove(self.find_id(id)?)?;
-        trim(&mut self.in_flight);
+        let exchange = self.in_flight.remove(&id)?;
         self.buffered = self.buffered.saturating_sub(exchange.reply.buffered());
         if let Some(request) = exchange.purpose.request()
-            && let Ok(place) = self.find_request(request)
-            && matches!(self.carriers.get(place), Some((_, Carrier::Exchange(carrier))) if *carrier == id)
+            && matches!(self.carriers.get(&request), Some(Carrier::Exchange(carrier)) if *carrier == id)
         {
-            self.carriers.remove(place);
-            trim(&mut self.carriers);
+            self.carriers.remove(&request);
         }
         Some(exchange)
     }
 
-    fn find_id(&self, id: ExchangeId) -> Option<usize> {
-        let last = self.in_flight.len().checked_sub(1)?;
-        // Most often it is the newest.
-        if self.in_flight.get(last).is_some_and(|(newest, _)| *newest == id) {
-            return Some(last);
-        }
-        self.in_flight.binary_search_by_key(&id, |(id, _)| *id).ok()
-    }
-
-    fn find_request(&self, request: u64) -> Result<usize, usize> {
-        // Most often it is the newest, or a new one.
-        match self.carriers.back() {
-            Some((newest, _)) if *newest == request => return Ok(self.carriers.len().saturating_sub(1)),
-            Some((newest, _)) if *newest > request => {}
-            Some(_) | None => return Err(self.carriers.len()),
-        }
-        self.carriers.binary_search_by_key(&request, |(request, _)| *request)
-    }
-
     pub(super) fn get(&self, id: ExchangeId) -> Option<&Exchange> {
-        self.in_flight.get(self.find_id(id)?).map(|(_, exchange)| &**exchange)
+        self.in_flight.get(&id).map(|exchange| &**exchange)
     }
 
     /// The reply of an exchange must not hold another number of bytes afterwards, but by [`Self::grown`].
     pub(super) fn get_mut(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
-        let place = self.find_id(id)?;
-        self.in_flight.get_mut(place).map(|(_, exchange)| &mut **exchange)
+        self.in_flight.get_mut(&id).map(|exchange| &mut **exchange)
     }
 
     /// What an exchange holds changed from `before` to `after` bytes.
@@ -119,18 +94,11 @@ impl Exchanges {
     }
 
     pub(super) fn carrier(&self, request: u64) -> Option<&Carrier> {
-        self.carriers.get(self.find_request(request).ok()?).map(|(_, carrier)| carrier)
+        self.carriers.get(&request)
     }
 
     fn carry(&mut self, request: u64, carrier: Carrier) {
-        match self.find_request(request) {
-            Ok(place) => {
-                if let Some((_, known)) = self.carriers.get_mut(place) {
-                    *known = carrier;
-                }
-            }
-            Err(place) => self.carriers.insert(place, (request, carrier)),
-        }
+        self.carriers.insert(request, carrier);
     }
 
     /// A request waits for a timer.
@@ -148,14 +116,11 @@ impl Exchanges {
 
     /// No request waits for a timer any more.
     pub(super) fn forget_paused(&mut self) {
-        self.carriers.retain(|(_, carrier)| matches!(carrier, Carrier::Exchange(_)));
-        trim(&mut self.carriers);
+        self.carriers.retain(|_, carrier| matches!(carrier, Carrier::Exchange(_)));
     }
 
     /// Nothing carries a request any more.
     pub(super) fn forget(&mut self, request: u64) -> Option<Carrier> {
-        let (_, carrier) = self.carriers.remove(self.find_request(request).ok()?)?;
-        trim(&mut self.carriers);
-        Some(carrier)
+        self.carriers.remove(&request)
     }
 }
