@@ -94,7 +94,7 @@ impl Http {
         }
     }
 
-    /// Takes what became of the GET stream, which calls may wait for.
+    /// Takes the state of the GET stream, which calls may wait for.
     pub(super) fn stream_decided(&mut self, engine: &mut Engine, input: get_stream::Input) {
         self.step(engine, phase::Input::StreamDecided);
         self.stream_step(engine, input);
