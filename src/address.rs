@@ -21,10 +21,11 @@ pub(crate) fn shown(url: &str) -> String {
         None => (rest, ""),
     };
     let (user, place) = place.rsplit_once('@').map_or(("", place), |(_, place)| ("…@", place));
-    match place.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{scheme}://{user}{}{HIDDEN}", place.get(..end).unwrap_or_default()),
-        None => format!("{scheme}://{user}{place}{query}"),
-    }
+    let (place, rest) = match place.char_indices().nth(LONGEST) {
+        Some((end, _)) => (place.get(..end).unwrap_or_default(), HIDDEN),
+        None => (place, query),
+    };
+    [scheme, "://", user, place, rest].concat()
 }
 
 /// A text in which each word that holds an address, or a part of one, shows no more of it than [`shown`] does. HTTP

@@ -1,9 +1,14 @@
 #![doc = include_str!("../README.md")]
+//!
+//! # In this documentation
+//!
+//! The [`guide`] explains the use; start with [`guide::embedding`]. [`Client`] has the inputs and commands, [`Engine`] the
+//! getters, [`Action`] and [`Event`] what a client returns, [`Options`] what can be set.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
-#[cfg(any(test, feature = "http", feature = "rows"))]
+#[cfg(any(test, feature = "http", feature = "rows", feature = "skills", feature = "testkit"))]
 #[macro_use]
 extern crate std;
 
@@ -11,26 +16,38 @@ mod address;
 pub mod binding;
 pub mod catalog;
 mod client;
+#[cfg(feature = "serde")]
+mod form;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 pub mod host;
+#[cfg(feature = "journal")]
+pub mod journal;
 pub mod jsonrpc;
 pub mod machine;
 pub mod protocol;
+#[cfg(feature = "skills")]
+pub mod skills;
+#[cfg(feature = "snapshot")]
+mod snapshot;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 mod time;
 
 pub use binding::Lines;
 #[cfg(feature = "http")]
-pub use binding::http::Http;
+pub use binding::http::{Http, UrlError};
 pub use catalog::Catalog;
 pub use client::{
     Action, Binding, Cause, Challenge, Client, CommandError, ConnectionId, Engine, Eras, Event, Failure, FailureKind,
     FamilyReport, FamilyStatus, InputRequest, Keepalive, KeepaliveMethod, KnownEra, Limits, ListErrors, LogLevel,
-    Messages, OpenFailure, Options, Outcome, Outgoing, Progress, Quirk, Reconnect, Recovery, Reference, Request,
-    RequestError, RequestId, SamplingPolicy, Server, ServerMethod, ServerRequestId, ShutdownStep, Stats, Timeouts,
-    Tolerance, TraceContext, Transport, WireId,
+    Messages, OpenFailure, Options, Outcome, Outgoing, Progress, Quirk, Reconnect, Recovery, Reference, RefreshOutcome,
+    Request, RequestError, RequestId, ResendReason, SamplingPolicy, Server, ServerInfo, ServerMethod, ServerRequestId,
+    ShutdownStep, Stats, Task, TaskError, TaskStatus, TimeBound, Timeouts, Tolerance, TraceContext, Transport, WireId,
 };
 pub use machine::QuirkKind;
 pub use protocol::{ClientCapabilities, Era, Family, Implementation, ProtocolVersion};
 pub use serde_json::value::RawValue;
+#[cfg(feature = "snapshot")]
+pub use snapshot::{Moved, Secrets, Snapshot, SnapshotError};
 pub use time::Time;

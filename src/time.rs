@@ -7,6 +7,7 @@ use core::time::Duration;
 /// The crate reads no clock. Each input and command of a [`Client`](crate::Client) takes the current time.
 /// The epoch may be the start of the process, of the session or of a simulation. Arithmetic saturates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Time(u64);
 
 impl Time {
@@ -68,4 +69,9 @@ impl fmt::Debug for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:06}s", self.0 / 1_000_000, self.0 % 1_000_000)
     }
+}
+
+/// The wait before an attempt that follows this many others: twice as long each time, up to a maximum.
+pub(crate) fn backoff(first: Duration, attempts: u32, longest: Duration) -> Duration {
+    first.saturating_mul(1_u32.checked_shl(attempts).unwrap_or(u32::MAX)).min(longest)
 }

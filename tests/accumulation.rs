@@ -1,6 +1,7 @@
 //! Nothing accumulates: what is repeated without anybody polling stays within the limits, and nothing outlives a session
 //! that is over.
 
+#![cfg(feature = "testkit")]
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use common::{Deliver, Host, Server, Steps, drain, legacy, options, reconnecting, seconds};
 use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::protocol::Root;
 use mcp_proto::{
     Action, Binding, Client, CommandError, Engine, Event, Family, Lines, LogLevel, Messages, OpenFailure, Options,
     Outcome, Request, RequestError, RequestId, ServerRequestId, Time, Transport,
@@ -182,7 +184,7 @@ where
             let request = it.request(now, Request::new("vendor/x"));
             request.is_ok_and(|request| done(it.cancel(now, request)))
         }),
-        ("notify", |it, now, _| done(it.notify(now, "notifications/roots/list_changed", None))),
+        ("notify", |it, now, _| done(it.notify(now, "notifications/example", None))),
         ("subscribe", |it, now, _| done(it.subscribe(now, "r:1"))),
         ("subscribe to others", |it, now, n| done(it.subscribe(now, &format!("r:{n}")))),
         ("subscribe and unsubscribe", |it, now, n| {
@@ -193,6 +195,7 @@ where
         ("set_log_level", |it, now, n| {
             done(it.set_log_level(now, if n % 2 == 0 { LogLevel::Debug } else { LogLevel::Error }))
         }),
+        ("set_roots", |it, now, n| done(it.set_roots(now, vec![Root::new(format!("file:///{n}"))]))),
         ("refresh", |it, now, _| Family::ALL.iter().any(|family| done(it.refresh(now, *family)))),
         ("authorized", |it, now, _| done(it.authorized(now))),
         ("handle_timeout", |it, now, _| {
@@ -375,7 +378,7 @@ fn defaults_of_open_questions_are_within_the_limit() {
                 Action::Event(Event::ServerRequest { id: ask, .. }) => asked.push(ask),
                 Action::Send(message) => {
                     let answer: Value = serde_json::from_slice(message.bytes()).unwrap();
-                    assert_eq!(answer["error"]["message"], "too many questions wait already");
+                    assert_eq!(answer["error"]["message"], "too many requests of the server are open");
                     refused += 1;
                 }
                 other => panic!("{other:?}"),
@@ -429,6 +432,7 @@ fn no_option_of_nothing_is_due_for_ever() {
     for (modern, mut options) in setups() {
         let zero = Duration::ZERO;
         let timeouts = &mut options.timeouts;
+        timeouts.connect = Some(zero);
         for timeout in [
             &mut timeouts.open,
             &mut timeouts.discover,

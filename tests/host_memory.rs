@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use mcp_proto::RawValue;
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::instructions::{Sign, find};
+use mcp_proto::host::names::{Names, Target};
 use mcp_proto::host::schema::{Pass, adapt};
 use peak_alloc::PeakAlloc;
 
@@ -63,6 +64,31 @@ fn a_configuration_of_many_small_lists_is_read_in_memory_in_proportion() {
     let text = format!(r#"{{"a":{{"command":"x","args":[{}]}}}}"#, vec![lists; MIB / 200].join(","));
     let memory = peak(|| assert!(!serde_json::from_str::<Configuration>(&text).unwrap().errors.is_empty()));
     assert!(memory < 40 * text.len(), "{} KiB for {} KiB", memory / 1024, text.len() / 1024);
+}
+
+#[test]
+fn names_of_tools_that_other_servers_have_too_take_no_memory_of_their_own() {
+    let _alone = alone();
+    const SERVERS: usize = 1000;
+    let tools: Vec<_> = (0..50).map(|number| Target::tool(&format!("a_tool_number.{number}"))).collect();
+    let servers: Vec<_> = (0..SERVERS).map(|number| format!("server-{number}")).collect();
+    let before = MEMORY.current_usage();
+    let mut names = Names::default();
+    for server in &servers {
+        names.update([(&**server, tools.iter().cloned())]);
+    }
+    let held = MEMORY.current_usage() - before;
+    assert_eq!(names.len(), 50 * SERVERS);
+    assert!(held < 250 * SERVERS, "{} bytes per server", held / SERVERS);
+    // Other tools of each server, one at a time, leave nothing behind.
+    for server in &servers {
+        names.update([(&**server, tools.iter().cloned().chain([Target::tool(server)]))]);
+        names.update([(&**server, tools.iter().cloned())]);
+    }
+    let held = MEMORY.current_usage() - before;
+    assert!(held < 250 * SERVERS, "{} bytes per server", held / SERVERS);
+    drop(names);
+    assert!(MEMORY.current_usage() <= before);
 }
 
 #[test]

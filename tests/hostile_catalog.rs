@@ -1,6 +1,6 @@
 //! Lists that are made to cost more than their bytes: memory stays in proportion to what came in.
 
-#![cfg(feature = "http")]
+#![cfg(all(feature = "http", feature = "testkit"))]
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

@@ -1,24 +1,27 @@
 //! The client for the official conformance suite (`.ci/conformance`).
 //!
 //! The library makes every protocol decision. This program opens a session in the era that the suite names, makes the
-//! calls that the suite names or else one of each kind, and accepts every form as proposed.
+//! calls that the suite names or else one of each kind, loads the server's skills, and accepts every form as proposed.
 
 #[path = "../http/driver.rs"]
 mod driver;
 #[path = "../http/exchanges.rs"]
 mod exchanges;
+mod oauth;
+mod skills;
 
 use std::collections::VecDeque;
 use std::error::Error;
 
 use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::{Catalog, Cause, Era, Eras, Event, Options, ProtocolVersion, RawValue, Request};
+use mcp_proto::{Catalog, Cause, Era, Eras, Event, FailureKind, Http, Options, ProtocolVersion, RawValue, Request};
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 
-use self::driver::Driver;
+use self::driver::{Driver, Next};
+use self::skills::Skills;
 
 type Fallible<T> = Result<T, Box<dyn Error>>;
 
@@ -27,6 +30,8 @@ type Fallible<T> = Result<T, Box<dyn Error>>;
 #[serde(default, rename_all = "camelCase")]
 struct Context {
     tool_calls: Vec<ToolCall>,
+    #[serde(flatten)]
+    client: oauth::Client,
 }
 
 #[derive(Deserialize)]
@@ -37,7 +42,7 @@ struct ToolCall {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Fallible<()> {
-    let url = std::env::args().next_back().ok_or("no URL")?.parse()?;
+    let url = std::env::args().next_back().ok_or("no URL")?;
     let version: ProtocolVersion = std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION")?.parse()?;
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO")?;
     let context = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
@@ -50,14 +55,23 @@ async fn main() -> Fallible<()> {
         Era::Modern => Eras::ModernOnly(version),
     };
     options.capabilities.elicitation = true;
-    options.reconnect = None;
-
     let accept = to_raw_value(&json!({"action": "accept", "content": {}}))?;
-    let mut driver = Driver::new(options, 0, url, exchanges::client()?, HeaderMap::new());
+    let client = exchanges::client()?;
+    let server = Http::new(&url)?.with_oauth(oauth::authorization(&url, &context.client)?);
+    let mut driver = Driver::new(options, 0, server, client.clone(), HeaderMap::new());
     let now = driver.now();
     driver.session.open(now)?;
-    let (mut ready, mut steps) = (false, VecDeque::new());
-    while let Some(event) = driver.next().await {
+    let (mut ready, mut steps, mut skills) = (false, VecDeque::new(), None);
+    // In this scenario the user lists skills, and loads none.
+    let loads_skills = scenario != "sep-2640-client-no-prefetch";
+    while let Some(next) = driver.next().await {
+        let event = match next {
+            Next::Event(event) => event,
+            Next::OAuth(action) => {
+                oauth::act(&mut driver, &client, action).await?;
+                continue;
+            }
+        };
         eprintln!("{event:?}");
         let now = driver.now();
         let session = &mut driver.session;
@@ -65,7 +79,11 @@ async fn main() -> Fallible<()> {
             Event::Ready if !std::mem::replace(&mut ready, true) => {
                 steps = plan(&scenario, &context, session.catalog())?;
             }
-            Event::Finished { .. } => {}
+            Event::Finished { outcome, .. } => {
+                if let Some(skills) = &mut skills {
+                    Skills::take(skills, &outcome, loads_skills)?;
+                }
+            }
             Event::ServerRequest { id: ask, method, .. } => {
                 let known = method == mcp_proto::ServerMethod::Elicitation;
                 let answer = if known { Ok(&*accept) } else { Err(ErrorObject::new(-32601, "not offered")) };
@@ -76,26 +94,32 @@ async fn main() -> Fallible<()> {
                 session.provide(now, request, inputs.iter().map(|input| (&*input.key, &*accept)))?;
                 continue;
             }
-            Event::Unauthorized { request: Some(request), .. } => {
-                session.decline(now, request)?;
-                continue;
+            // No authorization helps.
+            Event::Unauthorized { request: None, why, .. } => return Err(why.into_string().into()),
+            Event::Unauthorized { .. } => continue,
+            // A connection that is refused for lack of authorization is opened again, any other is not.
+            Event::Down { failure, .. }
+                if !matches!(failure.kind, FailureKind::Unauthorized | FailureKind::Forbidden) =>
+            {
+                return Err(failure.to_string().into());
             }
             Event::Closed { cause: Cause::Failed(failure) } => return Err(failure.to_string().into()),
             Event::Ready
             | Event::CatalogChanged { .. }
             | Event::ServerRequestEnded { .. }
-            | Event::Unauthorized { .. }
             | Event::Progress { .. }
             | Event::Subscription { .. }
             | Event::ResourceUpdated { .. }
             | Event::Log { .. }
+            | Event::LogLevelFailed { .. }
             | Event::Notification { .. }
             | Event::Quirk(_)
             | Event::Down { .. }
             | Event::Closed { .. }
             | _ => continue,
         }
-        match steps.pop_front() {
+        let step = steps.pop_front().or_else(|| skills.get_or_insert_with(|| Skills::new(session)).request());
+        match step {
             Some(step) => drop(session.request(now, step)?),
             None => session.close(now)?,
         }

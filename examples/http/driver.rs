@@ -3,11 +3,19 @@
 use std::time::{Duration, Instant};
 
 use mcp_proto::binding::http::HttpAction;
+use mcp_proto::binding::oauth::OAuthAction;
 use mcp_proto::{Client, Event, Http, Options, Time};
 use reqwest::header::HeaderMap;
 use tokio::time::timeout;
 
-use crate::exchanges::{Exchanges, tell};
+use crate::exchanges::{Exchange, Exchanges, tell};
+
+/// What a session wants of its host.
+pub(crate) enum Next {
+    Event(Event),
+    #[allow(dead_code, reason = "only sessions that authorize themselves have them")]
+    OAuth(OAuthAction),
+}
 
 /// A session that runs while its events are awaited.
 pub(crate) struct Driver {
@@ -20,8 +28,8 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// Each session needs a different `seed`.
-    pub(crate) fn new(options: Options, seed: u64, url: http::Uri, client: reqwest::Client, own: HeaderMap) -> Self {
-        let (session, exchanges) = (Client::new(Http::new(url), options, seed), Exchanges::new(client));
+    pub(crate) fn new(options: Options, seed: u64, http: Http, client: reqwest::Client, own: HeaderMap) -> Self {
+        let (session, exchanges) = (Client::new(http, options, seed), Exchanges::new(client));
         Self { session, exchanges, own, start: Instant::now() }
     }
 
@@ -29,14 +37,22 @@ impl Driver {
         Time::from_epoch(self.start.elapsed())
     }
 
-    /// The next event; `None` after the last one. Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self) -> Option<Event> {
+    /// What the host has to know or to do next; `None` after the last event. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Option<Next> {
         loop {
             while let Some(action) = self.session.poll() {
                 match action {
-                    HttpAction::Request(request) => self.exchanges.start(request, self.own.clone()),
-                    HttpAction::Drop(exchange) => self.exchanges.drop(exchange),
-                    HttpAction::Event(event) => return Some(event),
+                    HttpAction::Request(it) => {
+                        self.exchanges.start(Exchange::Server(it.exchange), it.request, self.own.clone());
+                    }
+                    HttpAction::Drop(exchange) => self.exchanges.drop(Exchange::Server(exchange)),
+                    HttpAction::Event(event) => return Some(Next::Event(event)),
+                    // The server's headers are not for its authorization server.
+                    HttpAction::OAuth(OAuthAction::Request(it)) => {
+                        self.exchanges.start(Exchange::OAuth(it.exchange), it.request, HeaderMap::new());
+                    }
+                    HttpAction::OAuth(OAuthAction::Drop(exchange)) => self.exchanges.drop(Exchange::OAuth(exchange)),
+                    HttpAction::OAuth(action) => return Some(Next::OAuth(action)),
                     _ => {}
                 }
             }

@@ -5,7 +5,8 @@ use std::error::Error;
 use std::fmt::Write;
 use std::time::Duration;
 
-use mcp_proto::binding::http::{Broken, ExchangeId, HttpRequest};
+use mcp_proto::binding::http::{Broken, ExchangeId};
+use mcp_proto::binding::oauth::{OAuthExchangeId, OAuthInput};
 use mcp_proto::{Http, Time};
 use reqwest::header::HeaderMap;
 use reqwest::redirect::Policy;
@@ -18,6 +19,14 @@ use tokio::task::AbortHandle;
 const CONNECT: Duration = Duration::from_secs(4);
 /// Queued pieces; when the queue is full, the servers block.
 const QUEUE: usize = 64;
+
+/// An exchange of a session: with the server, or with its authorization server.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exchange {
+    Server(ExchangeId),
+    #[allow(dead_code, reason = "only sessions that authorize themselves have them")]
+    OAuth(OAuthExchangeId),
+}
 
 /// A piece of an exchange's response.
 pub(crate) enum Piece {
@@ -40,9 +49,9 @@ pub(crate) fn client() -> reqwest::Result<Client> {
 /// A session's exchanges in flight.
 pub(crate) struct Exchanges {
     client: Client,
-    tasks: BTreeMap<ExchangeId, AbortHandle>,
-    sender: Sender<(ExchangeId, Piece)>,
-    pieces: Receiver<(ExchangeId, Piece)>,
+    tasks: BTreeMap<Exchange, AbortHandle>,
+    sender: Sender<(Exchange, Piece)>,
+    pieces: Receiver<(Exchange, Piece)>,
 }
 
 impl Exchanges {
@@ -52,8 +61,7 @@ impl Exchanges {
     }
 
     /// Sends a request with additional headers, such as credentials, for this request only.
-    pub(crate) fn start(&mut self, request: HttpRequest, own: HeaderMap) {
-        let HttpRequest { exchange, request, .. } = request;
+    pub(crate) fn start(&mut self, exchange: Exchange, request: http::Request<Vec<u8>>, own: HeaderMap) {
         let (client, sender) = (self.client.clone(), self.sender.clone());
         let task = tokio::spawn(async move {
             let piece = match run(&client, request, own, exchange, &sender).await {
@@ -72,14 +80,14 @@ impl Exchanges {
     }
 
     /// Stops an exchange and its stream; none of its pieces follow.
-    pub(crate) fn drop(&mut self, exchange: ExchangeId) {
+    pub(crate) fn drop(&mut self, exchange: Exchange) {
         if let Some(task) = self.tasks.remove(&exchange) {
             task.abort();
         }
     }
 
     /// The next piece of any exchange. Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self) -> Option<(ExchangeId, Piece)> {
+    pub(crate) async fn next(&mut self) -> Option<(Exchange, Piece)> {
         loop {
             let (exchange, piece) = self.pieces.recv().await?;
             let known = match piece {
@@ -103,8 +111,8 @@ async fn run(
     client: &Client,
     request: http::Request<Vec<u8>>,
     mut headers: HeaderMap,
-    exchange: ExchangeId,
-    sender: &Sender<(ExchangeId, Piece)>,
+    exchange: Exchange,
+    sender: &Sender<(Exchange, Piece)>,
 ) -> reqwest::Result<()> {
     let mut request = reqwest::Request::try_from(request)?;
     // The protocol's headers take precedence.
@@ -131,7 +139,22 @@ fn why(error: &dyn Error) -> String {
 }
 
 /// Gives a piece of an exchange to its session.
-pub(crate) fn tell(session: &mut mcp_proto::Client<Http>, now: Time, exchange: ExchangeId, piece: &Piece) {
+pub(crate) fn tell(session: &mut mcp_proto::Client<Http>, now: Time, exchange: Exchange, piece: &Piece) {
+    let exchange = match exchange {
+        Exchange::Server(exchange) => exchange,
+        Exchange::OAuth(exchange) => {
+            session.handle_oauth(
+                now,
+                match piece {
+                    Piece::Head(status, headers) => OAuthInput::Head { exchange, status: *status, headers },
+                    Piece::Body(chunk) => OAuthInput::Body { exchange, chunk },
+                    Piece::End => OAuthInput::End { exchange },
+                    Piece::Failure(_, why) => OAuthInput::Failure { exchange, why },
+                },
+            );
+            return;
+        }
+    };
     match piece {
         Piece::Head(status, headers) => session.handle_head(now, exchange, *status, headers),
         Piece::Body(chunk) => session.handle_body(now, exchange, chunk),

@@ -13,15 +13,15 @@ mod exchanges;
 use std::error::Error;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use mcp_proto::{Cause, Event, Options, Outcome, RawValue, Request};
+use mcp_proto::{Cause, Event, Http, Options, Outcome, RawValue, Request};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
-use self::driver::Driver;
+use self::driver::{Driver, Next};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let url = args.next().ok_or("usage: http URL [TOOL [ARGUMENTS]]")?.parse()?;
+    let url = args.next().ok_or("usage: http URL [TOOL [ARGUMENTS]]")?;
     let tool = args.next();
     let arguments = RawValue::from_string(args.next().unwrap_or_else(|| "{}".into()))?;
     let mut own = HeaderMap::new();
@@ -35,11 +35,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     options.reconnect = None;
 
     let seed = RandomState::new().build_hasher().finish();
-    let mut driver = Driver::new(options, seed, url, exchanges::client()?, own);
+    let mut driver = Driver::new(options, seed, Http::new(&url)?, exchanges::client()?, own);
     let now = driver.now();
     driver.session.open(now)?;
     let mut call = None;
-    while let Some(event) = driver.next().await {
+    while let Some(next) = driver.next().await {
+        let Next::Event(event) = next else { continue };
         let now = driver.now();
         let session = &mut driver.session;
         match event {
@@ -76,6 +77,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             | Event::Subscription { .. }
             | Event::ResourceUpdated { .. }
             | Event::Log { .. }
+            | Event::LogLevelFailed { .. }
             | Event::Notification { .. }
             | Event::Down { .. }
             | Event::Closed { .. }

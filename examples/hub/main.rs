@@ -93,7 +93,7 @@ impl Process {
             ShutdownStep::Terminate => drop(self.child.signal(SIGTERM)),
             #[cfg(not(unix))]
             ShutdownStep::Terminate => drop(self.child.start_kill()),
-            ShutdownStep::Kill => drop(self.child.start_kill()),
+            ShutdownStep::Kill | _ => drop(self.child.start_kill()),
         }
     }
 

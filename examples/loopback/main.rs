@@ -21,14 +21,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use mcp_proto::{Cause, CommandError, Event, Options, Outcome, RawValue, Reconnect, Request, RequestId};
+use mcp_proto::{Cause, CommandError, Event, Http, Options, Outcome, RawValue, Reconnect, Request, RequestId};
 use reqwest::Client;
 use reqwest::header::HeaderMap;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use self::driver::Driver;
+use self::driver::{Driver, Next};
 use self::proxy::Faults;
 
 /// Calls in flight per session, and how often that number is restored.
@@ -38,7 +38,7 @@ const PACE: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Setup {
-    url: http::Uri,
+    http: Http,
     tool: String,
     arguments: String,
     word: String,
@@ -75,7 +75,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     let setup = Arc::new(Setup {
-        url: format!("http://{}{path}", listener.local_addr()?).parse()?,
+        http: Http::new(&format!("http://{}{path}", listener.local_addr()?))?,
         tool: tool.clone(),
         arguments: arguments.clone(),
         word: word.clone(),
@@ -157,7 +157,7 @@ async fn session(setup: Arc<Setup>, number: u64) -> Tally {
     reconnect.initial = Duration::from_millis(100);
     reconnect.park = Duration::from_secs(2);
     options.reconnect = Some(reconnect);
-    let driver = Driver::new(options, number, setup.url.clone(), setup.client.clone(), HeaderMap::new());
+    let driver = Driver::new(options, number, setup.http.clone(), setup.client.clone(), HeaderMap::new());
     let (open, ended) = (BTreeMap::new(), BTreeSet::new());
     let tally = Tally::default();
     let mut caller = Caller { setup, number, driver, open, ended, calls: 0, ready: 0, last: None, tally };
@@ -195,8 +195,10 @@ impl Caller {
                 Some(_) if idle => return self.close().await,
                 None | Some(_) => {}
             }
-            if let Ok(event) = timeout(PACE, self.driver.next()).await {
-                self.take(event.ok_or("closed without a word")?)?;
+            if let Ok(next) = timeout(PACE, self.driver.next()).await
+                && let Next::Event(event) = next.ok_or("closed without a word")?
+            {
+                self.take(event)?;
             }
         }
     }
@@ -218,7 +220,7 @@ impl Caller {
     fn take(&mut self, event: Event) -> Result<(), String> {
         match event {
             Event::Ready => self.ready = self.ready.saturating_add(1),
-            Event::Finished { request, outcome } => return self.finished(request, &outcome),
+            Event::Finished { request, outcome, .. } => return self.finished(request, &outcome),
             Event::Closed { cause: Cause::Failed(failure) } => return Err(format!("closed: {failure}")),
             Event::CatalogChanged { .. }
             | Event::InputRequired { .. }
@@ -229,6 +231,7 @@ impl Caller {
             | Event::Subscription { .. }
             | Event::ResourceUpdated { .. }
             | Event::Log { .. }
+            | Event::LogLevelFailed { .. }
             | Event::Notification { .. }
             | Event::Quirk(_)
             | Event::Down { .. }
@@ -250,7 +253,7 @@ impl Caller {
             Outcome::Result(_) => "result",
             Outcome::Unknown => "unknown",
             Outcome::NotSent => "not sent",
-            Outcome::TimedOut => "timed out",
+            Outcome::TimedOut(_) => "timed out",
             Outcome::Error(error) => return Err(format!("a call was answered with an error: {error:?}")),
             Outcome::InputRequired(_) | Outcome::NotAdvertised | Outcome::Cancelled | _ => {
                 return Err(format!("a call ended oddly: {outcome:?}"));
@@ -268,8 +271,9 @@ impl Caller {
         self.driver.session.close(now).map_err(|misuse| misuse.to_string())?;
         loop {
             match timeout(PATIENCE, self.driver.next()).await {
-                Ok(Some(Event::Closed { cause: Cause::Requested })) => return Ok(()),
-                Ok(Some(event)) => self.take(event)?,
+                Ok(Some(Next::Event(Event::Closed { cause: Cause::Requested }))) => return Ok(()),
+                Ok(Some(Next::Event(event))) => self.take(event)?,
+                Ok(Some(Next::OAuth(_))) => {}
                 Ok(None) => return Err("closed without a word".into()),
                 Err(_) => return Err("it does not close".into()),
             }

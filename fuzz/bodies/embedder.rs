@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::protocol::Root;
 use mcp_proto::{
     Client, CommandError, Event, Family, LogLevel, Request, RequestId, ServerRequestId, Time, TraceContext,
 };
@@ -37,11 +38,11 @@ impl Embedder {
         input: &mut Input<'_>,
     ) -> bool {
         match operation {
-            b'a' => drop(self.command(session, 6, |session| session.open(now))),
+            b'a' => drop(self.command(session, now, 6, |session| session.open(now))),
             b'k' => self.request(session, now, input),
             b'l' => {
                 if let Some(request) = input.choose(&self.requests) {
-                    self.command(session, 4, |session| session.cancel(now, request));
+                    self.command(session, now, 4, |session| session.cancel(now, request));
                 }
             }
             b'm' => match input.pick(12) {
@@ -52,47 +53,55 @@ impl Embedder {
                 let kind = input.pick(4);
                 if kind == 3 {
                     let family = Family::ALL[input.pick(4)];
-                    self.command(session, 1, |session| session.refresh(now, family));
+                    self.command(session, now, 1, |session| session.refresh(now, family));
                     return true;
                 }
-                let method = ["notifications/roots/list_changed", "notifications/cancelled", "x\n"][kind];
+                let method = ["notifications/example", "notifications/cancelled", "x\n"][kind];
                 let params = [None, Some(raw("{\n}")), Some(raw("1"))][input.pick(3)].take();
-                self.command(session, 1, |session| session.notify(now, method, params.as_deref()));
+                self.command(session, now, 1, |session| session.notify(now, method, params.as_deref()));
             }
-            b'o' => drop(self.command(session, 6, |session| session.close(now))),
+            b'o' => drop(self.command(session, now, 6, |session| session.close(now))),
             b'S' => {
                 let uri = URIS[input.pick(URIS.len())];
                 self.wished.insert(uri);
-                self.command(session, 2, |session| session.subscribe(now, uri));
+                self.command(session, now, 2, |session| session.subscribe(now, uri));
             }
             b'U' => {
                 let uri = URIS[input.pick(URIS.len())];
-                self.command(session, 4, |session| session.unsubscribe(now, uri));
+                self.command(session, now, 4, |session| session.unsubscribe(now, uri));
             }
             b'L' => {
                 let level = [LogLevel::Debug, LogLevel::Error, LogLevel::Emergency][input.pick(3)];
-                self.command(session, 1, |session| session.set_log_level(now, level));
+                self.command(session, now, 1, |session| session.set_log_level(now, level));
             }
-            b'A' => drop(self.command(session, 8, |session| session.authorized(now))),
+            b'R' => {
+                let roots = vec![Root::new(URIS[input.pick(URIS.len())])];
+                self.command(session, now, 1, |session| session.set_roots(now, roots));
+            }
+            b'A' => drop(self.command(session, now, 8, |session| session.authorized(now))),
             _ => return false,
         }
         true
     }
 
-    /// Runs a command; checks that an error changes nothing.
+    /// Runs a command; checks that an error changes nothing, or no more than the time does.
     pub(super) fn command<B: Bound, T>(
         &mut self,
         session: &mut Client<B>,
+        now: Time,
         owed: usize,
         act: impl FnOnce(&mut Client<B>) -> Result<T, CommandError>,
     ) -> Option<T> {
-        let before = session.clone();
+        let mut before = session.clone();
         match act(session) {
             Ok(done) => {
                 self.own += owed;
                 Some(done)
             }
             Err(misuse) => {
+                if format!("{before:?}") != format!("{session:?}") {
+                    before.handle_timeout(now);
+                }
                 assert_same(&before, session, &format!("{misuse:?} changed the session"));
                 None
             }
@@ -120,7 +129,8 @@ impl Embedder {
             3 => request = request.timeout(Duration::ZERO),
             4 => request = request.timeout(Duration::MAX),
             5 => {
-                let trace = TraceContext { traceparent: Some("00-a-b-01".into()), ..TraceContext::default() };
+                let mut trace = TraceContext::default();
+                trace.traceparent = Some("00-a-b-01".into());
                 request = request.params(raw("{\"_meta\":null}")).trace(trace);
             }
             6 => request = request.progress().replay(true),
@@ -129,7 +139,7 @@ impl Embedder {
             9 => request = request.params(raw(r#"{"name":1,"arguments":[],"uri":null}"#)),
             _ => {}
         }
-        if let Some(id) = self.command(session, 4, |session| session.request(now, request)) {
+        if let Some(id) = self.command(session, now, 4, |session| session.request(now, request)) {
             assert!(self.unfinished.insert(id), "a request's id was used twice");
             self.requests.push(id);
         }
@@ -150,13 +160,13 @@ impl Embedder {
         ][kind];
         let json = (!json.is_empty()).then(|| raw(json));
         let answer = json.as_deref().ok_or_else(|| ErrorObject::new(-1, "no\n"));
-        self.command(session, 1, |session| session.respond(now, ask, answer));
+        self.command(session, now, 1, |session| session.respond(now, ask, answer));
     }
 
     fn input<B: Bound>(&mut self, session: &mut Client<B>, now: Time, kind: usize, input: &mut Input<'_>) {
         let Some(request) = input.choose(&self.waiting) else { return };
         let (object, array, accept) = (raw("{\n}"), raw("[]"), raw(r#"{"action":"accept","content":{"a":"\n"}}"#));
-        self.command(session, 4, |session| match kind {
+        self.command(session, now, 4, |session| match kind {
             3 => session.provide(now, request, [("e", &*object), ("e\n", &*object)]),
             4 => session.provide(now, request, [("e", &*array)]),
             9 => session.provide(now, request, [("e", &*accept), ("f", &*accept), ("e", &*object)]),

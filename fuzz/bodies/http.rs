@@ -22,8 +22,8 @@ pub(crate) fn http(bytes: &[u8]) -> u64 {
 }
 
 /// A session over HTTP with the state that its invariants need.
-struct Rig {
-    session: Client<Http>,
+pub(super) struct Rig {
+    pub(super) session: Client<Http>,
     host: Embedder,
     peer: Peer,
     clock: Clock,
@@ -71,14 +71,14 @@ const PLACES: [&[u8]; 12] = [
 ];
 
 impl Rig {
-    fn run(bytes: &[u8]) -> Self {
+    pub(super) fn run(bytes: &[u8]) -> Self {
         let mut input = Input(bytes);
         let options = input.options();
         let peer = Peer::new(&mut input);
         let kind = input.bits();
         let url = Uri::from_static(if kind & 2 == 0 { "http://h/mcp" } else { "https://H.example:8443/a/sse?x=1" });
         let mut rig = Self {
-            session: Client::new(Http::new(url.clone()), options, 0),
+            session: Client::new(Http::new(&url.to_string()).expect("an address"), options, 0),
             host: Embedder::default(),
             peer,
             clock: Clock::default(),
@@ -474,8 +474,8 @@ impl Rig {
         }
         let now = self.clock.now;
         let Self { host, session, .. } = self;
-        assert!(host.command(session, 0, |session| session.open(now)).is_none());
-        assert!(host.command(session, 0, |session| session.request(now, Request::new("ping"))).is_none());
+        assert!(host.command(session, now, 0, |session| session.open(now)).is_none());
+        assert!(host.command(session, now, 0, |session| session.request(now, Request::new("ping"))).is_none());
         self.session.handle_timeout(self.clock.now + Duration::from_secs(3600));
         self.drain();
         assert_eq!(self.session.deadline(), None);

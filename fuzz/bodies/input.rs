@@ -64,8 +64,16 @@ impl<'a> Input<'a> {
             options.capabilities.roots = Some(vec![Root::new("file:///a").with_name("\"\n")]);
         }
         if offers & 16 != 0 {
-            options.capabilities.extensions = vec![("x/y".into(), raw("{\n}"))];
+            options.capabilities.extensions.extend("x/y".parse().map(|id| {
+                (
+                    id,
+                    raw("{
+}")
+                    .into(),
+                )
+            }));
         }
+        options.capabilities.tasks = offers & 32 != 0;
         let mut quick = Reconnect::default();
         quick.budget = 2;
         options.reconnect = [None, Some(Reconnect::default()), Some(quick)][self.pick(3)];
@@ -73,7 +81,7 @@ impl<'a> Input<'a> {
         options.tolerance.list_errors = if tolerance & 1 == 0 { ListErrors::Fail } else { ListErrors::Degrade };
         options.tolerance.tools_absent = tolerance & 2 != 0;
         options.tolerance.absent_by_text = tolerance & 4 != 0;
-        options.tolerance.ask_anyway = tolerance & 8 != 0;
+        options.tolerance.list_undeclared = tolerance & 8 != 0;
         options.tolerance.undeclared_list_changed = tolerance & 16 != 0;
         options.tolerance.nearest_version = tolerance & 32 != 0;
         let mut closes = KnownEra::new(ProtocolVersion::NEWEST_LEGACY);

@@ -114,7 +114,7 @@ pub(super) trait Driven {
         self.drain();
         let (session, clock, host) = self.parts();
         let now = clock.now;
-        host.command(session, 6, |session| session.close(now));
+        host.command(session, now, 6, |session| session.close(now));
         let grace = session.options().timeouts.grace;
         for _ in 0..4 {
             self.wait(grace);

@@ -273,11 +273,13 @@ impl Rig {
             self.transport(event);
         }
         let now = self.clock.now;
-        assert!(self.host.command(&mut self.session, 0, |session| session.open(now)).is_none());
+        assert!(self.host.command(&mut self.session, now, 0, |session| session.open(now)).is_none());
         assert!(
-            self.host.command(&mut self.session, 0, |session| session.request(now, Request::new("ping"))).is_none()
+            self.host
+                .command(&mut self.session, now, 0, |session| session.request(now, Request::new("ping")))
+                .is_none()
         );
-        assert!(self.host.command(&mut self.session, 0, |session| session.subscribe(now, "r:0")).is_none());
+        assert!(self.host.command(&mut self.session, now, 0, |session| session.subscribe(now, "r:0")).is_none());
         self.session.handle_timeout(self.clock.now + Duration::from_secs(3600));
         self.drain();
         assert_eq!(self.session.deadline(), None);

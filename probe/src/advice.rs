@@ -1,5 +1,6 @@
 //! Remedies for failures, and citations of the specification.
 
+use mcp_proto::binding::oauth::Stage;
 use mcp_proto::{Era, Family, QuirkKind};
 
 /// What the user can do about a failure of this kind, over HTTP or not.
@@ -9,7 +10,7 @@ pub(crate) fn remedy(kind: &str, over_http: bool) -> &'static str {
             "Is the server running, and is the URL right: http or https, host, port? The environment's HTTP_PROXY, \
              HTTPS_PROXY and NO_PROXY count, too."
         }
-        "unauthorized" => "The server wants a token: --header 'Authorization: Bearer TOKEN'.",
+        "unauthorized" => "The server wants a token: --oauth obtains one, or --header 'Authorization: Bearer TOKEN'.",
         "forbidden" => {
             "The server knows who asks, and refuses; or it refuses by where it is asked: some answer only to \
              `localhost` in the URL, others only to a name that they were told."
@@ -52,6 +53,24 @@ pub(crate) fn remedy(kind: &str, over_http: bool) -> &'static str {
              environment variable, a crash."
         }
         "timeout" => "Is the server merely slow? --timeout SECONDS gives it more time.",
+        _ => "Run it again with --diagram to see the exchange.",
+    }
+}
+
+/// What the user can do about an authorization that failed at this stage.
+pub(crate) fn authorization(stage: Stage) -> &'static str {
+    match stage {
+        Stage::ResourceMetadata => {
+            "The server's operator has to correct its metadata; `probe auth URL` shows each step."
+        }
+        Stage::ServerMetadata => {
+            "The operator of the authorization server has to correct its metadata; `probe auth URL` shows each step."
+        }
+        Stage::Registration => "Register a client there, and give its ID with --client-id.",
+        Stage::Authorization => "Run it again and authorize in the browser, or ask who administers the account.",
+        Stage::Token => "Run it again; if that fails, check --client-id, --client-secret and --scope.",
+        Stage::Refresh => "Run it again and authorize anew.",
+        Stage::StepUp => "Ask who administers the account for the scopes that are named, or give others with --scope.",
         _ => "Run it again with --diagram to see the exchange.",
     }
 }
@@ -105,8 +124,10 @@ pub(crate) fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>
             "specification 2025-11-25, Ping, Behavior Requirements".into()
         }
         QuirkKind::ListChangedLoop => format!("specification {revision}, {page}, List Changed Notification"),
+        QuirkKind::EraChanged => "specification 2026-07-28, Versioning and Compatibility".into(),
+        QuirkKind::ListenRefused => "specification 2026-07-28, Subscriptions, Server Behavior".into(),
         QuirkKind::Probe5xx => "specification 2026-07-28, Streamable HTTP, Backward Compatibility".into(),
-        QuirkKind::ContentType | QuirkKind::NotificationStatus => {
+        QuirkKind::ContentType | QuirkKind::NotificationStatus | QuirkKind::Undelivered => {
             by_era("Transports, Sending Messages to the Server", "Streamable HTTP, Sending Messages")
         }
         QuirkKind::GetRefused => "specification 2025-11-25, Transports, Listening for Messages from the Server".into(),

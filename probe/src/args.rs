@@ -8,9 +8,10 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
-use mcp_proto::{Eras, ProtocolVersion};
+use mcp_proto::{Eras, Http, ProtocolVersion};
 
 use crate::answers::Answers;
+use crate::oauth_args::{OAuthSettings, OPTIONS};
 use crate::step::Step;
 
 pub(crate) const HELP: &str = "\
@@ -20,6 +21,8 @@ usage:
   probe [OPTION ...]                                 the demo server, which probe brings along
   probe [OPTION ...] stdio -- COMMAND [ARG ...]      a server as a child process
   probe [OPTION ...] http URL                        Streamable HTTP, or a server of the older HTTP+SSE transport
+  probe [OPTION ...] auth URL                        what a server over HTTP says of OAuth, step by step, without
+                                                     a browser or a registration
   probe [OPTION ...] config FILE [SERVER ...]        servers from a configuration file, side by side: all of them, or
                                                      these
 
@@ -42,6 +45,22 @@ options:
                               connection is lost, subscribe to the resources listed, and tell on standard error
                               what happens (0)
   --header 'Name: value'      an HTTP header on every request, a bearer token say; may repeat
+  --oauth                     obtain a token where the server demands one: standard error gets a line `open: URL`, and
+                              the command in BROWSER is run with the URL; the redirect comes to
+                              http://127.0.0.1:PORT/callback, or as a pasted line on standard input. With `config`,
+                              for the servers with `auth: oauth`
+  --oauth-port PORT           the redirect's port (any that is free)
+  --client-id ID              a client that was registered in advance
+  --client-secret SECRET      its secret
+  --grant client-credentials  with these, without a user
+  --client-metadata URL       the client ID metadata document
+  --scope 'A B'               asked for in place of what the server says
+  --tokens FILE               credentials are kept there, readable by their owner alone, and shared with other
+                              processes (in memory)
+  --journal FILE              write what goes in and out of the library, with its time, as its journal: each message
+                              in full, but no credential that --header added, and no session id
+  --replay FILE               with no subcommand: feed a journal back instead of connecting; the same report, and an
+                              error where what the library does differs. Only --json goes with it
   --diagram                   print the exchange as a Mermaid sequence diagram, after the report;
                               with --json on standard error
   --help                      print this
@@ -58,6 +77,10 @@ config:
     calls          server, and what a call's report has
     configuration  errors, warnings: server, key, message
 
+auth:
+  The JSON report has `steps` (stage, request, status, finding), `registration` (the ways that would work) and
+  `verdict`. The exit status is 0 if a token is not needed, or can be obtained.
+
 exit status:
   0  the session became ready, and every call, read and prompt was answered with a result; of a file's servers, every
      one that is chosen and not disabled
@@ -73,6 +96,16 @@ pub(crate) enum Invocation {
         watched: Option<u32>,
     },
     Run {
+        settings: Box<Settings>,
+        target: Target,
+    },
+    /// Replay a journal.
+    Replay {
+        settings: Box<Settings>,
+        file: PathBuf,
+    },
+    /// Walk the discovery of a server's authorization.
+    Auth {
         settings: Box<Settings>,
         target: Target,
     },
@@ -95,12 +128,23 @@ pub(crate) struct Settings {
     pub(crate) watch: Option<Duration>,
     /// Headers of every HTTP request.
     pub(crate) headers: HeaderMap,
+    /// Where the journal is written.
+    pub(crate) journal: Option<PathBuf>,
+    pub(crate) oauth: Option<OAuthSettings>,
 }
 
 pub(crate) enum Target {
     Demo,
-    Stdio { program: OsString, args: Vec<OsString> },
-    Http { url: Uri },
+    Stdio {
+        program: OsString,
+        args: Vec<OsString>,
+    },
+    /// A server over HTTP; `place` is its host, with the port.
+    Http {
+        url: String,
+        http: Box<Http>,
+        place: String,
+    },
 }
 
 impl Target {
@@ -111,11 +155,7 @@ impl Target {
             Self::Stdio { program, .. } => {
                 Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
             }
-            Self::Http { url } => {
-                // Text before an `@` is a secret.
-                let authority = url.authority().map_or("", |authority| authority.as_str());
-                authority.rsplit('@').next().unwrap_or_default().into()
-            }
+            Self::Http { place, .. } => place.clone(),
         }
     }
 }
@@ -125,10 +165,9 @@ pub(crate) const DEMO_SERVER: &str = "demo-server";
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 const STDIO: &str = "usage: stdio -- COMMAND [ARG ...]";
-const OPTIONS_TO_COME: [&str; 2] = ["--journal", "--replay"];
 
 /// The options with a value, except for steps and their options, which run in the order given.
-const WITH_VALUE: [&str; 4] = ["era", "timeout", "watch", "header"];
+const WITH_VALUE: [&str; 6] = ["era", "timeout", "watch", "header", "journal", "replay"];
 const STEPS: [&str; 5] = ["call", "read", "prompt", "args", "answer"];
 
 fn grammar() -> Command {
@@ -141,10 +180,11 @@ fn grammar() -> Command {
         .disable_help_subcommand(true)
         .args_override_self(true)
         .arg(Arg::new("help").long("help").short('h').action(ArgAction::Help))
-        .args(["json", "diagram"].map(flag))
-        .args(WITH_VALUE.into_iter().chain(STEPS).map(|name| value(name).action(ArgAction::Append)))
+        .args(["json", "diagram", "oauth"].map(flag))
+        .args(WITH_VALUE.into_iter().chain(STEPS).chain(OPTIONS).map(|name| value(name).action(ArgAction::Append)))
         .subcommand(Command::new("stdio").disable_help_flag(true).arg(words("early")).arg(words("command").last(true)))
         .subcommand(Command::new("http").disable_help_flag(true).arg(words("url").num_args(1)))
+        .subcommand(Command::new("auth").disable_help_flag(true).arg(words("url").num_args(1)))
         .subcommand(Command::new("config").disable_help_flag(true).arg(words("file")))
         .subcommand(
             Command::new(DEMO_SERVER)
@@ -190,7 +230,13 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
         answers,
         watch: Some(watch).filter(|watch| !watch.is_zero()),
         headers,
+        journal: last("journal")?.map(Into::into),
+        oauth: oauth(&matches)?,
     };
+    if let Some(file) = last("replay")? {
+        for_replay(&matches)?;
+        return Ok(Invocation::Replay { settings: Box::new(settings), file: file.into() });
+    }
     let words = |matches: &ArgMatches, name| -> Vec<OsString> {
         matches.get_many(name).into_iter().flatten().cloned().collect()
     };
@@ -200,6 +246,10 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
         Some(("stdio", given)) if given.contains_id("early") => return Err(STDIO.into()),
         Some(("stdio", given)) => command(words(given, "command"))?,
         Some(("http", given)) => url(&words(given, "url"))?,
+        Some(("auth", given)) => {
+            for_auth(&matches)?;
+            return Ok(Invocation::Auth { target: url(&words(given, "url"))?, settings: Box::new(settings) });
+        }
         Some(("config", given)) => {
             let (file, servers) = config(words(given, "file"))?;
             for_all(&settings)?;
@@ -210,6 +260,14 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
     if !settings.headers.is_empty() && !matches!(target, Target::Http { .. }) {
         return Err("--header needs a server over HTTP".into());
     }
+    if settings.oauth.is_some() && !matches!(target, Target::Http { .. }) {
+        return Err("--oauth needs a server over HTTP".into());
+    }
+    if settings.oauth.is_some() && settings.journal.is_some() {
+        return Err(
+            "--journal does not go with --oauth: a journal contains no tokens, so it could not be replayed".into()
+        );
+    }
     Ok(Invocation::Run { settings: Box::new(settings), target })
 }
 
@@ -217,9 +275,6 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
 fn wrong(error: &clap::Error) -> String {
     if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) {
         let option = given.split(['=', ' ']).next().unwrap_or_default();
-        if OPTIONS_TO_COME.contains(&option) {
-            return format!("this version of probe does not have {option} yet");
-        }
         let known = grammar().get_arguments().any(|arg| arg.get_long() == option.strip_prefix("--"));
         if error.kind() == ErrorKind::UnknownArgument && known {
             return format!("options come before the subcommand: {option:?}");
@@ -252,9 +307,49 @@ fn values(matches: &ArgMatches, option: &str) -> Result<Vec<String>, String> {
     matches.get_many(option).into_iter().flatten().map(text).collect()
 }
 
+/// Rejects what makes no sense where a journal takes the place of a server.
+fn for_replay(matches: &ArgMatches) -> Result<(), String> {
+    if let Some(subcommand) = matches.subcommand_name() {
+        return Err(format!("--replay FILE takes the place of a server, so `{subcommand}` has no place beside it"));
+    }
+    let options = WITH_VALUE.into_iter().chain(STEPS).filter(|option| *option != "replay");
+    match options.chain(["diagram", "oauth"]).find(|option| is_given(matches, option)) {
+        Some(option) => Err(format!("--replay FILE does what was done when it was recorded; --{option} has no effect")),
+        None => Ok(()),
+    }
+}
+
+/// What the options of `--oauth` say; `None` without it.
+fn oauth(matches: &ArgMatches) -> Result<Option<OAuthSettings>, String> {
+    if !matches.get_flag("oauth") {
+        return match OPTIONS.into_iter().find(|option| is_given(matches, option)) {
+            Some(option) => Err(format!("--{option} needs --oauth")),
+            None => Ok(None),
+        };
+    }
+    let last = |option: &str| values(matches, option).map(|mut values| values.pop());
+    OAuthSettings::read(last).map(Some)
+}
+
+/// Rejects options that have no effect where nothing is called and no token is obtained.
+fn for_auth(matches: &ArgMatches) -> Result<(), String> {
+    let options = STEPS.into_iter().chain(["watch", "journal", "diagram", "oauth"]);
+    match options.into_iter().find(|option| is_given(matches, option)) {
+        Some(option) => Err(format!("--{option} has no effect with `auth`, which calls nothing and obtains no token")),
+        None => Ok(()),
+    }
+}
+
+fn is_given(matches: &ArgMatches, option: &str) -> bool {
+    matches.value_source(option) == Some(clap::parser::ValueSource::CommandLine)
+}
+
 /// Rejects options that make no sense for several servers.
 fn for_all(settings: &Settings) -> Result<(), String> {
-    for (given, option) in [(settings.watch.is_some(), "--watch"), (settings.diagram, "--diagram")] {
+    let journal = settings.journal.is_some();
+    for (given, option) in
+        [(settings.watch.is_some(), "--watch"), (settings.diagram, "--diagram"), (journal, "--journal")]
+    {
         if given {
             return Err(format!("{option} is for one server, and not for `config`"));
         }
@@ -278,9 +373,13 @@ fn command(words: Vec<OsString>) -> Result<Target, String> {
 
 fn url(words: &[OsString]) -> Result<Target, String> {
     let given = words.first().ok_or("usage: http URL")?;
-    let url: Option<Uri> = given.to_str().and_then(|url| url.parse().ok());
-    let url = url.filter(|url| matches!(url.scheme_str(), Some("http" | "https")));
-    url.map(|url| Target::Http { url }).ok_or_else(|| format!("{} is no http or https URL", shown(given)))
+    let url = given.to_str().ok_or("the URL is not UTF-8")?;
+    let http = Http::new(url).map_err(|why| format!("{} is no http or https URL: {why}", shown(given)))?;
+    let uri: Option<Uri> = url.parse().ok();
+    let authority = uri.as_ref().and_then(Uri::authority).map_or("", |authority| authority.as_str());
+    // Text before an `@` is a secret.
+    let place = authority.rsplit('@').next().unwrap_or_default().into();
+    Ok(Target::Http { url: url.into(), http: Box::new(http), place })
 }
 
 fn config(words: Vec<OsString>) -> Result<(PathBuf, Vec<String>), String> {
@@ -325,9 +424,11 @@ mod tests {
     fn run(args: &[&str]) -> Result<(Settings, Target), String> {
         match parse(args.iter().map(OsString::from))? {
             Invocation::Run { settings, target } => Ok((*settings, target)),
-            Invocation::Help | Invocation::DemoServer { .. } | Invocation::RunAll { .. } => {
-                Err("something else".into())
-            }
+            Invocation::Help
+            | Invocation::DemoServer { .. }
+            | Invocation::Auth { .. }
+            | Invocation::Replay { .. }
+            | Invocation::RunAll { .. } => Err("something else".into()),
         }
     }
 
@@ -380,8 +481,14 @@ mod tests {
         assert!(wrong(&["--call", "--json"]).contains("--json is an option"));
         assert!(wrong(&["--call"]).contains("a value is required"));
         assert!(wrong(&["--bogus"]).contains("--bogus"));
-        assert!(wrong(&["--journal", "x"]).contains("does not have --journal yet"));
+        assert!(wrong(&["--replay", "x", "--watch", "1"]).contains("--watch has no effect"));
+        assert!(wrong(&["--replay", "x", "http", "http://localhost"]).contains("takes the place of a server"));
+        assert!(wrong(&["--journal", "x", "config", "y"]).contains("--journal is for one server"));
         assert!(wrong(&["--header", "a: b"]).contains("HTTP"));
+        assert!(wrong(&["--tokens", "x", "http", "http://localhost"]).contains("--tokens needs --oauth"));
+        assert!(wrong(&["--oauth"]).contains("--oauth needs a server over HTTP"));
+        assert!(wrong(&["--oauth", "--journal", "x", "http", "http://localhost"]).contains("--journal does not go"));
+        assert!(wrong(&["--call", "x", "auth", "http://localhost"]).contains("--call has no effect with `auth`"));
         let (settings, _) = run(&["--call", "-x", "--era", "legacy", "--era", "modern"]).unwrap();
         assert_eq!((settings.steps.len(), settings.eras), (1, Eras::ModernOnly(ProtocolVersion::V2026_07_28)));
     }

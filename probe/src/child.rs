@@ -163,7 +163,7 @@ impl Server {
         match how {
             ShutdownStep::CloseInput => self.input = None,
             ShutdownStep::Terminate => self.terminate(),
-            ShutdownStep::Kill => self.kill(),
+            ShutdownStep::Kill | _ => self.kill(),
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,11 +15,13 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::legacy::{self, Client as Pool};
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use mcp_proto::binding::oauth::Reach;
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
@@ -36,6 +39,8 @@ type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, AnyError>> + Send>>;
 #[derive(Clone)]
 pub(crate) struct Client {
     pool: Pool<Connector, Full<Bytes>>,
+    /// Connects to public addresses only.
+    public: Pool<Connector, Full<Bytes>>,
     proxies: Arc<Matcher>,
 }
 
@@ -51,16 +56,21 @@ impl Client {
             Err(_) => tls()?.with_root_certificates(RootCertStore::empty()),
         };
         let proxies = Arc::new(Matcher::from_env());
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        let dialer = Dialer { tcp, proxies: Arc::clone(&proxies) };
-        let connector = Connector(HttpsConnector::from((dialer, tls.with_no_client_auth())));
-        let pool = Pool::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
-        Ok(Self { pool, proxies })
+        let tls = tls.with_no_client_auth();
+        let pool = |reach| {
+            let dialer = Dialer { tcp: tcp(reach), to_proxy: tcp(Reach::Any), proxies: Arc::clone(&proxies) };
+            let connector = Connector(HttpsConnector::from((dialer, tls.clone())));
+            Pool::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector)
+        };
+        Ok(Self { pool: pool(Reach::Any), public: pool(Reach::Public), proxies })
     }
 
-    pub(crate) async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, legacy::Error> {
+    /// Sends a request to the addresses that it may reach. A proxy resolves names itself.
+    pub(crate) async fn send(
+        &self,
+        reach: Reach,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, legacy::Error> {
         // For a tunnel, the request that opens the tunnel carries it.
         if request.uri().scheme_str() == Some("http")
             && let Some(proxy) = self.proxies.intercept(request.uri())
@@ -68,7 +78,42 @@ impl Client {
         {
             request.headers_mut().insert(PROXY_AUTHORIZATION, credential.clone());
         }
-        self.pool.request(request).await
+        let pool = if reach == Reach::Public { &self.public } else { &self.pool };
+        pool.request(request).await
+    }
+}
+
+fn tcp(reach: Reach) -> HttpConnector<Names> {
+    let mut tcp = HttpConnector::new_with_resolver(Names(reach));
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp
+}
+
+/// Resolves names, to addresses that may be reached.
+#[derive(Clone)]
+struct Names(Reach);
+
+impl Service<Name> for Names {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let reach = self.0;
+        Box::pin(async move {
+            let found: Vec<_> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let allowed: Vec<_> = found.iter().copied().filter(|address| reach.allows(address.ip())).collect();
+            if allowed.is_empty() && !found.is_empty() {
+                let why = "its address is private, and the MCP server is public";
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+            }
+            Ok(allowed.into_iter())
+        })
     }
 }
 
@@ -97,7 +142,8 @@ impl Service<Uri> for Connector {
 /// Connects to a server or to its proxy.
 #[derive(Clone)]
 struct Dialer {
-    tcp: HttpConnector,
+    tcp: HttpConnector<Names>,
+    to_proxy: HttpConnector<Names>,
     proxies: Arc<Matcher>,
 }
 
@@ -111,7 +157,8 @@ impl Service<Uri> for Dialer {
     }
 
     fn call(&mut self, to: Uri) -> Self::Future {
-        let (mut tcp, proxy) = (self.tcp.clone(), self.proxies.intercept(&to));
+        let proxy = self.proxies.intercept(&to);
+        let mut tcp = if proxy.is_some() { self.to_proxy.clone() } else { self.tcp.clone() };
         Box::pin(async move {
             let Some(proxy) = proxy else { return Ok(Stream { io: tcp.call(to).await?, absolute: false }) };
             if proxy.uri().scheme_str() != Some("http") {

@@ -2,8 +2,12 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use http::HeaderMap;
 use mcp_proto::binding::http::{ExchangeId, HttpAction, HttpRequest};
+use mcp_proto::binding::oauth::{Authorization, OAuthAction, OAuthInput};
+use mcp_proto::host::config::Entry;
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubAction, HubEvent, SessionHandle};
+use mcp_proto::journal::{ApplyError, Input, JournalLimits, Recorder};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
     Action, Client, CommandError, ConnectionId, Event, Failure, Http, Lines, Options, Outcome, Outgoing, RawValue,
@@ -11,14 +15,24 @@ use mcp_proto::{
 };
 
 use crate::args::Target;
-use crate::exchanges::{self, Piece};
+use crate::exchanges::Piece;
 use crate::step::Step;
 
-pub(crate) enum Engine {
-    Pipe(Box<Client<Lines>>),
-    Http(Box<Client<Http>>),
+/// The library's part of a run, and the time of the last input that it was given.
+pub(crate) struct Engine {
+    session: Session,
+    now: Time,
+}
+
+pub(crate) enum Session {
+    Pipe(Box<Recorder<Client<Lines>>>),
+    Http(Box<Recorder<Client<Http>>>),
+    /// A client that authorizes itself, of which there is no journal.
+    OAuth(Box<Client<Http>>),
     /// The handles are in the order of the run's servers.
     Hub(Box<Hub>, Vec<SessionHandle>),
+    /// A journal is replayed, which has the commands, too.
+    Replayed,
 }
 
 /// The next action to run.
@@ -28,6 +42,7 @@ pub(crate) enum EngineAction {
     Shut(ShutdownStep),
     Request(HttpRequest),
     Drop(ExchangeId),
+    OAuth(OAuthAction),
     Event(Event),
     /// The server failed or closed.
     Failed(Failure),
@@ -48,21 +63,115 @@ pub(crate) enum InFlight {
 pub(crate) struct Refused(pub(crate) &'static str, pub(crate) Option<String>);
 
 impl Engine {
-    /// For one server.
-    pub(crate) fn one(options: Options, target: &Target) -> Self {
-        match target {
-            Target::Http { url } => Self::Http(Box::new(Client::new(Http::new(url.clone()), options, seed()))),
-            Target::Demo | Target::Stdio { .. } => Self::Pipe(Box::new(Client::new(Lines::new(), options, seed()))),
+    pub(crate) const fn new(session: Session) -> Self {
+        Self { session, now: Time::ZERO }
+    }
+
+    /// For one server. The journal has no credentials of these headers.
+    pub(crate) fn one(options: Options, target: &Target, headers: &HeaderMap, limits: JournalLimits) -> Self {
+        Self::new(match target {
+            Target::Http { http, .. } => {
+                let mut session = Recorder::new((**http).clone(), options, seed(), limits);
+                for secret in credentials(headers) {
+                    // One that is too short may be a part of other texts.
+                    let _ = session.hide(secret);
+                }
+                Session::Http(Box::new(session))
+            }
+            Target::Demo | Target::Stdio { .. } => {
+                Session::Pipe(Box::new(Recorder::new(Lines::new(), options, seed(), limits)))
+            }
+        })
+    }
+
+    /// For one server over HTTP, which the client authorizes itself at.
+    pub(crate) fn authorizing(options: Options, http: Http, authorization: Authorization) -> Self {
+        let client = Client::new(http.with_oauth(authorization), options, seed());
+        Self::new(Session::OAuth(Box::new(client)))
+    }
+
+    /// Gives an input to the authorization of a server. Returns whether it belongs to what is in progress.
+    pub(crate) fn handle_oauth(&mut self, now: Time, at: usize, input: OAuthInput<'_>) -> bool {
+        self.now = now;
+        match &mut self.session {
+            Session::OAuth(client) => client.handle_oauth(now, input),
+            Session::Hub(hub, handles) => handles.get(at).is_some_and(|handle| hub.handle_oauth(now, *handle, input)),
+            Session::Pipe(_) | Session::Http(_) | Session::Replayed => false,
+        }
+    }
+
+    /// The entry of a server, with several servers.
+    pub(crate) fn entry(&self, at: usize) -> Option<&Entry> {
+        match &self.session {
+            Session::Hub(hub, handles) => hub.entry(*handles.get(at)?),
+            Session::Pipe(_) | Session::Http(_) | Session::OAuth(_) | Session::Replayed => None,
+        }
+    }
+
+    /// The hub, with several servers.
+    pub(crate) const fn hub(&self) -> Option<&Hub> {
+        match &self.session {
+            Session::Hub(hub, _) => Some(hub),
+            Session::Pipe(_) | Session::Http(_) | Session::OAuth(_) | Session::Replayed => None,
+        }
+    }
+
+    /// The time of the last input: that of the events that it caused.
+    pub(crate) const fn now(&self) -> Time {
+        self.now
+    }
+
+    pub(crate) const fn set_now(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    /// The lines of the journal since the last call, and how many entries are left out of it.
+    pub(crate) fn journal(&mut self) -> (String, u64) {
+        match &mut self.session {
+            Session::Pipe(session) => (session.take(), session.dropped()),
+            Session::Http(session) => (session.take(), session.dropped()),
+            Session::OAuth(_) | Session::Hub(..) | Session::Replayed => (String::new(), 0),
+        }
+    }
+
+    /// Ends the journal, and returns its last lines.
+    pub(crate) fn end_journal(&mut self) -> String {
+        match &mut self.session {
+            Session::Pipe(session) => session.end(),
+            Session::Http(session) => session.end(),
+            Session::OAuth(_) | Session::Hub(..) | Session::Replayed => return String::new(),
+        }
+        self.journal().0
+    }
+
+    /// Gives an input or a command to the session of the only server.
+    fn apply(&mut self, now: Time, input: Input) -> Result<Option<RequestId>, ApplyError> {
+        self.now = now;
+        match &mut self.session {
+            Session::Pipe(session) => session.apply(now, input),
+            Session::Http(session) => session.apply(now, input),
+            Session::OAuth(session) => session.apply(now, input),
+            Session::Hub(..) | Session::Replayed => Ok(None),
+        }
+    }
+
+    /// The hub and the handle of a server, with several servers.
+    fn of_hub(&mut self, at: usize) -> Option<(&mut Hub, Option<SessionHandle>)> {
+        match &mut self.session {
+            Session::Hub(hub, handles) => Some((hub, handles.get(at).copied())),
+            Session::Pipe(_) | Session::Http(_) | Session::OAuth(_) | Session::Replayed => None,
         }
     }
 
     /// The next action, with the index of its server.
     pub(crate) fn poll(&mut self) -> Option<(usize, EngineAction)> {
         loop {
-            let action = match self {
-                Self::Pipe(session) => of_pipe(session.poll()?),
-                Self::Http(session) => of_http(session.poll()?),
-                Self::Hub(hub, handles) => {
+            let action = match &mut self.session {
+                Session::Replayed => return None,
+                Session::Pipe(session) => of_pipe(session.poll()?),
+                Session::Http(session) => of_http(session.poll()?),
+                Session::OAuth(session) => of_http(session.poll()?),
+                Session::Hub(hub, handles) => {
                     let action = hub.poll()?;
                     let Some((handle, action)) = of_hub(hub, action) else { continue };
                     let at = handles.iter().position(|known| handle == Some(*known));
@@ -80,122 +189,110 @@ impl Engine {
     }
 
     pub(crate) fn session(&self, at: usize) -> Option<&mcp_proto::Engine> {
-        match self {
-            Self::Pipe(session) => Some(session),
-            Self::Http(session) => Some(session),
-            Self::Hub(hub, handles) => hub.session(*handles.get(at)?),
+        match &self.session {
+            Session::Pipe(session) => Some(session),
+            Session::Http(session) => Some(session),
+            Session::OAuth(session) => Some(session),
+            Session::Hub(hub, handles) => hub.session(*handles.get(at)?),
+            Session::Replayed => None,
         }
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        match self {
-            Self::Pipe(session) => session.deadline(),
-            Self::Http(session) => session.deadline(),
-            Self::Hub(hub, _) => hub.deadline(),
+        match &self.session {
+            Session::Pipe(session) => session.deadline(),
+            Session::Http(session) => session.deadline(),
+            Session::OAuth(session) => session.deadline(),
+            Session::Hub(hub, _) => hub.deadline(),
+            Session::Replayed => None,
         }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        match self {
-            Self::Pipe(session) => session.is_closed(),
-            Self::Http(session) => session.is_closed(),
-            Self::Hub(hub, _) => hub.is_closed(),
+        match &self.session {
+            Session::Pipe(session) => session.is_closed(),
+            Session::Http(session) => session.is_closed(),
+            Session::OAuth(session) => session.is_closed(),
+            Session::Hub(hub, _) => hub.is_closed(),
+            Session::Replayed => true,
         }
     }
 
     pub(crate) fn open(&mut self, now: Time) {
         // A new session or hub can be opened.
-        match self {
-            Self::Pipe(session) => drop(session.open(now)),
-            Self::Http(session) => drop(session.open(now)),
-            Self::Hub(hub, _) => drop(hub.open(now)),
+        match self.of_hub(0) {
+            Some((hub, _)) => drop(hub.open(now)),
+            None => drop(self.apply(now, Input::Open)),
         }
     }
 
     pub(crate) fn close(&mut self, now: Time) {
         // A closed session or hub needs no closing.
-        match self {
-            Self::Pipe(session) => drop(session.close(now)),
-            Self::Http(session) => drop(session.close(now)),
-            Self::Hub(hub, _) => drop(hub.close(now)),
+        match self.of_hub(0) {
+            Some((hub, _)) => drop(hub.close(now)),
+            None => drop(self.apply(now, Input::Close)),
         }
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {
-        match self {
-            Self::Pipe(session) => session.handle_timeout(now),
-            Self::Http(session) => session.handle_timeout(now),
-            Self::Hub(hub, _) => hub.handle_timeout(now),
+        match self.of_hub(0) {
+            Some((hub, _)) => hub.handle_timeout(now),
+            None => drop(self.apply(now, Input::Timeout)),
         }
     }
 
     pub(crate) fn handle_bytes(&mut self, now: Time, at: usize, connection: ConnectionId, bytes: &[u8]) {
-        match self {
-            Self::Pipe(session) => session.handle_bytes(now, connection, bytes),
-            Self::Http(_) => {}
-            Self::Hub(hub, handles) => {
-                if let Some(handle) = handles.get(at) {
-                    hub.handle_bytes(now, *handle, connection, bytes);
-                }
-            }
+        match self.of_hub(at) {
+            Some((hub, Some(handle))) => hub.handle_bytes(now, handle, connection, bytes),
+            Some((_, None)) => {}
+            None => drop(self.apply(now, Input::Bytes { connection, bytes: bytes.into() })),
         }
     }
 
     pub(crate) fn handle_transport(&mut self, now: Time, at: usize, connection: ConnectionId, event: Transport<'_>) {
-        match self {
-            Self::Pipe(session) => session.handle_transport(now, connection, event),
-            Self::Http(_) => {}
-            Self::Hub(hub, handles) => {
-                if let Some(handle) = handles.get(at) {
-                    hub.handle_transport(now, *handle, connection, event);
-                }
-            }
+        match self.of_hub(at) {
+            Some((hub, Some(handle))) => hub.handle_transport(now, handle, connection, event),
+            Some((_, None)) => {}
+            None => drop(self.apply(now, Input::Transport { connection, event: event.into() })),
         }
     }
 
-    pub(crate) fn handle_exchange(&mut self, now: Time, at: usize, exchange: ExchangeId, piece: &Piece) {
-        match self {
-            Self::Pipe(_) => {}
-            Self::Http(session) => exchanges::deliver(session, now, exchange, piece),
-            Self::Hub(hub, handles) => {
-                let Some(handle) = handles.get(at).copied() else { return };
-                match piece {
-                    Piece::Head(status, headers) => hub.handle_head(now, handle, exchange, *status, headers),
-                    Piece::Body(chunk) => hub.handle_body(now, handle, exchange, chunk),
-                    Piece::End => hub.handle_end(now, handle, exchange),
-                    Piece::Failure(broken, why) => hub.handle_failure(now, handle, exchange, *broken, why),
-                }
-            }
+    pub(crate) fn handle_exchange(&mut self, now: Time, at: usize, exchange: ExchangeId, piece: Piece) {
+        match self.of_hub(at) {
+            Some((hub, Some(handle))) => match &piece {
+                Piece::Head(status, headers) => hub.handle_head(now, handle, exchange, *status, headers),
+                Piece::Body(chunk) => hub.handle_body(now, handle, exchange, chunk),
+                Piece::End => hub.handle_end(now, handle, exchange),
+                Piece::Failure(broken, why) => hub.handle_failure(now, handle, exchange, *broken, why),
+            },
+            Some((_, None)) => {}
+            None => drop(self.apply(now, piece.into_input(exchange))),
         }
     }
 
     /// Starts a step; with a hub, a call by its exposed name.
     pub(crate) fn start(&mut self, now: Time, step: &Step) -> Result<InFlight, Refused> {
-        let in_flight = match self {
-            Self::Pipe(session) => session.request(now, step.request()),
-            Self::Http(session) => session.request(now, step.request()),
-            Self::Hub(hub, _) => {
-                let in_flight = hub.call_with(now, &step.target, step.call_arguments(), |request| request.progress());
-                return in_flight.map(InFlight::Call).map_err(|error| {
-                    let unknown = matches!(error, CallError::UnknownTool { .. });
-                    Refused(if unknown { "not-advertised" } else { "not-sent" }, Some(error.to_string()))
-                });
-            }
-        };
-        in_flight.map(InFlight::Request).map_err(|misuse| {
-            let not_advertised = matches!(misuse, CommandError::NotAdvertised { .. });
-            Refused(if not_advertised { "not-advertised" } else { "not-sent" }, None)
-        })
+        if let Some((hub, _)) = self.of_hub(0) {
+            let in_flight = hub.call_with(now, &step.target, step.call_arguments(), |request| request.progress());
+            return in_flight.map(InFlight::Call).map_err(|error| {
+                let unknown = matches!(error, CallError::UnknownTool { .. });
+                Refused(if unknown { "not-advertised" } else { "not-sent" }, Some(error.to_string()))
+            });
+        }
+        match self.apply(now, Input::Request(step.request())) {
+            Ok(Some(request)) => Ok(InFlight::Request(request)),
+            Err(ApplyError::Command(CommandError::NotAdvertised { .. })) => Err(Refused("not-advertised", None)),
+            Ok(None) | Err(_) => Err(Refused("not-sent", None)),
+        }
     }
 
     pub(crate) fn cancel(&mut self, now: Time, in_flight: InFlight) {
         // A finished request needs no cancelling.
-        let _ = match (self, in_flight) {
-            (Self::Pipe(session), InFlight::Request(request)) => session.cancel(now, request),
-            (Self::Http(session), InFlight::Request(request)) => session.cancel(now, request),
-            (Self::Hub(hub, _), InFlight::Call(call)) => return drop(hub.cancel(now, call)),
-            _ => Ok(()),
-        };
+        match (self.of_hub(0), in_flight) {
+            (Some((hub, _)), InFlight::Call(call)) => drop(hub.cancel(now, call)),
+            (None, InFlight::Request(request)) => drop(self.apply(now, Input::Cancel { request, reason: None })),
+            (Some(_), InFlight::Request(_)) | (None, InFlight::Call(_)) => {}
+        }
     }
 
     /// Responds to a request of a server. An error means that the request ended in the meantime.
@@ -206,13 +303,12 @@ impl Engine {
         request: ServerRequestId,
         response: Result<&RawValue, ErrorObject>,
     ) {
-        match self {
-            Self::Pipe(session) => drop(session.respond(now, request, response)),
-            Self::Http(session) => drop(session.respond(now, request, response)),
-            Self::Hub(hub, handles) => {
-                if let Some(handle) = handles.get(at) {
-                    drop(hub.respond(now, *handle, request, response));
-                }
+        match self.of_hub(at) {
+            Some((hub, Some(handle))) => drop(hub.respond(now, handle, request, response)),
+            Some((_, None)) => {}
+            None => {
+                let response = response.map(ToOwned::to_owned);
+                drop(self.apply(now, Input::Respond { request, response }));
             }
         }
     }
@@ -225,59 +321,63 @@ impl Engine {
         request: RequestId,
         responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
     ) {
-        match self {
-            Self::Pipe(session) => drop(session.provide(now, request, responses)),
-            Self::Http(session) => drop(session.provide(now, request, responses)),
-            Self::Hub(hub, handles) => {
-                if let Some(handle) = handles.get(at) {
-                    drop(hub.provide(now, *handle, request, responses));
-                }
+        match self.of_hub(at) {
+            Some((hub, Some(handle))) => drop(hub.provide(now, handle, request, responses)),
+            Some((_, None)) => {}
+            None => {
+                let responses =
+                    responses.into_iter().map(|(key, response)| (key.into(), response.to_owned())).collect();
+                drop(self.apply(now, Input::Provide { request, responses }));
             }
         }
     }
 
     /// Declines to give input, or to authorize. An error means that the request ended in the meantime.
     pub(crate) fn decline(&mut self, now: Time, at: usize, request: RequestId) {
-        match self {
-            Self::Pipe(session) => drop(session.decline(now, request)),
-            Self::Http(session) => drop(session.decline(now, request)),
-            Self::Hub(hub, handles) => {
-                if let Some(handle) = handles.get(at) {
-                    drop(hub.decline(now, *handle, request));
-                }
-            }
+        match self.of_hub(at) {
+            Some((hub, Some(handle))) => drop(hub.decline(now, handle, request)),
+            Some((_, None)) => {}
+            None => drop(self.apply(now, Input::Decline { request })),
         }
     }
 
     /// Subscribes to a resource. Returns whether the session accepts it.
     pub(crate) fn subscribe(&mut self, now: Time, at: usize, uri: &str) -> bool {
-        match self {
-            Self::Pipe(session) => session.subscribe(now, uri).is_ok(),
-            Self::Http(session) => session.subscribe(now, uri).is_ok(),
-            Self::Hub(hub, handles) => handles.get(at).is_some_and(|handle| hub.subscribe(now, *handle, uri).is_ok()),
+        match self.of_hub(at) {
+            Some((hub, Some(handle))) => hub.subscribe(now, handle, uri).is_ok(),
+            Some((_, None)) => false,
+            None => self.apply(now, Input::Subscribe { uri: uri.into() }).is_ok(),
         }
     }
 
     /// Ends a subscription. An error means that the resource was not subscribed to.
     pub(crate) fn unsubscribe(&mut self, now: Time, at: usize, uri: &str) {
-        match self {
-            Self::Pipe(session) => drop(session.unsubscribe(now, uri)),
-            Self::Http(session) => drop(session.unsubscribe(now, uri)),
-            Self::Hub(hub, handles) => {
-                if let Some(handle) = handles.get(at) {
-                    drop(hub.unsubscribe(now, *handle, uri));
-                }
-            }
+        match self.of_hub(at) {
+            Some((hub, Some(handle))) => drop(hub.unsubscribe(now, handle, uri)),
+            Some((_, None)) => {}
+            None => drop(self.apply(now, Input::Unsubscribe { uri: uri.into() })),
         }
     }
 
     /// The index of the server of a call, if there are several servers.
     pub(crate) fn server_of(&self, in_flight: InFlight) -> Option<usize> {
-        match (self, in_flight) {
-            (Self::Hub(_, handles), InFlight::Call(call)) => handles.iter().position(|known| *known == call.session()),
+        match (&self.session, in_flight) {
+            (Session::Hub(_, handles), InFlight::Call(call)) => {
+                handles.iter().position(|known| *known == call.session())
+            }
             _ => None,
         }
     }
+}
+
+/// The credentials in headers that have such: each value, and what follows its scheme.
+fn credentials(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let has_credentials = |name: &str| {
+        name == "cookie" || ["auth", "key", "token", "secret", "password"].iter().any(|word| name.contains(word))
+    };
+    let values = headers.iter().filter(move |(name, _)| has_credentials(name.as_str()));
+    let values = values.filter_map(|(_, value)| value.to_str().ok());
+    values.flat_map(|value| [Some(value), value.split_once(' ').map(|(_, token)| token.trim())].into_iter().flatten())
 }
 
 /// A random seed for the jitter of reconnects.
@@ -295,10 +395,12 @@ fn of_pipe(action: Action) -> Option<EngineAction> {
     })
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "features that other packages enable have further actions")]
 fn of_http(action: HttpAction) -> Option<EngineAction> {
     Some(match action {
         HttpAction::Request(request) => EngineAction::Request(request),
         HttpAction::Drop(exchange) => EngineAction::Drop(exchange),
+        HttpAction::OAuth(action) => EngineAction::OAuth(action),
         HttpAction::Event(event) => EngineAction::Event(event),
         _ => return None,
     })
@@ -311,6 +413,7 @@ fn of_hub(hub: &Hub, action: HubAction) -> Option<(Option<SessionHandle>, Engine
         HubAction::Shutdown { session, how } => (session, EngineAction::Shut(how)),
         HubAction::Request { session, request } => (session, EngineAction::Request(request)),
         HubAction::Drop { session, exchange } => (session, EngineAction::Drop(exchange)),
+        HubAction::OAuth { session, action } => (session, EngineAction::OAuth(action)),
         HubAction::Event(HubEvent::Session { session, event, .. }) => (session, EngineAction::Event(event)),
         HubAction::Event(HubEvent::Failed { server, failure, .. }) => {
             (hub.handle(&server)?, EngineAction::Failed(failure))

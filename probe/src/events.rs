@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use mcp_proto::catalog::Difference;
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    Cause, Challenge, Event, Failure, Family, InputRequest, Outcome, Recovery, RequestId, ServerRequestId, Time,
+    Cause, Challenge, Event, Failure, FailureKind, Family, InputRequest, Outcome, Recovery, RequestId, ServerRequestId,
+    Time,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use crate::args::Settings;
 use crate::engine::Engine;
 use crate::peer::Peer;
-use crate::raw;
+use crate::raw::{self, Members};
 use crate::record::FailureReport;
 use crate::text::{cut, one_line};
 
@@ -62,7 +63,6 @@ impl Clock {
 /// A server and its session while an event is handled.
 pub(crate) struct EventHandler<'a> {
     pub(crate) settings: &'a Settings,
-    pub(crate) clock: Clock,
     pub(crate) peer: &'a mut Peer,
     pub(crate) engine: &'a mut Engine,
     /// The index of the server in the run.
@@ -86,7 +86,7 @@ impl EventHandler<'_> {
                 self.ready();
                 return Reaction::Ready;
             }
-            Event::Finished { request, outcome } => return Reaction::Finished(request, outcome),
+            Event::Finished { request, outcome, .. } => return Reaction::Finished(request, outcome),
             Event::Down { failure, next } => return self.down(&failure, next),
             Event::Closed { cause } => {
                 if let Cause::Failed(failure) = &cause {
@@ -101,6 +101,8 @@ impl EventHandler<'_> {
             }
             Event::InputRequired { request, inputs } => self.input_required(request, &inputs),
             Event::Progress { progress, .. } => self.record("progress", &progress.raw()),
+            Event::Task { task, .. } => self.record("task", &task.raw()),
+            Event::ElicitationComplete { id, .. } => self.record("elicitation-complete", &json!({"elicitationId": id})),
             Event::Subscription { uri, outcome: Ok(()) } => self.record("subscribed", &json!({"uri": uri})),
             Event::Subscription { uri, outcome: Err(why) } => {
                 self.record("subscribe-refused", &json!({"uri": uri, "reason": why}));
@@ -115,6 +117,9 @@ impl EventHandler<'_> {
             Event::Unauthorized { request, forbidden, why, challenges } => {
                 self.unauthorized(request, forbidden, &why, &challenges);
             }
+            Event::Resending { attempt, reason, .. } => {
+                self.record("resending", &json!({"attempt": attempt, "reason": reason}));
+            }
             Event::ServerRequestEnded { .. } | Event::Quirk(_) | _ => {}
         }
         Reaction::Nothing
@@ -122,7 +127,7 @@ impl EventHandler<'_> {
 
     /// Records an event, and prints it if the session is watched.
     pub(crate) fn record(&mut self, kind: &'static str, detail: &impl Serialize) {
-        let (now, detail) = (self.clock.now(), raw::of(detail));
+        let (now, detail) = (self.engine.now(), raw::of(detail));
         if self.settings.watch.is_some() {
             let at = Duration::from_millis(now.as_millis()).as_secs_f64();
             let detail = if detail.get() == "null" { String::new() } else { cut(&one_line(detail.get()), SHOWN) };
@@ -132,9 +137,10 @@ impl EventHandler<'_> {
     }
 
     fn ready(&mut self) {
-        let now = self.clock.now();
+        let now = self.engine.now();
         let first = !std::mem::replace(&mut self.peer.record.ready, true);
         self.peer.record.failure = None;
+        self.peer.is_authorizing = false;
         self.peer.record.discovered.get_or_insert(now);
         self.record(if first { "ready" } else { "reconnected" }, &());
         self.peer.trace.note(if first { "ready" } else { "ready again" });
@@ -157,7 +163,7 @@ impl EventHandler<'_> {
         let (added, removed, changed) = (&difference.added, &difference.removed, &difference.changed);
         self.record(kind, &json!({"added": added, "removed": removed, "changed": changed}));
         if family == Family::Resources && self.settings.watch.is_some() {
-            let now = self.clock.now();
+            let now = self.engine.now();
             for uri in removed {
                 self.engine.unsubscribe(now, self.at, uri);
             }
@@ -167,7 +173,7 @@ impl EventHandler<'_> {
 
     /// Subscribes to these resources, if the server supports it.
     fn subscribe(&mut self, uris: &[Box<str>]) {
-        let now = self.clock.now();
+        let now = self.engine.now();
         // The first error applies to the rest too: the server does not support it, or the limit is reached.
         let _ = uris.iter().all(|uri| self.engine.subscribe(now, self.at, uri));
     }
@@ -175,8 +181,9 @@ impl EventHandler<'_> {
     fn server_request(&mut self, ask: ServerRequestId, method: &str, params: Option<&RawValue>) {
         self.record("asked", &AskedDetail { key: None, method, params });
         let answer = self.settings.answers.to(None, method);
+        show_url(params);
         let answer = answer.as_deref().ok_or_else(|| ErrorObject::new(-1, "User rejected sampling request"));
-        let now = self.clock.now();
+        let now = self.engine.now();
         self.engine.respond(now, self.at, ask, answer);
     }
 
@@ -184,10 +191,11 @@ impl EventHandler<'_> {
     fn input_required(&mut self, request: RequestId, inputs: &[InputRequest]) {
         for InputRequest { key, method, params, .. } in inputs {
             self.record("asked", &AskedDetail { key: Some(key), method: method.as_str(), params: params.as_deref() });
+            show_url(params.as_deref());
         }
         let answer = |input: &InputRequest| self.settings.answers.to(Some(&input.key), input.method.as_str());
         let answers: Option<Vec<_>> = inputs.iter().map(answer).collect();
-        let now = self.clock.now();
+        let now = self.engine.now();
         match &answers {
             Some(answers) => {
                 let keys = inputs.iter().map(|input| &*input.key);
@@ -197,7 +205,7 @@ impl EventHandler<'_> {
         }
     }
 
-    /// Declines: there is no other token than the user's.
+    /// Declines: there is no other token than the user's, or the server refuses it for good.
     fn unauthorized(&mut self, request: Option<RequestId>, forbidden: bool, why: &str, challenges: &[Challenge]) {
         let challenges: Vec<_> = challenges
             .iter()
@@ -205,18 +213,24 @@ impl EventHandler<'_> {
             .collect();
         self.record("unauthorized", &json!({"forbidden": forbidden, "message": why, "challenges": challenges}));
         if let Some(request) = request {
-            let now = self.clock.now();
+            let now = self.engine.now();
             self.engine.decline(now, self.at, request);
         }
     }
 
     fn down(&mut self, failure: &Failure, next: Recovery) -> Reaction {
         self.peer.anew = true;
+        // The client waits for a token.
+        let waits = failure.kind == FailureKind::Unauthorized && matches!(next, Recovery::Parked { .. });
+        self.peer.is_authorizing = self.peer.uses_oauth && waits;
         if self.peer.is_web() {
             self.peer.trace.reset();
         }
         let failure = FailureReport::from(failure);
         self.record("down", &failure);
+        if self.peer.is_authorizing {
+            return Reaction::Nothing;
+        }
         // The failure that is reported if no reconnect succeeds.
         self.peer.record.failure = Some(failure);
         match next {
@@ -227,6 +241,15 @@ impl EventHandler<'_> {
             Recovery::Close => Reaction::Closing,
             Recovery::Reopen { .. } | _ => Reaction::Nothing,
         }
+    }
+}
+
+/// Shows the URL that an elicitation asks the user to visit. Nothing is opened.
+fn show_url(params: Option<&RawValue>) {
+    let Some(members) = params.map(Members::of) else { return };
+    if let (Some("url"), Some(url)) = (members.string("mode").as_deref(), members.string("url")) {
+        let message = members.string("message").unwrap_or_default();
+        crate::write_stderr(&format!("probe: the server asks to visit {}  {}\n", one_line(&url), one_line(&message)));
     }
 }
 

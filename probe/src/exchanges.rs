@@ -6,8 +6,9 @@ use std::fmt::Write;
 
 use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, Full};
-use mcp_proto::binding::http::{Broken, ExchangeId, HttpRequest};
-use mcp_proto::{Http, Time};
+use mcp_proto::binding::http::{Broken, ExchangeId};
+use mcp_proto::binding::oauth::Reach;
+use mcp_proto::journal::Input;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::AbortHandle;
 
@@ -24,26 +25,37 @@ pub(crate) enum Piece {
     Failure(Broken, String),
 }
 
-/// A session's exchanges in flight.
-pub(crate) struct Exchanges {
-    client: Client,
-    tasks: BTreeMap<ExchangeId, AbortHandle>,
-    sender: Sender<(ExchangeId, Piece)>,
-    pieces: Receiver<(ExchangeId, Piece)>,
+impl Piece {
+    pub(crate) fn into_input(self, exchange: ExchangeId) -> Input {
+        match self {
+            Self::Head(status, headers) => Input::Head { exchange, status, headers },
+            Self::Body(bytes) => Input::Body { exchange, bytes: bytes.into() },
+            Self::End => Input::End { exchange },
+            Self::Failure(broken, why) => Input::Failure { exchange, broken, why: why.into() },
+        }
+    }
 }
 
-impl Exchanges {
+/// Exchanges in flight, by their ids.
+pub(crate) struct Exchanges<Id> {
+    client: Client,
+    tasks: BTreeMap<Id, AbortHandle>,
+    sender: Sender<(Id, Piece)>,
+    pieces: Receiver<(Id, Piece)>,
+}
+
+impl<Id: Copy + Ord + Send + 'static> Exchanges<Id> {
     pub(crate) fn new(client: Client) -> Self {
         let (sender, pieces) = channel(QUEUE);
         Self { client, tasks: BTreeMap::new(), sender, pieces }
     }
 
-    /// Sends a request with additional headers, such as credentials, for this request only.
-    pub(crate) fn start(&mut self, request: HttpRequest, own: HeaderMap) {
-        let HttpRequest { exchange, request, .. } = request;
+    /// Sends a request to addresses that it may reach, with additional headers, such as credentials, for this request
+    /// only.
+    pub(crate) fn start(&mut self, exchange: Id, reach: Reach, request: http::Request<Vec<u8>>, own: HeaderMap) {
         let (client, sender) = (self.client.clone(), self.sender.clone());
         let task = tokio::spawn(async move {
-            let piece = run(&client, request, own, exchange, &sender).await;
+            let piece = run(&client, reach, request, own, exchange, &sender).await;
             // An error means that the exchange was dropped.
             let _ = sender.send((exchange, piece)).await;
         });
@@ -51,14 +63,14 @@ impl Exchanges {
     }
 
     /// Stops an exchange and its stream; none of its pieces follow.
-    pub(crate) fn drop(&mut self, exchange: ExchangeId) {
+    pub(crate) fn drop(&mut self, exchange: Id) {
         if let Some(task) = self.tasks.remove(&exchange) {
             task.abort();
         }
     }
 
     /// The next piece of any exchange. Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self) -> Option<(ExchangeId, Piece)> {
+    pub(crate) async fn next(&mut self) -> Option<(Id, Piece)> {
         loop {
             let (exchange, piece) = self.pieces.recv().await?;
             let known = match piece {
@@ -72,24 +84,25 @@ impl Exchanges {
     }
 }
 
-impl Drop for Exchanges {
+impl<Id> Drop for Exchanges<Id> {
     fn drop(&mut self) {
         self.tasks.values().for_each(AbortHandle::abort);
     }
 }
 
 /// Sends a request and forwards the response; returns the last piece.
-async fn run(
+async fn run<Id: Copy>(
     client: &Client,
+    reach: Reach,
     mut request: http::Request<Vec<u8>>,
     mut headers: HeaderMap,
-    exchange: ExchangeId,
-    sender: &Sender<(ExchangeId, Piece)>,
+    exchange: Id,
+    sender: &Sender<(Id, Piece)>,
 ) -> Piece {
     // The protocol's headers take precedence.
     headers.extend(std::mem::take(request.headers_mut()));
     *request.headers_mut() = headers;
-    let mut response = match client.send(request.map(|body| Full::new(body.into()))).await {
+    let mut response = match client.send(reach, request.map(|body| Full::new(body.into()))).await {
         Ok(response) => response,
         Err(error) => {
             let broken = if error.is_connect() { Broken::Unreachable } else { Broken::Midway };
@@ -118,14 +131,4 @@ fn why(error: &dyn Error) -> String {
         cause = error.source();
     }
     text
-}
-
-/// Gives a piece of an exchange to its session.
-pub(crate) fn deliver(session: &mut mcp_proto::Client<Http>, now: Time, exchange: ExchangeId, piece: &Piece) {
-    match piece {
-        Piece::Head(status, headers) => session.handle_head(now, exchange, *status, headers),
-        Piece::Body(chunk) => session.handle_body(now, exchange, chunk),
-        Piece::End => session.handle_end(now, exchange),
-        Piece::Failure(broken, why) => session.handle_failure(now, exchange, *broken, why),
-    }
 }

@@ -8,9 +8,13 @@
 //! `configuration`. `exposedName` is the name in the toolset, `null` for a tool that is left out. Calls use exposed
 //! names, start once every server is ready or failed, and are in `calls` next to `servers`.
 
+mod access;
 mod advice;
 mod answers;
 mod args;
+mod auth;
+mod authorization_report;
+mod authorize;
 mod child;
 mod client;
 mod demo;
@@ -21,16 +25,20 @@ mod exchanges;
 mod file;
 mod interrupt;
 mod io;
+mod journal;
+mod oauth_args;
 mod peer;
 mod progress;
 mod progression;
 mod raw;
 mod record;
 mod relay;
+mod replay;
 mod report;
 mod report_all;
 mod run;
 mod step;
+mod store;
 mod text;
 mod text_report;
 mod text_report_all;
@@ -44,6 +52,7 @@ use std::process::ExitCode;
 
 use self::args::{Invocation, Settings, Target};
 use self::interrupt::Interrupt;
+use self::journal::Journal;
 use self::report::Report;
 use self::report_all::ReportAll;
 
@@ -55,6 +64,8 @@ fn main() -> ExitCode {
         Ok(Invocation::RunAll { settings, file, servers }) => {
             run(|interrupt| probe_all(&settings, &file, &servers, interrupt))
         }
+        Ok(Invocation::Replay { settings, file }) => replayed(&settings, &file),
+        Ok(Invocation::Auth { settings, target }) => run(|interrupt| auth::run(&settings, &target, interrupt)),
         Err(wrong) => misused(&format!("{wrong}\nTry --help.")),
     }
 }
@@ -76,16 +87,44 @@ fn run(probe: impl FnOnce(&Interrupt) -> ExitCode) -> ExitCode {
 }
 
 fn probe(settings: &Settings, target: &Target, interrupt: &Interrupt) -> ExitCode {
-    let run::Ended { session, peer } = run::run(settings, target, interrupt);
+    let journal = match settings.journal.as_deref().map_or(Ok(Journal::none()), Journal::create) {
+        Ok(journal) => journal,
+        Err(error) => return misused(&format!("--journal: {error}")),
+    };
+    let ended = match run::run(settings, target, journal, interrupt) {
+        Ok(ended) => ended,
+        Err(wrong) => return misused(&wrong),
+    };
     if let Some(status) = interrupt.status() {
         return status.into();
     }
-    let names = report::names(&peer.name, &session);
-    let report = Report::new(&peer.name, &session, &peer.record, &names);
+    report_on(settings, &ended)
+}
+
+fn replayed(settings: &Settings, file: &Path) -> ExitCode {
+    match replay::replay(settings, file) {
+        Ok((ended, None)) => report_on(settings, &ended),
+        Ok((ended, Some(cut))) => {
+            let _ = report_on(settings, &ended);
+            write_stderr(&format!("probe: {}: {cut}\n", file.display()));
+            ExitCode::FAILURE
+        }
+        Err(replay::Failed::File(error)) => misused(&format!("--replay: {}: {error}", file.display())),
+        Err(replay::Failed::Journal(error)) => {
+            write_stderr(&format!("probe: {}: {error}\n", file.display()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints the report of a run.
+fn report_on(settings: &Settings, run::Ended { session, peer }: &run::Ended) -> ExitCode {
+    let names = report::names(&peer.name, session);
+    let report = Report::new(&peer.name, session, &peer.record, &names);
     let printed = if settings.json {
         print_json(&report)
     } else {
-        print(text_report::render(&report, &session, &peer, colours()).as_bytes())
+        print(text_report::render(&report, session, peer, colours()).as_bytes())
     };
     let printed = match peer.trace.steps() {
         Some(steps) if settings.json => {
@@ -106,7 +145,10 @@ fn probe_all(settings: &Settings, file: &Path, servers: &[String], interrupt: &I
     for trouble in plan.errors.iter().chain(&plan.warnings) {
         write_stderr(&format!("probe: {}\n", text::one_line(&trouble.message)));
     }
-    let ended = run::run_all(settings, &mut plan, interrupt);
+    let ended = match run::run_all(settings, &mut plan, interrupt) {
+        Ok(ended) => ended,
+        Err(wrong) => return misused(&wrong),
+    };
     if let Some(status) = interrupt.status() {
         return status.into();
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use mcp_proto::binding::http::{ExchangeId, HttpRequest};
+use mcp_proto::binding::oauth::{OAuthExchangeId, OAuthRequest};
 use mcp_proto::{ConnectionId, Engine, ShutdownStep, Time};
 
 use crate::args::DEMO_SERVER;
@@ -30,12 +31,14 @@ pub(crate) enum Place {
 /// The connection, while there is one.
 enum Way {
     Process(Server),
-    Web(Web),
+    Web(Box<Web>),
 }
 
 pub(crate) enum Input {
     Process(child::Input),
     Exchange(ExchangeId, Piece),
+    /// A piece of an exchange of the authorization.
+    OAuth(OAuthExchangeId, Piece),
 }
 
 pub(crate) struct Peer {
@@ -53,6 +56,10 @@ pub(crate) struct Peer {
     pub(crate) trace: Trace,
     /// The final state of its session.
     pub(crate) last: Option<Engine>,
+    /// It authorizes itself.
+    pub(crate) uses_oauth: bool,
+    /// It waits for a token.
+    pub(crate) is_authorizing: bool,
 }
 
 impl Peer {
@@ -67,13 +74,15 @@ impl Peer {
             record: Record::default(),
             trace,
             last: None,
+            uses_oauth: false,
+            is_authorizing: false,
         }
     }
 
     /// Prepares what the connection needs.
     pub(crate) fn prepare(&mut self, io: &mut Io) -> Result<(), String> {
         if let Place::Web(headers) = &self.place {
-            self.way = Some(Way::Web(Web::new(io.client()?, headers.clone())));
+            self.way = Some(Way::Web(Box::new(Web::new(io.client()?, headers.clone()))));
         }
         Ok(())
     }
@@ -88,7 +97,10 @@ impl Peer {
             Some(Way::Process(server)) => server.poll(context).map(Input::Process),
             Some(Way::Web(web)) => match web.poll(context) {
                 Poll::Ready(Some((exchange, piece))) => Poll::Ready(Input::Exchange(exchange, piece)),
-                Poll::Ready(None) | Poll::Pending => Poll::Pending,
+                Poll::Ready(None) | Poll::Pending => match web.poll_oauth(context) {
+                    Poll::Ready(Some((exchange, piece))) => Poll::Ready(Input::OAuth(exchange, piece)),
+                    Poll::Ready(None) | Poll::Pending => Poll::Pending,
+                },
             },
         }
     }
@@ -149,7 +161,7 @@ impl Peer {
         self.trace.note(match how {
             ShutdownStep::CloseInput => "input closed",
             ShutdownStep::Terminate => "told to terminate",
-            ShutdownStep::Kill => "killed",
+            ShutdownStep::Kill | _ => "killed",
         });
         let Some(Way::Process(server)) = &mut self.way else { return false };
         server.shut(how);
@@ -172,7 +184,20 @@ impl Peer {
 
     pub(crate) fn drop(&mut self, exchange: ExchangeId) {
         if let Some(Way::Web(web)) = &mut self.way {
-            web.drop(exchange, &mut self.trace);
+            web.as_mut().drop(exchange, &mut self.trace);
+        }
+    }
+
+    /// Sends a request of the authorization.
+    pub(crate) fn request_oauth(&mut self, request: OAuthRequest) {
+        if let Some(Way::Web(web)) = &mut self.way {
+            web.start_oauth(request, &mut self.trace);
+        }
+    }
+
+    pub(crate) fn drop_oauth(&mut self, exchange: OAuthExchangeId) {
+        if let Some(Way::Web(web)) = &mut self.way {
+            web.drop_oauth(exchange);
         }
     }
 
@@ -198,6 +223,7 @@ impl Peer {
             (None, _) => "the process to start".into(),
             (Some(Way::Process(_)), true) => "the process to end".into(),
             (Some(Way::Web(_)), true) => "the server to end the session".into(),
+            (Some(_), false) if self.is_authorizing => "the user to authorize".into(),
             (Some(_), false) => self.trace.waiting().unwrap_or_else(|| idle.into()),
         }
     }

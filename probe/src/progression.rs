@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::{Failure, Time};
 
-use crate::engine::{Engine, InFlight, Refused};
+use crate::engine::{InFlight, Refused};
 use crate::events::Reaction;
 use crate::io::Io;
 use crate::peer::Peer;
@@ -26,7 +26,10 @@ impl Run<'_> {
     pub(crate) fn react(&mut self, at: usize, reaction: Reaction) {
         match reaction {
             Reaction::Nothing => {}
-            Reaction::Ready if self.is_hub() => self.announce(at, &self.summary(at)),
+            Reaction::Ready if self.is_hub() => {
+                self.announce(at, &self.summary(at));
+                self.proceed();
+            }
             Reaction::Ready if self.calling.is_none() => self.next_step(),
             Reaction::Ready => {}
             Reaction::Finished(request, outcome) => self.finished(InFlight::Request(request), outcome),
@@ -47,15 +50,23 @@ impl Run<'_> {
 
     /// A server of a hub failed or closed.
     pub(crate) fn failed(&mut self, at: usize, failure: &Failure) {
-        if let Some(peer) = self.peers.get_mut(at) {
+        if let Some(peer) = self.peers.get_mut(at).filter(|peer| !peer.is_authorizing) {
             let FailureReport { kind, message } = peer.record.failure.get_or_insert_with(|| failure.into());
             let text = format!("failed: {kind}: {message}");
             self.announce(at, &text);
         }
     }
 
+    /// Starts the steps of a hub when no server is starting or waits for a token.
+    pub(crate) fn proceed(&mut self) {
+        let is_waiting = self.peers.iter().any(|peer| peer.is_authorizing);
+        if self.is_settled && !is_waiting && self.closing.is_none() && self.calling.is_none() {
+            self.next_step();
+        }
+    }
+
     /// Prints the state of one of several servers at once.
-    fn announce(&self, at: usize, text: &str) {
+    pub(crate) fn announce(&self, at: usize, text: &str) {
         let name = self.peers.get(at).map_or_else(String::new, |peer| crate::text::one_line(&peer.name));
         let now = Duration::from_millis(self.now().as_millis()).as_secs_f64();
         crate::write_stderr(&format!("probe: {now:.3} s  {name}  {}\n", crate::text::one_line(text)));
@@ -96,8 +107,8 @@ impl Run<'_> {
         let Some(step) = self.settings.steps.get(self.calls.len()) else { return };
         // Only the run's timeout cancels a call.
         let late = matches!(outcome, mcp_proto::Outcome::Cancelled);
-        let outcome = if late { mcp_proto::Outcome::TimedOut } else { outcome };
-        let took = Some(self.now().since(since));
+        let outcome = if late { mcp_proto::Outcome::TimedOut(mcp_proto::TimeBound::Total) } else { outcome };
+        let took = Some(self.engine.now().since(since));
         let server = self.engine.server_of(in_flight).and_then(|at| self.peers.get(at)).map(|peer| peer.name.clone());
         self.calls.push(CallRecord { took, server, ..CallRecord::ended(step, outcome) });
         if self.closing.is_none() {
@@ -108,7 +119,7 @@ impl Run<'_> {
     pub(crate) fn close(&mut self) {
         let now = self.now();
         self.closing.get_or_insert_with(Instant::now);
-        if let Engine::Hub(hub, _) = &self.engine {
+        if let Some(hub) = self.engine.hub() {
             self.offered.get_or_insert_with(|| Offered::of(hub));
         }
         self.engine.close(now);

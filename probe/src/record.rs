@@ -4,6 +4,7 @@ use mcp_proto::{Failure, Outcome, RequestError, Time};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::authorization_report::AuthorizationReport;
 use crate::raw::Members;
 use crate::step::Step;
 
@@ -17,6 +18,8 @@ pub(crate) struct Record {
     pub(crate) failure: Option<FailureReport>,
     pub(crate) calls: Vec<CallRecord>,
     pub(crate) connects: u32,
+    /// `None` where no authorization was required.
+    pub(crate) authorization: Option<AuthorizationReport>,
     /// When the transport first opened, when the handshake completed, and when the session became ready.
     pub(crate) opened: Option<Time>,
     pub(crate) introduced: Option<Time>,
@@ -109,7 +112,7 @@ impl CallRecord {
             Outcome::Error(error) => Self { error: Some(error.into()), ..bare("error") },
             Outcome::InputRequired(result) => Self { result: Some(result), ..bare("input-required") },
             Outcome::NotAdvertised => bare("not-advertised"),
-            Outcome::TimedOut => bare("timeout"),
+            Outcome::TimedOut(_) => bare("timeout"),
             Outcome::Cancelled => bare("cancelled"),
             Outcome::NotSent => bare("not-sent"),
             Outcome::Unknown => bare("unknown"),

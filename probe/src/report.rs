@@ -4,11 +4,12 @@ use std::borrow::Cow;
 
 use mcp_proto::catalog::Tool;
 use mcp_proto::host::names::{Names, Target};
-use mcp_proto::{Engine, Era, Family, Quirk, Time};
+use mcp_proto::{Engine, Era, Family, FamilyStatus, Quirk, Time};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::authorization_report::AuthorizationReport;
 use crate::raw::Members;
 use crate::record::{CallRecord, EventRecord, FailureReport, Record};
 
@@ -35,6 +36,7 @@ pub(crate) struct Report<'a> {
     events: &'a [EventRecord],
     pub(crate) connects: u32,
     pub(crate) timings: Timings,
+    pub(crate) authorization: Option<&'a AuthorizationReport>,
 }
 
 #[derive(Serialize)]
@@ -74,9 +76,12 @@ pub(crate) struct Timings {
     pub(crate) discovery_ms: Option<u64>,
 }
 
+/// The status of a family whose list was not requested before the run ended.
+const NOT_REQUESTED: &str = "unasked";
+
 impl Default for FamilyReport {
     fn default() -> Self {
-        Self { status: "unasked", items: 0, pages: 0 }
+        Self { status: NOT_REQUESTED, items: 0, pages: 0 }
     }
 }
 
@@ -102,6 +107,7 @@ impl<'a> Report<'a> {
             events: &[],
             connects: 0,
             timings: Timings::default(),
+            authorization: None,
         }
     }
 
@@ -114,7 +120,9 @@ impl<'a> Report<'a> {
         let family = |family| {
             let report = session.family(family);
             let items = session.catalog().list(family).len();
-            FamilyReport { status: report.status.as_str(), items, pages: report.pages }
+            let requested = report.status != FamilyStatus::NotRequested;
+            let status = if requested { report.status.as_str() } else { NOT_REQUESTED };
+            FamilyReport { status, items, pages: report.pages }
         };
         let catalog = session.catalog();
         Self {
@@ -145,6 +153,7 @@ impl<'a> Report<'a> {
                 handshake_ms: between(record.opened, record.introduced),
                 discovery_ms: between(record.introduced, record.discovered),
             },
+            authorization: record.authorization.as_ref(),
         }
     }
 
@@ -180,7 +189,7 @@ pub(crate) fn names(called: &str, session: &Engine) -> Names {
 /// A tool as the server wrote it, without members of a wrong type, with its exposed name, if it has one.
 struct ToolReport<'a> {
     tool: Tool<'a>,
-    exposed_name: Option<&'a str>,
+    exposed_name: Option<Cow<'a, str>>,
 }
 
 impl<'a> ToolReport<'a> {

@@ -1,22 +1,26 @@
 //! The run: sessions, servers and a clock.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use mcp_proto::binding::http::{Broken, ExchangeId};
-use mcp_proto::host::hub::{Hub, HubOptions};
+use mcp_proto::binding::oauth::{Authorization, OAuthOptions};
+use mcp_proto::host::hub::{Hub, HubOAuth, HubOptions};
 use mcp_proto::{
     Client, ConnectionId, Keepalive, Messages, OpenFailure, Options, Reconnect, ShutdownStep, Time, Transport,
 };
 use serde_json::json;
 
+use crate::access::Access;
 use crate::args::{Settings, Target};
 use crate::child::{self, Program};
-use crate::engine::{Engine, EngineAction, InFlight, seed};
+use crate::engine::{Engine, EngineAction, InFlight, Session, seed};
 use crate::events::{Clock, EventHandler};
 use crate::exchanges::Piece;
 use crate::file::Plan;
 use crate::interrupt::Interrupt;
-use crate::io::Io;
+use crate::io::{Came, Io};
+use crate::journal::Journal;
+use crate::oauth_args::OAuthSettings;
 use crate::peer::{Input, Peer, Place};
 use crate::progress::Progress;
 use crate::raw;
@@ -41,7 +45,15 @@ pub(crate) struct AllEnded {
 }
 
 /// Connects, discovers, calls, watches, closes.
-pub(crate) fn run(settings: &Settings, target: &Target, interrupt: &Interrupt) -> Ended {
+///
+/// # Errors
+/// What is wrong with the options of `--oauth`.
+pub(crate) fn run(
+    settings: &Settings,
+    target: &Target,
+    journal: Journal,
+    interrupt: &Interrupt,
+) -> Result<Ended, String> {
     let place = match target {
         Target::Demo => Place::Demo { counted: settings.watch.is_some() },
         Target::Stdio { program, args } => {
@@ -52,33 +64,80 @@ pub(crate) fn run(settings: &Settings, target: &Target, interrupt: &Interrupt) -
     let mut options = options(settings);
     options.server = target.name().into();
     let trace = Trace::new(options.limits.message, settings.diagram);
-    let peer = Peer::new(target.name(), place, trace);
-    let mut run = Run::new(settings, interrupt, Engine::one(options.clone(), target), vec![peer]);
+    let mut peer = Peer::new(target.name(), place, trace);
+    let mut access = settings.oauth.as_ref().map(listening).transpose()?;
+    let engine = match (target, &settings.oauth, &mut access) {
+        (Target::Http { url, http, .. }, Some(oauth), Some(access)) => {
+            peer.uses_oauth = true;
+            access.url = Some(url.clone());
+            let options_of = oauth.options(access.redirect_uri());
+            let authorization = Authorization::new(url, options_of, entropy()?, Time::ZERO, unix());
+            let authorization = authorization.map_err(|wrong| format!("--oauth: {wrong}"))?;
+            Engine::authorizing(options.clone(), (**http).clone(), authorization)
+        }
+        _ => Engine::one(options.clone(), target, &settings.headers, journal.limits()),
+    };
+    let mut run = Run::new(settings, interrupt, engine, journal, vec![peer], access);
     run.go();
     let Run { engine, mut peers, calls, .. } = run;
     let mut peer = peers.swap_remove(0);
     peer.record.calls = calls;
     let session = peer.last.take().or_else(|| engine.session(0).cloned());
-    Ended { session: session.unwrap_or_else(|| unopened(options)), peer }
+    let unauthorized = |failure: &FailureReport| failure.kind == "unauthorized" && settings.oauth.is_none();
+    if let Some(failure) = peer.record.failure.as_mut().filter(|failure| unauthorized(failure))
+        && let Some(offer) = crate::auth::offer(settings, target, interrupt)
+    {
+        failure.message.push_str(&offer);
+    }
+    Ok(Ended { session: session.unwrap_or_else(|| unopened(options)), peer })
+}
+
+fn listening(oauth: &OAuthSettings) -> Result<Access, String> {
+    Access::new(oauth).map_err(|error| format!("--oauth: no redirect can be received: {error}"))
+}
+
+/// Entropy of the operating system.
+pub(crate) fn entropy() -> Result<[u8; 32], String> {
+    let mut entropy = [0; 32];
+    let filled = rustls::crypto::ring::default_provider().secure_random.fill(&mut entropy);
+    filled.map(|()| entropy).map_err(|_| "the system has no random numbers".into())
+}
+
+/// The time since the Unix epoch.
+pub(crate) fn unix() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// The same with all servers of a file in parallel; calls use exposed names.
-pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrupt) -> AllEnded {
+///
+/// # Errors
+/// What is wrong with the options of `--oauth`.
+pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrupt) -> Result<AllEnded, String> {
     let base = options(settings);
     let mut hub_options = HubOptions::new(base.clone());
     // A requested call must be tried, so there is no breaker.
     hub_options.breaker = None;
     let mut hub = Hub::new(hub_options, seed());
+    let access = settings.oauth.as_ref().map(listening).transpose()?;
+    if let (Some(oauth), Some(access)) = (&settings.oauth, &access) {
+        let options = oauth.options(access.redirect_uri());
+        hub = hub.with_oauth(HubOAuth::new(options, entropy()?, Time::ZERO, unix()));
+    }
     // A new hub accepts any configuration.
     let _ = hub.configure(Time::ZERO, plan.configuration.clone());
     let (mut handles, mut peers) = (Vec::new(), Vec::new());
     for (name, place) in std::mem::take(&mut plan.places) {
         if let Some(handle) = hub.handle(&name) {
             handles.push(handle);
-            peers.push(Peer::new(name.into(), place, Trace::new(base.limits.message, false)));
+            let mut peer = Peer::new(name.clone().into(), place, Trace::new(base.limits.message, false));
+            let entry = plan.configuration.servers.get(&name);
+            let options = entry.and_then(|entry| entry.oauth(OAuthOptions::new("", "")));
+            peer.uses_oauth = access.is_some() && options.is_some();
+            peers.push(peer);
         }
     }
-    let mut run = Run::new(settings, interrupt, Engine::Hub(Box::new(hub), handles), peers);
+    let engine = Engine::new(Session::Hub(Box::new(hub), handles));
+    let mut run = Run::new(settings, interrupt, engine, Journal::none(), peers, access);
     run.go();
     let Run { engine, peers, calls, offered, .. } = run;
     let end = |(at, mut peer): (usize, Peer)| {
@@ -90,17 +149,20 @@ pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrup
         };
         Ended { session: session.unwrap_or_else(named), peer }
     };
-    AllEnded { servers: peers.into_iter().enumerate().map(end).collect(), offered: offered.unwrap_or_default(), calls }
+    let servers = peers.into_iter().enumerate().map(end).collect();
+    Ok(AllEnded { servers, offered: offered.unwrap_or_default(), calls })
 }
 
 /// A session that was never opened.
-fn unopened(options: Options) -> mcp_proto::Engine {
+pub(crate) fn unopened(options: Options) -> mcp_proto::Engine {
     mcp_proto::Engine::clone(&Client::new(Messages::new(), options, 0))
 }
 
-fn options(settings: &Settings) -> Options {
+pub(crate) fn options(settings: &Settings) -> Options {
     let mut options = Options::new("mcp-proto-probe", env!("CARGO_PKG_VERSION"));
     options.capabilities.elicitation = true;
+    options.capabilities.elicitation_url = settings.answers.offer_urls();
+    options.capabilities.tasks = true;
     options.capabilities.sampling = settings.answers.offer_sampling();
     options.eras = settings.eras;
     options.reconnect = None;
@@ -125,7 +187,10 @@ pub(crate) struct Run<'a> {
     /// When the run times out.
     pub(crate) deadline: Option<Instant>,
     pub(crate) engine: Engine,
+    journal: Journal,
     pub(crate) peers: Vec<Peer>,
+    /// The user's side of `--oauth`.
+    pub(crate) access: Option<Access>,
     progress: Progress,
     pub(crate) calls: Vec<CallRecord>,
     /// The step in flight, with its start.
@@ -136,10 +201,19 @@ pub(crate) struct Run<'a> {
     pub(crate) closing: Option<Instant>,
     /// What a model would get, saved before closing.
     pub(crate) offered: Option<Offered>,
+    /// No server of the hub is starting.
+    pub(crate) is_settled: bool,
 }
 
 impl<'a> Run<'a> {
-    fn new(settings: &'a Settings, interrupt: &'a Interrupt, engine: Engine, peers: Vec<Peer>) -> Self {
+    fn new(
+        settings: &'a Settings,
+        interrupt: &'a Interrupt,
+        engine: Engine,
+        journal: Journal,
+        peers: Vec<Peer>,
+        access: Option<Access>,
+    ) -> Self {
         let start = Instant::now();
         Self {
             settings,
@@ -147,13 +221,16 @@ impl<'a> Run<'a> {
             clock: Clock(start),
             deadline: start.checked_add(settings.timeout),
             engine,
+            journal,
             peers,
+            access,
             progress: Progress::new(start),
             calls: Vec::new(),
             calling: None,
             watched: None,
             closing: None,
             offered: None,
+            is_settled: false,
         }
     }
 }
@@ -164,7 +241,7 @@ impl Run<'_> {
     }
 
     pub(crate) const fn is_hub(&self) -> bool {
-        matches!(self.engine, Engine::Hub(..))
+        self.engine.hub().is_some()
     }
 
     fn go(&mut self) {
@@ -179,7 +256,8 @@ impl Run<'_> {
         for step in self.settings.steps.iter().skip(self.calls.len()) {
             self.calls.push(CallRecord::without_answer(step, "not-sent"));
         }
-        let now = self.now();
+        self.journal.end(&mut self.engine);
+        let now = self.engine.now();
         for peer in &mut self.peers {
             let left_out = peer.record.events_left_out;
             if left_out > 0 {
@@ -218,6 +296,7 @@ impl Run<'_> {
                 self.engine.handle_timeout(now);
                 self.act(io);
             }
+            self.journal.write(&mut self.engine);
             if self.progress.is_due() {
                 let waiting = self.waiting();
                 self.progress.show(waiting);
@@ -233,17 +312,22 @@ impl Run<'_> {
         let second = Instant::now().checked_add(Duration::from_secs(1));
         let dates = [due, closing, end, self.progress.next(), second];
         let until = dates.into_iter().flatten().min().unwrap_or_else(Instant::now);
-        match io.wait(&mut self.peers, until) {
-            Some((at, Input::Process(child::Input::Output(bytes)))) => self.receive(io, at, &bytes),
-            Some((at, Input::Process(child::Input::SignOfLife))) => self.transport(io, at, Transport::SignOfLife),
-            Some((at, Input::Process(child::Input::Closed(why)))) => {
+        let (at, input) = match io.wait(&mut self.peers, self.access.as_mut(), until) {
+            Some(Came::Server(at, input)) => (at, input),
+            Some(Came::Access(came)) => return self.came(io, came),
+            None => return,
+        };
+        match input {
+            Input::Process(child::Input::Output(bytes)) => self.receive(io, at, &bytes),
+            Input::Process(child::Input::SignOfLife) => self.transport(io, at, Transport::SignOfLife),
+            Input::Process(child::Input::Closed(why)) => {
                 if let Some(peer) = self.peers.get_mut(at) {
                     peer.gone(&why);
                 }
                 self.transport(io, at, Transport::Closed { why: &why });
             }
-            Some((at, Input::Exchange(exchange, piece))) => self.receive_exchange(io, at, exchange, piece),
-            None => {}
+            Input::Exchange(exchange, piece) => self.receive_exchange(io, at, exchange, piece),
+            Input::OAuth(exchange, piece) => self.receive_oauth(io, at, exchange, &piece),
         }
     }
 
@@ -273,8 +357,8 @@ impl Run<'_> {
             }
             Piece::Head(..) | Piece::Body(_) | Piece::End | Piece::Failure(..) => vec![piece],
         };
-        for piece in &pieces {
-            if !self.peers.get_mut(at).is_some_and(|peer| peer.show(exchange, piece)) {
+        for piece in pieces {
+            if !self.peers.get_mut(at).is_some_and(|peer| peer.show(exchange, &piece)) {
                 return;
             }
             let (now, late) = (self.now(), self.late_answers(at));
@@ -308,8 +392,8 @@ impl Run<'_> {
     }
 
     /// Records when the handshake completed.
-    fn introduced(&mut self, at: usize) {
-        let now = self.now();
+    pub(crate) fn introduced(&mut self, at: usize) {
+        let now = self.engine.now();
         if let Some(peer) = self.peers.get_mut(at).filter(|peer| peer.record.introduced.is_none())
             && self.engine.session(at).is_some_and(|session| session.server().is_some())
         {
@@ -320,8 +404,11 @@ impl Run<'_> {
     pub(crate) fn act(&mut self, io: &mut Io) {
         while let Some((at, action)) = self.engine.poll() {
             match action {
-                EngineAction::Settled if self.closing.is_none() && self.calling.is_none() => self.next_step(),
-                EngineAction::Settled => {}
+                EngineAction::Settled => {
+                    self.is_settled = true;
+                    self.proceed();
+                }
+                EngineAction::OAuth(action) => self.authorize(io, at, action),
                 EngineAction::Open(connection) => self.open(io, at, connection),
                 EngineAction::Shut(how) => self.shut(io, at, how),
                 EngineAction::Failed(failure) => self.failed(at, &failure),
@@ -337,7 +424,7 @@ impl Run<'_> {
                     }
                 }
                 EngineAction::Request(request) => {
-                    let (now, _context) = (self.now(), io.enter());
+                    let (now, _context) = (self.engine.now(), io.enter());
                     if let Some(peer) = self.peers.get_mut(at) {
                         peer.request(now, request);
                     }
@@ -352,7 +439,7 @@ impl Run<'_> {
     }
 
     fn open(&mut self, io: &mut Io, at: usize, connection: ConnectionId) {
-        let now = self.now();
+        let now = self.engine.now();
         let Some(opened) = self.peers.get_mut(at).map(|peer| peer.open(connection, now)) else { return };
         let why = opened.map_err(|error| error.to_string());
         let event = match &why {
@@ -364,7 +451,7 @@ impl Run<'_> {
 
     fn handler(&mut self, at: usize) -> Option<EventHandler<'_>> {
         let peer = self.peers.get_mut(at).filter(|_| self.engine.session(at).is_some())?;
-        Some(EventHandler { settings: self.settings, clock: self.clock, peer, engine: &mut self.engine, at })
+        Some(EventHandler { settings: self.settings, peer, engine: &mut self.engine, at })
     }
 
     fn shut(&mut self, io: &mut Io, at: usize, how: ShutdownStep) {

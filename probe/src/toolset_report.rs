@@ -51,7 +51,7 @@ impl Offered {
     pub(crate) fn of(hub: &Hub) -> Self {
         let mut offered = Self { names: hub.names().clone(), ..Self::default() };
         for (server, function) in hub.functions() {
-            let tool = hub.names().resolve(function.name).map_or("", |resolved| resolved.target.name());
+            let tool = hub.names().resolve(&function.name).map_or("", |resolved| resolved.target.name());
             offered.toolset.push(FunctionReport {
                 name: function.name.into(),
                 server: server.into(),

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, Uri};
 use mcp_proto::binding::http::{ExchangeId, HttpRequest};
+use mcp_proto::binding::oauth::{OAuthExchangeId, OAuthRequest, Reach};
 use mcp_proto::binding::{Sse, SseDecoder};
 
 use crate::client::Client;
@@ -13,7 +14,9 @@ use crate::exchanges::{Exchanges, Piece};
 use crate::trace::Trace;
 
 pub(crate) struct Web {
-    exchanges: Exchanges,
+    exchanges: Exchanges<ExchangeId>,
+    /// Exchanges of the authorization.
+    oauth: Exchanges<OAuthExchangeId>,
     /// Headers of every request.
     own: HeaderMap,
     shown: BTreeMap<ExchangeId, Shown>,
@@ -37,7 +40,8 @@ enum Body {
 
 impl Web {
     pub(crate) fn new(client: Client, own: HeaderMap) -> Self {
-        Self { exchanges: Exchanges::new(client), own, shown: BTreeMap::new() }
+        let oauth = Exchanges::new(client.clone());
+        Self { exchanges: Exchanges::new(client), oauth, own, shown: BTreeMap::new() }
     }
 
     /// Sends a request, as a task of the current runtime.
@@ -58,13 +62,30 @@ impl Web {
         };
         let shown = Shown { method: sent.method().clone(), id, good: false, body: Body::Blank };
         self.shown.insert(request.exchange, shown);
-        self.exchanges.start(request, self.own.clone());
+        let HttpRequest { exchange, request, .. } = request;
+        self.exchanges.start(exchange, Reach::Any, request, self.own.clone());
     }
 
     pub(crate) fn drop(&mut self, exchange: ExchangeId, trace: &mut Trace) {
         self.exchanges.drop(exchange);
         let id = self.shown.remove(&exchange).and_then(|shown| shown.id);
         trace.forget(id);
+    }
+
+    /// Sends a request of the authorization, without the server's headers.
+    pub(crate) fn start_oauth(&mut self, request: OAuthRequest, trace: &mut Trace) {
+        let OAuthRequest { exchange, reach, request, .. } = request;
+        trace.note(format!("authorization: {} {}", request.method(), without_query(request.uri())));
+        self.oauth.start(exchange, reach, request, HeaderMap::new());
+    }
+
+    pub(crate) fn drop_oauth(&mut self, exchange: OAuthExchangeId) {
+        self.oauth.drop(exchange);
+    }
+
+    /// The next piece of an exchange of the authorization.
+    pub(crate) fn poll_oauth(&mut self, context: &mut Context<'_>) -> Poll<Option<(OAuthExchangeId, Piece)>> {
+        pin!(self.oauth.next()).poll(context)
     }
 
     pub(crate) fn is_running(&self, exchange: ExchangeId) -> bool {
@@ -114,6 +135,12 @@ impl Web {
             }
         }
     }
+}
+
+/// A URL for messages: queries may contain secrets.
+pub(crate) fn without_query(uri: &Uri) -> String {
+    let text = uri.to_string();
+    text.split('?').next().unwrap_or_default().to_owned()
 }
 
 impl Shown {

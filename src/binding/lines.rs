@@ -1,9 +1,15 @@
 use alloc::vec::Vec;
 
 use crate::Time;
+#[cfg(feature = "snapshot")]
+use crate::client::Persist;
 use crate::client::{Action, Binding, Client, ConnectionId, Engine, Transport};
 use crate::client::{Operate, Wire, poll_pipe};
+#[cfg(feature = "snapshot")]
+use crate::form::Bytes;
 use crate::jsonrpc::MessageLimits;
+#[cfg(feature = "snapshot")]
+use crate::snapshot::{Secrets, SnapshotError, within};
 
 /// A piece of a newline-delimited stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +196,45 @@ impl Operate for Lines {
         engine.deadline()
     }
 
+    fn next_timer(&self, engine: &Engine) -> Option<Time> {
+        engine.next_timer()
+    }
+
     fn is_drained(&self) -> bool {
         true
+    }
+}
+
+/// What is saved of the binding.
+#[cfg(feature = "snapshot")]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub struct State {
+    connection: Option<ConnectionId>,
+    partial: Bytes,
+    skipping: bool,
+}
+
+#[cfg(feature = "snapshot")]
+impl Persist for Lines {
+    const KIND: &'static str = "lines";
+    type State = State;
+
+    fn forget_secrets(&mut self, _: &mut Engine) {}
+
+    fn state(&self, _: Secrets) -> impl serde::Serialize {
+        let LineDecoder { limit: _, partial, skipping } = &self.decoder;
+        State { connection: self.connection, partial: Bytes(partial.clone()), skipping: *skipping }
+    }
+
+    fn restore(mut self, engine: &mut Engine, state: Self::State) -> Result<Self, SnapshotError> {
+        self.attach(engine);
+        let State { connection, partial: Bytes(partial), skipping } = state;
+        within("message", partial.len(), self.decoder.limit)?;
+        let decoder = LineDecoder { limit: self.decoder.limit, partial, skipping };
+        Ok(Self { decoder, connection })
+    }
+
+    fn lose_transport(&mut self, engine: &mut Engine, _: Secrets) {
+        engine.lose_transport();
     }
 }

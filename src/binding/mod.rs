@@ -3,9 +3,11 @@
 #[cfg(feature = "http")]
 pub mod http;
 mod lines;
+#[cfg(feature = "oauth")]
+pub mod oauth;
 mod sse;
 
 pub use lines::{Line, LineDecoder, Lines};
 #[cfg(feature = "http")]
-use sse::keep;
+use sse::{Decoder as EventDecoder, keep};
 pub use sse::{Sse, SseDecoder, SseEvent};

@@ -21,6 +21,7 @@ pub(crate) struct Bounds {
 
 /// Descriptions of the first [`Flaws::NAMED`] faulty items, and the number of further ones.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Flaws {
     named: Vec<Box<str>>,
     more: usize,
@@ -152,7 +153,9 @@ type Hashed = (u64, u32);
 
 /// Builds a list page by page.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Builder {
+    #[cfg_attr(feature = "snapshot", serde(with = "super::form::list"))]
     list: List,
     bytes: usize,
     /// Every entry, in runs sorted by key hash, then key, so that keys are rarely compared. Each run is at most half as
@@ -171,6 +174,9 @@ impl Builder {
         let (Some(number), Ok(keys), Ok(_), true) = (number, keys, ends, self.bytes <= bounds.bytes) else {
             return PageReport { over: true, ..PageReport::default() };
         };
+        if page.entries.is_empty() {
+            return report;
+        }
         list.pages.push(page.text.into());
         list.keys.push_str(&page.keys);
         let base = list.entries.len();
@@ -240,11 +246,17 @@ impl Builder {
         *run = run.iter().filter_map(|(key, index)| Some((*key, place(*index)?))).collect();
     }
 
+    #[cfg(feature = "snapshot")]
+    pub(super) fn parts(&self) -> (&List, &[Vec<Hashed>]) {
+        (&self.list, &self.runs)
+    }
+
     /// The list of all pages added.
     pub(crate) fn finish(mut self) -> List {
         let mut by_key: Vec<_> = (0..).zip(self.list.iter()).map(|(index, (key, _))| (key, index)).collect();
         by_key.sort_unstable();
         self.list.by_key = by_key.into_iter().map(|(_, index)| index).collect();
+        self.list.mirrored = self.list.entries.iter().any(|entry| entry.mirrored);
         self.list.entries.shrink_to_fit();
         self.list.pages.shrink_to_fit();
         self.list

@@ -6,6 +6,7 @@ use super::List;
 
 /// The changes between two lists: keys, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct Difference {
     /// Items only in the new list.
@@ -17,6 +18,11 @@ pub struct Difference {
 }
 
 impl Difference {
+    /// A difference with these keys, each list sorted.
+    pub const fn new(added: Vec<Box<str>>, removed: Vec<Box<str>>, changed: Vec<Box<str>>) -> Self {
+        Self { added, removed, changed }
+    }
+
     /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()

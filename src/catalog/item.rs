@@ -5,7 +5,9 @@ use serde_json::value::RawValue;
 
 use super::mirror::mirrored;
 use crate::jsonrpc::{Json, Scan};
+use crate::machine::task::Support;
 use crate::protocol::Family;
+use crate::protocol::content::{Annotations, Icon};
 
 /// The required type of an item's member.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -216,6 +218,7 @@ pub struct Tool<'a> {
 
 /// A server's claims about a tool's behaviour (`ToolAnnotations` in the schemas).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ToolHints {
     /// The tool does not modify anything.
@@ -251,6 +254,28 @@ impl<'a> Tool<'a> {
     /// The item without members of the wrong type; unchanged, byte for byte, if it has none.
     pub fn well_typed(&self) -> Cow<'a, RawValue> {
         well_typed(Family::Tools, self.raw.get())
+    }
+
+    /// Its icons.
+    pub fn icons(&self) -> Vec<Icon<'a>> {
+        Icon::all(Json::from(self.raw))
+    }
+
+    /// The name to show to people: the title, the title of the annotations, or the name (`BaseMetadata` in the schemas).
+    pub fn display_name(&self) -> Cow<'a, str> {
+        let annotated = || Json::from(self.raw).member("annotations")?.member("title")?.as_string();
+        self.title.clone().or_else(annotated).unwrap_or(Cow::Borrowed(self.name))
+    }
+
+    /// Whether it can be called as a task (`execution.taskSupport`, specification 2025-11-25, "Tasks").
+    pub fn task_support(&self) -> Support {
+        let execution = Json::from(self.raw).member("execution");
+        let support = execution.and_then(|execution| execution.member("taskSupport")).and_then(Json::as_string);
+        match support.as_deref() {
+            Some("required") => Support::Required,
+            Some("optional") => Support::Optional,
+            Some(_) | None => Support::Forbidden,
+        }
     }
 
     pub(crate) fn read(name: &'a str, text: &'a str) -> Self {
@@ -318,6 +343,11 @@ impl<'a> Prompt<'a> {
         well_typed(Family::Prompts, self.raw.get())
     }
 
+    /// Its icons.
+    pub fn icons(&self) -> Vec<Icon<'a>> {
+        Icon::all(Json::from(self.raw))
+    }
+
     pub(super) fn read(name: &'a str, text: &'a str) -> Self {
         let Members { strings: [_, (_, title), (_, description), _], values: [_, _, _, (_, arguments), _, _] } =
             Members::read(Family::Prompts, text);
@@ -356,6 +386,16 @@ impl<'a> Resource<'a> {
     /// The item without members of the wrong type; unchanged, byte for byte, if it has none.
     pub fn well_typed(&self) -> Cow<'a, RawValue> {
         well_typed(Family::Resources, self.raw.get())
+    }
+
+    /// Its icons.
+    pub fn icons(&self) -> Vec<Icon<'a>> {
+        Icon::all(Json::from(self.raw))
+    }
+
+    /// Hints on its use.
+    pub fn annotations(&self) -> Option<Annotations<'a>> {
+        Annotations::of(Json::from(self.raw))
     }
 
     pub(super) fn read(uri: &'a str, text: &'a str) -> Self {
@@ -397,6 +437,16 @@ impl<'a> ResourceTemplate<'a> {
     /// The item without members of the wrong type; unchanged, byte for byte, if it has none.
     pub fn well_typed(&self) -> Cow<'a, RawValue> {
         well_typed(Family::ResourceTemplates, self.raw.get())
+    }
+
+    /// Its icons.
+    pub fn icons(&self) -> Vec<Icon<'a>> {
+        Icon::all(Json::from(self.raw))
+    }
+
+    /// Hints on its use.
+    pub fn annotations(&self) -> Option<Annotations<'a>> {
+        Annotations::of(Json::from(self.raw))
     }
 
     pub(super) fn read(uri_template: &'a str, text: &'a str) -> Self {

@@ -27,11 +27,13 @@ pub struct List {
     pub(super) by_key: Vec<u32>,
     /// Keys written with escapes, unescaped.
     pub(super) keys: String,
+    /// An entry is `mirrored`.
+    pub(super) mirrored: bool,
 }
 
 impl List {
     pub(super) const EMPTY: &'static Self =
-        &Self { pages: Vec::new(), entries: Vec::new(), by_key: Vec::new(), keys: String::new() };
+        &Self { pages: Vec::new(), entries: Vec::new(), by_key: Vec::new(), keys: String::new(), mirrored: false };
 
     /// Number of items.
     pub fn len(&self) -> usize {
@@ -56,7 +58,7 @@ impl List {
     /// Whether the schema of this tool may name arguments that HTTP headers repeat.
     #[cfg(feature = "http")]
     pub(crate) fn is_mirrored(&self, tool: &str) -> bool {
-        self.entry(tool).is_some_and(|entry| entry.mirrored)
+        self.mirrored && self.entry(tool).is_some_and(|entry| entry.mirrored)
     }
 
     /// The fingerprint of an item's JSON. `item` is its name, URI or URI template.

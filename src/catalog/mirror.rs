@@ -41,8 +41,9 @@ struct Found<'a> {
 /// Reads the annotations of a schema. The error describes the first invalid one.
 pub(crate) fn mirrored(schema: Json<'_>) -> Result<Mirrored<'_>, Box<str>> {
     let none = Mirrored { nodes: Vec::new(), found: Vec::new() };
-    // The annotation's name may be written with escapes.
-    if schema.text().contains(ANNOTATION) || schema.has_backslash() { Walk::new(schema).run() } else { Ok(none) }
+    // The annotation's name may be written with escapes. Few schemas have a hyphen, which is found faster than a word.
+    let may_have = schema.has_either(b'-', b'\\') && (schema.text().contains(ANNOTATION) || schema.has_backslash());
+    if may_have { Walk::new(schema).run() } else { Ok(none) }
 }
 
 impl<'a> Mirrored<'a> {

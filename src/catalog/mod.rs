@@ -5,10 +5,14 @@
 mod builder;
 mod difference;
 mod fingerprint;
+#[cfg(feature = "snapshot")]
+pub(crate) mod form;
 mod hash;
 mod item;
 mod list;
 mod mirror;
+#[cfg(feature = "template")]
+mod template;
 
 pub(crate) use builder::{Bounds, Builder, Flaws, Items, PageReport};
 pub use difference::Difference;
@@ -18,6 +22,8 @@ pub use item::{Prompt, PromptArgument, Resource, ResourceTemplate, Tool, ToolHin
 pub use list::List;
 #[cfg(feature = "http")]
 pub(crate) use mirror::mirrored;
+#[cfg(feature = "template")]
+pub use template::{TemplateError, Variable};
 
 use alloc::sync::Arc;
 
@@ -85,7 +91,7 @@ impl Catalog {
     }
 
     pub(crate) fn replace(&mut self, family: Family, list: List) {
-        self.share(family, Arc::new(list));
+        *self.lists.get_mut(family) = (!list.is_empty()).then(|| Arc::new(list));
     }
 
     /// A family's shared list, if it has items.

@@ -1,11 +1,20 @@
 use alloc::borrow::Cow;
+use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
+use serde_json::value::RawValue;
 
 use super::{Event, RequestId};
+use crate::jsonrpc::Json;
 use crate::protocol::ProtocolVersion;
 
 /// What the embedder has to do next.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum Action {
     /// Open the transport, start the process for example. Then report [`Transport::Opened`](crate::Transport::Opened)
@@ -19,12 +28,23 @@ pub enum Action {
     Event(Event),
 }
 
-/// A connection of a client, counted from 1. Inputs from a transport name the connection that they belong to; those of
-/// an older connection are dropped.
+/// A connection of a client, counted from 1; the default is that of a client that was not opened yet. Inputs from a
+/// transport name the connection that they belong to; those of an older connection are dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ConnectionId(u32);
 
 impl ConnectionId {
+    /// The connection with this number; the highest one for a number above `u32::MAX`.
+    pub const fn from_u64(id: u64) -> Self {
+        Self(if id > u32::MAX as u64 { u32::MAX } else { id as u32 })
+    }
+
+    /// The connection as a number.
+    pub const fn as_u64(self) -> u64 {
+        self.0 as u64
+    }
+
     /// The connection that follows.
     pub(super) const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -33,9 +53,15 @@ impl ConnectionId {
 
 /// The JSON-RPC id of a request of the client. No connection uses one twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct WireId(u64);
 
 impl WireId {
+    /// The id with this number.
+    pub const fn from_u64(id: u64) -> Self {
+        Self(id)
+    }
+
     /// The id as it is written: a JSON number.
     pub const fn as_u64(self) -> u64 {
         self.0
@@ -44,6 +70,7 @@ impl WireId {
 
 /// What the engine has a binding or the embedder do.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) enum Output {
     /// Open the transport.
     Open(ConnectionId),
@@ -59,6 +86,7 @@ pub(crate) enum Output {
 
 impl Output {
     /// Bytes of data that the server sent unsolicited, and of responses to it.
+    #[inline]
     pub(super) fn unasked_bytes(&self) -> usize {
         match self {
             Self::Event(event) => event.payload(),
@@ -70,6 +98,8 @@ impl Output {
 
 /// A step of the shutdown of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum ShutdownStep {
     /// Close the input of the process, and let it exit.
     CloseInput,
@@ -79,8 +109,9 @@ pub enum ShutdownStep {
     Kill,
 }
 
-/// A message to send.
-#[derive(Clone, Debug)]
+/// A message to send. Its `Debug` shows its text. With the feature `serde` it is serialized with the members `message`,
+/// which is the message itself, `version` and `of`.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Outgoing {
     pub(super) line: Vec<u8>,
     pub(super) method: Option<Cow<'static, str>>,
@@ -89,7 +120,30 @@ pub struct Outgoing {
     pub(super) of: Option<RequestId>,
 }
 
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = String::from_utf8_lossy(self.bytes());
+        f.debug_struct("Outgoing")
+            .field("text", &text)
+            .field("version", &self.version)
+            .field("of", &self.of)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Outgoing {
+    /// A message with this text, as a client sends it: method and id are those of the text. `version` and `of` are
+    /// what [`version`](Self::version) and [`of`](Self::of) return.
+    pub fn new(message: &RawValue, version: Option<ProtocolVersion>, of: Option<RequestId>) -> Self {
+        let json = Json::from(message);
+        let method = json.member("method").and_then(Json::as_string).map(|method| Cow::Owned(method.into_owned()));
+        let id = json.member("id").and_then(|id| id.text().parse().ok()).filter(|_| method.is_some());
+        // JSON strings contain no raw line breaks, so any line break is white space between tokens.
+        let unbroken = |byte: u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte };
+        let line = message.get().bytes().map(unbroken).chain([b'\n']).collect();
+        Self { line, method, id, version, of }
+    }
+
     /// The message: one JSON object without line breaks.
     pub fn bytes(&self) -> &[u8] {
         self.line.strip_suffix(b"\n").unwrap_or(&self.line)
@@ -109,6 +163,14 @@ impl Outgoing {
     /// and keeps its [`RequestId`].
     pub fn wire_id(&self) -> Option<WireId> {
         self.id.map(WireId)
+    }
+
+    /// Takes the message out, without a line feed; [`bytes`](Self::bytes) is empty from here on.
+    #[cfg(feature = "http")]
+    pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
+        let mut bytes = core::mem::take(&mut self.line);
+        bytes.pop_if(|last| *last == b'\n');
+        bytes
     }
 
     pub(crate) const fn id(&self) -> Option<u64> {

@@ -1,9 +1,18 @@
+#[cfg(feature = "snapshot")]
+use super::Persist;
 use super::{Action, ConnectionId, Engine, Output, Transport, Wire};
 use crate::Time;
 
 /// How a [`Client`](super::Client) exchanges messages with its server: [`Messages`], [`Lines`](crate::Lines) or
 /// [`Http`](crate::Http). It decides which inputs a client has and what its `poll` returns.
-pub trait Binding: Operate {}
+pub trait Binding: Operate + Persist {}
+
+/// Without the feature `snapshot` a binding saves nothing.
+#[cfg(not(feature = "snapshot"))]
+pub trait Persist {}
+
+#[cfg(not(feature = "snapshot"))]
+impl<B> Persist for B {}
 
 /// What a binding does for its client. It is implemented in this crate only.
 pub trait Operate {
@@ -26,6 +35,9 @@ pub trait Operate {
 
     /// When the next deadline is due. While there is an action, it is now.
     fn deadline(&self, engine: &Engine) -> Option<Time>;
+
+    /// When the next deadline is due, whatever waits to be polled.
+    fn next_timer(&self, engine: &Engine) -> Option<Time>;
 
     /// Whether the binding's own queue is empty.
     fn is_drained(&self) -> bool;
@@ -63,6 +75,10 @@ impl Operate for Messages {
 
     fn deadline(&self, engine: &Engine) -> Option<Time> {
         engine.deadline()
+    }
+
+    fn next_timer(&self, engine: &Engine) -> Option<Time> {
+        engine.next_timer()
     }
 
     fn is_drained(&self) -> bool {

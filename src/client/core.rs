@@ -8,18 +8,23 @@ use alloc::vec::Vec;
 use core::num::NonZero;
 use core::time::Duration;
 
+use super::binding_access::BindingReport;
 use super::outbox::Outbox;
-use super::request_table::{Purpose, RequestTable};
+use super::request_table::{Call, OpenRequest, Purpose, RequestTable};
 use super::timers::{SHORTEST, Timer, Timers};
+use super::url_elicitations::UrlElicitations;
 use super::{CommandError, Event, LogLevel, Options, Outgoing, Output, Quirk, RequestId, Server, Stats, Wire, options};
 use crate::Time;
 use crate::catalog::Catalog;
-use crate::jsonrpc::Object;
-use crate::machine::{QuirkKind, gate, request};
-use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, method};
+use crate::jsonrpc::{Json, Object, Spans};
+use crate::machine::{QuirkKind, admission, approval, gate, request, task};
+use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, Root, ServerCapabilities, method};
 
 /// Maximum length of a stored text of the server, in characters.
 pub(super) const EXCERPT: usize = 200;
+
+/// This part of the limits on output is reserved for responses to server requests.
+const RESERVE: usize = 8;
 
 /// The beginning of a text, at most `EXCERPT` characters.
 pub(super) fn excerpt(text: &str) -> Cow<'_, str> {
@@ -31,6 +36,7 @@ pub(super) fn excerpt(text: &str) -> Cow<'_, str> {
 
 /// The stage of the client, for components other than the link and the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Stage {
     /// There is no connection that takes messages.
     Down,
@@ -47,19 +53,25 @@ pub(super) enum Stage {
 }
 
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Core {
+    /// Not in a snapshot: the embedder gives them again.
+    #[cfg_attr(feature = "snapshot", serde(skip, default = "options::placeholder"))]
     pub(super) options: Arc<Options>,
     pub(super) wire: Wire,
-    /// The server's name, if it differs from the one in the options: shared options have no name, and an address may
-    /// contain secrets.
+    /// The server's name, if it differs from the one in the options: shared options have no name, an address may contain
+    /// secrets, and over HTTP the address stands behind the name.
+    #[cfg_attr(feature = "snapshot", serde(skip))]
     server_name: Option<Arc<str>>,
     pub(super) now: Time,
     /// When due deadlines were handled last.
     pub(super) served: Time,
+    #[cfg_attr(feature = "snapshot", serde(with = "crate::form::rng"))]
     pub(super) rng: fastrand::Rng,
     pub(super) timers: Timers,
     pub(super) outbox: Outbox,
     pub(super) requests: RequestTable,
+    pub(super) binding: BindingReport,
     /// Bytes that required inputs of requests may use: the limit, less what server requests use.
     pub(super) input_room: usize,
     pub(super) stage: Stage,
@@ -68,17 +80,24 @@ pub(super) struct Core {
     /// The client's capabilities are not declared on this connection, because the server refused them.
     pub(super) undeclared: bool,
     /// The server's description, from this connection or the last one.
+    #[cfg_attr(feature = "snapshot", serde(with = "super::server::form"))]
     pub(super) server: Option<Box<Server>>,
+    #[cfg_attr(feature = "snapshot", serde(with = "crate::catalog::form::catalog"))]
     pub(super) catalog: Catalog,
     /// What is known of each family's list.
     pub(super) known: PerFamily<gate::Known>,
     pub(super) log_level: Option<LogLevel>,
-    /// The embedder was not asked for the connection yet: it polled neither the request to open it nor one on it.
-    pub(super) unseen: bool,
+    /// The roots that the embedder set in place of those in the options.
+    #[cfg_attr(feature = "snapshot", serde(default))]
+    pub(super) roots: Option<Box<[Root]>>,
     /// The client was ready before, on this connection or an earlier one.
     pub(super) was_ready: bool,
     /// The request in whose HTTP exchange the current message arrived.
     pub(super) exchange: Option<NonZero<u64>>,
+    /// Where the long values of the message that is read are.
+    #[cfg_attr(feature = "snapshot", serde(skip))]
+    pub(super) spans: Spans,
+    pub(super) url_elicitations: UrlElicitations,
     pub(super) quirks: Vec<Quirk>,
     pub(super) stats: Stats,
 }
@@ -95,26 +114,46 @@ impl Core {
             timers: Timers::default(),
             outbox: Outbox::default(),
             requests: RequestTable::default(),
+            binding: BindingReport::default(),
             input_room: options.limits.input_bytes,
             stage: Stage::Down,
             agreed: None,
             undeclared: false,
             server: None,
             catalog: Catalog::default(),
-            known: PerFamily::from_fn(|_| gate::Known::Unasked),
+            known: PerFamily::from_fn(|_| gate::Known::NotRequested),
             log_level: options.log_level,
-            unseen: false,
+            roots: None,
             was_ready: false,
             exchange: None,
+            spans: Spans::default(),
+            url_elicitations: UrlElicitations::default(),
             quirks: Vec::new(),
             stats: Stats::default(),
             options,
         }
     }
 
+    /// Gives a restored client its options.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn give_options(&mut self, options: Arc<Options>, server: Option<Arc<str>>, wire: Wire) {
+        let name = server.as_deref().unwrap_or(&options.server);
+        self.server_name = options::without_secrets(name).or(server);
+        self.wire = wire;
+        self.options = options;
+    }
+
     /// The server's name for messages, without secrets.
     pub(super) fn server_name(&self) -> &str {
         self.server_name.as_deref().unwrap_or(&self.options.server)
+    }
+
+    /// Adds the server's address to its name for messages, unless the name is an address.
+    pub(super) fn locate(&mut self, address: &str) {
+        let name = self.server_name();
+        if !name.contains("://") {
+            self.server_name = Some([name, " (", address, ")"].concat().into());
+        }
     }
 
     /// Time never goes back, whatever the embedder's clock does.
@@ -167,37 +206,42 @@ impl Core {
         self.server.as_ref().map(|server| server.version)
     }
 
+    /// Whether the server's annotations are believed.
+    pub(super) fn trust(&self) -> approval::Trust {
+        if self.options.trust { approval::Trust::Trusted } else { approval::Trust::Untrusted }
+    }
+
     /// The gate's decision for a family.
-    pub(super) fn gate(&self, purpose: gate::Purpose, family: Family) -> crate::machine::Decision {
+    pub(super) fn gate(&self, purpose: gate::Use, family: Family) -> crate::machine::Decision {
         let tolerance = &self.options.tolerance;
         let lenient = match purpose {
-            gate::Purpose::Discover => tolerance.ask_anyway,
-            gate::Purpose::ListChanged => tolerance.undeclared_list_changed,
-            gate::Purpose::Listed
-            | gate::Purpose::Refresh
-            | gate::Purpose::Keepalive
-            | gate::Purpose::Call
-            | gate::Purpose::Listen
-            | gate::Purpose::SetLevel => false,
+            gate::Use::Discover => tolerance.list_undeclared,
+            gate::Use::ListChanged => tolerance.undeclared_list_changed,
+            gate::Use::Listed
+            | gate::Use::Refresh
+            | gate::Use::Keepalive
+            | gate::Use::Call
+            | gate::Use::Listen
+            | gate::Use::SetLevel => false,
         };
         let policy = if lenient { gate::Policy::Lenient } else { gate::Policy::Strict };
         let server = self.server.as_ref();
         let declared = declaration(server.and_then(|server| match purpose {
-            gate::Purpose::Listen => server.capabilities.as_ref().map(|it| it.list_changed(family.capability())),
-            gate::Purpose::Discover
-            | gate::Purpose::Listed
-            | gate::Purpose::Refresh
-            | gate::Purpose::Keepalive
-            | gate::Purpose::Call
-            | gate::Purpose::ListChanged
-            | gate::Purpose::SetLevel => server.declares(family),
+            gate::Use::Listen => server.capabilities.as_ref().map(|it| it.list_changed(family.capability())),
+            gate::Use::Discover
+            | gate::Use::Listed
+            | gate::Use::Refresh
+            | gate::Use::Keepalive
+            | gate::Use::Call
+            | gate::Use::ListChanged
+            | gate::Use::SetLevel => server.declares(family),
         }));
         gate::take(purpose, declared, policy, *self.known.get(family))
     }
 
     /// The gate's decision for a capability that is not a family's.
-    pub(super) fn gate_capability(&self, purpose: gate::Purpose, declared: Option<bool>) -> bool {
-        gate::take(purpose, declaration(declared), gate::Policy::Strict, gate::Known::Unasked).is_allowed()
+    pub(super) fn gate_capability(&self, purpose: gate::Use, declared: Option<bool>) -> bool {
+        gate::take(purpose, declaration(declared), gate::Policy::Strict, gate::Known::NotRequested).is_allowed()
     }
 
     /// The capability that the method needs, if the gate withholds the method.
@@ -205,35 +249,52 @@ impl Core {
         let capability = Capability::needed_for(method)?;
         let declared = declaration(self.server.as_ref()?.has(capability));
         let families = Family::of(capability).iter();
-        let known = families.map(|family| *self.known.get(*family)).min().unwrap_or(gate::Known::Unasked);
-        let decision = gate::take(gate::Purpose::Call, declared, gate::Policy::Strict, known);
+        let known = families.map(|family| *self.known.get(*family)).min().unwrap_or(gate::Known::NotRequested);
+        let decision = gate::take(gate::Use::Call, declared, gate::Policy::Strict, known);
         (!decision.is_allowed()).then_some(capability)
     }
 
     pub(super) fn not_advertised(&self, method: &str, capability: &'static str) -> CommandError {
-        CommandError::NotAdvertised { server: self.server_name().into(), method: method.into(), capability }
+        CommandError::NotAdvertised {
+            server: self.server_name().into(),
+            method: method.into(),
+            capability: capability.into(),
+        }
     }
 
-    /// Whether notifications and requests of the server are left out, because too much output waits to be polled.
+    /// Whether notifications of the server are left out, because too much output waits to be polled.
     pub(super) fn is_full(&self) -> bool {
-        self.is_full_beside((0, 0))
+        self.classify_backlog((0, 0)) != admission::Backlog::Free
     }
 
     /// Whether no more messages without a response may be made, because too much output waits to be polled or
     /// delivered.
     pub(super) fn is_undelivered_full(&self) -> bool {
-        self.is_full_beside(self.requests.http.undelivered)
+        self.backlog() == admission::Backlog::Overrun
+    }
+
+    /// How much output waits to be polled or delivered.
+    pub(super) fn backlog(&self) -> admission::Backlog {
+        self.classify_backlog(self.binding.undelivered)
     }
 
     /// Whether the limit of outputs that wait to be polled is reached.
     pub(super) fn is_outbox_full(&self) -> bool {
-        self.outbox.len().saturating_add(self.requests.http.unpolled.0) >= self.options.limits.output
+        self.outbox.len().saturating_add(self.binding.unpolled.0) >= self.options.limits.output
     }
 
-    fn is_full_beside(&self, (count, bytes): (usize, usize)) -> bool {
-        let (limits, (events, event_bytes)) = (&self.options.limits, self.requests.http.unpolled);
-        self.outbox.len().saturating_add(events).saturating_add(count) >= limits.output
-            || self.outbox.unasked_bytes().saturating_add(event_bytes).saturating_add(bytes) >= limits.output_bytes
+    fn classify_backlog(&self, (count, bytes): (usize, usize)) -> admission::Backlog {
+        let (limits, (events, event_bytes)) = (&self.options.limits, self.binding.unpolled);
+        let count = self.outbox.len().saturating_add(events).saturating_add(count);
+        let bytes = self.outbox.unasked_bytes().saturating_add(event_bytes).saturating_add(bytes);
+        let reaches = |most: usize, most_bytes: usize| count >= most || bytes >= most_bytes;
+        let open = |limit: usize| limit.saturating_sub(limit.div_ceil(RESERVE));
+        let full = reaches(open(limits.output), open(limits.output_bytes));
+        match (full, reaches(limits.output, limits.output_bytes)) {
+            (false, _) => admission::Backlog::Free,
+            (true, false) => admission::Backlog::Full,
+            (true, true) => admission::Backlog::Overrun,
+        }
     }
 
     pub(super) fn event(&mut self, event: Event) {
@@ -267,11 +328,17 @@ impl Core {
         }
     }
 
-    /// Records deviations of the items of a list, in a text of limited length. Further pages of the list add to it.
-    pub(super) fn item_quirk(&mut self, kind: QuirkKind, family: Family, detail: Box<str>) {
+    /// Records deviations of the items of a list, in a text of limited length. At the end of the list, a text that
+    /// further pages changed is reported again.
+    pub(super) fn item_quirk(&mut self, kind: QuirkKind, family: Family, detail: Box<str>, ends: bool) {
         let method = family.list_method();
         match self.known_quirk(kind, Some(method)) {
-            Some(known) => known.detail = detail,
+            Some(known) if ends && known.detail != detail => {
+                known.detail = detail;
+                let quirk = known.clone();
+                self.event(Event::Quirk(quirk));
+            }
+            Some(_) => {}
             None => self.record(Quirk { kind, family: Some(family), method: Some(method.into()), detail }),
         }
     }
@@ -288,7 +355,7 @@ impl Core {
     }
 
     pub(super) fn is_sent(&self, id: u64) -> bool {
-        self.requests.get(id).is_some_and(|open| open.phase == request::State::Sent)
+        self.requests.is_sent(id)
     }
 
     /// The embedder's id of a request, if it is the embedder's.
@@ -296,23 +363,108 @@ impl Core {
         if let Purpose::Call(call) = &self.requests.get(id)?.purpose { Some(call.handle) } else { None }
     }
 
-    /// Cancels an engine request whose response is not needed any more.
+    /// Ends a request of the engine; `None` if it is not open, or the input does not end it.
+    pub(super) fn end_request(&mut self, id: u64, input: request::Input, reason: &str) -> Option<OpenRequest> {
+        use request::Effect;
+        let row = request::take(self.requests.get(id)?.phase, input);
+        if row.next != request::State::Ended {
+            return None;
+        }
+        for effect in row.effects {
+            match effect {
+                Effect::Retract => self.outbox.retract(id),
+                Effect::Cancel => self.cancel_request(id, reason),
+                Effect::Drop => self.drop_request(id),
+                // A request of the engine has no outcome that is reported, and nothing else ends a request.
+                Effect::Requeue
+                | Effect::RequeueAnew
+                | Effect::CountLoss
+                | Effect::CountExpiry
+                | Effect::AwaitInput
+                | Effect::AwaitTask
+                | Effect::Block
+                | Effect::EndAnswered
+                | Effect::EndInvalid
+                | Effect::EndInputRequired
+                | Effect::EndRefused
+                | Effect::EndCancelled
+                | Effect::EndTimedOut
+                | Effect::EndNotAdvertised
+                | Effect::EndUnsent
+                | Effect::EndUnknown => {}
+            }
+        }
+        self.requests.remove(id)
+    }
+
+    /// Ends a request of the handshake whose response is not needed any more. It is not cancelled: "The `initialize`
+    /// request MUST NOT be cancelled by clients" (specification 2025-11-25, "Cancellation").
     pub(super) fn give_up(&mut self, id: u64) {
-        self.outbox.retract(id);
-        if self.requests.abandon(id).is_some_and(|open| open.phase == request::State::Sent) {
-            self.abort(id);
+        self.end_request(id, request::Input::Withdrawn, "");
+    }
+
+    /// Cancels a sent request; its response may still come.
+    pub(super) fn cancel_request(&mut self, id: u64, reason: &str) {
+        let progress = match self.requests.call(id) {
+            Some(call) if call.task.is_some() => task::Progress::Running,
+            Some(call) if self.task_ttl(call).is_some() => task::Progress::Creating,
+            Some(_) | None => task::Progress::Plain,
+        };
+        match task::take_cancellation(progress) {
+            task::Cancellation::Notification => self.send_cancelled(id, reason),
+            task::Cancellation::Late | task::Cancellation::Task => self.abort(id),
+        }
+        self.requests.expect_late(id);
+    }
+
+    /// Cancels a task, if there is a connection and the server takes that.
+    pub(super) fn cancel_task(&mut self, task: &str) {
+        let declared = self.is_modern()
+            || self.server.as_ref().and_then(|server| server.has(Capability::TaskCancellation)) == Some(true);
+        if self.is_ready() && self.gate_capability(gate::Use::Call, Some(declared)) {
+            let deadline = self.request_deadline();
+            self.requests.insert(Purpose::CancelTask(task.into()), Some(deadline));
         }
     }
 
+    /// Whether the client enables tasks, and the server's version has those of 2025-11-25.
+    pub(super) fn has_legacy_tasks(&self) -> bool {
+        self.options.capabilities.tasks && self.version() == Some(ProtocolVersion::V2025_11_25)
+    }
+
+    /// How long the task of a call is kept, if the call is sent as a task (2025-11-25): as long as the call may take.
+    pub(super) fn task_ttl(&self, call: &Call) -> Option<Duration> {
+        if !self.has_legacy_tasks() || call.request.method != method::TOOLS_CALL {
+            return None;
+        }
+        let params = call.request.params.as_deref().map(Json::from)?;
+        let tool = params.member("name").and_then(Json::as_string).and_then(|name| self.catalog.tool(&name))?;
+        let capabilities = self.server.as_ref().and_then(|server| server.capabilities.as_ref());
+        let declared = match capabilities.is_some_and(ServerCapabilities::runs_tools_as_tasks) {
+            true => task::Server::Declared,
+            false => task::Server::Undeclared,
+        };
+        match task::take_form(declared, tool.task_support()) {
+            task::Form::Task => Some(call.latest.since(self.requests.call_time(self.now))),
+            task::Form::Plain => None,
+        }
+    }
+
+    /// Drops a sent request; its response may still come.
+    pub(super) fn drop_request(&mut self, id: u64) {
+        self.abort(id);
+        self.requests.expect_late(id);
+    }
+
     /// Has the HTTP binding drop the exchange of a cancelled request.
-    pub(super) fn abort(&mut self, id: u64) {
+    fn abort(&mut self, id: u64) {
         if self.wire == Wire::Http {
             self.outbox.push(Output::Abort(id));
         }
     }
 
     /// Sends a cancellation of a request.
-    pub(super) fn send_cancelled(&mut self, id: u64, reason: &str) {
+    fn send_cancelled(&mut self, id: u64, reason: &str) {
         self.abort(id);
         // Over HTTP in the modern era, closing the response stream is the cancellation (specification 2026-07-28,
         // "Streamable HTTP", Cancellation).
@@ -329,18 +481,6 @@ impl Core {
         );
         let of = self.handle_of(id);
         self.outbox.push(Output::Send(Outgoing { of, ..message }));
-    }
-
-    /// Sends the log level to a legacy server, if the embedder set one and the server declares logging.
-    pub(super) fn send_log_level(&mut self) {
-        let server = self.server.as_ref().filter(|server| server.era() == Era::Legacy);
-        let has_log =
-            server.is_some_and(|server| self.gate_capability(gate::Purpose::SetLevel, server.has(Capability::Logging)));
-        // A request that is not encoded yet takes the current level when it is.
-        if has_log && self.log_level.is_some() && !self.requests.is_level_queued() {
-            let deadline = self.request_deadline();
-            self.requests.insert(Purpose::SetLevel, Some(deadline));
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::action::Outgoing;
 use super::core::Core;
@@ -7,7 +8,8 @@ use super::request_table::{Call, Purpose};
 use super::requests::TraceContext;
 use super::{LogLevel, Options};
 use crate::jsonrpc::{self, Json, Object};
-use crate::protocol::{Era, ProtocolVersion, method};
+use crate::machine::task;
+use crate::protocol::{Era, ProtocolVersion};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
@@ -48,29 +50,33 @@ impl Meta<'_> {
         if self.is_empty() && given.is_none() {
             return;
         }
-        params.object("_meta", |meta| {
-            if let Some(given) = given {
-                given.members(|name, value| {
-                    if !self.owns(name) {
-                        meta.raw(name, value.text());
-                    }
-                });
-            }
-            for (name, value) in self.trace.iter().flat_map(|trace| trace.members()) {
-                meta.string(name, value);
-            }
-            if let Some(token) = self.progress {
-                meta.integer(PROGRESS_TOKEN, token.into());
-            }
-            if let Some(version) = self.modern {
-                meta.string(VERSION, version.as_str());
-                meta.object(CLIENT_INFO, |info| self.options.client.write(info));
-                meta.object(CLIENT_CAPABILITIES, |object| self.options.capabilities.write(object));
-                if let Some(level) = self.log_level {
-                    meta.string(LOG_LEVEL, level.as_str());
+        let mut meta = Object::begin(params.plain("_meta"));
+        if let Some(given) = given {
+            given.members(|name, value| {
+                if !self.owns(name) {
+                    meta.raw(name, value.text());
                 }
+            });
+        }
+        for (name, value) in self.trace.iter().flat_map(|trace| trace.members()) {
+            meta.string(name, value);
+        }
+        if let Some(token) = self.progress {
+            meta.integer(PROGRESS_TOKEN, token.into());
+        }
+        if let Some(version) = self.modern {
+            jsonrpc::string(meta.plain(VERSION), version.as_str());
+            let mut info = Object::begin(meta.plain(CLIENT_INFO));
+            self.options.client.write(&mut info);
+            info.end();
+            let mut capabilities = Object::begin(meta.plain(CLIENT_CAPABILITIES));
+            self.options.capabilities.write(&mut capabilities, Era::Modern);
+            capabilities.end();
+            if let Some(level) = self.log_level {
+                meta.string(LOG_LEVEL, level.as_str());
             }
-        });
+        }
+        meta.end();
     }
 }
 
@@ -85,73 +91,66 @@ impl Core {
             | Purpose::Listen { .. }
             | Purpose::Subscribe(_)
             | Purpose::Unsubscribe(_)
+            | Purpose::CancelTask(_)
             | Purpose::Call(_) => self.version(),
         };
         let modern = version.filter(|version| version.era() == Era::Modern);
         let meta = Meta { options: &self.options, log_level: self.log_level, modern, trace: None, progress: None };
         // The buffer for a call is sized below.
         let mut line = if matches!(purpose, Purpose::Call(_)) { Vec::new() } else { Vec::with_capacity(128) };
-        let method = match purpose {
-            Purpose::Discover(_) => {
-                object_request(&mut line, id, method::DISCOVER, |params| meta.write(params, None));
-                Cow::Borrowed(method::DISCOVER)
-            }
+        let method = purpose.method();
+        let plain = |line: &mut Vec<u8>| jsonrpc::request(line, id, &method, None::<fn(&mut Vec<u8>)>);
+        match purpose {
             Purpose::Initialize(version) => {
-                object_request(&mut line, id, method::INITIALIZE, |params| self.write_initialize(params, *version));
-                Cow::Borrowed(method::INITIALIZE)
+                object_request(&mut line, id, &method, |params| self.write_initialize(params, *version));
             }
-            Purpose::List { family, cursor } => {
-                let cursor = cursor.as_deref();
-                if cursor.is_none() && meta.is_empty() {
-                    jsonrpc::request(&mut line, id, family.list_method(), None::<fn(&mut Vec<u8>)>);
-                } else {
-                    object_request(&mut line, id, family.list_method(), |params| {
-                        if let Some(cursor) = cursor {
-                            params.raw("cursor", cursor);
-                        }
-                        meta.write(params, None);
-                    });
+            Purpose::List { cursor: None, .. } | Purpose::Keepalive(_) if meta.is_empty() => plain(&mut line),
+            Purpose::Discover(_) | Purpose::Keepalive(_) => {
+                object_request(&mut line, id, &method, |params| meta.write(params, None));
+            }
+            Purpose::List { cursor, .. } => object_request(&mut line, id, &method, |params| {
+                if let Some(cursor) = cursor.as_deref() {
+                    params.raw("cursor", cursor);
                 }
-                Cow::Borrowed(family.list_method())
-            }
+                meta.write(params, None);
+            }),
             Purpose::SetLevel => {
                 let level = self.log_level.map_or("info", |level| level.as_str());
-                object_request(&mut line, id, method::SET_LEVEL, |params| {
+                object_request(&mut line, id, &method, |params| {
                     params.string("level", level);
                 });
-                Cow::Borrowed(method::SET_LEVEL)
             }
-            Purpose::Keepalive(method) => {
-                if meta.is_empty() {
-                    jsonrpc::request(&mut line, id, method, None::<fn(&mut Vec<u8>)>);
-                } else {
-                    object_request(&mut line, id, method, |params| meta.write(params, None));
-                }
-                Cow::Borrowed(*method)
-            }
-            Purpose::Listen { filter, .. } => {
-                object_request(&mut line, id, method::LISTEN, |params| {
-                    params.raw("notifications", filter);
-                    meta.write(params, None);
-                });
-                Cow::Borrowed(method::LISTEN)
-            }
-            Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => {
-                let subscribe = matches!(purpose, Purpose::Subscribe(_));
-                let method = if subscribe { method::SUBSCRIBE } else { method::UNSUBSCRIBE };
-                object_request(&mut line, id, method, |params| {
-                    params.string("uri", uri);
-                    meta.write(params, None);
-                });
-                Cow::Borrowed(method)
-            }
+            Purpose::Listen { filter, .. } => object_request(&mut line, id, &method, |params| {
+                params.raw("notifications", filter);
+                meta.write(params, None);
+            }),
+            Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => object_request(&mut line, id, &method, |params| {
+                params.string("uri", uri);
+                meta.write(params, None);
+            }),
+            Purpose::CancelTask(task) => object_request(&mut line, id, &method, |params| {
+                params.string("taskId", task);
+                meta.write(params, None);
+            }),
             Purpose::Call(call) => {
-                let progress = call.request.progress.then_some(id);
-                let meta = Meta { trace: call.request.trace.as_deref(), progress, ..meta };
-                encode_call(&mut line, id, call, &meta);
-                call.request.method.clone()
+                let meta = Meta { trace: call.request.trace.as_deref(), ..meta };
+                match &call.task {
+                    Some(task) => object_request(&mut line, id, &method, |params| {
+                        params.string("taskId", &task.id);
+                        if task.state == task::State::Updating
+                            && let Some(responses) = call.input.as_ref().and_then(|input| input.responses.as_deref())
+                        {
+                            params.raw("inputResponses", responses);
+                        }
+                        meta.write(params, None);
+                    }),
+                    None => {
+                        let meta = Meta { progress: call.request.progress.then_some(id), ..meta };
+                        encode_call(&mut line, id, call, &meta, self.task_ttl(call));
+                    }
+                }
             }
-        };
+        }
         let of = if let Purpose::Call(call) = purpose { Some(call.handle) } else { None };
         Outgoing { of, ..finish(line, Some(method), Some(id), version) }
     }
@@ -160,7 +159,7 @@ impl Core {
         params.string("protocolVersion", version.as_str());
         params.object("capabilities", |object| {
             if !self.undeclared {
-                self.options.capabilities.write(object);
+                self.options.capabilities.write(object, Era::Legacy);
             }
         });
         params.object("clientInfo", |info| self.options.client.write(info));
@@ -196,17 +195,19 @@ fn object_request(line: &mut Vec<u8>, id: u64, method: &str, members: impl FnOnc
     );
 }
 
-fn encode_call(line: &mut Vec<u8>, id: u64, call: &Call, meta: &Meta<'_>) {
+/// Encodes a call; `task` has a legacy server run it as a task, and keep that for this time.
+fn encode_call(line: &mut Vec<u8>, id: u64, call: &Call, meta: &Meta<'_>, task: Option<Duration>) {
     let Call { request, input, .. } = call;
     let given = request.params.as_deref();
     line.reserve(given.map_or(0, |params| params.get().len()).saturating_add(256));
-    if !meta.is_empty() {
+    if !meta.is_empty() || task.is_some() {
         object_request(line, id, &request.method, |params| {
             let mut given_meta = None;
             if let Some(given) = given {
                 Json::from(given).raw_members(|name, value| match name.as_string().as_deref() {
                     Some("_meta") => given_meta = Some(value),
                     Some("inputResponses" | "requestState") if input.is_some() => {}
+                    Some("task") if task.is_some() => {}
                     _ => params.member(name.text(), value.text()),
                 });
             }
@@ -215,6 +216,12 @@ fn encode_call(line: &mut Vec<u8>, id: u64, call: &Call, meta: &Meta<'_>) {
             }
             if let Some(state) = input.as_ref().and_then(|input| input.state.as_deref()) {
                 params.raw("requestState", state);
+            }
+            if let Some(ttl) = task {
+                let ttl = i128::try_from(ttl.as_millis()).unwrap_or(i128::MAX);
+                params.object("task", |task| {
+                    task.integer("ttl", ttl);
+                });
             }
             meta.write(params, given_meta);
         });

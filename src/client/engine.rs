@@ -15,14 +15,15 @@ use super::request_table::Block;
 use super::server_requests::ServerRequests;
 use super::subscriptions::Subscriptions;
 use super::{
-    CommandError, ConnectionId, FamilyReport, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, Request, RequestId,
-    Server, ServerRequestId, Stats, Wire, calls,
+    CommandError, ConnectionId, FamilyReport, KnownEra, LogLevel, Options, Output, Quirk, Request, RequestId, Server,
+    ServerRequestId, Stats, Wire, calls, log_level, roots,
 };
 use crate::Time;
 use crate::catalog::{Catalog, List};
 use crate::jsonrpc::ErrorObject;
+use crate::machine::approval::{self, Approval, Hint};
 use crate::machine::{gate, link, request};
-use crate::protocol::{Capability, Family, method};
+use crate::protocol::{Family, Root, method};
 
 /// The part of a [`Client`](crate::Client) that does not depend on its binding. A client dereferences to it: these are
 /// its getters.
@@ -93,8 +94,8 @@ impl Engine {
         Ok(id)
     }
 
-    pub(crate) fn cancel(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
-        calls::cancel(&mut self.core, now, request)?;
+    pub(crate) fn cancel(&mut self, now: Time, request: RequestId, reason: Option<&str>) -> Result<(), CommandError> {
+        calls::cancel(&mut self.core, now, request, reason)?;
         self.write_requests();
         Ok(())
     }
@@ -132,7 +133,7 @@ impl Engine {
         params: Option<&RawValue>,
     ) -> Result<(), CommandError> {
         let core = &mut self.core;
-        if matches!(&*method, method::INITIALIZED | method::CANCELLED) {
+        if matches!(&*method, method::INITIALIZED | method::CANCELLED | method::ROOTS_LIST_CHANGED) {
             return Err(CommandError::Reserved { method: (&*method).into() });
         }
         if params.is_some_and(|params| !params.get().starts_with('{')) {
@@ -156,7 +157,7 @@ impl Engine {
         self.core.check_open()?;
         self.core.advance(now);
         calls::unblock(&mut self.core, Block::Authorization, request::Input::Admitted);
-        let signals = self.link.authorized(&mut self.core);
+        let signals = self.link.step(&mut self.core, link::Input::Authorized);
         self.act(signals);
         self.write_requests();
         Ok(())
@@ -177,18 +178,13 @@ impl Engine {
     }
 
     pub(crate) fn set_log_level(&mut self, now: Time, level: LogLevel) -> Result<(), CommandError> {
-        let core = &mut self.core;
-        core.check_open()?;
-        if core.is_ready() && core.missing_capability(method::SET_LEVEL).is_some() {
-            return Err(core.not_advertised(method::SET_LEVEL, Capability::Logging.as_str()));
-        }
-        core.advance(now);
-        core.log_level = Some(level);
-        if core.is_established() {
-            core.send_log_level();
-        }
+        log_level::set(&mut self.core, now, level)?;
         self.write_requests();
         Ok(())
+    }
+
+    pub(crate) fn set_roots(&mut self, now: Time, new: Vec<Root>) -> Result<(), CommandError> {
+        roots::set(&mut self.core, now, new)
     }
 
     pub(crate) fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {
@@ -197,11 +193,11 @@ impl Engine {
         if !core.is_ready() {
             return Err(CommandError::NotReady);
         }
-        if !core.gate(gate::Purpose::Refresh, family).is_allowed() {
+        if !core.gate(gate::Use::Refresh, family).is_allowed() {
             return Err(core.not_advertised(family.list_method(), family.capability().as_str()));
         }
         core.advance(now);
-        let signals = self.lists.want(core, family);
+        let signals = self.lists.demand(core, family);
         self.act(signals);
         self.write_requests();
         Ok(())
@@ -211,18 +207,12 @@ impl Engine {
     #[inline]
     pub(crate) fn poll(&mut self) -> Option<Output> {
         let output = self.core.outbox.pop()?;
-        self.polled(&output);
-        Some(output)
-    }
-
-    /// A message that is taken counts as sent.
-    #[inline]
-    pub(super) fn polled(&mut self, output: &Output) {
-        match output {
-            Output::Send(Outgoing { id: Some(id), .. }) => self.core.requests.step(*id, request::Input::Hand),
-            Output::Open(_) => self.core.unseen = self.core.wire == Wire::Http,
-            Output::Send(_) | Output::Abort(_) | Output::Shutdown(_) | Output::Event(_) => {}
+        match &output {
+            Output::Send(message) => self.handed_over(message),
+            Output::Open(_) => self.link.see(),
+            Output::Abort(_) | Output::Shutdown(_) | Output::Event(_) => {}
         }
+        Some(output)
     }
 
     /// The outputs that wait to be polled.
@@ -237,15 +227,21 @@ impl Engine {
 
     /// When the next deadline is due. While there is an output, it is now.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        if self.core.outbox.is_empty() { self.timers_deadline() } else { Some(self.core.now) }
+        if self.core.outbox.is_empty() { self.next_timer() } else { Some(self.core.now) }
     }
 
-    pub(super) fn timers_deadline(&self) -> Option<Time> {
+    /// The next deadline, whatever waits to be polled.
+    pub(crate) fn next_timer(&self) -> Option<Time> {
         let core = &self.core;
-        [core.timers.next(), core.requests.next_deadline(), self.server_requests.next_deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            core.timers.next(),
+            core.requests.next_deadline(),
+            core.requests.next_poll(),
+            self.server_requests.next_deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -254,7 +250,7 @@ impl Engine {
 
     /// The connection, if there is one that takes messages.
     pub(crate) fn live_connection(&self) -> Option<ConnectionId> {
-        self.link.is_connected().then(|| self.link.connection())
+        self.link.takes_messages().then(|| self.link.connection())
     }
 
     /// Whether a request is open and was not sent yet.
@@ -288,6 +284,13 @@ impl Engine {
         &self.core.catalog
     }
 
+    /// Whether a user should approve a call of this tool: always, unless [`Options::trust`] is set and the server says
+    /// that the tool modifies nothing.
+    pub fn approval(&self, tool: &str) -> Approval {
+        let read_only = self.core.catalog.tool(tool).and_then(|tool| tool.hints.read_only) == Some(true);
+        approval::take(self.core.trust(), if read_only { Hint::ReadOnly } else { Hint::Other })
+    }
+
     /// The state of a family.
     pub fn family(&self, family: Family) -> FamilyReport {
         self.lists.report(family, self.subscriptions.watches(&self.core, family))
@@ -313,7 +316,8 @@ impl Engine {
         self.core.stats
     }
 
-    /// The server's name for messages. An address is shown without its secrets.
+    /// The server's name for messages. Over HTTP its address follows, unless the name is one: `docs
+    /// (https://example.com/mcp)`. An address is shown without its secrets.
     pub fn server_name(&self) -> &str {
         self.core.server_name()
     }

@@ -3,16 +3,25 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde_json::value::RawValue;
 
-use super::options::LogLevel;
-use super::views::{Progress, ServerMethod};
+use super::challenge::Challenge;
+use super::outcome::{Outcome, RefreshOutcome, RequestError, ResendReason};
+use super::views::{LogLevel, Progress, ServerMethod, Task};
 use crate::Time;
 use crate::catalog::Difference;
-use crate::jsonrpc::ErrorObject;
 use crate::machine::QuirkKind;
 use crate::protocol::Family;
 
 /// An event that the client reports.
+///
+/// With the feature `serde` it is serialized as an object with `type`, the variant in snake case, and `value`, its
+/// content: `{"type": "resource_updated", "value": {"uri": "file:///a"}}`. Other enums whose variants have content have
+/// the same form.
 #[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum Event {
     /// Handshake and discovery are done: see [`Engine::server`](crate::Engine::server) and
@@ -25,16 +34,40 @@ pub enum Event {
         /// The difference from the list before.
         difference: Difference,
     },
+    /// The outcome of [`Client::refresh`](crate::Client::refresh). Commands that come before the list is requested have
+    /// one outcome together. While an event of the same family and kind of outcome is not polled, it is not repeated.
+    Refreshed {
+        /// The family.
+        family: Family,
+        /// The outcome.
+        outcome: RefreshOutcome,
+    },
     /// A request ended. Each accepted request ends exactly once.
     Finished {
         /// The request.
         request: RequestId,
         /// How it ended.
         outcome: Outcome,
+        /// How often it was sent. More than once: see [`Resending`](Self::Resending).
+        attempts: u32,
+    },
+    /// A request is sent again. A host that retries on its own multiplies these attempts with its own: `replay(false)`
+    /// of [`Request`](crate::Request) limits them to those that certainly did not run twice.
+    Resending {
+        /// The request.
+        request: RequestId,
+        /// Which attempt this is, counted from 1; [`Finished`](Self::Finished) has the number of those that were sent.
+        attempt: u32,
+        /// Why.
+        reason: ResendReason,
     },
     /// The server requires input before it continues with a request (specification 2026-07-28, "Multi Round-Trip
     /// Requests"): provide it with [`Client::provide`](crate::Client::provide), or decline with
     /// [`Client::decline`](crate::Client::decline).
+    ///
+    /// In 2025-11-25 a server may refuse a request until the user has visited URLs ("Elicitation", -32042): each is an
+    /// input, with the id of the elicitation as its key. Provide `{"action": "accept"}` for each when the user is done,
+    /// and the request is sent again, once. Any other action, or declining, ends it with the server's error.
     InputRequired {
         /// The request.
         request: RequestId,
@@ -62,13 +95,24 @@ pub enum Event {
         /// The method.
         method: ServerMethod,
         /// The parameters, raw.
+        #[cfg_attr(
+            feature = "serde",
+            serde(
+                default,
+                skip_serializing_if = "Option::is_none",
+                deserialize_with = "crate::form::optional_raw::deserialize"
+            )
+        )]
         params: Option<Box<RawValue>>,
     },
-    /// A server request needs no response any more: the server cancelled it, it timed out and was declined, or the
+    /// A server request needs no response any more: the server cancelled it, it timed out and was cancelled, or the
     /// connection is lost.
     ServerRequestEnded {
         /// The id of the server request.
         id: ServerRequestId,
+        /// The server's reason, shortened, if it cancelled the request and gave one.
+        #[cfg_attr(feature = "serde", serde(default))]
+        reason: Option<Box<str>>,
     },
     /// The server reported progress of a request that was made with [`Request::progress`](crate::Request::progress).
     Progress {
@@ -77,12 +121,29 @@ pub enum Event {
         /// The progress.
         progress: Progress,
     },
+    /// The server runs a call as a task, or the status or message of the task changed. The call goes on until
+    /// [`Finished`](Self::Finished).
+    Task {
+        /// The call.
+        request: RequestId,
+        /// The task, as the server described it.
+        task: Task,
+    },
+    /// An elicitation at a URL is complete (specification 2025-11-25, "Elicitation"). If a request waits for it as a
+    /// required input, [`Client::provide`](crate::Client::provide) has it sent again.
+    ElicitationComplete {
+        /// The server's id of the elicitation.
+        id: Box<str>,
+        /// The request that it is for, if that is known.
+        request: Option<RequestId>,
+    },
     /// The result of [`Client::subscribe`](crate::Client::subscribe). It is repeated after each reconnect: changes in
     /// between were not announced.
     Subscription {
         /// The resource.
         uri: Box<str>,
         /// `Ok` if the server announces changes of the resource; otherwise the server's message.
+        #[cfg_attr(feature = "serde", serde(with = "crate::form::result"))]
         outcome: Result<(), Box<str>>,
     },
     /// A resource with a subscription, or a part of it, changed.
@@ -99,14 +160,29 @@ pub enum Event {
         /// The data, raw.
         data: Box<RawValue>,
     },
+    /// The server did not set the level of [`Client::set_log_level`](crate::Client::set_log_level) or of
+    /// [`Options::log_level`](crate::Options::log_level): it refused it, or did not respond.
+    LogLevelFailed {
+        /// Why.
+        error: RequestError,
+    },
     /// The server sent a notification that this crate does not know.
     Notification {
         /// The method.
         method: Box<str>,
         /// The parameters, raw.
+        #[cfg_attr(
+            feature = "serde",
+            serde(
+                default,
+                skip_serializing_if = "Option::is_none",
+                deserialize_with = "crate::form::optional_raw::deserialize"
+            )
+        )]
         params: Option<Box<RawValue>>,
     },
-    /// A deviation of the server from the protocol was tolerated.
+    /// A deviation of the server from the protocol was tolerated. It is reported once for its kind and method; invalid
+    /// and duplicate items are reported again at the end of a list in which they differ from the last report.
     Quirk(Quirk),
     /// The connection is lost, or unusable.
     Down {
@@ -131,6 +207,8 @@ impl Event {
                 method.len().saturating_add(params.as_ref().map_or(0, |params| params.get().len()))
             }
             Self::Progress { progress, .. } => progress.raw().get().len(),
+            Self::Task { task, .. } => task.raw().get().len(),
+            Self::ElicitationComplete { id, .. } => id.len(),
             Self::ResourceUpdated { uri } => uri.len(),
             Self::Log { logger, data, .. } => {
                 data.get().len().saturating_add(logger.as_ref().map_or(0, |logger| logger.len()))
@@ -138,10 +216,13 @@ impl Event {
             Self::Ready
             | Self::InputRequired { .. }
             | Self::CatalogChanged { .. }
+            | Self::Refreshed { .. }
             | Self::Finished { .. }
+            | Self::Resending { .. }
             | Self::ServerRequestEnded { .. }
             | Self::Unauthorized { .. }
             | Self::Subscription { .. }
+            | Self::LogLevelFailed { .. }
             | Self::Quirk(_)
             | Self::Down { .. }
             | Self::Closed { .. } => 0,
@@ -149,42 +230,26 @@ impl Event {
     }
 }
 
-/// A challenge of a `WWW-Authenticate` header (RFC 9110, section 11.6.1). Its `Debug` shows the names of the parameters,
-/// not the values.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Challenge {
-    /// The scheme: `Bearer`.
-    pub scheme: Box<str>,
-    /// The parameters, names and values: `resource_metadata`, `scope`, `error`.
-    pub params: Vec<(Box<str>, Box<str>)>,
-}
-
-impl fmt::Debug for Challenge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let params: Vec<_> = self.params.iter().map(|(name, _)| name).collect();
-        f.debug_struct("Challenge").field("scheme", &self.scheme).field("params", &params).finish()
-    }
-}
-
-impl Challenge {
-    /// Creates a challenge.
-    pub fn new(scheme: impl Into<Box<str>>, params: Vec<(Box<str>, Box<str>)>) -> Self {
-        Self { scheme: scheme.into(), params }
-    }
-
-    /// The value of a parameter; its name is case-insensitive.
-    pub fn param(&self, name: &str) -> Option<&str> {
-        self.params.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
-    }
-}
-
 /// The id of a request of the embedder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RequestId(pub(super) u64);
+
+impl RequestId {
+    /// The id with this number.
+    pub const fn from_u64(id: u64) -> Self {
+        Self(id)
+    }
+
+    /// The id as a number. A client counts its requests from 1.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+}
 
 /// An input that a server requires before it continues with a request.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct InputRequest {
     /// The server's key for the input.
@@ -192,76 +257,44 @@ pub struct InputRequest {
     /// The method.
     pub method: ServerMethod,
     /// The parameters, raw.
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "crate::form::optional_raw::deserialize"
+        )
+    )]
     pub params: Option<Box<RawValue>>,
+}
+
+impl InputRequest {
+    /// An input with this key.
+    pub fn new(key: impl Into<Box<str>>, method: ServerMethod, params: Option<Box<RawValue>>) -> Self {
+        Self { key: key.into(), method, params }
+    }
 }
 
 /// The id of a server request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ServerRequestId(pub(super) u64);
 
-/// How a request ended.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// The server's result, byte for byte. For a tool call that includes results with `"isError": true`.
-    Result(Box<RawValue>),
-    /// The request failed.
-    Error(RequestError),
-    /// The server requires input, and the embedder declined, or the client did not declare the capability that the
-    /// input needs. The result is the server's, byte for byte.
-    InputRequired(Box<RawValue>),
-    /// The server did not declare the capability that the method needs; nothing was sent.
-    NotAdvertised,
-    /// The deadline passed without a response.
-    TimedOut,
-    /// The embedder cancelled it.
-    Cancelled,
-    /// The client closed before the request was sent.
-    NotSent,
-    /// The request was sent, and the connection was lost before a response: it may have run.
-    Unknown,
-}
-
-/// Why a request failed.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RequestError {
-    /// The server's JSON-RPC error.
-    #[error("{0}")]
-    Server(ErrorObject),
-    /// An HTTP status without a JSON-RPC error.
-    #[error("HTTP {status}{}{message}", if message.is_empty() { "" } else { ": " })]
-    Status {
-        /// The status.
-        status: u16,
-        /// The server's text, shortened.
-        message: Box<str>,
-    },
-    /// The response is invalid.
-    #[error("{0}")]
-    Invalid(Box<str>),
-}
-
-impl RequestError {
-    /// The server's JSON-RPC error, if there is one.
-    pub const fn server(&self) -> Option<&ErrorObject> {
-        match self {
-            Self::Server(error) => Some(error),
-            Self::Status { .. } | Self::Invalid(_) => None,
-        }
+impl ServerRequestId {
+    /// The id with this number.
+    pub const fn from_u64(id: u64) -> Self {
+        Self(id)
     }
 
-    /// The code of the server's JSON-RPC error, if there is one.
-    pub const fn code(&self) -> Option<i64> {
-        match self {
-            Self::Server(error) => Some(error.code),
-            Self::Status { .. } | Self::Invalid(_) => None,
-        }
+    /// The id as a number. A client counts server requests.
+    pub const fn as_u64(self) -> u64 {
+        self.0
     }
 }
 
 /// A deviation of the server that was tolerated.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Quirk {
     /// The kind of deviation.
@@ -274,8 +307,16 @@ pub struct Quirk {
     pub detail: Box<str>,
 }
 
+impl Quirk {
+    /// A deviation of this kind, of no family and no method.
+    pub fn new(kind: QuirkKind, detail: impl Into<Box<str>>) -> Self {
+        Self { kind, family: None, method: None, detail: detail.into() }
+    }
+}
+
 /// Why a connection is lost or unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct Failure {
@@ -285,8 +326,16 @@ pub struct Failure {
     pub message: Box<str>,
 }
 
+impl Failure {
+    /// A failure of this kind.
+    pub fn new(kind: FailureKind, message: impl Into<Box<str>>) -> Self {
+        Self { kind, message: message.into() }
+    }
+}
+
 /// The kinds of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum FailureKind {
     /// The command could not be started.
@@ -309,6 +358,9 @@ pub enum FailureKind {
     Unauthorized,
     /// The server refused an authorized request.
     Forbidden,
+    /// The server sends requests faster than the embedder polls or delivers the responses to them:
+    /// [`Limits::output`](crate::Limits::output) or [`Limits::output_bytes`](crate::Limits::output_bytes) is reached.
+    Overrun,
 }
 
 impl FailureKind {
@@ -325,6 +377,7 @@ impl FailureKind {
             Self::Closed => "closed",
             Self::Unauthorized => "unauthorized",
             Self::Forbidden => "forbidden",
+            Self::Overrun => "overrun",
         }
     }
 }
@@ -337,6 +390,11 @@ impl fmt::Display for FailureKind {
 
 /// What follows after a connection is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum Recovery {
     /// The transport is opened again at this time. Without a time: some time after the current transport is shut down.
@@ -355,66 +413,15 @@ pub enum Recovery {
 
 /// Why a client closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum Cause {
     /// The embedder closed it.
     Requested,
     /// A failure that cannot be retried.
     Failed(Failure),
-}
-
-/// Why a command of [`Client`](crate::Client) was refused. The command changed nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CommandError {
-    /// The client is open already.
-    #[error("the session is open already")]
-    AlreadyOpen,
-    /// The client is closed or closing.
-    #[error("the session is closed")]
-    Closed,
-    /// The client is not ready.
-    #[error("the session is not ready")]
-    NotReady,
-    /// The server did not declare the capability that the method needs.
-    #[error("{server} does not declare `{capability}`, which `{method}` needs")]
-    NotAdvertised {
-        /// The server's name in [`Options`](crate::Options).
-        server: Box<str>,
-        /// The method.
-        method: Box<str>,
-        /// The capability.
-        capability: &'static str,
-    },
-    /// The engine sends this request or notification itself.
-    #[error("`{method}` is the engine's own to send")]
-    Reserved {
-        /// The method.
-        method: Box<str>,
-    },
-    /// The parameters or the result are not a JSON object.
-    #[error("the parameters must be a JSON object")]
-    ParamsNotObject,
-    /// The limit of queued requests or of undelivered output is reached.
-    #[error("{limit} requests wait already")]
-    TooManyRequests {
-        /// The limit that was reached: [`Limits::queued`](crate::Limits::queued) or
-        /// [`Limits::output`](crate::Limits::output).
-        limit: usize,
-    },
-    /// The limit of subscriptions is reached.
-    #[error("{limit} resources are subscribed to already")]
-    TooManySubscriptions {
-        /// The limit: [`Limits::subscriptions`](crate::Limits::subscriptions).
-        limit: usize,
-    },
-    /// There is no subscription to the resource.
-    #[error("the resource is not subscribed to")]
-    UnknownSubscription,
-    /// No such request is open.
-    #[error("no such request is open")]
-    UnknownRequest,
-    /// No such server request is open.
-    #[error("no such question is open")]
-    UnknownServerRequest,
 }

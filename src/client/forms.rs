@@ -1,28 +1,36 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
+use super::CommandError;
 use crate::jsonrpc::{Json, Object};
+use crate::protocol::method;
 
 /// The defaults of a form's fields (SEP-1034): names and values as JSON.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Defaults(Vec<(Box<str>, Box<str>)>);
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Defaults(
+    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::form::json_members"))] Vec<(Box<str>, Box<str>)>,
+);
 
 /// Maximum number of fields of a form that are read.
 const FIELDS: usize = 1024;
 
 impl Defaults {
-    /// The defaults in the parameters of `elicitation/create`.
+    /// The defaults in the parameters of `elicitation/create`. Only a form has any.
     pub(super) fn read(params: Option<&RawValue>) -> Self {
-        let schema = params.and_then(|params| Json::from(params).member("requestedSchema"));
+        let member = |name| params.and_then(|params| Json::from(params).member(name));
+        let is_form = member("mode").is_none_or(|mode| mode.as_string().as_deref() == Some("form"));
+        let schema = member("requestedSchema").filter(|_| is_form);
         let mut defaults = Vec::new();
         let properties = schema.and_then(|schema| schema.member("properties")).unwrap_or(Json::EMPTY_ARRAY);
         properties.raw_members(|name, property| {
             if let Some(default) = property.member("default")
                 && defaults.len() < FIELDS
+                && has_type(property, default)
             {
                 defaults.push((name.text().into(), default.text().into()));
             }
@@ -63,5 +71,51 @@ impl Defaults {
         });
         filled.end();
         String::from_utf8(out).map_or(Cow::Borrowed(answer.get()), Cow::Owned)
+    }
+}
+
+/// The responses to the inputs that a result requires and the engine does not know, with the defaults of their forms if
+/// `fill` is set.
+pub(super) fn fill_required<'a>(
+    result: &RawValue,
+    known: &[(Box<str>, Box<str>)],
+    given: &BTreeMap<&'a str, &'a RawValue>,
+    fill: bool,
+) -> Result<Vec<(&'a str, Cow<'a, str>)>, CommandError> {
+    let known: BTreeSet<&str> = known.iter().map(|(key, _)| &**key).collect();
+    let (mut filled, mut missing) = (Vec::new(), None);
+    // One pass over the required inputs, however many responses there are.
+    let required = Json::from(result).member("inputRequests");
+    required.unwrap_or(Json::EMPTY_ARRAY).members(|key, wanted| match given.get_key_value(key) {
+        Some((key, response)) => {
+            let method = wanted.member("method").and_then(Json::as_string);
+            let is_form = fill && method.as_deref() == Some(method::ELICITATION);
+            let params = wanted.member("params").filter(|_| is_form).map(Json::raw);
+            filled.push((*key, Defaults::read(params).fill(response)));
+        }
+        None if known.contains(key) => {}
+        None => missing = missing.take().or_else(|| Some(Box::from(key))),
+    });
+    if let Some(key) = missing {
+        return Err(CommandError::MissingInput { key });
+    }
+    let required: BTreeSet<&str> = filled.iter().map(|(key, _)| *key).collect();
+    match given.keys().find(|key| !required.contains(**key) || known.contains(**key)) {
+        Some(key) => Err(CommandError::UnknownInput { key: (*key).into() }),
+        None => Ok(filled),
+    }
+}
+
+/// Whether a default has the type that its field requires.
+fn has_type(property: Json<'_>, default: Json<'_>) -> bool {
+    let text = default.text();
+    let is_number = matches!(default.first(), b'-' | b'0'..=b'9');
+    match property.member("type").and_then(Json::as_string).as_deref() {
+        Some("string") => default.first() == b'"',
+        Some("boolean") => matches!(text, "true" | "false"),
+        Some("number") => is_number,
+        Some("integer") => is_number && !text.strip_suffix(".0").unwrap_or(text).contains(['.', 'e', 'E']),
+        Some("array") => default.first() == b'[',
+        Some(_) | None => false,
     }
 }

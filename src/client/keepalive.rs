@@ -1,25 +1,30 @@
 //! Component: the keepalive, which detects a server that does not respond.
 
 use alloc::format;
+use alloc::string::String;
 
 use super::core::Core;
 use super::request_table::Purpose;
 use super::signal::Signals;
 use super::timers::{SHORTEST, Timer};
-use super::{FailureKind, KeepaliveMethod, RequestError};
+use super::{FailureKind, Keepalive as KeepaliveOptions, KeepaliveMethod, RequestError};
 use crate::Time;
-use crate::machine::keepalive::{Effect, Input, State, take};
-use crate::machine::{QuirkKind, Verdict, gate, loss};
-use crate::protocol::{Family, error_code, method};
+use crate::machine::keepalive::{self, Below, Choice, Effect, Input, Lists, Pings, Policy, Preferred, State, take};
+use crate::machine::{Verdict, gate, loss, request};
+use crate::protocol::{Era, Family, error_code, method};
 
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Keepalive {
     state: State,
+    /// What is known of responses to `ping`, from this connection and earlier ones.
+    pings: Pings,
     /// When the last message of the server came.
     heard: Time,
     /// The keepalive request in flight.
     request: Option<u64>,
     sent: Time,
+    /// Timeouts in a row.
     misses: u32,
     /// When the last timeout was.
     missed: Time,
@@ -27,7 +32,15 @@ pub(super) struct Keepalive {
 
 impl Default for Keepalive {
     fn default() -> Self {
-        Self { state: State::Off, heard: Time::ZERO, request: None, sent: Time::ZERO, misses: 0, missed: Time::ZERO }
+        Self {
+            state: State::Off,
+            pings: Pings::Unknown,
+            heard: Time::ZERO,
+            request: None,
+            sent: Time::ZERO,
+            misses: 0,
+            missed: Time::ZERO,
+        }
     }
 }
 
@@ -46,15 +59,15 @@ impl Keepalive {
 
     /// The client is ready. `cheapest` is the smallest list that worked.
     pub(super) fn start(&mut self, core: &mut Core, cheapest: Option<Family>) -> Signals {
-        let Some(keepalive) = core.options.keepalive else { return Signals::NONE };
-        *self = Self { heard: core.now, ..Self::default() };
-        let input = match (core.is_modern(), keepalive.method) {
-            (true, _) if !keepalive.discover => return Signals::NONE,
-            (true, _) => Input::StartDiscover,
-            (false, KeepaliveMethod::ToolsList) if lists_tools(core) => Input::StartList,
-            (false, KeepaliveMethod::ToolsList | KeepaliveMethod::Ping) => Input::StartPing,
+        *self = Self { pings: self.pings, heard: core.now, ..Self::default() };
+        let policy = match core.options.keepalive {
+            None => Policy::Off,
+            Some(keepalive) if keepalive.discover => Policy::All,
+            Some(_) => Policy::Legacy,
         };
-        self.step(core, input, cheapest)
+        let era = core.era().unwrap_or(Era::Legacy);
+        let input = keepalive::take_start(era, policy, self.pings, preferred(core), lists(core, cheapest));
+        input.map_or(Signals::NONE, |input| self.step(core, input, cheapest))
     }
 
     /// The connection ended.
@@ -66,13 +79,7 @@ impl Keepalive {
         let row = take(self.state, input);
         self.state = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
-            let server = core.server_name();
-            let detail = if kind == QuirkKind::PingUnsupported {
-                format!("{server} has no `ping`; it is asked otherwise, or not at all")
-            } else {
-                format!("{server} answers requests, but no `ping`; it is asked otherwise, or not at all")
-            };
-            core.quirk(kind, None, Some(method::PING), detail);
+            core.quirk(kind, None, Some(method::PING), quirk_text(core.server_name(), input));
         }
         let options = core.options.keepalive.unwrap_or_default();
         for effect in row.effects {
@@ -85,24 +92,32 @@ impl Keepalive {
                 }
                 Effect::Ping => self.send(core, method::PING),
                 Effect::List => {
-                    let by_tools = options.method == KeepaliveMethod::ToolsList && lists_tools(core);
-                    let family = if by_tools { Some(Family::Tools) } else { cheapest };
-                    self.send(core, family.unwrap_or(Family::Tools).list_method());
+                    let family = match keepalive::take_list(preferred(core), lists(core, cheapest)) {
+                        Choice::Tools => Some(Family::Tools),
+                        Choice::Smallest => cheapest,
+                    };
+                    if let Some(family) = family {
+                        self.send(core, family.list_method());
+                    }
                 }
                 Effect::Discover => self.send(core, method::DISCOVER),
                 Effect::Await => {
                     self.sent = core.now;
                     core.arm(Timer::Keepalive, options.timeout);
                 }
+                Effect::Count => (self.misses, self.missed) = (self.misses_so_far().saturating_add(1), core.now),
+                Effect::KnowAnswered => self.pings = Pings::Answered,
+                Effect::KnowSilent => self.pings = Pings::Silent,
                 Effect::GiveUp => {
                     if let Some(id) = self.request.take() {
-                        core.give_up(id);
+                        core.end_request(id, request::Input::TimedOut, "no response in time");
                     }
                 }
                 Effect::Disarm => core.timers.set(Timer::Keepalive, None),
                 Effect::Dead => {
-                    let (server, misses) = (core.server_name(), options.threshold);
-                    let message = format!("{server} left {misses} keepalive probes in a row unanswered");
+                    let (server, waited) = (core.server_name(), core.now.since(self.heard));
+                    let message =
+                        format!("{server} did not respond to keepalive requests, and sent nothing for {waited:?}");
                     return Signals::lost(FailureKind::Closed, message, loss::Transport::Open);
                 }
             }
@@ -115,37 +130,47 @@ impl Keepalive {
     }
 
     pub(super) fn on_timer(&mut self, core: &mut Core, cheapest: Option<Family>) -> Signals {
-        let Some(keepalive) = core.options.keepalive else { return Signals::NONE };
+        let Some(options) = core.options.keepalive else { return Signals::NONE };
         let input = match self.state {
-            State::PingDue | State::ListDue | State::DiscoverDue => {
-                let quiet = core.now.since(self.heard) >= keepalive.interval;
-                if quiet && core.requests.is_idle() { Input::Quiet } else { Input::Busy }
-            }
-            State::Pinging | State::Listing | State::Discovering => {
-                let waited = core.now.since(self.sent);
-                // The server is there if it sent anything else meanwhile.
-                let passed_over = self.heard > self.sent;
-                if self.heard > self.missed {
-                    self.misses = 0;
-                }
-                self.missed = core.now;
-                self.misses = self.misses.saturating_add(1);
-                if waited >= keepalive.timeout.max(SHORTEST).saturating_mul(2) {
-                    self.misses = self.misses.saturating_sub(1);
-                    Input::Jumped
-                } else if passed_over && cheapest.is_some() {
-                    Input::PassedOverThenList
-                } else if passed_over {
-                    Input::PassedOverThenPassive
-                } else if self.misses >= keepalive.threshold {
-                    Input::Silent
-                } else {
-                    Input::Missed
-                }
+            State::PingDue | State::ListDue | State::DiscoverDue => self.classify_interval(core, options, cheapest),
+            State::Pinging | State::Confirming | State::Listing | State::Discovering => {
+                self.classify_timeout(core, options, cheapest)
             }
             State::Off | State::Passive => return Signals::NONE,
         };
         self.step(core, input, cheapest)
+    }
+
+    /// The interval passed.
+    fn classify_interval(&self, core: &Core, options: KeepaliveOptions, cheapest: Option<Family>) -> Input {
+        let quiet = core.now.since(self.heard) >= options.interval;
+        match (quiet && core.requests.is_idle(), cheapest) {
+            (false, _) => Input::Busy,
+            (true, Some(_)) => Input::Quiet,
+            (true, None) => Input::QuietWithoutList,
+        }
+    }
+
+    /// The keepalive request timed out.
+    fn classify_timeout(&self, core: &Core, options: KeepaliveOptions, cheapest: Option<Family>) -> Input {
+        let jumped = core.now.since(self.sent) >= options.timeout.max(SHORTEST).saturating_mul(2);
+        // The server is there if it sent anything else meanwhile.
+        let passed_over = self.heard > self.sent;
+        let reached = self.misses_so_far().saturating_add(1) >= options.threshold || self.state == State::Confirming;
+        match (keepalive::take_below(self.state, lists(core, cheapest)), self.pings) {
+            _ if jumped => Input::Jumped,
+            (Below::List, _) if passed_over => Input::PassedOverThenList,
+            (Below::Nothing, _) if passed_over => Input::PassedOverThenPassive,
+            _ if !reached => Input::Missed,
+            (Below::List, _) => Input::SilentThenList,
+            (Below::Nothing, Pings::Unknown) if self.state == State::Pinging => Input::SilentAlways,
+            (Below::Nothing, _) => Input::Silent,
+        }
+    }
+
+    /// Timeouts in a row before this one: a message since the last one begins a new row.
+    fn misses_so_far(&self) -> u32 {
+        if self.heard > self.missed { 0 } else { self.misses }
     }
 
     /// Takes the response to the keepalive request.
@@ -158,15 +183,54 @@ impl Keepalive {
         self.misses = 0;
         self.request = None;
         let unknown = error.is_some_and(|error| error.code() == Some(error_code::METHOD_NOT_FOUND));
-        let input = match (unknown, cheapest) {
+        let input = match (unknown, keepalive::take_below(self.state, lists(core, cheapest))) {
             (false, _) => Input::Answered,
-            (true, Some(_)) => Input::UnknownThenList,
-            (true, None) => Input::UnknownThenPassive,
+            (true, Below::List) => Input::UnknownThenList,
+            (true, Below::Nothing) => Input::UnknownThenPassive,
         };
         self.step(core, input, cheapest)
     }
 }
 
-fn lists_tools(core: &Core) -> bool {
-    core.gate(gate::Purpose::Keepalive, Family::Tools).is_allowed()
+fn preferred(core: &Core) -> Preferred {
+    match core.options.keepalive.unwrap_or_default().method {
+        KeepaliveMethod::Ping => Preferred::Ping,
+        KeepaliveMethod::ToolsList => Preferred::Tools,
+    }
+}
+
+/// Which lists worked.
+fn lists(core: &Core, cheapest: Option<Family>) -> Lists {
+    match cheapest {
+        Some(_) if core.gate(gate::Use::Keepalive, Family::Tools).is_allowed() => Lists::Tools,
+        Some(_) => Lists::Others,
+        None => Lists::None,
+    }
+}
+
+/// The description of a deviation.
+fn quirk_text(server: &str, input: Input) -> String {
+    match input {
+        Input::UnknownThenList | Input::UnknownThenPassive => {
+            format!("{server} does not have `ping`; a list is requested instead, or nothing")
+        }
+        Input::SilentAlways => format!("{server} never responds to `ping`; it is not sent on the next connections"),
+        Input::StartPing
+        | Input::StartList
+        | Input::StartDiscover
+        | Input::StartPassive
+        | Input::Stop
+        | Input::Quiet
+        | Input::QuietWithoutList
+        | Input::Busy
+        | Input::Answered
+        | Input::Missed
+        | Input::PassedOverThenList
+        | Input::PassedOverThenPassive
+        | Input::SilentThenList
+        | Input::Silent
+        | Input::Jumped => {
+            format!("{server} responds to other requests, but not to `ping`; a list is requested instead, or nothing")
+        }
+    }
 }

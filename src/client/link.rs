@@ -17,12 +17,11 @@ use crate::machine::resend::Used;
 use crate::machine::{Verdict, loss, shutdown};
 
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Link {
     state: State,
     shutdown: shutdown::State,
     connection: ConnectionId,
-    /// The transport of this connection opened.
-    opened: bool,
     /// Lost connections in a row that did not answer a call or last long enough.
     losses: u32,
     /// Sessions that expired since the last answered call.
@@ -39,7 +38,6 @@ impl Default for Link {
             state: State::Idle,
             shutdown: shutdown::State::Idle,
             connection: ConnectionId::default(),
-            opened: false,
             losses: 0,
             expiries: Used::Never,
             proven: false,
@@ -64,8 +62,13 @@ impl Link {
     }
 
     /// Whether there is a connection that takes messages.
-    pub(super) const fn is_connected(&self) -> bool {
-        matches!(self.state, State::Connecting | State::Ready)
+    pub(super) const fn takes_messages(&self) -> bool {
+        matches!(self.state, State::ConnectingUnseen | State::Connecting | State::Ready)
+    }
+
+    /// Whether a transport is open, or is being opened.
+    pub(super) const fn has_transport(&self) -> bool {
+        self.takes_messages() || matches!(self.state, State::OpeningUnseen | State::Opening)
     }
 
     /// Whether a command is possible.
@@ -86,24 +89,12 @@ impl Link {
     /// The embedder closes the client.
     pub(super) fn close(&mut self, core: &mut Core) -> Signals {
         self.failure = None;
-        // A connection that the embedder did not see yet needs no shutdown.
-        let unseen = core.unseen;
-        let mut signals = self.step(core, Input::Close);
-        if unseen {
-            core.outbox.take_back_transport();
-            signals.extend(self.step_shutdown(core, shutdown::Input::Exited));
-        }
-        signals
+        self.step(core, Input::Close)
     }
 
-    /// The embedder can authorize requests: a client that is parked because of it reconnects.
-    pub(super) fn authorized(&mut self, core: &mut Core) -> Signals {
-        let refused = |failure: &Failure| matches!(failure.kind, FailureKind::Unauthorized | FailureKind::Forbidden);
-        let stopped = matches!(self.state, State::Parked | State::Retiring);
-        match stopped && self.failure.as_ref().is_some_and(refused) {
-            true => self.step(core, Input::Open),
-            false => Signals::NONE,
-        }
+    /// The embedder polled something of the connection.
+    pub(super) fn see(&mut self) {
+        self.state = link::take(self.state, Input::Seen).next;
     }
 
     pub(super) fn step(&mut self, core: &mut Core, input: Input) -> Signals {
@@ -117,12 +108,10 @@ impl Link {
                     self.open(core);
                     signals.push(Signal::Opening);
                 }
-                Effect::Handshake => {
-                    self.opened = true;
-                    signals.push(Signal::Opened);
-                }
+                Effect::Handshake => signals.push(Signal::Opened),
                 Effect::Announce => {
                     core.timers.set(Timer::Discovery, None);
+                    core.timers.set(Timer::Connect, None);
                     self.failure = None;
                     core.was_ready = true;
                     self.proven = false;
@@ -130,11 +119,16 @@ impl Link {
                     core.event(Event::Ready);
                     signals.push(Signal::Ready);
                 }
+                Effect::Report => self.report(core),
+                Effect::Withdraw => core.outbox.take_back_transport(),
                 Effect::Shut => {
-                    let process = self.opened && core.wire == Wire::Pipe;
-                    let input = if process { shutdown::Input::Shut } else { shutdown::Input::ShutUnopened };
+                    let input = match core.wire {
+                        Wire::Pipe => shutdown::Input::Shut,
+                        Wire::Http => shutdown::Input::ShutUnopened,
+                    };
                     signals.extend(self.step_shutdown(core, input));
                 }
+                Effect::ShutUnopened => signals.extend(self.step_shutdown(core, shutdown::Input::ShutUnopened)),
                 Effect::Backoff => {
                     let wait = self.backoff(core);
                     // The timer starts now if the options say so, because the transport takes time to open.
@@ -156,14 +150,20 @@ impl Link {
     /// Updates the stage for the other components.
     fn publish(&self, core: &mut Core) {
         core.stage = match self.state {
-            State::Connecting if core.agreed.is_some() => Stage::Discovery,
-            State::Connecting => Stage::Handshake,
+            State::ConnectingUnseen | State::Connecting if core.agreed.is_some() => Stage::Discovery,
+            State::ConnectingUnseen | State::Connecting => Stage::Handshake,
             State::Ready => Stage::Ready,
             State::Closing => Stage::Closing,
             State::Closed => Stage::Closed,
-            State::Idle | State::Opening | State::Draining | State::Retiring | State::Waiting | State::Parked => {
-                Stage::Down
-            }
+            State::Idle
+            | State::OpeningUnseen
+            | State::Opening
+            | State::Draining
+            | State::Retiring
+            | State::RetiringUnauthorized
+            | State::Waiting
+            | State::Parked
+            | State::ParkedUnauthorized => Stage::Down,
         };
     }
 
@@ -214,25 +214,25 @@ impl Link {
                 let message = format!("{server} closed the connection {occasion}: {why}");
                 self.on_end(core, loss::End::Closed, FailureKind::Closed, message.into(), why)
             }
-            Transport::ProtocolViolation { why }
-                if matches!(self.state, State::Opening | State::Connecting | State::Ready) =>
-            {
+            Transport::ProtocolViolation { why } => {
                 let message = format!("{server}: {why}");
-                Signals::lost(FailureKind::Protocol, message, loss::Transport::Hopeless)
+                self.on_end(core, loss::End::Violated, FailureKind::Protocol, message.into(), why)
             }
-            Transport::ProtocolViolation { .. } | Transport::SignOfLife => Signals::NONE,
+            Transport::SignOfLife => Signals::NONE,
         }
     }
 
-    /// The transport closed, or did not open.
+    /// The transport ended.
     fn on_end(&mut self, core: &mut Core, end: loss::End, kind: FailureKind, message: Box<str>, why: &str) -> Signals {
-        let wire = match core.wire {
-            Wire::Pipe => loss::Wire::Pipe,
-            Wire::Http => loss::Wire::Http,
-        };
         let handshake = if core.agreed.is_some() { loss::Handshake::Done } else { loss::Handshake::Open };
-        match loss::take_ended(self.state, end, wire, handshake) {
-            loss::Meaning::Loss => Signals::lost(kind, message, loss::Transport::Closed),
+        match loss::take_ended(self.state, end, core.wire, handshake) {
+            loss::Meaning::Loss => {
+                let transport = match end {
+                    loss::End::OpenFailed | loss::End::Closed | loss::End::Moved => loss::Transport::Closed,
+                    loss::End::Violated => loss::Transport::Hopeless,
+                };
+                Signals::lost(kind, message, transport)
+            }
             loss::Meaning::Handshake => Signals::one(Signal::TransportClosed(excerpt(why).into())),
             loss::Meaning::Shutdown => {
                 core.outbox.take_back_transport();
@@ -242,57 +242,87 @@ impl Link {
         }
     }
 
+    /// The client is not ready in time.
+    pub(super) fn connect_timed_out(core: &Core) -> Signals {
+        let connect = core.options.timeouts.connect.unwrap_or_default();
+        let doing = match core.stage {
+            Stage::Handshake => "the handshake",
+            Stage::Discovery => "discovery",
+            Stage::Down | Stage::Ready | Stage::Closing | Stage::Closed => "the opening of its transport",
+        };
+        let message = format!("{} was not ready within {connect:?}: {doing} took too long", core.server_name());
+        Signals::lost(FailureKind::HandshakeTimeout, message, loss::Transport::Open)
+    }
+
+    /// The session moved without its transport, which says nothing of the server.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn on_moved(&mut self, core: &mut Core) -> Signals {
+        let why = "the session moved to another process without its connection";
+        let message = format!("{}: {why}", core.server_name());
+        self.on_end(core, loss::End::Moved, FailureKind::Closed, message.into(), why)
+    }
+
     pub(super) fn open_timed_out(&self, core: &Core) -> Signals {
         let message = format!("{} did not open within {:?}", core.server_name(), core.options.timeouts.open);
         Signals::lost(FailureKind::HandshakeTimeout, message, loss::Transport::Open)
     }
 
-    /// Classifies a loss as an input of the table, before anything of the connection ends.
-    pub(super) fn classify(&mut self, core: &Core, loss: &Loss) -> Input {
+    /// Classifies a loss as an input of the table, before anything of the connection ends. Returns also the number of
+    /// lost connections in a row.
+    pub(super) fn classify(&self, core: &Core, loss: &Loss) -> (Input, u32) {
         let interval = core.options.keepalive.unwrap_or_default().interval;
         let outlived = self.ready_since.is_some_and(|since| core.now.since(since) >= interval);
-        let proven = core::mem::take(&mut self.proven) || outlived;
-        self.losses = if proven { 1 } else { self.losses.saturating_add(1) };
+        let losses = if self.proven || outlived { 1 } else { self.losses.saturating_add(1) };
         let tries = match core.options.reconnect {
             None => loss::Tries::Never,
-            Some(reconnect) if self.losses > reconnect.budget => loss::Tries::UsedUp,
+            Some(reconnect) if core.was_ready && losses > reconnect.budget => loss::Tries::UsedUp,
+            Some(reconnect) if !core.was_ready && losses >= reconnect.first => loss::Tries::UsedUp,
             Some(_) => loss::Tries::Left,
         };
         let cause = match loss.kind {
             FailureKind::Spawn => loss::Cause::Spawn,
             FailureKind::Unauthorized | FailureKind::Forbidden => loss::Cause::Authorization,
+            FailureKind::UnsupportedVersion => loss::Cause::Version,
             FailureKind::Connect
             | FailureKind::HandshakeTimeout
             | FailureKind::HandshakeRejected
-            | FailureKind::UnsupportedVersion
             | FailureKind::Protocol
             | FailureKind::ListFailed
+            | FailureKind::Overrun
             | FailureKind::Closed => loss::Cause::Other,
         };
-        let before = if core.was_ready { loss::Before::Ready } else { loss::Before::NeverReady };
-        loss::take(loss.transport, cause, tries, before)
+        (loss::take(loss.transport, cause, tries), losses)
     }
 
-    /// The connection is lost, and everything that belonged to it has ended. `unseen`: the embedder did not poll the
-    /// `Open` of its transport yet, so the loss is not reported.
-    pub(super) fn lose(&mut self, core: &mut Core, input: Input, loss: Loss, unseen: bool) -> Signals {
-        let failure = Failure { kind: loss.kind, message: loss.message };
-        self.failure = Some(failure.clone());
-        // The effects come from the table's step, but the loss is reported before them.
-        let at = core.outbox.len();
-        let signals = self.step(core, input);
+    /// The connection is lost, and everything that belonged to it has ended.
+    pub(super) fn lose(&mut self, core: &mut Core, (input, losses): (Input, u32), loss: Loss) -> Signals {
+        self.proven = false;
+        self.losses = losses;
+        self.failure = Some(Failure { kind: loss.kind, message: loss.message });
+        self.step(core, input)
+    }
+
+    /// Reports the loss, and what follows.
+    fn report(&self, core: &mut Core) {
+        let Some(failure) = self.failure.clone() else { return };
         let next = match self.state {
+            State::OpeningUnseen => Recovery::Reopen { at: Some(core.now) },
             State::Waiting | State::Draining => Recovery::Reopen { at: core.timers.get(Timer::Reopen) },
-            State::Retiring => Recovery::Parked { until: core.now + core.options.reconnect.unwrap_or_default().park },
-            State::Parked => Recovery::Parked { until: core.timers.get(Timer::Reopen).unwrap_or(core.now) },
-            State::Closing | State::Closed | State::Idle | State::Opening | State::Connecting | State::Ready => {
-                Recovery::Close
+            State::Retiring | State::RetiringUnauthorized => {
+                Recovery::Parked { until: core.now + core.options.reconnect.unwrap_or_default().park }
             }
+            State::Parked | State::ParkedUnauthorized => {
+                Recovery::Parked { until: core.timers.get(Timer::Reopen).unwrap_or(core.now) }
+            }
+            State::Idle
+            | State::Opening
+            | State::ConnectingUnseen
+            | State::Connecting
+            | State::Ready
+            | State::Closing
+            | State::Closed => Recovery::Close,
         };
-        if !unseen || next == Recovery::Close {
-            core.outbox.insert(at, Event::Down { failure, next });
-        }
-        signals
+        core.event(Event::Down { failure, next });
     }
 
     /// The session expired. Returns whether another one may be opened; otherwise the loss.
@@ -307,16 +337,15 @@ impl Link {
             return Ok(());
         };
         let detail = "a fourth session in a row expired before a call was answered";
-        let message = format!("{} forgets its sessions as soon as they are opened: {detail}", core.server_name());
+        let message = format!("the sessions of {} expire as soon as they are opened: {detail}", core.server_name());
         core.quirk(kind, None, None, detail);
         Err(Signals::lost(FailureKind::Closed, message, loss::Transport::Hopeless))
     }
 
-    /// Reports the expired session, and opens the next one.
+    /// The session expired, and another one is opened.
     pub(super) fn expire(&mut self, core: &mut Core) -> Signals {
-        let message = format!("{} forgot the session", core.server_name());
-        let failure = Failure { kind: FailureKind::Closed, message: message.into() };
-        core.event(Event::Down { failure, next: Recovery::Reopen { at: Some(core.now) } });
+        let message = format!("the session with {} expired", core.server_name());
+        self.failure = Some(Failure { kind: FailureKind::Closed, message: message.into() });
         self.step(core, Input::Expired)
     }
 
@@ -336,18 +365,17 @@ impl Link {
         // Earlier actions on the transport are obsolete.
         core.outbox.take_back(|output| matches!(output, Output::Shutdown(_) | Output::Open(_)));
         core.agreed = None;
-        self.opened = false;
-        core.unseen = true;
         self.connection = self.connection.next();
         core.arm(Timer::Open, core.options.timeouts.open);
+        if let Some(connect) = core.options.timeouts.connect {
+            core.arm(Timer::Connect, connect);
+        }
         core.outbox.push(Output::Open(self.connection));
     }
 
     fn backoff(&self, core: &mut Core) -> Duration {
         let reconnect = core.options.reconnect.unwrap_or_default();
-        let doublings = self.losses.saturating_sub(1).min(20);
-        let wait =
-            reconnect.initial.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX)).min(reconnect.max);
+        let wait = crate::time::backoff(reconnect.initial, self.losses.saturating_sub(1).min(20), reconnect.max);
         // Between half of the wait and all of it, so that many clients do not reconnect at the same time.
         let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
         let jittered = micros.saturating_sub(core.rng.u64(0..=micros / 2));

@@ -4,73 +4,89 @@
 
 mod action;
 mod binding;
+mod binding_access;
 mod calls;
+mod challenge;
+mod command_error;
+mod compare;
 mod core;
 mod encode;
 mod engine;
 mod event;
-mod face;
 mod forms;
 mod handshake;
 mod keepalive;
 mod link;
 mod lists;
+mod log_level;
 mod notifications;
 mod options;
 mod outbox;
+mod outcome;
+mod related_task;
 mod request_table;
 mod requests;
+mod roots;
 mod route;
 mod sampling;
+#[cfg(feature = "serde")]
+mod serialize;
 mod server;
 mod server_requests;
 mod signal;
+#[cfg(feature = "snapshot")]
+mod snapshot;
 mod stats;
 mod subscriptions;
 mod timers;
 mod transport;
+mod url_elicitations;
 mod views;
 
 pub use action::{Action, ConnectionId, Outgoing, ShutdownStep, WireId};
 pub use binding::{Binding, Messages};
+pub use challenge::Challenge;
+pub use command_error::CommandError;
 pub use engine::Engine;
-pub use event::{
-    Cause, Challenge, CommandError, Event, Failure, FailureKind, InputRequest, Outcome, Quirk, Recovery, RequestError,
-    RequestId, ServerRequestId,
-};
+pub use event::{Cause, Event, Failure, FailureKind, InputRequest, Quirk, Recovery, RequestId, ServerRequestId};
 pub use lists::{FamilyReport, FamilyStatus};
 pub use options::{
-    Eras, Keepalive, KeepaliveMethod, KnownEra, Limits, ListErrors, LogLevel, Options, Reconnect, SamplingPolicy,
-    Timeouts, Tolerance,
+    Eras, Keepalive, KeepaliveMethod, KnownEra, Limits, ListErrors, Options, Reconnect, SamplingPolicy, Timeouts,
+    Tolerance,
 };
+pub use outcome::{Outcome, RefreshOutcome, RequestError, ResendReason, TaskError, TimeBound};
 pub use requests::{Reference, Request, TraceContext};
-pub use server::Server;
+pub use server::{Server, ServerInfo};
 pub use stats::Stats;
 pub use transport::{OpenFailure, Transport};
-pub use views::{Progress, ServerMethod};
+pub use views::{LogLevel, Progress, ServerMethod, Task, TaskStatus};
 
+pub(crate) use crate::machine::loss::Wire;
 pub(crate) use action::Output;
 pub(crate) use binding::{Operate, poll_pipe};
-pub(crate) use options::Wire;
+#[cfg(feature = "snapshot")]
+pub(crate) use snapshot::{ClientState, Persist};
 #[cfg(feature = "http")]
-pub(crate) use transport::Report;
+pub(crate) use transport::{Report, Unauthorized};
 
 use ::core::fmt;
 use ::core::ops::Deref;
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
-use crate::protocol::Family;
+use crate::protocol::{Family, Root};
 
 /// A client of one server, across reconnects, over one kind of transport: [`Messages`], [`Lines`](crate::Lines) or
 /// [`Http`](crate::Http).
 ///
 /// It performs no I/O. The embedder executes the actions that [`poll`](Self::poll) returns, and reports inputs through
-/// the `handle_*` methods, each with the current time. Inputs never fail. A command that is not possible returns a
-/// [`CommandError`] and changes nothing. The getters are those of [`Engine`].
+/// the `handle_*` methods, each with the current time. Inputs never fail. Inputs and commands first handle the deadlines
+/// that are due, as [`handle_timeout`](Self::handle_timeout) does. A command that is not possible then returns a
+/// [`CommandError`], and changes nothing else. The getters are those of [`Engine`].
 pub struct Client<B: Binding> {
     pub(crate) engine: Engine,
     pub(crate) binding: B,
@@ -100,8 +116,18 @@ impl<B: Binding> Client<B> {
         Self { engine, binding }
     }
 
+    /// Handles the deadlines that are due, and runs a command.
+    fn command<T>(&mut self, now: Time, command: impl FnOnce(&mut Engine) -> T) -> T {
+        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        // Deadlines up to the time of the last input were handled then.
+        if now > self.engine.served() && is_due(self.next_timer()) {
+            self.handle_timeout(now);
+        }
+        self.run(command)
+    }
+
     /// Runs a command, and moves its outputs into the binding's queue.
-    pub(crate) fn command<T>(&mut self, command: impl FnOnce(&mut Engine) -> T) -> T {
+    pub(crate) fn run<T>(&mut self, command: impl FnOnce(&mut Engine) -> T) -> T {
         let result = command(&mut self.engine);
         self.binding.settle(&mut self.engine);
         result
@@ -112,15 +138,16 @@ impl<B: Binding> Client<B> {
     /// # Errors
     /// [`CommandError::AlreadyOpen`], [`CommandError::Closed`].
     pub fn open(&mut self, now: Time) -> Result<(), CommandError> {
-        self.command(|engine| engine.open(now))
+        self.command(now, |engine| engine.open(now))
     }
 
-    /// Closes the client: open requests end at once, then the transport is shut down step by step.
+    /// Closes the client: open requests end at once, then the transport is shut down step by step, and
+    /// [`Event::Closed`](crate::Event::Closed) is the last event.
     ///
     /// # Errors
-    /// [`CommandError::Closed`].
+    /// [`CommandError::Closed`] if the client is closed already, or is being closed.
     pub fn close(&mut self, now: Time) -> Result<(), CommandError> {
-        self.command(|engine| engine.close(now))
+        self.command(now, |engine| engine.close(now))
     }
 
     /// Queues a request; it is sent as soon as the client is ready.
@@ -129,7 +156,7 @@ impl<B: Binding> Client<B> {
     /// [`CommandError::Closed`], [`CommandError::NotAdvertised`], [`CommandError::Reserved`],
     /// [`CommandError::ParamsNotObject`], [`CommandError::TooManyRequests`].
     pub fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
-        self.command(|engine| engine.request(now, request))
+        self.command(now, |engine| engine.request(now, request))
     }
 
     /// Cancels a request; it ends with [`Outcome::Cancelled`].
@@ -137,7 +164,16 @@ impl<B: Binding> Client<B> {
     /// # Errors
     /// [`CommandError::UnknownRequest`].
     pub fn cancel(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
-        self.command(|engine| engine.cancel(now, request))
+        self.command(now, |engine| engine.cancel(now, request, None))
+    }
+
+    /// As [`cancel`](Self::cancel), with a reason that the server is told, for its logs (specification 2026-07-28,
+    /// "Cancellation").
+    ///
+    /// # Errors
+    /// As of [`cancel`](Self::cancel).
+    pub fn cancel_with_reason(&mut self, now: Time, request: RequestId, reason: &str) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.cancel(now, request, Some(reason)))
     }
 
     /// Sends a notification.
@@ -152,14 +188,14 @@ impl<B: Binding> Client<B> {
         method: impl Into<Cow<'static, str>>,
         params: Option<&RawValue>,
     ) -> Result<(), CommandError> {
-        self.command(|engine| engine.notify(now, method.into(), params))
+        self.command(now, |engine| engine.notify(now, method.into(), params))
     }
 
     /// Provides the input that the server requires for a request: for each key the result of the key's method. The
     /// server may require a missing key again. Missing fields of an accepted form get the server's defaults (SEP-1034).
     ///
     /// # Errors
-    /// [`CommandError::UnknownRequest`] if the request does not wait for input, [`CommandError::ParamsNotObject`] if a
+    /// [`CommandError::UnknownRequest`] if the request does not wait for input, [`CommandError::ResultNotObject`] if a
     /// result is not a JSON object.
     pub fn provide<'a>(
         &mut self,
@@ -167,7 +203,7 @@ impl<B: Binding> Client<B> {
         request: RequestId,
         responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
     ) -> Result<(), CommandError> {
-        self.command(|engine| engine.provide(now, request, responses))
+        self.command(now, |engine| engine.provide(now, request, responses))
     }
 
     /// Declines required input: the request ends with [`Outcome::InputRequired`]. Or declines authorization: the
@@ -176,14 +212,14 @@ impl<B: Binding> Client<B> {
     /// # Errors
     /// [`CommandError::UnknownRequest`] if the request waits for neither.
     pub fn decline(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
-        self.command(|engine| engine.decline(now, request))
+        self.command(now, |engine| engine.decline(now, request))
     }
 
     /// Responds to a server request, with the result of its method or with an error. Missing fields of an accepted form
     /// get the server's defaults (SEP-1034).
     ///
     /// # Errors
-    /// [`CommandError::UnknownServerRequest`] if the server request is over, [`CommandError::ParamsNotObject`] if the
+    /// [`CommandError::UnknownServerRequest`] if the server request is over, [`CommandError::ResultNotObject`] if the
     /// result is not a JSON object.
     pub fn respond(
         &mut self,
@@ -191,7 +227,7 @@ impl<B: Binding> Client<B> {
         request: ServerRequestId,
         response: Result<&RawValue, ErrorObject>,
     ) -> Result<(), CommandError> {
-        self.command(|engine| engine.respond(now, request, response))
+        self.command(now, |engine| engine.respond(now, request, response))
     }
 
     /// Reports that the embedder can authorize requests now. Requests that wait for authorization are sent again, and a
@@ -200,7 +236,7 @@ impl<B: Binding> Client<B> {
     /// # Errors
     /// [`CommandError::Closed`].
     pub fn authorized(&mut self, now: Time) -> Result<(), CommandError> {
-        self.command(|engine| engine.authorized(now))
+        self.command(now, |engine| engine.authorized(now))
     }
 
     /// Subscribes to changes of a resource, on this connection and on later ones. They are reported as
@@ -212,7 +248,7 @@ impl<B: Binding> Client<B> {
     /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] if the server does not declare `resources.subscribe`,
     /// [`CommandError::TooManySubscriptions`], [`CommandError::TooManyRequests`] if too many actions wait to be polled.
     pub fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
-        self.command(|engine| engine.subscribe(now, uri))
+        self.command(now, |engine| engine.subscribe(now, uri))
     }
 
     /// Ends a subscription to a resource.
@@ -220,25 +256,38 @@ impl<B: Binding> Client<B> {
     /// # Errors
     /// [`CommandError::UnknownSubscription`].
     pub fn unsubscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
-        self.command(|engine| engine.unsubscribe(now, uri))
+        self.command(now, |engine| engine.unsubscribe(now, uri))
     }
 
     /// Sets the minimum severity of the server's log messages, on this connection and on later ones (specification
     /// 2025-11-25, "Logging"; in 2026-07-28 it is part of each request).
     ///
     /// # Errors
-    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] if the server does not declare `logging`.
+    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] if the server does not declare `logging`,
+    /// [`CommandError::TooManyRequests`] if too many actions wait to be polled.
     pub fn set_log_level(&mut self, now: Time, level: LogLevel) -> Result<(), CommandError> {
-        self.command(|engine| engine.set_log_level(now, level))
+        self.command(now, |engine| engine.set_log_level(now, level))
     }
 
-    /// Requests a family's list again, even if it is fresh.
+    /// Replaces the client's roots, on this connection and on later ones. A legacy server is told, and may request them
+    /// (specification 2025-11-25, "Roots", Root List Changes); a modern one gets them when it next requires them.
+    ///
+    /// # Errors
+    /// [`CommandError::Closed`], [`CommandError::NotDeclared`] if
+    /// [`ClientCapabilities::roots`](crate::ClientCapabilities::roots) is `None`, [`CommandError::TooManyRequests`] if too
+    /// many actions wait to be polled.
+    pub fn set_roots(&mut self, now: Time, roots: Vec<Root>) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.set_roots(now, roots))
+    }
+
+    /// Requests a family's list again, even if it is fresh. The outcome is reported as
+    /// [`Event::Refreshed`](crate::Event::Refreshed).
     ///
     /// # Errors
     /// [`CommandError::Closed`], [`CommandError::NotReady`], [`CommandError::NotAdvertised`] if the server does not
     /// have the family.
     pub fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {
-        self.command(|engine| engine.refresh(now, family))
+        self.command(now, |engine| engine.refresh(now, family))
     }
 
     /// Handles the deadlines that are due. Without any it does nothing.
@@ -257,6 +306,11 @@ impl<B: Binding> Client<B> {
     /// now.
     pub fn deadline(&self) -> Option<Time> {
         self.binding.deadline(&self.engine)
+    }
+
+    /// The next deadline, whatever waits to be polled.
+    pub(crate) fn next_timer(&self) -> Option<Time> {
+        self.binding.next_timer(&self.engine)
     }
 
     /// Whether the client is closed, and every action was polled.

@@ -18,11 +18,13 @@ pub(super) type Notification = (Box<str>, Option<Box<RawValue>>);
 
 /// Notifications that are held until the client is ready. They are rare, and held for a short time.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Notifications {
     held: Option<Box<Held>>,
 }
 
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 struct Held {
     bytes: usize,
     notifications: Vec<Notification>,
@@ -30,14 +32,14 @@ struct Held {
 
 impl Notifications {
     /// Takes a notification that no component acts on.
+    #[inline]
     pub(super) fn on_other(&mut self, core: &mut Core, method: &str, params: Option<&RawValue>) {
         if core.is_ready() { tell(core, method, params) } else { self.hold(core, method, params) }
     }
 
     fn hold(&mut self, core: &mut Core, method: &str, params: Option<&RawValue>) {
-        let size = method.len().saturating_add(params.map_or(0, |params| params.get().len()));
         let held = self.held.get_or_insert_default();
-        let bytes = held.bytes.saturating_add(size);
+        let bytes = held.bytes.saturating_add(size_of(method, params));
         if held.notifications.len() >= core.options.limits.held || bytes > HELD_BYTES {
             return core.leave_out();
         }
@@ -50,13 +52,33 @@ impl Notifications {
         self.held.take().map_or(Vec::new(), |held| held.notifications)
     }
 
+    #[cfg(feature = "snapshot")]
+    pub(super) fn check(&self, limits: &super::Limits) -> Result<(), crate::snapshot::SnapshotError> {
+        let Some(held) = &self.held else { return Ok(()) };
+        if held
+            .notifications
+            .iter()
+            .map(|(method, params)| size_of(method, params.as_deref()))
+            .fold(0, usize::saturating_add)
+            != held.bytes
+        {
+            return Err(crate::snapshot::invalid("its held notifications are counted wrongly"));
+        }
+        crate::snapshot::within("held", held.notifications.len(), limits.held)
+    }
+
     /// The connection ended.
     pub(super) fn drop_held(&mut self) {
         self.held = None;
     }
 }
 
+fn size_of(method: &str, params: Option<&RawValue>) -> usize {
+    method.len().saturating_add(params.map_or(0, |params| params.get().len()))
+}
+
 /// Takes `notifications/progress`. Returns whether it belongs to a request that asked for progress.
+#[inline]
 pub(super) fn on_progress(core: &mut Core, params: Option<&RawValue>) -> bool {
     let Some(params) = params else { return false };
     let Some(token) = Json::from(params).member("progressToken") else { return false };

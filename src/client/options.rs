@@ -5,21 +5,27 @@ use core::fmt;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
+use super::LogLevel;
 use crate::address::shown;
 use crate::jsonrpc;
 use crate::protocol::{ClientCapabilities, Era, Implementation, ProtocolVersion};
 
 /// The options of a client. [`Options::new`] has the defaults.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Options {
-    /// The server's name in messages for people. If it is an address, its user information and query are not shown.
+    /// The server's name in messages for people. Over HTTP its address follows the name. If the name is an address, its
+    /// user information and query are neither shown nor serialized.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize_server"))]
     pub server: Box<str>,
     /// Name and version of the client, which are sent to the server.
     pub client: Implementation,
     /// The capabilities that the client declares to the server.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub capabilities: ClientCapabilities,
     /// Which eras are tried, and in which order.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub eras: Eras,
     /// The era of this server that [`Engine::known_era`](crate::Engine::known_era) returned earlier.
     pub known_era: Option<KnownEra>,
@@ -27,27 +33,51 @@ pub struct Options {
     /// [`Client::set_log_level`](crate::Client::set_log_level).
     pub log_level: Option<LogLevel>,
     /// Which deviations of a server are tolerated.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub tolerance: Tolerance,
     /// Timeouts and intervals. Zero stands for one millisecond.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub timeouts: Timeouts,
     /// Limits on memory and messages.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub limits: Limits,
     /// Whether a modern server is asked to announce changes (specification 2026-07-28, "Subscriptions") of its lists,
     /// if it declares that it can, and of resources with a subscription. `true`.
     pub listen: bool,
     /// Whether several tool calls may be in flight; otherwise one at a time. `true`.
     pub parallel_tool_calls: bool,
+    /// Whether the server's annotations of its tools are believed: a call of a tool that says that it is read-only or
+    /// idempotent may be sent again ([`Request::replay`](crate::Request::replay)), and a read-only one needs no approval
+    /// ([`Engine::approval`](crate::Engine::approval)). "Clients MUST consider tool annotations to be untrusted unless
+    /// they come from trusted servers" (specification 2026-07-28, "Tools"). `false`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub trust: bool,
     /// Limits on the server's use of the client's model, if [`ClientCapabilities::sampling`] is declared.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub sampling: SamplingPolicy,
+    /// Whether fields that an accepted form leaves out get the defaults of the form (specification 2025-11-25,
+    /// "Elicitation", Requested Schema). Turn it off if the user can clear a field that has a default. `true`.
+    pub form_defaults: bool,
     /// How a peer that does not respond is detected; `None` turns it off. Default: [`Keepalive::default`].
     pub keepalive: Option<Keepalive>,
     /// How a lost connection is reopened; `None` turns it off. Default: [`Reconnect::default`].
     pub reconnect: Option<Reconnect>,
 }
 
+/// Stands for the options of a client that is being restored.
+#[cfg(feature = "snapshot")]
+pub(super) fn placeholder() -> Arc<Options> {
+    Arc::new(Options::new("", ""))
+}
+
 /// The name of a server without secrets, if it is an address.
 pub(super) fn without_secrets(server: &str) -> Option<Arc<str>> {
     server.contains("://").then(|| shown(server).into())
+}
+
+#[cfg(feature = "serde")]
+fn serialize_server<S: serde::Serializer>(server: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(without_secrets(server).as_deref().unwrap_or(server))
 }
 
 impl fmt::Debug for Options {
@@ -64,7 +94,9 @@ impl fmt::Debug for Options {
             limits,
             listen,
             parallel_tool_calls,
+            trust,
             sampling,
+            form_defaults,
             keepalive,
             reconnect,
         } = self;
@@ -80,7 +112,9 @@ impl fmt::Debug for Options {
             .field("limits", limits)
             .field("listen", listen)
             .field("parallel_tool_calls", parallel_tool_calls)
+            .field("trust", trust)
             .field("sampling", sampling)
+            .field("form_defaults", form_defaults)
             .field("keepalive", keepalive)
             .field("reconnect", reconnect)
             .finish()
@@ -102,24 +136,22 @@ impl Options {
             limits: Limits::default(),
             listen: true,
             parallel_tool_calls: true,
+            trust: false,
             sampling: SamplingPolicy::default(),
+            form_defaults: true,
             keepalive: Some(Keepalive::default()),
             reconnect: Some(Reconnect::default()),
         }
     }
 }
 
-/// How the messages of a client are carried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wire {
-    /// One stream in each direction.
-    Pipe,
-    /// An HTTP exchange for each message (specification 2026-07-28, "Streamable HTTP").
-    Http,
-}
-
 /// Which eras are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum Eras {
     /// `server/discover` first, then `initialize` (specification 2026-07-28, "stdio", Backward Compatibility).
@@ -170,62 +202,10 @@ impl KnownEra {
     }
 }
 
-/// The severity of a log message (RFC 5424).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogLevel {
-    /// Detail for debugging.
-    Debug,
-    /// Normal operation.
-    Info,
-    /// Normal, but significant.
-    Notice,
-    /// A possible problem.
-    Warning,
-    /// An error.
-    Error,
-    /// A failure of a component.
-    Critical,
-    /// Immediate action is required.
-    Alert,
-    /// The system is unusable.
-    Emergency,
-}
-
-impl LogLevel {
-    const ALL: [Self; 8] = [
-        Self::Debug,
-        Self::Info,
-        Self::Notice,
-        Self::Warning,
-        Self::Error,
-        Self::Critical,
-        Self::Alert,
-        Self::Emergency,
-    ];
-
-    /// The level with this name in the protocol.
-    pub(super) fn read(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|level| level.as_str() == name)
-    }
-
-    /// The name of the level in the protocol.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Notice => "notice",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-            Self::Alert => "alert",
-            Self::Emergency => "emergency",
-        }
-    }
-}
-
-/// Which deviations of a server are tolerated, where there is a choice.
+/// Which deviations of a server are tolerated, where there is a choice. By default none of these: each field is `false`,
+/// and an error to a list request is a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct Tolerance {
     /// What follows when a list request is answered with an error. -32601 is always tolerated, except for tools.
@@ -235,7 +215,7 @@ pub struct Tolerance {
     /// Treat another error with a text such as "method not found" as -32601.
     pub absent_by_text: bool,
     /// Request the lists of families that the server did not declare.
-    pub ask_anyway: bool,
+    pub list_undeclared: bool,
     /// Accept `list_changed` for a family that the server did not declare.
     pub undeclared_list_changed: bool,
     /// If the server answers with an unknown version, use the nearest older legacy version.
@@ -244,6 +224,7 @@ pub struct Tolerance {
 
 /// What follows when a list request is answered with an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum ListErrors {
     /// The connection fails.
@@ -253,17 +234,22 @@ pub enum ListErrors {
     Degrade,
 }
 
-/// Limits on the server's use of the client's model (specification 2026-07-28, "Sampling"). A request beyond them is
-/// refused at once, without an event. The default has no limits.
+/// Limits on the server's use of the client's model (specification 2026-07-28, "Sampling"). The default has no limits.
+///
+/// Tokens beyond the limit and the server's choice of a model are replaced in the parameters that the embedder gets. A
+/// request beyond any other limit is refused at once, without an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct SamplingPolicy {
     /// Requests per minute.
     pub per_minute: Option<u32>,
-    /// Maximum tokens that a request may ask for.
+    /// Maximum tokens that a request may ask for; a larger `maxTokens` is replaced by it.
     pub max_tokens: Option<u64>,
-    /// The models that a request may hint at, by name; empty allows any. A request without hints leaves the choice to
-    /// the client.
+    /// The model for every request; it replaces the server's hints.
+    pub model: Option<Box<str>>,
+    /// The models that may be used, by name; empty allows any. [`model`](Self::model) is checked if it is set, the
+    /// server's hints otherwise. A request without hints leaves the choice to the client.
     pub models: Vec<Box<str>>,
     /// Messages with tool use in one request: the number of rounds in a conversation with tools.
     pub tool_rounds: Option<u32>,
@@ -273,15 +259,20 @@ pub struct SamplingPolicy {
 
 /// Timeouts and intervals. Zero stands for one millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// From `Action::Open` until the transport is open; signs of life extend it.
+    /// From `Action::Open` until the client is ready: transport, handshake and discovery together; signs of life extend
+    /// it. `None`: only the timeouts of each bound them.
+    pub connect: Option<Duration>,
+    /// From [`Action::Open`](crate::Action::Open) to [`Transport::Opened`](crate::Transport::Opened); each
+    /// [`Transport::SignOfLife`](crate::Transport::SignOfLife) starts it again, up to `handshake_max` in total. 60 s.
     pub open: Duration,
     /// For the response to `server/discover`; signs of life extend it up to three times. 5 s.
     pub discover: Duration,
     /// From the open transport to the end of the handshake; signs of life extend it. 60 s.
     pub handshake: Duration,
-    /// Maximum to which signs of life extend `open` and `handshake`. 10 min.
+    /// Maximum to which signs of life extend `connect`, `open` and `handshake`. 10 min.
     pub handshake_max: Duration,
     /// From the end of the handshake to the end of discovery; incomplete lists have failed then. 5 min.
     pub discovery: Duration,
@@ -293,7 +284,7 @@ pub struct Timeouts {
     pub request_max: Duration,
     /// Minimum between two progress events of one request; the ones in between are dropped. 100 ms.
     pub progress_interval: Duration,
-    /// For the embedder's response to a server request; then the engine declines it. Also the time that a request waits
+    /// For the embedder's response to a server request; then the engine cancels it. Also the time that a request waits
     /// for required input or for authorization. 10 min.
     ///
     /// This time does not count towards the request's own, within limits: open server requests extend a request by this
@@ -302,6 +293,8 @@ pub struct Timeouts {
     pub server_request: Duration,
     /// Between the steps of the shutdown: close the input, terminate, kill. 2 s.
     pub grace: Duration,
+    /// Between two polls of a task whose server names no interval. A server's interval counts from 100 ms up. 1 s.
+    pub task_poll: Duration,
     /// From `list_changed` to the refresh, so that several changes cause one refresh. 300 ms.
     pub debounce: Duration,
     /// Minimum between two refreshes of one family. 1 s.
@@ -311,6 +304,7 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
+            connect: None,
             open: Duration::from_secs(60),
             discover: Duration::from_secs(5),
             handshake: Duration::from_secs(60),
@@ -321,6 +315,7 @@ impl Default for Timeouts {
             progress_interval: Duration::from_millis(100),
             server_request: Duration::from_secs(600),
             grace: Duration::from_secs(2),
+            task_poll: Duration::from_secs(1),
             debounce: Duration::from_millis(300),
             refresh_interval: Duration::from_secs(1),
         }
@@ -331,9 +326,11 @@ impl Default for Timeouts {
 ///
 #[doc = include_str!("growth.md")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct Limits {
-    /// Limits of one message.
+    /// Limits of one message that the server sends: its bytes (64 MiB), its nesting (128), and the messages of a batch
+    /// (10,000).
     pub message: jsonrpc::MessageLimits,
     /// Pages per list; 1,000.
     pub pages: usize,
@@ -342,7 +339,7 @@ pub struct Limits {
     /// Bytes per list; 64 MiB.
     pub list_bytes: usize,
     /// Requests in flight, those of discovery included; 64. Over HTTP also the maximum number of exchanges that carry
-    /// responses and notifications.
+    /// responses and notifications. With 0 nothing is ever sent, so every handshake times out.
     pub in_flight: usize,
     /// Requests in the queue; 1,024.
     pub queued: usize,
@@ -358,10 +355,13 @@ pub struct Limits {
     pub input_rounds: u32,
     /// Notifications that are held until the client is ready; 256, and 1 MiB.
     pub held: usize,
-    /// Actions that wait to be polled; beyond the limit, notifications and requests of the server are left out. Over
-    /// HTTP this includes responses and notifications that were polled and are not delivered yet. 4,096.
+    /// Actions that wait to be polled. The last eighth is reserved for responses to requests of the server: notifications
+    /// of the server are left out meanwhile, and its requests that need the embedder are refused. A request of the
+    /// server beyond the limit ends the connection ([`FailureKind::Overrun`](crate::FailureKind::Overrun)). Over HTTP
+    /// this includes responses and notifications that were polled and are not delivered yet. 4,096.
     pub output: usize,
-    /// Bytes of notifications and requests of the server that wait to be polled; as above. 64 MiB.
+    /// Bytes of notifications and requests of the server, and of the responses to them, that wait to be polled; as
+    /// above. 64 MiB.
     pub output_bytes: usize,
     /// Over HTTP, bytes of incomplete response bodies in all exchanges together. An exchange that exceeds them ends:
     /// its request with [`RequestError::Invalid`](crate::RequestError::Invalid), a stream as a broken one. 128 MiB.
@@ -397,13 +397,14 @@ impl Default for Limits {
 /// No keepalive request is sent while a request is in flight, or if a message came within the interval. Zero stands for
 /// one millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct Keepalive {
     /// From the last message of the server to the next keepalive request. 60 s.
     pub interval: Duration,
     /// For the response to a keepalive request. 30 s.
     pub timeout: Duration,
-    /// How many keepalive requests in a row have to time out before the connection counts as lost. 2.
+    /// How many keepalive requests in a row have to time out before the connection counts as lost. 2; 0 counts as 1.
     pub threshold: u32,
     /// The first method for a legacy server. A method that the server does not have is not tried again.
     /// [`KeepaliveMethod::Ping`].
@@ -426,6 +427,8 @@ impl Default for Keepalive {
 
 /// The first keepalive method for a legacy server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum KeepaliveMethod {
     /// `ping`; if the server does not have it, the cheapest list that worked; without one, no method.
     #[default]
@@ -436,16 +439,20 @@ pub enum KeepaliveMethod {
 
 /// How a lost connection is reopened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct Reconnect {
     /// The first wait, approximately; each further one is twice as long. 500 ms.
     pub initial: Duration,
     /// The longest wait. 60 s.
     pub max: Duration,
-    /// Lost connections in a row until the client parks. A connection that lasted a keepalive interval, or answered a
-    /// request, resets the count. 5.
+    /// Attempts to get ready for the first time, until the client parks; 0 counts as 1. A command that cannot be started,
+    /// a refused authorization and versions without a common one park it at once. 3.
+    pub first: u32,
+    /// Lost connections in a row, after the client was ready once, until it parks. A connection that lasted a keepalive
+    /// interval, or answered a request, resets the count. 5.
     pub budget: u32,
-    /// Between the attempts of a parked client. 10 min.
+    /// Between the attempts of a parked client. 5 min.
     pub park: Duration,
 }
 
@@ -454,8 +461,9 @@ impl Default for Reconnect {
         Self {
             initial: Duration::from_millis(500),
             max: Duration::from_secs(60),
+            first: 3,
             budget: 5,
-            park: Duration::from_secs(600),
+            park: Duration::from_secs(300),
         }
     }
 }

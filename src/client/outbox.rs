@@ -1,9 +1,10 @@
 use alloc::collections::VecDeque;
 
-use super::{Event, Outgoing, Output};
+use super::{Outgoing, Output};
 
 /// The outputs that wait to be polled.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Outbox {
     queue: VecDeque<Output>,
     /// Bytes in it that the server sent unsolicited, and of responses to them.
@@ -24,14 +25,6 @@ impl Outbox {
         let output = self.queue.pop_front()?;
         self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
         Some(output)
-    }
-
-    /// Inserts an event at this position, or at the end.
-    pub(super) fn insert(&mut self, at: usize, event: Event) {
-        let output = Output::Event(event);
-        self.events = self.events.saturating_add(1);
-        self.unasked_bytes = self.unasked_bytes.saturating_add(output.unasked_bytes());
-        self.queue.insert(at.min(self.queue.len()), output);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -72,6 +65,17 @@ impl Outbox {
         let is_it = |output: &Output| matches!(output, Output::Send(Outgoing { id: Some(sent), .. }) if *sent == id);
         if let Some(at) = self.queue.iter().position(is_it) {
             self.queue.remove(at);
+        }
+    }
+
+    #[cfg(feature = "snapshot")]
+    pub(super) fn check(&self) -> Result<(), crate::snapshot::SnapshotError> {
+        let bytes: usize = self.queue.iter().map(Output::unasked_bytes).sum();
+        let events = self.queue.iter().filter(|output| matches!(output, Output::Event(_))).count();
+        if bytes == self.unasked_bytes && u64::try_from(events).is_ok_and(|events| events <= self.events) {
+            Ok(())
+        } else {
+            Err(crate::snapshot::invalid("its outputs are counted wrongly"))
         }
     }
 

@@ -11,13 +11,27 @@ use crate::protocol::method;
 
 /// A request: its method, parameters and timeouts.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Request {
     pub(super) method: Cow<'static, str>,
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "crate::form::optional_raw::deserialize"
+        )
+    )]
     pub(super) params: Option<Box<RawValue>>,
+    #[cfg_attr(feature = "serde", serde(default))]
     pub(super) timeout: Option<Duration>,
+    #[cfg_attr(feature = "serde", serde(default))]
     pub(super) max_timeout: Option<Duration>,
+    #[cfg_attr(feature = "serde", serde(default))]
     pub(super) progress: bool,
+    #[cfg_attr(feature = "serde", serde(default))]
     pub(super) replay: Option<bool>,
+    #[cfg_attr(feature = "serde", serde(default))]
     pub(super) trace: Option<Box<TraceContext>>,
 }
 
@@ -76,6 +90,18 @@ impl Request {
 
     /// `completion/complete` of an argument, with the text that was typed so far.
     pub fn complete(reference: Reference<'_>, argument: &str, typed: &str) -> Self {
+        Self::complete_with(reference, argument, typed, [])
+    }
+
+    /// As [`complete`](Self::complete), with the values of other arguments of the same prompt or template, on which the
+    /// completion may depend (`context.arguments`, since 2025-06-18).
+    pub fn complete_with<'a>(
+        reference: Reference<'_>,
+        argument: &str,
+        typed: &str,
+        others: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
+        let mut others = others.into_iter().peekable();
         let params = object(|params| {
             params.object("ref", |object| match reference {
                 Reference::Prompt(name) => {
@@ -88,8 +114,23 @@ impl Request {
             params.object("argument", |object| {
                 object.string("name", argument).string("value", typed);
             });
+            if others.peek().is_some() {
+                params.object("context", |context| {
+                    context.object("arguments", |arguments| {
+                        for (name, value) in others.by_ref() {
+                            arguments.string(name, value);
+                        }
+                    });
+                });
+            }
         });
         Self { params, ..Self::new(method::COMPLETE) }
+    }
+
+    /// A request with this method, and these members as parameters.
+    #[cfg(feature = "skills")]
+    pub(crate) fn with_members(method: &'static str, members: impl FnOnce(&mut Object<'_>)) -> Self {
+        Self { params: object(members), ..Self::new(method) }
     }
 
     /// A request with this method, without parameters.
@@ -143,8 +184,9 @@ impl Request {
     }
 
     /// Sets whether the request may be sent again, up to twice, if the connection is lost after it was sent. It may run
-    /// more than once then. By default only calls of tools with a read-only or idempotent hint are sent again, and over HTTP
-    /// also requests whose method only reads: lists, `resources/read`, `prompts/get`, `completion/complete`.
+    /// more than once then. By default only calls of tools with a read-only or idempotent hint are sent again, if
+    /// [`Options::trust`](crate::Options::trust) is set, and over HTTP requests whose method only reads: lists,
+    /// `resources/read`, `prompts/get`, `completion/complete`.
     #[must_use]
     pub fn replay(mut self, allowed: bool) -> Self {
         self.replay = Some(allowed);
@@ -159,8 +201,11 @@ impl Request {
     }
 }
 
-/// The members of `_meta` that are reserved for OpenTelemetry. They are sent unchanged.
+/// The members of `_meta` that are reserved for OpenTelemetry. They are sent unchanged. Set them on the default, which
+/// has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
+#[non_exhaustive]
 pub struct TraceContext {
     /// W3C Trace Context, `traceparent`.
     pub traceparent: Option<Box<str>>,

@@ -1,13 +1,17 @@
-use alloc::collections::VecDeque;
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::time::Duration;
 use serde_json::value::RawValue;
 
 use super::SamplingPolicy;
 use super::core::excerpt;
 use crate::Time;
-use crate::jsonrpc::Json;
+use crate::jsonrpc::{Json, Object};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -16,6 +20,7 @@ const MESSAGES: usize = 10_000;
 
 /// When sampling requests were allowed within the last minute, oldest first. Few servers send any.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Sampled {
     at: VecDeque<Time>,
 }
@@ -28,22 +33,18 @@ impl Sampled {
     pub(super) fn denied(&self, policy: &SamplingPolicy, params: Option<&RawValue>, now: Time) -> Option<String> {
         let params = params.map(Json::from);
         let member = |name| params.and_then(|params| params.member(name));
-        if let Some(most) = policy.max_tokens {
-            let wanted = member("maxTokens").filter(|tokens| !is_at_most(tokens.text(), most));
-            if let Some(wanted) = wanted {
-                let wanted = excerpt(wanted.text());
-                return Some(format!("{wanted} tokens are wanted, and at most {most} are given"));
-            }
-        }
         if !policy.models.is_empty() {
-            let hints = member("modelPreferences").and_then(|preferences| preferences.member("hints"));
-            let hints = hints.and_then(|hints| hints.elements(HINTS)).map(|hints| hints.kept).unwrap_or_default();
-            let names = || hints.iter().filter_map(|hint| hint.member("name").and_then(Json::as_string));
             // "Hints are treated as substrings that can match model names flexibly."
             let fits = |name: &str| policy.models.iter().any(|model| model.contains(name));
-            if names().next().is_some() && !names().any(|name| fits(&name)) {
-                let wanted = names().next().unwrap_or_default();
-                return Some(format!("the model {} is not among those that are given", excerpt(&wanted)));
+            let hints = member("modelPreferences").and_then(|preferences| preferences.member("hints"));
+            let hints = hints.and_then(|hints| hints.elements(HINTS)).map(|hints| hints.kept).unwrap_or_default();
+            let hints = hints.iter().filter_map(|hint| hint.member("name").and_then(Json::as_string));
+            let names: Vec<_> = match &policy.model {
+                Some(model) => vec![Cow::Borrowed(&**model)],
+                None => hints.collect(),
+            };
+            if let Some(wanted) = names.first().filter(|_| !names.iter().any(|name| fits(name))) {
+                return Some(format!("the model {} is not allowed", excerpt(wanted)));
             }
         }
         if let Some(most) = policy.tool_rounds {
@@ -51,7 +52,7 @@ impl Sampled {
             let messages = messages.map(|messages| messages.kept).unwrap_or_default();
             let rounds = messages.into_iter().filter(|message| uses_tool(*message)).count();
             if u32::try_from(rounds).is_ok_and(|rounds| rounds > most) || rounds >= MESSAGES {
-                return Some(format!("{rounds} rounds with tools, and at most {most} are given"));
+                return Some(format!("{rounds} rounds with tools, and at most {most} are allowed"));
             }
         }
         let most = policy.per_minute?;
@@ -59,7 +60,7 @@ impl Sampled {
         let recent = self.at.len().saturating_sub(old);
         usize::try_from(most)
             .is_ok_and(|most| recent >= most)
-            .then(|| format!("at most {most} requests a minute are taken"))
+            .then(|| format!("at most {most} requests a minute are allowed"))
     }
 
     /// Counts an allowed sampling request.
@@ -73,6 +74,87 @@ impl Sampled {
     }
 }
 
+/// The parameters with the policy's model and number of tokens, if they differ from the server's.
+pub(super) fn adjust(policy: &SamplingPolicy, params: Option<&RawValue>) -> Option<Box<RawValue>> {
+    let json = params.map(Json::from).filter(|params| params.is_object())?;
+    let tokens = policy
+        .max_tokens
+        .filter(|most| json.member("maxTokens").is_some_and(|tokens| !is_at_most(tokens.text(), *most)));
+    if tokens.is_none() && policy.model.is_none() {
+        return None;
+    }
+    let mut out = Vec::new();
+    let mut adjusted = Object::begin(&mut out);
+    json.raw_members(|name, value| match (name.as_string().as_deref(), tokens, &policy.model) {
+        (Some("maxTokens"), Some(most), _) => {
+            adjusted.integer("maxTokens", most.into());
+        }
+        (Some("modelPreferences"), _, Some(_)) => {}
+        _ => {
+            adjusted.member(name.text(), value.text());
+        }
+    });
+    if let Some(model) = &policy.model {
+        adjusted.object("modelPreferences", |preferences| {
+            let given = json.member("modelPreferences").filter(|given| given.is_object());
+            given.unwrap_or(Json::EMPTY_ARRAY).raw_members(|name, value| {
+                if name.as_string().as_deref() != Some("hints") {
+                    preferences.member(name.text(), value.text());
+                }
+            });
+            let hints = preferences.value("hints");
+            hints.push(b'[');
+            let mut hint = Object::begin(hints);
+            hint.string("name", model);
+            hint.end();
+            hints.push(b']');
+        });
+    }
+    adjusted.end();
+    RawValue::from_string(String::from_utf8(out).ok()?).ok()
+}
+
+/// Whether the parameters have tools (specification 2025-11-25, "Sampling", Tools in Sampling).
+pub(super) fn has_tools(params: Option<&RawValue>) -> bool {
+    let member = |name| params.map(Json::from).and_then(|params| params.member(name));
+    ["tools", "toolChoice"].into_iter().any(|name| member(name).is_some_and(|value| !value.is_null()))
+}
+
+/// Why the tool results in the messages do not fit the tool uses, if they do not (specification 2025-11-25, "Sampling",
+/// Message Content Constraints).
+pub(super) fn tool_flaw(params: Option<&RawValue>) -> Option<&'static str> {
+    const MISSING: Option<&str> = Some("Tool result missing in request");
+    let messages = params.map(Json::from)?.member("messages")?.elements(MESSAGES)?;
+    let mut uses = BTreeSet::new();
+    for message in messages.kept {
+        let (mut results, mut others, mut next) = (false, false, BTreeSet::new());
+        each_content(message, |content| {
+            let id = |name| content.member(name).and_then(Json::as_string);
+            match content.member("type").and_then(Json::as_string).as_deref() {
+                Some("tool_result") => {
+                    results = true;
+                    if let Some(id) = id("toolUseId") {
+                        uses.remove(&id);
+                    }
+                }
+                Some("tool_use") => {
+                    others = true;
+                    next.extend(id("id"));
+                }
+                Some(_) | None => others = true,
+            }
+        });
+        if results && others {
+            return Some("Tool results mixed with other content");
+        }
+        if !uses.is_empty() {
+            return MISSING;
+        }
+        uses = next;
+    }
+    if uses.is_empty() { None } else { MISSING }
+}
+
 /// Whether the text is a number that is not above the limit.
 fn is_at_most(number: &str, most: u64) -> bool {
     // A number with a fraction or an exponent is compared as a float.
@@ -81,10 +163,18 @@ fn is_at_most(number: &str, most: u64) -> bool {
 
 /// Whether the model uses a tool in a message.
 fn uses_tool(message: Json<'_>) -> bool {
-    let is_use = |content: Json<'_>| content.member("type").and_then(Json::as_string).as_deref() == Some("tool_use");
-    let Some(content) = message.member("content") else { return false };
+    let mut uses = false;
+    each_content(message, |content| {
+        uses |= content.member("type").and_then(Json::as_string).as_deref() == Some("tool_use");
+    });
+    uses
+}
+
+/// Calls `each` with each content block of a message, which has one or a list of them.
+fn each_content<'a>(message: Json<'a>, each: impl FnMut(Json<'a>)) {
+    let Some(content) = message.member("content") else { return };
     match content.elements(MESSAGES) {
-        Some(contents) => contents.kept.into_iter().any(is_use),
-        None => is_use(content),
+        Some(contents) => contents.kept.into_iter().for_each(each),
+        None => core::iter::once(content).for_each(each),
     }
 }

@@ -1,8 +1,11 @@
+use alloc::borrow::Cow;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use crate::jsonrpc::Json;
+use crate::protocol::content::Icon;
 use crate::protocol::{Capability, Era, Family, ProtocolVersion, ServerCapabilities};
 
 /// A server's response to `initialize` or `server/discover`.
@@ -23,6 +26,35 @@ pub struct Server {
     pub raw: Box<RawValue>,
 }
 
+/// Who a server is (`Implementation` in the schemas), for people. It is not verified.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerInfo<'a> {
+    /// Name.
+    pub name: Option<Cow<'a, str>>,
+    /// Display name.
+    pub title: Option<Cow<'a, str>>,
+    /// Version.
+    pub version: Option<Cow<'a, str>>,
+    /// Description.
+    pub description: Option<Cow<'a, str>>,
+    /// The address of its website. Not checked.
+    pub website_url: Option<Cow<'a, str>>,
+    /// Icons.
+    pub icons: Vec<Icon<'a>>,
+    /// The description, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+/// The server's description of itself in a result of `initialize` or `server/discover`.
+fn info(version: ProtocolVersion, raw: &RawValue) -> Option<Json<'_>> {
+    let json = Json::from(raw);
+    match version.era() {
+        Era::Legacy => json.member("serverInfo"),
+        Era::Modern => json.member("_meta").and_then(|meta| meta.member("io.modelcontextprotocol/serverInfo")),
+    }
+}
+
 impl Server {
     /// The negotiated era.
     pub const fn era(&self) -> Era {
@@ -34,6 +66,21 @@ impl Server {
         self.has(family.capability())
     }
 
+    /// The server's description of itself, if it sent one.
+    pub fn info(&self) -> Option<ServerInfo<'_>> {
+        let info = info(self.version, &self.raw).filter(|info| info.is_object())?;
+        let string = |name| info.member(name).and_then(Json::as_string);
+        Some(ServerInfo {
+            name: string("name"),
+            title: string("title"),
+            version: string("version"),
+            description: string("description"),
+            website_url: string("websiteUrl"),
+            icons: Icon::all(info),
+            raw: info.raw(),
+        })
+    }
+
     pub(super) fn has(&self, capability: Capability) -> Option<bool> {
         self.capabilities.as_ref().map(|capabilities| capabilities.has(capability))
     }
@@ -41,10 +88,7 @@ impl Server {
     /// Reads the result of `initialize` or `server/discover`.
     pub(super) fn read(version: ProtocolVersion, raw: &RawValue) -> Self {
         let json = Json::from(raw);
-        let info = match version.era() {
-            Era::Legacy => json.member("serverInfo"),
-            Era::Modern => json.member("_meta").and_then(|meta| meta.member("io.modelcontextprotocol/serverInfo")),
-        };
+        let info = info(version, raw);
         let string = |of: Option<Json<'_>>| of.and_then(Json::as_string).map(Box::from);
         Self {
             version,
@@ -54,5 +98,32 @@ impl Server {
             instructions: string(json.member("instructions")),
             raw: raw.to_owned(),
         }
+    }
+}
+
+#[cfg(feature = "snapshot")]
+pub(super) mod form {
+    //! The serialized form: the version and the raw result, from which the rest is read.
+
+    use alloc::boxed::Box;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::value::RawValue;
+
+    use super::Server;
+    use crate::protocol::ProtocolVersion;
+
+    #[expect(clippy::ref_option, reason = "serde passes the field")]
+    pub(in super::super) fn serialize<S: Serializer>(
+        server: &Option<Box<Server>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        server.as_ref().map(|server| (server.version, &server.raw)).serialize(serializer)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Box<Server>>, D::Error> {
+        let form: Option<(ProtocolVersion, Box<RawValue>)> = Option::deserialize(deserializer)?;
+        Ok(form.map(|(version, raw)| Box::new(Server::read(version, &raw))))
     }
 }

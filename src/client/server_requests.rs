@@ -9,8 +9,11 @@ use serde_json::value::RawValue;
 
 use super::core::{Core, excerpt};
 use super::forms::Defaults;
-use super::sampling::Sampled;
-use super::{CommandError, Event, Options, Outgoing, Output, RequestId, ServerMethod, ServerRequestId};
+use super::related_task::RelatedTask;
+use super::sampling::{Sampled, adjust, has_tools, tool_flaw};
+use super::{
+    CommandError, Event, Options, Outgoing, Output, RequestId, ServerMethod, ServerRequestId, url_elicitations,
+};
 use crate::Time;
 use crate::jsonrpc::{self, ErrorObject, Json, PeerId};
 use crate::machine::server_request::{self, Answer, Asked, Declared, Method, Room};
@@ -21,7 +24,9 @@ const REJECTED: i64 = -1;
 
 /// A server request that waits for the embedder.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 struct Open {
+    #[cfg_attr(feature = "snapshot", serde(with = "crate::jsonrpc::peer_id"))]
     id: PeerId,
     method: ServerMethod,
     deadline: Time,
@@ -29,24 +34,29 @@ struct Open {
     of: Option<RequestId>,
     /// The defaults of the form's fields.
     defaults: Defaults,
+    related: RelatedTask,
 }
 
 impl Open {
     /// Bytes of the server's data that are stored.
     fn bytes(&self) -> usize {
-        // The id is stored twice.
-        self.id.get().len().saturating_mul(2).saturating_add(self.defaults.bytes())
+        bytes(&self.id, &self.defaults, &self.related)
     }
 }
 
+/// Bytes that are stored for a server request. The id is stored twice.
+fn bytes(id: &PeerId, defaults: &Defaults, related: &RelatedTask) -> usize {
+    id.get().len().saturating_mul(2).saturating_add(defaults.bytes()).saturating_add(related.bytes())
+}
+
 /// The decision on a server request, or on an input that the server requires.
-pub(super) enum Verdict {
+pub(super) enum Reaction {
     /// Respond with this result.
     Result(Vec<u8>),
     /// Respond with this error.
     Refuse(ErrorObject),
-    /// Report it to the embedder.
-    Embedder(ServerMethod),
+    /// Report it to the embedder, with these parameters.
+    Embedder(ServerMethod, Option<Box<RawValue>>),
     /// Give no input.
     Decline,
     /// Do not respond.
@@ -54,6 +64,7 @@ pub(super) enum Verdict {
 }
 
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct ServerRequests {
     /// Few clients have open ones, and only for a short time.
     open: Option<Box<Table>>,
@@ -62,6 +73,7 @@ pub(super) struct ServerRequests {
 }
 
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 struct Table {
     open: BTreeMap<u64, Open>,
     deadlines: BTreeSet<(Time, u64)>,
@@ -97,12 +109,27 @@ impl Table {
 }
 
 impl ServerRequests {
+    #[cfg(feature = "snapshot")]
+    pub(super) fn check(&self, limits: &super::Limits) -> Result<(), crate::snapshot::SnapshotError> {
+        let Some(table) = &self.open else { return Ok(()) };
+        let mut expected = Table::default();
+        for (id, request) in &table.open {
+            expected.insert(*id, request.clone());
+        }
+        let same = (&table.deadlines, &table.by_peer_id, table.bytes)
+            == (&expected.deadlines, &expected.by_peer_id, expected.bytes);
+        if !same || table.open.keys().next_back().is_some_and(|id| *id > self.last) {
+            return Err(crate::snapshot::invalid("its server requests contradict each other"));
+        }
+        crate::snapshot::within("server_requests", table.open.len(), limits.server_requests)
+    }
+
     /// Bytes of the server's data that are stored.
     fn bytes(&self) -> usize {
         self.open.as_ref().map_or(0, |table| table.bytes)
     }
 
-    /// When the next request is declined because the embedder did not respond in time.
+    /// When the next request is cancelled because the embedder did not respond in time.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.open.as_ref().and_then(|table| table.deadlines.first()).map(|(at, _)| *at)
     }
@@ -116,7 +143,7 @@ impl ServerRequests {
         response: Result<&RawValue, ErrorObject>,
     ) -> Result<(), CommandError> {
         if response.as_ref().is_ok_and(|result| !result.get().starts_with('{')) {
-            return Err(CommandError::ParamsNotObject);
+            return Err(CommandError::ResultNotObject);
         }
         let Some(request) = self.open.as_mut().and_then(|table| table.remove(id.0)) else {
             return Err(CommandError::UnknownServerRequest);
@@ -124,41 +151,70 @@ impl ServerRequests {
         core.advance(now);
         self.on_removed(core);
         let message = core.encode_response(|out| match response {
-            Ok(result) => jsonrpc::result(out, &request.id, &request.defaults.fill(result)),
+            Ok(result) => {
+                jsonrpc::result(out, &request.id, &request.related.name_in(&request.defaults.fill(result)));
+            }
             Err(error) => jsonrpc::error(out, &request.id, &error),
         });
         core.outbox.push(Output::Send(Outgoing { of: request.of, ..message }));
         Ok(())
     }
 
-    /// Takes a server request. In the legacy era each gets a response, either at once or from the embedder.
-    pub(super) fn on_request(&mut self, core: &mut Core, id: PeerId, method: &str, params: Option<&RawValue>) {
+    /// Who sends a request now.
+    pub(super) fn asked(core: &Core) -> Asked {
         let modern = core.agreed.is_some() && core.is_modern() || core.options.eras.pinned().is_some();
-        let asked = if modern { Asked::Modern } else { Asked::Legacy };
+        if modern { Asked::Modern } else { Asked::Legacy }
+    }
+
+    /// Takes a server request. In the legacy era each gets a response, either at once or from the embedder.
+    /// Without `embedder`, one that needs the embedder is refused.
+    pub(super) fn on_request(
+        &mut self,
+        core: &mut Core,
+        id: PeerId,
+        method: &str,
+        params: Option<&RawValue>,
+        embedder: bool,
+    ) {
+        let asked = Self::asked(core);
         let of = core.exchange.and_then(|id| core.handle_of(id.get()));
-        let message = match self.judge(core, asked, method, params, Some(&id)) {
-            Verdict::Ignore | Verdict::Decline => return,
-            Verdict::Embedder(method) => {
-                let sampling = method == ServerMethod::Sampling;
-                let timeout = core.options.sampling.timeout.filter(|_| sampling);
-                let deadline = core.now + timeout.unwrap_or(core.options.timeouts.server_request);
-                let defaults = if sampling { Defaults::default() } else { Defaults::read(params) };
-                let request = Open { id, method, deadline, of, defaults };
-                let kept = self.bytes().saturating_add(core.requests.input_bytes());
-                if kept.saturating_add(request.bytes()) <= core.options.limits.input_bytes {
-                    return self.pass_on(core, request, params);
+        let defaults = match method {
+            method::ELICITATION if core.options.form_defaults => Defaults::read(params),
+            _ => Defaults::default(),
+        };
+        let related = RelatedTask::read(core, params);
+        let room = if embedder { self.room(core, bytes(&id, &defaults, &related)) } else { Room::Full };
+        let message = match self.judge(core, asked, method, params, room, Some(&id)) {
+            Reaction::Ignore | Reaction::Decline => return,
+            Reaction::Embedder(method, params) => {
+                if method == ServerMethod::Elicitation {
+                    url_elicitations::on_request(core, params.as_deref(), of);
                 }
-                core.encode_response(|out| jsonrpc::error(out, &request.id, &too_many()))
+                let timeout = match method {
+                    ServerMethod::Sampling => core.options.sampling.timeout,
+                    ServerMethod::Elicitation => None,
+                };
+                let deadline = core.now + timeout.unwrap_or(core.options.timeouts.server_request);
+                return self.pass_on(core, Open { id, method, deadline, of, defaults, related }, params);
             }
-            Verdict::Result(result) => core.encode_response(|out| {
-                jsonrpc::result(out, &id, core::str::from_utf8(&result).unwrap_or("{}"));
+            Reaction::Result(result) => core.encode_response(|out| {
+                let result = core::str::from_utf8(&result).unwrap_or("{}");
+                jsonrpc::result(out, &id, &related.name_in(result));
             }),
-            Verdict::Refuse(error) => core.encode_response(|out| jsonrpc::error(out, &id, &error)),
+            Reaction::Refuse(error) => core.encode_response(|out| jsonrpc::error(out, &id, &error)),
         };
         core.outbox.push(Output::Send(Outgoing { of, ..message }));
     }
 
-    fn pass_on(&mut self, core: &mut Core, request: Open, params: Option<&RawValue>) {
+    /// Whether the limits allow another open request of this size.
+    fn room(&self, core: &Core, bytes: usize) -> Room {
+        let open = self.open.as_ref().map_or(0, |table| table.open.len());
+        let kept = self.bytes().saturating_add(core.requests.input_bytes()).saturating_add(bytes);
+        let limits = &core.options.limits;
+        if open >= limits.server_requests || kept > limits.input_bytes { Room::Full } else { Room::Free }
+    }
+
+    fn pass_on(&mut self, core: &mut Core, request: Open, params: Option<Box<RawValue>>) {
         let method = request.method;
         self.last = self.last.saturating_add(1);
         let id = self.last;
@@ -166,7 +222,7 @@ impl ServerRequests {
         self.publish(core);
         let most = core.options.timeouts.server_request.max(core.options.sampling.timeout.unwrap_or_default());
         core.requests.pause(most, core.now);
-        core.event(Event::ServerRequest { id: ServerRequestId(id), method, params: params.map(ToOwned::to_owned) });
+        core.event(Event::ServerRequest { id: ServerRequestId(id), method, params });
     }
 
     /// Decides on a server request, or on an input that the server requires, which has no id.
@@ -176,58 +232,75 @@ impl ServerRequests {
         asked: Asked,
         method: &str,
         params: Option<&RawValue>,
+        room: Room,
         id: Option<&PeerId>,
-    ) -> Verdict {
+    ) -> Reaction {
         // If the server refused the client's capabilities, none were declared to it.
         let none = ClientCapabilities::default();
         let options = core.options.clone();
         let offers = if core.undeclared { &none } else { &options.capabilities };
-        let denied = (method == method::SAMPLING).then(|| self.denied(&options, params, core.now)).flatten();
-        let (class, declared) = classify(offers, method, params, denied.is_some());
-        let waiting = self.open.as_ref().map_or(0, |table| table.open.len());
-        let room = if waiting >= options.limits.server_requests { Room::Full } else { Room::Free };
+        let is_sampling = method == method::SAMPLING;
+        let flaw = if is_sampling { tool_flaw(params) } else { None };
+        let denied = if is_sampling { self.denied(&options, params, core.now) } else { None };
+        let (class, declared) = classify(offers, method, params, flaw.is_some(), denied.is_some());
         match server_request::take(asked, class, declared, room) {
-            Answer::Empty => Verdict::Result(b"{}".to_vec()),
-            Answer::Roots => {
-                let mut result = Vec::new();
-                offers.write_roots(&mut result);
-                Verdict::Result(result)
-            }
+            Answer::Empty => Reaction::Result(b"{}".to_vec()),
+            Answer::Roots => Reaction::Result(core.roots_result()),
             Answer::Embedder => {
-                let Some(asked) = ServerMethod::of(method) else { return Verdict::Ignore };
-                if class == Method::Sampling && options.sampling.per_minute.is_some() {
-                    self.sampled.get_or_insert_default().count(&options.sampling, core.now);
-                }
-                Verdict::Embedder(asked)
+                let Some(method) = ServerMethod::of(method) else { return Reaction::Ignore };
+                let adjusted = match method {
+                    ServerMethod::Sampling => {
+                        if options.sampling.per_minute.is_some() {
+                            self.sampled.get_or_insert_default().count(&options.sampling, core.now);
+                        }
+                        adjust(&options.sampling, params)
+                    }
+                    ServerMethod::Elicitation => None,
+                };
+                Reaction::Embedder(method, adjusted.or_else(|| params.map(ToOwned::to_owned)))
             }
             Answer::RefuseMethod => {
                 let why = format!("the client does not offer {}", excerpt(method));
-                Verdict::Refuse(ErrorObject::new(error_code::METHOD_NOT_FOUND, why))
+                Reaction::Refuse(ErrorObject::new(error_code::METHOD_NOT_FOUND, why))
             }
             Answer::RefuseMode => {
-                let mode = mode(params);
-                let mode = mode.as_deref().map_or("form".into(), excerpt);
-                let why = format!("the client does not offer elicitation in mode {mode}");
-                Verdict::Refuse(ErrorObject::new(error_code::INVALID_PARAMS, why))
+                let why = match class {
+                    Method::Sampling | Method::SamplingInvalid | Method::SamplingDenied => {
+                        "the client does not offer sampling with tools".into()
+                    }
+                    Method::Ping | Method::Roots | Method::Form | Method::Url | Method::OtherMode | Method::Other => {
+                        let mode = mode(params);
+                        let mode = mode.as_deref().map_or("form".into(), excerpt);
+                        format!("the client does not offer elicitation in mode {mode}")
+                    }
+                };
+                Reaction::Refuse(ErrorObject::new(error_code::INVALID_PARAMS, why))
+            }
+            Answer::RefuseParams => {
+                Reaction::Refuse(ErrorObject::new(error_code::INVALID_PARAMS, flaw.unwrap_or_default()))
             }
             Answer::RefusePolicy => {
                 let why = format!("refused by the client's policy: {}", denied.unwrap_or_default());
-                Verdict::Refuse(ErrorObject::new(REJECTED, why))
+                Reaction::Refuse(ErrorObject::new(REJECTED, why))
             }
-            Answer::RefuseFull => Verdict::Refuse(too_many()),
+            Answer::RefuseFull => {
+                let why = "too many requests of the server are open";
+                Reaction::Refuse(ErrorObject::new(error_code::INTERNAL_ERROR, why))
+            }
             Answer::Ignore(kind) => {
                 let id = id.map_or("", PeerId::get);
                 let detail = format!("a request (id {id}), of which revision 2026-07-28 has none");
                 core.quirk(kind, None, Some(method), detail);
-                Verdict::Ignore
+                Reaction::Ignore
             }
-            Answer::Decline => Verdict::Decline,
+            Answer::Decline => Reaction::Decline,
         }
     }
 
     /// Decides on an input that the server requires.
-    pub(super) fn judge_input(&mut self, core: &mut Core, method: &str, params: Option<&RawValue>) -> Verdict {
-        self.judge(core, Asked::Input, method, params, None)
+    pub(super) fn judge_input(&mut self, core: &mut Core, method: &str, params: Option<&RawValue>) -> Reaction {
+        // The inputs of one result are bounded together, where they are read.
+        self.judge(core, Asked::Input, method, params, Room::Free, None)
     }
 
     fn denied(&self, options: &Options, params: Option<&RawValue>, now: Time) -> Option<alloc::string::String> {
@@ -238,23 +311,26 @@ impl ServerRequests {
     }
 
     /// The server cancels one of its requests.
-    pub(super) fn on_cancelled(&mut self, core: &mut Core, peer_id: &str) {
+    pub(super) fn on_cancelled(&mut self, core: &mut Core, peer_id: &str, reason: Option<&str>) {
         let Some(table) = &mut self.open else { return };
         if let Some(id) = table.find(peer_id) {
             table.remove(id);
             self.on_removed(core);
-            core.event(Event::ServerRequestEnded { id: ServerRequestId(id) });
+            core.event(Event::ServerRequestEnded {
+                id: ServerRequestId(id),
+                reason: reason.map(|it| excerpt(it).into()),
+            });
         }
     }
 
-    /// Declines the requests that the embedder did not respond to in time.
+    /// Cancels the requests that the embedder did not respond to in time.
     pub(super) fn on_time(&mut self, core: &mut Core) {
         while let Some(table) = &mut self.open
             && let Some(due) = table.due(core.now)
             && let Some(request) = table.remove(due)
         {
-            refuse(core, &request, r#"{"action":"decline"}"#);
-            core.event(Event::ServerRequestEnded { id: ServerRequestId(due) });
+            cancel(core, &request);
+            core.event(Event::ServerRequestEnded { id: ServerRequestId(due), reason: None });
         }
         self.on_removed(core);
     }
@@ -264,9 +340,9 @@ impl ServerRequests {
     pub(super) fn end(&mut self, core: &mut Core, gone: bool) {
         for (id, request) in self.open.take().into_iter().flat_map(|table| table.open) {
             if !gone {
-                refuse(core, &request, r#"{"action":"cancel"}"#);
+                cancel(core, &request);
             }
-            core.event(Event::ServerRequestEnded { id: ServerRequestId(id) });
+            core.event(Event::ServerRequestEnded { id: ServerRequestId(id), reason: None });
         }
         self.on_removed(core);
     }
@@ -280,23 +356,22 @@ impl ServerRequests {
         self.publish(core);
     }
 
-    fn publish(&self, core: &mut Core) {
+    pub(super) fn publish(&self, core: &mut Core) {
         core.input_room = core.options.limits.input_bytes.saturating_sub(self.bytes());
     }
 }
 
-fn refuse(core: &mut Core, request: &Open, elicited: &str) {
+/// Responds to a request that the embedder did not respond to: the user neither accepted nor declined.
+fn cancel(core: &mut Core, request: &Open) {
     let message = core.encode_response(|out| match request.method {
-        ServerMethod::Elicitation => jsonrpc::result(out, &request.id, elicited),
+        ServerMethod::Elicitation => {
+            jsonrpc::result(out, &request.id, &request.related.name_in(r#"{"action":"cancel"}"#));
+        }
         ServerMethod::Sampling => {
             jsonrpc::error(out, &request.id, &ErrorObject::new(REJECTED, "User rejected sampling request"));
         }
     });
     core.outbox.push(Output::Send(Outgoing { of: request.of, ..message }));
-}
-
-fn too_many() -> ErrorObject {
-    ErrorObject::new(error_code::INTERNAL_ERROR, "too many questions wait already")
 }
 
 /// The mode of an elicitation.
@@ -305,7 +380,13 @@ fn mode(params: Option<&RawValue>) -> Option<Cow<'_, str>> {
 }
 
 /// Classifies the method of a server request, and whether the client declared its capability.
-fn classify(offers: &ClientCapabilities, method: &str, params: Option<&RawValue>, denied: bool) -> (Method, Declared) {
+fn classify(
+    offers: &ClientCapabilities,
+    method: &str,
+    params: Option<&RawValue>,
+    flawed: bool,
+    denied: bool,
+) -> (Method, Declared) {
     let declared = |declared: bool| if declared { Declared::Declared } else { Declared::Undeclared };
     match method {
         method::PING => (Method::Ping, Declared::Undeclared),
@@ -319,8 +400,15 @@ fn classify(offers: &ClientCapabilities, method: &str, params: Option<&RawValue>
             let any = offers.elicitation || offers.elicitation_url;
             (class, if any && !offered { Declared::OtherMode } else { declared(offered) })
         }
-        method::SAMPLING if denied => (Method::SamplingDenied, declared(offers.sampling)),
-        method::SAMPLING => (Method::Sampling, declared(offers.sampling)),
+        method::SAMPLING => {
+            let class = match (flawed, denied) {
+                (true, _) => Method::SamplingInvalid,
+                (false, true) => Method::SamplingDenied,
+                (false, false) => Method::Sampling,
+            };
+            let without = offers.sampling && !offers.sampling_tools && has_tools(params);
+            (class, if without { Declared::OtherMode } else { declared(offers.sampling) })
+        }
         _ => (Method::Other, Declared::Undeclared),
     }
 }

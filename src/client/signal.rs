@@ -36,6 +36,8 @@ pub(super) enum Signal {
     Schemas { known: bool },
     /// The listen stream of this request announces changes from now on.
     Watched { request: u64, families: PerFamily<Watch> },
+    /// A call runs as a task from now on.
+    TaskCreated,
     /// Changes of these families are not announced any more.
     Unwatched(PerFamily<bool>),
 }
@@ -79,6 +81,11 @@ impl Signals {
             None => self.first = Some(signal),
             Some(_) => self.more.push(signal),
         }
+    }
+
+    #[inline]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.first.is_none()
     }
 
     /// Whether one of them is a loss of the connection.

@@ -14,12 +14,14 @@ use super::timers::Timer;
 use super::{CommandError, Event, RequestError};
 use crate::Time;
 use crate::jsonrpc::{Json, Object};
-use crate::machine::request::State as Phase;
-use crate::machine::subscribe::{self, Command, Means, Step};
+use crate::machine::listen_stream::{Admission, Content, Listening, Subscription};
+use crate::machine::request;
+use crate::machine::subscribe::{self, Listed, Means, Occasion, Step};
 use crate::machine::{Verdict, gate, listen_stream, resource_subscription};
-use crate::protocol::{Era, Family, PerFamily, error_code, method};
+use crate::protocol::{Era, Family, PerFamily, method};
 
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Subscriptions {
     stream: listen_stream::State,
     /// The request of a stream that the server has not acknowledged yet.
@@ -48,10 +50,6 @@ impl Default for Subscriptions {
     }
 }
 
-const UNDECLARED: &str = "it does not declare `resources.subscribe`";
-const NO_STREAM: &str = "it has no `subscriptions/listen`";
-const NOT_LISTENING: &str = "the options say not to listen";
-
 /// The members of a filter for lists, each with a family.
 const LISTS: [(&str, Family); 3] = [
     ("toolsListChanged", Family::Tools),
@@ -59,11 +57,24 @@ const LISTS: [(&str, Family); 3] = [
     ("resourcesListChanged", Family::Resources),
 ];
 
+/// Maximum number of tasks in the filter of a stream. Others are polled only.
+const TASKS: usize = 64;
+
+/// Writes a JSON array, which has at least one string.
+fn write_strings<'a>(list: &mut Vec<u8>, strings: impl Iterator<Item = &'a str>) {
+    for (index, string) in strings.enumerate() {
+        list.push(if index == 0 { b'[' } else { b',' });
+        crate::jsonrpc::string(list, string);
+    }
+    list.push(b']');
+}
+
 impl Subscriptions {
     /// The embedder subscribes to a resource.
     pub(super) fn subscribe(&mut self, core: &mut Core, now: Time, uri: &str) -> Result<Signals, CommandError> {
         core.check_open()?;
-        if core.is_established() && !lets_subscribe(core) {
+        let step = self.decide(core, Occasion::Subscribe, uri);
+        if step == Step::Reject {
             return Err(core.not_advertised(method::SUBSCRIBE, "resources.subscribe"));
         }
         let limit = core.options.limits.subscriptions;
@@ -76,35 +87,36 @@ impl Subscriptions {
         core.advance(now);
         self.resources.entry(uri.into()).or_insert(resource_subscription::State::Wanted);
         self.step_resource(core, uri, resource_subscription::Input::Subscribe, None);
-        Ok(self.execute(core, Command::Subscribe, uri))
+        Ok(self.execute(core, step, uri))
     }
 
     /// The embedder unsubscribes from a resource.
     pub(super) fn unsubscribe(&mut self, core: &mut Core, now: Time, uri: &str) -> Result<Signals, CommandError> {
-        use resource_subscription::State;
-        let state = self.resources.get(uri);
-        if state.is_none_or(|state| matches!(state, State::Leaving | State::Regretted)) {
+        if !self.resources.get(uri).is_some_and(|state| state.is_wanted()) {
             return Err(CommandError::UnknownSubscription);
         }
         core.advance(now);
-        Ok(self.execute(core, Command::Unsubscribe, uri))
+        let step = self.decide(core, Occasion::Unsubscribe, uri);
+        Ok(self.execute(core, step, uri))
     }
 
-    fn execute(&mut self, core: &mut Core, command: Command, uri: &str) -> Signals {
-        let means = self.means(core);
-        let why = if means == Means::NoStream { NO_STREAM } else { NOT_LISTENING };
-        match subscribe::take(command, means) {
-            Step::Keep => Signals::NONE,
+    fn decide(&self, core: &Core, occasion: Occasion, uri: &str) -> Step {
+        let listed = self.resources.get(uri).is_some_and(|state| state.is_listed());
+        subscribe::take(occasion, self.means(core), if listed { Listed::Yes } else { Listed::No })
+    }
+
+    fn execute(&mut self, core: &mut Core, step: Step, uri: &str) -> Signals {
+        match step {
+            Step::Reject | Step::Keep => Signals::NONE,
             Step::Resource(input) => {
+                let why = why_impossible(self.means(core));
                 self.step_resource(core, uri, input, Some(why));
                 Signals::NONE
             }
-            Step::Listen if self.is_resource(uri, resource_subscription::State::Wanted) => self.listen(core),
-            Step::Listen => Signals::NONE,
+            Step::Listen => self.listen(core),
             Step::ResourceThenListen(input) => {
-                let listed = !self.is_resource(uri, resource_subscription::State::Refused);
                 self.step_resource(core, uri, input, None);
-                if listed { self.listen(core) } else { Signals::NONE }
+                self.listen(core)
             }
         }
     }
@@ -113,6 +125,7 @@ impl Subscriptions {
     fn means(&self, core: &Core) -> Means {
         match core.era().filter(|_| core.is_established()) {
             None => Means::None,
+            Some(_) if !lets_subscribe(core) => Means::Undeclared,
             Some(Era::Legacy) if core.is_ready() => Means::Requests,
             Some(Era::Legacy) => Means::None,
             Some(Era::Modern) if !core.options.listen => Means::NotListening,
@@ -123,13 +136,7 @@ impl Subscriptions {
 
     /// The resources with a subscription.
     pub(super) fn resources(&self) -> impl Iterator<Item = &str> {
-        use resource_subscription::State;
-        let wanted = |state: &State| !matches!(state, State::Leaving | State::Regretted);
-        self.resources.iter().filter(move |(_, state)| wanted(state)).map(|(uri, _)| &**uri)
-    }
-
-    fn is_resource(&self, uri: &str, state: resource_subscription::State) -> bool {
-        self.resources.get(uri) == Some(&state)
+        self.resources.iter().filter(|(_, state)| state.is_wanted()).map(|(uri, _)| &**uri)
     }
 
     /// Whether the server announces changes of the family's list.
@@ -144,31 +151,25 @@ impl Subscriptions {
     /// The handshake with a modern server is done. The stream is requested before the lists, so that no change in
     /// between is missed.
     pub(super) fn start_stream(&mut self, core: &mut Core) -> Signals {
-        if !core.options.listen {
-            self.refuse_all(core, NOT_LISTENING);
-        } else if !lets_subscribe(core) {
-            self.refuse_all(core, UNDECLARED);
+        let mut signals = self.on_connected(core);
+        signals.extend(self.listen(core));
+        signals
+    }
+
+    /// The connection takes subscriptions: a modern one once the handshake is done, a legacy one once the client is
+    /// ready.
+    pub(super) fn on_connected(&mut self, core: &mut Core) -> Signals {
+        let mut signals = Signals::NONE;
+        for uri in self.uris() {
+            let step = self.decide(core, Occasion::Connected, &uri);
+            signals.extend(self.execute(core, step, &uri));
         }
+        signals
+    }
+
+    /// A call runs as a task: the stream announces its status, too.
+    pub(super) fn on_task_created(&mut self, core: &mut Core) -> Signals {
         self.listen(core)
-    }
-
-    /// The client is ready: a legacy server gets a request for each resource.
-    pub(super) fn start_requests(&mut self, core: &mut Core) {
-        if self.means(core) != Means::Requests {
-            return;
-        }
-        if !lets_subscribe(core) {
-            return self.refuse_all(core, UNDECLARED);
-        }
-        for uri in self.uris() {
-            self.step_resource(core, &uri, resource_subscription::Input::Possible, None);
-        }
-    }
-
-    fn refuse_all(&mut self, core: &mut Core, why: &str) {
-        for uri in self.uris() {
-            self.step_resource(core, &uri, resource_subscription::Input::Refused, Some(why));
-        }
     }
 
     fn uris(&self) -> Vec<Box<str>> {
@@ -180,19 +181,18 @@ impl Subscriptions {
         (self.asked, self.open) = (None, None);
         let signals = self.step(core, listen_stream::Input::Lost, None);
         self.failures = 0;
-        self.lose_resources(core);
+        self.step_resources(core, resource_subscription::Input::Lost, None);
         signals
     }
 
-    fn lose_resources(&mut self, core: &mut Core) {
+    fn step_resources(&mut self, core: &mut Core, input: resource_subscription::Input, words: Option<&str>) {
         for uri in self.uris() {
-            self.step_resource(core, &uri, resource_subscription::Input::Lost, None);
+            self.step_resource(core, &uri, input, words);
         }
     }
 
     fn step_resource(&mut self, core: &mut Core, uri: &str, input: resource_subscription::Input, words: Option<&str>) {
         use resource_subscription::{Effect, State, take};
-        let by_requests = self.means(core) == Means::Requests;
         let Some(state) = self.resources.get_mut(uri) else { return };
         let row = take(*state, input);
         *state = row.next;
@@ -202,9 +202,7 @@ impl Subscriptions {
         for effect in row.effects {
             let deadline = Some(core.request_deadline());
             match effect {
-                // The stream's filter has all resources.
-                Effect::Ask | Effect::Leave if !by_requests => {}
-                Effect::Ask => {
+                Effect::Request => {
                     core.requests.insert(Purpose::Subscribe(uri.into()), deadline);
                 }
                 Effect::Leave => {
@@ -233,10 +231,13 @@ impl Subscriptions {
     /// The set of subscriptions changed.
     fn listen(&mut self, core: &mut Core) -> Signals {
         let lists = LISTS.iter().any(|(_, family)| wants_list(core, *family));
-        let resources = self.resources.values().any(|state| *state != resource_subscription::State::Refused);
-        let wanted = core.options.listen && (lists || resources);
-        let input = if wanted { listen_stream::Input::Wanted } else { listen_stream::Input::Unwanted };
-        self.step(core, input, None)
+        let tasks = core.is_modern() && core.requests.tasks().next().is_some();
+        let content = match lists || tasks || self.resources.values().any(|state| state.is_listed()) {
+            true => Content::Some,
+            false => Content::Nothing,
+        };
+        let listening = if core.options.listen { Listening::On } else { Listening::Off };
+        self.step(core, listen_stream::take_wanted(listening, content), None)
     }
 
     fn step(&mut self, core: &mut Core, input: listen_stream::Input, agreed: Option<Json<'_>>) -> Signals {
@@ -245,28 +246,32 @@ impl Subscriptions {
         self.stream = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             let (server, method) = (core.server_name(), method::LISTEN);
-            let detail = format!("{server} declares that it tells of changes, yet has no `{method}`");
+            let detail = format!("{server} declares that it announces changes, yet refuses `{method}`");
             core.quirk(kind, None, Some(method), detail);
         }
         let mut signals = Signals::NONE;
         for effect in row.effects {
             match effect {
-                Effect::Ask => self.ask(core),
-                Effect::DropAsked => drop_stream(core, self.asked.take()),
+                Effect::Request => self.ask(core),
+                Effect::DropRequested => drop_stream(core, self.asked.take()),
                 Effect::DropOpen => drop_stream(core, self.open.take()),
                 Effect::Adopt => signals.extend(self.adopt(core, agreed)),
                 Effect::Forget => {
                     signals.extend(self.forget(core));
-                    self.lose_resources(core);
+                    self.step_resources(core, resource_subscription::Input::Lost, None);
                 }
                 Effect::Await => {
                     signals.extend(self.forget(core));
-                    self.await_asked(core);
+                    self.step_resources(core, resource_subscription::Input::Replaced, None);
+                }
+                Effect::Refuse => {
+                    let why = why_impossible(Means::NoStream);
+                    self.step_resources(core, resource_subscription::Input::Refused, Some(why));
                 }
                 Effect::Arm => {
-                    let factor = 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX);
+                    let wait =
+                        crate::time::backoff(core.options.timeouts.refresh_interval, self.failures, LONGEST_WAIT);
                     self.failures = self.failures.saturating_add(1).min(16);
-                    let wait = core.options.timeouts.refresh_interval.saturating_mul(factor).min(LONGEST_WAIT);
                     core.arm(Timer::Stream, wait);
                 }
                 Effect::Disarm => core.timers.set(Timer::Stream, None),
@@ -275,21 +280,8 @@ impl Subscriptions {
         signals
     }
 
-    /// The requested stream will announce what the acknowledged one announced.
-    fn await_asked(&mut self, core: &mut Core) {
-        use resource_subscription::{Input, State};
-        for uri in self.uris() {
-            if self.is_resource(&uri, State::Asking) || self.is_resource(&uri, State::Active) {
-                self.step_resource(core, &uri, Input::Lost, None);
-                self.step_resource(core, &uri, Input::Possible, None);
-            }
-        }
-    }
-
     fn ask(&mut self, core: &mut Core) {
-        for uri in self.uris() {
-            self.step_resource(core, &uri, resource_subscription::Input::Possible, None);
-        }
+        self.step_resources(core, resource_subscription::Input::Included, None);
         let deadline = core.request_deadline();
         let filter = self.filter(core);
         self.asked = Some(core.requests.insert(Purpose::Listen { filter, agreed: false }, Some(deadline)));
@@ -304,16 +296,13 @@ impl Subscriptions {
                 filter.raw(name, "true");
             }
         }
-        let states = &self.resources;
-        let refused = resource_subscription::State::Refused;
-        let mut uris = states.iter().filter(|(_, state)| **state != refused).peekable();
+        let mut uris = self.resources.iter().filter(|(_, state)| state.is_listed()).peekable();
         if uris.peek().is_some() {
-            let list = filter.value("resourceSubscriptions");
-            for (index, (uri, _)) in uris.enumerate() {
-                list.push(if index == 0 { b'[' } else { b',' });
-                crate::jsonrpc::string(list, uri);
-            }
-            list.push(b']');
+            write_strings(filter.value("resourceSubscriptions"), uris.map(|(uri, _)| &**uri));
+        }
+        let mut tasks = core.requests.tasks().take(TASKS).peekable();
+        if tasks.peek().is_some() {
+            write_strings(filter.value("taskIds"), tasks);
         }
         filter.end();
         alloc::string::String::from_utf8(json).unwrap_or_default().into()
@@ -346,7 +335,7 @@ impl Subscriptions {
     }
 
     fn adopt_resources(&mut self, core: &mut Core, agreed: Option<Json<'_>>) {
-        use resource_subscription::{Input, State};
+        use resource_subscription::Input;
         let limit = core.options.limits.subscriptions;
         let uris = agreed.map(|agreed| agreed.member("resourceSubscriptions").and_then(|uris| uris.elements(limit)));
         let uris: Option<Vec<_>> = uris.map(|uris| uris.map_or(Vec::new(), |uris| uris.kept));
@@ -355,16 +344,12 @@ impl Subscriptions {
             agreed.sort_unstable();
         }
         for uri in self.uris() {
-            let accepted = match &agreed {
-                Some(agreed) => agreed.binary_search_by(|it| (**it).cmp(&uri)).is_ok(),
-                // A refused one was not requested again.
-                None => !self.is_resource(&uri, State::Refused),
+            let input = match &agreed {
+                None => Input::StreamAccepted,
+                Some(agreed) if agreed.binary_search_by(|it| (**it).cmp(&uri)).is_ok() => Input::Accepted,
+                Some(_) => Input::LeftOut,
             };
-            // One that was subscribed to since then is requested next.
-            if !self.is_resource(&uri, State::Wanted) {
-                let input = if accepted { Input::Accepted } else { Input::Refused };
-                self.step_resource(core, &uri, input, None);
-            }
+            self.step_resource(core, &uri, input, None);
         }
     }
 
@@ -382,10 +367,8 @@ impl Subscriptions {
         // A request that was not sent yet cannot be acknowledged.
         let Some(asked) = self.asked.filter(|asked| core.is_sent(*asked)) else { return Signals::NONE };
         let params = params.map(Json::from);
-        let meta = params.and_then(|params| params.member("_meta"));
-        let id = meta.and_then(|meta| meta.member("io.modelcontextprotocol/subscriptionId"));
         // Without an id, it is for the stream that waits.
-        if id.is_some_and(|id| id.text().trim_matches('"').parse() != Ok(asked)) {
+        if params.and_then(subscription_id).is_some_and(|id| id != Some(asked)) {
             return Signals::NONE;
         }
         let agreed = params.and_then(|params| params.member("notifications")).filter(|agreed| agreed.is_object());
@@ -402,19 +385,31 @@ impl Subscriptions {
             return Signals::NONE;
         }
         self.asked = None;
-        let unknown = error.is_some_and(|error| error.code() == Some(error_code::METHOD_NOT_FOUND));
         let declared = core.server.as_ref().is_some_and(|server| server.capabilities.is_some());
-        if unknown {
-            for uri in self.uris() {
-                self.step_resource(core, &uri, resource_subscription::Input::Refused, Some(NO_STREAM));
-            }
-        }
-        let input = match (unknown, declared) {
-            (true, true) => Input::Unknown,
-            (true, false) => Input::Absent,
-            (false, _) => Input::Failed,
+        let input = match (error, declared) {
+            (Some(_), true) => Input::Refused,
+            (Some(_), false) => Input::Absent,
+            (None, _) => Input::Failed,
         };
         self.step(core, input, None)
+    }
+
+    /// Whether a notification of a change is acted on.
+    pub(super) fn admits(&self, core: &Core, params: Option<&RawValue>) -> bool {
+        let Some(era) = core.era() else { return true };
+        let named = match era {
+            Era::Legacy => None,
+            Era::Modern => params.map(Json::from).and_then(subscription_id),
+        };
+        let subscription = match named {
+            None => Subscription::None,
+            Some(id) if id.is_some() && (id == self.open || id == self.asked) => Subscription::Own,
+            Some(_) => Subscription::Foreign,
+        };
+        match listen_stream::take_admission(era, subscription) {
+            Admission::Admit => true,
+            Admission::Ignore => false,
+        }
     }
 
     /// Takes `notifications/cancelled` of a stream, whose request then gets no response (specification 2026-07-28,
@@ -424,7 +419,8 @@ impl Subscriptions {
         if !core.is_sent(id) || self.open != Some(id) && self.asked != Some(id) {
             return None;
         }
-        core.requests.abandon(id);
+        core.requests.expect_late(id);
+        core.end_request(id, request::Input::Answered, "");
         Some(self.on_ended(core, id, None))
     }
 
@@ -439,19 +435,34 @@ impl Subscriptions {
     }
 }
 
+/// Why a resource cannot be subscribed to.
+const fn why_impossible(means: Means) -> &'static str {
+    match means {
+        Means::None => "there is no connection",
+        Means::Requests | Means::Stream => "the server refused it",
+        Means::NoStream => "it refused `subscriptions/listen`",
+        Means::NotListening => "the options say not to listen",
+        Means::Undeclared => "it does not declare `resources.subscribe`",
+    }
+}
+
+/// The id of a stream that a notification names, if it names one: the request's id, or `None` if it is none of ours.
+fn subscription_id(params: Json<'_>) -> Option<Option<u64>> {
+    let id = params.member("_meta")?.member("io.modelcontextprotocol/subscriptionId")?;
+    Some(id.text().trim_matches('"').parse().ok())
+}
+
 fn lets_subscribe(core: &Core) -> bool {
     let capabilities = core.server.as_ref().and_then(|server| server.capabilities.as_ref());
-    core.gate_capability(gate::Purpose::Listen, capabilities.map(|capabilities| capabilities.subscribe()))
+    core.gate_capability(gate::Use::Listen, capabilities.map(|capabilities| capabilities.subscribe()))
 }
 
 fn wants_list(core: &Core, family: Family) -> bool {
-    core.gate(gate::Purpose::Listen, family).is_allowed()
+    core.gate(gate::Use::Listen, family).is_allowed()
 }
 
 fn drop_stream(core: &mut Core, id: Option<u64>) {
-    let Some(id) = id else { return };
-    core.outbox.retract(id);
-    if core.requests.abandon(id).is_some_and(|open| open.phase == Phase::Sent) {
-        core.send_cancelled(id, "the client wants other notifications, or none");
+    if let Some(id) = id {
+        core.end_request(id, request::Input::Cancelled, "the client wants other notifications, or none");
     }
 }

@@ -27,6 +27,8 @@ pub(super) enum Timer {
     Stream,
     /// The wait before a family's list is requested again.
     Refresh(Family),
+    /// The deadline of a connection until the client is ready.
+    Connect,
 }
 
 impl Timer {
@@ -43,6 +45,7 @@ impl Timer {
         Self::Refresh(Family::Prompts),
         Self::Refresh(Family::Resources),
         Self::Refresh(Family::ResourceTemplates),
+        Self::Connect,
     ];
 
     /// Its index.
@@ -60,25 +63,34 @@ impl Timer {
             Self::Refresh(Family::Prompts) => 9,
             Self::Refresh(Family::Resources) => 10,
             Self::Refresh(Family::ResourceTemplates) => 11,
+            Self::Connect => 12,
         }
     }
 }
 
 /// The running timers, and the earliest deadline.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Timers {
     at: [Option<Time>; Self::COUNT],
+    #[cfg_attr(feature = "snapshot", serde(skip))]
     soonest: Option<Time>,
 }
 
 impl Timers {
-    const COUNT: usize = 12;
+    const COUNT: usize = 13;
 
     pub(super) fn set(&mut self, timer: Timer, at: Option<Time>) {
         if let Some(slot) = self.at.get_mut(timer.place()) {
             *slot = at;
             self.soonest = self.at.iter().flatten().min().copied();
         }
+    }
+
+    /// Finds the earliest deadline again, in a restored client.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn recount(&mut self) {
+        self.soonest = self.at.iter().flatten().min().copied();
     }
 
     pub(super) fn get(&self, timer: Timer) -> Option<Time> {

@@ -54,21 +54,26 @@ pub(crate) enum Report<'a> {
         /// The request that was refused because of it and did not run, by its id on the wire.
         id: Option<u64>,
     },
-    /// The server requires authorization (401), or refuses an authorized request (403).
-    Unauthorized {
-        /// The request that was refused, by its id on the wire.
-        id: Option<u64>,
-        /// The status is 403.
-        forbidden: bool,
-        /// The server's text.
-        why: &'a str,
-        /// The challenges of the response.
-        challenges: &'a [Challenge],
-    },
+}
+
+/// A request that the server refused for lack of authorization: with 401, or with 403 an authorized one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unauthorized<'a> {
+    /// The request's id on the wire.
+    pub(crate) id: Option<u64>,
+    /// The status is 403.
+    pub(crate) forbidden: bool,
+    /// The server's text, or why nobody obtains the authorization.
+    pub(crate) why: &'a str,
+    /// The challenges of the response.
+    pub(crate) challenges: &'a [Challenge],
+    /// Who obtains the authorization.
+    pub(crate) authority: crate::machine::http_refusal::Authority,
 }
 
 /// How opening a transport failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum OpenFailure {
     /// The command could not be started. Another attempt would fail, too.

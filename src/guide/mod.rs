@@ -1,4 +1,4 @@
-//! How to embed the crate.
+//! How to embed the crate. Start with [`embedding`].
 
 #[doc = include_str!("embedding.md")]
 pub mod embedding {}
@@ -6,8 +6,35 @@ pub mod embedding {}
 #[doc = include_str!("http.md")]
 pub mod http {}
 
+#[doc = include_str!("oauth.md")]
+pub mod oauth {}
+
+#[doc = include_str!("values.md")]
+pub mod values {}
+
+#[doc = include_str!("recording.md")]
+pub mod recording {}
+
+#[doc = include_str!("moving.md")]
+pub mod moving {}
+
 #[doc = include_str!("hosts.md")]
 pub mod hosts {}
 
 #[doc = include_str!("tolerance.md")]
 pub mod tolerance {}
+
+#[cfg(feature = "testkit")]
+#[doc = include_str!("testing.md")]
+#[doc = "```rust"]
+#[doc = include_str!("../../examples/testing/host.rs")]
+#[doc = "```"]
+#[doc = include_str!("testing_property.md")]
+#[doc = "```rust,ignore"]
+#[doc = include_str!("../../examples/testing/property.rs")]
+#[doc = "```"]
+#[doc = include_str!("testing_end.md")]
+pub mod testing {}
+
+#[doc = include_str!("duties.md")]
+pub mod duties {}

@@ -26,6 +26,7 @@ use core::ops::Range;
 
 /// A form of text that tries to instruct the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Sign {
     /// Asks to ignore other instructions: "ignore all previous instructions".
@@ -65,6 +66,7 @@ impl fmt::Display for Sign {
 
 /// A place in a text that tries to instruct the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Finding {
     /// The form.

@@ -16,6 +16,8 @@ mod glob;
 pub mod hub;
 pub mod instructions;
 pub mod names;
+#[cfg(feature = "serde")]
+mod names_form;
 mod saved;
 pub mod schema;
 pub mod toolset;

@@ -101,7 +101,7 @@ impl<'de> Deserialize<'de> for Saved {
             Form::deserialize(deserializer)?;
         let limits = Limits::default();
         let bounds = Bounds { items: limits.items, bytes: limits.list_bytes, mirror: false };
-        let (mut catalog, mut statuses) = (Catalog::default(), PerFamily::from_fn(|_| FamilyStatus::Unasked));
+        let (mut catalog, mut statuses) = (Catalog::default(), PerFamily::from_fn(|_| FamilyStatus::NotRequested));
         for (family, Written { status, items }) in families {
             *statuses.get_mut(family) = status;
             let Some(items) = items else { continue };

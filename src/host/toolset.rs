@@ -91,6 +91,7 @@ impl<'a> From<&'a Engine> for OfferView<'a> {
 /// What to do with a tool whose text tries to instruct the model ([`instructions`]). Checks title and description of
 /// the tool and in its argument schema, but not names, defaults and examples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Suspicion {
     /// Do not check.
@@ -130,6 +131,7 @@ pub struct Toolset<'a> {
 
 /// A tool that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LeftOut {
     /// The tool.
@@ -146,6 +148,11 @@ impl fmt::Display for LeftOut {
 
 /// Why a tool was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum Why {
     /// `include` is set and does not match the tool.
@@ -192,7 +199,7 @@ pub struct Suspicious<'a> {
 #[non_exhaustive]
 pub struct Function<'a> {
     /// Exposed name.
-    pub name: &'a str,
+    pub name: Cow<'a, str>,
     /// Description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Cow<'a, str>>,
@@ -248,7 +255,7 @@ pub fn choose<'a>(
         }
     }
     let unmatched = policy.include.as_ref().unwrap_or(&policy.exclude).iter().map(|pattern| &**pattern);
-    let has = |pattern: &str| match pattern.contains('*') {
+    let has = |pattern: &str| match glob::is_glob(pattern) {
         true => list.iter().any(|(name, _)| glob::matches(pattern, name)),
         false => list.find(pattern).is_some(),
     };

@@ -7,6 +7,7 @@ use crate::protocol::Capability;
 
 /// A tool that the host provides for a server's resources or prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Utility {
     /// Lists the server's resources and resource templates.

@@ -4,14 +4,16 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
+use super::spans::{SpanRecorder, Unrecorded};
 use super::validate::{self, Fault, too_deep};
-use super::{ErrorObject, Json, PeerId, ResponseId};
+use super::{ErrorObject, Json, PeerId, ResponseId, Spans};
 
 /// Maximum bytes of a peer's request id, which is kept until the request is answered.
 const ID_BYTES: usize = 1024;
 
 /// Bounds on one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct MessageLimits {
     /// Maximum bytes of a message. 64 MiB.
@@ -143,6 +145,16 @@ pub enum Decoded<'a> {
 /// A byte order mark and white space around the message are ignored. If an object repeats a member, the last one
 /// counts.
 pub fn decode(bytes: &[u8], limits: MessageLimits) -> Result<Decoded<'_>, Noise> {
+    decode_with_spans(bytes, limits, &mut Spans::default())
+}
+
+/// Decodes as [`decode`] does. `spans` becomes where the long values deep in a single message are.
+pub(crate) fn decode_with_spans<'a>(
+    bytes: &'a [u8],
+    limits: MessageLimits,
+    spans: &mut Spans,
+) -> Result<Decoded<'a>, Noise> {
+    *spans = Spans::default();
     let too_long = |len| Err(Noise::TooLong { len, limit: limits.bytes });
     if bytes.len() > limits.bytes.saturating_add(MessageLimits::SLACK) {
         return too_long(bytes.len());
@@ -166,7 +178,14 @@ pub fn decode(bytes: &[u8], limits: MessageLimits) -> Result<Decoded<'_>, Noise>
         None => Ok(Decoded::Blank),
         Some(b'{') => {
             let mut envelope = Envelope::default();
-            validate::object(text, limits.depth, |name, value| envelope.take(name, value)).map_err(fault)?;
+            let take = |name: &'a [u8], value| envelope.take(name, value);
+            match SpanRecorder::of(text.len(), limits.depth) {
+                None => validate::object(text, limits.depth, &mut Unrecorded, take).map_err(fault)?,
+                Some(mut recorder) => {
+                    validate::object(text, limits.depth, &mut recorder, take).map_err(fault)?;
+                    *spans = recorder.finish();
+                }
+            }
             envelope.message().map(Decoded::One)
         }
         Some(b'[') => {

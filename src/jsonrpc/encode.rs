@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use super::plain::after_plain;
+use super::plain::{after_plain, is_plain};
 use super::{ErrorObject, PeerId};
 
 /// Writes a JSON object member by member, in call order.
@@ -20,13 +20,26 @@ impl<'a> Object<'a> {
 
     /// Writes a member's name, and returns the buffer. The caller appends exactly one JSON value.
     pub fn value(&mut self, name: &str) -> &mut Vec<u8> {
+        self.separate();
+        string(self.out, name);
+        self.out.push(b':');
+        self.out
+    }
+
+    /// Like [`value`](Self::value), for a name that needs no escapes.
+    pub(crate) fn plain(&mut self, name: &'static str) -> &mut Vec<u8> {
+        self.separate();
+        self.out.push(b'"');
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        self.out
+    }
+
+    fn separate(&mut self) {
         if !self.empty {
             self.out.push(b',');
         }
         self.empty = false;
-        string(self.out, name);
-        self.out.push(b':');
-        self.out
     }
 
     /// Writes a string member.
@@ -43,10 +56,7 @@ impl<'a> Object<'a> {
 
     /// Writes a member whose name and value are both already JSON.
     pub(crate) fn member(&mut self, name: &str, json: &str) {
-        if !self.empty {
-            self.out.push(b',');
-        }
-        self.empty = false;
+        self.separate();
         self.out.extend_from_slice(name.as_bytes());
         self.out.push(b':');
         self.out.extend_from_slice(json.as_bytes());
@@ -75,10 +85,10 @@ impl<'a> Object<'a> {
 /// Writes a request; `params` writes its parameters, if it has any.
 pub fn request(out: &mut Vec<u8>, id: u64, method: &str, params: Option<impl FnOnce(&mut Vec<u8>)>) {
     envelope(out, |object| {
-        object.integer("id", id.into());
-        object.string("method", method);
+        digits(object.plain("id"), id);
+        string(object.plain("method"), method);
         if let Some(params) = params {
-            params(object.value("params"));
+            params(object.plain("params"));
         }
     });
 }
@@ -86,9 +96,9 @@ pub fn request(out: &mut Vec<u8>, id: u64, method: &str, params: Option<impl FnO
 /// Writes a notification; `params` writes its parameters, if it has any.
 pub fn notification(out: &mut Vec<u8>, method: &str, params: Option<impl FnOnce(&mut Vec<u8>)>) {
     envelope(out, |object| {
-        object.string("method", method);
+        string(object.plain("method"), method);
         if let Some(params) = params {
-            params(object.value("params"));
+            params(object.plain("params"));
         }
     });
 }
@@ -120,14 +130,40 @@ fn envelope(out: &mut Vec<u8>, members: impl FnOnce(&mut Object<'_>)) {
 }
 
 fn integer(out: &mut Vec<u8>, value: i128) {
-    // Writing into memory cannot fail.
-    let _ = write!(Text(out), "{value}");
+    match u64::try_from(value) {
+        Ok(value) => digits(out, value),
+        // Writing into memory cannot fail.
+        Err(_) => {
+            let _ = write!(Text(out), "{value}");
+        }
+    }
+}
+
+fn digits(out: &mut Vec<u8>, mut value: u64) {
+    /// The digits of the greatest value.
+    const MOST: usize = 20;
+    let (mut digits, mut first) = ([b'0'; MOST], MOST);
+    for (place, digit) in digits.iter_mut().enumerate().rev() {
+        first = place;
+        *digit |= (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.get(first..).unwrap_or_default());
 }
 
 /// Writes a JSON string (RFC 8259, section 7).
 pub fn string(out: &mut Vec<u8>, value: &str) {
-    out.push(b'"');
     let mut rest = value.as_bytes();
+    out.reserve(rest.len().saturating_add(2));
+    out.push(b'"');
+    if is_plain(rest) {
+        out.extend_from_slice(rest);
+        out.push(b'"');
+        return;
+    }
     while let Some((byte, after)) = after_plain(rest) {
         let (plain, _) = rest.split_at(rest.len().wrapping_sub(after.len()).wrapping_sub(1));
         out.extend_from_slice(plain);

@@ -6,6 +6,7 @@ use super::Json;
 
 /// The error of a JSON-RPC response, as the peer sent it.
 #[derive(Clone, Debug, thiserror::Error)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[error("{message} ({code})")]
 #[non_exhaustive]
 pub struct ErrorObject {
@@ -14,8 +15,27 @@ pub struct ErrorObject {
     /// Message for people.
     pub message: Box<str>,
     /// Additional data, raw JSON.
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "crate::form::optional_raw::deserialize"
+        )
+    )]
     pub data: Option<Box<RawValue>>,
 }
+
+/// The data are compared byte for byte.
+impl PartialEq for ErrorObject {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { code, message, data } = self;
+        (code, message, data.as_deref().map(RawValue::get))
+            == (&other.code, &other.message, other.data.as_deref().map(RawValue::get))
+    }
+}
+
+impl Eq for ErrorObject {}
 
 impl ErrorObject {
     /// An error without data.
@@ -24,7 +44,7 @@ impl ErrorObject {
     }
 
     /// Reads an `error` member. Never fails: if the value is not an object, it becomes the message.
-    pub(super) fn read(raw: Json<'_>) -> Self {
+    pub(crate) fn read(raw: Json<'_>) -> Self {
         let (mut code, mut message, mut data) = (0, raw, None);
         raw.members(|name, value| match name {
             "code" => code = number(value.text()),

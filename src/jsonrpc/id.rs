@@ -49,6 +49,28 @@ fn integer(text: &str) -> Option<u64> {
 #[derive(Clone, Debug)]
 pub struct PeerId(Box<RawValue>);
 
+#[cfg(feature = "snapshot")]
+pub(crate) mod peer_id {
+    use alloc::boxed::Box;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::value::RawValue;
+
+    use super::PeerId;
+
+    pub(crate) fn serialize<S: Serializer>(id: &PeerId, serializer: S) -> Result<S::Ok, S::Error> {
+        id.0.serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PeerId, D::Error> {
+        let raw: Box<RawValue> = Deserialize::deserialize(deserializer)?;
+        let is_id = raw.get().starts_with(|first: char| matches!(first, '"' | '-' | '0'..='9'));
+        is_id
+            .then_some(PeerId(raw))
+            .ok_or_else(|| D::Error::custom("the id of a server request is no string or number"))
+    }
+}
+
 impl PeerId {
     /// The id as written.
     pub fn get(&self) -> &str {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::Scan;
-use super::plain::has_backslash;
+use super::plain::{has_backslash, has_either};
 
 /// A JSON value as written. It is valid: it was parsed as part of a message.
 ///
@@ -23,6 +23,7 @@ pub(crate) struct Elements<'a> {
 
 impl<'a> Json<'a> {
     pub(crate) const EMPTY_ARRAY: Self = Self("[]");
+    pub(crate) const EMPTY_OBJECT: Self = Self("{}");
 
     /// Wraps text that is known to be one JSON value, without surrounding white space.
     pub(crate) const fn trusted(text: &'a str) -> Self {
@@ -45,6 +46,11 @@ impl<'a> Json<'a> {
     /// Whether the text contains a backslash.
     pub(crate) fn has_backslash(self) -> bool {
         has_backslash(self.0.as_bytes())
+    }
+
+    /// Whether the text contains one of these bytes.
+    pub(crate) fn has_either(self, one: u8, other: u8) -> bool {
+        has_either(self.0.as_bytes(), one, other)
     }
 
     pub(crate) fn is_null(self) -> bool {

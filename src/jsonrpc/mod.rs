@@ -11,11 +11,16 @@ mod json;
 mod plain;
 mod raw;
 mod scan;
+mod spans;
 mod validate;
 
+pub(crate) use decode::decode_with_spans;
 pub use decode::{Body, Decoded, Deviations, Message, MessageLimits, Noise, decode};
 pub use encode::{Object, error, notification, request, result, string};
 pub use error::ErrorObject;
+#[cfg(feature = "snapshot")]
+pub(crate) use id::peer_id;
 pub use id::{PeerId, ResponseId};
 pub(crate) use json::Json;
 pub(crate) use scan::Scan;
+pub(crate) use spans::Spans;

@@ -32,14 +32,27 @@ pub(super) fn after_plain(mut bytes: &[u8]) -> Option<(u8, &[u8])> {
     after_plain_in_less(bytes)
 }
 
+const fn is_special(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | ..b' ')
+}
+
 #[inline(never)]
 fn after_plain_in_less(mut bytes: &[u8]) -> Option<(u8, &[u8])> {
     loop {
         let (byte, rest) = bytes.split_first()?;
-        if matches!(byte, b'"' | b'\\' | ..b' ') {
+        if is_special(*byte) {
             return Some((*byte, rest));
         }
         bytes = rest;
+    }
+}
+
+/// Whether the bytes contain no quote, backslash or control character.
+pub(super) fn is_plain(bytes: &[u8]) -> bool {
+    match bytes.last_chunk() {
+        // The last word may overlap the one before it.
+        Some(last) => bytes.as_chunks().0.iter().all(|word| hits(*word) == 0) && hits(*last) == 0,
+        None => !bytes.iter().any(|byte| is_special(*byte)),
     }
 }
 
@@ -54,6 +67,15 @@ pub(super) fn has_backslash(bytes: &[u8]) -> bool {
         Some(last) => bytes.as_chunks().0.iter().any(in_word) || in_word(last),
         None => bytes.contains(&b'\\'),
     }
+}
+
+/// Whether long text contains one of two bytes.
+pub(super) fn has_either(bytes: &[u8], one: u8, other: u8) -> bool {
+    let is_it = |byte: &u8| (*byte == one) | (*byte == other);
+    // The loop over a block has no exit, so that the compiler vectorizes it.
+    let in_block = |block: &[u8; 32]| block.iter().fold(0, |found, byte| found | u8::from(is_it(byte))) != 0;
+    let (blocks, rest) = bytes.as_chunks();
+    blocks.iter().any(in_block) || rest.iter().any(is_it)
 }
 
 /// Sets the highest bit of each byte that is a quote, a backslash or a control character. Bytes after the first such
@@ -82,12 +104,13 @@ mod tests {
         for byte in 0..=u8::MAX {
             let special = matches!(byte, b'"' | b'\\' | 0..=0x1f);
             for around in [b'a', b' ', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xff] {
-                for len in 1..20 {
+                for len in (1..20).chain([47, 48, 49, 64, 90]) {
                     for place in 0..len {
                         let mut bytes = alloc::vec![around; len];
                         bytes[place] = byte;
                         let expected = special.then(|| (byte, &bytes[place + 1..]));
                         assert_eq!(after_plain(&bytes), expected, "{bytes:x?}");
+                        assert_eq!(is_plain(&bytes), !special, "{bytes:x?}");
                     }
                 }
             }
@@ -96,13 +119,14 @@ mod tests {
 
     #[test]
     fn backslashes_are_found_wherever_they_stand() {
-        for len in 0..30 {
+        for len in (0..30).chain(31..75) {
             for around in [b'a', b'[', b']', b'\\' ^ 0x80, 0, 0xff] {
                 let mut bytes = alloc::vec![around; len];
-                assert!(!has_backslash(&bytes), "{bytes:x?}");
+                assert!(!has_backslash(&bytes) && !has_either(&bytes, b'\\', b'-'), "{bytes:x?}");
                 for place in 0..len {
                     bytes[place] = b'\\';
                     assert!(has_backslash(&bytes), "{bytes:x?}");
+                    assert!(has_either(&bytes, b'\\', b'-') && has_either(&bytes, b'-', b'\\'), "{bytes:x?}");
                     bytes[place] = around;
                 }
             }

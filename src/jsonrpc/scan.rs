@@ -1,18 +1,25 @@
 use alloc::borrow::Cow;
 use core::cmp::Ordering;
 
-use super::Json;
 use super::plain::after_string;
+use super::spans::Ahead;
+use super::{Json, Spans};
 
 /// A position in text that is known to be JSON. On other text the results are arbitrary, but every scan ends.
 pub(crate) struct Scan<'a> {
     text: &'a str,
     rest: &'a [u8],
+    ahead: Ahead,
 }
 
 impl<'a> Scan<'a> {
     pub(super) const fn new(text: &'a str) -> Self {
-        Self { text, rest: text.as_bytes() }
+        Self { text, rest: text.as_bytes(), ahead: Ahead::NONE }
+    }
+
+    /// Skips these values of the text without reading them.
+    pub(crate) fn skipping(self, spans: Spans) -> Self {
+        Self { ahead: Ahead::new(spans), ..self }
     }
 
     /// The offset from the beginning of the text.
@@ -40,7 +47,8 @@ impl<'a> Scan<'a> {
     /// Takes the next value.
     pub(crate) fn value(&mut self) -> Option<Json<'a>> {
         let start = self.next_place();
-        self.rest = after_value(self.rest);
+        let known = if self.ahead.is_empty() { None } else { self.ahead.after(self.rest) };
+        self.rest = known.unwrap_or_else(|| after_value(self.rest));
         self.since(start)
     }
 
@@ -206,14 +214,23 @@ fn after_quote(bytes: &[u8]) -> &[u8] {
 
 /// The bytes after an object or array whose opening bracket was already taken.
 fn after_nested(mut bytes: &[u8]) -> &[u8] {
+    // Sets the bit by which brackets and braces differ.
+    const BRACE: u8 = b'[' ^ b'{';
     let mut depth = 0_usize;
     while let [byte, rest @ ..] = bytes {
         bytes = rest;
-        match byte {
-            b'"' => bytes = after_known_string(bytes, |rest| rest.get(1..)),
-            b'{' | b'[' => depth = depth.wrapping_add(1),
-            b'}' | b']' if depth == 0 => break,
-            b'}' | b']' => depth = depth.wrapping_sub(1),
+        if *byte == b'"' {
+            bytes = after_known_string(bytes, |rest| rest.get(1..));
+            // What follows a string is most often one of these.
+            if let [b':' | b',', rest @ ..] = bytes {
+                bytes = rest;
+            }
+            continue;
+        }
+        match *byte | BRACE {
+            b'{' => depth = depth.wrapping_add(1),
+            b'}' if depth == 0 => break,
+            b'}' => depth = depth.wrapping_sub(1),
             _ => {}
         }
     }

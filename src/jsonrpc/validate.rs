@@ -2,6 +2,7 @@ use alloc::vec::Vec;
 
 use super::Json;
 use super::plain::after_string;
+use super::spans::{Brackets, Unrecorded};
 
 /// Why a text is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,7 @@ pub(super) enum Fault {
 pub(super) fn object<'a>(
     text: &'a str,
     limit: usize,
+    spans: &mut impl Brackets,
     mut each: impl FnMut(&'a [u8], Json<'a>) -> Option<()>,
 ) -> Result<(), Fault> {
     let limit = limit.checked_sub(1).ok_or(Fault::TooDeep)?;
@@ -33,7 +35,7 @@ pub(super) fn object<'a>(
         let value = skip_white(after_colon(after).ok_or(Fault::NotJson)?);
         let after = match value {
             [b'"', quoted @ ..] => after_string(quoted, after_escape).ok_or(Fault::NotJson)?,
-            _ => after_value(value, limit)?,
+            _ => after_value(value, limit, spans)?,
         };
         let value = text.get(place(value)..place(after)).map(Json::trusted);
         value.and_then(|value| each(name, value)).ok_or(Fault::NotJson)?;
@@ -47,7 +49,7 @@ pub(super) fn object<'a>(
 
 /// Validates that the text is one value, at most `limit` levels deep.
 pub(super) fn value(text: &str, limit: usize) -> Result<(), Fault> {
-    at_end(after_value(text.as_bytes(), limit)?)
+    at_end(after_value(text.as_bytes(), limit, &mut Unrecorded)?)
 }
 
 fn at_end(rest: &[u8]) -> Result<(), Fault> {
@@ -72,14 +74,18 @@ const fn token(bytes: &[u8]) -> (u8, &[u8]) {
 }
 
 /// The bytes after the value that `bytes` begins with.
-fn after_value(bytes: &[u8], limit: usize) -> Result<&[u8], Fault> {
-    after_value_of::<false>(bytes, limit)
+fn after_value<'a, B: Brackets>(bytes: &'a [u8], limit: usize, spans: &mut B) -> Result<&'a [u8], Fault> {
+    after_value_of::<false, B>(bytes, limit, spans)
 }
 
 /// Like `after_value`. Nearly every value nests less than 63 levels deep, and is validated faster without support for
 /// more.
-fn after_value_of<const DEEP: bool>(bytes: &[u8], limit: usize) -> Result<&[u8], Fault> {
-    let (mut rest, mut room) = (bytes, limit);
+fn after_value_of<'a, const DEEP: bool, B: Brackets>(
+    bytes: &'a [u8],
+    limit: usize,
+    spans: &mut B,
+) -> Result<&'a [u8], Fault> {
+    let (mut rest, mut room, recorded) = (bytes, limit, spans.len());
     // One bit per open bracket, the innermost lowest: set if it is an object's. A marker bit is above them. Each full
     // set of 63 brackets is moved to `outer`.
     let (mut levels, mut outer) = (1_u64, Vec::new());
@@ -91,11 +97,13 @@ fn after_value_of<const DEEP: bool>(bytes: &[u8], limit: usize) -> Result<&[u8],
                 room = room.checked_sub(1).ok_or(Fault::TooDeep)?;
                 if levels >> 63 == 1 {
                     if !DEEP {
-                        return after_value_of::<true>(bytes, limit);
+                        spans.truncate(recorded);
+                        return after_value_of::<true, B>(bytes, limit, spans);
                     }
                     outer.push(core::mem::replace(&mut levels, 1));
                 }
                 levels = levels << 1 | u64::from(first == b'{');
+                spans.open(after, room);
                 match (first, token(after)) {
                     // The code below takes the closing bracket.
                     (b'{', (b'}', _)) | (b'[', (b']', _)) => Some(after),
@@ -136,6 +144,7 @@ fn after_value_of<const DEEP: bool>(bytes: &[u8], limit: usize) -> Result<&[u8],
                 b',' => break,
                 b'}' | b']' if in_object == (byte == b'}') => {
                     levels >>= 1;
+                    spans.close(rest, room);
                     room = room.wrapping_add(1);
                 }
                 _ => return Err(Fault::NotJson),
@@ -301,17 +310,17 @@ mod tests {
             found.push((String::from_utf8(name.to_vec()).unwrap(), value.text().to_owned()));
             Some(())
         };
-        object(text, 3, each).unwrap();
+        object(text, 3, &mut Unrecorded, each).unwrap();
         let expected =
             [("\"a\"", "[1, {}]"), (r#""\u0062""#, r#""x\"""#), ("\"a\"", r#"{"c":-0.5E+7}"#), ("\"\"", "null")];
         assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        assert_eq!(object(text, 1, |_, _| Some(())), Err(Fault::TooDeep));
-        assert_eq!(object(text, 0, |_, _| Some(())), Err(Fault::TooDeep));
-        assert_eq!(object(text, 3, |name, _| (name != b"\"\"").then_some(())), Err(Fault::NotJson));
+        assert_eq!(object(text, 1, &mut Unrecorded, |_, _| Some(())), Err(Fault::TooDeep));
+        assert_eq!(object(text, 0, &mut Unrecorded, |_, _| Some(())), Err(Fault::TooDeep));
+        assert_eq!(object(text, 3, &mut Unrecorded, |name, _| (name != b"\"\"").then_some(())), Err(Fault::NotJson));
         for text in
             ["{} x", "{}}", "{,}", "{\"a\":1,}", "{\"a\" 1}", "{\"a\":}", "{1:1}", "{\"a\":1 \"b\":2}", "[]", ""]
         {
-            assert_eq!(object(text, 3, |_, _| Some(())), Err(Fault::NotJson), "{text}");
+            assert_eq!(object(text, 3, &mut Unrecorded, |_, _| Some(())), Err(Fault::NotJson), "{text}");
         }
     }
 

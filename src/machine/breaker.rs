@@ -113,20 +113,20 @@ pub enum Effect {
     /// Forget the failures.
     Clear,
     /// Start the cooldown, during which calls are refused.
-    Rest,
+    StartCooldown,
 }
 
 type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Clear, Count, Rest};
+    use Effect::{Clear, Count, StartCooldown};
     match state {
         State::Closed => match input {
             Input::Call => R::advance(state, &[]),
             Input::Answered | Input::Reset => R::advance(state, &[Clear]),
             Input::Failed => R::advance(state, &[Count]),
-            Input::FailedAgain => R::advance(State::Open, &[Rest]),
+            Input::FailedAgain => R::advance(State::Open, &[StartCooldown]),
             Input::Undecided | Input::Cooled => R::ignore(state),
         },
         State::Open => match input {
@@ -139,13 +139,13 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         State::HalfOpen => match input {
             Input::Call => R::advance(State::Trying, &[]),
             Input::Answered | Input::Reset => R::advance(State::Closed, &[Clear]),
-            Input::Failed | Input::FailedAgain => R::advance(State::Open, &[Rest]),
+            Input::Failed | Input::FailedAgain => R::advance(State::Open, &[StartCooldown]),
             Input::Undecided | Input::Cooled => R::ignore(state),
         },
         State::Trying => match input {
             Input::Call => R::reject(state),
             Input::Answered | Input::Reset => R::advance(State::Closed, &[Clear]),
-            Input::Failed | Input::FailedAgain => R::advance(State::Open, &[Rest]),
+            Input::Failed | Input::FailedAgain => R::advance(State::Open, &[StartCooldown]),
             Input::Undecided => R::advance(State::HalfOpen, &[]),
             Input::Cooled => R::ignore(state),
         },

@@ -8,17 +8,17 @@ alphabet! {
     /// What is known of the family's list.
     State {
         /// Nothing: the list was not requested yet.
-        Unasked,
+        NotRequested,
         /// The server did not declare the capability, and the list is not requested.
         NotAdvertised,
         /// The list is being received.
-        Walking,
+        Listing,
         /// The list is being received, and `list_changed` came meanwhile.
-        WalkingStale,
+        ListingStale,
         /// The list is being received for the second time, because `list_changed` came during the first.
-        Following,
-        /// As `Following`, and `list_changed` came again.
-        FollowingStale,
+        Relisting,
+        /// As `Relisting`, and `list_changed` came again.
+        RelistingStale,
         /// The whole list is known.
         Listed,
         /// The server declared the capability, but does not have the method.
@@ -53,6 +53,8 @@ alphabet! {
         ErrorStale,
         /// The server announced a change of the list.
         ListChanged,
+        /// The embedder or the engine needs the list again.
+        Wanted,
         /// A new connection begins.
         Reset,
     }
@@ -63,7 +65,7 @@ alphabet! {
 #[non_exhaustive]
 pub enum Effect {
     /// Request the list.
-    Ask,
+    Request,
     /// Make the received pages the family's list.
     Commit,
     /// Drop the received pages.
@@ -74,16 +76,20 @@ pub enum Effect {
     Fail,
     /// Pass the change to the [`refresh`](super::refresh) table.
     Refresh,
+    /// Have the [`refresh`](super::refresh) table request the list again.
+    Renew,
+    /// Report to who needs the list that there is none.
+    Deny,
 }
 
 type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Ask, Clear, Commit, Drop, Fail, Refresh};
+    use Effect::{Clear, Commit, Deny, Drop, Fail, Refresh, Renew, Request};
     match state {
-        State::Unasked => match input {
-            Input::Advertised => R::advance(State::Walking, &[Ask]),
+        State::NotRequested => match input {
+            Input::Advertised => R::advance(State::Listing, &[Request]),
             Input::NotAdvertised => R::advance(State::NotAdvertised, &[Clear]),
             Input::Whole
             | Input::Part
@@ -93,11 +99,12 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::ErrorList
             | Input::ErrorStale
             | Input::ListChanged
+            | Input::Wanted
             | Input::Reset => R::ignore(state),
         },
         State::NotAdvertised => match input {
-            Input::ListChanged => R::advance(State::Walking, &[Ask]),
-            Input::Reset => R::advance(State::Unasked, &[]),
+            Input::ListChanged => R::advance(State::Listing, &[Request]),
+            Input::Reset => R::advance(State::NotRequested, &[]),
             Input::Advertised
             | Input::NotAdvertised
             | Input::Whole
@@ -106,9 +113,10 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::ErrorFatal
             | Input::ErrorRest
             | Input::ErrorList
-            | Input::ErrorStale => R::ignore(state),
+            | Input::ErrorStale
+            | Input::Wanted => R::ignore(state),
         },
-        State::Walking => walking(
+        State::Listing => listing(
             state,
             input,
             Ends {
@@ -117,15 +125,15 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
                 fatal: R::advance(State::Failed, &[Drop, Fail]),
                 rest: R::advance(State::Partial, &[Commit]),
                 list: R::advance(State::Failed, &[Drop]),
-                changed: R::advance(State::WalkingStale, &[]),
+                changed: R::advance(State::ListingStale, &[]),
             },
         ),
-        State::WalkingStale => walking(
+        State::ListingStale => listing(
             state,
             input,
             Ends {
-                whole: R::advance(State::Following, &[Commit, Ask]),
-                part: R::advance(State::Following, &[Commit, Ask]),
+                whole: R::advance(State::Relisting, &[Commit, Request]),
+                part: R::advance(State::Relisting, &[Commit, Request]),
                 fatal: R::advance(State::Failed, &[Drop, Fail]),
                 rest: R::advance(State::Partial, &[Commit, Refresh]),
                 list: R::advance(State::Failed, &[Drop, Refresh]),
@@ -133,7 +141,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             },
         ),
         // The first list was taken already, so an error of the second one is tolerated.
-        State::Following => walking(
+        State::Relisting => listing(
             state,
             input,
             Ends {
@@ -142,12 +150,12 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
                 fatal: R::advance(State::Listed, &[Drop, Refresh]),
                 rest: R::advance(State::Listed, &[Drop, Refresh]),
                 list: R::advance(State::Listed, &[Drop, Refresh]),
-                changed: R::advance(State::FollowingStale, &[]),
+                changed: R::advance(State::RelistingStale, &[]),
             },
         ),
         // There is no third list: a client of a server that changes its list all the time would never be ready. The
         // refresh table takes over.
-        State::FollowingStale => walking(
+        State::RelistingStale => listing(
             state,
             input,
             Ends {
@@ -161,7 +169,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         ),
         State::Listed | State::Partial | State::Failed => match input {
             Input::ListChanged => R::advance(state, &[Refresh]),
-            Input::Reset => R::advance(State::Unasked, &[]),
+            Input::Wanted => R::advance(state, &[Renew]),
+            Input::Reset => R::advance(State::NotRequested, &[]),
             Input::Advertised
             | Input::NotAdvertised
             | Input::Whole
@@ -174,7 +183,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
         // The method does not exist, so the list is not requested again.
         State::Absent => match input {
-            Input::Reset => R::advance(State::Unasked, &[]),
+            Input::Wanted => R::advance(state, &[Deny]),
+            Input::Reset => R::advance(State::NotRequested, &[]),
             Input::Advertised
             | Input::NotAdvertised
             | Input::Whole
@@ -200,7 +210,7 @@ struct Ends {
     changed: R,
 }
 
-const fn walking(state: State, input: Input, ends: Ends) -> R {
+const fn listing(state: State, input: Input, ends: Ends) -> R {
     match input {
         Input::Whole => ends.whole,
         Input::Part => ends.part,
@@ -210,8 +220,8 @@ const fn walking(state: State, input: Input, ends: Ends) -> R {
         Input::ErrorList => ends.list,
         Input::ErrorStale => R::advance(State::Listed, &[Effect::Drop, Effect::Refresh]),
         Input::ListChanged => ends.changed,
-        Input::Reset => R::advance(State::Unasked, &[Effect::Drop]),
-        Input::Advertised | Input::NotAdvertised => R::ignore(state),
+        Input::Reset => R::advance(State::NotRequested, &[Effect::Drop]),
+        Input::Advertised | Input::NotAdvertised | Input::Wanted => R::ignore(state),
     }
 }
 

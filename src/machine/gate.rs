@@ -6,7 +6,7 @@ use super::{Decision, QuirkKind, alphabet};
 
 alphabet! {
     /// What the decision is for.
-    Purpose {
+    Use {
         /// To request the family's list in discovery.
         Discover,
         /// To use the family's list, which was received.
@@ -61,52 +61,52 @@ alphabet! {
         /// The server does not have the method.
         Absent,
         /// Nothing: the list was not requested.
-        Unasked,
+        NotRequested,
     }
 }
 
 /// Returns the decision for these inputs.
-pub const fn decide(purpose: Purpose, declared: Declaration, policy: Policy, known: Known) -> Decision {
+pub const fn decide(purpose: Use, declared: Declaration, policy: Policy, known: Known) -> Decision {
     match purpose {
-        Purpose::Discover => match declared {
+        Use::Discover => match declared {
             Declaration::Declared | Declaration::Unknown => Decision::Allow,
             Declaration::Undeclared => match policy {
                 Policy::Strict => Decision::Withhold,
                 Policy::Lenient => Decision::Allow,
             },
         },
-        Purpose::Listed => match declared {
+        Use::Listed => match declared {
             Declaration::Declared | Declaration::Unknown => Decision::Allow,
             Declaration::Undeclared => Decision::AllowAs(QuirkKind::UndeclaredFamily),
         },
-        Purpose::Refresh => match known {
+        Use::Refresh => match known {
             Known::Listed | Known::Partial | Known::Failed => Decision::Allow,
-            Known::Unasked | Known::Absent => Decision::Withhold,
+            Known::NotRequested | Known::Absent => Decision::Withhold,
         },
-        Purpose::Keepalive => match known {
+        Use::Keepalive => match known {
             Known::Listed => Decision::Allow,
-            Known::Unasked | Known::Partial | Known::Absent | Known::Failed => Decision::Withhold,
+            Known::NotRequested | Known::Partial | Known::Absent | Known::Failed => Decision::Withhold,
         },
         // A family that has a list exists, even if the server does not declare it.
-        Purpose::Call => match declared {
+        Use::Call => match declared {
             Declaration::Declared | Declaration::Unknown => Decision::Allow,
             Declaration::Undeclared => match known {
                 Known::Listed | Known::Partial => Decision::Allow,
-                Known::Unasked | Known::Absent | Known::Failed => Decision::Withhold,
+                Known::NotRequested | Known::Absent | Known::Failed => Decision::Withhold,
             },
         },
-        Purpose::ListChanged => match declared {
+        Use::ListChanged => match declared {
             Declaration::Declared | Declaration::Unknown => Decision::Allow,
             Declaration::Undeclared => match policy {
                 Policy::Strict => Decision::WithholdAs(QuirkKind::UndeclaredListChanged),
                 Policy::Lenient => Decision::Allow,
             },
         },
-        Purpose::Listen => match declared {
+        Use::Listen => match declared {
             Declaration::Declared | Declaration::Unknown => Decision::Allow,
             Declaration::Undeclared => Decision::Withhold,
         },
-        Purpose::SetLevel => match declared {
+        Use::SetLevel => match declared {
             Declaration::Declared => Decision::Allow,
             Declaration::Undeclared | Declaration::Unknown => Decision::Withhold,
         },
@@ -114,7 +114,7 @@ pub const fn decide(purpose: Purpose, declared: Declaration, policy: Policy, kno
 }
 
 /// [`decide`], recorded with the feature `rows`.
-pub(crate) fn take(purpose: Purpose, declared: Declaration, policy: Policy, known: Known) -> Decision {
+pub(crate) fn take(purpose: Use, declared: Declaration, policy: Policy, known: Known) -> Decision {
     #[cfg(feature = "rows")]
     super::rows::taken("gate", &[&purpose, &declared, &policy, &known]);
     decide(purpose, declared, policy, known)

@@ -184,6 +184,8 @@ pub enum Meaning {
     RefusedAsSse,
     /// The request is refused by its status.
     Refuse,
+    /// `notifications/initialized` was received: [`http_initialized`](super::http_initialized) decides.
+    Received,
     /// Nothing.
     Nothing,
 }
@@ -258,7 +260,8 @@ const fn good(post: Post) -> Meaning {
 const fn refused(post: Post, error: Error) -> Meaning {
     match post {
         Post::InitializeAgain => Meaning::EndFormerAs(QuirkKind::AlreadyInitialized),
-        Post::Initialized | Post::OneWay => Meaning::Nothing,
+        Post::Initialized => Meaning::Received,
+        Post::OneWay => Meaning::Nothing,
         Post::ModernCall => match error {
             Error::HeaderMismatch => Meaning::RenewHeaders,
             Error::None

@@ -6,10 +6,12 @@ use super::alphabet;
 
 alphabet! {
     /// What the exchange is for.
-    Purpose {
+    EndOf {
         /// The POST of a request.
         Request,
-        /// The POST of a notification or a response.
+        /// The POST of `notifications/initialized`.
+        Initialized,
+        /// The POST of another notification, or of a response.
         OneWay,
         /// The POST of a response to a server request, while the client closes.
         Owed,
@@ -77,7 +79,7 @@ alphabet! {
         Nothing,
         /// The body is the response, or an error: [`http_answer`](super::http_answer) decides.
         Judge,
-        /// The stream of a request broke. It is resumed if the server sent an event id.
+        /// The stream of a request broke: [`resumption`] decides.
         Resume,
         /// As above, after the time in the response.
         ResumeLater,
@@ -87,6 +89,10 @@ alphabet! {
         NoAnswer,
         /// The request did not reach the server: [`http_reach`](super::http_reach) decides.
         Unreached,
+        /// `notifications/initialized` was received: [`http_initialized`](super::http_initialized) decides.
+        InitializedAnswered,
+        /// The exchange of `notifications/initialized` broke: [`http_initialized`](super::http_initialized) decides.
+        InitializedBroke,
         /// The session expired.
         Expire,
         /// The server requires authorization.
@@ -109,17 +115,18 @@ alphabet! {
 }
 
 /// Returns the decision for these inputs.
-pub const fn decide(purpose: Purpose, end: End, response: Response) -> Decision {
+pub const fn decide(purpose: EndOf, end: End, response: Response) -> Decision {
     match purpose {
-        Purpose::Request => request(end, response),
-        Purpose::OneWay => one_way(end, response),
-        Purpose::Owed => Decision::Nothing,
-        Purpose::Resume => resume(end, response),
-        Purpose::Stream => Decision::StreamBroke,
-        Purpose::Fallback => fallback(end, response),
-        Purpose::Sse => sse(end, response),
-        Purpose::DeleteFormer => Decision::SendAgain,
-        Purpose::Delete => Decision::Deleted,
+        EndOf::Request => request(end, response),
+        EndOf::Initialized => initialized(end, response),
+        EndOf::OneWay => one_way(end, response),
+        EndOf::Owed => Decision::Nothing,
+        EndOf::Resume => resume(end, response),
+        EndOf::Stream => Decision::StreamBroke,
+        EndOf::Fallback => fallback(end, response),
+        EndOf::Sse => sse(end, response),
+        EndOf::DeleteFormer => Decision::SendAgain,
+        EndOf::Delete => Decision::Deleted,
     }
 }
 
@@ -143,6 +150,22 @@ const fn request(end: End, response: Response) -> Decision {
         },
         End::Unreached => Decision::Unreached,
         End::Overflow => Decision::NoAnswer,
+    }
+}
+
+const fn initialized(end: End, response: Response) -> Decision {
+    match end {
+        End::Ended | End::Broke | End::Overflow => match response {
+            Response::Nothing => Decision::InitializedBroke,
+            Response::Unauthorized | Response::NotFound | Response::Busy | Response::Refusal => Decision::Judge,
+            Response::Empty
+            | Response::EmptyStream
+            | Response::Json
+            | Response::Events
+            | Response::NoEvents
+            | Response::Ignored => Decision::InitializedAnswered,
+        },
+        End::Unreached => Decision::Unreached,
     }
 }
 
@@ -211,6 +234,61 @@ const fn sse_ended(response: Response, stream: Decision) -> Decision {
 }
 
 alphabet! {
+    /// The request whose stream broke.
+    Broken {
+        /// It is over.
+        Over,
+        /// It waits for its response; the handshake with a legacy server is done.
+        Legacy,
+        /// It waits for its response; the server is modern or its era is not known yet.
+        Other,
+    }
+}
+
+alphabet! {
+    /// The last event id of the stream.
+    LastId {
+        /// None, or an empty one.
+        None,
+        /// One that a GET may name.
+        Named,
+    }
+}
+
+alphabet! {
+    /// What follows for a stream that broke.
+    Resumption {
+        /// It is resumed from the last id (specification 2025-11-25, "Resumability and Redelivery").
+        Resume,
+        /// There is no response to the request, which may have run.
+        Lost,
+        /// Nothing.
+        Nothing,
+    }
+}
+
+/// Decides what follows for a stream that broke.
+pub const fn resumption(request: Broken, last_id: LastId) -> Resumption {
+    match request {
+        Broken::Over => Resumption::Nothing,
+        Broken::Legacy => match last_id {
+            LastId::None => Resumption::Lost,
+            LastId::Named => Resumption::Resume,
+        },
+        // Modern streams cannot be resumed.
+        Broken::Other => Resumption::Lost,
+    }
+}
+
+/// [`resumption`], recorded with the feature `rows`.
+#[cfg(feature = "http")]
+pub(crate) fn take_resumption(request: Broken, last_id: LastId) -> Resumption {
+    #[cfg(feature = "rows")]
+    super::rows::taken("http_end::resumption", &[&request, &last_id]);
+    resumption(request, last_id)
+}
+
+alphabet! {
     /// How many bytes of an incomplete response are kept.
     Kept {
         /// Few.
@@ -259,7 +337,7 @@ pub(crate) fn take_rest(response: Response, kept: Kept) -> Rest {
 
 /// [`decide`], recorded with the feature `rows`.
 #[cfg(feature = "http")]
-pub(crate) fn take(purpose: Purpose, end: End, response: Response) -> Decision {
+pub(crate) fn take(purpose: EndOf, end: End, response: Response) -> Decision {
     #[cfg(feature = "rows")]
     super::rows::taken("http_end::end", &[&purpose, &end, &response]);
     decide(purpose, end, response)

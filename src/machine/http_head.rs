@@ -6,7 +6,7 @@ use super::{QuirkKind, alphabet};
 
 alphabet! {
     /// What the exchange is for.
-    Purpose {
+    HeadOf {
         /// The POST of a request, over Streamable HTTP.
         Request,
         /// The POST of a notification or a response, over Streamable HTTP.
@@ -67,48 +67,48 @@ pub enum Decision {
 }
 
 /// Returns the decision for these inputs.
-pub const fn decide(purpose: Purpose, status: Status) -> Decision {
+pub const fn decide(purpose: HeadOf, status: Status) -> Decision {
     match purpose {
-        Purpose::Request => match status {
+        HeadOf::Request => match status {
             Status::Accepted | Status::Good => Decision::ReadAny,
             Status::Moved => Decision::Redirect,
             Status::Bad => Decision::ReadRefusal,
         },
-        Purpose::OneWay => match status {
+        HeadOf::OneWay => match status {
             Status::Accepted => Decision::Delivered,
             Status::Good => Decision::DeliveredAs(QuirkKind::NotificationStatus),
             Status::Moved => Decision::Redirect,
             Status::Bad => Decision::ReadRefusal,
         },
-        Purpose::SseRequest => match status {
+        HeadOf::SseRequest => match status {
             // The response arrives on the stream.
             Status::Accepted | Status::Good => Decision::Ignore,
             Status::Moved => Decision::Redirect,
             Status::Bad => Decision::ReadRefusal,
         },
-        Purpose::SseOneWay => match status {
+        HeadOf::SseOneWay => match status {
             Status::Accepted | Status::Good => Decision::Delivered,
             Status::Moved => Decision::Redirect,
             Status::Bad => Decision::ReadRefusal,
         },
-        Purpose::Resume | Purpose::Sse => match status {
+        HeadOf::Resume | HeadOf::Sse => match status {
             Status::Accepted | Status::Good => Decision::ReadEvents,
             Status::Moved => Decision::Redirect,
             Status::Bad => Decision::ReadRefusal,
         },
-        Purpose::Stream => match status {
+        HeadOf::Stream => match status {
             Status::Moved => Decision::Redirect,
             Status::Accepted | Status::Good | Status::Bad => Decision::GetStream,
         },
         // The response to a DELETE has no effect.
-        Purpose::Delete => Decision::Ignore,
-        Purpose::Over => Decision::Nothing,
+        HeadOf::Delete => Decision::Ignore,
+        HeadOf::Over => Decision::Nothing,
     }
 }
 
 /// [`decide`], recorded with the feature `rows`.
 #[cfg(feature = "http")]
-pub(crate) fn take(purpose: Purpose, status: Status) -> Decision {
+pub(crate) fn take(purpose: HeadOf, status: Status) -> Decision {
     #[cfg(feature = "rows")]
     super::rows::taken("http_head", &[&purpose, &status]);
     decide(purpose, status)

@@ -22,8 +22,10 @@ alphabet! {
         Head,
         /// A request did not reach the server, while others get responses.
         MissedOne,
-        /// A request did not reach the server, and no other gets a response; or the handshake requires it.
+        /// A request did not reach the server, and no other gets a response.
         MissedAll,
+        /// A request of the handshake did not reach the server, or `notifications/initialized`, which it requires.
+        MissedHandshake,
     }
 }
 
@@ -31,23 +33,27 @@ alphabet! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
+    /// Report that the request was not sent.
+    ReportNotSent,
     /// Report that the server cannot be reached.
     ReportUnreached,
 }
 
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::ReportUnreached;
+    use Effect::{ReportNotSent, ReportUnreached};
     type R = Row<State, Effect>;
     match state {
         State::Reached => match input {
-            Input::MissedOne => R::advance(State::Missed, &[]),
-            Input::MissedAll => R::advance(state, &[ReportUnreached]),
+            Input::MissedOne => R::advance(State::Missed, &[ReportNotSent]),
+            Input::MissedAll => R::advance(state, &[ReportNotSent, ReportUnreached]),
+            Input::MissedHandshake => R::advance(state, &[ReportUnreached]),
             Input::Head => R::ignore(state),
         },
         State::Missed => match input {
             Input::Head => R::advance(State::Reached, &[]),
-            Input::MissedOne | Input::MissedAll => R::advance(State::Reached, &[ReportUnreached]),
+            Input::MissedOne | Input::MissedAll => R::advance(State::Reached, &[ReportNotSent, ReportUnreached]),
+            Input::MissedHandshake => R::advance(State::Reached, &[ReportUnreached]),
         },
     }
 }

@@ -1,8 +1,9 @@
-#![doc = "Whether a message is sent over HTTP now, or waits for an exchange."]
+#![doc = "Whether a message is sent over HTTP now, or waits for an exchange; and what happens to a notification or a response"]
+#![doc = "that is not delivered in time."]
 #![doc = ""]
 #![doc = include_str!("http_send.md")]
 
-use super::alphabet;
+use super::{QuirkKind, alphabet};
 
 alphabet! {
     /// The message.
@@ -53,7 +54,7 @@ alphabet! {
         Hold,
         /// It waits for room.
         Queue,
-        /// It is left out. So many messages wait only if the server does not accept messages.
+        /// It is dropped, as [`undelivered`] decides.
         LeaveOut,
     }
 }
@@ -79,6 +80,49 @@ pub const fn decide(message: Message, phase: Phase, room: Room) -> Decision {
             Room::Taken | Room::Full => Decision::Queue,
         },
     }
+}
+
+alphabet! {
+    /// How far a notification or a response came that is not delivered in time.
+    Reached {
+        /// There is no room for it to wait.
+        Nothing,
+        /// It waits for an exchange, which earlier messages use.
+        Queue,
+        /// It has an exchange that was not polled.
+        Unpolled,
+        /// It was polled, and the server did not respond.
+        Server,
+    }
+}
+
+/// What happens to a notification or a response that is not delivered in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Undelivered {
+    /// It is dropped and counted. The deviation is recorded: the server does not accept messages.
+    DropAs(QuirkKind),
+    /// It is dropped and counted.
+    Drop,
+    /// Its exchange is dropped. The server may have received it.
+    Release,
+}
+
+/// Decides what happens to a notification or a response that is not delivered in time.
+pub const fn undelivered(reached: Reached) -> Undelivered {
+    match reached {
+        Reached::Nothing | Reached::Queue => Undelivered::DropAs(QuirkKind::Undelivered),
+        Reached::Unpolled => Undelivered::Drop,
+        Reached::Server => Undelivered::Release,
+    }
+}
+
+/// [`undelivered`], recorded with the feature `rows`.
+#[cfg(feature = "http")]
+pub(crate) fn take_undelivered(reached: Reached) -> Undelivered {
+    #[cfg(feature = "rows")]
+    super::rows::taken("http_send::undelivered", &[&reached]);
+    undelivered(reached)
 }
 
 /// [`decide`], recorded with the feature `rows`.

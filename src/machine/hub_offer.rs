@@ -46,7 +46,7 @@ pub enum Effect {
     Filter,
     /// Start the server.
     Start,
-    /// Pass the lists to the next session.
+    /// Pass the lists to the next session of the server.
     HandOver,
     /// Remove the lists.
     Withdraw,

@@ -92,8 +92,10 @@ pub enum Effect {
     Await,
     /// Stop counting it among them.
     Arrive,
-    /// Queue it for room to start.
+    /// Queue it for room to start, required servers before the others.
     Queue,
+    /// Queue it before the sessions that no request waits for.
+    QueueCalled,
     /// Move it before the sessions that no request waits for.
     Promote,
     /// Remove it from that queue.
@@ -119,9 +121,9 @@ pub enum Effect {
     /// Answer the calls that wait for lists, with what is known.
     AnswerLists,
     /// Refuse calls to it for some time.
-    Rest,
+    RefuseCalls,
     /// Allow calls to it again.
-    Reset,
+    AllowCalls,
     /// Report that it did not start, and that it reconnects.
     ReportRetry,
     /// Report that it failed.
@@ -145,13 +147,14 @@ type R = Row<State, Effect>;
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
-        Absent, AnswerLists, Arrive, Await, Depart, Dequeue, Discard, Forget, Free, Offer, Open, Prepare, Present,
-        Promote, Queue, Release, Renew, Reopen, ReportFailed, ReportRetry, Reset, Rest, Shut, Succeed, Withdraw,
+        Absent, AllowCalls, AnswerLists, Arrive, Await, Depart, Dequeue, Discard, Forget, Free, Offer, Open, Prepare,
+        Present, Promote, Queue, QueueCalled, RefuseCalls, Release, Renew, Reopen, ReportFailed, ReportRetry, Shut,
+        Succeed, Withdraw,
     };
     match state {
         State::Idle => match input {
             Input::Wanted => R::advance(State::Queued, &[Queue]),
-            Input::Started | Input::Called | Input::Listed => R::advance(State::QueuedCalled, &[Prepare, Queue]),
+            Input::Started | Input::Called | Input::Listed => R::advance(State::QueuedCalled, &[Prepare, QueueCalled]),
             Input::Follows => R::advance(State::Behind, &[]),
             Input::Restored => R::advance(state, &[]),
             Input::Ended => R::advance(State::Failed, &[Withdraw, ReportFailed]),
@@ -202,9 +205,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Authorized => R::ignore(state),
         },
         State::WaitingCalled => match input {
-            Input::Free => R::advance(State::QueuedCalled, &[Arrive, Queue]),
+            Input::Free => R::advance(State::QueuedCalled, &[Arrive, QueueCalled]),
             Input::Restored => R::reject(state),
-            Input::Leave => R::advance(State::Leaving, &[Arrive, Succeed, Depart, Shut]),
+            Input::Leave => R::advance(State::Leaving, &[Arrive, Depart, Succeed, Shut]),
             Input::Close => R::advance(State::Closing, &[Arrive, Shut]),
             Input::Wanted
             | Input::Started
@@ -242,7 +245,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         State::QueuedCalled => match input {
             Input::Restored => R::reject(state),
             Input::Room => R::advance(State::Starting, &[Open]),
-            Input::Leave => R::advance(State::Leaving, &[Dequeue, Succeed, Depart, Shut]),
+            Input::Leave => R::advance(State::Leaving, &[Dequeue, Depart, Succeed, Shut]),
             Input::Close => R::advance(State::Closing, &[Dequeue, Shut]),
             Input::Wanted
             | Input::Started
@@ -280,9 +283,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Restored => R::reject(state),
             Input::Ready => R::advance(State::Up, &[Release, Offer, Present, AnswerLists]),
             Input::Down => R::advance(State::Down, &[Release, ReportRetry, AnswerLists]),
-            Input::Parked => R::advance(State::Parked, &[Release, Rest, ReportRetry, AnswerLists]),
+            Input::Parked => R::advance(State::Parked, &[Release, RefuseCalls, ReportRetry, AnswerLists]),
             Input::Ended => R::advance(State::Failed, &[Release, Withdraw, ReportFailed]),
-            Input::Leave => R::advance(State::Leaving, &[Release, Succeed, Depart, Shut]),
+            Input::Leave => R::advance(State::Leaving, &[Release, Depart, Succeed, Shut]),
             Input::Close => R::advance(State::Closing, &[Release, Shut]),
             Input::Wanted
             | Input::Started
@@ -301,9 +304,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Restored => R::reject(state),
             Input::Changed => R::advance(state, &[Offer]),
             Input::Down => R::advance(State::Down, &[Absent]),
-            Input::Parked => R::advance(State::Parked, &[Absent, Rest]),
+            Input::Parked => R::advance(State::Parked, &[Absent, RefuseCalls]),
             Input::Ended => R::advance(State::Failed, &[Absent, Withdraw, ReportFailed]),
-            Input::Leave => R::advance(State::Leaving, &[Absent, Succeed, Depart, Shut]),
+            Input::Leave => R::advance(State::Leaving, &[Absent, Depart, Succeed, Shut]),
             Input::Close => R::advance(State::Closing, &[Absent, Shut]),
             Input::Wanted
             | Input::Started
@@ -322,9 +325,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Restored => R::reject(state),
             Input::Ready => R::advance(State::Up, &[Offer, Present, AnswerLists]),
             Input::Changed => R::advance(state, &[Offer]),
-            Input::Parked => R::advance(State::Parked, &[Rest]),
+            Input::Parked => R::advance(State::Parked, &[RefuseCalls]),
             Input::Ended => R::advance(State::Failed, &[Withdraw, ReportFailed]),
-            Input::Leave => R::advance(State::Leaving, &[Succeed, Depart, Shut]),
+            Input::Leave => R::advance(State::Leaving, &[Depart, Succeed, Shut]),
             Input::Close => R::advance(State::Closing, &[Shut]),
             Input::Called
             | Input::Follows
@@ -339,12 +342,12 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Wanted | Input::Started | Input::Called => R::advance(state, &[Reopen]),
             Input::Listed => R::advance(state, &[AnswerLists]),
             Input::Restored => R::reject(state),
-            Input::Ready => R::advance(State::Up, &[Reset, Offer, Present, AnswerLists]),
+            Input::Ready => R::advance(State::Up, &[AllowCalls, Offer, Present, AnswerLists]),
             Input::Changed => R::advance(state, &[Offer]),
             Input::Down => R::advance(State::Down, &[]),
-            Input::Parked => R::advance(state, &[Rest]),
+            Input::Parked => R::advance(state, &[RefuseCalls]),
             Input::Ended => R::advance(State::Failed, &[Withdraw, ReportFailed]),
-            Input::Leave => R::advance(State::Leaving, &[Succeed, Depart, Shut]),
+            Input::Leave => R::advance(State::Leaving, &[Depart, Succeed, Shut]),
             Input::Close => R::advance(State::Closing, &[Shut]),
             Input::Follows | Input::Free | Input::Room | Input::Taken | Input::Unauthorized | Input::Authorized => {
                 R::ignore(state)

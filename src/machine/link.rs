@@ -9,8 +9,14 @@ alphabet! {
     State {
         /// No connection was opened yet.
         Idle,
+        /// The transport is to be opened. The embedder did not poll that yet, or over HTTP no request of the connection,
+        /// so its loss is not reported.
+        OpeningUnseen,
         /// The embedder opens the transport.
         Opening,
+        /// The transport is open, and handshake and discovery are in progress. The embedder polled nothing of the
+        /// connection yet.
+        ConnectingUnseen,
         /// The transport is open; handshake and discovery are in progress.
         Connecting,
         /// Requests are sent.
@@ -19,10 +25,14 @@ alphabet! {
         Draining,
         /// An unusable transport is being shut down; afterwards the client is parked.
         Retiring,
+        /// As `Retiring`, because the server refused authorization. Over HTTP the shutdown is done at once.
+        RetiringUnauthorized,
         /// The backoff before the transport is opened again.
         Waiting,
         /// Parked: opened again after a long interval, or by a command.
         Parked,
+        /// As `Parked`, because the server refused authorization.
+        ParkedUnauthorized,
         /// The transport is being shut down, and the client closes.
         Closing,
         /// The client is closed.
@@ -35,6 +45,8 @@ alphabet! {
     Input {
         /// The embedder opens the client.
         Open,
+        /// The embedder polls the request to open the transport, or over HTTP a request of the connection.
+        Seen,
         /// The transport is open.
         Opened,
         /// The handshake needs a new transport.
@@ -47,6 +59,8 @@ alphabet! {
         Unresponsive,
         /// As `Unresponsive`, and no attempts are left.
         Hopeless,
+        /// The server refused authorization.
+        Unauthorized,
         /// The transport closed or did not open; another attempt may follow.
         Lost,
         /// As `Lost`, and no attempts are left.
@@ -55,6 +69,8 @@ alphabet! {
         LostForGood,
         /// The server forgot the session; the transport needs no opening.
         Expired,
+        /// The embedder can authorize requests.
+        Authorized,
         /// The wait is over.
         Timer,
         /// The embedder closes the client.
@@ -74,8 +90,14 @@ pub enum Effect {
     Handshake,
     /// Report that the client is ready, and send queued requests.
     Announce,
+    /// Report the loss, and what follows in the next state.
+    Report,
+    /// Withdraw what the embedder did not poll.
+    Withdraw,
     /// Start the shutdown of the transport.
     Shut,
+    /// Start the shutdown of a transport that did not open.
+    ShutUnopened,
     /// Start the backoff.
     Backoff,
     /// Start the long interval of a parked client.
@@ -84,89 +106,208 @@ pub enum Effect {
     Finish,
 }
 
-type R = Row<State, Effect>;
-
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Announce, Backoff, Finish, Handshake, Open, Park, Shut};
+    use Effect::{Announce, Backoff, Finish, Handshake, Open, Park, Report, Shut, ShutUnopened, Withdraw};
+    type R = Row<State, Effect>;
     match state {
         State::Idle => match input {
-            Input::Open => R::advance(State::Opening, &[Open]),
+            Input::Open => R::advance(State::OpeningUnseen, &[Open]),
             Input::Close => R::advance(State::Closed, &[Finish]),
-            Input::Opened
+            Input::Seen
+            | Input::Opened
             | Input::Reopen
             | Input::Established
             | Input::Failed
             | Input::Unresponsive
             | Input::Hopeless
+            | Input::Unauthorized
             | Input::Lost
             | Input::Exhausted
             | Input::LostForGood
             | Input::Expired
+            | Input::Authorized
+            | Input::Timer
+            | Input::Gone => R::ignore(state),
+        },
+        State::OpeningUnseen => match input {
+            Input::Seen => R::advance(State::Opening, &[]),
+            Input::Opened => R::advance(State::ConnectingUnseen, &[Handshake]),
+            Input::Failed => R::advance(State::Closing, &[Report, ShutUnopened]),
+            Input::Unresponsive => R::advance(State::Draining, &[ShutUnopened]),
+            Input::Hopeless => R::advance(State::Retiring, &[ShutUnopened]),
+            Input::Lost => R::advance(State::Waiting, &[Backoff]),
+            Input::Exhausted => R::advance(State::Parked, &[Park]),
+            Input::LostForGood => R::advance(State::Closed, &[Report, Finish]),
+            Input::Close => R::advance(State::Closed, &[Withdraw, Finish]),
+            Input::Open => R::reject(state),
+            Input::Reopen
+            | Input::Established
+            | Input::Unauthorized
+            | Input::Expired
+            | Input::Authorized
             | Input::Timer
             | Input::Gone => R::ignore(state),
         },
         State::Opening => match input {
             Input::Opened => R::advance(State::Connecting, &[Handshake]),
-            Input::Lost => R::advance(State::Waiting, &[Backoff]),
-            Input::Exhausted => R::advance(State::Parked, &[Park]),
-            Input::LostForGood => R::advance(State::Closed, &[Finish]),
-            Input::Failed | Input::Close => R::advance(State::Closing, &[Shut]),
+            Input::Failed => R::advance(State::Closing, &[Report, ShutUnopened]),
+            Input::Unresponsive => R::advance(State::Draining, &[Report, ShutUnopened]),
+            Input::Hopeless => R::advance(State::Retiring, &[Report, ShutUnopened]),
+            Input::Unauthorized => R::advance(State::RetiringUnauthorized, &[Report, ShutUnopened]),
+            Input::Lost => R::advance(State::Waiting, &[Backoff, Report]),
+            Input::Exhausted => R::advance(State::Parked, &[Park, Report]),
+            Input::LostForGood => R::advance(State::Closed, &[Report, Finish]),
+            Input::Close => R::advance(State::Closing, &[ShutUnopened]),
+            Input::Open => R::reject(state),
+            Input::Seen
+            | Input::Reopen
+            | Input::Established
+            | Input::Expired
+            | Input::Authorized
+            | Input::Timer
+            | Input::Gone => R::ignore(state),
+        },
+        State::ConnectingUnseen => match input {
+            Input::Seen => R::advance(State::Connecting, &[]),
+            Input::Reopen => R::advance(State::OpeningUnseen, &[Open]),
+            Input::Failed => R::advance(State::Closing, &[Report, Shut]),
             Input::Unresponsive => R::advance(State::Draining, &[Shut]),
             Input::Hopeless => R::advance(State::Retiring, &[Shut]),
+            Input::Lost => R::advance(State::Waiting, &[Backoff]),
+            Input::Exhausted => R::advance(State::Parked, &[Park]),
+            Input::LostForGood => R::advance(State::Closed, &[Report, Finish]),
+            Input::Close => R::advance(State::Closed, &[Withdraw, Finish]),
             Input::Open => R::reject(state),
-            Input::Reopen | Input::Established | Input::Expired | Input::Timer | Input::Gone => R::ignore(state),
+            Input::Opened
+            | Input::Established
+            | Input::Unauthorized
+            | Input::Expired
+            | Input::Authorized
+            | Input::Timer
+            | Input::Gone => R::ignore(state),
         },
         State::Connecting => match input {
+            Input::Reopen => R::advance(State::OpeningUnseen, &[Open]),
             Input::Established => R::advance(State::Ready, &[Announce]),
-            Input::Reopen | Input::Expired => R::advance(State::Opening, &[Open]),
-            Input::Failed | Input::Close => R::advance(State::Closing, &[Shut]),
-            Input::Unresponsive => R::advance(State::Draining, &[Shut]),
-            Input::Hopeless => R::advance(State::Retiring, &[Shut]),
-            Input::Lost => R::advance(State::Waiting, &[Backoff]),
-            Input::Exhausted => R::advance(State::Parked, &[Park]),
-            Input::LostForGood => R::advance(State::Closed, &[Finish]),
+            Input::Failed => R::advance(State::Closing, &[Report, Shut]),
+            Input::Unresponsive => R::advance(State::Draining, &[Report, Shut]),
+            Input::Hopeless => R::advance(State::Retiring, &[Report, Shut]),
+            Input::Unauthorized => R::advance(State::RetiringUnauthorized, &[Report, Shut]),
+            Input::Lost => R::advance(State::Waiting, &[Backoff, Report]),
+            Input::Exhausted => R::advance(State::Parked, &[Park, Report]),
+            Input::LostForGood => R::advance(State::Closed, &[Report, Finish]),
+            Input::Expired => R::advance(State::OpeningUnseen, &[Report, Open]),
+            Input::Close => R::advance(State::Closing, &[Shut]),
             Input::Open => R::reject(state),
-            Input::Opened | Input::Timer | Input::Gone => R::ignore(state),
+            Input::Seen | Input::Opened | Input::Authorized | Input::Timer | Input::Gone => R::ignore(state),
         },
         State::Ready => match input {
-            Input::Expired => R::advance(State::Opening, &[Open]),
-            Input::Lost => R::advance(State::Waiting, &[Backoff]),
-            Input::Exhausted => R::advance(State::Parked, &[Park]),
-            Input::LostForGood => R::advance(State::Closed, &[Finish]),
-            Input::Unresponsive => R::advance(State::Draining, &[Shut]),
-            Input::Hopeless => R::advance(State::Retiring, &[Shut]),
-            Input::Failed | Input::Close => R::advance(State::Closing, &[Shut]),
+            Input::Failed => R::advance(State::Closing, &[Report, Shut]),
+            Input::Unresponsive => R::advance(State::Draining, &[Report, Shut]),
+            Input::Hopeless => R::advance(State::Retiring, &[Report, Shut]),
+            Input::Lost => R::advance(State::Waiting, &[Backoff, Report]),
+            Input::Exhausted => R::advance(State::Parked, &[Park, Report]),
+            Input::LostForGood => R::advance(State::Closed, &[Report, Finish]),
+            Input::Expired => R::advance(State::OpeningUnseen, &[Report, Open]),
+            Input::Close => R::advance(State::Closing, &[Shut]),
             Input::Open => R::reject(state),
-            Input::Opened | Input::Reopen | Input::Established | Input::Timer | Input::Gone => R::ignore(state),
+            Input::Seen
+            | Input::Opened
+            | Input::Reopen
+            | Input::Established
+            | Input::Unauthorized
+            | Input::Authorized
+            | Input::Timer
+            | Input::Gone => R::ignore(state),
         },
-        State::Draining => shutting(state, input, R::advance(State::Waiting, &[Backoff])),
-        State::Retiring => match input {
-            // The transport is reopened after its shutdown in any case.
-            Input::Open => R::advance(State::Draining, &[]),
-            Input::Opened
+        State::Draining => match input {
+            Input::Close => R::advance(State::Closing, &[]),
+            Input::Gone => R::advance(State::Waiting, &[Backoff]),
+            Input::Open => R::reject(state),
+            Input::Seen
+            | Input::Opened
             | Input::Reopen
             | Input::Established
             | Input::Failed
             | Input::Unresponsive
             | Input::Hopeless
+            | Input::Unauthorized
             | Input::Lost
             | Input::Exhausted
             | Input::LostForGood
             | Input::Expired
-            | Input::Timer
-            | Input::Close
-            | Input::Gone => shutting(state, input, R::advance(State::Parked, &[Park])),
+            | Input::Authorized
+            | Input::Timer => R::ignore(state),
         },
-        State::Waiting | State::Parked => match input {
-            Input::Timer | Input::Open => R::advance(State::Opening, &[Open]),
-            Input::Close => R::advance(State::Closed, &[Finish]),
-            Input::Opened
+        State::Retiring => match input {
+            // The transport is reopened after its shutdown in any case.
+            Input::Open => R::advance(State::Draining, &[]),
+            Input::Close => R::advance(State::Closing, &[]),
+            Input::Gone => R::advance(State::Parked, &[Park]),
+            Input::Seen
+            | Input::Opened
             | Input::Reopen
             | Input::Established
             | Input::Failed
             | Input::Unresponsive
             | Input::Hopeless
+            | Input::Unauthorized
+            | Input::Lost
+            | Input::Exhausted
+            | Input::LostForGood
+            | Input::Expired
+            | Input::Authorized
+            | Input::Timer => R::ignore(state),
+        },
+        State::RetiringUnauthorized => match input {
+            Input::Gone => R::advance(State::ParkedUnauthorized, &[Park]),
+            Input::Open
+            | Input::Seen
+            | Input::Opened
+            | Input::Reopen
+            | Input::Established
+            | Input::Failed
+            | Input::Unresponsive
+            | Input::Hopeless
+            | Input::Unauthorized
+            | Input::Lost
+            | Input::Exhausted
+            | Input::LostForGood
+            | Input::Expired
+            | Input::Authorized
+            | Input::Timer
+            | Input::Close => R::ignore(state),
+        },
+        State::Waiting | State::Parked => match input {
+            Input::Open | Input::Timer => R::advance(State::OpeningUnseen, &[Open]),
+            Input::Close => R::advance(State::Closed, &[Finish]),
+            Input::Seen
+            | Input::Opened
+            | Input::Reopen
+            | Input::Established
+            | Input::Failed
+            | Input::Unresponsive
+            | Input::Hopeless
+            | Input::Unauthorized
+            | Input::Lost
+            | Input::Exhausted
+            | Input::LostForGood
+            | Input::Expired
+            | Input::Authorized
+            | Input::Gone => R::ignore(state),
+        },
+        State::ParkedUnauthorized => match input {
+            Input::Open | Input::Authorized | Input::Timer => R::advance(State::OpeningUnseen, &[Open]),
+            Input::Close => R::advance(State::Closed, &[Finish]),
+            Input::Seen
+            | Input::Opened
+            | Input::Reopen
+            | Input::Established
+            | Input::Failed
+            | Input::Unresponsive
+            | Input::Hopeless
+            | Input::Unauthorized
             | Input::Lost
             | Input::Exhausted
             | Input::LostForGood
@@ -176,53 +317,39 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         State::Closing => match input {
             Input::Gone => R::advance(State::Closed, &[Finish]),
             Input::Open | Input::Close => R::reject(state),
-            Input::Opened
+            Input::Seen
+            | Input::Opened
             | Input::Reopen
             | Input::Established
             | Input::Failed
             | Input::Unresponsive
             | Input::Hopeless
+            | Input::Unauthorized
             | Input::Lost
             | Input::Exhausted
             | Input::LostForGood
             | Input::Expired
+            | Input::Authorized
             | Input::Timer => R::ignore(state),
         },
         State::Closed => match input {
             Input::Open | Input::Close => R::reject(state),
-            Input::Opened
+            Input::Seen
+            | Input::Opened
             | Input::Reopen
             | Input::Established
             | Input::Failed
             | Input::Unresponsive
             | Input::Hopeless
+            | Input::Unauthorized
             | Input::Lost
             | Input::Exhausted
             | Input::LostForGood
             | Input::Expired
+            | Input::Authorized
             | Input::Timer
             | Input::Gone => R::ignore(state),
         },
-    }
-}
-
-/// The rows of states that shut a transport down and open another one.
-const fn shutting(state: State, input: Input, gone: R) -> R {
-    match input {
-        Input::Gone => gone,
-        Input::Close => R::advance(State::Closing, &[]),
-        Input::Open => R::reject(state),
-        Input::Opened
-        | Input::Reopen
-        | Input::Established
-        | Input::Failed
-        | Input::Unresponsive
-        | Input::Hopeless
-        | Input::Lost
-        | Input::Exhausted
-        | Input::LostForGood
-        | Input::Expired
-        | Input::Timer => R::ignore(state),
     }
 }
 

@@ -1,10 +1,59 @@
-#![doc = "What an error in response to a list request in discovery means: first whether the family is absent, then what a"]
-#![doc = "failed list affects."]
+#![doc = "What follows when the exchange of a page breaks, and what an error in response to a list request in discovery"]
+#![doc = "means: first whether the family is absent, then what a failed list affects."]
 #![doc = ""]
 #![doc = include_str!("list_error.md")]
 
 use super::gate::Declaration;
+use super::resend::Resend;
 use super::{QuirkKind, alphabet};
+
+alphabet! {
+    /// When the exchange of a page broke.
+    Phase {
+        /// In discovery, before the client is ready.
+        Discovery,
+        /// Later.
+        Ready,
+    }
+}
+
+alphabet! {
+    /// Whether a lost connection is opened again ([`Options::reconnect`]).
+    ///
+    /// [`Options::reconnect`]: crate::Options::reconnect
+    Reconnect {
+        /// It is.
+        On,
+        /// It is not.
+        Off,
+    }
+}
+
+alphabet! {
+    /// What follows when the exchange of a page broke.
+    Broken {
+        /// The page is requested again.
+        Again,
+        /// The connection is lost: the server did not refuse the list, so another connection may give it.
+        Lost,
+        /// The list failed.
+        Failed,
+    }
+}
+
+/// What follows when the exchange of a page broke, by what the [`resend`](super::resend) table decides.
+pub const fn broken(resend: Resend, phase: Phase, reconnect: Reconnect) -> Broken {
+    match resend {
+        Resend::Again => Broken::Again,
+        Resend::End => match phase {
+            Phase::Discovery => match reconnect {
+                Reconnect::On => Broken::Lost,
+                Reconnect::Off => Broken::Failed,
+            },
+            Phase::Ready => Broken::Failed,
+        },
+    }
+}
 
 alphabet! {
     /// What the error says.
@@ -55,6 +104,7 @@ alphabet! {
 
 /// What an error means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Meaning {
     /// The family is absent, without a deviation of the server.
     Absent,
@@ -164,6 +214,13 @@ pub const fn cost(policy: Policy, held: Held) -> Cost {
         Held::LaterPages => Cost::Rest,
         Held::Former => Cost::Nothing,
     }
+}
+
+/// [`broken`], recorded with the feature `rows`.
+pub(crate) fn take_broken(resend: Resend, phase: Phase, reconnect: Reconnect) -> Broken {
+    #[cfg(feature = "rows")]
+    super::rows::taken("list_error::broken", &[&resend, &phase, &reconnect]);
+    broken(resend, phase, reconnect)
 }
 
 /// [`meaning`], recorded with the feature `rows`.

@@ -4,6 +4,7 @@
 #![doc = include_str!("listen_stream.md")]
 
 use super::{QuirkKind, Row, alphabet, recorded};
+use crate::protocol::Era;
 
 alphabet! {
     /// The state of the listen stream.
@@ -11,9 +12,9 @@ alphabet! {
         /// There is no stream, and nothing to subscribe to.
         Idle,
         /// The stream was requested.
-        Asking,
+        Requested,
         /// The stream was requested, and a different one is needed by now.
-        AskingStale,
+        RequestedStale,
         /// The server acknowledged the stream.
         Open,
         /// A new stream was requested; the acknowledged one continues until then.
@@ -22,7 +23,7 @@ alphabet! {
         ChangingStale,
         /// The stream broke; the wait before the next request.
         Waiting,
-        /// The server does not have the method.
+        /// The server refused the stream.
         Refused,
     }
 }
@@ -38,11 +39,11 @@ alphabet! {
         Agreed,
         /// The acknowledged stream ended.
         Ended,
-        /// The stream that was requested last was refused, or ended before it was acknowledged.
+        /// The stream that was requested last ended before it was acknowledged.
         Failed,
-        /// The server does not have the method, although it declares a capability that requires it.
-        Unknown,
-        /// The server does not have the method, and declares no capability that requires it.
+        /// The server refused the stream, although it declares a capability that requires it.
+        Refused,
+        /// The server refused the stream, and did not send its capabilities.
         Absent,
         /// The server did not acknowledge the stream in time.
         Silent,
@@ -58,9 +59,9 @@ alphabet! {
 #[non_exhaustive]
 pub enum Effect {
     /// Request a stream for the current subscriptions.
-    Ask,
+    Request,
     /// Cancel the requested stream.
-    DropAsked,
+    DropRequested,
     /// Cancel the acknowledged stream.
     DropOpen,
     /// Make the requested stream the current one. Lists that may have changed before it are requested again.
@@ -69,6 +70,8 @@ pub enum Effect {
     Forget,
     /// No stream announces changes now; the requested one will.
     Await,
+    /// Refuse the subscriptions to resources.
+    Refuse,
     /// Start the wait, which grows with each failure.
     Arm,
     /// Stop the wait.
@@ -79,81 +82,81 @@ type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Adopt, Arm, Ask, Await, Disarm, DropAsked, DropOpen, Forget};
+    use Effect::{Adopt, Arm, Await, Disarm, DropOpen, DropRequested, Forget, Refuse, Request};
     match state {
         State::Idle => match input {
-            Input::Wanted => R::advance(State::Asking, &[Ask]),
+            Input::Wanted => R::advance(State::Requested, &[Request]),
             Input::Unwanted
             | Input::Agreed
             | Input::Ended
             | Input::Failed
-            | Input::Unknown
+            | Input::Refused
             | Input::Absent
             | Input::Silent
             | Input::Timer
             | Input::Lost => R::ignore(state),
         },
-        State::Asking => match input {
-            Input::Wanted => R::advance(State::AskingStale, &[]),
-            Input::Unwanted => R::advance(State::Idle, &[DropAsked]),
+        State::Requested => match input {
+            Input::Wanted => R::advance(State::RequestedStale, &[]),
+            Input::Unwanted => R::advance(State::Idle, &[DropRequested]),
             Input::Agreed => R::advance(State::Open, &[Adopt]),
             Input::Failed => R::advance(State::Waiting, &[Arm]),
-            Input::Unknown => R::quirk(QuirkKind::MethodNotFound, State::Refused, &[]),
-            Input::Absent => R::advance(State::Refused, &[]),
-            Input::Silent => R::advance(State::Waiting, &[DropAsked, Arm]),
+            Input::Refused => R::quirk(QuirkKind::ListenRefused, State::Refused, &[Refuse]),
+            Input::Absent => R::advance(State::Refused, &[Refuse]),
+            Input::Silent => R::advance(State::Waiting, &[DropRequested, Arm]),
             Input::Lost => R::advance(State::Idle, &[]),
             Input::Ended | Input::Timer => R::ignore(state),
         },
-        State::AskingStale => match input {
-            Input::Unwanted => R::advance(State::Idle, &[DropAsked]),
-            Input::Agreed => R::advance(State::Changing, &[Adopt, Ask]),
+        State::RequestedStale => match input {
+            Input::Unwanted => R::advance(State::Idle, &[DropRequested]),
+            Input::Agreed => R::advance(State::Changing, &[Adopt, Request]),
             Input::Failed => R::advance(State::Waiting, &[Arm]),
-            Input::Unknown => R::quirk(QuirkKind::MethodNotFound, State::Refused, &[]),
-            Input::Absent => R::advance(State::Refused, &[]),
-            Input::Silent => R::advance(State::Waiting, &[DropAsked, Arm]),
+            Input::Refused => R::quirk(QuirkKind::ListenRefused, State::Refused, &[Refuse]),
+            Input::Absent => R::advance(State::Refused, &[Refuse]),
+            Input::Silent => R::advance(State::Waiting, &[DropRequested, Arm]),
             Input::Lost => R::advance(State::Idle, &[]),
             Input::Wanted | Input::Ended | Input::Timer => R::ignore(state),
         },
         State::Open => match input {
-            Input::Wanted => R::advance(State::Changing, &[Ask]),
+            Input::Wanted => R::advance(State::Changing, &[Request]),
             Input::Unwanted => R::advance(State::Idle, &[DropOpen, Forget]),
             Input::Ended => R::advance(State::Waiting, &[Forget, Arm]),
             Input::Lost => R::advance(State::Idle, &[Forget]),
-            Input::Agreed | Input::Failed | Input::Unknown | Input::Absent | Input::Silent | Input::Timer => {
+            Input::Agreed | Input::Failed | Input::Refused | Input::Absent | Input::Silent | Input::Timer => {
                 R::ignore(state)
             }
         },
         State::Changing => match input {
             Input::Wanted => R::advance(State::ChangingStale, &[]),
-            Input::Unwanted => R::advance(State::Idle, &[DropAsked, DropOpen, Forget]),
+            Input::Unwanted => R::advance(State::Idle, &[DropRequested, DropOpen, Forget]),
             Input::Agreed => R::advance(State::Open, &[DropOpen, Adopt]),
-            Input::Ended => R::advance(State::Asking, &[Await]),
+            Input::Ended => R::advance(State::Requested, &[Await]),
             Input::Failed => R::advance(State::Waiting, &[DropOpen, Forget, Arm]),
-            Input::Unknown => R::quirk(QuirkKind::MethodNotFound, State::Refused, &[DropOpen, Forget]),
-            Input::Absent => R::advance(State::Refused, &[DropOpen, Forget]),
-            Input::Silent => R::advance(State::Waiting, &[DropAsked, DropOpen, Forget, Arm]),
+            Input::Refused => R::quirk(QuirkKind::ListenRefused, State::Refused, &[DropOpen, Forget, Refuse]),
+            Input::Absent => R::advance(State::Refused, &[DropOpen, Forget, Refuse]),
+            Input::Silent => R::advance(State::Waiting, &[DropRequested, DropOpen, Forget, Arm]),
             Input::Lost => R::advance(State::Idle, &[Forget]),
             Input::Timer => R::ignore(state),
         },
         State::ChangingStale => match input {
-            Input::Unwanted => R::advance(State::Idle, &[DropAsked, DropOpen, Forget]),
-            Input::Agreed => R::advance(State::Changing, &[DropOpen, Adopt, Ask]),
-            Input::Ended => R::advance(State::AskingStale, &[Await]),
+            Input::Unwanted => R::advance(State::Idle, &[DropRequested, DropOpen, Forget]),
+            Input::Agreed => R::advance(State::Changing, &[DropOpen, Adopt, Request]),
+            Input::Ended => R::advance(State::RequestedStale, &[Await]),
             Input::Failed => R::advance(State::Waiting, &[DropOpen, Forget, Arm]),
-            Input::Unknown => R::quirk(QuirkKind::MethodNotFound, State::Refused, &[DropOpen, Forget]),
-            Input::Absent => R::advance(State::Refused, &[DropOpen, Forget]),
-            Input::Silent => R::advance(State::Waiting, &[DropAsked, DropOpen, Forget, Arm]),
+            Input::Refused => R::quirk(QuirkKind::ListenRefused, State::Refused, &[DropOpen, Forget, Refuse]),
+            Input::Absent => R::advance(State::Refused, &[DropOpen, Forget, Refuse]),
+            Input::Silent => R::advance(State::Waiting, &[DropRequested, DropOpen, Forget, Arm]),
             Input::Lost => R::advance(State::Idle, &[Forget]),
             Input::Wanted | Input::Timer => R::ignore(state),
         },
         State::Waiting => match input {
-            Input::Timer => R::advance(State::Asking, &[Ask]),
+            Input::Timer => R::advance(State::Requested, &[Request]),
             Input::Unwanted | Input::Lost => R::advance(State::Idle, &[Disarm]),
             Input::Wanted
             | Input::Agreed
             | Input::Ended
             | Input::Failed
-            | Input::Unknown
+            | Input::Refused
             | Input::Absent
             | Input::Silent => R::ignore(state),
         },
@@ -164,7 +167,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Agreed
             | Input::Ended
             | Input::Failed
-            | Input::Unknown
+            | Input::Refused
             | Input::Absent
             | Input::Silent
             | Input::Timer => R::ignore(state),
@@ -173,3 +176,87 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
 }
 
 recorded!("listen_stream");
+
+alphabet! {
+    /// Whether a modern server is asked to announce changes ([`Options::listen`]).
+    ///
+    /// [`Options::listen`]: crate::Options::listen
+    Listening {
+        /// It is.
+        On,
+        /// It is not.
+        Off,
+    }
+}
+
+alphabet! {
+    /// What a listen stream would announce.
+    Content {
+        /// Changes of lists or of resources.
+        Some,
+        /// Nothing.
+        Nothing,
+    }
+}
+
+/// The input when the set of subscriptions changed.
+#[doc = ""]
+#[doc = include_str!("listen_stream_wanted.md")]
+pub const fn wanted(listening: Listening, content: Content) -> Input {
+    match listening {
+        Listening::Off => Input::Unwanted,
+        Listening::On => match content {
+            Content::Some => Input::Wanted,
+            Content::Nothing => Input::Unwanted,
+        },
+    }
+}
+
+alphabet! {
+    /// The subscription that a notification names (specification 2026-07-28, "Subscriptions").
+    Subscription {
+        /// None.
+        None,
+        /// The requested or the acknowledged stream.
+        Own,
+        /// Another one.
+        Foreign,
+    }
+}
+
+alphabet! {
+    /// What follows from a notification of a change.
+    Admission {
+        /// It is acted on.
+        Admit,
+        /// It changes nothing.
+        Ignore,
+    }
+}
+
+/// Whether a notification of a change is acted on. In the legacy era, there are no streams, and the name means nothing.
+#[doc = ""]
+#[doc = include_str!("listen_stream_admission.md")]
+pub const fn admission(era: Era, subscription: Subscription) -> Admission {
+    match era {
+        Era::Legacy => Admission::Admit,
+        Era::Modern => match subscription {
+            Subscription::None | Subscription::Own => Admission::Admit,
+            Subscription::Foreign => Admission::Ignore,
+        },
+    }
+}
+
+/// [`wanted`], recorded with the feature `rows`.
+pub(crate) fn take_wanted(listening: Listening, content: Content) -> Input {
+    #[cfg(feature = "rows")]
+    super::rows::taken("listen_stream::wanted", &[&listening, &content]);
+    wanted(listening, content)
+}
+
+/// [`admission`], recorded with the feature `rows`.
+pub(crate) fn take_admission(era: Era, subscription: Subscription) -> Admission {
+    #[cfg(feature = "rows")]
+    super::rows::taken("listen_stream::admission", &[&era, &subscription]);
+    admission(era, subscription)
+}

@@ -12,6 +12,8 @@ alphabet! {
         Closed,
         /// It is open, and is to be shut down.
         Open,
+        /// It is open, is to be shut down, and the client obtains the authorization that the next one requires.
+        Authorizing,
         /// It is open, is to be shut down, and a new one would fail, too.
         Hopeless,
     }
@@ -24,6 +26,8 @@ alphabet! {
         Spawn,
         /// The server refused authorization.
         Authorization,
+        /// Both sides named protocol versions, and have none in common.
+        Version,
         /// Any other cause.
         Other,
     }
@@ -41,40 +45,31 @@ alphabet! {
     }
 }
 
-alphabet! {
-    /// Whether the client was ready before, on this connection or an earlier one.
-    Before {
-        /// It was not.
-        NeverReady,
-        /// It was.
-        Ready,
-    }
-}
-
 /// The input of the [`link`] table for a lost connection.
-pub const fn decide(transport: Transport, cause: Cause, tries: Tries, before: Before) -> link::Input {
+pub const fn decide(transport: Transport, cause: Cause, tries: Tries) -> link::Input {
     match transport {
         Transport::Closed => match tries {
             Tries::Never => link::Input::LostForGood,
             Tries::UsedUp => link::Input::Exhausted,
             Tries::Left => match cause {
-                Cause::Spawn => link::Input::Exhausted,
+                Cause::Spawn | Cause::Version => link::Input::Exhausted,
                 Cause::Authorization | Cause::Other => link::Input::Lost,
             },
         },
         Transport::Open => match tries {
             Tries::Never => link::Input::Failed,
-            Tries::Left | Tries::UsedUp => match cause {
-                Cause::Authorization => link::Input::Hopeless,
-                Cause::Spawn | Cause::Other => match before {
-                    Before::NeverReady => link::Input::Failed,
-                    Before::Ready => match tries {
-                        Tries::Never | Tries::UsedUp => link::Input::Hopeless,
-                        Tries::Left => link::Input::Unresponsive,
-                    },
-                },
+            Tries::UsedUp => match cause {
+                Cause::Authorization => link::Input::Unauthorized,
+                Cause::Spawn | Cause::Version | Cause::Other => link::Input::Hopeless,
+            },
+            Tries::Left => match cause {
+                Cause::Authorization => link::Input::Unauthorized,
+                Cause::Spawn | Cause::Version => link::Input::Hopeless,
+                Cause::Other => link::Input::Unresponsive,
             },
         },
+        // No attempt failed.
+        Transport::Authorizing => link::Input::Unauthorized,
         Transport::Hopeless => link::Input::Failed,
     }
 }
@@ -86,6 +81,10 @@ alphabet! {
         OpenFailed,
         /// It closed.
         Closed,
+        /// It is open, but cannot be used any more.
+        Violated,
+        /// The session moved to another process without it.
+        Moved,
     }
 }
 
@@ -94,7 +93,7 @@ alphabet! {
     Wire {
         /// One stream in each direction.
         Pipe,
-        /// An HTTP exchange for each message. Nothing is opened, so the first request shows whether the server can be
+        /// An HTTP exchange for each message (specification 2026-07-28, "Streamable HTTP"). Nothing is opened, so the first request shows whether the server can be
         /// reached.
         Http,
     }
@@ -127,26 +126,44 @@ alphabet! {
 /// What the end of a transport means in a state of the connection.
 pub const fn ended(link: link::State, end: End, wire: Wire, handshake: Handshake) -> Meaning {
     match link {
+        link::State::OpeningUnseen => match end {
+            End::OpenFailed | End::Closed | End::Violated => Meaning::Loss,
+            // The process that restored the session opens it.
+            End::Moved => Meaning::Nothing,
+        },
         link::State::Opening => Meaning::Loss,
-        link::State::Connecting => match wire {
-            Wire::Http => Meaning::Loss,
-            Wire::Pipe => match end {
-                End::OpenFailed => Meaning::Nothing,
-                End::Closed => match handshake {
+        link::State::ConnectingUnseen | link::State::Connecting => match end {
+            End::Violated | End::Moved => Meaning::Loss,
+            End::OpenFailed => match wire {
+                Wire::Http => Meaning::Loss,
+                Wire::Pipe => Meaning::Nothing,
+            },
+            End::Closed => match wire {
+                Wire::Http => Meaning::Loss,
+                Wire::Pipe => match handshake {
                     Handshake::Open => Meaning::Handshake,
                     Handshake::Done => Meaning::Loss,
                 },
             },
         },
-        link::State::Ready => match wire {
-            Wire::Http => Meaning::Loss,
-            Wire::Pipe => match end {
-                End::OpenFailed => Meaning::Nothing,
-                End::Closed => Meaning::Loss,
+        link::State::Ready => match end {
+            End::Violated | End::Closed | End::Moved => Meaning::Loss,
+            End::OpenFailed => match wire {
+                Wire::Http => Meaning::Loss,
+                Wire::Pipe => Meaning::Nothing,
             },
         },
-        link::State::Draining | link::State::Retiring | link::State::Closing => Meaning::Shutdown,
-        link::State::Idle | link::State::Waiting | link::State::Parked | link::State::Closed => Meaning::Nothing,
+        link::State::Draining | link::State::Retiring | link::State::RetiringUnauthorized | link::State::Closing => {
+            match end {
+                End::Violated => Meaning::Nothing,
+                End::OpenFailed | End::Closed | End::Moved => Meaning::Shutdown,
+            }
+        }
+        link::State::Idle
+        | link::State::Waiting
+        | link::State::Parked
+        | link::State::ParkedUnauthorized
+        | link::State::Closed => Meaning::Nothing,
     }
 }
 
@@ -177,10 +194,10 @@ pub(crate) fn take_expired(before: Used) -> Expiry {
 }
 
 /// [`decide`], recorded with the feature `rows`.
-pub(crate) fn take(transport: Transport, cause: Cause, tries: Tries, before: Before) -> link::Input {
+pub(crate) fn take(transport: Transport, cause: Cause, tries: Tries) -> link::Input {
     #[cfg(feature = "rows")]
-    super::rows::taken("loss", &[&transport, &cause, &tries, &before]);
-    decide(transport, cause, tries, before)
+    super::rows::taken("loss", &[&transport, &cause, &tries]);
+    decide(transport, cause, tries)
 }
 
 /// [`ended`], recorded with the feature `rows`.

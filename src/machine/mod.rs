@@ -7,8 +7,16 @@
 //! the effects in order, then `→` and the next state; `stays` means no effect, `–` is ignored, *misuse* is a command
 //! that returns an error, `any` stands for every value.
 
+pub mod admission;
+pub mod approval;
+pub mod authorization;
+pub mod authorization_plan;
 pub mod breaker;
+pub mod challenge;
+pub mod credentials;
 pub mod discovery;
+pub mod era_change;
+pub mod exchange_loss;
 pub mod gate;
 pub mod get_stream;
 pub mod handshake;
@@ -16,27 +24,37 @@ pub mod http;
 pub mod http_answer;
 pub mod http_end;
 pub mod http_head;
+pub mod http_initialized;
 pub mod http_reach;
+pub mod http_read;
+pub mod http_refusal;
 pub mod http_send;
 pub mod http_sse;
 pub mod hub;
+pub mod hub_browser;
 pub mod hub_offer;
 pub mod hub_server;
 pub mod keepalive;
 pub mod link;
 pub mod list_error;
 pub mod listen_stream;
+pub mod log_level;
 pub mod loss;
 pub mod offer;
 pub mod paging;
 pub mod refresh;
+pub mod refresh_demand;
+pub mod replay;
 pub mod request;
 pub mod resend;
 pub mod resource_subscription;
+pub mod response;
 mod row;
 pub mod server_request;
+pub mod shape;
 pub mod shutdown;
 pub mod subscribe;
+pub mod task;
 
 pub use row::{Decision, QuirkKind, Row, Verdict};
 
@@ -44,6 +62,14 @@ pub use row::{Decision, QuirkKind, Row, Verdict};
 mod render;
 #[cfg(test)]
 mod render_decisions;
+#[cfg(test)]
+mod render_http;
+#[cfg(test)]
+mod render_markdown;
+#[cfg(test)]
+mod render_oauth;
+#[cfg(test)]
+mod render_requests;
 #[cfg(feature = "rows")]
 mod rows;
 
@@ -52,6 +78,7 @@ macro_rules! alphabet {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $value:ident),* $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
         #[non_exhaustive]
         pub enum $name { $($(#[$doc])* $value),* }
 

@@ -25,7 +25,9 @@ alphabet! {
         More,
         /// The last page was received.
         Last,
-        /// A page was received with a repeated cursor and without new items.
+        /// A page was received with an empty cursor that was received before, and without new items.
+        EmptyCursor,
+        /// A page was received with another repeated cursor, and without new items.
         RepeatedEmpty,
         /// A page was received with a repeated cursor and new items.
         RepeatedNew,
@@ -45,9 +47,9 @@ alphabet! {
 #[non_exhaustive]
 pub enum Effect {
     /// Drop the received pages, and request the first one.
-    AskFirst,
+    RequestFirst,
     /// Request the next page.
-    AskNext,
+    RequestNext,
     /// The whole list was received.
     EndWhole,
     /// The list ends here; its beginning was received.
@@ -62,9 +64,10 @@ type R = Row<State, Effect>;
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     match state {
         State::Idle => match input {
-            Input::Start => R::advance(State::Listing, &[Effect::AskFirst]),
+            Input::Start => R::advance(State::Listing, &[Effect::RequestFirst]),
             Input::More
             | Input::Last
+            | Input::EmptyCursor
             | Input::RepeatedEmpty
             | Input::RepeatedNew
             | Input::Limit
@@ -73,10 +76,11 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Stop => R::ignore(state),
         },
         State::Listing => match input {
-            Input::CursorRefused => R::quirk(QuirkKind::CursorRejected, State::Restarted, &[Effect::AskFirst]),
+            Input::CursorRefused => R::quirk(QuirkKind::CursorRejected, State::Restarted, &[Effect::RequestFirst]),
             Input::Start
             | Input::More
             | Input::Last
+            | Input::EmptyCursor
             | Input::RepeatedEmpty
             | Input::RepeatedNew
             | Input::Limit
@@ -90,11 +94,12 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
 const fn page(state: State, input: Input) -> R {
     match input {
         Input::Start => R::ignore(state),
-        Input::More => R::advance(state, &[Effect::AskNext]),
-        Input::Last => R::advance(State::Idle, &[Effect::EndWhole]),
+        Input::More => R::advance(state, &[Effect::RequestNext]),
+        // Some servers end their lists with an empty cursor.
+        Input::Last | Input::EmptyCursor => R::advance(State::Idle, &[Effect::EndWhole]),
         Input::RepeatedEmpty => R::quirk(QuirkKind::CursorLoop, State::Idle, &[Effect::EndWhole]),
         // Cursors are opaque: a repeated one may still lead to new items.
-        Input::RepeatedNew => R::quirk(QuirkKind::CursorLoop, state, &[Effect::AskNext]),
+        Input::RepeatedNew => R::quirk(QuirkKind::CursorLoop, state, &[Effect::RequestNext]),
         Input::Limit => R::quirk(QuirkKind::ListLimit, State::Idle, &[Effect::EndPart]),
         Input::CursorRefused | Input::Failed => R::advance(State::Idle, &[Effect::EndFailed]),
         Input::Stop => R::advance(State::Idle, &[]),

@@ -1,146 +1,24 @@
-//! Renders every table into the Markdown that rustdoc includes, and checks what the compiler cannot.
+//! The state tables as the documentation shows them, and checks of what the compiler cannot.
 
 use alloc::collections::BTreeSet;
-use alloc::string::{String, ToString};
-use alloc::vec;
-use alloc::vec::Vec;
-use core::fmt::{Debug, Write};
-use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use alloc::format;
+use alloc::string::ToString;
+#[cfg(feature = "rows")]
+use core::fmt::Write;
 
+use super::render_markdown::Table;
 use super::{
-    Row, Verdict, breaker, discovery, get_stream, handshake, http, http_reach, http_sse, hub, hub_offer, hub_server,
-    keepalive, link, listen_stream, offer, paging, refresh, request, resource_subscription, shutdown,
+    Verdict, breaker, discovery, era_change, get_stream, handshake, http, http_initialized, http_reach, http_sse, hub,
+    hub_offer, hub_server, keepalive, link, listen_stream, offer, paging, refresh, refresh_demand, request,
+    resource_subscription, shutdown, task,
 };
-
-/// Maximum number of states in one matrix.
-const COLUMNS: usize = 4;
-
-/// The cell of an input that a state ignores.
-const IGNORED: &str = "–";
-
-struct Table<'a, S, I, E: 'static> {
-    states: &'a [S],
-    inputs: &'a [I],
-    step: fn(S, I) -> Row<S, E>,
-}
-
-impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E> {
-    /// The matrices, each with as many states as fit a page.
-    pub(super) fn markdown(&self) -> String {
-        let parts = self.states.len().div_ceil(COLUMNS);
-        let mut out = String::new();
-        for states in self.states.chunks(self.states.len().div_ceil(parts)) {
-            write!(out, "\n| input |").unwrap();
-            for state in states {
-                write!(out, " {state:?} |").unwrap();
-            }
-            writeln!(out, "\n|{}", " --- |".repeat(states.len().saturating_add(1))).unwrap();
-            for input in self.inputs {
-                let cells: Vec<_> = states.iter().map(|state| self.cell(*state, *input)).collect();
-                if cells.iter().any(|cell| cell != IGNORED) {
-                    writeln!(out, "| {input:?} | {} |", cells.join(" | ")).unwrap();
-                }
-            }
-        }
-        out.push_str("\nA matrix leaves out the inputs that all of its states ignore.\n");
-        out
-    }
-
-    fn cell(&self, state: S, input: I) -> String {
-        let row = (self.step)(state, input);
-        let mut parts = Vec::new();
-        match row.verdict {
-            Verdict::Ignore => return IGNORED.into(),
-            Verdict::Reject => return "*misuse*".into(),
-            Verdict::Quirk(kind) => parts.push(format!("`{kind}`")),
-            Verdict::Advance => {}
-        }
-        parts.extend(row.effects.iter().map(|effect| format!("{effect:?}")));
-        if row.next != state {
-            parts.push(format!("→ **{:?}**", row.next));
-        }
-        if parts.is_empty() { "stays".into() } else { parts.join(", ") }
-    }
-
-    /// The states and their transitions, in Graphviz's language.
-    fn diagram(&self) -> String {
-        let mut out = String::from("digraph {\n");
-        out.push_str("bgcolor=transparent; ranksep=0.6; start [shape=point];\n");
-        out.push_str("node [shape=box, style=rounded, fontname=\"sans-serif\", fontsize=12];\n");
-        out.push_str("edge [fontname=\"sans-serif\", fontsize=9];\n");
-        writeln!(out, "start -> {:?};", self.states[0]).unwrap();
-        for state in self.states {
-            for target in self.states {
-                let inputs: Vec<_> = self
-                    .inputs
-                    .iter()
-                    .filter(|input| state != target && (self.step)(*state, **input).next == *target)
-                    .map(|input| format!("{input:?}"))
-                    .collect();
-                if !inputs.is_empty() {
-                    writeln!(out, "{state:?} -> {target:?} [label=\"{}\"];", inputs.join("\\n")).unwrap();
-                }
-            }
-        }
-        out.push_str("}\n");
-        out
-    }
-
-    fn check(&self, name: &str, absorbing: &[S]) {
-        let mut reached = BTreeSet::from([self.states[0]]);
-        let mut frontier = vec![self.states[0]];
-        while let Some(state) = frontier.pop() {
-            for input in self.inputs {
-                let next = (self.step)(state, *input).next;
-                if reached.insert(next) {
-                    frontier.push(next);
-                }
-            }
-        }
-        assert_eq!(reached.len(), self.states.len(), "{name}: a state that nothing leads to");
-        for (state, input) in self.states.iter().flat_map(|s| self.inputs.iter().map(move |i| (*s, *i))) {
-            let row = (self.step)(state, input);
-            match row.verdict {
-                Verdict::Ignore | Verdict::Reject => {
-                    assert!(
-                        row.next == state && row.effects.is_empty(),
-                        "{name}: {state:?} × {input:?} does something"
-                    );
-                }
-                Verdict::Advance | Verdict::Quirk(_) => {}
-            }
-            if absorbing.contains(&state) {
-                assert_eq!(row.next, state, "{name}: {state:?} is left by {input:?}");
-            }
-        }
-        bless(name, Some(&self.diagram()), &self.markdown());
-    }
-
-    /// The states that rows with the effect lead to.
-    fn after(&self, effect: impl Fn(E) -> bool) -> BTreeSet<S> {
-        let rows = self.states.iter().flat_map(|s| self.inputs.iter().map(|i| (self.step)(*s, *i)));
-        rows.filter(|row| row.effects.iter().any(|e| effect(*e))).map(|row| row.next).collect()
-    }
-
-    /// Checks that every state that starts a timer handles it.
-    fn timer(&self, name: &str, arms: impl Fn(E) -> bool, timer: I) {
-        let armed = self.after(arms);
-        assert!(!armed.is_empty(), "{name}: nothing arms the timer");
-        for state in armed {
-            let verdict = (self.step)(state, timer).verdict;
-            assert_ne!(verdict, Verdict::Ignore, "{name}: {state:?} arms a timer that means nothing there");
-        }
-    }
-}
 
 /// Writes the rows that have to be taken, one per line, to the file that `MCP_ROWS_ALL` names.
 #[cfg(feature = "rows")]
 #[test]
 fn rows_to_take_are_listed() {
     let Some(file) = std::env::var_os("MCP_ROWS_ALL") else { return };
-    let mut out = String::new();
+    let mut out = alloc::string::String::new();
     macro_rules! state_tables {
         ($($table:ident),*) => {$(
             for state in $table::State::ALL {
@@ -152,9 +30,13 @@ fn rows_to_take_are_listed() {
             }
         )*};
     }
+    use super::{authorization, credentials};
     state_tables!(
+        authorization,
         breaker,
+        credentials,
         discovery,
+        era_change,
         handshake,
         keepalive,
         shutdown,
@@ -164,16 +46,21 @@ fn rows_to_take_are_listed() {
         hub_server,
         paging,
         refresh,
+        refresh_demand,
         request,
         offer,
         resource_subscription,
         get_stream,
         http,
+        http_initialized,
         http_reach,
         http_sse,
-        listen_stream
+        listen_stream,
+        task
     );
-    for table in super::render_decisions::all() {
+    use super::{render_decisions, render_http, render_oauth, render_requests};
+    let decisions = [render_decisions::all(), render_http::all(), render_oauth::all(), render_requests::all()];
+    for table in decisions.into_iter().flatten() {
         for line in table.lines() {
             let inputs = line.get(..table.columns.len()).unwrap();
             writeln!(out, "{}\t{}", table.name, inputs.join("\t")).unwrap();
@@ -182,98 +69,12 @@ fn rows_to_take_are_listed() {
     std::fs::write(file, out).unwrap();
 }
 
-/// Compares the rendered text with the file that the documentation includes. A picture contains its source as a
-/// comment; with `BLESS` it is drawn again, by Graphviz' `dot`.
-pub(super) fn bless(name: &str, diagram: Option<&str>, rendered: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/machine/{name}.md"));
-    let page = |picture: &str| match diagram {
-        Some(diagram) => format!("<div>\n<!--\n{diagram}-->\n{picture}</div>\n{rendered}"),
-        None => rendered.into(),
-    };
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&file, page(&diagram.map(draw).unwrap_or_default())).unwrap();
-    }
-    let mut written = std::fs::read_to_string(&file).unwrap_or_default();
-    if let (Some(begin), Some(end)) = (written.find("<svg"), written.find("</svg>\n")) {
-        written.replace_range(begin..end.saturating_add("</svg>\n".len()), "");
-    } else {
-        assert_eq!(diagram, None, "{} has no picture", file.display());
-    }
-    assert_eq!(written, page(""), "{} is not what the table says; BLESS=1 rewrites it", file.display());
-}
-
-/// Draws a diagram in the colours of the page.
-fn draw(diagram: &str) -> String {
-    let mut dot = Command::new("dot").arg("-Tsvg").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    dot.stdin.take().unwrap().write_all(diagram.as_bytes()).unwrap();
-    let svg = String::from_utf8(dot.wait_with_output().unwrap().stdout).unwrap();
-    let (begin, height) = (svg.find("<svg").unwrap(), svg.find(" height=").unwrap());
-    let (width, view) = (svg.get(begin..height).unwrap(), svg.get(svg.find("viewBox").unwrap()..).unwrap());
-    let svg = format!("{width} style=\"max-width:100%;height:auto\" {view}");
-    let svg = svg.replace("\"black\"", "\"currentColor\"").replace("<text ", "<text fill=\"currentColor\" ");
-    // A blank line would end the HTML in the Markdown.
-    svg.lines().filter(|line| !line.is_empty() && !line.starts_with("<!--")).map(|line| format!("{line}\n")).collect()
-}
-
-/// A column of a decision table: its heading, and the values of its enum.
-pub(super) type Column = (&'static str, Vec<String>);
-
-pub(super) fn column<T: Debug>(heading: &'static str, values: &[T]) -> Column {
-    (heading, values.iter().map(|value| format!("{value:?}")).collect())
-}
-
-pub(super) struct Decisions {
-    pub(super) name: &'static str,
-    pub(super) columns: Vec<Column>,
-    /// The decision for the values with these indexes.
-    pub(super) decide: fn(&[usize]) -> String,
-}
-
-impl Decisions {
-    pub(super) fn markdown(&self) -> String {
-        let mut out = String::from("|");
-        for (heading, _) in &self.columns {
-            write!(out, " {heading} |").unwrap();
-        }
-        writeln!(out, " decision |\n|{}", " --- |".repeat(self.columns.len().saturating_add(1))).unwrap();
-        for line in self.lines() {
-            writeln!(out, "| {} |", line.join(" | ")).unwrap();
-        }
-        out
-    }
-
-    /// The inputs of each decision, and the decision. Values that make no difference share a line.
-    pub(super) fn lines(&self) -> Vec<Vec<String>> {
-        self.below(&self.columns, &mut Vec::new())
-    }
-
-    fn below(&self, columns: &[Column], chosen: &mut Vec<usize>) -> Vec<Vec<String>> {
-        let Some(((_, values), rest)) = columns.split_first() else { return vec![vec![(self.decide)(chosen)]] };
-        let mut groups: Vec<(Vec<&str>, Vec<Vec<String>>)> = Vec::new();
-        for (index, value) in values.iter().enumerate() {
-            chosen.push(index);
-            let below = self.below(rest, chosen);
-            chosen.pop();
-            match groups.iter_mut().find(|(_, lines)| *lines == below) {
-                Some((names, _)) => names.push(value),
-                None => groups.push((vec![value], below)),
-            }
-        }
-        let all = groups.len() == 1;
-        let merged = groups.into_iter().flat_map(|(names, below)| {
-            let name = if all { "any".into() } else { names.join(", ") };
-            below.into_iter().map(move |line| [vec![name.clone()], line].concat())
-        });
-        merged.collect()
-    }
-}
-
 #[test]
 fn paging_table() {
     use paging::{Effect, Input, State};
     let table = Table { states: State::ALL, inputs: Input::ALL, step: paging::step };
     table.check("paging", &[]);
-    let asks = table.after(|effect| matches!(effect, Effect::AskFirst | Effect::AskNext));
+    let asks = table.after(|effect| matches!(effect, Effect::RequestFirst | Effect::RequestNext));
     for state in asks {
         for input in Input::ALL.iter().filter(|input| **input != Input::Start) {
             assert_ne!(paging::step(state, *input).verdict, Verdict::Ignore, "{state:?} leaves {input:?} undecided");
@@ -326,7 +127,7 @@ fn discovery_table() {
     use discovery::{Effect, Input, State};
     let table = Table { states: State::ALL, inputs: Input::ALL, step: discovery::step };
     table.check("discovery", &[]);
-    for state in table.after(|effect| effect == Effect::Ask) {
+    for state in table.after(|effect| effect == Effect::Request) {
         for answer in [Input::Whole, Input::Part, Input::Absent, Input::ErrorFatal, Input::ErrorList] {
             assert_ne!(
                 discovery::step(state, answer).verdict,
@@ -335,6 +136,14 @@ fn discovery_table() {
             );
         }
     }
+}
+
+#[test]
+fn era_change_table() {
+    use era_change::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: era_change::step };
+    table.check("era_change", &[]);
+    assert_eq!(table.after(|effect| effect == Effect::Renew), BTreeSet::from([State::Renewed]), "one handshake");
 }
 
 #[test]
@@ -351,7 +160,7 @@ fn keepalive_table() {
     let table = Table { states: State::ALL, inputs: Input::ALL, step: keepalive::step };
     table.check("keepalive", &[]);
     table.timer("keepalive", |effect| effect == Effect::Rest, Input::Quiet);
-    table.timer("keepalive", |effect| effect == Effect::Await, Input::Missed);
+    table.timer("keepalive", |effect| effect == Effect::Await, Input::Silent);
     for state in State::ALL {
         assert_eq!(keepalive::step(*state, Input::Stop).next, State::Off, "{state:?} outlives its connection");
     }
@@ -375,6 +184,22 @@ fn request_table() {
 }
 
 #[test]
+fn task_table() {
+    use task::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: task::step };
+    table.check("task", &[State::Over]);
+    table.timer("task", |effect| effect == Effect::Wait, Input::Due);
+    for state in State::ALL {
+        for input in Input::ALL {
+            let row = task::step(*state, *input);
+            let ends = row.effects.iter().any(|effect| format!("{effect:?}").starts_with("End"));
+            let over = row.next == State::Over && *state != State::Over;
+            assert_eq!(ends || over && *input == Input::Abandoned, over, "{state:?} × {input:?} ends the call");
+        }
+    }
+}
+
+#[test]
 fn listen_stream_table() {
     use listen_stream::{Effect, Input, State};
     let table = Table { states: State::ALL, inputs: Input::ALL, step: listen_stream::step };
@@ -382,6 +207,17 @@ fn listen_stream_table() {
     table.timer("listen_stream", |effect| effect == Effect::Arm, Input::Timer);
     for state in State::ALL {
         assert_eq!(listen_stream::step(*state, Input::Lost).next, State::Idle, "{state:?} outlives its connection");
+    }
+}
+
+#[test]
+fn refresh_demand_table() {
+    use refresh_demand::{Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: refresh_demand::step };
+    table.check("refresh_demand", &[]);
+    for state in State::ALL {
+        let row = refresh_demand::step(*state, Input::ConnectionEnded);
+        assert_eq!((row.next, row.effects.len()), (State::None, usize::from(*state != State::None)));
     }
 }
 
@@ -419,6 +255,12 @@ fn http_sse_table() {
         let lost = http_sse::step(*state, Input::Lost).next;
         assert!(matches!(lost, State::Streamable | State::Known), "{state:?} outlives its connection");
     }
+}
+
+#[test]
+fn http_initialized_table() {
+    use http_initialized::{Input, State};
+    Table { states: State::ALL, inputs: Input::ALL, step: http_initialized::step }.check("http_initialized", &[]);
 }
 
 #[test]
@@ -482,13 +324,23 @@ fn hub_server_table() {
         let has = |effect| row.effects.contains(&effect);
         let (enters, leaves) =
             (|is: fn(State) -> bool| !is(state) && is(row.next), |is: fn(State) -> bool| is(state) && !is(row.next));
-        let of = |effects: [Effect; 6]| effects.map(has);
+        let is_called = |state| state == State::QueuedCalled;
+        let of = |effects: [Effect; 7]| effects.map(has);
         assert_eq!(
-            of([Effect::Await, Effect::Arrive, Effect::Queue, Effect::Dequeue, Effect::Open, Effect::Release]),
+            of([
+                Effect::Await,
+                Effect::Arrive,
+                Effect::Queue,
+                Effect::QueueCalled,
+                Effect::Dequeue,
+                Effect::Open,
+                Effect::Release
+            ]),
             [
                 enters(waits),
                 leaves(waits),
-                enters(queued),
+                enters(queued) && !is_called(row.next),
+                enters(queued) && is_called(row.next),
                 leaves(queued) && !has_room(row.next),
                 enters(has_room),
                 leaves(has_room)
@@ -512,7 +364,7 @@ fn breaker_table() {
     use breaker::{Effect, Input, State};
     let table = Table { states: State::ALL, inputs: Input::ALL, step: breaker::step };
     table.check("breaker", &[]);
-    table.timer("breaker", |effect| effect == Effect::Rest, Input::Cooled);
+    table.timer("breaker", |effect| effect == Effect::StartCooldown, Input::Cooled);
     for state in State::ALL {
         assert_eq!(breaker::step(*state, Input::Answered).next, State::Closed, "{state:?} keeps out who answers");
     }

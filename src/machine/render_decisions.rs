@@ -5,10 +5,10 @@
 use alloc::format;
 use alloc::vec;
 
-use super::render::{Decisions, bless, column};
+use super::render_markdown::{Decisions, bless, column};
 use super::{
-    Decision, breaker, gate, http_answer, http_end, http_head, http_send, link, list_error, loss, resend,
-    server_request, subscribe,
+    Decision, breaker, gate, handshake, keepalive, link, list_error, listen_stream, loss, refresh, refresh_demand,
+    resend, server_request, subscribe,
 };
 
 /// Every decision table.
@@ -16,37 +16,42 @@ use super::{
 pub(super) fn all() -> alloc::vec::Vec<Decisions> {
     vec![
         gate_decisions(),
+        broken_decisions(),
         meaning_decisions(),
         cost_decisions(),
         loss_decisions(),
         ended_decisions(),
         expired_decisions(),
-        resend_decisions(),
-        unsent_decisions(),
         server_request_decisions(),
         subscribe_decisions(),
-        expiry_decisions(),
-        http_meaning_decisions(),
-        end_decisions(),
-        rest_decisions(),
-        head_decisions(),
-        send_decisions(),
+        wanted_decisions(),
+        handshake_start_decisions(),
+        handshake_broken_decisions(),
+        opening_decisions(),
+        watch_decisions(),
+        start_decisions(),
+        list_decisions(),
+        below_decisions(),
+        admission_decisions(),
+        compared_decisions(),
+        watched_decisions(),
+        report_decisions(),
         call_end_decisions(),
     ]
 }
 
 fn gate_decisions() -> Decisions {
-    use gate::{Declaration, Known, Policy, Purpose};
+    use gate::{Declaration, Known, Policy, Use};
     Decisions {
         name: "gate",
         columns: vec![
-            column("purpose", Purpose::ALL),
+            column("purpose", Use::ALL),
             column("declared", Declaration::ALL),
             column("policy", Policy::ALL),
             column("known", Known::ALL),
         ],
         decide: |at| {
-            let (purpose, declared) = (Purpose::ALL[at[0]], Declaration::ALL[at[1]]);
+            let (purpose, declared) = (Use::ALL[at[0]], Declaration::ALL[at[1]]);
             match gate::decide(purpose, declared, Policy::ALL[at[2]], Known::ALL[at[3]]) {
                 Decision::Allow => "allow".into(),
                 Decision::AllowAs(kind) => format!("allow, `{kind}`"),
@@ -54,6 +59,56 @@ fn gate_decisions() -> Decisions {
                 Decision::WithholdAs(kind) => format!("withhold, `{kind}`"),
             }
         },
+    }
+}
+
+fn broken_decisions() -> Decisions {
+    use list_error::{Phase, Reconnect};
+    Decisions {
+        name: "list_error::broken",
+        columns: vec![
+            column("resend", resend::Resend::ALL),
+            column("phase", Phase::ALL),
+            column("reconnect", Reconnect::ALL),
+        ],
+        decide: |at| {
+            let resend = resend::Resend::ALL[at[0]];
+            format!("{:?}", list_error::broken(resend, Phase::ALL[at[1]], Reconnect::ALL[at[2]]))
+        },
+    }
+}
+
+fn compared_decisions() -> Decisions {
+    use refresh::{Cause, Found};
+    Decisions {
+        name: "refresh::compared",
+        columns: vec![
+            column("found", Found::ALL),
+            column("cause", Cause::ALL),
+            column("unchanged so far", resend::Used::ALL),
+        ],
+        decide: |at| {
+            let (found, cause) = (Found::ALL[at[0]], Cause::ALL[at[1]]);
+            format!("{:?}", refresh::compared(found, cause, resend::Used::ALL[at[2]]))
+        },
+    }
+}
+
+fn report_decisions() -> Decisions {
+    use refresh_demand::Unpolled;
+    Decisions {
+        name: "refresh_demand::report",
+        columns: vec![column("unpolled", Unpolled::ALL)],
+        decide: |at| format!("{:?}", refresh_demand::report(Unpolled::ALL[at[0]])),
+    }
+}
+
+fn watched_decisions() -> Decisions {
+    use refresh::{Requested, Watch};
+    Decisions {
+        name: "refresh::watched",
+        columns: vec![column("stream", Watch::ALL), column("requested", Requested::ALL)],
+        decide: |at| format!("{:?}", refresh::watched(Watch::ALL[at[0]], Requested::ALL[at[1]])),
     }
 }
 
@@ -90,19 +145,11 @@ fn cost_decisions() -> Decisions {
 }
 
 fn loss_decisions() -> Decisions {
-    use loss::{Before, Cause, Transport, Tries};
+    use loss::{Cause, Transport, Tries};
     Decisions {
         name: "loss",
-        columns: vec![
-            column("transport", Transport::ALL),
-            column("cause", Cause::ALL),
-            column("tries", Tries::ALL),
-            column("before", Before::ALL),
-        ],
-        decide: |at| {
-            let (transport, cause) = (Transport::ALL[at[0]], Cause::ALL[at[1]]);
-            format!("{:?}", loss::decide(transport, cause, Tries::ALL[at[2]], Before::ALL[at[3]]))
-        },
+        columns: vec![column("transport", Transport::ALL), column("cause", Cause::ALL), column("tries", Tries::ALL)],
+        decide: |at| format!("{:?}", loss::decide(Transport::ALL[at[0]], Cause::ALL[at[1]], Tries::ALL[at[2]])),
     }
 }
 
@@ -135,23 +182,6 @@ fn expired_decisions() -> Decisions {
     }
 }
 
-fn resend_decisions() -> Decisions {
-    use resend::{Reason, Used};
-    Decisions {
-        name: "resend",
-        columns: vec![column("reason", Reason::ALL), column("so far", Used::ALL)],
-        decide: |at| format!("{:?}", resend::decide(Reason::ALL[at[0]], Used::ALL[at[1]])),
-    }
-}
-
-fn unsent_decisions() -> Decisions {
-    Decisions {
-        name: "resend::unsent",
-        columns: vec![column("sent again after a loss", resend::Used::ALL)],
-        decide: |at| format!("{:?}", resend::unsent(resend::Used::ALL[at[0]])),
-    }
-}
-
 fn server_request_decisions() -> Decisions {
     use server_request::{Answer, Asked, Declared, Method, Room};
     Decisions {
@@ -171,11 +201,12 @@ fn server_request_decisions() -> Decisions {
 }
 
 fn subscribe_decisions() -> Decisions {
-    use subscribe::{Command, Means, Step};
+    use subscribe::{Listed, Means, Occasion, Step};
     Decisions {
         name: "subscribe",
-        columns: vec![column("command", Command::ALL), column("means", Means::ALL)],
-        decide: |at| match subscribe::decide(Command::ALL[at[0]], Means::ALL[at[1]]) {
+        columns: vec![column("occasion", Occasion::ALL), column("means", Means::ALL), column("listed", Listed::ALL)],
+        decide: |at| match subscribe::decide(Occasion::ALL[at[0]], Means::ALL[at[1]], Listed::ALL[at[2]]) {
+            Step::Reject => "reject".into(),
             Step::Keep => "keep".into(),
             Step::Resource(input) => format!("{input:?}"),
             Step::Listen => "listen".into(),
@@ -184,87 +215,97 @@ fn subscribe_decisions() -> Decisions {
     }
 }
 
-fn expiry_decisions() -> Decisions {
-    use http_answer::{Error, Expiry, Session, Status, Words};
+fn start_decisions() -> Decisions {
+    use crate::protocol::Era;
+    use keepalive::{Lists, Pings, Policy, Preferred};
+    const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
     Decisions {
-        name: "http_answer::expiry",
+        name: "keepalive::start",
         columns: vec![
-            column("status", Status::ALL),
-            column("session", Session::ALL),
-            column("words", Words::ALL),
-            column("error", Error::ALL),
+            column("era", &ERAS),
+            column("policy", Policy::ALL),
+            column("pings", Pings::ALL),
+            column("preferred", Preferred::ALL),
+            column("lists", Lists::ALL),
         ],
         decide: |at| {
-            let (words, error) = (Words::ALL[at[2]], Error::ALL[at[3]]);
-            match http_answer::expiry(Status::ALL[at[0]], Session::ALL[at[1]], words, error) {
-                Expiry::No => "no".into(),
-                Expiry::Unprocessed => "unprocessed".into(),
-                Expiry::UnprocessedAs(kind) => format!("unprocessed, `{kind}`"),
-                Expiry::AnsweredAs(kind) => format!("answered, `{kind}`"),
-            }
+            let (era, policy, pings) = (ERAS[at[0]], Policy::ALL[at[1]], Pings::ALL[at[2]]);
+            let input = keepalive::start(era, policy, pings, Preferred::ALL[at[3]], Lists::ALL[at[4]]);
+            input.map_or("none".into(), |input| format!("{input:?}"))
         },
     }
 }
 
-fn http_meaning_decisions() -> Decisions {
-    use http_answer::{Error, Meaning, Post, Status};
+fn list_decisions() -> Decisions {
+    use keepalive::{Lists, Preferred};
     Decisions {
-        name: "http_answer::meaning",
-        columns: vec![column("status", Status::ALL), column("post", Post::ALL), column("error", Error::ALL)],
-        decide: |at| {
-            let meaning = http_answer::meaning(Status::ALL[at[0]], Post::ALL[at[1]], Error::ALL[at[2]]);
-            if let Meaning::EndFormerAs(kind) = meaning {
-                format!("EndFormer, `{kind}`")
-            } else {
-                format!("{meaning:?}")
-            }
-        },
+        name: "keepalive::list",
+        columns: vec![column("preferred", Preferred::ALL), column("lists", Lists::ALL)],
+        decide: |at| format!("{:?}", keepalive::list(Preferred::ALL[at[0]], Lists::ALL[at[1]])),
     }
 }
 
-fn end_decisions() -> Decisions {
-    use http_end::{End, Purpose, Response};
+fn below_decisions() -> Decisions {
+    use keepalive::{Lists, State};
     Decisions {
-        name: "http_end::end",
-        columns: vec![column("purpose", Purpose::ALL), column("end", End::ALL), column("response", Response::ALL)],
-        decide: |at| {
-            let decision = http_end::decide(Purpose::ALL[at[0]], End::ALL[at[1]], Response::ALL[at[2]]);
-            format!("{decision:?}")
-        },
+        name: "keepalive::below",
+        columns: vec![column("state", State::ALL), column("lists", Lists::ALL)],
+        decide: |at| format!("{:?}", keepalive::below(State::ALL[at[0]], Lists::ALL[at[1]])),
     }
 }
 
-fn rest_decisions() -> Decisions {
-    use http_end::{Kept, Response};
+fn handshake_start_decisions() -> Decisions {
+    use handshake::{Allowed, Known};
     Decisions {
-        name: "http_end::rest",
-        columns: vec![column("response", Response::ALL), column("kept", Kept::ALL)],
-        decide: |at| format!("{:?}", http_end::rest(Response::ALL[at[0]], Kept::ALL[at[1]])),
+        name: "handshake::start",
+        columns: vec![column("allowed", Allowed::ALL), column("known", Known::ALL), column("wire", loss::Wire::ALL)],
+        decide: |at| format!("{:?}", handshake::start(Allowed::ALL[at[0]], Known::ALL[at[1]], loss::Wire::ALL[at[2]])),
     }
 }
 
-fn head_decisions() -> Decisions {
-    use http_head::{Decision, Purpose, Status};
+fn opening_decisions() -> Decisions {
     Decisions {
-        name: "http_head",
-        columns: vec![column("purpose", Purpose::ALL), column("status", Status::ALL)],
-        decide: |at| {
-            let decision = http_head::decide(Purpose::ALL[at[0]], Status::ALL[at[1]]);
-            if let Decision::DeliveredAs(kind) = decision {
-                format!("Delivered, `{kind}`")
-            } else {
-                format!("{decision:?}")
-            }
-        },
+        name: "handshake::opening",
+        columns: vec![column("state", handshake::State::ALL)],
+        decide: |at| format!("{:?}", handshake::opening(handshake::State::ALL[at[0]])),
     }
 }
 
-fn send_decisions() -> Decisions {
-    use http_send::{Message, Phase, Room};
+fn watch_decisions() -> Decisions {
+    use super::era_change::{self, Phase, Reconnect};
     Decisions {
-        name: "http_send",
-        columns: vec![column("message", Message::ALL), column("phase", Phase::ALL), column("room", Room::ALL)],
-        decide: |at| format!("{:?}", http_send::decide(Message::ALL[at[0]], Phase::ALL[at[1]], Room::ALL[at[2]])),
+        name: "era_change::watch",
+        columns: vec![column("phase", Phase::ALL), column("reconnect", Reconnect::ALL)],
+        decide: |at| format!("{:?}", era_change::watch(Phase::ALL[at[0]], Reconnect::ALL[at[1]])),
+    }
+}
+
+fn handshake_broken_decisions() -> Decisions {
+    use handshake::Request;
+    Decisions {
+        name: "handshake::broken",
+        columns: vec![column("request", Request::ALL), column("resend", resend::Resend::ALL)],
+        decide: |at| format!("{:?}", handshake::broken(Request::ALL[at[0]], resend::Resend::ALL[at[1]])),
+    }
+}
+
+fn wanted_decisions() -> Decisions {
+    use listen_stream::{Content, Listening};
+    Decisions {
+        name: "listen_stream::wanted",
+        columns: vec![column("listening", Listening::ALL), column("content", Content::ALL)],
+        decide: |at| format!("{:?}", listen_stream::wanted(Listening::ALL[at[0]], Content::ALL[at[1]])),
+    }
+}
+
+fn admission_decisions() -> Decisions {
+    use crate::protocol::Era;
+    use listen_stream::Subscription;
+    const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
+    Decisions {
+        name: "listen_stream::admission",
+        columns: vec![column("era", &ERAS), column("subscription", Subscription::ALL)],
+        decide: |at| format!("{:?}", listen_stream::admission(ERAS[at[0]], Subscription::ALL[at[1]])),
     }
 }
 
@@ -285,10 +326,10 @@ fn call_end_table() {
 
 #[test]
 fn gate_table() {
-    use gate::{Declaration, Known, Policy, Purpose};
+    use gate::{Declaration, Known, Policy, Use};
     let table = gate_decisions();
     bless(table.name, None, &table.markdown());
-    for purpose in Purpose::ALL {
+    for purpose in Use::ALL {
         for known in Known::ALL {
             let declared = gate::decide(*purpose, Declaration::Declared, Policy::Strict, *known);
             assert_eq!(declared.quirk(), None, "{purpose:?}: what is declared is no deviation");
@@ -298,22 +339,42 @@ fn gate_table() {
 
 #[test]
 fn list_error_table() {
-    bless("list_error", None, &format!("{}\n{}", meaning_decisions().markdown(), cost_decisions().markdown()));
+    let tables = [broken_decisions(), meaning_decisions(), cost_decisions()].map(|table| table.markdown());
+    bless("list_error", None, &tables.join("\n"));
+}
+
+#[test]
+fn keepalive_decisions() {
+    bless("keepalive_start", None, &start_decisions().markdown());
+    bless("keepalive_list", None, &list_decisions().markdown());
+    bless("keepalive_below", None, &below_decisions().markdown());
+}
+
+#[test]
+fn handshake_decisions() {
+    bless("handshake_start", None, &handshake_start_decisions().markdown());
+    bless("handshake_opening", None, &opening_decisions().markdown());
+    bless("era_change_watch", None, &watch_decisions().markdown());
+    bless("handshake_broken", None, &handshake_broken_decisions().markdown());
+}
+
+#[test]
+fn listen_stream_decisions() {
+    bless("listen_stream_wanted", None, &wanted_decisions().markdown());
+    bless("listen_stream_admission", None, &admission_decisions().markdown());
+}
+
+#[test]
+fn refresh_decisions() {
+    bless("refresh_compared", None, &compared_decisions().markdown());
+    bless("refresh_watched", None, &watched_decisions().markdown());
+    bless("refresh_demand_report", None, &report_decisions().markdown());
 }
 
 #[test]
 fn loss_table() {
     let tables = [loss_decisions(), ended_decisions(), expired_decisions()].map(|table| table.markdown());
     bless("loss", None, &tables.join("\n"));
-}
-
-#[test]
-fn resend_table() {
-    use resend::{Reason, Resend, Used};
-    bless("resend", None, &format!("{}\n{}", resend_decisions().markdown(), unsent_decisions().markdown()));
-    for reason in Reason::ALL {
-        assert_eq!(resend::decide(*reason, Used::Thrice), Resend::End, "{reason:?} ends");
-    }
 }
 
 #[test]
@@ -326,14 +387,4 @@ fn server_request_table() {
 fn subscribe_table() {
     let table = subscribe_decisions();
     bless(table.name, None, &table.markdown());
-}
-
-#[test]
-fn http_decisions() {
-    let answers = format!("{}\n{}", expiry_decisions().markdown(), http_meaning_decisions().markdown());
-    bless("http_answer", None, &answers);
-    bless("http_end", None, &format!("{}\n{}", end_decisions().markdown(), rest_decisions().markdown()));
-    for table in [head_decisions(), send_decisions()] {
-        bless(table.name, None, &table.markdown());
-    }
 }

@@ -18,6 +18,8 @@ alphabet! {
         /// The server refused it unprocessed because something is missing that can be provided: authorization, or
         /// headers.
         Blocked,
+        /// The server runs it as a task, and no message about that is on its way.
+        Running,
         /// It is over.
         Ended,
     }
@@ -48,10 +50,18 @@ alphabet! {
         Admitted,
         /// What was missing cannot be provided.
         Denied,
-        /// The server refused it unprocessed, because its session expired.
+        /// The server refused it for now; it is encoded again, under a new id.
+        Restarted,
+        /// It did not reach the server.
         NotRun,
+        /// The server refused it unprocessed, because its session expired.
+        Expired,
+        /// Its response says that the session expired; the request may have run, and may run twice.
+        ExpiredReplayable,
         /// The embedder cancelled it.
         Cancelled,
+        /// The engine does not need its response any more. It is a request of the engine.
+        Withdrawn,
         /// Its deadline passed.
         TimedOut,
         /// The server lacks the capability that the request needs.
@@ -60,26 +70,41 @@ alphabet! {
         Lost,
         /// The connection is lost; the request was sent, and may be sent again.
         LostReplayable,
-        /// The client closes.
+        /// The connection is lost; a message about its task was sent, which may be repeated.
+        LostTask,
+        /// The server runs it as a task, and nothing is to be sent now.
+        TaskRuns,
+        /// A message about its task is to be sent.
+        TaskSends,
+        /// The client closes. For a request of the engine also: its connection ended.
         Closed,
     }
 }
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Effect {
     /// Queue it again, in its old position.
     Requeue,
     /// Queue it again, under a new id.
     RequeueAnew,
+    /// Count that it is sent again after a loss, for [`resend`](super::resend).
+    CountLoss,
+    /// Count that it is sent again for an expired session, for [`resend`](super::resend).
+    CountExpiry,
     /// Report the required input to the embedder.
-    AskInput,
-    /// Block it until what is missing is provided.
-    Bar,
+    AwaitInput,
+    /// Block it until what is missing is provided, and count that, for [`resend`](super::resend).
+    Block,
+    /// Wait for its task, until the maximum time of the request.
+    AwaitTask,
     /// Withdraw it before the embedder polls it.
     Retract,
     /// Send a cancellation to the server.
     Cancel,
+    /// Drop its exchange over HTTP, without a cancellation.
+    Drop,
     /// End it with the server's response.
     EndAnswered,
     /// End it, because the response is invalid.
@@ -94,8 +119,8 @@ pub enum Effect {
     EndTimedOut,
     /// End it unsent, because the server lacks a capability.
     EndNotAdvertised,
-    /// End it unsent.
-    EndNotSent,
+    /// End it; it is unsent since it was last queued, and [`resend::unsent`](super::resend::unsent) says whether it ran.
+    EndUnsent,
     /// End it; whether it ran is unknown.
     EndUnknown,
 }
@@ -103,19 +128,23 @@ pub enum Effect {
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
-        AskInput, Bar, Cancel, EndAnswered, EndCancelled, EndInputRequired, EndInvalid, EndNotAdvertised, EndNotSent,
-        EndRefused, EndTimedOut, EndUnknown, Requeue, RequeueAnew, Retract,
+        AwaitInput, AwaitTask, Block, Cancel, CountExpiry, CountLoss, Drop, EndAnswered, EndCancelled,
+        EndInputRequired, EndInvalid, EndNotAdvertised, EndRefused, EndTimedOut, EndUnknown, EndUnsent, Requeue,
+        RequeueAnew, Retract,
     };
     type R = Row<State, Effect>;
     match state {
         State::Queued => match input {
             Input::Write => R::advance(State::Written, &[]),
             Input::NotAdvertised => R::advance(State::Ended, &[EndNotAdvertised]),
-            Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),
+            Input::Cancelled | Input::Withdrawn => R::advance(State::Ended, &[EndCancelled]),
             Input::TimedOut => R::advance(State::Ended, &[EndTimedOut]),
-            Input::Closed => R::advance(State::Ended, &[EndNotSent]),
+            Input::Closed => R::advance(State::Ended, &[EndUnsent]),
             Input::Lost => R::advance(state, &[Requeue]),
             Input::LostReplayable
+            | Input::LostTask
+            | Input::TaskRuns
+            | Input::TaskSends
             | Input::Hand
             | Input::Answered
             | Input::Invalid
@@ -126,15 +155,21 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Refused
             | Input::Admitted
             | Input::Denied
-            | Input::NotRun => R::ignore(state),
+            | Input::Restarted
+            | Input::NotRun
+            | Input::Expired
+            | Input::ExpiredReplayable => R::ignore(state),
         },
         State::Written => match input {
             Input::Hand => R::advance(State::Sent, &[]),
-            Input::Cancelled => R::advance(State::Ended, &[Retract, EndCancelled]),
+            Input::Cancelled | Input::Withdrawn => R::advance(State::Ended, &[Retract, EndCancelled]),
             Input::TimedOut => R::advance(State::Ended, &[Retract, EndTimedOut]),
-            Input::Closed => R::advance(State::Ended, &[Retract, EndNotSent]),
+            Input::Closed => R::advance(State::Ended, &[Retract, EndUnsent]),
             Input::Lost => R::advance(State::Queued, &[Retract, Requeue]),
             Input::LostReplayable
+            | Input::LostTask
+            | Input::TaskRuns
+            | Input::TaskSends
             | Input::Write
             | Input::NotAdvertised
             | Input::Answered
@@ -146,18 +181,28 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Refused
             | Input::Admitted
             | Input::Denied
-            | Input::NotRun => R::ignore(state),
+            | Input::Restarted
+            | Input::NotRun
+            | Input::Expired
+            | Input::ExpiredReplayable => R::ignore(state),
         },
         State::Sent => match input {
             Input::Answered => R::advance(State::Ended, &[EndAnswered]),
             Input::Invalid => R::advance(State::Ended, &[EndInvalid]),
-            Input::InputRequired => R::advance(State::Waiting, &[AskInput]),
+            Input::InputRequired => R::advance(State::Waiting, &[AwaitInput]),
             Input::RetryRequired | Input::NotRun => R::advance(State::Queued, &[RequeueAnew]),
-            Input::Refused => R::advance(State::Blocked, &[Bar]),
+            Input::Restarted => R::advance(State::Written, &[]),
+            Input::Expired => R::advance(State::Queued, &[CountExpiry, RequeueAnew]),
+            // It is sent again together with the others in flight that may run twice.
+            Input::ExpiredReplayable => R::advance(state, &[CountExpiry]),
+            Input::Refused => R::advance(State::Blocked, &[Block]),
             Input::Cancelled => R::advance(State::Ended, &[Cancel, EndCancelled]),
+            Input::Withdrawn => R::advance(State::Ended, &[Drop, EndCancelled]),
             Input::TimedOut => R::advance(State::Ended, &[Cancel, EndTimedOut]),
             Input::Lost | Input::Closed => R::advance(State::Ended, &[EndUnknown]),
-            Input::LostReplayable => R::advance(State::Queued, &[RequeueAnew]),
+            Input::LostReplayable => R::advance(State::Queued, &[CountLoss, RequeueAnew]),
+            Input::LostTask | Input::TaskSends => R::advance(State::Queued, &[RequeueAnew]),
+            Input::TaskRuns => R::advance(State::Running, &[AwaitTask]),
             Input::Write
             | Input::Hand
             | Input::NotAdvertised
@@ -173,6 +218,10 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             // Required input does not depend on the connection: its state is part of the retry.
             Input::Lost => R::advance(state, &[]),
             Input::LostReplayable
+            | Input::LostTask
+            | Input::TaskRuns
+            | Input::TaskSends
+            | Input::Withdrawn
             | Input::Write
             | Input::Hand
             | Input::Answered
@@ -182,7 +231,10 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Refused
             | Input::Admitted
             | Input::Denied
+            | Input::Restarted
             | Input::NotRun
+            | Input::Expired
+            | Input::ExpiredReplayable
             | Input::NotAdvertised => R::ignore(state),
         },
         State::Blocked => match input {
@@ -192,6 +244,10 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             // It did not run, so it can be sent on the next connection.
             Input::Lost => R::advance(state, &[]),
             Input::LostReplayable
+            | Input::LostTask
+            | Input::TaskRuns
+            | Input::TaskSends
+            | Input::Withdrawn
             | Input::Write
             | Input::Hand
             | Input::Answered
@@ -201,7 +257,36 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::InputGiven
             | Input::InputDeclined
             | Input::Refused
+            | Input::Restarted
             | Input::NotRun
+            | Input::Expired
+            | Input::ExpiredReplayable
+            | Input::NotAdvertised => R::ignore(state),
+        },
+        State::Running => match input {
+            Input::TaskRuns | Input::Lost => R::advance(state, &[]),
+            Input::TaskSends => R::advance(State::Queued, &[RequeueAnew]),
+            Input::InputRequired => R::advance(State::Waiting, &[AwaitInput]),
+            Input::Answered => R::advance(State::Ended, &[EndAnswered]),
+            Input::Invalid => R::advance(State::Ended, &[EndInvalid]),
+            Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),
+            Input::TimedOut => R::advance(State::Ended, &[EndTimedOut]),
+            Input::Closed => R::advance(State::Ended, &[EndUnknown]),
+            Input::LostReplayable
+            | Input::LostTask
+            | Input::Withdrawn
+            | Input::Write
+            | Input::Hand
+            | Input::RetryRequired
+            | Input::InputGiven
+            | Input::InputDeclined
+            | Input::Refused
+            | Input::Admitted
+            | Input::Denied
+            | Input::Restarted
+            | Input::NotRun
+            | Input::Expired
+            | Input::ExpiredReplayable
             | Input::NotAdvertised => R::ignore(state),
         },
         State::Ended => match input {
@@ -216,12 +301,19 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Refused
             | Input::Admitted
             | Input::Denied
+            | Input::Restarted
             | Input::NotRun
+            | Input::Expired
+            | Input::ExpiredReplayable
             | Input::Cancelled
+            | Input::Withdrawn
             | Input::TimedOut
             | Input::NotAdvertised
             | Input::Lost
             | Input::LostReplayable
+            | Input::LostTask
+            | Input::TaskRuns
+            | Input::TaskSends
             | Input::Closed => R::ignore(state),
         },
     }

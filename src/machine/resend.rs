@@ -15,6 +15,8 @@ alphabet! {
         Unauthorized,
         /// It was refused because of headers that the tool's schema requires; the schema is requested again.
         Headers,
+        /// The user visited the URLs that the server required.
+        Urls,
         /// It is a page of a list or `server/discover`, and its exchange broke.
         Broken,
     }
@@ -65,7 +67,7 @@ pub const fn decide(reason: Reason, used: Used) -> Resend {
             Used::Never | Used::Once => Resend::Again,
             Used::Twice | Used::Thrice => Resend::End,
         },
-        Reason::Expired | Reason::Headers => match used {
+        Reason::Expired | Reason::Headers | Reason::Urls => match used {
             Used::Never => Resend::Again,
             Used::Once | Used::Twice | Used::Thrice => Resend::End,
         },

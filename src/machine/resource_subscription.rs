@@ -10,13 +10,13 @@ alphabet! {
         /// Wanted by the embedder, and not requested on this connection.
         Wanted,
         /// Requested from the server.
-        Asking,
+        Requested,
         /// The server announces changes of the resource.
         Active,
         /// The server refused the subscription.
         Refused,
         /// Requested from the server, and not wanted any more.
-        Regretted,
+        Withdrawn,
         /// The end of the subscription was requested.
         Leaving,
         /// The end of the subscription was requested, and the embedder wants it again.
@@ -29,8 +29,12 @@ alphabet! {
 alphabet! {
     /// What happens to the subscription.
     Input {
-        /// The server can be asked to subscribe.
+        /// The server can be sent a request for the resource.
         Possible,
+        /// A request for a listen stream names the resource.
+        Included,
+        /// The listen stream ended that announced the resource; the requested one names it.
+        Replaced,
         /// The embedder subscribes.
         Subscribe,
         /// The embedder unsubscribes, and the server requires a request for that.
@@ -39,7 +43,11 @@ alphabet! {
         Drop,
         /// The server accepted.
         Accepted,
-        /// The server refused.
+        /// The server acknowledged the listen stream, and did not say for which resources.
+        StreamAccepted,
+        /// The server acknowledged the listen stream without the resource.
+        LeftOut,
+        /// The server refused, or subscriptions are not possible.
         Refused,
         /// The connection or the listen stream is lost.
         Lost,
@@ -51,7 +59,7 @@ alphabet! {
 #[non_exhaustive]
 pub enum Effect {
     /// Request the subscription.
-    Ask,
+    Request,
     /// Request the end of the subscription.
     Leave,
     /// Report that the subscription is active.
@@ -62,62 +70,120 @@ pub enum Effect {
 
 type R = Row<State, Effect>;
 
+impl State {
+    /// Whether the embedder wants the subscription.
+    pub const fn is_wanted(self) -> bool {
+        match self {
+            Self::Wanted | Self::Requested | Self::Active | Self::Refused | Self::Returning => true,
+            Self::Withdrawn | Self::Leaving | Self::Gone => false,
+        }
+    }
+
+    /// Whether requests for a listen stream name the resource.
+    pub const fn is_listed(self) -> bool {
+        match self {
+            Self::Wanted | Self::Requested | Self::Active => true,
+            Self::Refused | Self::Withdrawn | Self::Leaving | Self::Returning | Self::Gone => false,
+        }
+    }
+}
+
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Ask, Leave, TellActive, TellRefused};
+    use Effect::{Leave, Request, TellActive, TellRefused};
     match state {
         State::Wanted => match input {
-            Input::Possible => R::advance(State::Asking, &[Ask]),
+            Input::Possible => R::advance(State::Requested, &[Request]),
+            Input::Included => R::advance(State::Requested, &[]),
             Input::Refused => R::advance(State::Refused, &[TellRefused]),
             Input::Drop => R::advance(State::Gone, &[]),
             // `Unsubscribe` is an input only where the server requires a request for it, and nothing was requested
-            // here.
-            Input::Unsubscribe | Input::Subscribe | Input::Accepted | Input::Lost => R::ignore(state),
+            // here. An acknowledged stream is older than this subscription: the next one names it.
+            Input::Unsubscribe
+            | Input::Subscribe
+            | Input::Replaced
+            | Input::Accepted
+            | Input::StreamAccepted
+            | Input::LeftOut
+            | Input::Lost => R::ignore(state),
         },
-        State::Asking => match input {
-            Input::Accepted => R::advance(State::Active, &[TellActive]),
-            Input::Refused => R::advance(State::Refused, &[TellRefused]),
-            Input::Unsubscribe => R::advance(State::Regretted, &[]),
+        State::Requested => match input {
+            Input::Accepted | Input::StreamAccepted => R::advance(State::Active, &[TellActive]),
+            Input::LeftOut | Input::Refused => R::advance(State::Refused, &[TellRefused]),
+            Input::Unsubscribe => R::advance(State::Withdrawn, &[]),
             Input::Drop => R::advance(State::Gone, &[]),
             Input::Lost => R::advance(State::Wanted, &[]),
-            Input::Possible | Input::Subscribe => R::ignore(state),
+            Input::Possible | Input::Included | Input::Replaced | Input::Subscribe => R::ignore(state),
         },
         State::Active => match input {
-            Input::Refused => R::advance(State::Refused, &[TellRefused]),
+            Input::LeftOut => R::advance(State::Refused, &[TellRefused]),
+            Input::Replaced => R::advance(State::Requested, &[]),
             Input::Unsubscribe => R::advance(State::Leaving, &[Leave]),
             Input::Drop => R::advance(State::Gone, &[]),
             Input::Lost => R::advance(State::Wanted, &[]),
-            Input::Possible | Input::Subscribe | Input::Accepted => R::ignore(state),
+            Input::Refused
+            | Input::Possible
+            | Input::Included
+            | Input::Subscribe
+            | Input::Accepted
+            | Input::StreamAccepted => R::ignore(state),
         },
         State::Refused => match input {
             Input::Accepted => R::advance(State::Active, &[TellActive]),
             Input::Unsubscribe | Input::Drop => R::advance(State::Gone, &[]),
             Input::Subscribe | Input::Lost => R::advance(State::Wanted, &[]),
-            Input::Possible | Input::Refused => R::ignore(state),
+            Input::Possible
+            | Input::Included
+            | Input::Replaced
+            | Input::StreamAccepted
+            | Input::LeftOut
+            | Input::Refused => R::ignore(state),
         },
-        State::Regretted => match input {
+        State::Withdrawn => match input {
             Input::Accepted => R::advance(State::Leaving, &[Leave]),
             Input::Refused | Input::Lost => R::advance(State::Gone, &[]),
-            Input::Subscribe => R::advance(State::Asking, &[]),
-            Input::Possible | Input::Unsubscribe | Input::Drop => R::ignore(state),
+            Input::Subscribe => R::advance(State::Requested, &[]),
+            Input::Possible
+            | Input::Included
+            | Input::Replaced
+            | Input::Unsubscribe
+            | Input::Drop
+            | Input::StreamAccepted
+            | Input::LeftOut => R::ignore(state),
         },
         State::Leaving => match input {
             Input::Accepted | Input::Refused | Input::Lost => R::advance(State::Gone, &[]),
             Input::Subscribe => R::advance(State::Returning, &[]),
-            Input::Possible | Input::Unsubscribe | Input::Drop => R::ignore(state),
+            Input::Possible
+            | Input::Included
+            | Input::Replaced
+            | Input::Unsubscribe
+            | Input::Drop
+            | Input::StreamAccepted
+            | Input::LeftOut => R::ignore(state),
         },
         State::Returning => match input {
-            Input::Accepted | Input::Refused => R::advance(State::Asking, &[Ask]),
+            Input::Accepted | Input::Refused => R::advance(State::Requested, &[Request]),
             Input::Unsubscribe => R::advance(State::Leaving, &[]),
             Input::Lost => R::advance(State::Wanted, &[]),
-            Input::Possible | Input::Subscribe | Input::Drop => R::ignore(state),
+            Input::Possible
+            | Input::Included
+            | Input::Replaced
+            | Input::Subscribe
+            | Input::Drop
+            | Input::StreamAccepted
+            | Input::LeftOut => R::ignore(state),
         },
         State::Gone => match input {
             Input::Possible
+            | Input::Included
+            | Input::Replaced
             | Input::Subscribe
             | Input::Unsubscribe
             | Input::Drop
             | Input::Accepted
+            | Input::StreamAccepted
+            | Input::LeftOut
             | Input::Refused
             | Input::Lost => R::ignore(state),
         },

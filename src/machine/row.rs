@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a state table returns for a state and an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Row<S, E: 'static> {
     /// The verdict on the input.
     pub verdict: Verdict,
@@ -14,6 +15,7 @@ pub struct Row<S, E: 'static> {
 
 /// The verdict on an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Verdict {
     /// The input is valid.
     Advance,
@@ -27,6 +29,7 @@ pub enum Verdict {
 
 /// What a decision table returns for what it decides on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Decision {
     /// It is allowed.
     Allow,
@@ -151,10 +154,14 @@ kinds! {
     CapabilitiesRefused = "capabilities-refused",
     /// The response to `initialize` lacks a member, or has one of a wrong type.
     InitializeShape = "initialize-shape",
+    /// The server changed its era or version under a live connection.
+    EraChanged = "era-changed",
     /// The server does not have `ping`.
     PingUnsupported = "ping-unsupported",
     /// The server answers other requests, but not `ping`.
     PingSilent = "ping-silent",
+    /// The server declares that it announces changes, and refuses `subscriptions/listen`.
+    ListenRefused = "listen-refused",
     /// Each request of a list causes a `list_changed`, although the list is the same.
     ListChangedLoop = "list-changed-loop",
     /// `server/discover` was answered with HTTP 5xx.
@@ -172,6 +179,8 @@ kinds! {
     SessionLoop = "session-loop",
     /// A new `initialize` was refused because of the session before.
     AlreadyInitialized = "already-initialized",
+    /// The server does not accept notifications or responses over HTTP, so that one was dropped.
+    Undelivered = "undelivered",
     /// The server does not exit when its input closes.
     NoExit = "no-exit",
 }

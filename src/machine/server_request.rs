@@ -32,6 +32,8 @@ alphabet! {
         OtherMode,
         /// `sampling/createMessage`.
         Sampling,
+        /// `sampling/createMessage` whose tool results do not fit its tool uses.
+        SamplingInvalid,
         /// `sampling/createMessage` that violates the embedder's policy.
         SamplingDenied,
         /// An unknown method.
@@ -40,11 +42,11 @@ alphabet! {
 }
 
 alphabet! {
-    /// Whether the client declared the capability on this connection; for `elicitation/create`, in any mode.
+    /// Whether the client declared the capability on this connection.
     Declared {
         /// It did.
         Declared,
-        /// It declared elicitation, but not this mode.
+        /// It declared elicitation, but not this mode; or sampling, but not with tools.
         OtherMode,
         /// It did not.
         Undeclared,
@@ -73,8 +75,10 @@ pub enum Answer {
     Embedder,
     /// Refuse the method: -32601.
     RefuseMethod,
-    /// Refuse the mode: -32602.
+    /// Refuse the mode, or tools: -32602.
     RefuseMode,
+    /// Refuse the parameters: -32602.
+    RefuseParams,
     /// Refuse by policy: -1.
     RefusePolicy,
     /// Refuse, because too many are open: -32603.
@@ -106,11 +110,18 @@ pub const fn decide(asked: Asked, method: Method, declared: Declared, room: Room
             },
             Method::Sampling => match declared {
                 Declared::Declared => waiting(asked, room),
-                Declared::OtherMode | Declared::Undeclared => undeclared(asked),
+                Declared::OtherMode => Answer::RefuseMode,
+                Declared::Undeclared => undeclared(asked),
+            },
+            Method::SamplingInvalid => match declared {
+                Declared::Declared => Answer::RefuseParams,
+                Declared::OtherMode => Answer::RefuseMode,
+                Declared::Undeclared => undeclared(asked),
             },
             Method::SamplingDenied => match declared {
                 Declared::Declared => Answer::RefusePolicy,
-                Declared::OtherMode | Declared::Undeclared => undeclared(asked),
+                Declared::OtherMode => Answer::RefuseMode,
+                Declared::Undeclared => undeclared(asked),
             },
             Method::Other => Answer::RefuseMethod,
         },

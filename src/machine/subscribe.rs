@@ -6,28 +6,42 @@
 use super::{alphabet, resource_subscription};
 
 alphabet! {
-    /// The embedder's command.
-    Command {
-        /// Subscribe.
+    /// What happens.
+    Occasion {
+        /// The embedder subscribes.
         Subscribe,
-        /// Unsubscribe.
+        /// The embedder unsubscribes.
         Unsubscribe,
+        /// A connection can take subscriptions.
+        Connected,
     }
 }
 
 alphabet! {
     /// How subscriptions work on the current connection.
     Means {
-        /// There is no established connection.
+        /// There is no connection that can take them.
         None,
         /// A request for each resource (legacy).
         Requests,
         /// The listen stream (modern).
         Stream,
-        /// The listen stream, which the server does not have.
+        /// The listen stream, which the server refused.
         NoStream,
         /// The listen stream, which the options turn off.
         NotListening,
+        /// The server does not declare `resources.subscribe`.
+        Undeclared,
+    }
+}
+
+alphabet! {
+    /// Whether the next request for the listen stream names the resource.
+    Listed {
+        /// It does, or the last one did.
+        Yes,
+        /// It does not: the resource has no subscription, or the server refused it.
+        No,
     }
 }
 
@@ -35,37 +49,51 @@ alphabet! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// Keep the subscription for the next connection.
+    /// Refuse the command.
+    Reject,
+    /// Keep the subscription as it is.
     Keep,
     /// Step the subscription with this input.
     Resource(resource_subscription::Input),
-    /// Request the listen stream again if the state of the subscription requires it.
+    /// Request the listen stream again.
     Listen,
-    /// Step the subscription with this input, then request the listen stream again if the subscription was part of it.
+    /// Step the subscription with this input, then request the listen stream again.
     ResourceThenListen(resource_subscription::Input),
 }
 
 /// Returns the decision for these inputs.
-pub const fn decide(command: Command, means: Means) -> Step {
+pub const fn decide(occasion: Occasion, means: Means, listed: Listed) -> Step {
     use resource_subscription::Input::{Drop, Possible, Refused, Unsubscribe};
-    match command {
-        Command::Subscribe => match means {
+    match occasion {
+        Occasion::Subscribe => match means {
             Means::None => Step::Keep,
             Means::Requests => Step::Resource(Possible),
-            Means::Stream => Step::Listen,
+            Means::Stream => match listed {
+                Listed::Yes => Step::Keep,
+                Listed::No => Step::Listen,
+            },
             Means::NoStream | Means::NotListening => Step::Resource(Refused),
+            Means::Undeclared => Step::Reject,
         },
-        Command::Unsubscribe => match means {
-            Means::None => Step::Resource(Drop),
+        Occasion::Unsubscribe => match means {
+            Means::None | Means::NoStream | Means::NotListening | Means::Undeclared => Step::Resource(Drop),
             Means::Requests => Step::Resource(Unsubscribe),
-            Means::Stream | Means::NoStream | Means::NotListening => Step::ResourceThenListen(Drop),
+            Means::Stream => match listed {
+                Listed::Yes => Step::ResourceThenListen(Drop),
+                Listed::No => Step::Resource(Drop),
+            },
+        },
+        Occasion::Connected => match means {
+            Means::None | Means::Stream => Step::Keep,
+            Means::Requests => Step::Resource(Possible),
+            Means::NoStream | Means::NotListening | Means::Undeclared => Step::Resource(Refused),
         },
     }
 }
 
 /// [`decide`], recorded with the feature `rows`.
-pub(crate) fn take(command: Command, means: Means) -> Step {
+pub(crate) fn take(occasion: Occasion, means: Means, listed: Listed) -> Step {
     #[cfg(feature = "rows")]
-    super::rows::taken("subscribe", &[&command, &means]);
-    decide(command, means)
+    super::rows::taken("subscribe", &[&occasion, &means, &listed]);
+    decide(occasion, means, listed)
 }

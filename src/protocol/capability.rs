@@ -1,10 +1,16 @@
 use alloc::boxed::Box;
 use serde_json::value::RawValue;
 
+use super::ExtensionId;
+use super::client::TASKS;
 use crate::jsonrpc::Json;
+
+/// The identifier of the extension for skills.
+pub(crate) const SKILLS: &str = "io.modelcontextprotocol/skills";
 
 /// A capability that a server can declare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Capability {
     /// `tools/*`
@@ -17,16 +23,28 @@ pub enum Capability {
     Logging,
     /// `completion/complete`
     Completions,
+    /// `tasks/*`: `tasks` in 2025-11-25, the extension `io.modelcontextprotocol/tasks` in 2026-07-28.
+    Tasks,
+    /// `tasks/list`: `tasks.list`, 2025-11-25.
+    TaskList,
+    /// `tasks/cancel`: `tasks.cancel` in 2025-11-25, and part of the extension in 2026-07-28.
+    TaskCancellation,
+    /// `skills/*`: the extension `io.modelcontextprotocol/skills`.
+    Skills,
+    /// `resources/directory/read`: `directoryRead` of the extension `io.modelcontextprotocol/skills`.
+    Directories,
 }
 
 impl Capability {
-    const ALL: [Self; 5] = [Self::Tools, Self::Prompts, Self::Resources, Self::Logging, Self::Completions];
+    /// Those that are members of the server's capabilities.
+    const MEMBERS: [Self; 6] =
+        [Self::Tools, Self::Prompts, Self::Resources, Self::Logging, Self::Completions, Self::Tasks];
 
-    const fn bit(self) -> u8 {
+    const fn bit(self) -> u16 {
         1 << self as u8
     }
 
-    /// The capability's name on the wire.
+    /// The capability's name on the wire; with a dot before the name of an option of it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -34,13 +52,23 @@ impl Capability {
             Self::Resources => "resources",
             Self::Logging => "logging",
             Self::Completions => "completions",
+            Self::Tasks => "tasks",
+            Self::TaskList => "tasks.list",
+            Self::TaskCancellation => "tasks.cancel",
+            Self::Skills => SKILLS,
+            Self::Directories => "io.modelcontextprotocol/skills.directoryRead",
         }
     }
 
     /// The capability that a server must declare to have the method; `None` if the method needs none, or is not an MCP
     /// method.
     pub fn needed_for(method: &str) -> Option<Self> {
-        const PREFIXES: [(&str, Capability); 5] = [
+        const PREFIXES: [(&str, Capability); 10] = [
+            ("resources/directory/read", Capability::Directories),
+            ("tasks/list", Capability::TaskList),
+            ("tasks/cancel", Capability::TaskCancellation),
+            ("tasks/", Capability::Tasks),
+            ("skills/", Capability::Skills),
             ("tools/", Capability::Tools),
             ("resources/", Capability::Resources),
             ("prompts/", Capability::Prompts),
@@ -56,17 +84,41 @@ impl Capability {
 pub struct ServerCapabilities {
     raw: Box<RawValue>,
     /// One bit per declared capability, because each request checks one.
-    declared: u8,
+    declared: u16,
 }
 
 impl ServerCapabilities {
     /// Reads the capabilities of a result; `None` if they are not an object.
     pub(crate) fn read(json: Json<'_>) -> Option<Self> {
         let mut declared = 0;
+        let mut set = |capability: Capability, is_declared: bool| {
+            let bit = capability.bit();
+            declared = if is_declared { declared | bit } else { declared & !bit };
+        };
         json.members(|name, value| {
-            let named = Capability::ALL.into_iter().find(|capability| capability.as_str() == name);
-            let bit = named.map_or(0, Capability::bit);
-            declared = if declares(value) { declared | bit } else { declared & !bit };
+            if let Some(capability) = Capability::MEMBERS.into_iter().find(|capability| capability.as_str() == name) {
+                set(capability, declares(value));
+            }
+            match name {
+                "tasks" => {
+                    let has = |name| value.member(name).is_some_and(declares);
+                    set(Capability::TaskList, has("list"));
+                    set(Capability::TaskCancellation, has("cancel"));
+                }
+                "extensions" => value.members(|id, settings| match id {
+                    TASKS => {
+                        set(Capability::Tasks, declares(settings));
+                        set(Capability::TaskCancellation, declares(settings));
+                    }
+                    SKILLS => {
+                        set(Capability::Skills, declares(settings));
+                        let reads = settings.member("directoryRead").is_some_and(|value| value.text() == "true");
+                        set(Capability::Directories, reads);
+                    }
+                    _ => {}
+                }),
+                _ => {}
+            }
         });
         json.is_object().then(|| Self { raw: json.to_raw(), declared })
     }
@@ -90,6 +142,28 @@ impl ServerCapabilities {
     /// Whether the server supports subscriptions to single resources (`resources.subscribe`).
     pub fn subscribe(&self) -> bool {
         self.option(Capability::Resources, "subscribe")
+    }
+
+    /// Whether calls of tools can run as tasks (`tasks.requests.tools.call`, 2025-11-25).
+    pub(crate) fn runs_tools_as_tasks(&self) -> bool {
+        self.has_path(&["tasks", "requests", "tools", "call"])
+    }
+
+    /// The settings of an extension that the server declares; `None` if it does not.
+    pub fn extension(&self, id: &ExtensionId) -> Option<&RawValue> {
+        let settings = self.json().member("extensions").and_then(|extensions| extensions.member(id.as_str()));
+        settings.filter(|settings| declares(*settings)).map(Json::raw)
+    }
+
+    /// The settings of an experimental capability that the server declares; `None` if it does not.
+    pub fn experimental(&self, name: &str) -> Option<&RawValue> {
+        let settings = self.json().member("experimental").and_then(|experimental| experimental.member(name));
+        settings.filter(|settings| declares(*settings)).map(Json::raw)
+    }
+
+    fn has_path(&self, path: &[&str]) -> bool {
+        let mut names = path.iter();
+        names.try_fold(self.json(), |value, name| value.member(name)).is_some_and(declares)
     }
 
     /// Calls `each` with the name and value of every capability that is not an object.

@@ -12,3 +12,5 @@ pub const HEADER_MISMATCH: i64 = -32020;
 pub const MISSING_REQUIRED_CLIENT_CAPABILITY: i64 = -32021;
 /// The server does not speak the request's protocol version.
 pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
+/// The call needs elicitations at URLs first (specification 2025-11-25, "Elicitation").
+pub const URL_ELICITATION_REQUIRED: i64 = -32042;

@@ -66,7 +66,13 @@ impl Family {
             Capability::Tools => &[Self::Tools],
             Capability::Prompts => &[Self::Prompts],
             Capability::Resources => &[Self::Resources, Self::ResourceTemplates],
-            Capability::Logging | Capability::Completions => &[],
+            Capability::Logging
+            | Capability::Completions
+            | Capability::Tasks
+            | Capability::TaskList
+            | Capability::TaskCancellation
+            | Capability::Skills
+            | Capability::Directories => &[],
         }
     }
 
@@ -77,6 +83,7 @@ impl Family {
 
 /// One value for each family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PerFamily<T>([T; 4]);
 
 impl<T> PerFamily<T> {
@@ -88,6 +95,12 @@ impl<T> PerFamily<T> {
     /// Each family with its value.
     pub fn iter(&self) -> impl Iterator<Item = (Family, &T)> {
         Family::EACH.into_iter().zip(&self.0)
+    }
+
+    /// Each family with its value, by value.
+    #[cfg(feature = "snapshot")]
+    pub(crate) fn into_each(self) -> impl Iterator<Item = (Family, T)> {
+        Family::EACH.into_iter().zip(self.0)
     }
 
     /// The value of one family.

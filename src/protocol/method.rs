@@ -48,6 +48,26 @@ pub const TOOLS_LIST_CHANGED: &str = "notifications/tools/list_changed";
 pub const PROMPTS_LIST_CHANGED: &str = "notifications/prompts/list_changed";
 /// Reports that the list of resources or resource templates changed.
 pub const RESOURCES_LIST_CHANGED: &str = "notifications/resources/list_changed";
+/// Reports that an elicitation at a URL is complete, in the legacy era.
+pub const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
+/// Reads the status of a task.
+pub const TASKS_GET: &str = "tasks/get";
+/// Gives a task input, in the modern era.
+pub const TASKS_UPDATE: &str = "tasks/update";
+/// Requests the result of a task, in the legacy era.
+pub const TASKS_RESULT: &str = "tasks/result";
+/// Cancels a task.
+pub const TASKS_CANCEL: &str = "tasks/cancel";
+/// Reports the status of a task, in the modern era.
+pub const TASKS: &str = "notifications/tasks";
+/// Reports that the client's roots changed, in the legacy era.
+pub const ROOTS_LIST_CHANGED: &str = "notifications/roots/list_changed";
+/// Lists skills (extension `io.modelcontextprotocol/skills`).
+pub const SKILLS_LIST: &str = "skills/list";
+/// Gets the entry of a skill (extension `io.modelcontextprotocol/skills`).
+pub const SKILLS_GET: &str = "skills/get";
+/// Lists the resources in a folder (extension `io.modelcontextprotocol/skills`).
+pub const DIRECTORY_READ: &str = "resources/directory/read";
 /// Server request in the legacy era: lists the client's roots.
 pub const ROOTS_LIST: &str = "roots/list";
 /// Server request in the legacy era: a completion by the client's model.
@@ -59,11 +79,32 @@ pub const ELICITATION: &str = "elicitation/create";
 pub(crate) fn only_reads(method: &str) -> bool {
     matches!(
         method,
-        RESOURCES_READ | PROMPTS_GET | COMPLETE | TOOLS_LIST | PROMPTS_LIST | RESOURCES_LIST | RESOURCE_TEMPLATES_LIST
+        RESOURCES_READ
+            | PROMPTS_GET
+            | COMPLETE
+            | TOOLS_LIST
+            | PROMPTS_LIST
+            | RESOURCES_LIST
+            | RESOURCE_TEMPLATES_LIST
+            | SKILLS_LIST
+            | SKILLS_GET
+            | DIRECTORY_READ
     )
 }
 
 /// Whether only the engine may send requests of this method, because the session tracks their effect.
 pub(crate) fn is_engines(method: &str) -> bool {
     matches!(method, INITIALIZE | DISCOVER | SET_LEVEL | SUBSCRIBE | UNSUBSCRIBE | LISTEN)
+}
+
+#[cfg(feature = "snapshot")]
+pub(crate) fn deserialize_keepalive<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<&'static str, D::Error> {
+    use serde::{Deserialize, de};
+
+    let name = alloc::string::String::deserialize(deserializer)?;
+    let known = [PING, DISCOVER, TOOLS_LIST, PROMPTS_LIST, RESOURCES_LIST, RESOURCE_TEMPLATES_LIST];
+    let unknown = || de::Error::custom("a keepalive request with another method");
+    known.into_iter().find(|known| **known == *name).ok_or_else(unknown)
 }

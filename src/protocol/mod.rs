@@ -2,12 +2,16 @@
 
 mod capability;
 mod client;
+pub mod content;
 pub mod error_code;
+mod extension;
 mod family;
 pub mod method;
 mod version;
 
 pub use capability::{Capability, ServerCapabilities};
+pub(crate) use client::write_roots;
 pub use client::{ClientCapabilities, Implementation, Root};
+pub use extension::{Extension, ExtensionId, ExtensionIdError};
 pub use family::{Family, PerFamily};
 pub use version::{Era, ProtocolVersion, UnknownVersion};

@@ -166,6 +166,9 @@ pub struct Web {
     /// Those that were dropped.
     pub dropped: Vec<ExchangeId>,
     pub events: Vec<Event>,
+    /// What has to be done for the authorization.
+    #[cfg(feature = "oauth")]
+    pub oauth: VecDeque<mcp_proto::binding::oauth::OAuthAction>,
     fresh: VecDeque<ExchangeId>,
     lenient: bool,
 }
@@ -176,13 +179,19 @@ impl Web {
     }
 
     pub fn at(options: Options, url: &str) -> Self {
+        Self::over(options, Http::new(url).unwrap())
+    }
+
+    pub fn over(options: Options, server: Http) -> Self {
         Self {
-            session: Client::new(Http::new(url.parse().unwrap()), options, 0),
+            session: Client::new(server, options, 0),
             now: Time::ZERO,
             log: vec![],
             open: BTreeMap::new(),
             dropped: vec![],
             events: vec![],
+            #[cfg(feature = "oauth")]
+            oauth: VecDeque::new(),
             fresh: VecDeque::new(),
             lenient: false,
         }
@@ -242,6 +251,8 @@ impl Web {
                     self.fresh.retain(|fresh| *fresh != exchange);
                 }
                 HttpAction::Event(event) => self.events.push(event),
+                #[cfg(feature = "oauth")]
+                HttpAction::OAuth(action) => self.oauth.push_back(action),
                 other => panic!("an action that no test knows: {other:?}"),
             }
         }
@@ -579,6 +590,7 @@ impl Site {
             let name = match &*exchange.name() {
                 "tools/call" | "prompts/get" => params["name"].as_str(),
                 "resources/read" => params["uri"].as_str(),
+                "tasks/get" | "tasks/update" | "tasks/cancel" => params["taskId"].as_str(),
                 _ => None,
             };
             // What is not plain is encoded.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use mcp_proto::binding::http::{Broken, ExchangeId};
 use mcp_proto::host::config::Configuration;
@@ -30,6 +30,8 @@ pub enum Mood {
     Exits,
     /// It wants to know who asks, wherever it can say so.
     Refuses,
+    /// Over stdio, what it writes cannot be read as messages.
+    Garbles,
 }
 
 /// A server, and what it was told to be.
@@ -40,6 +42,8 @@ pub struct Peer {
     pub holds: Option<&'static str>,
     /// Its process outlives its input, until it is let go, or killed.
     pub clings: bool,
+    /// The token that it demands of each request over HTTP.
+    pub token: Option<String>,
     held: Vec<(SessionHandle, Option<ExchangeId>, Value)>,
 }
 
@@ -61,6 +65,7 @@ enum Todo {
 /// A hub, and all that came out of it.
 pub struct Rig {
     pub hub: Hub,
+    pub options: HubOptions,
     pub now: Time,
     pub peers: BTreeMap<String, Peer>,
     /// What came out, in a line each: `a: open`, `a: > tools/list`, `a: shut`, `a: ready`, `a + mcp_a_x`, `settled`.
@@ -83,6 +88,11 @@ pub struct Rig {
     /// The newest of all exchanges.
     exchange: Option<ExchangeId>,
     exchanges: BTreeMap<(SessionHandle, ExchangeId), Value>,
+    /// The token of each exchange that has one.
+    bearers: BTreeMap<(SessionHandle, ExchangeId), String>,
+    /// What the authorizations of sessions want done.
+    #[cfg(feature = "oauth")]
+    pub oauth: VecDeque<(SessionHandle, String, mcp_proto::binding::oauth::OAuthAction)>,
     todo: VecDeque<Todo>,
     closing: bool,
     /// Nothing is polled for now.
@@ -131,7 +141,8 @@ impl Rig {
     pub fn new(options: HubOptions) -> Self {
         Self {
             starts: options.starts,
-            hub: Hub::new(options, 0),
+            hub: Hub::new(options.clone(), 0),
+            options,
             now: Time::ZERO,
             peers: BTreeMap::new(),
             log: vec![],
@@ -146,6 +157,9 @@ impl Rig {
             connections: BTreeMap::new(),
             exchange: None,
             exchanges: BTreeMap::new(),
+            bearers: BTreeMap::new(),
+            #[cfg(feature = "oauth")]
+            oauth: VecDeque::new(),
             todo: VecDeque::new(),
             closing: false,
             lazy: false,
@@ -158,9 +172,23 @@ impl Rig {
         Self::new(HubOptions::new(session))
     }
 
+    /// Saves the hub, and restores it in its place.
+    #[cfg(feature = "snapshot")]
+    pub fn move_hub(&mut self, secrets: mcp_proto::Secrets, moved: mcp_proto::Moved) {
+        let text = serde_json::to_string(&self.hub.snapshot(secrets)).unwrap();
+        let (snapshot, configuration) = (serde_json::from_str(&text).unwrap(), self.hub.configuration().clone());
+        self.hub = Hub::from_snapshot(self.options.clone(), configuration, &snapshot, moved).unwrap();
+        if moved == mcp_proto::Moved::WithoutTransport {
+            self.processes.clear();
+            self.exchanges.clear();
+            self.todo.clear();
+            self.peers.values_mut().for_each(|peer| peer.held.clear());
+        }
+    }
+
     /// The server of this name.
     pub fn peer(mut self, name: &str, server: Server) -> Self {
-        let peer = Peer { server, mood: Mood::Answers, holds: None, clings: false, held: vec![] };
+        let peer = Peer { server, mood: Mood::Answers, holds: None, clings: false, token: None, held: vec![] };
         self.peers.insert(name.into(), peer);
         self
     }
@@ -301,6 +329,10 @@ impl Rig {
                         self.opened(session);
                     }
                     let message = serde_json::from_slice(request.request.body()).unwrap_or(Value::Null);
+                    let bearer = request.request.headers().get(AUTHORIZATION);
+                    if let Some(bearer) = bearer.and_then(|it| it.to_str().ok()?.strip_prefix("Bearer ")) {
+                        self.bearers.insert((session, request.exchange), bearer.into());
+                    }
                     self.requests.push((session, request.request));
                     self.exchange = Some(request.exchange);
                     assert!(self.exchanges.insert((session, request.exchange), message.clone()).is_none());
@@ -308,6 +340,11 @@ impl Rig {
                 }
                 HubAction::Drop { session, exchange } => {
                     assert!(self.exchanges.remove(&(session, exchange)).is_some(), "{exchange:?} does not go on");
+                }
+                #[cfg(feature = "oauth")]
+                HubAction::OAuth { session, action } => {
+                    let name = self.name_of(session);
+                    self.oauth.push_back((session, name, action));
                 }
                 HubAction::Event(event) => self.heard(event),
                 other => panic!("an action that no test knows: {other:?}"),
@@ -439,7 +476,14 @@ impl Rig {
             None if self.process(session).is_none() => return,
             Some(_) | None => {}
         }
+        let bearer = exchange.and_then(|exchange| self.bearers.get(&(session, exchange)).cloned());
         let peer = self.get(&name);
+        if let (Some(exchange), Some(token)) = (exchange, &peer.token)
+            && bearer.as_ref() != Some(token)
+        {
+            self.head(session, exchange, 401, (WWW_AUTHENTICATE, "Bearer"));
+            return self.end(session, exchange);
+        }
         if peer.holds.is_some() && message["method"].as_str() == peer.holds {
             return peer.held.push((session, exchange, message.clone()));
         }
@@ -450,7 +494,8 @@ impl Rig {
                 answers.iter().for_each(|answer| self.write(session, answer));
             }
             (Mood::Exits | Mood::DoesNotStart, None) => self.exit(&name),
-            (Mood::Answers, Some(exchange)) => self.reply(session, exchange, message),
+            (Mood::Garbles, None) => self.report(session, Transport::ProtocolViolation { why: "no end of line" }),
+            (Mood::Answers | Mood::Garbles, Some(exchange)) => self.reply(session, exchange, message),
             (Mood::Refuses, Some(exchange)) => {
                 self.head(session, exchange, 401, (WWW_AUTHENTICATE, "Bearer scope=\"tools\""));
                 self.end(session, exchange);
@@ -629,7 +674,7 @@ impl Rig {
 
     /// The parameters of what a server was asked by this method, in order.
     pub fn asked(&self, name: &str, method: &str) -> Vec<Value> {
-        let asked = self.peers[name].server.asked.iter();
+        let asked = self.peers[name].server.asked();
         asked.filter(|message| message["method"] == method).map(|message| message["params"].clone()).collect()
     }
 }

@@ -7,6 +7,7 @@ pub mod told;
 use std::time::Duration;
 
 use mcp_proto::catalog::FingerprintKey;
+use mcp_proto::testkit::FakeServer;
 use mcp_proto::{Action, Client, Event, Family, Lines, Messages, Options, Reconnect, ShutdownStep, Time, Transport};
 use serde_json::{Value, json};
 
@@ -187,6 +188,20 @@ impl Host {
         sent.remove(0)
     }
 
+    /// The messages that were sent since the last look, apart from cancellations.
+    pub fn take_uncancelled(&mut self) -> Vec<Value> {
+        let mut sent = self.take_sent();
+        sent.retain(|message| message["method"] != "notifications/cancelled");
+        sent
+    }
+
+    /// The one message that was sent since the last look, apart from cancellations.
+    pub fn take_request(&mut self) -> Value {
+        let mut sent = self.take_uncancelled();
+        assert_eq!(sent.len(), 1, "{sent:#?}");
+        sent.remove(0)
+    }
+
     /// The methods that were sent since the last look.
     pub fn take_methods(&mut self) -> Vec<String> {
         self.take_sent().iter().map(|message| message["method"].as_str().unwrap_or("(answer)").into()).collect()
@@ -220,86 +235,56 @@ impl Host {
     told!();
 }
 
-type Handler = Box<dyn FnMut(&Value) -> Result<Value, Value>>;
-
-/// A server that answers by method; what it has no answer to, it refuses with -32601, but for a stream of changes,
-/// to which it agrees.
-pub struct Server {
-    handlers: Vec<(String, Handler)>,
-    /// What it was asked, in order.
-    pub asked: Vec<Value>,
-}
+/// A fake server with the capabilities that a test declares. What it was given no answer for, it refuses with -32601,
+/// but for a stream of changes, to which it agrees.
+#[derive(Debug)]
+pub struct Server(FakeServer);
 
 impl Server {
     pub fn new() -> Self {
-        Self { handlers: Vec::new(), asked: Vec::new() }
+        Self(FakeServer::new([]))
     }
 
     /// A server of the legacy era, which answers `initialize` with the offered version.
     pub fn legacy(capabilities: Value) -> Self {
-        Self::new().on("initialize", move |params| {
-            Ok(json!({
-                "protocolVersion": params["protocolVersion"],
-                "capabilities": capabilities,
-                "serverInfo": {"name": "test", "version": "1"}
-            }))
-        })
+        Self::of(FakeServer::legacy(), capabilities)
     }
 
     /// A server of the modern era.
     pub fn modern(capabilities: Value) -> Self {
-        Self::new().on("server/discover", move |_| {
-            Ok(json!({
-                "resultType": "complete",
-                "supportedVersions": ["2026-07-28"],
-                "capabilities": capabilities,
-                "ttlMs": 0,
-                "cacheScope": "public",
-                "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "test", "version": "1"}}
-            }))
-        })
+        Self::of(FakeServer::modern(), capabilities)
+    }
+
+    fn of(fake: FakeServer, capabilities: Value) -> Self {
+        Self(fake.named("test", "1").capabilities(capabilities))
     }
 
     /// Answers a method: `params` in, the result or the error object out.
-    pub fn on(mut self, method: &str, handler: impl FnMut(&Value) -> Result<Value, Value> + 'static) -> Self {
-        self.handlers.insert(0, (method.into(), Box::new(handler)));
-        self
+    pub fn on(self, method: &str, handler: impl FnMut(&Value) -> Result<Value, Value> + 'static) -> Self {
+        Self(self.0.on(method, handler))
     }
 
     /// Answers a method with this result, always.
     pub fn result(self, method: &str, result: Value) -> Self {
-        self.on(method, move |_| Ok(result.clone()))
+        Self(self.0.result(method, result))
     }
 
     /// Refuses a method with this code, always.
     pub fn error(self, method: &str, code: i64, message: &str) -> Self {
-        let error = json!({"code": code, "message": message});
-        self.on(method, move |_| Err(error.clone()))
+        Self(self.0.error(method, code, message))
     }
 
     pub fn answer(&mut self, message: &Value) -> Vec<Value> {
-        let Some(method) = message["method"].as_str() else { return vec![] };
-        self.asked.push(message.clone());
-        let Some(id) = message.get("id") else { return vec![] };
-        let handler = self.handlers.iter_mut().find(|(known, _)| known == method);
-        if method == "subscriptions/listen" && handler.is_none() {
-            let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
-            let agreed = json!({"_meta": meta, "notifications": message["params"]["notifications"]});
-            let method = "notifications/subscriptions/acknowledged";
-            return vec![json!({"jsonrpc": "2.0", "method": method, "params": agreed})];
-        }
-        let answer = match handler {
-            Some((_, handler)) => handler(&message["params"]),
-            None => Err(json!({"code": -32601, "message": "Method not found"})),
-        };
-        vec![match answer {
-            Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-            Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
-        }]
+        self.0.answer(message)
+    }
+
+    /// What it was asked, in order.
+    pub fn asked(&self) -> impl DoubleEndedIterator<Item = &Value> {
+        self.0.messages()
     }
 
     pub fn was_asked(&self, method: &str) -> usize {
-        self.asked.iter().filter(|message| message["method"] == method).count()
+        self.0.received(method)
     }
 }
 

@@ -9,7 +9,7 @@ macro_rules! told {
 
         pub fn ended(&self, request: mcp_proto::RequestId) -> Option<&mcp_proto::Outcome> {
             let mut outcomes = self.events.iter().filter_map(|event| match event {
-                mcp_proto::Event::Finished { request: ended, outcome } if *ended == request => Some(outcome),
+                mcp_proto::Event::Finished { request: ended, outcome, .. } if *ended == request => Some(outcome),
                 _ => None,
             });
             let outcome = outcomes.next();

@@ -115,7 +115,7 @@ def side_by_side():
     message = {name: server["failure"]["message"] for name, server in got["servers"].items() if server["failure"]}
     within("gone", "a word on the way out", message["gone"])
     within("missing", "`not-there`", message["missing"])
-    within("nowhere", "nowhere cannot be reached", message["nowhere"])
+    within("nowhere", "nowhere (http://127.0.0.1:1/mcp) cannot be reached", message["nowhere"])
     within("both", "remove one of them", message["both"])
     within("variable", "there is no `NO_SUCH_VARIABLE`", message["variable"])
     within("header", "`headers.a b`", message["header"])

@@ -1,10 +1,12 @@
-"""Checks that probe's output contains no secrets of URLs or headers: secrets.py PROBE."""
+"""Checks that probe's output and journals contain no secrets of URLs or headers: secrets.py PROBE."""
 
 import http.server
 import json
 import subprocess
 import sys
+import tempfile
 import threading
+from pathlib import Path
 
 SECRET = "hush"
 ANSWERS = {
@@ -36,8 +38,25 @@ def serve(status, headers, body):
     return server
 
 
+def journal(probe):
+    """A server repeats a credential in its response, which the report shows and the journal does not have."""
+    server = serve(400, {"content-type": "text/plain"}, b"no such user: hush-token")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "journal"
+        url = f"http://127.0.0.1:{server.server_port}/mcp"
+        header = ["--header", "Authorization: Bearer hush-token", "--header", "X-Api-Key: hush-key-0123"]
+        command = [probe, "--timeout", "10", *header, "--journal", path, "http", url]
+        subprocess.run(command, capture_output=True, timeout=60, check=False)
+        text = path.read_text()
+        replay = subprocess.run([probe, "--replay", path], capture_output=True, text=True, timeout=60, check=False)
+    server.shutdown()
+    good = SECRET not in text and "no such user: secret1" in text and "differs" not in replay.stdout + replay.stderr
+    print("ok  " if good else "FAILED", "journal")
+    return good
+
+
 def main(probe):
-    failed = False
+    failed = not journal(probe)
     for name, answer in ANSWERS.items():
         server = serve(*answer)
         url = f"http://ada:hush-password@127.0.0.1:{server.server_port}/mcp?api_key=hush-query"

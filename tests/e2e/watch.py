@@ -87,9 +87,10 @@ def killed(era):
     expect("echo", report["calls"][1]["result"]["content"], [{"type": "text", "text": "x"}])
 
 
-def killed_in_what_only_reads(era):
+def killed_in_what_says_that_it_only_reads(era):
     status, report, _ = probe(["--era", era, "--watch", "1", "--call", "sleep", "--args", '{"ms": 4000}'], kill=True)
-    sound(status, report, ["result"])
+    # The annotation of a server that is not trusted does not repeat a call.
+    sound(status, report, ["unknown"])
 
 
 def run(job):
@@ -102,7 +103,7 @@ def run(job):
         return "FAIL %s: %s: %s" % (name, type(error).__name__, error)
 
 
-jobs = [(what, era) for what in (killed_in_what_only_reads, killed, changes) for era in ("legacy", "modern")]
+jobs = [(what, era) for what in (killed_in_what_says_that_it_only_reads, killed, changes) for era in ("legacy", "modern")]
 failed = 0
 with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
     for line in pool.map(run, jobs):

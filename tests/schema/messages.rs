@@ -177,11 +177,11 @@ fn raw(value: Value) -> Box<RawValue> {
 }
 
 fn trace() -> TraceContext {
-    TraceContext {
-        traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
-        tracestate: Some("vendor=1".into()),
-        baggage: Some("user=1".into()),
-    }
+    let mut trace = TraceContext::default();
+    trace.traceparent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into());
+    trace.tracestate = Some("vendor=1".into());
+    trace.baggage = Some("user=1".into());
+    trace
 }
 
 /// From no capability to all of them.
@@ -204,7 +204,9 @@ fn offers() -> Vec<Options> {
     all.capabilities.elicitation_url = true;
     all.capabilities.sampling = true;
     all.capabilities.roots = Some(vec![Root::new("file:///a"), Root::new("file:///b").with_name("b\u{7f}\t")]);
-    all.capabilities.extensions = vec![("com.example/ui".into(), raw(json!({"mimeTypes": ["text/html"]})))];
+    all.capabilities.extensions =
+        [("com.example/ui".parse().unwrap(), raw(json!({"mimeTypes": ["text/html"]})).into())].into();
+    all.capabilities.experimental = [("trial".into(), raw(json!({"a": 1})))].into();
     all.log_level = Some(LogLevel::Warning);
     vec![new(), forms, urls, roots, all]
 }
@@ -300,7 +302,9 @@ fn requests(options: Options, version: ProtocolVersion) -> Talk {
     if version.era() == Era::Legacy {
         talk.request(Request::new("ping"));
         talk.request(Request::new("ping").trace(trace()));
-        talk.host.session.notify(now, "notifications/roots/list_changed", None).unwrap();
+        if talk.host.session.options().capabilities.roots.is_some() {
+            talk.host.session.set_roots(now, vec![Root::new("file:///c")]).unwrap();
+        }
         let progress = raw(json!({"progressToken": 1, "progress": 0.5}));
         talk.host.session.notify(now, "notifications/progress", Some(&progress)).unwrap();
         talk.host.collect();
@@ -395,7 +399,7 @@ fn rounds(options: Options, version: ProtocolVersion) -> Talk {
         talk.serve();
     }
     talk.host.result_of(request);
-    let says = |member| talk.server.asked.iter().any(|message| message["params"].get(member).is_some());
+    let says = |member| talk.server.asked().any(|message| message["params"].get(member).is_some());
     assert!(says("requestState"));
     assert_eq!(says("inputResponses"), wants_input);
     talk

@@ -61,6 +61,12 @@ fn typed_requests_are_what_the_specification_says() {
             json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "who", "value": "m"}}),
         ),
         (
+            Request::complete_with(Reference::Prompt("p"), "who", "m", [("where", "here"), ("when", "\"now\"")]),
+            "completion/complete",
+            json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "who", "value": "m"},
+                "context": {"arguments": {"where": "here", "when": "\"now\""}}}),
+        ),
+        (
             Request::complete(Reference::Resource("r:{x}"), "x", ""),
             "completion/complete",
             json!({"ref": {"type": "ref/resource", "uri": "r:{x}"}, "argument": {"name": "x", "value": ""}}),
@@ -104,7 +110,7 @@ fn progress_extends_the_deadline_up_to_the_bound() {
         host.receive(progress(&token, done));
         host.wait(Duration::from_secs(8));
     }
-    assert!(matches!(host.result_of(id), Outcome::TimedOut));
+    assert!(matches!(host.result_of(id), Outcome::TimedOut(mcp_proto::TimeBound::Total)));
     assert_eq!(told(&host), [0, 1, 2, 3, 4]);
     assert_eq!(host.take_methods(), ["notifications/cancelled"]);
 }
@@ -117,7 +123,7 @@ fn progress_that_nobody_asked_for_extends_nothing() {
     host.wait(Duration::from_secs(9));
     host.receive(progress(&sent["id"], 1));
     host.wait(Duration::from_secs(2));
-    assert!(matches!(host.result_of(id), Outcome::TimedOut));
+    assert!(matches!(host.result_of(id), Outcome::TimedOut(mcp_proto::TimeBound::Timeout)));
     assert!(told(&host).is_empty());
     assert!(host.events.iter().any(|event| matches!(event, Event::Notification { .. })));
 }

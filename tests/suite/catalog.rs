@@ -239,6 +239,19 @@ fn hints_are_what_the_server_says() {
 }
 
 #[test]
+fn the_name_to_show_is_the_title_that_of_the_annotations_or_the_name() {
+    for (members, name) in [
+        (r#","title":"T","annotations":{"title":"A"}"#, "T"),
+        (r#","annotations":{"title":"A"}"#, "A"),
+        (r#","annotations":{"title":1}"#, "t"),
+        ("", "t"),
+    ] {
+        let host = listed(Family::Tools, &format!(r#"[{{"name":"t","inputSchema":{{}}{members}}}]"#));
+        assert_eq!(host.session.catalog().tool("t").unwrap().display_name(), name);
+    }
+}
+
+#[test]
 fn hints_of_a_wrong_type_are_none() {
     for wrong in ["null", "1", r#""true""#, "{}"] {
         let read = hints(&format!(r#"{{"readOnlyHint":{wrong},"openWorldHint":true}}"#));

@@ -52,8 +52,44 @@ fn http_of_the_corpus() {
 }
 
 #[test]
+fn journals_of_the_corpus() {
+    over_the_corpus("journal", bodies::journal);
+}
+
+#[test]
 fn host_floor_of_the_corpus() {
     over_the_corpus("host", bodies::host);
+}
+
+#[cfg(feature = "oauth")]
+#[test]
+fn oauth_of_the_corpus() {
+    over_the_corpus("oauth", bodies::oauth);
+}
+
+#[cfg(feature = "oauth")]
+#[test]
+fn oauth_over_random_inputs() {
+    let operations = b"rfabmxcdsgtozw0123456789=,&\"{}\n";
+    over_random_inputs(bodies::oauth, |rng| {
+        (0..rng.usize(..300)).map(|_| operations[rng.usize(..operations.len())]).collect()
+    });
+}
+
+#[cfg(feature = "oauth")]
+#[test]
+fn a_client_that_authorizes_itself_over_random_inputs() {
+    let operations = b"qqhhherfkaaabxccssssttozy0123456789\n";
+    over_random_inputs(bodies::oauth, |rng| {
+        let steps = (0..rng.usize(..300)).map(|_| operations[rng.usize(..operations.len())]);
+        std::iter::once(b'J').chain(steps).collect()
+    });
+}
+
+#[cfg(feature = "snapshot")]
+#[test]
+fn snapshots_of_the_corpus() {
+    over_the_corpus("snapshot", bodies::snapshot);
 }
 
 /// Runs a body over one input of the corpus.
@@ -205,4 +241,29 @@ fn random_http() {
 /// An operation: those of the transport, or those that came later.
 fn letter(rng: &mut fastrand::Rng) -> u8 {
     if rng.u8(..4) > 0 { rng.u8(b'a'..=b'z') } else { *rng.choice(b"SULAEHT").unwrap_or(&b'a') }
+}
+
+/// Sessions of the corpus, saved, with changes at random.
+#[cfg(feature = "snapshot")]
+#[test]
+fn random_snapshots() {
+    let read = |target: &str| {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+        let mut seeds: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        seeds.sort();
+        seeds.into_iter().map(|seed| std::fs::read(seed).unwrap()).collect::<Vec<_>>()
+    };
+    let seeds = [read("session"), read("http")];
+    over_random_inputs(bodies::snapshot, |rng| {
+        let http = rng.usize(0..2);
+        let seeds = &seeds[http];
+        let mut input = vec![b'0' + rng.u8(0..2), b'0' + u8::try_from(http).unwrap()];
+        let seed = &seeds[rng.usize(0..seeds.len())];
+        input.extend(seed.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }));
+        input.push(b'\n');
+        for _ in 0..rng.usize(0..4) {
+            input.extend([rng.u8(b'a'..=b'x'), rng.u8(0..16), rng.u8(..), rng.u8(..), rng.u8(..)]);
+        }
+        input
+    });
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use mcp_proto::Options;
 use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::{
-    Auth, Changes, Configuration, Document, Endpoint, Entry, Http, Oddity, Problem, Sampling, Stdio, ToolPolicy,
+    Auth, Changes, Configuration, Document, Endpoint, Entry, Http, Oddity, Problem, Protocol, Sampling, Stdio,
+    ToolPolicy,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -127,6 +128,21 @@ fn timeouts_are_seconds() {
 #[test]
 fn supports_parallel_tool_calls_is_kept() {
     assert!(sound(entry("command: docs-server\nsupports_parallel_tool_calls: true")).supports_parallel_tool_calls);
+}
+
+#[test]
+fn trust_is_the_hosts_own_choice_unless_the_entry_has_it() {
+    for (line, expected) in
+        [("trust: yes", [true, true]), ("trust: no", [false, false]), ("enabled: on", [false, true])]
+    {
+        let entry = sound(entry(&format!("command: x\n{line}")));
+        let trusts = [false, true].map(|host| {
+            let mut options = Options::new("host", "1.0");
+            options.trust = host;
+            entry.options("s", options).trust
+        });
+        assert_eq!(trusts, expected, "{line}");
+    }
 }
 
 #[test]
@@ -594,6 +610,10 @@ fn every_key_that_differs_is_named() {
         (program, "command: x\ntimeout: 1", "timeout"),
         (program, "command: x\nconnect_timeout: 1", "connect_timeout"),
         (program, "command: x\nsupports_parallel_tool_calls: yes", "supports_parallel_tool_calls"),
+        (program, "command: x\ntrust: no", "trust"),
+        (program, "command: x\nprotocol: legacy", "protocol"),
+        (program, "command: x\nkeepalive_interval: 30", "keepalive_interval"),
+        (program, "command: x\nelicitation: no", "elicitation"),
         (program, "command: x\nsampling: no", "sampling"),
         (program, "command: x\ntools: {include: a}", "tools.include"),
         (program, "command: x\ntools: {exclude: a}", "tools.exclude"),
@@ -628,6 +648,7 @@ fn an_entry_sets_a_session_up() {
     assert!(options.parallel_tool_calls);
     assert_eq!(options.timeouts.request, Duration::from_secs(900));
     assert_eq!(options.timeouts.request_max, Duration::from_secs(900));
+    assert_eq!(options.timeouts.connect, Some(Duration::from_secs(4)));
     assert_eq!(options.timeouts.open, Duration::from_secs(4));
     assert_eq!(options.timeouts.handshake, Duration::from_secs(4));
     assert_eq!(options.timeouts.discover, Duration::from_secs(2), "there is time left for `initialize`");
@@ -686,6 +707,11 @@ fn any_entry() -> impl Strategy<Value = Entry> {
         entry.timeout = Duration::from_millis(timeout);
         entry.connect_timeout = Duration::from_secs(connect.min(80_000));
         (entry.enabled, entry.supports_parallel_tool_calls) = (enabled, parallel);
+        entry.trust = (timeout % 3 != 0).then_some(timeout % 3 == 1);
+        entry.protocol =
+            [None, Some(Protocol::Auto), Some(Protocol::Modern), Some(Protocol::Legacy)][connect as usize % 4];
+        entry.keepalive_interval = (connect % 3 != 0).then(|| Duration::from_secs(connect % 3 - 1));
+        entry.elicitation = connect % 5 != 0;
         entry.sampling = sampling.map(|max_rpm| {
             let mut sampling = Sampling::default();
             (sampling.max_rpm, sampling.enabled) = (max_rpm.into(), max_rpm % 2 == 0);
@@ -704,7 +730,7 @@ fn anything() -> impl Strategy<Value = Value> {
         any::<f64>().prop_map(Value::from),
         "(yes|off|npx|http://x|-?[0-9]{1,3}|\\PC{0,3})".prop_map(Value::from),
     ];
-    let keys = "(command|url|args|env|headers|timeout|connect_timeout|enabled|tools|include|exclude|resources|sampling|auth|type|max_rpm|[a-z_]{0,3})";
+    let keys = "(command|url|args|env|headers|timeout|connect_timeout|enabled|tools|include|exclude|resources|sampling|auth|trust|protocol|keepalive_interval|elicitation|type|max_rpm|[a-z_]{0,3})";
     scalar.prop_recursive(4, 24, 6, move |inner| {
         prop_oneof![
             1 => prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
@@ -721,9 +747,17 @@ proptest! {
         let mut configuration = Configuration::default();
         configuration.servers = entries.into_iter().map(|(name, entry)| (name.into(), entry)).collect();
         let text = serde_json::to_string(&configuration).unwrap();
-        prop_assert_eq!(&serde_json::from_str::<Configuration>(&text).unwrap(), &configuration);
+        let is_warned =
+            |entry: &&Entry| entry.tools.include.as_deref() == Some(&[]) && !entry.tools.exclude.is_empty();
+        let warned = configuration.servers.values().filter(is_warned).count();
         let document = format!(r#"{{"mcp_servers":{text}}}"#);
-        prop_assert_eq!(&yaml(&document), &configuration, "JSON is YAML");
+        // JSON is YAML.
+        for mut read in [serde_json::from_str::<Configuration>(&text).unwrap(), yaml(&document)] {
+            let warnings = std::mem::take(&mut read.warnings);
+            prop_assert!(warnings.iter().all(|warning| warning.oddity == Oddity::NoTools));
+            prop_assert_eq!(warnings.len(), warned);
+            prop_assert_eq!(&read, &configuration);
+        }
     }
 
     #[test]

@@ -16,11 +16,11 @@ fn targets(tools: &[&str]) -> Vec<Target> {
 fn named(style: Style, server: &str, tools: &[&str]) -> Vec<String> {
     let mut names = Names::new(style);
     names.update([(server, targets(tools))]);
-    tools.iter().map(|tool| name(&names, server, tool).into()).collect()
+    tools.iter().map(|tool| name(&names, server, tool)).collect()
 }
 
-fn name<'a>(names: &'a Names, server: &str, tool: &str) -> &'a str {
-    names.name(server, &Target::tool(tool)).unwrap()
+fn name(names: &Names, server: &str, tool: &str) -> String {
+    names.name(server, &Target::tool(tool)).unwrap().into()
 }
 
 /// The suffix as the documentation has it.
@@ -169,7 +169,7 @@ fn a_servers_own_tool_goes_before_a_utility_of_that_name() {
     names.update([("s", [Target::from(Utility::GetPrompt), Target::tool("get_prompt")])]);
     assert_eq!(name(&names, "s", "get_prompt"), "mcp_s_get_prompt");
     let expected = format!("mcp_s_get_prompt{}", suffix("s", 0xFE, "get_prompt", b""));
-    assert_eq!(names.name("s", &Utility::GetPrompt.into()), Some(&*expected));
+    assert_eq!(names.name("s", &Utility::GetPrompt.into()).as_deref(), Some(&*expected));
 }
 
 #[test]
@@ -223,7 +223,8 @@ fn only_names_that_can_have_been_given_are_restored() {
     names.restore(given.map(|(name, tool)| (name, "s", Target::tool(tool))));
     names.restore([("mcp_s_a", "s", Target::tool("a")), ("mcp_s_a_01234567", "s", Target::tool("a"))]);
     names.restore([("mcp_s_a", "s_a", Target::tool(""))]);
-    let found: Vec<_> = names.iter().map(|(name, found)| (name, found.target.name())).collect();
+    let found: Vec<_> = names.iter().collect();
+    let found: Vec<_> = found.iter().map(|(name, found)| (&**name, found.target.name())).collect();
     assert_eq!(found, [("mcp_s_a", "a"), ("mcp_s_a_b_89abcdef", "a-b"), (&suffixed, &long)]);
 }
 
@@ -311,6 +312,86 @@ fn why_a_tool_was_renamed() {
     assert_eq!(renamed("s", "nobody"), None);
 }
 
+#[test]
+fn names_of_servers_that_differ_in_replaced_characters_alone_are_found_whichever_goes() {
+    let servers = ["a-b", "a.b", "a_b", "a b"];
+    for gone in servers {
+        let mut names = Names::default();
+        for (server, tool) in servers.iter().zip(["x-x", "y.y", "z", "x_y"]) {
+            names.update([(*server, targets(&[tool, "same"]))]);
+        }
+        names.remove(gone);
+        names.update([("a/b", targets(&["new", "same"]))]);
+        let all: Vec<_> = names.iter().collect();
+        assert_eq!((all.len(), names.len()), (8, 8));
+        for (name, found) in all {
+            assert_eq!(names.resolve(&name), Some(found));
+            assert_eq!(names.name(found.server, found.target), Some(name));
+        }
+        for (server, tool) in servers.iter().zip(["x-x", "y.y", "z", "x_y"]) {
+            let found = names.resolve(&Style::MCP.plain(server, tool)).map(|found| found.server);
+            assert_eq!(found, (*server != gone).then_some(*server));
+        }
+    }
+}
+
+#[test]
+fn a_name_is_found_wherever_the_servers_name_ends_in_it() {
+    for (style, name) in
+        [(Style::MCP, "mcp_a__b___c"), (Style::MCP_DOUBLE, "mcp__a__b___c"), (Style::SERVER, "a__b___c")]
+    {
+        let mut found = 0;
+        for (server, tool) in [
+            ("a", "_b___c"),
+            ("a_", "b___c"),
+            ("a__b", "__c"),
+            ("a__b", "_c"),
+            ("a__b_", "_c"),
+            ("a__b__", "c"),
+            ("a", "b___c"),
+        ] {
+            let mut names = Names::new(style);
+            names.update([
+                ("a__", targets(&["x"])),
+                ("a__b___c", targets(&["x"])),
+                (server, targets(&["other", tool])),
+            ]);
+            let is_it = style.plain(server, tool) == name;
+            found += usize::from(is_it);
+            assert_eq!(
+                names.resolve(name).map(|found| (found.server, found.target.name())),
+                is_it.then_some((server, tool))
+            );
+        }
+        assert!(found > 1, "{name}");
+    }
+}
+
+#[test]
+fn what_is_no_name_resolves_to_nothing() {
+    let mut names = Names::default();
+    names.update([("s", targets(&["a-b", "é", "list_resources"])), ("t-t", targets(&["x"]))]);
+    for name in [
+        "",
+        "_",
+        "mcp",
+        "mcp_",
+        "mcp_s",
+        "mcp_s_",
+        "mcp_s_a-b",
+        "mcp_s_é",
+        "mcp_t-t_x",
+        "mcp_s_a_b_",
+        "MCP_s_a_b",
+        "s_a_b",
+    ] {
+        assert_eq!(names.resolve(name), None, "{name}");
+    }
+    assert_eq!(names.resolve(&"_".repeat(100_000)), None);
+    assert_eq!(names.resolve("mcp_s_a_b").map(|found| found.target), Some(&Target::tool("a-b")));
+    assert_eq!(names.resolve("mcp_s__").map(|found| found.target), Some(&Target::tool("é")));
+}
+
 /// Servers and their tools, of names that like to collide.
 type Fleet = BTreeMap<String, BTreeSet<Target>>;
 
@@ -381,7 +462,8 @@ proptest! {
                 prop_assert!(!name.is_empty() && name.bytes().all(allowed), "{}", name);
                 let found = names.resolve(name).unwrap();
                 prop_assert_eq!((found.server, found.target), (&**server, target));
-                prop_assert_eq!(names.name(server, target), Some(&**name));
+                let again = names.name(server, target);
+                prop_assert_eq!(again.as_deref(), Some(&**name));
                 if let Some(known) = before.get(&(server.clone(), target.clone())) {
                     prop_assert_eq!(name, known, "a name that was given stays");
                 }

@@ -99,7 +99,7 @@ fn full_session(by_stream: bool) -> Web {
     web.body(&stream, "id: 9\ndata:\n\n");
     web.end(&stream);
     web.wait_and_serve(seconds(100), &mut site);
-    web.session.notify(web.now, "notifications/roots/list_changed", None).unwrap();
+    web.session.notify(web.now, "notifications/example", None).unwrap();
     web.collect();
     web.serve(&mut site);
     web.close();
@@ -121,7 +121,7 @@ fn every_request_says_what_it_accepts_and_has_the_session_and_the_version_since_
             "logging/setLevel",
             CANCELLED,
             INITIALIZED,
-            "notifications/roots/list_changed",
+            "notifications/example",
             "ping",
             "prompts/list",
             "resources/list",
@@ -530,6 +530,17 @@ fn requests_repeat_their_method_and_name() {
 }
 
 #[test]
+fn no_more_than_256_arguments_are_mirrored() {
+    let property = |at: usize| (format!("p{at}"), json!({"type": "integer", "x-mcp-header": format!("P{at}")}));
+    let properties: serde_json::Map<_, _> = (0..300).map(property).collect();
+    let schema = json!({"type": "object", "properties": properties});
+    let list = json!({"tools": [{"name": "wide", "inputSchema": schema}]});
+    let mut web = modern(&mut modern_site().result("tools/list", list));
+    let arguments: serde_json::Map<_, _> = (0..300).map(|at| (format!("p{at}"), json!(at))).collect();
+    assert_eq!(mirrored(&mut web, "wide", arguments.into()).len(), 256);
+}
+
+#[test]
 fn calls_repeat_the_arguments_that_the_schema_marks() {
     let mut web = modern(&mut modern_site().result("tools/list", typed()));
     assert_eq!(web.keys(Family::Tools), ["typed", "a"], "a parameter may be called as the annotation is");
@@ -552,6 +563,8 @@ fn calls_repeat_the_arguments_that_the_schema_marks() {
         (json!({"count": -7}), &[("count", "-7")]),
         (json!({"count": 0, "dry": true}), &[("count", "0"), ("dry-run", "true")]),
         (json!({"region": [1], "dry": {}}), &[]),
+        (json!({"count": 1e3}), &[("count", "1000")]),
+        (json!({"count": 9_007_199_254_740_992_u64}), &[]),
     ] {
         assert_eq!(mirrored(&mut web, "typed", arguments.clone()), pairs(expected), "{arguments}");
     }
@@ -1498,7 +1511,7 @@ fn a_server_that_is_silent_to_the_keepalive_is_opened_anew() {
     options.keepalive = Some(Keepalive::default());
     let mut site = site();
     let mut web = connect(options, &mut site);
-    web.wait(seconds(200));
+    web.wait(seconds(220));
     web.serve(&mut site);
     web.wait_and_serve(seconds(1), &mut site);
     assert_eq!((web.is_ready(), web.count("initialize"), web.count("DELETE")), (true, 2, 0));
@@ -1827,4 +1840,23 @@ fn a_body_beyond_the_bound_is_no_answer() {
         web.reply(&call, Reply::json(200, &call.result(json!({"content": []}))));
         assert!(was_answered(&web, request));
     }
+}
+
+#[test]
+fn a_request_about_a_task_names_it_in_a_header() {
+    let mut site = Site::modern(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+    let mut enabled = options();
+    (enabled.capabilities.tasks, enabled.listen) = (true, false);
+    let mut web = Web::connect(enabled, &mut site);
+    let id = web.want(tool("a"));
+    let call = web.take_one();
+    let task = json!({"resultType": "task", "taskId": "t\u{e9}1", "status": "completed", "pollIntervalMs": 1000});
+    web.reply(&call, Reply::json(200, &call.result(task)));
+    let poll = web.take_one();
+    assert_eq!((poll.header("mcp-method"), poll.header("mcp-name")), (Some("tasks/get"), Some("=?base64?dMOpMQ==?=")));
+    web.reply(&poll, Reply::json(200, &poll.result(json!({"taskId": "t\u{e9}1", "status": "working"}))));
+    let cancel = web.take_one();
+    assert_eq!(cancel.header("mcp-method"), Some("tasks/cancel"));
+    assert_eq!(cancel.header("mcp-name"), Some("=?base64?dMOpMQ==?="));
+    assert!(matches!(web.result_of(id), Outcome::Error(mcp_proto::RequestError::Task(_))));
 }

@@ -653,15 +653,15 @@ fn a_server_whose_calls_fail_is_left_in_peace() {
     let until = rig.now + secs(60);
     rig.take_log();
     match rig.try_call("mcp_a_x", json!({})) {
-        Err(CallError::Resting { server, why, until: at }) => {
+        Err(CallError::CoolingDown { server, why, until: at }) => {
             assert_eq!((&*server, at), ("a", Some(until)));
             assert!(why.contains('3'), "{why}");
-            assert_eq!(rig.hub.servers().next().unwrap().rests_until, Some(until));
+            assert_eq!(rig.hub.servers().next().unwrap().refused_until, Some(until));
         }
         other => panic!("{other:?}"),
     }
     rig.wait(secs(59));
-    assert!(refused(&mut rig, "mcp_a_x").starts_with("the server `a` is left in peace for now: "));
+    assert!(refused(&mut rig, "mcp_a_x").starts_with("calls to the server `a` are refused for now: "));
     assert_eq!(rig.log, [""; 0]);
 }
 
@@ -671,10 +671,10 @@ fn after_a_while_one_call_may_see() {
     (0..3).for_each(|_| fail(&mut rig));
     rig.wait(secs(60));
     let trial = rig.call("mcp_a_x");
-    assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::Resting { until: None, .. })), "one only");
+    assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::CoolingDown { until: None, .. })), "one only");
     rig.wait(secs(120));
     assert_eq!(rig.outcome(trial), "TimedOut");
-    assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::Resting { .. })), "and it failed");
+    assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::CoolingDown { .. })), "and it failed");
 
     rig.wait(secs(60));
     let trial = rig.call("mcp_a_x");
@@ -682,7 +682,7 @@ fn after_a_while_one_call_may_see() {
     assert_ne!(rig.outcome(trial), "TimedOut");
     rig.get("a").holds = Some("tools/call");
     (0..3).for_each(|_| fail(&mut rig));
-    assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::Resting { .. })), "counted anew");
+    assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::CoolingDown { .. })), "counted anew");
 }
 
 #[test]
@@ -734,7 +734,7 @@ fn connections_that_break_under_calls_count() {
         rig.wait(secs(30));
         assert_eq!((rig.outcome(call), rig.state("a")), ("Unknown".into(), Some(State::Up)));
     }
-    assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::Resting { .. })));
+    assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::CoolingDown { .. })));
 }
 
 #[test]
@@ -747,7 +747,7 @@ fn a_session_that_is_parked_trips_it_at_once() {
     assert!(parked, "{:#?}", rig.log);
     assert_eq!(rig.functions(), ["mcp_a_x"], "it is lost for a while, and so are its calls");
     match rig.try_call("mcp_a_x", json!({})) {
-        Err(CallError::Resting { why, .. }) => assert!(why.contains("no such file"), "{why}"),
+        Err(CallError::CoolingDown { why, .. }) => assert!(why.contains("no such file"), "{why}"),
         other => panic!("{other:?}"),
     }
     // A trial wakes it.
@@ -765,7 +765,7 @@ fn what_is_mended_is_called_again_at_once() {
     for authorized in [false, true] {
         let mut rig = failing();
         (0..3).for_each(|_| fail(&mut rig));
-        assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::Resting { .. })));
+        assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::CoolingDown { .. })));
         let mended = if authorized { rig.hub.authorized(rig.now, "a") } else { rig.hub.start(rig.now, "a") };
         mended.unwrap();
         rig.collect();
@@ -811,7 +811,7 @@ fn the_breaker_is_set_by_its_options() {
     let mut rig = Rig::new(options).peer("a", with_tools(&["x"])).up(&["a"]);
     rig.get("a").holds = Some("tools/call");
     fail(&mut rig);
-    assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::Resting { .. })));
+    assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::CoolingDown { .. })));
     rig.wait(secs(5));
     rig.call("mcp_a_x");
 }
@@ -1855,7 +1855,7 @@ fn the_session_s_own_commands_are_the_embedder_s() {
     rig.collect();
     rig.serve();
     let ended = rig.events.iter().any(|event| {
-        matches!(event, HubEvent::Session { session, event: Event::Finished { request: ended, outcome: Outcome::Error(_) }, .. }
+        matches!(event, HubEvent::Session { session, event: Event::Finished { request: ended, outcome: Outcome::Error(_), .. }, .. }
             if *session == handle && *ended == request)
     });
     assert!(ended, "{:#?}", rig.log);
@@ -1877,7 +1877,7 @@ fn lists_do_not_wake_a_server_that_is_left_in_peace() {
     rig.mood("a", Mood::DoesNotStart);
     rig.exit("a");
     rig.wait(secs(10));
-    assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::Resting { .. })));
+    assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::CoolingDown { .. })));
     rig.take_log();
     assert!(rig.outcome_of("mcp_a_list_resources", json!({})).contains("r:r"));
     assert_eq!(rig.log, ["a: finished"]);
@@ -1905,7 +1905,7 @@ fn a_trial_that_makes_progress_lets_the_others_through() {
     rig.accept(adapted.unwrap());
     rig.collect();
     rig.serve();
-    assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::Resting { until: None, .. })));
+    assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::CoolingDown { until: None, .. })));
     let token = rig.sent.last().unwrap().1["id"].clone();
     let params = json!({"progressToken": token, "progress": 1});
     rig.say("a", &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));

@@ -199,13 +199,12 @@ impl World {
         self.names[usize::from(server) % self.names.len()]
     }
 
-    /// Gives a command, and sees that a refusal changed nothing.
+    /// Gives a command, and sees that a refusal changed nothing, or no more than the time did.
     fn command<T, E: std::fmt::Debug>(&mut self, command: impl FnOnce(&mut Hub, Time) -> Result<T, E>) -> Result<T, E> {
-        let (before, deadline) = (format!("{:?}", self.rig.hub), self.rig.hub.deadline());
+        let before = self.rig.hub.clone();
         let result = command(&mut self.rig.hub, self.rig.now);
         if let Err(error) = &result {
-            assert!(before == format!("{:?}", self.rig.hub), "{error:?} changed something");
-            assert_eq!(deadline, self.rig.hub.deadline(), "{error:?} changed something");
+            assert!(is_unchanged(&before, &self.rig.hub, self.rig.now), "{error:?} changed something");
         }
         result
     }
@@ -265,17 +264,18 @@ impl World {
             Err(CallError::UnknownTool { .. }) => assert_eq!(at, functions.len(), "{name} is offered"),
             Err(CallError::Closed) => assert!(self.rig.is_closing()),
             Err(CallError::Arguments { .. }) => assert!(!sound),
-            Err(CallError::Resting { .. } | CallError::Session { .. }) => {}
+            Err(CallError::CoolingDown { .. } | CallError::Session { .. }) => {}
             Err(other) => panic!("{other:?}"),
         }
     }
 
-    /// What comes for a session that is gone, is as if it had not come.
+    /// Input for a session that is gone changes nothing, once the deadlines that are due are handled.
     fn late(&mut self, which: u8, what: u8) {
         let gone: Vec<_> = self.handles.iter().filter(|handle| self.rig.hub.server(**handle).is_none()).collect();
         let Some(handle) = gone.get(usize::from(which) % gone.len().max(1)) else { return };
         let (now, session, connection) = (self.rig.now, **handle, self.rig.connection(**handle));
         let hub = &mut self.rig.hub;
+        hub.handle_timeout(now);
         let before = format!("{hub:?}");
         match what {
             0 => hub.handle_bytes(now, session, connection, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n"),
@@ -385,8 +385,8 @@ impl World {
         self.handles.extend(hub.servers().filter_map(|report| report.handle));
         let mut seen = BTreeSet::new();
         for (server, function) in hub.functions() {
-            assert!(seen.insert(function.name), "{} twice", function.name);
-            let resolved = hub.names().resolve(function.name).expect(function.name);
+            assert!(seen.insert(function.name.clone()), "{} twice", function.name);
+            let resolved = hub.names().resolve(&function.name).expect(&function.name);
             assert_eq!(resolved.server, server);
             assert_eq!(hub.names().name(server, resolved.target), Some(function.name));
             let entry = &hub.configuration().servers[server];
@@ -400,7 +400,7 @@ impl World {
             // A server that is not up keeps its names; one that is has no other than those of its tools.
             let enabled = hub.configuration().servers.get(resolved.server).is_some_and(|entry| entry.enabled);
             assert!(enabled, "{name} is a name of nothing");
-            assert!(!shown.contains(resolved.server) || seen.contains(name), "{name} is a name of nothing");
+            assert!(!shown.contains(resolved.server) || seen.contains(&name), "{name} is a name of nothing");
         }
         if !self.rig.lazy {
             self.time_is_as_told();
@@ -473,6 +473,44 @@ impl World {
     }
 }
 
+/// Whether a hub is as it was, or as it was after the deadlines that are due were handled.
+fn is_unchanged(before: &Hub, after: &Hub, now: Time) -> bool {
+    let after = format!("{after:?}");
+    let mut served = before.clone();
+    served.handle_timeout(now);
+    after == format!("{before:?}") || after == format!("{served:?}")
+}
+
+type Command = fn(&mut Hub, Time, &World) -> Option<Result<(), String>>;
+
+fn text<T>(result: Result<T, impl std::fmt::Debug>) -> Result<(), String> {
+    result.map(drop).map_err(|error| format!("{error:?}"))
+}
+
+/// Each command of a hub, if there is something that it can be about.
+const COMMANDS: &[Command] = &[
+    |hub, now, world| {
+        let configuration: Configuration = serde_json::from_value(json!(world.entries)).unwrap();
+        Some(text(hub.configure(now, configuration)))
+    },
+    |hub, now, _| Some(text(hub.open(now))),
+    |hub, now, world| Some(text(hub.start(now, world.names[0]))),
+    |hub, now, world| Some(text(hub.authorized(now, world.names[0]))),
+    |hub, now, world| world.saved.last().map(|saved| text(hub.restore(now, world.names[0], saved.clone()))),
+    |hub, now, _| Some(text(hub.call(now, "mcp_no_such_tool", None))),
+    |hub, now, world| {
+        // What is called is the same, whatever the deadlines change.
+        let function = world.rig.hub.functions().next().map(|(_, function)| function.name.to_string());
+        function.map(|name| text(hub.call(now, &name, None)))
+    },
+    |hub, now, world| world.calls.last().map(|call| text(hub.cancel(now, *call))),
+    |hub, now, world| {
+        let session = world.handles.last().copied();
+        session.map(|session| text(hub.request(now, session, mcp_proto::Request::new("vendor/thing"))))
+    },
+    |hub, now, _| Some(text(hub.close(now))),
+];
+
 fn run(setup: &Setup, ops: &[Op]) -> World {
     let mut world = World::new(setup);
     ops.iter().for_each(|op| world.apply(op));
@@ -498,11 +536,83 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(config(100))]
+
+    #[test]
+    fn a_command_handles_the_deadlines_that_are_due_first_and_changes_nothing_else_if_it_is_refused(
+        setup in setup(),
+        ops in prop::collection::vec(op(), 1..60),
+        late in 1..150_000_u32,
+    ) {
+        let mut world = World::new(&setup);
+        ops.iter().for_each(|op| world.apply(op));
+        let now = world.rig.now + Duration::from_millis(late.into());
+        let mut served = world.rig.hub.clone();
+        served.handle_timeout(now);
+        for (number, command) in COMMANDS.iter().enumerate() {
+            let (mut hub, mut expected) = (world.rig.hub.clone(), served.clone());
+            let results = (command(&mut hub, now, &world), command(&mut expected, now, &world));
+            let (Some(result), Some(other)) = results else { continue };
+            prop_assert_eq!(&result, &other, "command {}", number);
+            let unchanged = result.is_ok() || is_unchanged(&world.rig.hub, &hub, now);
+            prop_assert!(unchanged, "command {} was refused and changed something", number);
+            let (mut actions, mut others) = (vec![], vec![]);
+            drain(|| hub.poll().map(|action| actions.push(format!("{action:?}"))));
+            drain(|| expected.poll().map(|action| others.push(format!("{action:?}"))));
+            prop_assert_eq!(actions, others, "command {}", number);
+        }
+    }
+}
+
+proptest! {
     #![proptest_config(config(50))]
 
     #[test]
     fn the_same_again_gives_the_same(setup in setup(), ops in prop::collection::vec(op(), 1..80)) {
         let told = |world: World| (world.rig.log, format!("{:?}{:?}", world.rig.events, world.rig.sent));
         prop_assert_eq!(told(run(&setup, &ops)), told(run(&setup, &ops)));
+    }
+}
+
+#[cfg(feature = "snapshot")]
+mod moves {
+    use mcp_proto::{Moved, Secrets};
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(config(100))]
+
+        #[test]
+        fn a_hub_that_is_saved_and_restored_after_each_step_continues_as_one_that_is_not(
+            setup in setup(),
+            ops in prop::collection::vec(op(), 1..60),
+        ) {
+            let told = |world: World| (world.rig.log, format!("{:?}{:?}", world.rig.events, world.rig.sent));
+            let mut world = World::new(&setup);
+            for op in &ops {
+                world.apply(op);
+                let before = format!("{:?}", world.rig.hub);
+                world.rig.move_hub(Secrets::Included, Moved::WithTransport);
+                assert_eq!(format!("{:?}", world.rig.hub), before);
+            }
+            world.end();
+            prop_assert_eq!(told(world), told(run(&setup, &ops)));
+        }
+
+        #[test]
+        fn a_hub_that_moves_without_its_transports_ends_each_call_once(
+            setup in setup(),
+            before in prop::collection::vec(op(), 1..60),
+            after in prop::collection::vec(op(), 1..60),
+            secrets in any::<bool>(),
+        ) {
+            let mut world = World::new(&setup);
+            before.iter().for_each(|op| world.apply(op));
+            let secrets = if secrets { Secrets::Included } else { Secrets::Excluded };
+            world.rig.move_hub(secrets, Moved::WithoutTransport);
+            after.iter().for_each(|op| world.apply(op));
+            world.end();
+        }
     }
 }

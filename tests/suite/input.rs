@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{Host, Server, Steps, options, tools};
+use mcp_proto::machine::approval::Approval;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
     CommandError, Event, InputRequest, Options, Outcome, Reconnect, Request, RequestError, RequestId, Transport,
@@ -117,6 +118,44 @@ fn what_an_accepted_form_leaves_out_gets_its_default() {
 }
 
 #[test]
+fn responses_that_were_not_required_are_missing_or_come_twice_are_refused() {
+    let mut host = ready(asking(), true);
+    let (id, first) = call(&mut host, "plain");
+    let inputs = json!({"who": elicitation(), "where": elicitation(), "r": {"method": "roots/list"}});
+    answer(&mut host, &first, &required(inputs, None));
+    let accept = raw(&json!({"action": "accept"}));
+    let missing = CommandError::MissingInput { key: "where".into() };
+    let unknown = |key: &str| CommandError::UnknownInput { key: key.into() };
+    let (who, place) = (("who", &*accept), ("where", &*accept));
+    for (responses, error) in [
+        (vec![who], missing),
+        (vec![who, place, ("when", &*accept)], unknown("when")),
+        (vec![who, place, ("r", &*accept)], unknown("r")),
+        (vec![who, place, who], CommandError::DuplicateInput { key: "who".into() }),
+    ] {
+        assert_eq!(host.session.provide(host.now, id, responses), Err(error));
+        host.collect();
+        assert!(host.take_sent().is_empty());
+    }
+    host.session.provide(host.now, id, [who, place]).unwrap();
+    host.collect();
+    let sent = host.take_one()["params"]["inputResponses"].clone();
+    assert_eq!(sent.as_object().unwrap().len(), 3, "{sent}");
+}
+
+#[test]
+fn a_result_that_requires_two_inputs_with_one_key_is_invalid() {
+    let mut host = ready(asking(), true);
+    let (id, first) = call(&mut host, "plain");
+    let input = json!({"method": "roots/list"});
+    let inputs = format!(r#"{{"x":{input},"\u0078":{input}}}"#);
+    let result = format!(r#"{{"resultType":"input_required","inputRequests":{inputs}}}"#);
+    host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, first["id"]));
+    assert!(matches!(host.result_of(id), Outcome::Error(RequestError::Invalid(why)) if why.contains("key x")));
+    assert!(host.take_sent().is_empty());
+}
+
+#[test]
 fn what_the_engine_knows_is_answered_at_once() {
     let mut host = ready(asking(), true);
     let (id, first) = call(&mut host, "plain");
@@ -189,7 +228,7 @@ fn the_users_time_is_not_the_requests() {
     host.wait(Duration::from_secs(9));
     assert!(!host.events.iter().any(|event| matches!(event, Event::Finished { .. })));
     host.wait(Duration::from_secs(1));
-    assert!(matches!(host.result_of(id), Outcome::TimedOut));
+    assert!(matches!(host.result_of(id), Outcome::TimedOut(mcp_proto::TimeBound::Timeout)));
 }
 
 #[test]
@@ -259,13 +298,27 @@ fn crash_and_come_back(host: &mut Host, modern: bool) {
     }
 }
 
+/// Options of an embedder that believes the server's annotations, with reconnects.
+fn trusting() -> Options {
+    let mut options = options();
+    options.trust = true;
+    options.reconnect = Some(Reconnect::default());
+    options
+}
+
 #[test]
-fn only_a_tool_that_says_so_is_called_again() {
-    for (tool, again) in
-        [("readOnlyHint", true), ("idempotentHint", true), ("destructiveHint", false), ("plain", false)]
-    {
-        let mut options = options();
-        options.reconnect = Some(Reconnect::default());
+fn only_a_tool_of_a_trusted_server_that_says_so_is_called_again() {
+    let cases = [
+        (true, "readOnlyHint", true),
+        (true, "idempotentHint", true),
+        (true, "destructiveHint", false),
+        (true, "plain", false),
+        (false, "readOnlyHint", false),
+        (false, "idempotentHint", false),
+    ];
+    for (trust, tool, again) in cases {
+        let mut options = trusting();
+        options.trust = trust;
         let mut host = ready(options, false);
         let (id, first) = call(&mut host, tool);
         crash_and_come_back(&mut host, false);
@@ -283,11 +336,23 @@ fn only_a_tool_that_says_so_is_called_again() {
 }
 
 #[test]
+fn only_a_read_only_tool_of_a_trusted_server_needs_no_approval() {
+    for trust in [false, true] {
+        let mut options = trusting();
+        options.trust = trust;
+        let host = ready(options, false);
+        for tool in ["readOnlyHint", "idempotentHint", "destructiveHint", "plain", "unknown"] {
+            let free = trust && tool == "readOnlyHint";
+            let expected = if free { Approval::NotNeeded } else { Approval::Needed };
+            assert_eq!(host.session.approval(tool), expected, "{tool}, {trust}");
+        }
+    }
+}
+
+#[test]
 fn the_embedder_has_the_last_word_on_replays() {
     for (tool, allowed) in [("plain", true), ("readOnlyHint", false)] {
-        let mut options = options();
-        options.reconnect = Some(Reconnect::default());
-        let mut host = ready(options, false);
+        let mut host = ready(trusting(), false);
         let request = Request::call_tool(tool, None).replay(allowed);
         host.session.request(host.now, request).unwrap();
         host.collect();
@@ -299,9 +364,7 @@ fn the_embedder_has_the_last_word_on_replays() {
 
 #[test]
 fn twice_at_most() {
-    let mut options = options();
-    options.reconnect = Some(Reconnect::default());
-    let mut host = ready(options, false);
+    let mut host = ready(trusting(), false);
     let (id, _) = call(&mut host, "readOnlyHint");
     for _ in 0..2 {
         crash_and_come_back(&mut host, false);
@@ -314,9 +377,7 @@ fn twice_at_most() {
 
 #[test]
 fn what_waits_to_be_sent_again_when_the_session_ends_may_have_run() {
-    let mut options = options();
-    options.reconnect = Some(Reconnect::default());
-    let mut host = ready(options, false);
+    let mut host = ready(trusting(), false);
     let (id, _) = call(&mut host, "readOnlyHint");
     host.close_transport();
     host.session.close(host.now).unwrap();

@@ -40,7 +40,7 @@ fn ready(options: Options, server: &mut Server) -> Host {
 /// The probe that is sent once the interval is over.
 fn probe(host: &mut Host) -> Value {
     host.wait(INTERVAL);
-    host.take_one()
+    host.take_request()
 }
 
 fn answer(host: &mut Host, probe: &Value) {
@@ -52,7 +52,7 @@ fn refuse(host: &mut Host, probe: &Value, code: i64) {
 }
 
 #[test]
-fn a_ping_a_interval_and_nothing_else() {
+fn one_ping_per_interval_and_nothing_else() {
     let mut host = ready(legacy(), &mut listing());
     for _ in 0..50 {
         let ping = probe(&mut host);
@@ -64,7 +64,7 @@ fn a_ping_a_interval_and_nothing_else() {
 }
 
 #[test]
-fn traffic_puts_the_ping_off() {
+fn messages_of_the_server_postpone_the_ping() {
     let mut host = ready(legacy(), &mut listing());
     for _ in 0..10 {
         host.wait(INTERVAL / 2);
@@ -113,12 +113,12 @@ fn ping_unsupported_of_a_server_without_lists_is_passive() {
 
 /// hermes-agent #50104
 #[test]
-fn ping_silent_while_other_requests_are_answered_moves_down_before_anything_is_dead() {
+fn a_ping_without_response_beside_other_responses_is_replaced_by_a_list() {
     let mut host = ready(legacy(), &mut listing());
     assert_eq!(probe(&mut host)["method"], "ping");
     host.session.request(host.now, Request::new("tools/call")).unwrap();
     host.wait(Duration::from_secs(1));
-    let call = host.take_one();
+    let call = host.take_request();
     answer(&mut host, &call);
     host.wait(TIMEOUT);
     assert_eq!(host.quirk_methods(QuirkKind::PingSilent), ["ping"]);
@@ -137,6 +137,8 @@ fn a_peer_that_answers_nothing_is_dead_after_the_threshold() {
     assert!(host.is_ready(), "one miss is not the end");
     assert_eq!(probe(&mut host)["method"], "ping");
     host.wait(TIMEOUT);
+    assert_eq!(host.take_request()["method"], "prompts/list", "a list confirms it");
+    host.wait(TIMEOUT);
     assert!(!host.is_ready());
     let down = host.events.iter().find_map(|event| match event {
         Event::Down { failure, next } => Some((failure.kind, *next)),
@@ -149,13 +151,130 @@ fn a_peer_that_answers_nothing_is_dead_after_the_threshold() {
     assert_eq!(host.opens, 2, "opened again once the old transport is gone");
 }
 
+/// hermes-agent #97245
+#[test]
+fn an_idle_server_that_never_answers_ping_is_confirmed_by_a_list_and_not_sent_ping_again() {
+    let mut options = legacy();
+    options.reconnect = Some(Reconnect::default());
+    let mut server = listing();
+    let mut host = ready(options, &mut server);
+    for _ in 0..2 {
+        assert_eq!(probe(&mut host)["method"], "ping");
+        host.wait(TIMEOUT);
+    }
+    let list = host.take_request();
+    assert_eq!(list["method"], "prompts/list");
+    assert_eq!(host.quirks(), []);
+    answer(&mut host, &list);
+    assert_eq!(host.quirk_methods(QuirkKind::PingSilent), ["ping"]);
+    for _ in 0..50 {
+        let list = probe(&mut host);
+        assert_eq!(list["method"], "prompts/list");
+        answer(&mut host, &list);
+    }
+    host.close_transport();
+    host.wait(Duration::from_secs(1));
+    host.transport(Transport::Opened);
+    host.serve(&mut server);
+    assert_eq!((host.is_ready(), host.opens), (true, 2), "only the end of the transport ended the connection");
+    assert_eq!(probe(&mut host)["method"], "prompts/list", "the next connection does not begin with `ping`");
+}
+
+/// A connection of this server without lists, on which `ping` is never answered.
+fn until_dead(host: &mut Host) {
+    for _ in 0..2 {
+        assert_eq!(probe(host)["method"], "ping");
+        host.wait(TIMEOUT);
+    }
+    assert!(!host.is_ready());
+    host.close_transport();
+    host.wait(Duration::from_secs(1));
+    host.transport(Transport::Opened);
+    host.serve(&mut Server::legacy(json!({})));
+    assert!(host.is_ready());
+}
+
+#[test]
+fn a_server_without_lists_that_never_answers_ping_is_restarted_once() {
+    let mut options = legacy();
+    options.reconnect = Some(Reconnect::default());
+    let mut host = ready(options, &mut Server::legacy(json!({})));
+    until_dead(&mut host);
+    assert_eq!(host.quirk_methods(QuirkKind::PingSilent), ["ping"]);
+    host.wait(INTERVAL * 1000);
+    assert_eq!((host.take_sent().len(), host.is_ready(), host.opens), (0, true, 2));
+}
+
+#[test]
+fn a_server_without_lists_that_answered_ping_before_is_restarted_each_time_it_does_not() {
+    let mut options = legacy();
+    options.reconnect = Some(Reconnect::default());
+    let mut host = ready(options, &mut Server::legacy(json!({})));
+    let ping = probe(&mut host);
+    answer(&mut host, &ping);
+    for _ in 0..3 {
+        until_dead(&mut host);
+    }
+    assert_eq!((host.opens, host.quirks()), (4, vec![]));
+}
+
+#[test]
+fn a_list_that_confirms_counts_as_answered_by_any_response() {
+    for code in [-32603, -32601] {
+        let mut host = ready(legacy(), &mut listing());
+        for _ in 0..2 {
+            probe(&mut host);
+            host.wait(TIMEOUT);
+        }
+        let list = host.take_request();
+        refuse(&mut host, &list, code);
+        assert_eq!(host.quirk_methods(QuirkKind::PingSilent), ["ping"]);
+        host.wait(INTERVAL);
+        let methods = host.take_methods();
+        assert_eq!(methods, if code == -32601 { vec![] } else { vec!["prompts/list"] });
+        assert!(host.is_ready());
+    }
+}
+
+#[test]
+fn a_list_that_confirms_is_given_up_while_other_messages_come() {
+    let mut host = ready(legacy(), &mut listing());
+    for _ in 0..2 {
+        probe(&mut host);
+        host.wait(TIMEOUT);
+    }
+    assert_eq!(host.take_request()["method"], "prompts/list");
+    host.wait(Duration::from_secs(1));
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {}}));
+    host.wait(INTERVAL * 10);
+    assert_eq!(host.quirk_methods(QuirkKind::PingSilent), ["ping"]);
+    assert!(host.is_ready() && host.take_uncancelled().is_empty());
+}
+
+#[test]
+fn a_connection_may_end_while_a_list_confirms_and_time_may_jump() {
+    let mut host = ready(legacy(), &mut listing());
+    for _ in 0..2 {
+        probe(&mut host);
+        host.wait(TIMEOUT);
+    }
+    assert_eq!(host.take_request()["method"], "prompts/list");
+    host.now = host.now + Duration::from_secs(86_400);
+    host.session.handle_timeout(host.now);
+    host.collect();
+    assert!(host.is_ready() && host.take_sent().is_empty(), "the response has its time once more");
+    host.close_transport();
+    assert_eq!(host.failure_kind(), Some(FailureKind::Closed));
+    assert!(host.quirks().is_empty());
+}
+
 #[test]
 fn a_long_call_in_flight_is_not_probed() {
     let mut host = ready(legacy(), &mut listing());
     let call = Request::new("tools/call").timeout(Duration::from_secs(3600));
     let call = host.session.request(host.now, call).unwrap();
     host.collect();
-    let sent = host.take_one();
+    let sent = host.take_request();
     host.wait(Duration::from_secs(3000));
     assert!(host.take_sent().is_empty());
     answer(&mut host, &sent);
@@ -181,7 +300,7 @@ fn tools_list_keeps_a_server_with_tools_alive_and_ping_one_without() {
 }
 
 #[test]
-fn a_jump_in_time_is_no_missed_answer() {
+fn a_response_that_is_late_because_the_clock_jumped_does_not_count_as_missed() {
     let mut options = legacy();
     let mut keepalive = Keepalive::default();
     keepalive.threshold = 1;
@@ -196,12 +315,12 @@ fn a_jump_in_time_is_no_missed_answer() {
     answer(&mut host, &ping);
     assert!(host.is_ready());
     probe(&mut host);
-    host.wait(TIMEOUT);
+    host.wait(TIMEOUT * 2);
     assert!(!host.is_ready(), "awake, a silent peer is dead again");
 }
 
 #[test]
-fn a_modern_server_is_left_in_peace_unless_asked_for() {
+fn a_modern_server_gets_keepalive_requests_only_if_the_options_say_so() {
     let modern = || Server::modern(json!({"tools": {}})).result("tools/list", tools(&["a"]));
     let mut host = ready(options(), &mut modern());
     host.wait(INTERVAL * 100);
@@ -230,7 +349,7 @@ fn without_a_keepalive_nothing_is_asked() {
 }
 
 #[test]
-fn it_ends_with_its_connection_and_begins_anew_with_the_next() {
+fn each_connection_starts_its_own_keepalive() {
     let mut options = legacy();
     options.reconnect = Some(Reconnect::default());
     let mut server = listing();
@@ -247,7 +366,7 @@ fn it_ends_with_its_connection_and_begins_anew_with_the_next() {
 
 /// Whatever is armed with a wait of nothing is due later than now: a loop over the deadlines comes to an end.
 #[test]
-fn a_timeout_of_nothing_is_not_due_for_ever() {
+fn a_timeout_of_zero_is_later_than_now() {
     let mut options = legacy();
     let mut keepalive = Keepalive::default();
     keepalive.timeout = Duration::ZERO;

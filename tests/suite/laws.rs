@@ -27,6 +27,8 @@ enum Shape {
     InBatch,
     /// Where it answers a request of the embedder's in the modern era: not before there is more input.
     WantsInput,
+    /// A call runs as a task, or its task has this status.
+    Task(usize),
 }
 
 /// What a server sends many of at once.
@@ -118,6 +120,7 @@ enum Op {
     Subscribe(u8),
     Unsubscribe(u8),
     SetLevel,
+    SetRoots(u8),
     Notify,
     Close,
     Wait(u16),
@@ -135,6 +138,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Shape::Twice),
         1 => Just(Shape::InBatch),
         2 => Just(Shape::WantsInput),
+        3 => (0..5_usize).prop_map(Shape::Task),
     ];
     let flood = prop::sample::select(vec![
         Flood::Pings,
@@ -188,6 +192,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..4_u8).prop_map(Op::Subscribe),
         1 => (0..4_u8).prop_map(Op::Unsubscribe),
         1 => Just(Op::SetLevel),
+        1 => any::<u8>().prop_map(Op::SetRoots),
         1 => Just(Op::Notify),
         1 => Just(Op::Close),
         3 => (0..5000_u16).prop_map(Op::Wait),
@@ -217,6 +222,10 @@ struct World {
     open: Vec<Value>,
     /// Ids that the server asked with in this connection, and how often each waits for an answer.
     asked: BTreeMap<String, usize>,
+    /// How many requests of the message that ended the connection, by their id, may have been accepted before its end.
+    overrunning: Option<(String, usize)>,
+    /// The id of the last flood of requests.
+    last_flood: u64,
     asks: Vec<ServerRequestId>,
     asks_ended: usize,
     wanting: Vec<RequestId>,
@@ -247,6 +256,8 @@ impl World {
             old: vec![],
             open: vec![],
             asked: BTreeMap::new(),
+            overrunning: None,
+            last_flood: 1000,
             asks: vec![],
             asks_ended: 0,
             wanting: vec![],
@@ -305,6 +316,7 @@ impl World {
         (self.opening, self.connected, self.shut) = (false, false, false);
         self.open.clear();
         self.asked.clear();
+        self.overrunning = None;
         self.old.append(&mut self.current);
         self.over.clear();
     }
@@ -353,7 +365,7 @@ impl World {
                     }
                     self.shut = true;
                 }
-                Action::Event(Event::Finished { request, outcome }) => {
+                Action::Event(Event::Finished { request, outcome, .. }) => {
                     assert!(self.accepted.contains(&request));
                     *self.finished.entry(request).or_default() += 1;
                     let sent =
@@ -378,7 +390,11 @@ impl World {
                 self.open.push(value);
             }
             (None, Some(id)) => {
-                let waiting = self.asked.get_mut(&id.to_string()).expect("an answer to what was asked");
+                let id = id.to_string();
+                let waiting = match &mut self.overrunning {
+                    Some((overrunning, accepted)) if *overrunning == id => accepted,
+                    _ => self.asked.get_mut(&id).expect("an answer to what was asked"),
+                };
                 assert!(*waiting > 0, "answered twice: {value}");
                 *waiting -= 1;
             }
@@ -386,13 +402,15 @@ impl World {
         }
     }
 
-    /// Takes requests of the server's that all have this id.
+    /// Takes a message with requests of the server's that all have this id.
     fn ask(&mut self, id: u64, message: &Value, count: usize) {
-        let (up, left_out) = (self.is_up(), self.session.stats().left_out);
+        let up = self.is_up();
         self.receive(message);
-        if up {
-            let left_out = self.session.stats().left_out - left_out;
-            *self.asked.entry(id.to_string()).or_default() += count - usize::try_from(left_out).unwrap();
+        if up && self.is_up() {
+            *self.asked.entry(id.to_string()).or_default() += count;
+        } else if up {
+            // More requests than responses may wait end the connection. At least the last one was not accepted.
+            self.overrunning = (count > 1).then(|| (id.to_string(), count - 1));
         }
     }
 
@@ -428,6 +446,18 @@ impl World {
                 self.receive(&good);
             }
             Shape::InBatch => self.receive(&json!([good, 7, {"jsonrpc": "2.0", "method": "notifications/x"}])),
+            Shape::Task(status) => {
+                let wants = json!({"k": {"method": "elicitation/create", "params": {"message": "?"}}});
+                let status = ["working", "input_required", "completed", "failed", "cancelled"][status];
+                let (kind, task) = match request["method"].as_str().unwrap() {
+                    "tools/call" => ("task", json!(format!("t-{id}"))),
+                    "tasks/get" => ("complete", request["params"]["taskId"].clone()),
+                    _ => return self.receive(&good),
+                };
+                let result = json!({"resultType": kind, "taskId": task, "status": status, "inputRequests": wants,
+                    "result": {"content": []}});
+                self.receive(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+            }
             Shape::WantsInput => {
                 let method = request["method"].as_str().unwrap();
                 if matches!(method, "tools/call" | "prompts/get" | "resources/read" | "vendor/thing") {
@@ -453,7 +483,9 @@ impl World {
 
     fn flood(&mut self, what: Flood, count: u16) {
         let count = usize::from(count);
-        let id = 7;
+        // No other message has this id, so its requests are told apart from others.
+        self.last_flood += 1;
+        let id = self.last_flood;
         let ask = |method: &str| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {}});
         match what {
             Flood::Pings => self.ask(id, &vec![ask("ping"); count].into(), count),
@@ -634,8 +666,12 @@ impl World {
             Op::SetLevel => {
                 let _ = self.command(|session, now| session.set_log_level(now, LogLevel::Error));
             }
+            Op::SetRoots(which) => {
+                let roots = vec![Root::new(format!("file:///{which}"))];
+                let _ = self.command(|session, now| session.set_roots(now, roots.clone()));
+            }
             Op::Notify => {
-                let _ = self.command(|session, now| session.notify(now, "notifications/roots/list_changed", None));
+                let _ = self.command(|session, now| session.notify(now, "notifications/example", None));
             }
             Op::Close => {
                 let _ = self.command(|session, now| session.close(now));
@@ -789,6 +825,7 @@ impl Setup {
         options.eras = self.eras;
         options.capabilities.elicitation = self.offers;
         options.capabilities.sampling = self.offers;
+        options.capabilities.tasks = self.offers;
         options.capabilities.roots = self.offers.then(roots);
         options.reconnect = self.reconnects.then(Reconnect::default);
         options.limits.in_flight = self.in_flight;
@@ -1258,22 +1295,6 @@ proptest! {
 
     /// A session that hears what is over does the same as one that does not.
     #[test]
-    fn nothing_that_is_over_has_an_effect(setup in setup(), ops in ops()) {
-        let mut options = setup.options();
-        // Whatever is heard is a sign of life, and each remark takes its place.
-        options.keepalive = None;
-        options.limits.output = usize::MAX;
-        options.limits.quirks = usize::MAX;
-        let mut world = World::new(options, setup.seed);
-        world.haunted = true;
-        world.apply(&Op::Open);
-        for op in &ops {
-            world.apply(op);
-        }
-        world.end(false);
-    }
-
-    #[test]
     fn what_one_input_leads_to_is_bounded(setup in setup(), ops in ops()) {
         let options = setup.options();
         let most = most(&options);
@@ -1284,6 +1305,100 @@ proptest! {
             world.apply(op);
         }
         world.end(false);
+    }
+}
+
+type Command = fn(&mut Client<Messages>, Time, &World) -> Option<Result<(), CommandError>>;
+
+/// Each command, if something was accepted or reported that it can be about.
+const COMMANDS: &[Command] = &[
+    |client, now, _| Some(client.open(now)),
+    |client, now, _| Some(client.close(now)),
+    |client, now, _| Some(client.request(now, Request::new("vendor/thing")).map(drop)),
+    |client, now, world| world.accepted.last().map(|request| client.cancel(now, *request)),
+    |client, now, _| Some(client.notify(now, "notifications/x", None)),
+    |client, now, world| world.wanting.last().map(|request| client.provide(now, *request, [])),
+    |client, now, world| world.wanting.last().map(|request| client.decline(now, *request)),
+    |client, now, world| {
+        let refusal = || Err(mcp_proto::jsonrpc::ErrorObject::new(-1, "no"));
+        world.asks.last().map(|ask| client.respond(now, *ask, refusal()))
+    },
+    |client, now, _| Some(client.authorized(now)),
+    |client, now, _| Some(client.subscribe(now, "r:0")),
+    |client, now, _| Some(client.unsubscribe(now, "r:0")),
+    |client, now, _| Some(client.set_log_level(now, LogLevel::Error)),
+    |client, now, _| Some(client.set_roots(now, vec![Root::new("file:///x")])),
+    |client, now, _| Some(client.refresh(now, Family::Tools)),
+];
+
+proptest! {
+    #![proptest_config(config(150))]
+
+    #[test]
+    fn a_command_handles_the_deadlines_that_are_due_first_and_changes_nothing_else_if_it_is_refused(
+        setup in setup(),
+        ops in ops(),
+        late in 1..120_000_u32,
+    ) {
+        let mut world = World::new(setup.options(), setup.seed);
+        for op in std::iter::once(&Op::Open).chain(&ops) {
+            world.apply(op);
+        }
+        let now = world.now + Duration::from_millis(late.into());
+        let mut served = world.session.clone();
+        served.handle_timeout(now);
+        for (number, command) in COMMANDS.iter().enumerate() {
+            let (mut client, mut expected) = (world.session.clone(), served.clone());
+            let results = (command(&mut client, now, &world), command(&mut expected, now, &world));
+            let (Some(result), Some(other)) = results else { continue };
+            prop_assert_eq!(&result, &other, "command {}", number);
+            if result.is_err() {
+                let after = format!("{client:?}");
+                let changed = after != format!("{:?}", world.session) && after != format!("{served:?}");
+                prop_assert!(!changed, "command {} was refused and changed something", number);
+            }
+            let actions = (format!("{:?}", waiting(&client)), format!("{:?}", waiting(&expected)));
+            prop_assert!(actions.0 == actions.1, "command {}: {} is not {}", number, actions.0, actions.1);
+        }
+    }
+}
+
+#[cfg(feature = "snapshot")]
+proptest! {
+    #![proptest_config(config(150))]
+
+    #[test]
+    fn a_client_that_is_saved_and_restored_after_each_step_continues_as_one_that_is_not(
+        setup in setup(),
+        ops in ops(),
+    ) {
+        let mut world = World::new(setup.options(), setup.seed);
+        for op in std::iter::once(&Op::Open).chain(&ops) {
+            world.apply(op);
+            world.session = crate::moved::moved(&world.session, Messages::new(), mcp_proto::Moved::WithTransport);
+            assert_eq!(format!("{:?}", world.session), format!("{:?}", world.twin));
+        }
+        world.end(false);
+    }
+
+    #[test]
+    fn a_client_that_moves_without_its_transport_ends_each_request_once(
+        setup in setup(),
+        before in ops(),
+        after in ops(),
+        calm in any::<bool>(),
+    ) {
+        let mut world = World::new(setup.options(), setup.seed);
+        for op in std::iter::once(&Op::Open).chain(&before) {
+            world.apply(op);
+        }
+        world.session = crate::moved::moved(&world.session, Messages::new(), mcp_proto::Moved::WithoutTransport);
+        world.twin = world.session.clone();
+        world.transport_gone();
+        for op in &after {
+            world.apply(op);
+        }
+        world.end(calm);
     }
 }
 

@@ -212,7 +212,7 @@ impl Lines {
 
     fn is_answered(&self, request: mcp_proto::RequestId) -> bool {
         self.events.iter().any(|event| {
-            matches!(event, Event::Finished { request: ended, outcome: Outcome::Result(_) } if *ended == request)
+            matches!(event, Event::Finished { request: ended, outcome: Outcome::Result(_), .. } if *ended == request)
         })
     }
 
@@ -336,8 +336,7 @@ fn noise_a_line_over_the_bound_loses_that_line_alone() {
     assert!(lines.session.quirks()[0].detail.contains(&format!("\"id\":{lost_id}")));
     lines.session.handle_timeout(START + Duration::from_secs(60));
     lines.collect();
-    let timed_out =
-        |event: &Event| matches!(event, Event::Finished { request, outcome: Outcome::TimedOut } if *request == lost);
+    let timed_out = |event: &Event| matches!(event, Event::Finished { request, outcome: Outcome::TimedOut(mcp_proto::TimeBound::Timeout), .. } if *request == lost);
     assert!(lines.events.iter().any(timed_out));
 }
 

@@ -1,5 +1,6 @@
 //! The tests of the crate, but for those that measure memory: one binary, since linking is what takes long.
 
+#![cfg(feature = "testkit")]
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,
@@ -17,6 +18,9 @@
 mod collisions;
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(feature = "snapshot")]
+#[path = "../common/moved.rs"]
+mod moved;
 #[cfg(feature = "http")]
 #[path = "../common/hub.rs"]
 mod rig;
@@ -24,14 +28,27 @@ mod rig;
 #[path = "../common/http.rs"]
 mod web;
 
+#[cfg(feature = "http")]
+mod approval;
 mod calls;
+mod cancellation;
 mod catalog;
+mod connect_timeout;
+mod content;
 mod envelope;
 mod explore;
-#[cfg(feature = "http")]
+mod extensions;
+mod first_connection;
+#[cfg(all(feature = "http", feature = "journal"))]
 mod fuzz_bodies;
+#[cfg(all(feature = "http", feature = "journal"))]
+mod hidden;
 mod host_config;
 mod host_names;
+mod host_oauth;
+#[cfg(feature = "http")]
+mod host_reserved;
+mod host_session_keys;
 mod host_toolset;
 #[cfg(feature = "http")]
 mod http;
@@ -44,24 +61,54 @@ mod http_replay;
 #[cfg(feature = "http")]
 mod hub;
 #[cfg(feature = "http")]
+mod hub_deadlines;
+#[cfg(all(feature = "http", feature = "journal"))]
+mod hub_journal;
+#[cfg(feature = "http")]
 mod hub_laws;
+#[cfg(all(feature = "http", feature = "journal"))]
+mod hub_playback;
 mod input;
+#[cfg(all(feature = "http", feature = "journal"))]
+mod journal;
 mod jsonrpc;
 mod keepalive;
 mod laws;
 mod lines;
 mod model;
+#[cfg(feature = "oauth")]
+mod oauth;
+#[cfg(all(feature = "http", feature = "journal"))]
+mod plain_values;
+mod play;
+#[cfg(all(feature = "http", feature = "journal"))]
+mod playback;
 mod refresh;
+mod refresh_outcome;
 mod regressions;
 mod requests;
+#[cfg(feature = "http")]
+mod resends;
+#[cfg(feature = "http")]
+mod resumption;
+mod roots;
 #[cfg(feature = "http")]
 mod rows;
 mod sampling;
 #[cfg(feature = "http")]
 mod secrets;
 mod seeds;
+#[cfg(feature = "skills")]
+mod skills;
+#[cfg(all(feature = "http", feature = "snapshot"))]
+mod snapshot;
+mod specification;
 mod sse;
 mod subscriptions;
+mod tasks;
+#[cfg(feature = "template")]
+mod templates;
+mod testkit;
 mod tolerance_capabilities;
 mod tolerance_handshake;
 #[cfg(feature = "http")]
@@ -72,3 +119,6 @@ mod tolerance_runtime;
 mod transcripts;
 #[cfg(feature = "http")]
 mod unpolled;
+mod url_elicitation;
+#[cfg(all(feature = "http", feature = "serde"))]
+mod values;

@@ -47,7 +47,7 @@ struct Plan {
     families: [Vec<Answer>; 4],
     degrade: bool,
     tools_absent: bool,
-    ask_anyway: bool,
+    list_undeclared: bool,
     pages: usize,
     items: usize,
 }
@@ -130,7 +130,7 @@ fn walk(plan: &Plan, family: Family) -> Option<Found> {
         };
         matches!(declared[index], Declared::Object | Declared::True | Declared::Array)
     });
-    if declared == Some(false) && !plan.ask_anyway {
+    if declared == Some(false) && !plan.list_undeclared {
         found.status = FamilyStatus::NotAdvertised;
         return Some(found);
     }
@@ -245,13 +245,13 @@ fn plan() -> impl Strategy<Value = Plan> {
     let declared = prop::option::weighted(0.9, [declared.clone(), declared.clone(), declared]);
     let policies = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), 1..5_usize, 1..8_usize);
     (declared, [family(), family(), family(), family()], policies).prop_map(
-        |(declared, families, (modern, degrade, tools_absent, ask_anyway, pages, items))| Plan {
+        |(declared, families, (modern, degrade, tools_absent, list_undeclared, pages, items))| Plan {
             modern,
             declared,
             families,
             degrade,
             tools_absent,
-            ask_anyway,
+            list_undeclared,
             pages,
             items,
         },
@@ -262,7 +262,7 @@ fn session_options(plan: &Plan) -> Options {
     let mut options = options();
     options.tolerance.list_errors = if plan.degrade { ListErrors::Degrade } else { ListErrors::Fail };
     options.tolerance.tools_absent = plan.tools_absent;
-    options.tolerance.ask_anyway = plan.ask_anyway;
+    options.tolerance.list_undeclared = plan.list_undeclared;
     options.limits.pages = plan.pages;
     options.limits.items = plan.items;
     options

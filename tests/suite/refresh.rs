@@ -182,7 +182,10 @@ fn a_refresh_on_demand_walks_at_once() {
     host.serve(&mut server.server);
     assert_eq!(host.keys(Family::Tools), ["b"]);
     let refused = host.session.refresh(host.now, Family::Prompts);
-    assert!(matches!(refused, Err(CommandError::NotAdvertised { capability: "prompts", .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(CommandError::NotAdvertised { ref capability, .. }) if capability == "prompts"),
+        "{refused:?}"
+    );
 }
 
 #[test]

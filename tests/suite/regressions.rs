@@ -95,19 +95,27 @@ fn a_modern_server_that_crashed_on_a_probe_once_is_found_again() {
 }
 
 #[test]
-fn a_refusal_changes_no_clock() {
+fn a_command_that_is_refused_before_a_deadline_is_due_changes_no_clock() {
     let mut host = Host::open(options());
     host.take_sent();
-    assert_eq!(host.session.open(Time::from_millis(6000)), Err(CommandError::AlreadyOpen));
-    host.session.handle_timeout(Time::ZERO);
+    let before = format!("{:?}", host.session);
+    assert_eq!(host.session.open(Time::from_millis(4999)), Err(CommandError::AlreadyOpen));
+    assert_eq!(format!("{:?}", host.session), before);
+}
+
+#[test]
+fn a_command_that_is_refused_after_a_deadline_was_due_handles_that_deadline() {
+    let mut host = Host::open(options());
+    host.take_sent();
+    assert_eq!(host.session.open(Time::from_millis(5000)), Err(CommandError::AlreadyOpen));
     host.collect();
-    assert!(host.take_sent().is_empty());
+    assert_eq!(host.take_methods(), ["initialize"], "`server/discover` timed out");
 }
 
 #[test]
 fn a_list_that_a_guard_cut_is_there_all_the_same() {
     let mut options = legacy();
-    options.tolerance.ask_anyway = true;
+    options.tolerance.list_undeclared = true;
     options.limits.pages = 1;
     let mut list = crate::common::tools(&["a"]);
     list["nextCursor"] = json!("more");
@@ -268,15 +276,21 @@ fn answers_that_nobody_polls_are_bounded_by_bytes_too() {
     options.limits.output_bytes = 10_000;
     let mut host = Host::connect(options, &mut Server::legacy(json!({})));
     let asked = json!({"jsonrpc": "2.0", "id": 1, "method": "m".repeat(1 << 20)}).to_string();
+    for _ in 0..30 {
+        host.session.deliver(host.now, asked.as_bytes());
+    }
+    assert!(host.is_ready(), "it is less than the limit");
+    host.collect();
+    let answers = host.take_sent();
+    assert_eq!(answers.len(), 30);
+    assert!(answers.iter().all(|answer| answer.to_string().len() < 1000));
     for _ in 0..300 {
         host.session.deliver(host.now, asked.as_bytes());
     }
-    assert!(host.session.stats().left_out > 200);
     host.collect();
-    let answer = host.take_sent().pop().unwrap().to_string();
-    assert!(answer.len() < 1000, "{} bytes", answer.len());
-    host.receive_text(&asked);
-    assert_eq!(host.take_sent().len(), 1, "there is room again");
+    let bytes: usize = host.take_sent().iter().map(|answer| answer.to_string().len()).sum();
+    assert!((10_000..11_000).contains(&bytes), "{bytes} bytes");
+    assert_eq!((host.failure_kind(), host.session.stats().left_out), (Some(mcp_proto::FailureKind::Overrun), 0));
 }
 
 #[test]

@@ -330,11 +330,11 @@ fn not_advertised_is_a_misuse_where_it_is_known_and_an_outcome_where_it_turns_ou
 #[test]
 fn a_method_that_needs_no_capability_is_always_sent() {
     let mut host = ready();
-    for method in ["acme/do", "ping", "tasks/list"] {
+    for method in ["acme/do", "ping", "acme/list"] {
         host.session.request(host.now, Request::new(method)).unwrap();
     }
     host.collect();
-    assert_eq!(host.take_methods(), ["acme/do", "ping", "tasks/list"]);
+    assert_eq!(host.take_methods(), ["acme/do", "ping", "acme/list"]);
 }
 
 #[test]
@@ -422,11 +422,11 @@ fn modern_results_are_told_apart_by_their_type() {
 fn a_notification_is_sent_where_the_session_is_ready() {
     let mut host = ready();
     let params = raw("{\"a\":\r\n1}");
-    host.session.notify(host.now, "notifications/roots/list_changed", None).unwrap();
+    host.session.notify(host.now, "notifications/example", None).unwrap();
     host.session.notify(host.now, "acme/told", Some(&params)).unwrap();
     host.collect();
     let expected = [
-        json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}),
+        json!({"jsonrpc": "2.0", "method": "notifications/example"}),
         json!({"jsonrpc": "2.0", "method": "acme/told", "params": {"a": 1}}),
     ];
     assert_eq!(host.take_sent(), expected);
@@ -465,7 +465,7 @@ fn a_misused_request_leaves_no_trace() {
     let missing = CommandError::NotAdvertised {
         server: "the server".into(),
         method: "prompts/get".into(),
-        capability: "prompts",
+        capability: "prompts".into(),
     };
     let cases: [(Try, CommandError); 4] = [
         (|session, now| request(session, now, "initialize"), reserved("initialize")),
@@ -521,7 +521,7 @@ fn a_cancel_or_an_answer_of_what_is_not_open_leaves_no_trace() {
     let before = format!("{:?}", host.session);
     let later = host.now + millis(1000);
     assert_eq!(host.session.cancel(later, request), Err(CommandError::UnknownRequest));
-    assert_eq!(host.session.respond(later, ask, Ok(&array())), Err(CommandError::ParamsNotObject));
+    assert_eq!(host.session.respond(later, ask, Ok(&array())), Err(CommandError::ResultNotObject));
     assert_eq!(format!("{:?}", host.session), before);
     host.session.respond(host.now, ask, Ok(&raw("{}"))).unwrap();
     let before = format!("{:?}", host.session);
@@ -742,14 +742,21 @@ fn assert_doubling(waits: &[Duration], first: u64, longest: u64) {
     }
 }
 
+/// Options with this number of attempts at the first connection.
+fn patient(attempts: u32) -> Options {
+    let mut options = reconnecting();
+    options.reconnect.as_mut().unwrap().first = attempts;
+    options
+}
+
 #[test]
 fn the_wait_doubles_within_its_jitter_until_the_session_parks() {
     let mut all = Vec::new();
     for seed in 0..50 {
-        let waits = waits_with_seed(reconnecting(), seed, unreachable);
+        let waits = waits_with_seed(patient(6), seed, unreachable);
         assert_eq!(waits.len(), 5);
         assert_doubling(&waits, 500, 60_000);
-        assert_eq!(waits, waits_with_seed(reconnecting(), seed, unreachable));
+        assert_eq!(waits, waits_with_seed(patient(6), seed, unreachable));
         all.push(waits);
     }
     all.dedup();
@@ -758,9 +765,8 @@ fn the_wait_doubles_within_its_jitter_until_the_session_parks() {
 
 #[test]
 fn the_wait_has_a_longest() {
-    let mut options = reconnecting();
-    let reconnect = options.reconnect.as_mut().unwrap();
-    (reconnect.budget, reconnect.max) = (40, millis(4000));
+    let mut options = patient(41);
+    options.reconnect.as_mut().unwrap().max = millis(4000);
     let waits = waits(options, unreachable);
     assert_eq!(waits.len(), 40);
     assert_doubling(&waits[..12], 500, 4000);
@@ -880,15 +886,15 @@ fn parked() -> Host {
 fn a_parked_session_tries_again_after_a_long_time() {
     let mut host = parked();
     let Recovery::Parked { until } = downs(&host).last().unwrap().1 else { panic!("it is not parked") };
-    assert_eq!(until - host.now, millis(600_000));
+    assert_eq!(until - host.now, millis(300_000));
     let opens = host.opens;
-    host.wait(millis(599_999));
+    host.wait(millis(299_999));
     assert_eq!(host.opens, opens);
     host.wait(millis(1));
     assert_eq!(host.opens, opens + 1);
     unreachable(&mut host);
     assert!(matches!(downs(&host).last(), Some((FailureKind::Connect, Recovery::Parked { .. }))));
-    host.wait(millis(600_000));
+    host.wait(millis(300_000));
     reopen(&mut host, &mut server());
     assert!(host.is_ready());
 }
@@ -956,7 +962,7 @@ fn an_answer_of_an_older_connection_touches_nothing() {
 
 #[test]
 fn a_command_that_cannot_be_started_ends_or_parks() {
-    for (options, next) in [(legacy(), None), (reconnecting(), Some(Time::from_millis(600_000)))] {
+    for (options, next) in [(legacy(), None), (reconnecting(), Some(Time::from_millis(300_000)))] {
         let mut host = Host::new(named(options));
         host.session.open(host.now).unwrap();
         host.collect();
@@ -1084,7 +1090,7 @@ fn asked(host: &Host) -> Vec<ServerRequestId> {
 
 fn ask_ended(host: &Host) -> Vec<ServerRequestId> {
     let ended = |event: &Event| match event {
-        Event::ServerRequestEnded { id } => Some(*id),
+        Event::ServerRequestEnded { id, .. } => Some(*id),
         _ => None,
     };
     host.events.iter().filter_map(ended).collect()
@@ -1151,7 +1157,7 @@ fn a_question_can_be_answered_with_an_error() {
 }
 
 #[test]
-fn a_question_that_nobody_answers_is_declined() {
+fn a_server_request_that_is_not_answered_in_time_is_cancelled() {
     let mut host = asking();
     let ask = elicit(&mut host);
     ask_client(&mut host, json!("s-1"), "sampling/createMessage", json!({}));
@@ -1159,7 +1165,7 @@ fn a_question_that_nobody_answers_is_declined() {
     assert!(host.take_sent().is_empty());
     host.wait(millis(1));
     let sent = host.take_sent();
-    assert_eq!(sent[0], json!({"jsonrpc": "2.0", "id": "e-1", "result": {"action": "decline"}}));
+    assert_eq!(sent[0], json!({"jsonrpc": "2.0", "id": "e-1", "result": {"action": "cancel"}}));
     assert_eq!((&sent[1]["id"], sent[1]["error"]["code"].is_i64(), sent.len()), (&json!("s-1"), true, 2));
     assert_eq!(ask_ended(&host), asked(&host));
     assert_eq!(host.session.respond(host.now, ask, Ok(&raw("{}"))), Err(CommandError::UnknownServerRequest));
@@ -1243,6 +1249,50 @@ fn what_an_accepted_form_leaves_out_gets_its_default() {
         host.session.respond(host.now, ask, Ok(&raw(&given.to_string()))).unwrap();
         host.collect();
         assert_eq!(host.take_one()["result"], sent);
+    }
+}
+
+#[test]
+fn a_default_of_a_wrong_type_is_not_used() {
+    let mut host = asking();
+    let property = |kind: &str, default: Value| json!({"type": kind, "default": default});
+    let properties = json!({
+        "a": property("string", json!(1)),
+        "b": property("integer", json!(1.5)),
+        "c": property("integer", json!("1")),
+        "d": property("number", json!("1")),
+        "e": property("boolean", json!(0)),
+        "f": property("array", json!({})),
+        "g": property("object", json!({})),
+        "h": {"default": "x"},
+        "i": property("string", Value::Null),
+        "j": property("integer", json!(2.0)),
+        "k": property("array", json!(["x"])),
+    });
+    let schema = json!({"type": "object", "properties": properties});
+    ask_client(&mut host, json!("e-1"), "elicitation/create", json!({"message": "?", "requestedSchema": schema}));
+    let ask = asked(&host)[0];
+    host.session.respond(host.now, ask, Ok(&raw(r#"{"action":"accept"}"#))).unwrap();
+    host.collect();
+    assert_eq!(host.take_one()["result"]["content"], json!({"j": 2.0, "k": ["x"]}));
+}
+
+#[test]
+fn defaults_are_not_used_if_the_options_say_so_or_the_user_visits_a_url() {
+    for (fill, mode) in [(false, "form"), (true, "url")] {
+        let mut options = legacy();
+        options.capabilities.elicitation = true;
+        options.capabilities.elicitation_url = true;
+        options.form_defaults = fill;
+        let mut host = ready_with(options);
+        host.take_sent();
+        let mut params = form();
+        params["mode"] = json!(mode);
+        ask_client(&mut host, json!("e-1"), "elicitation/create", params);
+        let ask = asked(&host)[0];
+        host.session.respond(host.now, ask, Ok(&raw(r#"{"action":"accept","content":{}}"#))).unwrap();
+        host.collect();
+        assert_eq!(host.take_one()["result"], json!({"action": "accept", "content": {}}), "{mode}");
     }
 }
 
@@ -1334,7 +1384,7 @@ fn questions_without_end_keep_no_request_open() {
                 break;
             }
         }
-        assert!(matches!(host.ended(request), Some(Outcome::TimedOut)), "{:?}", host.ended(request));
+        assert!(matches!(host.ended(request), Some(Outcome::TimedOut(_))), "{:?}", host.ended(request));
         assert!(host.now <= end, "{:?} and not {end:?}", host.now);
     }
 }
@@ -1362,5 +1412,5 @@ fn a_request_made_after_many_questions_has_the_whole_time_of_one() {
     host.wait(Duration::from_millis(1_999));
     assert!(host.ended(request).is_none());
     host.wait(Duration::from_millis(1));
-    assert!(matches!(host.ended(request), Some(Outcome::TimedOut)));
+    assert!(matches!(host.ended(request), Some(Outcome::TimedOut(mcp_proto::TimeBound::Timeout))));
 }

@@ -103,7 +103,7 @@ struct Watch {
 impl Watch {
     fn new(options: Options) -> Self {
         check(&options);
-        let mut session = Client::new(Http::new(URL.parse().unwrap()), options, 0);
+        let mut session = Client::new(Http::new(URL).unwrap(), options, 0);
         check(&session);
         session.open(Time::ZERO).unwrap();
         let mut watch = Self { session, now: Time::ZERO, asked: vec![], failed: BTreeSet::new() };
@@ -353,7 +353,7 @@ fn an_endpoint_of_another_origin_is_told_of_without_its_secrets() {
 fn a_session_that_is_named_by_its_address_shows_no_secret() {
     let options = options(Eras::LegacyOnly, false);
     check(&options);
-    let over_http = Client::new(Http::new(URL.parse().unwrap()), options.clone(), 0);
+    let over_http = Client::new(Http::new(URL).unwrap(), options.clone(), 0);
     assert_eq!(over_http.server_name(), "https://…@example.com/mcp?…");
     let mut session = Client::new(Messages::new(), options, 0);
     check(&session);
@@ -422,5 +422,38 @@ fn no_output_of_a_configuration_or_a_hub_shows_a_secret() {
         let Some(deadline) = hub.deadline() else { break };
         now = now.max(deadline);
         hub.handle_timeout(now);
+    }
+}
+
+#[cfg(feature = "http")]
+#[test]
+fn a_text_that_is_no_url_of_a_server_is_refused_by_its_part_and_not_shown() {
+    use mcp_proto::{Http, UrlError};
+
+    for (url, error) in [
+        ("", UrlError::Scheme),
+        ("hush", UrlError::Scheme),
+        ("/mcp?hush", UrlError::Scheme),
+        ("hush.example/mcp", UrlError::Scheme),
+        ("hush:hush@example.com/mcp", UrlError::Scheme),
+        ("file:///hush", UrlError::Scheme),
+        ("ws://hush.example/", UrlError::Scheme),
+        ("https://", UrlError::NoHost),
+        ("https:///hush", UrlError::NoHost),
+        ("https://hush@/mcp", UrlError::Authority),
+        ("https://:hush@:80/mcp", UrlError::NoHost),
+        ("https://hush example/mcp", UrlError::Authority),
+        ("https://example.com:hush/mcp", UrlError::Authority),
+        ("https://[hush/mcp", UrlError::Authority),
+        ("https://example.com/hush hush", UrlError::Path),
+        ("https://example.com/?hush=\u{7f}", UrlError::Path),
+    ] {
+        let refused = Http::new(url).unwrap_err();
+        assert_eq!(refused, error, "{url}");
+        assert!(!format!("{refused:?} {refused}").contains("hush"), "{url}: {refused}");
+    }
+    for url in ["http://h", "HTTPS://me:hush@[::1]:8443/mcp?key=hush#hush", "https://example.com?x"] {
+        let http = Http::new(url).unwrap();
+        assert!(!format!("{http:?}").contains("hush"), "{http:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a server tells of unasked: streams of a modern one, resources of a legacy one, the log of both.
+//! Changes that a server announces: streams of a modern one, resources of a legacy one, the log of both.
 
 use crate::common::{Host, Server, Steps, legacy, options, reconnecting, seconds, tools};
 use mcp_proto::{CommandError, Event, Family, LogLevel, Options, QuirkKind, Request, Transport};
@@ -92,7 +92,7 @@ fn told(host: &mut Host) -> Vec<String> {
 }
 
 #[test]
-fn a_stream_is_asked_for_ahead_of_the_lists_that_it_tells_of() {
+fn a_stream_is_requested_before_the_lists_whose_changes_it_announces() {
     let mut host = Host::open(options());
     let discover = host.take_one();
     modern().answer(&discover).into_iter().for_each(|answer| host.receive(answer));
@@ -103,7 +103,7 @@ fn a_stream_is_asked_for_ahead_of_the_lists_that_it_tells_of() {
 }
 
 #[test]
-fn a_change_that_the_stream_tells_of_is_walked_and_told_as_a_difference() {
+fn an_announced_change_refreshes_the_list_and_is_reported_as_a_difference() {
     let (mut host, server, stream) = listening(options());
     agree_to_all(&mut host, &stream);
     assert!(host.session.family(Family::Tools).watched);
@@ -124,7 +124,7 @@ fn a_change_that_the_stream_tells_of_is_walked_and_told_as_a_difference() {
 }
 
 #[test]
-fn a_list_that_came_after_the_server_agreed_is_not_asked_for_again() {
+fn a_list_received_after_the_acknowledgement_is_not_requested_again() {
     let (mut host, mut server) = (Host::open(options()), modern());
     let discover = host.take_one();
     server.answer(&discover).into_iter().for_each(|answer| host.receive(answer));
@@ -138,12 +138,12 @@ fn a_list_that_came_after_the_server_agreed_is_not_asked_for_again() {
 
 /// The server sees the list's request ahead of the stream's, so that a change may fall between the two.
 #[test]
-fn a_list_that_was_asked_for_ahead_of_the_stream_is_asked_for_again_though_it_comes_after_it() {
+fn a_list_requested_before_the_stream_is_requested_again_whichever_response_comes_first() {
     let (mut host, mut server) = (Host::open(options()), modern());
     let discover = host.take_one();
     server.answer(&discover).into_iter().for_each(|answer| host.receive(answer));
     let sent = host.take_sent();
-    host.receive(json!({"jsonrpc": "2.0", "id": sent[0]["id"], "error": {"code": -32603, "message": "not now"}}));
+    end(&mut host, &sent[0]);
     let lists: Vec<_> = sent[1..].iter().flat_map(|message| server.answer(message)).collect();
     host.wait(seconds(2));
     let stream = host.take_one();
@@ -159,7 +159,7 @@ fn a_list_that_was_asked_for_ahead_of_the_stream_is_asked_for_again_though_it_co
 }
 
 #[test]
-fn nothing_is_asked_for_where_there_is_nothing_to_tell_of_or_the_options_say_so() {
+fn no_stream_is_requested_without_content_or_if_the_options_turn_it_off() {
     let mut server = Server::modern(json!({"tools": {}})).result("tools/list", tools(&[]));
     let host = Host::connect(options(), &mut server);
     assert_eq!((host.is_ready(), server.was_asked(LISTEN)), (true, 0));
@@ -170,20 +170,70 @@ fn nothing_is_asked_for_where_there_is_nothing_to_tell_of_or_the_options_say_so(
     assert_eq!((host.is_ready(), server.was_asked(LISTEN)), (true, 0));
 }
 
+/// github-mcp-server #3073, appwrite #100
 #[test]
-fn a_server_without_streams_is_asked_once_a_connection() {
-    let mut server = modern().error(LISTEN, -32601, "Method not found");
-    let mut host = Host::connect(options(), &mut server);
-    host.session.subscribe(host.now, "x://r").unwrap();
-    host.collect();
-    host.serve(&mut server);
-    host.wait(seconds(1000));
-    assert_eq!((host.is_ready(), server.was_asked(LISTEN)), (true, 1));
-    assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), [LISTEN]);
+fn a_refused_stream_is_requested_once_per_connection() {
+    for (code, words) in [(-32601, "Method not found"), (-32603, "internal"), (-32000, "Session not found"), (7, "no")]
+    {
+        let mut server = modern().error(LISTEN, code, words);
+        let mut host = Host::connect(reconnecting(options()), &mut server);
+        host.session.subscribe(host.now, "x://r").unwrap();
+        host.collect();
+        assert_eq!(told(&mut host), ["x://r refused: it refused `subscriptions/listen`"]);
+        host.serve(&mut server);
+        host.wait(seconds(1000));
+        assert_eq!((host.is_ready(), host.opens, server.was_asked(LISTEN)), (true, 1, 1), "{code}");
+        assert_eq!(host.keys(Family::Tools), ["a"]);
+        assert_eq!(host.quirk_methods(QuirkKind::ListenRefused), [LISTEN]);
+        host.close_transport();
+        host.wait(seconds(1));
+        host.transport(Transport::Opened);
+        host.serve(&mut server);
+        assert_eq!((host.is_ready(), server.was_asked(LISTEN)), (true, 2), "the next connection asks again");
+    }
 }
 
 #[test]
-fn a_stream_that_ends_is_asked_for_again_and_followed_by_a_walk() {
+fn a_notification_of_a_foreign_subscription_changes_nothing() {
+    let (mut host, mut server, stream) = listening(options());
+    agree_to_all(&mut host, &stream);
+    host.wait(seconds(2));
+    serve(&mut host, &mut server);
+    host.events.clear();
+    let changed = |method: &str, params: Value| json!({"jsonrpc": "2.0", "method": method, "params": params});
+    for foreign in [json!(999), json!("999"), json!("theirs"), json!(null), json!({})] {
+        let meta = json!({"io.modelcontextprotocol/subscriptionId": foreign});
+        host.receive(changed("notifications/tools/list_changed", json!({"_meta": meta})));
+        host.receive(changed("notifications/resources/updated", json!({"uri": "x://a", "_meta": meta})));
+    }
+    host.wait(seconds(100));
+    assert_eq!((host.take_sent(), host.events.len(), host.quirks()), (vec![], 0, vec![]));
+    assert_eq!(host.session.stats().left_out, 10);
+    for own in [json!(stream["id"]), json!(stream["id"].to_string())] {
+        let meta = json!({"io.modelcontextprotocol/subscriptionId": own});
+        host.receive(changed("notifications/tools/list_changed", json!({"_meta": meta})));
+        host.wait(seconds(2));
+        assert_eq!(serve(&mut host, &mut server), [json!(null); 0]);
+    }
+    host.receive(changed("notifications/tools/list_changed", json!({})));
+    host.wait(seconds(2));
+    serve(&mut host, &mut server);
+    assert_eq!(server.was_asked("tools/list"), 5, "one that names no subscription counts");
+}
+
+#[test]
+fn a_legacy_server_may_name_any_subscription() {
+    let mut server = Server::legacy(json!({"tools": {"listChanged": true}})).result("tools/list", tools(&["a"]));
+    let mut host = Host::connect(legacy(), &mut server);
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": "theirs"});
+    let params = json!({"_meta": meta});
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": params}));
+    host.wait(seconds(2));
+    assert_eq!(host.take_methods(), ["tools/list"]);
+}
+
+#[test]
+fn a_stream_that_ends_is_requested_again_and_the_lists_after_it() {
     let (mut host, mut server, mut stream) = listening(options());
     agree_to_all(&mut host, &stream);
     host.wait(seconds(2));
@@ -231,7 +281,7 @@ fn a_stream_that_the_server_cancels_has_ended() {
 }
 
 #[test]
-fn a_stream_that_nobody_agrees_to_is_given_up_and_asked_for_again() {
+fn a_stream_that_is_not_acknowledged_in_time_is_cancelled_and_requested_again() {
     let (mut host, mut server, stream) = listening(options());
     host.wait(seconds(61));
     let sent = host.take_sent();
@@ -250,7 +300,7 @@ fn a_stream_that_nobody_agrees_to_is_given_up_and_asked_for_again() {
 }
 
 #[test]
-fn a_stream_is_no_request_in_flight() {
+fn an_acknowledged_stream_does_not_count_as_a_request_in_flight() {
     let mut with_keepalive = options();
     with_keepalive.keepalive = Some(mcp_proto::Keepalive::default());
     with_keepalive.keepalive.as_mut().unwrap().discover = true;
@@ -270,7 +320,7 @@ fn a_stream_is_no_request_in_flight() {
 }
 
 #[test]
-fn what_a_modern_server_agrees_to_is_told_for_each_resource() {
+fn the_outcome_of_each_subscription_is_reported_as_the_server_acknowledges_it() {
     let (mut host, mut server, first) = listening(options());
     agree_to_all(&mut host, &first);
     serve(&mut host, &mut server);
@@ -306,7 +356,7 @@ fn what_a_modern_server_agrees_to_is_told_for_each_resource() {
 }
 
 #[test]
-fn a_stream_of_nothing_is_ended() {
+fn a_stream_without_content_is_cancelled() {
     let mut server = Server::modern(json!({"resources": {"subscribe": true}}))
         .result("resources/list", json!({"resources": []}))
         .result("resources/templates/list", json!({"resourceTemplates": []}));
@@ -327,7 +377,7 @@ fn a_stream_of_nothing_is_ended() {
 
 /// A server that has one stream for a client ends the one before as soon as it is asked for another.
 #[test]
-fn a_stream_that_ends_while_another_is_asked_for_leaves_that_one_its_wishes() {
+fn a_stream_that_ends_while_another_is_requested_leaves_its_subscriptions_to_that_one() {
     let (mut host, _, stream) = listening(options());
     agree_to_all(&mut host, &stream);
     host.session.subscribe(host.now, "x://a").unwrap();
@@ -348,11 +398,11 @@ fn a_stream_that_ends_while_another_is_asked_for_leaves_that_one_its_wishes() {
 
 /// A wish that nobody hears is told to be refused, whenever it was made.
 #[test]
-fn a_wish_without_a_stream_is_refused() {
+fn a_subscription_without_a_stream_is_refused() {
     for has_listen in [true, false] {
         let mut silent = options();
         silent.listen = !has_listen;
-        let why = if has_listen { "the options say not to listen" } else { "it has no `subscriptions/listen`" };
+        let why = if has_listen { "the options say not to listen" } else { "it refused `subscriptions/listen`" };
         let mut host = Host::open(silent);
         let mut server = modern().error(LISTEN, -32601, "Method not found");
         host.session.subscribe(host.now, "x://early").unwrap();
@@ -395,7 +445,7 @@ fn a_stream_and_its_resources_are_restored_on_the_next_connection() {
 }
 
 #[test]
-fn a_legacy_server_is_asked_for_each_resource_on_each_connection() {
+fn a_legacy_server_is_sent_each_subscription_on_each_connection() {
     let (mut host, mut server) = (Host::open(reconnecting(legacy())), old(true));
     host.session.subscribe(host.now, "x://a").unwrap();
     host.serve(&mut server);
@@ -425,7 +475,7 @@ fn a_legacy_server_is_asked_for_each_resource_on_each_connection() {
 }
 
 #[test]
-fn a_resource_that_is_not_wanted_any_more_before_the_answer_is_left_after_it() {
+fn a_subscription_withdrawn_before_its_response_is_ended_after_it() {
     let mut host = Host::connect(legacy(), &mut old(true));
     host.session.subscribe(host.now, "x://a").unwrap();
     host.session.unsubscribe(host.now, "x://a").unwrap();
@@ -433,13 +483,13 @@ fn a_resource_that_is_not_wanted_any_more_before_the_answer_is_left_after_it() {
     host.collect();
     let mut server = old(true);
     host.serve(&mut server);
-    let asked: Vec<_> = server.asked.iter().map(|asked| asked["method"].clone()).collect();
+    let asked: Vec<_> = server.asked().map(|asked| asked["method"].clone()).collect();
     assert_eq!(asked, ["resources/subscribe", "resources/unsubscribe"]);
     assert_eq!(told(&mut host), [""; 0]);
 }
 
 #[test]
-fn a_refusal_is_told_in_the_servers_words_and_may_be_tried_again() {
+fn a_refusal_is_reported_in_the_servers_words_and_a_subscription_may_be_tried_again() {
     let mut host = Host::connect(legacy(), &mut old(true));
     let mut server = old(true).error("resources/subscribe", -32002, "no such resource");
     for _ in 0..2 {
@@ -450,12 +500,12 @@ fn a_refusal_is_told_in_the_servers_words_and_may_be_tried_again() {
     }
     host.session.subscribe(host.now, "x://a").unwrap();
     host.wait(seconds(60));
-    assert_eq!(told(&mut host), ["x://a refused: no answer within 60s"]);
+    assert_eq!(told(&mut host), ["x://a refused: no response within 60s"]);
     assert_eq!(host.take_methods(), ["resources/subscribe", "notifications/cancelled"]);
 }
 
 #[test]
-fn who_lets_nobody_subscribe_is_not_asked() {
+fn a_server_that_does_not_declare_subscriptions_is_not_sent_any() {
     for modern in [false, true] {
         let mut server = if modern { Server::modern(json!({"resources": {}})) } else { old(false) };
         server = server
@@ -466,7 +516,9 @@ fn who_lets_nobody_subscribe_is_not_asked() {
         host.serve(&mut server);
         assert_eq!(told(&mut host), ["x://a refused: it does not declare `resources.subscribe`"], "modern: {modern}");
         let refused = host.session.subscribe(host.now, "x://b").unwrap_err();
-        assert!(matches!(refused, CommandError::NotAdvertised { capability: "resources.subscribe", .. }));
+        assert!(
+            matches!(refused, CommandError::NotAdvertised { ref capability, .. } if capability == "resources.subscribe")
+        );
         assert_eq!(server.was_asked("resources/subscribe") + server.was_asked(LISTEN), 0);
     }
 }
@@ -499,16 +551,16 @@ fn the_log_level_is_set_at_run_time_and_on_each_connection() {
     host.wait(seconds(1));
     host.transport(Transport::Opened);
     host.serve(&mut server);
-    assert_eq!(server.asked.last().unwrap()["method"], "resources/templates/list");
-    let levels = server.asked.iter().filter(|asked| asked["method"] == "logging/setLevel");
+    assert_eq!(server.asked().next_back().unwrap()["method"], "resources/templates/list");
+    let levels = server.asked().filter(|asked| asked["method"] == "logging/setLevel");
     assert_eq!(levels.map(|asked| asked["params"]["level"].clone()).collect::<Vec<_>>(), ["warning", "debug"]);
     let mut host = Host::connect(legacy(), &mut Server::legacy(json!({})));
     let refused = host.session.set_log_level(host.now, LogLevel::Info).unwrap_err();
-    assert!(matches!(refused, CommandError::NotAdvertised { capability: "logging", .. }));
+    assert!(matches!(refused, CommandError::NotAdvertised { ref capability, .. } if capability == "logging"));
 }
 
 #[test]
-fn in_the_modern_era_each_request_says_the_level() {
+fn in_the_modern_era_each_request_carries_the_log_level() {
     let mut server = Server::modern(json!({"tools": {}, "logging": {}})).result("tools/list", tools(&["a"]));
     let mut host = Host::connect(options(), &mut server);
     host.session.set_log_level(host.now, LogLevel::Error).unwrap();
@@ -520,7 +572,7 @@ fn in_the_modern_era_each_request_says_the_level() {
 }
 
 #[test]
-fn log_messages_are_told_and_what_is_none_is_passed_on() {
+fn log_messages_are_typed_events_and_invalid_ones_are_raw_notifications() {
     let mut host = Host::connect(legacy(), &mut old(true));
     host.events.clear();
     let log = |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
@@ -547,7 +599,7 @@ fn log_messages_are_told_and_what_is_none_is_passed_on() {
 }
 
 #[test]
-fn the_engines_own_requests_are_not_the_embedders_to_make() {
+fn requests_that_the_engine_sends_itself_are_refused() {
     let mut host = Host::connect(legacy(), &mut old(true));
     for method in [LISTEN, "resources/subscribe", "resources/unsubscribe", "logging/setLevel"] {
         let refused = host.session.request(host.now, Request::new(method)).unwrap_err();
@@ -557,7 +609,7 @@ fn the_engines_own_requests_are_not_the_embedders_to_make() {
 
 /// As above, with one more wish, which the stream that is asked for does not have.
 #[test]
-fn a_stream_that_ends_while_two_more_are_wanted_leaves_each_its_wishes() {
+fn a_stream_that_ends_while_two_subscriptions_wait_leaves_both_to_the_next_streams() {
     let (mut host, _, stream) = listening(options());
     agree_to_all(&mut host, &stream);
     host.session.subscribe(host.now, "x://a").unwrap();

@@ -34,7 +34,7 @@ fn degrading(era: Era) -> Options {
 
 fn asking_anyway(era: Era) -> Options {
     let mut options = options_for(era);
-    options.tolerance.ask_anyway = true;
+    options.tolerance.list_undeclared = true;
     options
 }
 
@@ -233,7 +233,7 @@ fn the_clients_own_capabilities_echoed_declare_no_family() {
         let mut options = options_for(Era::Legacy);
         options.capabilities.sampling = true;
         options.capabilities.elicitation = true;
-        options.tolerance.ask_anyway = policy;
+        options.tolerance.list_undeclared = policy;
         let mut server = stocked(Era::Legacy, json!({})).on("initialize", |params| {
             Ok(json!({
                 "protocolVersion": params["protocolVersion"],
@@ -663,24 +663,44 @@ fn logging(level: Option<LogLevel>) -> Options {
 /// inspector #696, terraform-mcp-server #74
 #[test]
 fn method_not_found_of_set_level_leaves_the_session() {
-    let mut server = stocked(Era::Legacy, json!({"tools": {}, "logging": {}}));
+    let server = stocked(Era::Legacy, json!({"tools": {}, "logging": {}}));
+    let mut server = server.error("logging/setLevel", -32601, "Method not found");
     let host = Host::connect(logging(Some(LogLevel::Warning)), &mut server);
     assert_eq!(server.was_asked("logging/setLevel"), 1);
     assert_lost(&host, &Family::ALL[1..], FamilyStatus::NotAdvertised);
     assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), ["logging/setLevel"]);
     assert_eq!(host.quirks(), [QuirkKind::MethodNotFound]);
+    assert_eq!(level_refusals(&host).len(), 1);
+}
+
+/// The refusals of the level that were reported.
+fn level_refusals(host: &Host) -> Vec<String> {
+    let refusal = |event: &Event| match event {
+        Event::LogLevelFailed { error } => Some(error.to_string()),
+        _ => None,
+    };
+    host.events.iter().filter_map(refusal).collect()
 }
 
 /// inspector #696
 #[test]
-fn method_not_found_of_set_level_is_its_kind_whatever_the_code() {
-    for code in [-32602, -32603, -32000] {
-        let server = stocked(Era::Legacy, json!({"tools": {}, "logging": {}}));
-        let mut server = server.error("logging/setLevel", code, "no handler");
-        let host = Host::connect(logging(Some(LogLevel::Warning)), &mut server);
-        assert!(host.is_ready(), "{:?}", host.failure());
-        assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), ["logging/setLevel"], "{code}");
-        assert_eq!(host.quirks().len(), 1);
+fn method_not_found_text_of_set_level_counts_only_where_texts_are_believed() {
+    for (text, believed, kind) in [
+        ("Unknown method", true, Some(QuirkKind::MethodNotFoundText)),
+        ("Unknown method", false, None),
+        ("no handler", true, None),
+    ] {
+        for code in [-32602, -32603, -32000] {
+            let server = stocked(Era::Legacy, json!({"tools": {}, "logging": {}}));
+            let mut server = server.error("logging/setLevel", code, text);
+            let mut options = logging(Some(LogLevel::Warning));
+            options.tolerance.absent_by_text = believed;
+            let host = Host::connect(options, &mut server);
+            assert!(host.is_ready(), "{:?}", host.failure());
+            assert_eq!(host.quirks(), kind.into_iter().collect::<Vec<_>>(), "{text} {code}");
+            let [refusal] = &level_refusals(&host)[..] else { panic!("it is reported once") };
+            assert!(refusal.contains(text), "{refusal}");
+        }
     }
 }
 
@@ -695,7 +715,7 @@ fn the_level_is_set_only_where_it_is_wanted_and_declared() {
         let mut server = server(Era::Legacy, capabilities).result("logging/setLevel", json!({}));
         let host = Host::connect(logging(level), &mut server);
         assert!(host.is_ready() && host.quirks().is_empty());
-        let asked = server.asked.iter().filter(|message| message["method"] == "logging/setLevel");
+        let asked = server.asked().filter(|message| message["method"] == "logging/setLevel");
         assert_eq!(asked.map(|message| &message["params"]["level"]).collect::<Vec<_>>(), expected);
     }
 }
@@ -880,8 +900,13 @@ fn invalid_item_and_duplicate_item_name_each_item_of_each_page() {
             ]
         );
         assert_eq!(duplicate, "a: came twice; the first is kept; a: came twice; the first is kept");
-        let events = host.events.iter().filter(|event| matches!(event, Event::Quirk(_))).count();
-        assert_eq!(events, 2, "each kind is told once");
+        let told = host.events.iter().filter_map(|event| match event {
+            Event::Quirk(quirk) => Some((quirk.kind, quirk.detail.to_string())),
+            _ => None,
+        });
+        let told: Vec<_> = told.collect();
+        assert_eq!(told.len(), 3, "each kind is told once, and again if a further page has more of it");
+        assert_eq!(told.get(1), Some(&(QuirkKind::InvalidItem, invalid)));
     });
 }
 

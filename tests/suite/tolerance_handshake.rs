@@ -655,9 +655,9 @@ fn nothing_is_sent_between_the_answer_to_initialize_and_initialized() {
     let mut host = Host::open(options);
     let early = host.session.request(host.now, Request::new("tools/call")).unwrap();
     let given_up = host.session.request(host.now, Request::new("tools/call").timeout(Duration::from_secs(1))).unwrap();
-    assert_eq!(host.session.notify(host.now, "notifications/roots/list_changed", None), Err(CommandError::NotReady));
+    assert_eq!(host.session.notify(host.now, "notifications/example", None), Err(CommandError::NotReady));
     host.wait(Duration::from_secs(2));
-    assert!(matches!(host.result_of(given_up), Outcome::TimedOut));
+    assert!(matches!(host.result_of(given_up), Outcome::TimedOut(mcp_proto::TimeBound::Timeout)));
     let initialize = host.take_one();
     assert_eq!(initialize["method"], "initialize");
     let capabilities = json!({"tools": {}, "logging": {}});
@@ -1243,12 +1243,12 @@ fn initialize_says_who_the_client_is_and_what_it_offers() {
     let mut options = capable();
     options.client.title = Some("Test \"Host\"".into());
     options.capabilities.elicitation_url = true;
-    options.capabilities.extensions = vec![("com.acme/x".into(), serde_json::from_str(r#"{"a":1}"#).unwrap())];
+    options.capabilities.extensions = [("com.acme/x".parse().unwrap(), raw(r#"{"a":1}"#).into())].into();
     let mut host = Host::open(options);
     let expected = json!({
         "protocolVersion": "2025-11-25",
         "capabilities": {
-            "elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, "extensions": {"com.acme/x": {"a": 1}}
+            "elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": true}, "extensions": {"com.acme/x": {"a": 1}}
         },
         "clientInfo": {"name": "test-host", "title": "Test \"Host\"", "version": "1.0.0"}
     });
@@ -1289,7 +1289,10 @@ fn reserved() -> Value {
 }
 
 fn trace() -> TraceContext {
-    TraceContext { traceparent: Some("00-1-2-01".into()), tracestate: Some("a=b".into()), baggage: Some("c=d".into()) }
+    let mut trace = TraceContext::default();
+    (trace.traceparent, trace.tracestate) = (Some("00-1-2-01".into()), Some("a=b".into()));
+    trace.baggage = Some("c=d".into());
+    trace
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn notification_status_may_be_any_that_is_good() {
         assert_eq!(web.quirk_methods(QuirkKind::NotificationStatus), quirks, "{told}");
         assert_eq!(web.quirks().len(), quirks.len(), "{told}: {:?}", web.session.quirks());
         for _ in 0..2 {
-            web.session.notify(web.now, "notifications/roots/list_changed", None).unwrap();
+            web.session.notify(web.now, "notifications/example", None).unwrap();
             web.collect();
             let notification = web.take_one();
             web.reply(&notification, reply.clone());
@@ -357,7 +357,7 @@ fn an_expired_session_is_found_by_a_notification() {
     let mut site = site();
     let mut web = ready(&mut site);
     site.forget();
-    web.session.notify(web.now, "notifications/roots/list_changed", None).unwrap();
+    web.session.notify(web.now, "notifications/example", None).unwrap();
     web.collect();
     web.serve(&mut site);
     assert_eq!((web.is_ready(), web.count("initialize")), (true, 2));
@@ -947,7 +947,7 @@ fn delete_is_sent_only_when_the_session_closes_for_good() {
     let mut site = site();
     let mut web = Web::connect(options, &mut site);
     // A peer that falls silent, one that cannot be reached, and one that forgot the session.
-    web.wait(seconds(200));
+    web.wait(seconds(220));
     web.serve(&mut site);
     web.wait_and_serve(seconds(1), &mut site);
     let (_, call) = web.call("a");
@@ -1285,6 +1285,12 @@ fn a_stream_that_ends_before_the_answer_has_its_own_last_event() {
     assert_eq!(asked, expected.map(|(id, of)| (id.to_owned(), of)));
 }
 
+/// Options of an embedder that believes the server's annotations.
+fn trusting(mut options: Options) -> Options {
+    options.trust = true;
+    options
+}
+
 fn readers() -> Site {
     Site::legacy(json!({"tools": {}, "resources": {}, "prompts": {}, "completions": {}}))
         .result(
@@ -1332,7 +1338,7 @@ fn ids(web: &Web, name: &str) -> Vec<u64> {
 fn a_stream_that_ends_without_an_event_id_is_followed_by_what_only_reads_twice_at_most() {
     for (options, site) in [(legacy(), readers as fn() -> Site), (modern_only(), modern_readers)] {
         for request in reading() {
-            let mut web = Web::connect(options.clone(), &mut site());
+            let mut web = Web::connect(trusting(options.clone()), &mut site());
             assert!(web.is_ready(), "{:?}", web.failure());
             let before = web.log.len();
             let request = web.want(request);
@@ -1355,10 +1361,14 @@ fn a_stream_that_ends_without_an_event_id_leaves_any_other_call_unknown() {
     for (options, site) in [(legacy(), readers as fn() -> Site), (modern_only(), modern_readers)] {
         for request in [tool("writes"), tool("silent"), tool("unlisted"), Request::new("acme/do")] {
             let text = ": working\n\n";
-            let (mut web, request, exchange) = broken_off(&mut site(), options.clone(), request, text);
+            let (mut web, request, exchange) = broken_off(&mut site(), trusting(options.clone()), request, text);
             assert_eq!(web.outcome(request), "Unknown");
             web.wait(seconds(60));
             assert_eq!((web.count(&exchange.name()), web.is_ready()), (1, true));
+        }
+        for tool in [tool("reads"), tool("again")] {
+            let (web, request, _) = broken_off(&mut site(), options.clone(), tool, "");
+            assert_eq!(web.outcome(request), "Unknown", "the server is not trusted");
         }
     }
 }
@@ -1375,7 +1385,7 @@ fn a_stream_that_ends_is_followed_as_the_embedder_allows() {
 #[test]
 fn a_stream_that_ends_in_the_modern_era_is_never_taken_up() {
     let text = "id: 7\nretry: 10\ndata:\n\n";
-    let (mut web, request, _) = broken_off(&mut modern_readers(), modern_only(), tool("silent"), text);
+    let (mut web, request, _) = broken_off(&mut modern_readers(), trusting(modern_only()), tool("silent"), text);
     assert_eq!(web.outcome(request), "Unknown");
     let reading = web.want(tool("reads"));
     let exchange = web.take_one();
@@ -1396,7 +1406,7 @@ fn a_stream_that_cannot_be_taken_up_is_as_one_without_an_event_id() {
         web.reply(&get, Reply::status(status));
         assert_eq!((web.outcome(request), web.is_ready()), ("Unknown".into(), true), "{status}");
 
-        let (mut web, request, _) = broken_off(&mut readers(), legacy(), tool("reads"), text);
+        let (mut web, request, _) = broken_off(&mut readers(), trusting(legacy()), tool("reads"), text);
         web.wait(seconds(5));
         let get = web.take_the("GET");
         web.reply(&get, Reply::status(status));
@@ -1727,7 +1737,7 @@ fn a_406_or_415_never_happens_since_each_post_accepts_both() {
         web.end_with(&call, site.reply(&call));
         assert!(was_answered(&web, request));
         // An answer, a notification, a cancellation.
-        web.session.notify(web.now, "notifications/roots/list_changed", None).unwrap();
+        web.session.notify(web.now, "notifications/example", None).unwrap();
         web.collect();
         let notification = web.take_one();
         assert_eq!(strict(&notification).map(|reply| reply.status), None);
@@ -2075,21 +2085,18 @@ fn nothing_else_is_sent_before_initialized_was_answered_within_the_deadline() {
     assert!(web.is_ready(), "a server that answers all but that is good for the rest: {:?}", web.failure());
 }
 
-/// Refused or broken, it was answered: the next request shows what the session is worth.
+/// Refused, it was answered: the next request shows what the session is worth.
 #[test]
-fn nothing_else_is_sent_before_initialized_was_refused_or_broke_off() {
-    for answer in [Some(400), Some(405), Some(500), None] {
+fn nothing_else_is_sent_before_initialized_was_refused() {
+    for status in [304, 400, 405, 410, 500] {
         let mut site = site();
         let mut web = Web::open(legacy());
         let initialize = web.take_one();
         web.end_with(&initialize, site.reply(&initialize));
         let initialized = web.take_the(INITIALIZED);
-        match answer {
-            Some(status) => web.reply(&initialized, Reply::status(status)),
-            None => web.fail(&initialized, Broken::Midway),
-        }
+        web.reply(&initialized, Reply::status(status));
         web.serve(&mut site);
-        assert!(web.is_ready(), "{answer:?}");
+        assert!(web.is_ready(), "{status}");
     }
 }
 

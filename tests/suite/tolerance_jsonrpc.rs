@@ -336,7 +336,7 @@ fn an_answer_after_a_timeout_or_a_cancel_is_ignored_and_counted() {
     host.collect();
     host.receive(result(&first));
     host.receive(error(&json!(second.to_string())));
-    assert!(matches!(host.result_of(timed_out), Outcome::TimedOut));
+    assert!(matches!(host.result_of(timed_out), Outcome::TimedOut(mcp_proto::TimeBound::Timeout)));
     assert!(matches!(host.result_of(cancelled), Outcome::Cancelled));
     assert_eq!(host.session.stats().late_answers, 2);
     assert!(host.quirks().is_empty());
@@ -489,7 +489,7 @@ fn assert_left_out(options: Options, bad: impl Fn(&Value) -> Vec<u8>) {
     assert!(is_open(&host, request) && host.is_ready());
     assert_quirks(&host, QuirkKind::Noise, &[""]);
     host.wait(Duration::from_secs(60));
-    assert!(matches!(host.result_of(request), Outcome::TimedOut));
+    assert!(matches!(host.result_of(request), Outcome::TimedOut(mcp_proto::TimeBound::Timeout)));
     assert_eq!(host.take_methods(), ["notifications/cancelled"]);
 }
 

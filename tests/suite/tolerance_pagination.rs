@@ -67,7 +67,7 @@ fn paging(era: Era, mut answer: impl FnMut(Option<&str>) -> Result<Value, Value>
 
 /// The cursors that a server was asked for, in order.
 fn cursors(server: &Server) -> Vec<Option<&str>> {
-    let asked = server.asked.iter().filter(|message| message["method"] == "tools/list");
+    let asked = server.asked().filter(|message| message["method"] == "tools/list");
     asked.map(|message| message["params"].get("cursor").map(|cursor| cursor.as_str().unwrap())).collect()
 }
 

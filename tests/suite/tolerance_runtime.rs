@@ -85,7 +85,7 @@ impl Live {
 
     /// Sends a notification, on the stream where there is one.
     fn tell(&mut self, what: &str) {
-        let stream = self.server.asked.iter().rfind(|message| message["method"] == "subscriptions/listen");
+        let stream = self.server.asked().rfind(|message| message["method"] == "subscriptions/listen");
         let meta = |stream: &Value| json!({"_meta": {"io.modelcontextprotocol/subscriptionId": stream["id"]}});
         let params = stream.map_or(json!({}), meta);
         self.host.receive(json!({"jsonrpc": "2.0", "method": format!("notifications/{what}"), "params": params}));
@@ -260,7 +260,7 @@ fn server_discover_answered_with_any_error_is_alive() {
 
 /// hermes-agent #50104
 #[test]
-fn ping_silent_is_one_step_down_the_ladder_before_anything_is_dead() {
+fn ping_silent_while_busy_is_replaced_by_a_list() {
     for threshold in [1, 2] {
         let mut live = Live::new(alive(quiet(), |keepalive| keepalive.threshold = threshold), listing());
         live.slow.insert("ping", None);
@@ -293,7 +293,8 @@ fn ping_silent_and_the_list_as_well_is_passive_while_calls_are_answered() {
         live.run(TIMEOUT);
     }
     live.run(HOUR);
-    assert_eq!(live.methods(), ["ping", "tools/call", "resources/list", "tools/call"]);
+    let cancelled = "notifications/cancelled";
+    assert_eq!(live.methods(), ["ping", "tools/call", cancelled, "resources/list", "tools/call", cancelled]);
     assert_eq!(live.host.quirks(), [QuirkKind::PingSilent]);
     assert!(live.host.is_ready() && live.downs() == 0);
 }
@@ -311,16 +312,27 @@ fn a_ping_that_is_answered_beside_other_requests_is_no_quirk() {
     live.assert_well();
 }
 
-/// Silence to everything is no ladder: that peer is dead.
 #[test]
-fn ping_silent_and_everything_else_as_well_is_dead_after_the_threshold() {
+fn ping_silent_while_idle_is_replaced_by_a_list() {
+    for threshold in [1, 2, 3] {
+        let mut live = Live::new(alive(quiet(), |keepalive| keepalive.threshold = threshold), listing());
+        live.slow.insert("ping", None);
+        live.run(HOUR * 2);
+        assert_eq!(live.times("ping").len(), usize::try_from(threshold).unwrap());
+        assert!(live.times("resources/list").len() >= 100);
+        assert_eq!((live.host.quirks(), live.downs(), live.host.is_ready()), (vec![QuirkKind::PingSilent], 0, true));
+    }
+}
+
+#[test]
+fn a_server_that_answers_nothing_is_dead_after_the_threshold_and_a_list() {
     let mut live = Live::new(reconnecting(alive(quiet(), |keepalive| keepalive.threshold = 3)), listing());
     live.slow.extend([("ping", None), ("resources/list", None), ("tools/call", None)]);
-    live.run((INTERVAL + TIMEOUT) * 3 - millis(1));
+    live.run((INTERVAL + TIMEOUT) * 3 + TIMEOUT - millis(1));
     assert!(live.host.is_ready());
     live.run(millis(1));
     assert!(!live.host.is_ready());
-    assert_eq!(live.times("ping"), [60_000, 150_000, 240_000]);
+    assert_eq!((live.times("ping"), live.times("resources/list")), (vec![60_000, 150_000, 240_000], vec![270_000]));
     assert_eq!((live.downs(), live.host.failure_kind()), (1, Some(FailureKind::Closed)));
     assert_eq!(live.host.quirks(), []);
 }
@@ -715,8 +727,8 @@ fn a_server_that_exits_when_its_input_closes_has_no_quirk() {
 #[test]
 fn no_exit_of_a_dead_peer_delays_the_next_connection_until_it_is_gone() {
     let mut live = Live::new(reconnecting(alive(quiet(), |_| {})), listing());
-    live.slow.insert("ping", None);
-    live.run((INTERVAL + TIMEOUT) * 2);
+    live.slow.extend([("ping", None), ("resources/list", None)]);
+    live.run((INTERVAL + TIMEOUT) * 2 + TIMEOUT);
     assert_eq!(live.host.shuts, [ShutdownStep::CloseInput]);
     live.run(secs(4));
     assert_eq!(live.host.shuts, [ShutdownStep::CloseInput, ShutdownStep::Terminate, ShutdownStep::Kill]);

@@ -62,6 +62,7 @@ impl Play {
                 format!("ready: {:?} items", Family::ALL.iter().copied().map(count).collect::<Vec<_>>())
             }
             Event::Finished { outcome: Outcome::Result(_), .. } => "finished: result".into(),
+            Event::Resending { attempt, reason, .. } => format!("sent again: attempt {attempt}, {reason:?}"),
             Event::ServerRequest { id: ask, method, .. } => {
                 self.asked = Some(ask);
                 format!("asked: {method}")

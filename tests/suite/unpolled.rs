@@ -23,7 +23,11 @@ fn a_command_does_not_hide_a_deadline_from_the_input_after_it() {
     host.now = host.now + seconds(11);
     host.session.notify(host.now, "notifications/x", None).unwrap();
     host.receive(json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}}));
-    assert!(matches!(host.ended(call), Some(Outcome::TimedOut)), "{:?}", host.ended(call));
+    assert!(
+        matches!(host.ended(call), Some(Outcome::TimedOut(mcp_proto::TimeBound::Timeout))),
+        "{:?}",
+        host.ended(call)
+    );
 }
 
 #[test]

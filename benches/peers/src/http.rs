@@ -1,6 +1,7 @@
 //! The workloads over HTTP, with a session whose HTTP client is a function call.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use mcp_proto::binding::http::HttpAction;
 use mcp_proto::{Eras, Event, Family, Http, Options, Outcome, Request, Time};
@@ -17,8 +18,8 @@ struct Client {
 }
 
 impl Client {
-    fn connect(options: &Options, peer: &'static HttpPeer<'static>) -> Self {
-        let session = mcp_proto::Client::new(Http::new(URL.parse().unwrap()), options.clone(), 0);
+    fn connect(options: &Arc<Options>, peer: &'static HttpPeer<'static>) -> Self {
+        let session = mcp_proto::Client::new(Http::new(URL).unwrap(), Arc::clone(options), 0);
         let mut client = Self { session, peer, body: Body::default(), finished: 0 };
         client.session.open(Time::ZERO).unwrap();
         client.run();
@@ -83,6 +84,7 @@ pub fn run(args: &cli::Args, canned: &'static Canned) {
     let peer: &'static HttpPeer<'static> = Box::leak(Box::new(peer));
     let mut options = Options::new("mcp-proto", "0.1.0");
     options.eras = if modern { Eras::Auto } else { Eras::LegacyOnly };
+    let options = Arc::new(options);
     let bin = "mcp-proto";
     match args.workload.as_str() {
         "h1" | "h1m" => {

@@ -43,7 +43,7 @@ pub struct Web {
 
 impl Web {
     pub fn open(options: Options) -> Self {
-        let session = Client::new(Http::new(URL.parse().unwrap()), options, 0);
+        let session = Client::new(Http::new(URL).unwrap(), options, 0);
         let mut web = Self { session, now: Time::ZERO, stream: None };
         web.session.open(web.now).unwrap();
         web

@@ -208,7 +208,7 @@ impl Soak {
                 match outcome {
                     Outcome::Result(_) => {}
                     Outcome::Error(_) => self.counts.refused += 1,
-                    Outcome::TimedOut => self.counts.timed_out += 1,
+                    Outcome::TimedOut(_) => self.counts.timed_out += 1,
                     Outcome::Unknown => self.counts.unknown += 1,
                     outcome => panic!("{outcome:?}"),
                 }

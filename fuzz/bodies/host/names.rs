@@ -80,7 +80,7 @@ impl Rig {
             0 => plain,
             1 => format!("{}_0123abcd", plain.get(..55).unwrap_or(&plain)),
             2 => self.word("", input),
-            _ => self.names.iter().next().map_or_else(String::new, |(name, _)| name.into()),
+            _ => self.names.iter().next().map_or_else(String::new, |(name, _)| name.into_owned()),
         };
         self.names.restore([(&*name, &*server, target.clone())]);
         if self.names.name(&server, &target).is_some() {
@@ -103,6 +103,7 @@ impl Rig {
             // A text that forms an existing name.
             11..13 => {
                 let given: Vec<_> = self.names.iter().map(|(name, _)| name).collect();
+                let given: Vec<_> = given.iter().map(|name| &**name).collect();
                 let given = input.choose(&given).unwrap_or("");
                 given.strip_prefix(&self.names.style().plain(server, "")).unwrap_or(given).into()
             }
@@ -126,7 +127,7 @@ impl Rig {
             assert!(!name.is_empty() && name.len() <= MAX_LEN && name.bytes().all(allowed), "{name}");
             let found = self.names.resolve(name).expect("a way back");
             assert_eq!((found.server, found.target), (&**server, target));
-            assert_eq!(self.names.name(server, target), Some(&**name));
+            assert_eq!(self.names.name(server, target).as_deref(), Some(&**name));
             let own = format!("{}{server}{}{}", self.prefix, self.between, target.name());
             let renamed = self.names.renamed(server, target);
             assert_eq!(renamed.is_some(), own != *name, "{own} {name} {renamed:?}");

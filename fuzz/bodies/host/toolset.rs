@@ -122,9 +122,9 @@ fn check_functions(choice: &Choice<'_>) {
         names.update([(toolset.server, targets.clone())]);
         let functions: Vec<_> = toolset.clone().into_functions(&names).collect();
         assert_eq!(functions.len(), targets.len());
-        assert_eq!(functions.iter().map(|function| function.name).collect::<BTreeSet<_>>().len(), targets.len());
+        assert_eq!(functions.iter().map(|function| &function.name).collect::<BTreeSet<_>>().len(), targets.len());
         for (function, target) in functions.iter().zip(&targets) {
-            let found = names.resolve(function.name).expect("a way back");
+            let found = names.resolve(&function.name).expect("a way back");
             assert_eq!((found.server, found.target), (toolset.server, target));
             let written = serde_json::to_string(function).expect("a function can be written");
             assert!(written.ends_with(&format!(r#""input_schema":{}}}"#, function.input_schema)), "{written}");

@@ -5,7 +5,12 @@ use super::address::Address;
 use crate::client::{Event, RequestId};
 
 /// What the embedder is to do next.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum HttpAction {
     /// Run a request.
@@ -14,9 +19,17 @@ pub enum HttpAction {
     Drop(ExchangeId),
     /// Something happened.
     Event(Event),
+    /// Do something for the authorization of the client. It is not serialized: a journal has no tokens.
+    #[cfg(feature = "oauth")]
+    #[cfg_attr(feature = "serde", serde(skip))]
+    OAuth(crate::binding::oauth::OAuthAction),
 }
 
 /// A request to run. Its `Debug` shows no secret: of the headers the names, and nothing of the body.
+///
+/// With the feature `serde` it is serialized with the members `exchange`, `of`, `method`, `uri`, `headers` and `body`.
+/// `redacted` stands for credentials and the session's id, and for user information and query of the address:
+/// `WithSecrets` serializes them, too.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct HttpRequest {
@@ -27,6 +40,32 @@ pub struct HttpRequest {
     /// The request, without the embedder's own headers. They are given anew for each, and never kept here.
     pub request: http::Request<Vec<u8>>,
 }
+
+impl HttpRequest {
+    /// A request with this exchange, for an embedder's test.
+    pub const fn new(exchange: ExchangeId, of: Option<RequestId>, request: http::Request<Vec<u8>>) -> Self {
+        Self { exchange, of, request }
+    }
+}
+
+/// The extensions of the request are not compared.
+impl PartialEq for HttpRequest {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { exchange, of, request } = self;
+        (exchange, of, request.method(), request.uri(), request.version(), request.headers(), request.body())
+            == (
+                &other.exchange,
+                &other.of,
+                other.request.method(),
+                other.request.uri(),
+                other.request.version(),
+                other.request.headers(),
+                other.request.body(),
+            )
+    }
+}
+
+impl Eq for HttpRequest {}
 
 impl fmt::Debug for HttpRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -43,10 +82,24 @@ impl fmt::Debug for HttpRequest {
 
 /// An exchange of a client: a request and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ExchangeId(pub(super) u64);
+
+impl ExchangeId {
+    /// The exchange with this number.
+    pub const fn from_u64(id: u64) -> Self {
+        Self(id)
+    }
+
+    /// The exchange as a number. A client counts its exchanges.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+}
 
 /// In which way an exchange failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Broken {
     /// Nobody was reached: the request was not sent.

@@ -3,6 +3,7 @@ use core::fmt::{self, Write};
 use core::ops::Deref;
 
 use http::Uri;
+use http::uri::Authority;
 use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 
 use crate::address::shown;
@@ -11,7 +12,7 @@ use crate::address::shown;
 const LONGEST_REFERENCE: usize = 8 << 10;
 
 /// Where a server is. Neither its `Debug` nor its `Display` shows a secret.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Address(pub(super) Uri);
 
 impl Deref for Address {
@@ -22,9 +23,16 @@ impl Deref for Address {
     }
 }
 
+impl Address {
+    /// The address without its secrets.
+    pub(super) fn shown(&self) -> String {
+        shown(&self.0.to_string())
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&shown(&self.0.to_string()))
+        f.write_str(&self.shown())
     }
 }
 
@@ -34,24 +42,85 @@ impl fmt::Debug for Address {
     }
 }
 
+/// Why a text is not the URL of a server. No message contains a part of the text, which may be a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum UrlError {
+    /// The scheme is missing, or another one.
+    #[error("it does not begin with `http://` or `https://`")]
+    Scheme,
+    /// The host is missing.
+    #[error("it has no host")]
+    NoHost,
+    /// The user information, the host or the port is invalid.
+    #[error("its host or port is invalid")]
+    Authority,
+    /// The path or the query has characters that have to be escaped, or the URL is too long.
+    #[error("its path or query is invalid")]
+    Path,
+}
+
+/// Reads the URL of a server. A fragment is dropped.
+pub(crate) fn parse(url: &str) -> Result<Uri, UrlError> {
+    let (scheme, rest) = url.split_once("://").ok_or(UrlError::Scheme)?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return Err(UrlError::Scheme);
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.is_empty() {
+        return Err(UrlError::NoHost);
+    }
+    if let Ok(url) = url.parse::<Uri>() {
+        check(url.authority().ok_or(UrlError::NoHost)?)?;
+        return Ok(url);
+    }
+    check(&authority.parse().map_err(|_| UrlError::Authority)?)?;
+    Err(UrlError::Path)
+}
+
+fn check(authority: &Authority) -> Result<(), UrlError> {
+    if authority.host().is_empty() {
+        return Err(UrlError::NoHost);
+    }
+    let place = authority.as_str().rsplit('@').next().unwrap_or_default();
+    let port = place.get(authority.host().len()..).unwrap_or_default();
+    if !matches!(port, "" | ":") && authority.port_u16().is_none() {
+        return Err(UrlError::Authority);
+    }
+    Ok(())
+}
+
 /// Where a reference in an answer of `base` leads; nothing for one that is no address, or longer than any is.
 pub(super) fn resolve(base: &Uri, reference: &[u8]) -> Option<Address> {
-    if reference.len() > LONGEST_REFERENCE {
+    let reference = reference.trim_ascii();
+    if is_too_long(reference) {
         return None;
     }
+    let reference = ascii(reference);
     let base = base.to_string();
     let base = UriAbsoluteStr::new(base.split('#').next()?).ok()?;
-    // What is no ASCII is written as browsers write it.
+    let resolved = UriReferenceStr::new(&reference).ok()?.resolve_against(base).to_string();
+    resolved.split('#').next()?.parse().ok().map(Address)
+}
+
+/// A reference in ASCII: other bytes are written as browsers write them.
+pub(super) fn ascii(reference: &[u8]) -> String {
     let mut plain = String::new();
-    for byte in reference.trim_ascii() {
+    for byte in reference {
         if byte.is_ascii() {
             plain.push(char::from(*byte));
         } else {
             let _ = write!(plain, "%{byte:02X}");
         }
     }
-    let resolved = UriReferenceStr::new(&plain).ok()?.resolve_against(base).to_string();
-    resolved.split('#').next()?.parse().ok().map(Address)
+    plain
+}
+
+/// Whether a reference would be too long in ASCII.
+fn is_too_long(reference: &[u8]) -> bool {
+    let escaped = reference.iter().filter(|byte| !byte.is_ascii()).count();
+    reference.len().saturating_add(escaped.saturating_mul(2)) > LONGEST_REFERENCE
 }
 
 /// As [`resolve`], within the origin; otherwise what may be shown of where the reference leads.
@@ -60,7 +129,7 @@ pub(super) fn same_origin(base: &Uri, reference: &[u8]) -> Result<Address, Strin
         Some(target) if is_same_origin(base, &target) => Ok(target),
         Some(target) => Err(target.to_string()),
         // A part of a long one shows what the whole would not.
-        None if reference.len() > LONGEST_REFERENCE => Err(shown("")),
+        None if is_too_long(reference.trim_ascii()) => Err(shown("")),
         None => Err(shown(&String::from_utf8_lossy(reference))),
     }
 }

@@ -7,18 +7,20 @@ use core::time::Duration;
 
 use http::StatusCode;
 
-use super::exchange::Purpose;
+use super::exchange::ExchangeKind;
 use super::limits::{EXCERPT, RETRY, SHORTEST_RETRY, WORDS};
 use super::parts::Http;
 use super::response::Refusal;
 use super::send::is_modern;
 use super::sse::Refused;
 use super::timers::Due;
+use super::tokens::Sent;
 use super::words::{class, error_in, error_to, is_initialized, is_known_expiry, names_session};
 use crate::client::{Engine, Outgoing, Report};
 use crate::jsonrpc::{Decoded, ErrorObject, Noise};
 use crate::machine::http_answer::{Expiry, Meaning, Post, Session, Status, Words, take_expiry, take_meaning};
-use crate::machine::{QuirkKind, http_sse};
+use crate::machine::http_refusal::Authorization;
+use crate::machine::{QuirkKind, http_initialized, http_sse};
 use crate::protocol::method;
 
 impl Http {
@@ -30,7 +32,7 @@ impl Http {
             return self.take_error(engine, message, &error);
         }
         engine.handle_exchange(id, decoded, body);
-        if engine.is_waiting(id) {
+        if engine.is_sent(id) {
             let excerpt = String::from_utf8_lossy(body.get(..body.len().min(EXCERPT)).unwrap_or(body));
             let why = format!("the body is no answer to the request: {}", excerpt.trim());
             no_answer(engine, Some(id), status, &why);
@@ -77,13 +79,20 @@ impl Http {
     }
 
     /// A message was refused by its status.
-    pub(super) fn refused(&mut self, engine: &mut Engine, message: Outgoing, refusal: &Refusal, broke: bool) {
+    pub(super) fn refused(
+        &mut self,
+        engine: &mut Engine,
+        message: Outgoing,
+        sent: Sent,
+        refusal: &Refusal,
+        broke: bool,
+    ) {
         let now = engine.now();
         let (id, status, cut) = (message.id(), refusal.answer_status(), refusal.is_cut(broke));
-        let initialized = message.method() == Some(method::INITIALIZED);
         let error = error_in(&refusal.body);
         let words = String::from_utf8_lossy(&refusal.body);
         let said = error.as_ref().map_or(&*words, |error| &error.message);
+        let said = &*self.tokens.without_secrets(said);
         let session = self.session_of(engine, &message, status);
         // What broke off may have gone on about something else.
         let no_session = session != Session::None && !cut && names_session(said);
@@ -103,9 +112,14 @@ impl Http {
         }
         match take_meaning(status, self.post_of(engine, &message, said), class(error.as_ref())) {
             Meaning::Deliver | Meaning::Nothing => {}
-            Meaning::Authorize => authorize(engine, id, refusal, said),
+            Meaning::Authorize => {
+                let decision = self.authorize(engine, id, sent, refusal, said);
+                if (decision, id) == (Authorization::Hold, None) {
+                    self.hold_message(engine, message);
+                }
+            }
             Meaning::Retry => {
-                return self.retry(engine, message, refusal.retry_after.unwrap_or(RETRY).max(SHORTEST_RETRY));
+                self.retry(engine, message, refusal.retry_after.unwrap_or(RETRY).max(SHORTEST_RETRY));
             }
             Meaning::EndFormerAs(kind) => self.end_former(engine, kind, &message),
             Meaning::Answer => take_refusal(engine, id, error, false),
@@ -120,10 +134,8 @@ impl Http {
                     self.sse_step(engine, http_sse::Input::RefusedAsSse, "", b"");
                 }
             }
+            Meaning::Received => self.initialized_step(engine, http_initialized::Input::Answered, ""),
             Meaning::Refuse => no_answer(engine, id, refusal.status.as_u16(), &refusal_words(refusal, said)),
-        }
-        if initialized {
-            self.accepted(engine);
         }
     }
 
@@ -186,7 +198,7 @@ impl Http {
         let (Some(former), Some(id)) = (self.session.take_former(), message.id()) else { return };
         let detail = "a new `initialize` was refused for the session before, which was ended first then";
         engine.transport_quirk(kind, Some(method::INITIALIZE), detail);
-        self.delete(Purpose::DeleteFormer(id, former));
+        self.delete(ExchangeKind::DeleteFormer(id, former));
     }
 }
 
@@ -204,11 +216,6 @@ fn refusal_words(refusal: &Refusal, said: &str) -> Box<str> {
         Some(_) | None if said.trim_start().starts_with('<') => "".into(),
         Some(_) | None => said.trim().into(),
     }
-}
-
-pub(super) fn authorize(engine: &mut Engine, id: Option<u64>, refusal: &Refusal, why: &str) {
-    let (forbidden, challenges) = (refusal.status == StatusCode::FORBIDDEN, &*refusal.challenges);
-    engine.handle_report(engine.now(), Report::Unauthorized { id, forbidden, why, challenges });
 }
 
 /// The error that came with a refusal is the response, whatever id it bears.

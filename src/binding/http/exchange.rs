@@ -8,12 +8,14 @@ use super::address::Address;
 use super::limits::LINGER_BYTES;
 use super::response::{Events, Kind, Refusal};
 use super::timers::Timer;
+use super::tokens::Sent;
 use crate::client::Outgoing;
 use crate::machine::http_end::{Kept, Response};
 
 /// What an exchange is for.
 #[derive(Clone, Debug)]
-pub(super) enum Purpose {
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) enum ExchangeKind {
     /// The POST of a message.
     Message(Outgoing),
     /// The GET of the GET stream.
@@ -23,14 +25,16 @@ pub(super) enum Purpose {
     /// The GET of the HTTP+SSE stream.
     Sse,
     /// The DELETE of the session before; then this request is sent again.
-    DeleteFormer(u64, HeaderValue),
+    DeleteFormer(u64, #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::header"))] HeaderValue),
     /// The DELETE of the session.
-    Delete(HeaderValue),
+    Delete(#[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::header"))] HeaderValue),
 }
 
 /// Where the stream of a request broke off.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Broken {
+    #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
     pub(super) last_id: Vec<u8>,
     /// The wait before it is resumed that the server named.
     pub(super) retry: Option<Duration>,
@@ -38,19 +42,24 @@ pub(super) struct Broken {
 
 /// A request and its response.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Exchange {
-    pub(super) purpose: Purpose,
+    pub(super) purpose: ExchangeKind,
     pub(super) url: Address,
     pub(super) redirects: u8,
     /// The response's; 0 until it begins.
     pub(super) status: u16,
     pub(super) reply: Reply,
+    /// What it was sent with.
+    #[cfg_attr(feature = "snapshot", serde(skip))]
+    pub(super) sent: Sent,
     /// When the exchange is dropped, if it does not end by itself.
     pub(super) release: Option<Timer>,
 }
 
 /// What came of the response so far.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Reply {
     /// The request was not polled yet.
     Unsent,
@@ -59,7 +68,7 @@ pub(super) enum Reply {
     /// A good status; whether JSON or a stream follows is not known yet.
     Begun(Option<Kind>),
     /// JSON.
-    Json(Vec<u8>),
+    Json(#[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))] Vec<u8>),
     /// A stream of events.
     Events(Box<Events>),
     /// A bad status.
@@ -68,7 +77,7 @@ pub(super) enum Reply {
     Ignored,
 }
 
-impl Purpose {
+impl ExchangeKind {
     /// The request, by its id on the wire, whose response the exchange brings.
     pub(super) fn request(&self) -> Option<u64> {
         match self {

@@ -4,11 +4,12 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
 use super::action::ExchangeId;
-use super::exchange::{Broken, Exchange, Purpose, Reply};
+use super::exchange::{Broken, Exchange, ExchangeKind, Reply};
 use super::timers::Timer;
 
 /// What carries a request that waits for its response.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Carrier {
     /// An exchange.
     Exchange(ExchangeId),
@@ -18,6 +19,7 @@ pub(super) enum Carrier {
 
 /// The exchanges by their ids.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Exchanges {
     in_flight: BTreeMap<ExchangeId, Box<Exchange>>,
     /// By the ids of their requests on the wire.
@@ -59,6 +61,21 @@ impl Exchanges {
         self.in_flight.get_mut(&id).map(|exchange| &mut **exchange)
     }
 
+    #[cfg(feature = "snapshot")]
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Exchange> {
+        self.in_flight.values_mut().map(|exchange| &mut **exchange)
+    }
+
+    /// Whether each exchange carries its request, and its id is not one that is still to come.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn is_consistent(&self) -> bool {
+        let carried = self.carriers.iter().all(|(request, carrier)| match carrier {
+            Carrier::Exchange(id) => self.get(*id).is_some_and(|it| it.purpose.request() == Some(*request)),
+            Carrier::Timer(..) => true,
+        });
+        carried && self.in_flight.keys().next_back().is_none_or(|id| id.0 <= self.last)
+    }
+
     /// What an exchange holds changed from `before` to `after` bytes.
     pub(super) fn grown(&mut self, before: usize, after: usize) {
         self.buffered = self.buffered.saturating_sub(before).saturating_add(after);
@@ -69,7 +86,7 @@ impl Exchanges {
     }
 
     /// The request of an exchange is handed over.
-    pub(super) fn hand_over(&mut self, id: ExchangeId) -> Option<&Exchange> {
+    pub(super) fn hand_over(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
         let exchange = self.get_mut(id)?;
         exchange.reply = Reply::Nothing;
         Some(exchange)
@@ -84,7 +101,7 @@ impl Exchanges {
     }
 
     /// The first exchange that is for this.
-    pub(super) fn find(&self, is_it: impl Fn(&Purpose) -> bool) -> Option<ExchangeId> {
+    pub(super) fn find(&self, is_it: impl Fn(&ExchangeKind) -> bool) -> Option<ExchangeId> {
         self.in_flight.iter().find(|(_, exchange)| is_it(&exchange.purpose)).map(|(id, _)| *id)
     }
 

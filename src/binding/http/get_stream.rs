@@ -9,8 +9,10 @@ use crate::machine::get_stream::{Effect, Input, State, take};
 
 /// The state of the GET stream, and what the next GET needs.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct GetStream {
     state: State,
+    #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
     last_id: Vec<u8>,
     /// The wait before the next GET that the server named.
     retry: Option<Duration>,
@@ -52,9 +54,8 @@ impl GetStream {
 
     /// The wait before the next GET; longer each time, where the server does not name one.
     pub(super) fn wait(&mut self) -> Duration {
-        let factor = 1_u32.checked_shl(self.barren).unwrap_or(u32::MAX);
+        let own = crate::time::backoff(RETRY, self.barren, LONGEST_RETRY);
         self.barren = self.barren.saturating_add(1).min(16);
-        let own = RETRY.saturating_mul(factor).min(LONGEST_RETRY);
         self.retry.unwrap_or(own).max(SHORTEST_RETRY)
     }
 }

@@ -8,6 +8,7 @@ use crate::client::Event;
 
 /// An action that waits to be polled. A request is written when it is polled.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Entry {
     Request(ExchangeId),
     Drop(ExchangeId),
@@ -16,6 +17,7 @@ pub(super) enum Entry {
 
 /// The actions in the order in which they are polled.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Outbox {
     entries: VecDeque<Entry>,
     events: usize,
@@ -58,6 +60,19 @@ impl Outbox {
 
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Takes back every end of an exchange.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn retract_drops(&mut self) {
+        self.entries.retain(|entry| !matches!(entry, Entry::Drop(_)));
+    }
+
+    /// Whether the counts are those of the events.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn is_counted(&self) -> bool {
+        let bytes: usize = self.pending_events().map(Event::payload).sum();
+        (self.pending_events().count(), bytes) == self.events()
     }
 
     /// Whether an event is the first action.

@@ -3,10 +3,10 @@
 use super::exchange::Reply;
 use super::exchanges::Carrier;
 use super::parts::Http;
-use super::send::is_modern;
+use super::send::{is_modern, undelivered};
 use super::timers::Due;
 use crate::client::{ConnectionId, Engine, Outgoing, Output, ShutdownStep};
-use crate::machine::http_send::{Decision, Message, Phase, Room, take};
+use crate::machine::http_send::{Decision, Message, Phase, Reached, Room, take};
 use crate::machine::{http as phase, http_sse};
 use crate::protocol::{Era, method};
 
@@ -89,7 +89,10 @@ impl Http {
 
     fn execute(&mut self, engine: &mut Engine, output: Output) {
         match output {
-            Output::Event(event) => self.outbox.event(event),
+            Output::Event(mut event) => {
+                self.tokens.mask(&mut event);
+                self.outbox.event(event);
+            }
             Output::Send(message) => self.send(engine, message),
             Output::Abort(request) => self.drop_carrier(request),
             Output::Open(connection) => self.open(engine, connection),
@@ -128,7 +131,7 @@ impl Http {
                 let timer = self.timers.arm(engine.now() + engine.options().timeouts.request, Due::GiveUp);
                 self.queue.wait(timer, message);
             }
-            Decision::LeaveOut => {}
+            Decision::LeaveOut => undelivered(engine, Reached::Nothing, message.method()),
         }
     }
 

@@ -1,7 +1,7 @@
 use http::Uri;
 
 use super::action::ExchangeId;
-use super::address::Address;
+use super::address::{Address, UrlError, parse};
 use super::exchanges::Exchanges;
 use super::get_stream::GetStream;
 use super::outbox::Outbox;
@@ -9,57 +9,128 @@ use super::queue::Queue;
 use super::session::Session;
 use super::sse::Sse;
 use super::timers::{Timer, Timers};
+use super::tokens::Tokens;
 use crate::client::{ConnectionId, Outgoing};
-use crate::machine::{http as phase, http_reach};
+use crate::machine::{http as phase, http_initialized, http_reach};
 
-/// Streamable HTTP, in both eras, and HTTP+SSE.
-///
-/// The embedder executes requests with an HTTP client that follows no redirects, and reports the results by
-/// [`handle_head`](crate::Client::<Http>::handle_head), [`handle_body`](crate::Client::<Http>::handle_body),
-/// [`handle_end`](crate::Client::<Http>::handle_end) and [`handle_failure`](crate::Client::<Http>::handle_failure).
-/// Exchanges run concurrently; a stream may last as long as the client, so no exchange has a time limit but the
-/// client's own.
-#[derive(Clone, Debug)]
-pub struct Http {
-    /// Where the server is.
-    pub(super) url: Address,
+/// Declares the parts of [`Http`], their first values, and what is saved of them.
+macro_rules! parts {
+    ($($(#[$doc:meta])* $part:ident: $type:ty = $first:expr),* $(,)?) => {
+        /// Streamable HTTP, in both eras, and HTTP+SSE.
+        ///
+        /// The embedder executes requests with an HTTP client that follows no redirects, and reports the results by
+        /// [`handle_head`](crate::Client::<Http>::handle_head), [`handle_body`](crate::Client::<Http>::handle_body),
+        /// [`handle_end`](crate::Client::<Http>::handle_end) and
+        /// [`handle_failure`](crate::Client::<Http>::handle_failure). Exchanges run concurrently; a stream may last as
+        /// long as the client, so no exchange has a time limit but the client's own.
+        #[derive(Clone, Debug)]
+        pub struct Http {
+            /// Where the server is.
+            pub(super) url: Address,
+            $($(#[$doc])* pub(super) $part: $type,)*
+            pub(super) tokens: Tokens,
+        }
+
+        impl Http {
+            /// A server at this URL, which was checked.
+            pub(crate) fn at(url: Uri) -> Self {
+                Self { url: Address(url), $($part: $first,)* tokens: Tokens::default() }
+            }
+        }
+
+        /// What is saved of the binding. Without secrets it has no address: that of the new binding counts.
+        #[cfg(feature = "snapshot")]
+        #[derive(Debug, serde::Serialize, serde::Deserialize)]
+        pub struct State {
+            pub(super) url: Option<Address>,
+            $(pub(super) $part: $type,)*
+        }
+
+        #[cfg(feature = "snapshot")]
+        impl Http {
+            /// What is saved, with this address.
+            pub(super) fn into_state(self, url: Option<Address>) -> State {
+                State { url, $($part: self.$part,)* }
+            }
+
+            /// The binding with what was saved; an address that was not saved is its own.
+            pub(super) fn with_state(self, state: State) -> Self {
+                Self { url: state.url.unwrap_or(self.url), $($part: state.$part,)* tokens: self.tokens }
+            }
+        }
+    };
+}
+
+parts! {
     /// The connection that the exchanges belong to.
-    pub(super) connection: ConnectionId,
-    pub(super) phase: phase::State,
-    pub(super) reach: http_reach::State,
+    connection: ConnectionId = ConnectionId::default(),
+    phase: phase::State = phase::State::Idle,
+    reach: http_reach::State = http_reach::State::Reached,
+    accepting: http_initialized::State = http_initialized::State::Trusted,
     /// The exchange of `notifications/initialized`.
-    pub(super) initialized: Option<ExchangeId>,
+    initialized: Option<ExchangeId> = None,
     /// `notifications/initialized`, while it waits to be sent again.
-    pub(super) initialized_again: Option<alloc::boxed::Box<Outgoing>>,
+    initialized_again: Option<alloc::boxed::Box<Outgoing>> = None,
     /// The wait of tool calls for the GET stream.
-    pub(super) stream_wait: Option<Timer>,
-    pub(super) session: Session,
-    pub(super) sse: Sse,
-    pub(super) get_stream: GetStream,
-    pub(super) exchanges: Exchanges,
-    pub(super) queue: Queue,
-    pub(super) timers: Timers,
-    pub(super) outbox: Outbox,
+    stream_wait: Option<Timer> = None,
+    session: Session = Session::default(),
+    sse: Sse = Sse::default(),
+    get_stream: GetStream = GetStream::default(),
+    exchanges: Exchanges = Exchanges::default(),
+    queue: Queue = Queue::default(),
+    timers: Timers = Timers::default(),
+    outbox: Outbox = Outbox::default(),
 }
 
 impl Http {
-    /// A server at this URL, which is absolute.
-    pub fn new(url: Uri) -> Self {
-        Self {
-            url: Address(url),
-            connection: ConnectionId::default(),
-            phase: phase::State::Idle,
-            reach: http_reach::State::Reached,
-            initialized: None,
-            initialized_again: None,
-            stream_wait: None,
-            session: Session::default(),
-            sse: Sse::default(),
-            get_stream: GetStream::default(),
-            exchanges: Exchanges::default(),
-            queue: Queue::default(),
-            timers: Timers::default(),
-            outbox: Outbox::default(),
+    /// The server's address, without its secrets.
+    #[cfg(feature = "journal")]
+    pub(crate) fn redacted_url(&self) -> alloc::string::String {
+        super::redact::address(&self.url)
+    }
+
+    /// A server at this URL. User information and the query are kept, and never shown.
+    ///
+    /// # Errors
+    /// What is wrong with the URL: it has to be absolute, with the scheme `http` or `https`.
+    pub fn new(url: &str) -> Result<Self, UrlError> {
+        parse(url).map(Self::at)
+    }
+
+    /// A server that may require OAuth: the client authorizes itself. Its requests present the token, a request that is
+    /// refused waits for a token and is sent again, and [`HttpAction::OAuth`](super::HttpAction::OAuth) is what the
+    /// embedder has to do, whose results [`handle_oauth`](crate::Client::<Http>::handle_oauth) takes. The authorization
+    /// has to be that of the same server.
+    ///
+    /// A snapshot does not contain it, so a client that is restored gets one anew.
+    #[cfg(feature = "oauth")]
+    #[must_use]
+    pub fn with_oauth(mut self, authorization: crate::binding::oauth::Authorization) -> Self {
+        self.tokens.set(authorization);
+        self
+    }
+
+    /// From now on the client authorizes itself.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn set_oauth(&mut self, authorization: crate::binding::oauth::Authorization) {
+        self.tokens.set(authorization);
+    }
+
+    #[cfg(feature = "oauth")]
+    pub(crate) fn oauth(&self) -> Option<&crate::binding::oauth::Authorization> {
+        self.tokens.get()
+    }
+
+    /// The user's browser is free for the authorization.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn show_browser(&mut self, now: crate::Time) {
+        if let Some(authorization) = self.tokens.get_mut() {
+            authorization.show(now);
         }
+    }
+
+    /// Whether credentials are being obtained, refreshed or stored.
+    pub(crate) fn is_authorizing(&self) -> bool {
+        self.tokens.is_busy()
     }
 }

@@ -1,13 +1,13 @@
 //! Applies the tables of the connection: its phases, its transport, the GET stream.
 
 use super::action::ExchangeId;
-use super::exchange::Purpose;
+use super::exchange::ExchangeKind;
 use super::limits::STREAM_WAIT;
 use super::parts::Http;
 use super::send::is_response;
 use super::timers::Due;
 use crate::client::{Engine, OpenFailure, Report, Transport};
-use crate::machine::{Verdict, get_stream, http as phase, http_reach, http_sse};
+use crate::machine::{Verdict, get_stream, http as phase, http_initialized, http_reach, http_sse};
 
 impl Http {
     pub(super) fn step(&mut self, engine: &mut Engine, input: phase::Input) {
@@ -30,7 +30,7 @@ impl Http {
                         self.timers.disarm(timer);
                     }
                     if let Some(session) = self.session.id().cloned() {
-                        self.delete(Purpose::Delete(session));
+                        self.delete(ExchangeKind::Delete(session));
                     }
                 }
                 phase::Effect::ReportClosed => {
@@ -51,8 +51,8 @@ impl Http {
         for effect in self.sse.step(input).effects {
             match effect {
                 http_sse::Effect::ReportOpened => engine.handle_transport(now, Transport::Opened),
-                http_sse::Effect::Get => self.get(Purpose::Sse, 0),
-                http_sse::Effect::Drop => self.drop_first(|purpose| matches!(purpose, Purpose::Sse)),
+                http_sse::Effect::Get => self.get(ExchangeKind::Sse, 0),
+                http_sse::Effect::Drop => self.drop_first(|purpose| matches!(purpose, ExchangeKind::Sse)),
                 http_sse::Effect::SendAgain => {
                     if let Some(refused) = self.sse.take_refused() {
                         self.post_again(engine, refused.id);
@@ -84,8 +84,8 @@ impl Http {
         }
         for effect in row.effects {
             match effect {
-                get_stream::Effect::Get => self.get(Purpose::Stream, 0),
-                get_stream::Effect::Drop => self.drop_first(|purpose| matches!(purpose, Purpose::Stream)),
+                get_stream::Effect::Get => self.get(ExchangeKind::Stream, 0),
+                get_stream::Effect::Drop => self.drop_first(|purpose| matches!(purpose, ExchangeKind::Stream)),
                 get_stream::Effect::Arm => {
                     self.timers.arm(engine.now() + self.get_stream.wait(), Due::GetStream);
                 }
@@ -100,20 +100,43 @@ impl Http {
         self.stream_step(engine, input);
     }
 
-    /// The POST of `notifications/initialized` is over.
-    pub(super) fn accepted(&mut self, engine: &mut Engine) {
-        if !self.is_current(engine) {
-            return;
+    /// Steps the table of `notifications/initialized`; `why` are words for how its exchange broke.
+    pub(super) fn initialized_step(&mut self, engine: &mut Engine, input: http_initialized::Input, why: &str) {
+        let row = http_initialized::take(self.accepting, input);
+        self.accepting = row.next;
+        for effect in row.effects {
+            match effect {
+                http_initialized::Effect::Accept if self.is_current(engine) => {
+                    let sse = http_sse::is_sse(self.sse.state());
+                    self.step(engine, if sse { phase::Input::AcceptedSse } else { phase::Input::Accepted });
+                }
+                // The connection is gone.
+                http_initialized::Effect::Accept => {}
+                http_initialized::Effect::SendAgain => self.post_initialized(),
+                http_initialized::Effect::ReportClosed => {
+                    engine.handle_transport(engine.now(), Transport::Closed { why });
+                }
+            }
         }
-        let sse = http_sse::is_sse(self.sse.state());
-        self.step(engine, if sse { phase::Input::AcceptedSse } else { phase::Input::Accepted });
     }
 
-    pub(super) fn reach_step(&mut self, engine: &mut Engine, input: http_reach::Input, why: &str) {
+    /// Steps the table of reachability; `request` is the one that was not sent, if it is one.
+    pub(super) fn reach_step(
+        &mut self,
+        engine: &mut Engine,
+        input: http_reach::Input,
+        request: Option<u64>,
+        why: &str,
+    ) {
         let row = http_reach::take(self.reach, input);
         self.reach = row.next;
         for effect in row.effects {
             match effect {
+                http_reach::Effect::ReportNotSent => {
+                    if let Some(id) = request {
+                        engine.handle_report(engine.now(), Report::Lost { id, sent: false, why });
+                    }
+                }
                 http_reach::Effect::ReportUnreached => {
                     let how = OpenFailure::Connect;
                     engine.handle_transport(engine.now(), Transport::OpenFailed { how, why });
@@ -127,7 +150,9 @@ impl Http {
         self.step(engine, phase::Input::Lost);
         self.sse_step(engine, http_sse::Input::Lost, "", b"");
         self.stream_step(engine, get_stream::Input::Stop);
+        self.initialized_step(engine, http_initialized::Input::Lost, "");
         (self.initialized, self.initialized_again, self.stream_wait) = (None, None, None);
+        self.forget_waiting();
         self.sse.take_refused();
     }
 
@@ -141,7 +166,7 @@ impl Http {
         self.drop_exchanges(|purpose| Self::is_owed(engine, purpose));
     }
 
-    fn drop_exchanges(&mut self, keep: impl Fn(&Purpose) -> bool) {
+    fn drop_exchanges(&mut self, keep: impl Fn(&ExchangeKind) -> bool) {
         let dropped = self.exchanges.iter().filter(|(_, it)| !keep(&it.purpose));
         let dropped: alloc::vec::Vec<ExchangeId> = dropped.map(|(id, _)| id).collect();
         for id in dropped {
@@ -149,7 +174,7 @@ impl Http {
         }
     }
 
-    fn drop_first(&mut self, is_it: impl Fn(&Purpose) -> bool) {
+    fn drop_first(&mut self, is_it: impl Fn(&ExchangeKind) -> bool) {
         if let Some(id) = self.exchanges.find(is_it) {
             self.drop_exchange(id);
         }

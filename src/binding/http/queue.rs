@@ -9,6 +9,7 @@ use crate::client::Outgoing;
 
 /// The messages that were accepted from the engine and are not in an exchange yet.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Queue {
     /// They wait until `notifications/initialized` is accepted.
     held: VecDeque<Outgoing>,
@@ -83,6 +84,12 @@ impl Queue {
         for ((due, number), _) in &mut self.waiting {
             (*due, *number) = arm(*due);
         }
+    }
+
+    /// Whether the bytes are those of the messages.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn is_counted(&self) -> bool {
+        self.waiting.iter().map(|(_, message)| message.line().len()).sum::<usize>() == self.waiting_bytes
     }
 
     /// A notification or a response enters an exchange.

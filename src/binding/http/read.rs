@@ -10,24 +10,26 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::action::ExchangeId;
 use super::address::same_origin;
-use super::exchange::{Exchange, Purpose, Reply};
+use super::exchange::{Exchange, ExchangeKind, Reply};
 use super::limits::{LONGEST_RETRY_AFTER, REDIRECTS, WORDS};
 use super::parts::Http;
 use super::response::{Events, Kind, Refusal, head_status, stream_input};
-use crate::binding::{Sse as Item, SseDecoder, keep};
-use crate::client::{Engine, Outgoing, Transport};
+use crate::binding::{EventDecoder, Sse as Item, keep};
+use crate::client::{Engine, Transport};
 use crate::jsonrpc::MessageLimits;
 use crate::machine::http_end::End;
-use crate::machine::{QuirkKind, get_stream, http_head, http_reach, http_sse};
+use crate::machine::http_read::{Carrier, First, Name, Redirected, Source, Stream, Target};
+use crate::machine::{get_stream, http_head, http_initialized, http_reach, http_read, http_sse};
 use crate::protocol::method;
 
 impl Http {
     /// Takes the head of a response.
     pub(super) fn head(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode, headers: &HeaderMap) {
         let Some(it) = self.exchanges.get(id) else { return };
+        self.tokens.take_head(status, headers);
         let purpose = self.head_purpose(engine, &it.purpose);
         let decision = http_head::take(purpose, head_status(status));
-        self.reach_step(engine, http_reach::Input::Head, "");
+        self.reach_step(engine, http_reach::Input::Head, None, "");
         if status.is_success() {
             self.good_head(id, headers);
         }
@@ -50,6 +52,10 @@ impl Http {
             }
             http_head::Decision::Redirect => return self.redirect(engine, id, headers),
             http_head::Decision::GetStream => {
+                if let Some(it) = self.exchanges.get(id).filter(|_| status == StatusCode::UNAUTHORIZED) {
+                    let (sent, refusal) = (it.sent, Refusal::new(status, headers, &it.url));
+                    self.stream_refused(engine, sent, &refusal);
+                }
                 self.begin_reply(id, status, Reply::Begun(Some(Kind::Events)));
                 return self.stream_decided(engine, stream_input(status, labelled));
             }
@@ -58,22 +64,22 @@ impl Http {
         self.begin_reply(id, status, reply);
     }
 
-    fn head_purpose(&self, engine: &Engine, purpose: &Purpose) -> http_head::Purpose {
-        if purpose.request().is_some_and(|id| !engine.is_waiting(id)) {
-            return http_head::Purpose::Over;
+    fn head_purpose(&self, engine: &Engine, purpose: &ExchangeKind) -> http_head::HeadOf {
+        if purpose.request().is_some_and(|id| !engine.is_sent(id)) {
+            return http_head::HeadOf::Over;
         }
         let sse = http_sse::is_sse(self.sse.state());
         match purpose {
-            Purpose::Message(message) => match (message.id(), sse) {
-                (Some(_), false) => http_head::Purpose::Request,
-                (None, false) => http_head::Purpose::OneWay,
-                (Some(_), true) => http_head::Purpose::SseRequest,
-                (None, true) => http_head::Purpose::SseOneWay,
+            ExchangeKind::Message(message) => match (message.id(), sse) {
+                (Some(_), false) => http_head::HeadOf::Request,
+                (None, false) => http_head::HeadOf::OneWay,
+                (Some(_), true) => http_head::HeadOf::SseRequest,
+                (None, true) => http_head::HeadOf::SseOneWay,
             },
-            Purpose::Resume(..) => http_head::Purpose::Resume,
-            Purpose::Stream => http_head::Purpose::Stream,
-            Purpose::Sse => http_head::Purpose::Sse,
-            Purpose::DeleteFormer(..) | Purpose::Delete(_) => http_head::Purpose::Delete,
+            ExchangeKind::Resume(..) => http_head::HeadOf::Resume,
+            ExchangeKind::Stream => http_head::HeadOf::Stream,
+            ExchangeKind::Sse => http_head::HeadOf::Sse,
+            ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => http_head::HeadOf::Delete,
         }
     }
 
@@ -86,7 +92,7 @@ impl Http {
 
     /// What the head of a good response to a POST says of the session.
     fn good_head(&mut self, id: ExchangeId, headers: &HeaderMap) {
-        let Some(Exchange { purpose: Purpose::Message(message), .. }) = self.exchanges.get(id) else { return };
+        let Some(Exchange { purpose: ExchangeKind::Message(message), .. }) = self.exchanges.get(id) else { return };
         match message.method() {
             Some(method::INITIALIZE) => self.session.open(headers),
             Some(method) => self.session.remove_not_found(method),
@@ -98,7 +104,7 @@ impl Http {
     fn delivered(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode) {
         self.begin_reply(id, status, Reply::Ignored);
         if self.initialized == Some(id) {
-            self.accepted(engine);
+            self.initialized_step(engine, http_initialized::Input::Answered, "");
         }
         if self.is_current(engine) {
             if let Some(timer) = self.exchanges.get_mut(id).and_then(|it| it.release.take()) {
@@ -121,22 +127,28 @@ impl Http {
             // White space says nothing, and neither does a byte order mark.
             let is_blank = |byte: &&u8| byte.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(byte);
             let blank = chunk.iter().take_while(is_blank).count();
-            let rest = chunk.get(blank..).unwrap_or_default();
-            if let Some(kind) = Kind::sniffed(rest, labelled) {
-                if let (Purpose::Stream, Kind::Json) = (&it.purpose, kind) {
-                    return self.stream_decided(engine, get_stream::Input::NoStream);
+            chunk = chunk.get(blank..).unwrap_or_default();
+            let Some(first) = chunk.first() else { return };
+            let Some(source) = body_source(&it.purpose, labelled) else { return };
+            let (kind, quirk) = match http_read::take_body(source, first_byte(*first)) {
+                http_read::Body::Json => (Kind::Json, None),
+                http_read::Body::JsonAs(quirk) => (Kind::Json, Some(quirk)),
+                http_read::Body::Events => (Kind::Events, None),
+                http_read::Body::EventsAs(quirk) => (Kind::Events, Some(quirk)),
+                http_read::Body::NoStream => return self.stream_decided(engine, get_stream::Input::NoStream),
+            };
+            if let (Some(quirk), ExchangeKind::Message(message)) = (quirk, &it.purpose) {
+                engine.transport_quirk(quirk, message.method(), label_detail(labelled, kind));
+            }
+            it.reply = match kind {
+                Kind::Json => Reply::Json(Vec::new()),
+                Kind::Events => {
+                    let (decoder, sure) = (EventDecoder::new(limit), labelled == Some(Kind::Events));
+                    Reply::Events(Box::new(Events { decoder, retry: None, sure }))
                 }
-                if let Purpose::Message(message) = &it.purpose {
-                    label_quirk(engine, message, labelled, kind);
-                }
-                it.reply = match kind {
-                    Kind::Json => Reply::Json(Vec::new()),
-                    Kind::Events => {
-                        let (decoder, sure) = (SseDecoder::new(limit), labelled == Some(Kind::Events));
-                        Reply::Events(Box::new(Events { decoder, retry: None, sure }))
-                    }
-                };
-                chunk = rest;
+            };
+            if quirk.is_some() {
+                // The body may lead to actions that are not the engine's.
                 self.drain(engine);
             }
         }
@@ -158,14 +170,16 @@ impl Http {
     /// A chunk of a response was read; the exchange may have nothing more to do.
     fn read(&mut self, engine: &mut Engine, id: ExchangeId, overflow: bool) {
         let Some(it) = self.exchanges.get(id) else { return };
-        let (request, resumed) = (it.purpose.request(), matches!(it.purpose, Purpose::Resume(..)));
-        if request.is_some_and(|request| !engine.is_waiting(request)) {
-            if resumed {
-                // The server may hold a resumed stream open for ever.
-                self.drop_exchange(id);
-                return;
+        if it.purpose.request().is_some_and(|request| !engine.is_sent(request)) {
+            let resumed = matches!(it.purpose, ExchangeKind::Resume(..));
+            match http_read::take_over(if resumed { Carrier::Resumed } else { Carrier::Post }) {
+                http_read::Over::Linger => self.linger(engine, id),
+                http_read::Over::Drop => {
+                    self.drain(engine);
+                    self.drop_exchange(id);
+                    return;
+                }
             }
-            self.linger(engine, id);
         }
         if overflow {
             self.overflow(engine, id);
@@ -181,31 +195,33 @@ impl Http {
         let (mut any, mut retry) = (false, events.retry);
         events.decoder.feed(chunk, |item| match item {
             Item::Event(event) | Item::TooLong(event) => {
-                any = true;
-                // The exchange may have ended with the event before.
-                if self.exchanges.get(id).is_some() {
-                    self.event(engine, id, event.name, event.data);
+                // What the last one leads to is done by the caller.
+                if core::mem::replace(&mut any, true) {
                     self.drain(engine);
                 }
+                // Does nothing if the exchange ended with the event before.
+                self.event(engine, id, event.name, event.data);
             }
             Item::Retry(wait) => retry = Some(wait.min(LONGEST_RETRY_AFTER)),
         });
-        let Some(it) = self.exchanges.get(id) else { return };
+        let Some(it) = self.exchanges.get_mut(id) else { return };
         events.retry = retry;
         events.sure |= any;
-        if let Purpose::Stream = it.purpose {
+        if let ExchangeKind::Stream = it.purpose {
             self.get_stream.read(any, events.decoder.last_id(), retry);
         }
-        let overflow = events.decoder.buffered() > room;
-        self.exchanges.set_reply(id, Reply::Events(events));
-        self.read(engine, id, overflow);
+        let buffered = events.decoder.buffered();
+        it.reply = Reply::Events(events);
+        self.exchanges.grown(0, buffered);
+        self.read(engine, id, buffered > room);
     }
 
     /// Takes an event of a stream: a message to the engine, or what concerns the transport.
     fn event(&mut self, engine: &mut Engine, id: ExchangeId, name: &[u8], data: &[u8]) {
         let Some(it) = self.exchanges.get(id) else { return };
-        match (&it.purpose, name) {
-            (Purpose::Sse, b"endpoint") => match same_origin(&self.url, data) {
+        let Some(stream) = stream_of(&it.purpose) else { return };
+        match http_read::take_event(stream, event_name(name)) {
+            http_read::Event::Endpoint => match same_origin(&self.url, data) {
                 Ok(target) => {
                     self.sse.set_endpoint(target);
                     self.sse_step(engine, http_sse::Input::Endpoint, "", b"");
@@ -215,29 +231,33 @@ impl Http {
                     self.sse_step(engine, http_sse::Input::EndpointElsewhere, &why, b"");
                 }
             },
-            (Purpose::Sse, b"message") => {
+            http_read::Event::SseMessage => {
                 self.sse_step(engine, http_sse::Input::Message, "the stream names no endpoint", data);
             }
-            (Purpose::Message(message), b"message") => {
-                let Some(request) = message.id() else { return engine.handle_message(engine.now(), data) };
-                let decoded = engine.decode(data);
-                let Some(error) = self.concerned(engine, message, &decoded, data.len()) else {
-                    return engine.handle_exchange(request, decoded, data);
-                };
-                if let Some(it) = self.drop_exchange(id)
-                    && let Purpose::Message(message) = it.purpose
-                {
-                    self.take_error(engine, &message, &error);
+            http_read::Event::Judge => self.judge_event(engine, id, data),
+            http_read::Event::Answer => {
+                if let Some(request) = it.purpose.request() {
+                    let decoded = engine.decode(data);
+                    engine.handle_exchange(request, decoded, data);
                 }
             }
-            (Purpose::Resume(request, _), b"message") => {
-                engine.handle_exchange(*request, engine.decode(data), data);
-            }
-            (Purpose::Stream | Purpose::DeleteFormer(..) | Purpose::Delete(_), b"message") => {
-                engine.handle_message(engine.now(), data);
-            }
-            // Events of other types are not MCP's.
-            _ => {}
+            http_read::Event::Message => engine.handle_message(engine.now(), data),
+            http_read::Event::Nothing => {}
+        }
+    }
+
+    /// Takes a message in the stream that answers the POST of a request.
+    fn judge_event(&mut self, engine: &mut Engine, id: ExchangeId, data: &[u8]) {
+        let Some(Exchange { purpose: ExchangeKind::Message(message), .. }) = self.exchanges.get(id) else { return };
+        let Some(request) = message.id() else { return };
+        let decoded = engine.decode(data);
+        let Some(error) = self.concerned(engine, message, &decoded, data.len()) else {
+            return engine.handle_exchange(request, decoded, data);
+        };
+        if let Some(it) = self.drop_exchange(id)
+            && let ExchangeKind::Message(message) = it.purpose
+        {
+            self.take_error(engine, &message, &error);
         }
     }
 
@@ -251,42 +271,119 @@ impl Http {
     }
 
     fn redirect(&mut self, engine: &mut Engine, id: ExchangeId, headers: &HeaderMap) {
-        let Some(it) = self.drop_exchange(id) else { return };
-        let Exchange { purpose, url, redirects, .. } = *it;
+        let Some(it) = self.exchanges.get(id) else { return };
+        let Some(what) = self.redirected(&it.purpose) else { return };
         let location = headers.get(LOCATION).map_or(&b""[..], HeaderValue::as_bytes);
-        let target = match same_origin(&url, location) {
-            Ok(target) if redirects < REDIRECTS => Ok(target),
-            Ok(target) => Err(format!("the server redirects more than {REDIRECTS} times, last to `{target}`")),
-            Err(shown) => Err(format!("the server redirects to `{shown}`, which is another origin, or no address")),
-        };
-        let again = redirects.saturating_add(1);
-        match (target, purpose) {
-            // The GET stream is optional.
-            (Err(_), Purpose::Stream) => self.stream_decided(engine, get_stream::Input::NoStream),
-            (Err(why), _) => engine.handle_transport(engine.now(), Transport::ProtocolViolation { why: &why }),
-            (Ok(target), Purpose::Message(message)) => {
-                if http_sse::is_sse(self.sse.state()) {
-                    self.sse.set_endpoint(target);
-                } else {
-                    self.url = target;
-                }
-                self.post(message, again);
+        let (target, class) = match same_origin(&it.url, location) {
+            Ok(target) if it.redirects < REDIRECTS => (Ok(target), Target::Same),
+            Ok(target) => {
+                let why = format!("the server redirects more than {REDIRECTS} times, last to `{target}`");
+                (Err(why), Target::TooMany)
             }
-            (Ok(target), purpose @ (Purpose::Stream | Purpose::Resume(..) | Purpose::Sse)) => {
+            Err(shown) => {
+                let why = format!("the server redirects to `{shown}`, which is another origin, or no address");
+                (Err(why), Target::Elsewhere)
+            }
+        };
+        let Some(it) = self.drop_exchange(id) else { return };
+        let (purpose, again) = (it.purpose, it.redirects.saturating_add(1));
+        match (http_read::take_redirect(what, class), target) {
+            (http_read::Redirect::Post, Ok(target)) => {
+                self.url = target;
+                self.post_on(engine, purpose, again);
+            }
+            (http_read::Redirect::PostToEndpoint, Ok(target)) => {
+                self.sse.set_endpoint(target);
+                self.post_on(engine, purpose, again);
+            }
+            (http_read::Redirect::Get, Ok(target)) => {
                 self.url = target;
                 self.get(purpose, again);
             }
-            (Ok(_), Purpose::DeleteFormer(..) | Purpose::Delete(_)) => {}
+            (http_read::Redirect::NoStream, _) => self.stream_decided(engine, get_stream::Input::NoStream),
+            (
+                http_read::Redirect::Violation
+                | http_read::Redirect::Post
+                | http_read::Redirect::PostToEndpoint
+                | http_read::Redirect::Get,
+                Err(why),
+            ) => engine.handle_transport(engine.now(), Transport::ProtocolViolation { why: &why }),
+            (http_read::Redirect::Violation, Ok(_)) => {}
+        }
+    }
+
+    /// What a redirect of this exchange concerns. The response to a DELETE is not read.
+    fn redirected(&self, purpose: &ExchangeKind) -> Option<Redirected> {
+        match purpose {
+            ExchangeKind::Message(_) if http_sse::is_sse(self.sse.state()) => Some(Redirected::SseMessage),
+            ExchangeKind::Message(_) => Some(Redirected::Message),
+            ExchangeKind::Stream => Some(Redirected::Stream),
+            ExchangeKind::Resume(..) | ExchangeKind::Sse => Some(Redirected::Get),
+            ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => None,
+        }
+    }
+
+    /// Posts a redirected message.
+    fn post_on(&mut self, engine: &Engine, purpose: ExchangeKind, redirects: u8) {
+        let ExchangeKind::Message(message) = purpose else { return };
+        let message = match message.id() {
+            Some(id) => engine.encode_again(id),
+            None => Some(message),
+        };
+        if let Some(message) = message {
+            self.post(message, redirects);
         }
     }
 }
 
-fn label_quirk(engine: &mut Engine, message: &Outgoing, labelled: Option<Kind>, kind: Kind) {
-    let detail: Box<str> = match (labelled, kind) {
-        (Some(Kind::Json), Kind::Events) => "the body is a stream of events, and labelled `application/json`".into(),
-        (Some(Kind::Events), Kind::Json) => "the body is JSON, and labelled `text/event-stream`".into(),
-        (None, _) => "the body has no `Content-Type` that says whether it is JSON or a stream".into(),
-        (Some(Kind::Json), Kind::Json) | (Some(Kind::Events), Kind::Events) => return,
-    };
-    engine.transport_quirk(QuirkKind::ContentType, message.method(), detail);
+/// What a body belongs to. Bodies without a response are not read.
+fn body_source(purpose: &ExchangeKind, labelled: Option<Kind>) -> Option<Source> {
+    match purpose {
+        ExchangeKind::Message(_) => Some(match labelled {
+            None => Source::PostUnlabelled,
+            Some(Kind::Json) => Source::PostJson,
+            Some(Kind::Events) => Source::PostEvents,
+        }),
+        ExchangeKind::Stream => Some(Source::Stream),
+        ExchangeKind::Resume(..) | ExchangeKind::Sse => Some(Source::Get),
+        ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => None,
+    }
+}
+
+const fn first_byte(byte: u8) -> First {
+    match byte {
+        // A page for people is no stream.
+        b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b'<' => First::Json,
+        // A comment, `data`, `event`, `id`, `retry`.
+        b':' | b'd' | b'e' | b'i' | b'r' => First::Field,
+        _ => First::Other,
+    }
+}
+
+/// The stream that the events of an exchange come in.
+fn stream_of(purpose: &ExchangeKind) -> Option<Stream> {
+    match purpose {
+        ExchangeKind::Message(message) => message.id().map(|_| Stream::Request),
+        ExchangeKind::Resume(..) => Some(Stream::Resumed),
+        ExchangeKind::Stream => Some(Stream::Get),
+        ExchangeKind::Sse => Some(Stream::Sse),
+        ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => None,
+    }
+}
+
+fn event_name(name: &[u8]) -> Name {
+    match name {
+        b"message" => Name::Message,
+        b"endpoint" => Name::Endpoint,
+        _ => Name::Other,
+    }
+}
+
+/// How the body of a POST deviates from its label.
+const fn label_detail(labelled: Option<Kind>, kind: Kind) -> &'static str {
+    match (labelled, kind) {
+        (None, _) => "the body has no `Content-Type` that says whether it is JSON or a stream",
+        (Some(_), Kind::Events) => "the body is a stream of events, and labelled `application/json`",
+        (Some(_), Kind::Json) => "the body is JSON, and labelled `text/event-stream`",
+    }
 }

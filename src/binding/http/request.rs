@@ -40,15 +40,26 @@ impl Common<'_> {
     }
 }
 
-/// The POST of a message; `params` are those of a request of the embedder's.
+/// What headers repeat of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct About<'a> {
+    /// The parameters of a request of the embedder.
+    pub(super) params: Option<&'a RawValue>,
+    /// The task that the request is about.
+    pub(super) task: Option<&'a str>,
+}
+
+/// The POST of a message.
 pub(super) fn post(
     url: &Uri,
-    message: &Outgoing,
+    message: &mut Outgoing,
     common: Common<'_>,
-    params: Option<&RawValue>,
+    about: About<'_>,
     catalog: &Catalog,
 ) -> http::Request<Vec<u8>> {
-    let mut request = http::Request::new(message.bytes().to_vec());
+    // A request is encoded again where it has to be sent again; anything else is copied for that.
+    let body = if message.id().is_some() { message.take_bytes() } else { message.bytes().to_vec() };
+    let mut request = http::Request::new(body);
     *request.method_mut() = Method::POST;
     *request.uri_mut() = url.clone();
     let headers = request.headers_mut();
@@ -56,7 +67,7 @@ pub(super) fn post(
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     common.write(headers);
     if message.version().map(ProtocolVersion::era) == Some(Era::Modern) {
-        mirror(headers, message, params, catalog);
+        mirror(headers, message, about, catalog);
     }
     request
 }
@@ -84,7 +95,7 @@ pub(super) fn delete(url: &Uri, common: Common<'_>) -> http::Request<Vec<u8>> {
 }
 
 /// Repeats parts of the body (specification 2026-07-28, "Streamable HTTP", Request Metadata).
-fn mirror(headers: &mut HeaderMap, message: &Outgoing, params: Option<&RawValue>, catalog: &Catalog) {
+fn mirror(headers: &mut HeaderMap, message: &Outgoing, about: About<'_>, catalog: &Catalog) {
     let Some(method) = message.method() else { return };
     let value = if method == method::TOOLS_CALL {
         Ok(HeaderValue::from_static(method::TOOLS_CALL))
@@ -95,9 +106,9 @@ fn mirror(headers: &mut HeaderMap, message: &Outgoing, params: Option<&RawValue>
     let member = match method {
         method::TOOLS_CALL | method::PROMPTS_GET => "name",
         method::RESOURCES_READ => "uri",
-        _ => return,
+        _ => return headers.extend(about.task.map(|task| (NAME, encode(task)))),
     };
-    let Some(params) = params.map(Json::from) else { return };
+    let Some(params) = about.params.map(Json::from) else { return };
     let Some(name) = params.member(member).and_then(Json::as_string) else { return };
     headers.insert(NAME, encode(&name));
     if method != method::TOOLS_CALL || !catalog.list(Family::Tools).is_mirrored(&name) {
@@ -113,13 +124,26 @@ fn mirror(headers: &mut HeaderMap, message: &Outgoing, params: Option<&RawValue>
     }
 }
 
-/// An argument as text; none of one that is null, or no single value.
+/// An argument as text; none of one that is null, no single value, or an integer beyond what every peer can compare.
 fn text_of(value: Json<'_>) -> Option<Cow<'_, str>> {
     match value.first() {
         b'"' => value.as_string(),
-        b't' | b'f' | b'-' | b'0'..=b'9' => Some(Cow::Borrowed(value.text())),
+        b't' | b'f' => Some(Cow::Borrowed(value.text())),
+        b'-' | b'0'..=b'9' => decimal(value.text()),
         _ => None,
     }
+}
+
+/// A number in decimal notation; none of an integer beyond 2^53 - 1 (specification 2026-07-28, "Tools", Header
+/// Parameters). A number with a fraction is left as it is, for the server to refuse: only integers are mirrored.
+fn decimal(number: &str) -> Option<Cow<'_, str>> {
+    const SAFE: f64 = 9_007_199_254_740_991.0;
+    let value = number.parse::<f64>().ok().filter(|value| value.is_finite())?;
+    if value.fract() != 0.0 {
+        return Some(Cow::Borrowed(number));
+    }
+    let is_plain = number.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) && number != "-0";
+    (value.abs() <= SAFE).then(|| if is_plain { Cow::Borrowed(number) } else { Cow::Owned(format!("{}", value + 0.0)) })
 }
 
 /// A value as a header can hold it (specification 2026-07-28, "Streamable HTTP", Value Encoding).
@@ -157,6 +181,27 @@ mod tests {
             ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
         ] {
             assert_eq!(encode(value), header, "{value:?}");
+        }
+    }
+    #[test]
+    fn integers_are_decimal_and_none_beyond_what_every_peer_can_compare() {
+        for (number, header) in [
+            ("42", Some("42")),
+            ("-7", Some("-7")),
+            ("0", Some("0")),
+            ("42.0", Some("42")),
+            ("1e3", Some("1000")),
+            ("-1E+2", Some("-100")),
+            ("-0", Some("0")),
+            ("-0.0", Some("0")),
+            ("9007199254740991", Some("9007199254740991")),
+            ("-9007199254740991", Some("-9007199254740991")),
+            ("9007199254740992", None),
+            ("-9007199254740993", None),
+            ("1e400", None),
+            ("1.5", Some("1.5")),
+        ] {
+            assert_eq!(text_of(Json::trusted(number)).as_deref(), header, "{number}");
         }
     }
 }

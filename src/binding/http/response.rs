@@ -8,12 +8,13 @@ use http::{HeaderMap, StatusCode};
 
 use super::address::{Address, resolve};
 use super::limits::{LONGEST_RETRY_AFTER, RETRY, WORDS};
-use crate::binding::SseDecoder;
+use crate::binding::EventDecoder;
 use crate::client::Challenge;
 use crate::machine::{get_stream, http_answer, http_end, http_head};
 
 /// How an answer comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Kind {
     Json,
     Events,
@@ -21,8 +22,9 @@ pub(super) enum Kind {
 
 /// A stream of events.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Events {
-    pub(super) decoder: SseDecoder,
+    pub(super) decoder: EventDecoder,
     /// How long to wait before it is taken up again.
     pub(super) retry: Option<Duration>,
     /// It is one, as its label or an event in it shows.
@@ -31,7 +33,9 @@ pub(super) struct Events {
 
 /// A response with a bad status.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Refusal {
+    #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::status"))]
     pub(super) status: StatusCode,
     /// The wait that the server asks for before the next try, [`LONGEST_RETRY_AFTER`] at most; [`RETRY`] where its
     /// `Retry-After` says no time.
@@ -41,6 +45,7 @@ pub(super) struct Refusal {
     pub(super) location: Option<Address>,
     /// How long the body is, where the server says.
     pub(super) length: Option<usize>,
+    #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
     pub(super) body: Vec<u8>,
 }
 
@@ -63,18 +68,6 @@ impl Kind {
         } else {
             None
         }
-    }
-
-    /// What the first byte of a body says, beside its label; nothing where there is none yet.
-    pub(super) fn sniffed(body: &[u8], labelled: Option<Self>) -> Option<Self> {
-        Some(match body.first()? {
-            // A page for people is no stream.
-            b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b'<' => Self::Json,
-            _ if labelled == Some(Self::Events) => Self::Events,
-            // A comment, `data`, `event`, `id`, `retry`.
-            b':' | b'd' | b'e' | b'i' | b'r' => Self::Events,
-            _ => Self::Json,
-        })
     }
 }
 

@@ -3,15 +3,16 @@
 use http::{HeaderMap, StatusCode};
 
 use super::action::{Broken, ExchangeId, HttpAction};
-use super::exchange::{Exchange, Purpose, Reply};
+use super::exchange::{Exchange, ExchangeKind, Reply};
 use super::outbox::Entry;
 use super::parts::Http;
-use super::send::is_response;
+use super::send::undelivered;
 use super::timers::{Due, Timer};
 use crate::Time;
 use crate::address::shown_in;
 use crate::client::{Binding, Client, Engine, Event, Operate, Wire};
-use crate::machine::{get_stream, http as phase};
+use crate::machine::http_send::Reached;
+use crate::machine::{get_stream, http as phase, http_initialized};
 
 impl Binding for Http {}
 
@@ -21,10 +22,19 @@ impl Operate for Http {
 
     fn attach(&mut self, engine: &mut Engine) {
         engine.track_settled();
+        engine.locate(&self.url.shown());
     }
 
     fn settle(&mut self, engine: &mut Engine) {
+        self.send_signed(engine);
         self.drain(engine);
+        if engine.is_closed() {
+            self.tokens.close();
+        }
+        // A verdict may lead to another one: each is about other tokens.
+        while self.tell_waiting(engine) {
+            self.drain(engine);
+        }
     }
 
     fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
@@ -38,6 +48,7 @@ impl Operate for Http {
         if self.phase == phase::State::Accepting && is_late {
             engine.renew_unsent(now);
         }
+        self.tokens.handle_timeout(now);
         engine.handle_timeout(now);
         self.settle(engine);
         let (now, last) = (engine.now(), self.timers.last());
@@ -48,10 +59,19 @@ impl Operate for Http {
     }
 
     fn poll(&mut self, engine: &mut Engine) -> Option<HttpAction> {
+        // The end of an attempt precedes `Closed`.
+        if engine.is_closed()
+            && let Some(action) = self.tokens.poll()
+        {
+            return Some(action);
+        }
         loop {
-            match self.outbox.pop()? {
+            let Some(entry) = self.outbox.pop() else { return self.tokens.poll() };
+            match entry {
                 Entry::Request(exchange) => {
-                    if let Some(request) = self.hand_over(engine, exchange) {
+                    if self.prove(exchange)
+                        && let Some(request) = self.hand_over(engine, exchange)
+                    {
                         return Some(HttpAction::Request(request));
                     }
                 }
@@ -65,18 +85,32 @@ impl Operate for Http {
     }
 
     fn deadline(&self, engine: &Engine) -> Option<Time> {
-        if !self.outbox.is_empty() {
+        if !self.is_drained() {
             return Some(engine.now());
         }
-        [engine.next_timer(), self.timers.next()].into_iter().flatten().min()
+        self.next_timer(engine)
+    }
+
+    fn next_timer(&self, engine: &Engine) -> Option<Time> {
+        [engine.next_timer(), self.timers.next(), self.tokens.deadline()].into_iter().flatten().min()
     }
 
     fn is_drained(&self) -> bool {
-        self.outbox.is_empty()
+        self.outbox.is_empty() && !self.tokens.has_actions()
     }
 }
 
 impl Client<Http> {
+    /// Takes an input for the authorization of [`Http::with_oauth`]. Returns whether it belongs to what is in progress, as
+    /// far as that can be said at once: `false` for a redirect of another attempt, and without an authorization.
+    #[cfg(feature = "oauth")]
+    pub fn handle_oauth(&mut self, now: Time, input: crate::binding::oauth::OAuthInput<'_>) -> bool {
+        self.binding.handle_due(&mut self.engine, now);
+        let is_ours = self.binding.tokens.handle(self.engine.now(), input);
+        self.binding.settle(&mut self.engine);
+        is_ours
+    }
+
     /// Takes the head of a response.
     pub fn handle_head(&mut self, now: Time, exchange: ExchangeId, status: StatusCode, headers: &HeaderMap) {
         self.binding.handle_due(&mut self.engine, now);
@@ -116,7 +150,7 @@ impl Http {
 
     /// Whether an event is the last action; `None` where there is no action.
     pub(crate) fn is_event_last(&self) -> Option<bool> {
-        self.outbox.is_event_last()
+        if self.tokens.has_actions() { Some(false) } else { self.outbox.is_event_last() }
     }
 
     /// Serves what is due before an input that came at this time. What is due at the time of the input before it was
@@ -126,7 +160,7 @@ impl Http {
         if now <= engine.served() {
             return;
         }
-        if is_due(self.timers.next()) || is_due(engine.next_timer()) {
+        if is_due(self.next_timer(engine)) {
             self.handle_timeout(engine, now);
         } else {
             engine.pass(now);
@@ -134,7 +168,7 @@ impl Http {
     }
 
     /// An exchange is over: it is not dropped, whatever is due.
-    fn over(&mut self, engine: &mut Engine, now: Time, id: ExchangeId, failure: Option<Broken>, why: &str) {
+    pub(super) fn over(&mut self, engine: &mut Engine, now: Time, id: ExchangeId, failure: Option<Broken>, why: &str) {
         let (it, connection) = (self.take(id), self.connection);
         self.handle_due(engine, now);
         if let Some(it) = it {
@@ -149,37 +183,33 @@ impl Http {
     fn fire(&mut self, engine: &mut Engine, timer: Timer, due: Due) {
         match due {
             Due::SendAgain(request) => self.post_again(engine, request),
-            Due::SendInitialized => {
-                if let Some(message) = self.initialized_again.take() {
-                    self.post(*message, 0);
-                }
-            }
+            Due::SendInitialized => self.post_initialized(),
             Due::Resume(request) => {
                 if let Some(broken) = self.exchanges.resume(request)
-                    && engine.is_waiting(request)
+                    && engine.is_sent(request)
                 {
-                    self.get(Purpose::Resume(request, broken), 0);
+                    self.get(ExchangeKind::Resume(request, broken), 0);
                 }
             }
             Due::GetStream => self.stream_step(engine, get_stream::Input::Timer),
             Due::StreamLate => self.step(engine, phase::Input::StreamDecided),
             Due::Release(id) => {
                 if self.initialized == Some(id) {
-                    self.accepted(engine);
+                    self.initialized_step(engine, http_initialized::Input::Answered, "");
                 }
-                let lost =
-                    |it: &Exchange| matches!(it.reply, Reply::Unsent) && it.purpose.one_way().is_some_and(is_response);
-                if self.exchanges.get(id).is_some_and(lost) {
-                    engine.leave_out();
+                if let Some(it) = self.exchanges.get(id)
+                    && let Some(message) = it.purpose.one_way()
+                {
+                    let reached = if matches!(it.reply, Reply::Unsent) { Reached::Unpolled } else { Reached::Server };
+                    undelivered(engine, reached, message.method());
                 }
                 self.drop_exchange(id);
             }
             Due::GiveUp => {
                 if self.queue.front() == Some(timer)
                     && let Some((_, message)) = self.queue.next_waiting()
-                    && is_response(&message)
                 {
-                    engine.leave_out();
+                    undelivered(engine, Reached::Queue, message.method());
                 }
             }
         }

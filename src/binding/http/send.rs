@@ -1,18 +1,21 @@
 //! Begins exchanges, and ends them from this side.
 
 use alloc::boxed::Box;
+use alloc::format;
 use core::time::Duration;
 
 use super::action::{ExchangeId, HttpRequest};
 use super::address::Address;
-use super::exchange::{Broken, Exchange, Purpose, Reply};
+use super::exchange::{Broken, Exchange, ExchangeKind, Reply};
 use super::exchanges::Carrier;
 use super::limits::LINGER;
 use super::parts::Http;
 use super::request::{self, Common};
 use super::timers::{Due, Timer};
+use super::tokens::Sent;
 use crate::client::{Engine, Outgoing};
 use crate::machine::http_end::{Rest, take_rest};
+use crate::machine::http_send::{Reached, Undelivered, take_undelivered};
 use crate::protocol::{Era, method};
 
 /// Whether a message answers a request of the server.
@@ -24,18 +27,34 @@ pub(super) fn is_modern(message: &Outgoing) -> bool {
     message.version().is_some_and(|version| version.era() == Era::Modern)
 }
 
+/// A notification or a response is not delivered in time.
+pub(super) fn undelivered(engine: &mut Engine, reached: Reached, method: Option<&str>) {
+    match take_undelivered(reached) {
+        Undelivered::DropAs(kind) => {
+            engine.count_undelivered();
+            let what = if method.is_some() { "a notification" } else { "a response" };
+            let detail = format!("{what} was dropped, because the server did not accept the messages before it");
+            engine.transport_quirk(kind, method, detail);
+        }
+        Undelivered::Drop => engine.count_undelivered(),
+        Undelivered::Release => {}
+    }
+}
+
 impl Http {
     /// Whether the engine has the connection that the exchanges belong to.
     pub(super) fn is_current(&self, engine: &Engine) -> bool {
-        engine.is_connected() && engine.connection() == self.connection
+        engine.has_transport() && engine.connection() == self.connection
     }
 
     /// Whether an exchange goes on while the client closes: the DELETE, and the responses that are owed.
-    pub(super) fn is_owed(engine: &Engine, purpose: &Purpose) -> bool {
+    pub(super) fn is_owed(engine: &Engine, purpose: &ExchangeKind) -> bool {
         match purpose {
-            Purpose::Delete(_) => engine.is_closing(),
-            Purpose::Message(message) => is_response(message) && engine.is_closing(),
-            Purpose::DeleteFormer(..) | Purpose::Stream | Purpose::Resume(..) | Purpose::Sse => false,
+            ExchangeKind::Delete(_) => engine.is_closing(),
+            ExchangeKind::Message(message) => is_response(message) && engine.is_closing(),
+            ExchangeKind::DeleteFormer(..) | ExchangeKind::Stream | ExchangeKind::Resume(..) | ExchangeKind::Sse => {
+                false
+            }
         }
     }
 
@@ -46,7 +65,7 @@ impl Http {
         if message.id().is_none() {
             self.queue.enter(&message);
         }
-        let id = self.begin(Purpose::Message(message), url, redirects);
+        let id = self.begin(ExchangeKind::Message(message), url, redirects);
         if initialized {
             self.initialized = Some(id);
         }
@@ -62,6 +81,13 @@ impl Http {
         }
     }
 
+    /// Posts `notifications/initialized` again.
+    pub(super) fn post_initialized(&mut self) {
+        if let Some(message) = self.initialized_again.take() {
+            self.post(*message, 0);
+        }
+    }
+
     /// Posts a request again, under a new id.
     pub(super) fn post_again(&mut self, engine: &mut Engine, request: u64) {
         self.exchanges.forget(request);
@@ -71,17 +97,18 @@ impl Http {
     }
 
     /// Requests a stream.
-    pub(super) fn get(&mut self, purpose: Purpose, redirects: u8) {
+    pub(super) fn get(&mut self, purpose: ExchangeKind, redirects: u8) {
         self.begin(purpose, self.url.clone(), redirects);
     }
 
     /// Ends a session of the server.
-    pub(super) fn delete(&mut self, purpose: Purpose) {
+    pub(super) fn delete(&mut self, purpose: ExchangeKind) {
         self.begin(purpose, self.url.clone(), 0);
     }
 
-    fn begin(&mut self, purpose: Purpose, url: Address, redirects: u8) -> ExchangeId {
-        let it = Exchange { purpose, url, redirects, status: 0, reply: Reply::Unsent, release: None };
+    fn begin(&mut self, purpose: ExchangeKind, url: Address, redirects: u8) -> ExchangeId {
+        let it =
+            Exchange { purpose, url, redirects, status: 0, reply: Reply::Unsent, sent: Sent::default(), release: None };
         let exchange = self.exchanges.insert(it);
         self.outbox.request(exchange);
         exchange
@@ -91,39 +118,40 @@ impl Http {
     pub(super) fn hand_over(&mut self, engine: &mut Engine, exchange: ExchangeId) -> Option<HttpRequest> {
         let it = self.exchanges.hand_over(exchange)?;
         let is_opening = |message: &Outgoing| message.method() == Some(method::INITIALIZE);
-        let opening = matches!(&it.purpose, Purpose::Message(message) if is_opening(message));
+        let opening = matches!(&it.purpose, ExchangeKind::Message(message) if is_opening(message));
         if opening {
             // What was polled before it belongs to the session before it.
             self.session.reset();
         }
         let session = self.session.id();
         let version = || engine.server().map(|server| server.version);
-        let agreed = Common { session, version: version().filter(|_| engine.has_handshake()) };
-        let (of, request) = match &it.purpose {
-            Purpose::Message(message) => {
+        let agreed = || Common { session, version: version().filter(|_| engine.has_handshake()) };
+        let (of, mut request) = match &mut it.purpose {
+            ExchangeKind::Message(message) => {
                 let session = session.filter(|_| !is_modern(message) && !opening);
                 let common = Common { session, version: message.version().filter(|_| !opening) };
-                let params = message.id().and_then(|id| engine.params_of(id));
-                let request = request::post(&it.url, message, common, params, engine.catalog());
+                let about = request::About {
+                    params: message.id().and_then(|id| engine.params_of(id)),
+                    task: message.id().and_then(|id| engine.task_of(id)),
+                };
+                let request = request::post(&it.url, message, common, about, engine.catalog());
                 engine.handed_over(message);
+                if message.id().is_none() && it.release.is_none() {
+                    let due = engine.now() + engine.options().timeouts.request;
+                    it.release = Some(self.timers.arm(due, Due::Release(exchange)));
+                }
                 (message.of(), request)
             }
-            Purpose::Resume(id, broken) => {
-                (engine.handle_of(*id), request::get(&it.url, agreed, Some(&broken.last_id)))
+            ExchangeKind::Resume(id, broken) => {
+                (engine.handle_of(*id), request::get(&it.url, agreed(), Some(&broken.last_id)))
             }
-            Purpose::Stream => (None, request::get(&it.url, agreed, self.get_stream.last_id())),
-            Purpose::Sse => (None, request::get(&it.url, agreed, None)),
-            Purpose::DeleteFormer(_, session) | Purpose::Delete(session) => {
+            ExchangeKind::Stream => (None, request::get(&it.url, agreed(), self.get_stream.last_id())),
+            ExchangeKind::Sse => (None, request::get(&it.url, agreed(), None)),
+            ExchangeKind::DeleteFormer(_, session) | ExchangeKind::Delete(session) => {
                 (None, request::delete(&it.url, Common { session: Some(session), version: version() }))
             }
         };
-        if it.purpose.one_way().is_some() && it.release.is_none() {
-            let due = engine.now() + engine.options().timeouts.request;
-            let release = self.timers.arm(due, Due::Release(exchange));
-            if let Some(it) = self.exchanges.get_mut(exchange) {
-                it.release = Some(release);
-            }
-        }
+        it.sent = self.tokens.present(exchange, request.headers_mut());
         engine.mark_seen();
         Some(HttpRequest { exchange, of, request })
     }
@@ -131,6 +159,7 @@ impl Http {
     /// Takes an exchange out that is over.
     pub(super) fn take(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
         let it = self.exchanges.remove(id)?;
+        self.tokens.forget(id);
         if let Some(timer) = it.release {
             self.timers.disarm(timer);
         }

@@ -12,9 +12,12 @@ const METHODS: usize = 16;
 
 /// The session's id, and what is known of the session before.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Session {
+    #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::optional_header"))]
     id: Option<HeaderValue>,
     /// The session before, which the server may still know.
+    #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::optional_header"))]
     former: Option<HeaderValue>,
     /// The methods for which the server answered 404 in the session before, and not otherwise since.
     not_found: VecDeque<Box<str>>,
@@ -38,6 +41,12 @@ impl Session {
         if let Some(former) = self.id.take() {
             self.former = Some(former);
         }
+    }
+
+    /// Drops the ids, which are secrets.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn forget(&mut self) {
+        (self.id, self.former) = (None, None);
     }
 
     /// `initialize` is sent: what an earlier one on this connection was given is no session.
@@ -78,6 +87,6 @@ impl Session {
     }
 }
 
-fn is_visible(id: &[u8]) -> bool {
+pub(super) fn is_visible(id: &[u8]) -> bool {
     !id.is_empty() && id.iter().all(u8::is_ascii_graphic)
 }

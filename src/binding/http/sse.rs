@@ -9,6 +9,7 @@ use crate::machine::http_sse::{Effect, Input, State, take};
 
 /// An `initialize` that was refused as an HTTP+SSE server does.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Refused {
     pub(super) id: u64,
     pub(super) status: u16,
@@ -17,6 +18,7 @@ pub(super) struct Refused {
 
 /// What is known of the server's transport.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Sse {
     state: State,
     endpoint: Option<Address>,

@@ -3,11 +3,12 @@
 use alloc::collections::VecDeque;
 
 use super::action::ExchangeId;
-use super::trim::{release, trim};
+use super::trim::trim;
 use crate::Time;
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Due {
     /// Send a request again, by its id on the wire.
     SendAgain(u64),
@@ -30,8 +31,9 @@ pub(super) type Timer = (Time, u64);
 
 /// The timers of a connection.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Timers {
-    /// In the order in which they are due.
+    /// In the order in which they are due. Most streamed calls take one, so the memory of a few is kept.
     due: VecDeque<(Timer, Due)>,
     last: u64,
 }
@@ -56,12 +58,17 @@ impl Timers {
         if let Some(place) = self.find(timer) {
             self.due.remove(place);
             trim(&mut self.due);
-            release(&mut self.due);
         }
     }
 
     fn find(&self, timer: Timer) -> Option<usize> {
         self.due.binary_search_by_key(&timer, |(timer, _)| *timer).ok()
+    }
+
+    /// Whether the order is that in which they are due.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn is_sorted(&self) -> bool {
+        self.due.iter().is_sorted_by(|(one, _), (next, _)| one < next)
     }
 
     pub(super) fn clear(&mut self) {
@@ -84,7 +91,6 @@ impl Timers {
         let place = due.into_iter().position(|((_, number), _)| *number <= last)?;
         let due = self.due.remove(place);
         trim(&mut self.due);
-        release(&mut self.due);
         due
     }
 }

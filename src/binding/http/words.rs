@@ -25,7 +25,7 @@ pub(super) fn class(error: Option<&ErrorObject>) -> Error {
 
 /// The JSON-RPC error that the body of a refusal is.
 pub(super) fn error_in(body: &[u8]) -> Option<ErrorObject> {
-    let Ok(Decoded::One(Message { body: Body::Error { error, .. }, deviations })) =
+    let Ok(Decoded::One(Message { body: Body::Error { error, .. }, deviations, .. })) =
         jsonrpc::decode(body, jsonrpc::MessageLimits::default())
     else {
         return None;
@@ -36,7 +36,7 @@ pub(super) fn error_in(body: &[u8]) -> Option<ErrorObject> {
 /// The error that this message answers a request with. An error that bears the id of another request is no answer to
 /// this one.
 pub(super) fn error_to<'a>(request: u64, decoded: &'a Result<Decoded<'_>, Noise>) -> Option<&'a ErrorObject> {
-    let Ok(Decoded::One(Message { body: Body::Error { id, error }, deviations })) = decoded else { return None };
+    let Ok(Decoded::One(Message { body: Body::Error { id, error }, deviations, .. })) = decoded else { return None };
     match id {
         ResponseId::Exact(id) | ResponseId::Loose(id) if *id != request => None,
         ResponseId::Exact(_) | ResponseId::Loose(_) | ResponseId::Absent | ResponseId::Foreign => {

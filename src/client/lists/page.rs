@@ -28,14 +28,16 @@ impl<'a> Page<'a> {
         let mirror = core.is_modern() && core.wire == Wire::Http;
         let bounds = Bounds { items: limits.items, bytes: limits.list_bytes, mirror };
         let (mut items, mut next, mut kind, mut ttl) = (None, None, None, None);
-        Json::from(result).scan().each_member(|name, value| match name {
+        let spans = core::mem::take(&mut core.spans);
+        Json::from(result).scan().skipping(spans).each_member(|name, value| match name {
             "nextCursor" => next = value.value(),
             "resultType" => kind = value.value().and_then(Json::as_string),
             "ttlMs" => ttl = value.value().and_then(|ttl| ttl.text().parse::<i64>().ok()),
             _ if name == family.member() => items = Some(Items::read(family, value, bounds)),
             _ => {}
         });
-        if let Some(kind) = kind.filter(|kind| kind != "complete") {
+        // In the legacy era, the member has no meaning.
+        if let Some(kind) = kind.filter(|kind| core.is_modern() && kind != "complete") {
             return Err(format!("a result of type `{}`, where a list was expected", excerpt(&kind)).into());
         }
         let present = items.filter(|items| !matches!(items, Err(Some(value)) if value.is_null()));
@@ -58,24 +60,20 @@ impl<'a> Page<'a> {
 }
 
 impl Listing {
-    /// Adds the deviations of a page, and records those of the list that grew.
-    pub(super) fn add_flaws(
-        &mut self,
-        page: PageReport,
-        repeated: bool,
-    ) -> [(QuirkKind, Option<alloc::string::String>); 2] {
+    /// Adds the deviations of a page, and records those of the list: new ones, and all of them if the list `ends`.
+    pub(super) fn add_flaws(&mut self, core: &mut Core, family: Family, page: PageReport, repeated: bool, ends: bool) {
         // A page that repeats earlier items is recorded as a cursor loop.
         let duplicate = if repeated { Flaws::default() } else { page.duplicate };
         let kinds = [
             (QuirkKind::InvalidItem, &mut self.invalid, page.invalid),
             (QuirkKind::DuplicateItem, &mut self.duplicate, duplicate),
         ];
-        kinds.map(|(kind, so_far, page)| {
-            let words = (!page.is_empty()).then(|| {
-                so_far.extend(page);
-                so_far.words()
-            });
-            (kind, words)
-        })
+        for (kind, so_far, page) in kinds {
+            let grows = !page.is_empty();
+            so_far.extend(page);
+            if grows || ends && !so_far.is_empty() {
+                core.item_quirk(kind, family, so_far.words().into(), ends);
+            }
+        }
     }
 }

@@ -6,14 +6,16 @@ use serde::{Deserialize, Serialize};
 use crate::Time;
 use crate::catalog::{Builder, Flaws, List};
 use crate::machine::resend::Used;
-use crate::machine::{discovery, gate, paging, refresh};
+use crate::machine::{discovery, gate, paging, refresh, refresh_demand};
 
 /// What is known of the list of one family.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Slot {
     pub(super) discovery: discovery::State,
     pub(super) refresh: refresh::State,
     pub(super) paging: paging::State,
+    pub(super) demand: refresh_demand::State,
     /// The list that is being received.
     pub(super) listing: Option<Box<Listing>>,
     pub(super) status: FamilyStatus,
@@ -22,8 +24,8 @@ pub(super) struct Slot {
     /// The list was received while no stream announced its changes (modern era).
     pub(super) unwatched: bool,
     pub(super) failures: u32,
-    /// Refreshes in a row that found the list unchanged.
-    pub(super) unchanged: u32,
+    /// Announced changes in a row that were none.
+    pub(super) unchanged: Used,
     /// How often the interval between refreshes was doubled.
     pub(super) slow: u32,
     /// The current or next refresh was not caused by the server, so it does not count in loop detection.
@@ -37,16 +39,17 @@ pub(super) struct Slot {
 impl Default for Slot {
     fn default() -> Self {
         Self {
-            discovery: discovery::State::Unasked,
+            discovery: discovery::State::NotRequested,
             refresh: refresh::State::Idle,
             paging: paging::State::Idle,
+            demand: refresh_demand::State::None,
             listing: None,
-            status: FamilyStatus::Unasked,
+            status: FamilyStatus::NotRequested,
             pages: 0,
             stale: false,
             unwatched: false,
             failures: 0,
-            unchanged: 0,
+            unchanged: Used::Never,
             slow: 0,
             on_demand: false,
             fresh_until: None,
@@ -65,14 +68,14 @@ impl Slot {
         self.listing = None;
         self.unwatched = false;
         self.failures = 0;
-        self.unchanged = 0;
+        self.unchanged = Used::Never;
         self.slow = 0;
     }
 
     /// What is known of the list, as the gate takes it.
     pub(super) const fn known(status: FamilyStatus) -> gate::Known {
         match status {
-            FamilyStatus::Unasked | FamilyStatus::NotAdvertised => gate::Known::Unasked,
+            FamilyStatus::NotRequested | FamilyStatus::NotAdvertised => gate::Known::NotRequested,
             FamilyStatus::Listed => gate::Known::Listed,
             FamilyStatus::Partial => gate::Known::Partial,
             FamilyStatus::Absent => gate::Known::Absent,
@@ -88,11 +91,11 @@ impl Slot {
             | discovery::State::Absent
             | discovery::State::Partial
             | discovery::State::Failed => true,
-            discovery::State::Unasked
-            | discovery::State::Walking
-            | discovery::State::WalkingStale
-            | discovery::State::Following
-            | discovery::State::FollowingStale => false,
+            discovery::State::NotRequested
+            | discovery::State::Listing
+            | discovery::State::ListingStale
+            | discovery::State::Relisting
+            | discovery::State::RelistingStale => false,
         }
     }
 }
@@ -103,7 +106,7 @@ impl Slot {
 #[non_exhaustive]
 pub enum FamilyStatus {
     /// The list was not requested yet.
-    Unasked,
+    NotRequested,
     /// The whole list is known.
     Listed,
     /// The server did not declare the capability, and the list was not requested.
@@ -120,7 +123,7 @@ impl FamilyStatus {
     /// The status' stable name, in kebab case.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Unasked => "unasked",
+            Self::NotRequested => "not-requested",
             Self::Listed => "listed",
             Self::NotAdvertised => "not-advertised",
             Self::Absent => "absent",
@@ -132,6 +135,7 @@ impl FamilyStatus {
 
 /// The state of a family, without its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct FamilyReport {
     /// The state of its list. A failed refresh does not change it.
@@ -149,6 +153,7 @@ pub struct FamilyReport {
 
 /// A list that is being received.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Listing {
     /// The hashes of the cursors so far. A collision only ends the server's own list early.
     pub(super) seen: BTreeSet<u64>,
@@ -159,12 +164,14 @@ pub(super) struct Listing {
     pub(super) duplicate: Flaws,
     pub(super) pages: usize,
     /// The cursor of the page that is requested next.
+    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::form::optional_json"))]
     pub(super) next: Option<Box<str>>,
     /// The id of the request for the first page.
     pub(super) first: u64,
     /// The shortest freshness of the pages.
     pub(super) ttl: Option<Duration>,
     /// The whole list, once the last page of a refresh was received.
+    #[cfg_attr(feature = "snapshot", serde(with = "crate::catalog::form::optional_list"))]
     pub(super) done: Option<List>,
     /// How often a page was requested again because its exchange broke.
     pub(super) broken: Used,

@@ -1,23 +1,28 @@
 //! The router over HTTP: messages and ends of the exchanges of requests.
 
-use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::ToString;
 use core::num::NonZero;
 
-use super::super::core::{Stage, excerpt};
+use super::super::core::excerpt;
 use super::super::request_table::{Block, Purpose};
 use super::super::signal::{Signal, Signals};
-use super::super::transport::Report;
-use super::super::{Challenge, Engine, Event, FailureKind, Outcome, RequestError, calls};
+use super::super::transport::{Report, Unauthorized};
+use super::super::{Engine, Event, FailureKind, Outcome, RequestError, calls};
 use crate::Time;
 use crate::jsonrpc::{Decoded, ErrorObject, Noise};
-use crate::machine::{link, loss};
+use crate::machine::exchange_loss::{self, Lost, Recovery};
+use crate::machine::http_refusal::{
+    Access, Authority, Authorization, Meaning, Phase, Refused, Status, take_authorization, take_status,
+};
+use crate::machine::resend::Resend;
+use crate::machine::{loss, request};
 
 impl Engine {
     /// Takes the message that came in the exchange of the request of this id, and was read by [`Self::decode`]. A message
     /// that answers nothing by its own id answers that request.
     pub(crate) fn handle_exchange(&mut self, id: u64, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
-        if self.link.is_connected() {
+        if self.link.takes_messages() {
             self.core.exchange = NonZero::new(id);
             self.on_decoded(decoded, bytes);
             self.core.exchange = None;
@@ -32,10 +37,23 @@ impl Engine {
             Report::Lost { id, sent, why } => self.on_exchange_lost(id, sent, why),
             Report::Refused { id, status, why } => self.on_status(id, status, why),
             Report::Expired { id } => self.on_expired(id),
-            Report::Unauthorized { id, forbidden, why, challenges } => {
-                self.on_unauthorized(id, forbidden, why, challenges);
-            }
         }
+        self.write_requests();
+    }
+
+    /// Takes a refusal for lack of authorization. Returns what follows: where the request is held, the binding sends it
+    /// again.
+    pub(crate) fn handle_unauthorized(&mut self, now: Time, refused: Unauthorized<'_>) -> Authorization {
+        self.core.advance(now);
+        let decision = self.on_unauthorized(refused);
+        self.write_requests();
+        decision
+    }
+
+    /// There is no token: the requests that wait for one end, for this reason.
+    pub(crate) fn deny(&mut self, now: Time, why: &str) {
+        self.core.advance(now);
+        calls::deny(&mut self.core, why);
         self.write_requests();
     }
 
@@ -45,12 +63,18 @@ impl Engine {
     pub(crate) fn take_refusal(&mut self, now: Time, id: u64, error: ErrorObject, headers: bool) {
         self.core.advance(now);
         if self.core.is_sent(id) {
-            if headers && calls::may_renew_headers(&mut self.core, id) {
-                let outcome = Outcome::Error(RequestError::Server(error));
-                let signals = calls::block(&mut self.core, id, Block::Headers, outcome);
-                self.act(signals);
-            } else {
-                self.answer(id, Err(RequestError::Server(error)));
+            let renewed = if headers { calls::decide_block(&self.core, id, Block::Headers) } else { Resend::End };
+            match renewed {
+                Resend::Again => {
+                    let outcome = Outcome::Error(RequestError::Server(error));
+                    let signals = calls::block(&mut self.core, id, Block::Headers, outcome);
+                    self.act(signals);
+                }
+                Resend::End => {
+                    let renewed = self.handshake.on_response(&mut self.core, id, Some(&error));
+                    self.answer(id, Err(RequestError::Server(error)));
+                    self.act(renewed);
+                }
             }
         }
         self.write_requests();
@@ -67,70 +91,67 @@ impl Engine {
         self.write_requests();
     }
 
-    /// The exchange of a request broke: a request that only reads is sent again, with a new id.
+    /// The exchange of a request broke.
     fn on_exchange_lost(&mut self, id: u64, sent: bool, why: &str) {
         let core = &mut self.core;
-        if !core.is_sent(id) {
-            return;
-        }
-        if core.requests.call_mut(id).is_some() {
+        let Some(open) = core.requests.get(id).filter(|_| core.is_sent(id)) else { return };
+        let recovery = exchange_loss::take(classify_lost(&open.purpose));
+        if recovery == Recovery::Replay {
             return calls::on_exchange_lost(core, id, sent);
         }
-        let Some(open) = core.requests.remove(id) else { return };
-        let words = format!("the exchange broke before its answer ({why})");
-        let signals = match open.purpose {
-            Purpose::List { family, cursor } => self.lists.on_broken(core, family, cursor, words),
-            Purpose::Discover(_) | Purpose::Initialize(_) => self.handshake.on_broken(core, &open.purpose, why),
-            Purpose::Listen { .. } => self.subscriptions.on_ended(core, id, None),
-            Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => {
-                self.subscriptions.on_response(core, &uri, Some(&words));
-                Signals::NONE
-            }
-            // The keepalive's timer handles a missing response.
-            Purpose::Keepalive(_) | Purpose::SetLevel | Purpose::Call(_) => Signals::NONE,
+        let Some(open) = core.end_request(id, request::Input::Lost, "") else { return };
+        let words = format!("the exchange broke before its response ({why})");
+        let signals = match (recovery, open.purpose) {
+            (Recovery::List, Purpose::List { family, cursor }) => self.lists.on_broken(core, family, cursor, words),
+            (Recovery::Handshake, purpose) => self.handshake.on_broken(core, &purpose, why),
+            (Recovery::EndStream, _) => self.subscriptions.on_ended(core, id, None),
+            (Recovery::Fail, purpose) => self.fail(purpose, words),
+            (Recovery::End | Recovery::List | Recovery::Replay, _) => Signals::NONE,
         };
         self.act(signals);
     }
 
+    /// What the server refused.
+    fn refused(&self, id: Option<u64>) -> Refused {
+        match id.and_then(|id| self.core.requests.get(id)).map(|open| &open.purpose) {
+            None => Refused::Nothing,
+            Some(Purpose::Discover(_) | Purpose::Initialize(_)) => Refused::Handshake,
+            Some(Purpose::List { .. }) => Refused::List,
+            Some(
+                Purpose::SetLevel
+                | Purpose::Listen { .. }
+                | Purpose::Subscribe(_)
+                | Purpose::Unsubscribe(_)
+                | Purpose::CancelTask(_),
+            ) => Refused::Engine,
+            Some(Purpose::Keepalive(_)) => Refused::Keepalive,
+            Some(Purpose::Call(_)) => Refused::Call,
+        }
+    }
+
     /// The server refused a request with a status only.
     fn on_status(&mut self, id: u64, status: u16, why: &str) {
-        let core = &mut self.core;
-        if !core.is_sent(id) {
+        if !self.core.is_sent(id) {
             return;
         }
-        let separator = if why.is_empty() { "" } else { ": " };
-        let words = format!("HTTP {status}{separator}{}", excerpt(why));
-        let handshake = self.handshake.request() == Some(id);
-        let Some(open) = core.requests.get(id) else { return };
-        match open.purpose {
-            Purpose::Discover(_) | Purpose::Initialize(_) if handshake => {
-                if let Some(open) = core.requests.remove(id) {
-                    let signals = self.handshake.on_status(core, &open.purpose, status, words.into());
+        let refused = self.refused(Some(id));
+        let core = &mut self.core;
+        let class = match status {
+            200..300 => Status::Success,
+            502 | 504 => Status::Gateway,
+            _ => Status::Other,
+        };
+        let error = RequestError::Status { status, message: excerpt(why).into() };
+        match take_status(refused, class) {
+            Meaning::Handshake => {
+                if let Some(open) = core.end_request(id, request::Input::Answered, "") {
+                    let signals = self.handshake.on_status(core, &open.purpose, status, error.to_string().into());
                     self.act(signals);
                 }
             }
-            // A gateway reports that it got no response; the request may have run.
-            Purpose::List { .. }
-            | Purpose::SetLevel
-            | Purpose::Keepalive(_)
-            | Purpose::Listen { .. }
-            | Purpose::Subscribe(_)
-            | Purpose::Unsubscribe(_)
-            | Purpose::Call(_)
-                if matches!(status, 502 | 504) =>
-            {
-                self.on_exchange_lost(id, true, &words);
-            }
-            Purpose::Call(_) if (200..300).contains(&status) => calls::on_invalid(core, id, words),
-            Purpose::Discover(_)
-            | Purpose::Initialize(_)
-            | Purpose::List { .. }
-            | Purpose::SetLevel
-            | Purpose::Keepalive(_)
-            | Purpose::Listen { .. }
-            | Purpose::Subscribe(_)
-            | Purpose::Unsubscribe(_)
-            | Purpose::Call(_) => self.answer(id, Err(RequestError::Status { status, message: excerpt(why).into() })),
+            Meaning::Lost => self.on_exchange_lost(id, true, &error.to_string()),
+            Meaning::Invalid => calls::on_invalid(core, id, error.to_string()),
+            Meaning::Failed => self.answer(id, Err(error)),
         }
     }
 
@@ -144,46 +165,71 @@ impl Engine {
     }
 
     /// The server refused a request for lack of authorization.
-    fn on_unauthorized(&mut self, id: Option<u64>, forbidden: bool, why: &str, challenges: &[Challenge]) {
+    fn on_unauthorized(&mut self, refused: Unauthorized<'_>) -> Authorization {
+        let Unauthorized { id, forbidden, why, challenges, authority } = refused;
+        if id.is_some_and(|id| !self.core.is_sent(id)) {
+            return Authorization::Nothing;
+        }
+        let refused = self.refused(id);
+        let connecting = self.link.has_transport() && !self.core.is_ready();
+        let phase = if connecting { Phase::Connecting } else { Phase::Connected };
+        let access = match (forbidden, challenges.is_empty()) {
+            (false, _) => Access::Required,
+            (true, false) => Access::Insufficient,
+            (true, true) => Access::Denied,
+        };
         let core = &mut self.core;
-        if id.is_some_and(|id| !core.is_sent(id)) {
-            return;
-        }
-        let why = excerpt(why);
+        let again = id.map_or(Resend::End, |id| calls::decide_block(core, id, Block::Authorization));
+        let decision = take_authorization(refused, phase, access, again, authority);
         let status = if forbidden { 403 } else { 401 };
-        let separator = if why.is_empty() { "" } else { ": " };
-        let open = id.and_then(|id| core.requests.get(id));
-        let request = id.and_then(|id| core.handle_of(id));
-        let opening = self.link.state() == link::State::Opening;
-        let connecting = opening || matches!(core.stage, Stage::Handshake | Stage::Discovery);
-        if id.is_none() && !connecting {
-            return;
-        }
-        // Only requests of the handshake and for lists end the connection.
-        let needed = open.is_none_or(|open| {
-            matches!(open.purpose, Purpose::Discover(_) | Purpose::Initialize(_) | Purpose::List { .. })
+        let error = RequestError::Status { status, message: excerpt(why).into() };
+        // A client that authorizes itself needs nothing of the embedder.
+        let event = (authority != Authority::Client).then(|| Event::Unauthorized {
+            request: id.and_then(|id| core.handle_of(id)),
+            forbidden,
+            why: excerpt(why).into(),
+            challenges: challenges.into(),
         });
-        let event = Event::Unauthorized { request, forbidden, why: (&*why).into(), challenges: challenges.into() };
-        core.event(event);
-        let final_word = forbidden && challenges.is_empty();
-        let blocked = request.is_some() && !final_word && id.is_some_and(|id| calls::may_await_authorization(core, id));
-        let signals = match id {
-            Some(id) if blocked => {
-                let error = RequestError::Status { status, message: (&*why).into() };
+        let signals = match (decision, id) {
+            (Authorization::Block, Some(id)) => {
+                event.into_iter().for_each(|event| core.event(event));
                 calls::block(core, id, Block::Authorization, Outcome::Error(error))
             }
-            Some(_) | None if connecting && needed => {
-                let kind = if forbidden { FailureKind::Forbidden } else { FailureKind::Unauthorized };
-                let wants = if forbidden { "refuses who asks" } else { "wants to know who asks" };
-                let message = format!("{} {wants} (HTTP {status}){separator}{why}", core.server_name());
-                Signals::lost(kind, Box::<str>::from(message), loss::Transport::Open)
+            (Authorization::EndConnection, _) => {
+                event.into_iter().for_each(|event| core.event(event));
+                let (kind, says) = match access {
+                    Access::Required => (FailureKind::Unauthorized, "requires authorization"),
+                    Access::Insufficient | Access::Denied => (FailureKind::Forbidden, "refused access"),
+                };
+                let separator = if why.is_empty() { "" } else { ": " };
+                let message = format!("{} {says} (HTTP {status}){separator}{}", core.server_name(), excerpt(why));
+                let transport = match authority {
+                    Authority::Client => loss::Transport::Authorizing,
+                    Authority::Embedder | Authority::Nobody => loss::Transport::Open,
+                };
+                Signals::lost(kind, message, transport)
             }
-            Some(id) => {
-                self.on_status(id, status, &why);
+            (Authorization::ByStatus, Some(id)) => {
+                event.into_iter().for_each(|event| core.event(event));
+                self.on_status(id, status, why);
                 Signals::NONE
             }
-            None => Signals::NONE,
+            (Authorization::Block | Authorization::ByStatus | Authorization::Hold | Authorization::Nothing, _) => {
+                Signals::NONE
+            }
         };
         self.act(signals);
+        decision
+    }
+}
+
+const fn classify_lost(purpose: &Purpose) -> Lost {
+    match purpose {
+        Purpose::Discover(_) | Purpose::Initialize(_) => Lost::Handshake,
+        Purpose::List { .. } => Lost::List,
+        Purpose::Listen { .. } => Lost::Stream,
+        Purpose::Subscribe(_) | Purpose::Unsubscribe(_) | Purpose::SetLevel => Lost::Reported,
+        Purpose::Keepalive(_) | Purpose::CancelTask(_) => Lost::Unneeded,
+        Purpose::Call(_) => Lost::Call,
     }
 }

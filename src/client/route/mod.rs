@@ -1,23 +1,30 @@
 //! The router: passes messages, timers and signals to the components. It is the only part that sees all of them.
 
 mod http;
+mod notifications;
+mod result_type;
 
-use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use serde_json::value::RawValue;
 
+use self::result_type::complete;
 use super::core::{Core, EXCERPT, excerpt};
+use super::link::Link;
 use super::lists::ListFailure;
-use super::notifications::on_progress;
-use super::request_table::{Block, Match, Purpose};
+use super::request_table::{Block, Purpose};
+use super::server_requests::ServerRequests;
 use super::signal::{Signal, Signals};
 use super::timers::Timer;
-use super::{Engine, Output, RequestError, Transport, calls};
+use super::{Engine, FailureKind, Output, RequestError, Transport, Wire, calls, log_level};
 use crate::Time;
-use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Message, Noise, ResponseId};
-use crate::machine::{QuirkKind, handshake, link, loss, request, shutdown};
-use crate::protocol::{Family, ProtocolVersion, method};
+use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Message, Noise, ResponseId, Spans};
+use crate::machine::admission::{self, Admission};
+use crate::machine::response::{self, Match};
+use crate::machine::shape::{self, Shape};
+use crate::machine::{handshake, link, loss, request, shutdown};
+use crate::protocol::{Family, ProtocolVersion};
 
 impl Engine {
     /// Takes a message or a batch of the server.
@@ -55,7 +62,7 @@ impl Engine {
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.core.advance(now);
         self.core.served = self.core.now;
-        if self.timers_deadline().is_none_or(|at| at > self.core.now) {
+        if self.next_timer().is_none_or(|at| at > self.core.now) {
             return;
         }
         // Each timer fires once: at the maximum of `Time`, a restarted timer is due at once.
@@ -66,6 +73,9 @@ impl Engine {
                 }
             }
         }
+        while let Some(id) = self.core.requests.due_poll(self.core.now) {
+            calls::on_due(&mut self.core, id);
+        }
         for id in self.core.requests.expired(self.core.now) {
             self.on_request_timeout(id);
         }
@@ -74,7 +84,14 @@ impl Engine {
     }
 
     /// Acts on signals, in order; the signals that one causes come before the next.
+    #[inline]
     pub(super) fn act(&mut self, signals: Signals) {
+        if !signals.is_empty() {
+            self.act_on_each(signals);
+        }
+    }
+
+    fn act_on_each(&mut self, signals: Signals) {
         for signal in signals {
             let next = self.act_on(signal);
             self.act(next);
@@ -98,7 +115,7 @@ impl Engine {
                 Signals::one(Signal::Discover)
             }
             Signal::Discover => {
-                core.send_log_level();
+                log_level::send(core);
                 if core.is_modern() {
                     let signals = self.subscriptions.start_stream(core);
                     self.act(signals);
@@ -108,25 +125,29 @@ impl Engine {
             Signal::Discovered => self.link.step(core, link::Input::Established),
             Signal::TransportClosed(why) => self.handshake.on_closed(core, why),
             Signal::Reopen => {
+                // The second transport does not extend the deadline of the connection.
+                let connect = core.timers.get(Timer::Connect);
                 self.end_connection(true);
-                self.link.step(&mut self.core, link::Input::Reopen)
+                let signals = self.link.step(&mut self.core, link::Input::Reopen);
+                self.core.timers.set(Timer::Connect, connect);
+                signals
             }
             Signal::Lost(loss) => {
                 self.handshake.on_lost();
-                let input = self.link.classify(core, &loss);
-                let unseen = core.unseen;
+                let lost = self.link.classify(core, &loss);
                 let gone = loss.transport == loss::Transport::Closed;
                 if gone {
                     core.outbox.take_back_transport();
                 }
                 self.end_connection(gone);
-                self.link.lose(&mut self.core, input, loss, unseen)
+                self.link.lose(&mut self.core, lost, loss)
             }
             Signal::Ready => {
                 let cheapest = self.lists.cheapest(core);
                 let signals = self.keepalive.start(core, cheapest);
                 self.act(signals);
-                self.subscriptions.start_requests(&mut self.core);
+                let signals = self.subscriptions.on_connected(&mut self.core);
+                self.act(signals);
                 for (method, params) in self.notifications.release() {
                     self.on_notification(&method, params.as_deref());
                 }
@@ -153,6 +174,7 @@ impl Engine {
                 Signals::NONE
             }
             Signal::Watched { request, families } => self.lists.on_watched(core, request, &families),
+            Signal::TaskCreated => self.subscriptions.on_task_created(core),
             Signal::Unwatched(families) => {
                 self.lists.on_unwatched(&families);
                 Signals::NONE
@@ -180,7 +202,11 @@ impl Engine {
         self.notifications.drop_held();
         self.server_requests.end(core, gone);
         calls::on_connection_lost(core);
+        self.lists.on_connection_ended(core);
         let unwatched = self.subscriptions.on_connection_ended(core);
+        for id in core.requests.engine() {
+            core.end_request(id, request::Input::Closed, "");
+        }
         core.requests.end_connection();
         self.act(signals);
         self.act(unwatched);
@@ -188,13 +214,14 @@ impl Engine {
 
     /// Encodes as many queued requests as may be sent now.
     pub(super) fn write_requests(&mut self) {
-        if !self.link.is_connected() {
+        if !self.link.takes_messages() {
             return;
         }
         let core = &mut self.core;
         let (limit, parallel) = (core.options.limits.in_flight, core.options.parallel_tool_calls);
         let ready = core.is_ready();
-        while let Some(id) = core.requests.next(limit, ready, parallel) {
+        let tools = !core.binding.holds_tools;
+        while let Some(id) = core.requests.next(limit, ready, tools, parallel) {
             let Some(open) = core.requests.get(id) else { continue };
             if let Purpose::Call(call) = &open.purpose
                 && core.missing_capability(&call.request.method).is_some()
@@ -211,6 +238,7 @@ impl Engine {
     fn on_timer(&mut self, timer: Timer) {
         let core = &mut self.core;
         let signals = match timer {
+            Timer::Connect => Link::connect_timed_out(core),
             Timer::Open => self.link.open_timed_out(core),
             Timer::Discover => self.handshake.step(core, handshake::Input::DiscoverTimeout),
             Timer::Handshake => self.handshake.step(core, handshake::Input::Deadline),
@@ -237,37 +265,48 @@ impl Engine {
             let signals = self.subscriptions.on_silent(core);
             return self.act(signals);
         }
-        core.outbox.retract(id);
-        let Some(open) = core.requests.abandon(id) else { return };
-        if open.phase == request::State::Sent {
-            core.send_cancelled(id, "no answer in time");
+        if let Purpose::CancelTask(_) = open.purpose {
+            // Nothing depends on its response.
+            return core.give_up(id);
         }
-        let words = format!("no answer within {:?}", core.options.timeouts.request);
-        let signals = match open.purpose {
+        let Some(open) = core.end_request(id, request::Input::TimedOut, "no response in time") else { return };
+        let words = format!("no response within {:?}", core.options.timeouts.request);
+        let signals = self.fail(open.purpose, words);
+        self.act(signals);
+    }
+
+    /// A request of the engine that is over has no response, for this reason.
+    pub(super) fn fail(&mut self, purpose: Purpose, words: String) -> Signals {
+        let core = &mut self.core;
+        match purpose {
             Purpose::List { family, .. } => self.lists.on_failure(core, family, ListFailure::Engine(words.into())),
             Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => {
                 self.subscriptions.on_response(core, &uri, Some(&words));
                 Signals::NONE
             }
+            Purpose::SetLevel => {
+                log_level::on_failed(core, RequestError::Invalid(words.into()));
+                Signals::NONE
+            }
             Purpose::Discover(_)
             | Purpose::Initialize(_)
-            | Purpose::SetLevel
             | Purpose::Keepalive(_)
             | Purpose::Listen { .. }
+            | Purpose::CancelTask(_)
             | Purpose::Call(_) => Signals::NONE,
-        };
-        self.act(signals);
+        }
     }
 
     fn receive(&mut self, bytes: &[u8]) {
-        if self.link.is_connected() {
-            self.on_decoded(self.decode(bytes), bytes);
+        if self.link.takes_messages() {
+            let decoded = self.decode(bytes);
+            self.on_decoded(decoded, bytes);
         }
     }
 
     /// Reads what the server sent.
-    pub(crate) fn decode<'a>(&self, bytes: &'a [u8]) -> Result<Decoded<'a>, Noise> {
-        jsonrpc::decode(bytes, self.core.options.limits.message)
+    pub(crate) fn decode<'a>(&mut self, bytes: &'a [u8]) -> Result<Decoded<'a>, Noise> {
+        jsonrpc::decode_with_spans(bytes, self.core.options.limits.message, &mut self.core.spans)
     }
 
     fn on_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
@@ -276,9 +315,10 @@ impl Engine {
             Ok(Decoded::Blank) => {}
             Ok(Decoded::One(message)) => self.on_message(message),
             Ok(Decoded::Batch(messages)) => {
-                if self.core.version() != Some(ProtocolVersion::V2025_03_26) {
+                let batches = self.core.version() == Some(ProtocolVersion::V2025_03_26);
+                if let Some(kind) = shape::take(if batches { Shape::Batch } else { Shape::StrayBatch }).quirk() {
                     let detail = format!("{} messages in one array, which only 2025-03-26 allows", messages.len());
-                    self.core.quirk(QuirkKind::Batch, None, None, detail);
+                    self.core.quirk(kind, None, None, detail);
                 }
                 for message in messages {
                     match message {
@@ -289,21 +329,29 @@ impl Engine {
             }
             Err(noise) => record_noise(&mut self.core, &noise, bytes),
         }
+        self.core.spans = Spans::default();
     }
 
     fn on_message(&mut self, message: Message<'_>) {
         // A message that ended the connection also ended the rest of its batch.
-        if !self.link.is_connected() {
+        if !self.link.takes_messages() {
             return;
         }
         let Message { body, deviations } = message;
         match body {
             Body::Request { id, method, params } => {
                 record_deviations(&mut self.core, deviations, &method);
-                if self.core.is_undelivered_full() {
-                    self.core.leave_out();
-                } else {
-                    self.server_requests.on_request(&mut self.core, id, &method, params);
+                let backlog = self.core.backlog();
+                match admission::take(ServerRequests::asked(&self.core), backlog) {
+                    Admission::Accept => self.server_requests.on_request(&mut self.core, id, &method, params, true),
+                    Admission::AcceptAlone => {
+                        self.server_requests.on_request(&mut self.core, id, &method, params, false);
+                    }
+                    Admission::EndConnection => {
+                        let server = self.core.server_name();
+                        let message = format!("{server} sends requests faster than the responses to them are taken");
+                        self.act(Signals::lost(FailureKind::Overrun, message, loss::Transport::Open));
+                    }
                 }
             }
             Body::Notification { method, params } => {
@@ -315,65 +363,50 @@ impl Engine {
         }
     }
 
-    fn on_notification(&mut self, method: &str, params: Option<&RawValue>) {
-        let core = &mut self.core;
-        let established = core.agreed.is_some();
-        let families: &[Family] = match method {
-            method::CANCELLED => return self.on_cancelled(params),
-            method::PROGRESS if on_progress(core, params) => return,
-            method::ACKNOWLEDGED if established => {
-                let signals = self.subscriptions.on_acknowledged(core, params);
-                return self.act(signals);
-            }
-            method::TOOLS_LIST_CHANGED if established => &[Family::Tools],
-            method::PROMPTS_LIST_CHANGED if established => &[Family::Prompts],
-            method::RESOURCES_LIST_CHANGED if established => &[Family::Resources, Family::ResourceTemplates],
-            _ => return self.notifications.on_other(core, method, params),
-        };
-        for family in families {
-            let signals = self.lists.on_changed(&mut self.core, *family);
-            self.act(signals);
-        }
-    }
-
-    /// The server cancels one of its requests, or ends a stream.
-    fn on_cancelled(&mut self, params: Option<&RawValue>) {
-        let id = params.and_then(|params| jsonrpc::Json::from(params).member("requestId"));
-        let Some(id) = id else { return };
-        match self.subscriptions.on_cancelled(&mut self.core, id.text()) {
-            Some(signals) => self.act(signals),
-            None => self.server_requests.on_cancelled(&mut self.core, id.text()),
-        }
-    }
-
     fn on_response(&mut self, id: ResponseId, deviations: Deviations, response: Result<&RawValue, ErrorObject>) {
         let core = &mut self.core;
         let exchange = core.exchange.map(core::num::NonZero::get);
-        let (id, quirk) = match core.requests.match_response(id, response.is_err(), exchange) {
-            Match::Id(id) => (id, None),
-            Match::Loose(id) => (id, Some((QuirkKind::IdType, "the id came back in another type"))),
-            Match::Only(id) => {
-                (id, Some((QuirkKind::IdNull, "an error without an id of ours; the only request was meant")))
+        let (named, id) = core.requests.classify_response(id, exchange);
+        let body = if response.is_ok() { response::Body::Result } else { response::Body::Error };
+        let quirk = match response::take(named, body) {
+            Match::Named | Match::Exchange => None,
+            Match::NamedAs(kind) => Some((kind, "the id came back in another type")),
+            Match::OnlyAs(kind) => {
+                Some((kind, "an error without an id of this connection; it is taken for the only request in flight"))
             }
             Match::Late => {
+                core.requests.forget_abandoned(id);
                 core.stats.late_answers = core.stats.late_answers.saturating_add(1);
+                if let Ok(result) = response {
+                    calls::on_late(core, result);
+                }
                 return;
             }
-            Match::NoId => {
-                let words = response.err().map(|error| format!("an error without an id of ours: {error}"));
-                return core.quirk(QuirkKind::IdNull, None, None, excerpt(&words.unwrap_or_default()));
-            }
-            Match::Unknown => {
-                return core.quirk(QuirkKind::UnknownId, None, None, "an answer to no open request; ignored");
+            Match::NoneAs(kind) => {
+                let detail = match response.err().filter(|_| named == response::Id::Foreign) {
+                    Some(error) => format!("an error without an id of this connection: {error}").into(),
+                    None => "a response to no open request; ignored".into(),
+                };
+                let detail: Box<str> = detail;
+                return core.quirk(kind, None, None, detail);
             }
         };
-        let Some(open) = core.requests.get(id) else { return };
-        let method = method_of(&open.purpose);
-        record_deviations(core, deviations, &method);
-        if let Some((kind, detail)) = quirk {
-            core.quirk(kind, None, Some(&method), detail);
+        if deviations != Deviations::default() || quirk.is_some() {
+            let Some(open) = core.requests.get(id) else { return };
+            let method = open.purpose.method();
+            record_deviations(core, deviations, &method);
+            if let Some((kind, detail)) = quirk {
+                core.quirk(kind, None, Some(&method), detail);
+            }
         }
+        let error = match core.wire {
+            Wire::Pipe => response.as_ref().err(),
+            // A server of another era refuses requests with a status.
+            Wire::Http => None,
+        };
+        let renewed = self.handshake.on_response(core, id, error);
         self.answer(id, response.map_err(RequestError::Server));
+        self.act(renewed);
     }
 
     /// Takes the response to an open request, or what was received in its place.
@@ -383,11 +416,16 @@ impl Engine {
         if matches!(open.purpose, Purpose::Call(_)) {
             self.link.prove();
             let server_requests = &mut self.server_requests;
-            return calls::on_response(core, id, response, &mut |core, method, params| {
+            let signal = calls::on_response(core, id, response, &mut |core, method, params| {
                 server_requests.judge_input(core, method, params)
             });
+            if let Some(signal) = signal {
+                self.act(Signals::one(signal));
+            }
+            return;
         }
-        let Some(open) = core.requests.remove(id) else { return };
+        let Some(open) = core.end_request(id, request::Input::Answered, "") else { return };
+        let response = response.and_then(|result| complete(core, &open.purpose, result));
         let signals = match open.purpose {
             Purpose::Discover(_) => self.handshake.on_discovered(core, id, response),
             Purpose::Initialize(_) => self.handshake.on_initialized(core, id, response),
@@ -401,8 +439,7 @@ impl Engine {
             },
             Purpose::SetLevel => {
                 if let Err(error) = response {
-                    let detail = format!("declared, yet answered with {error}; the level is not set");
-                    core.quirk(QuirkKind::MethodNotFound, None, Some(method::SET_LEVEL), detail);
+                    log_level::on_failed(core, error);
                 }
                 Signals::NONE
             }
@@ -416,24 +453,9 @@ impl Engine {
                 self.subscriptions.on_response(core, &uri, words.as_deref());
                 Signals::NONE
             }
-            Purpose::Call(_) => Signals::NONE,
+            Purpose::CancelTask(_) | Purpose::Call(_) => Signals::NONE,
         };
         self.act(signals);
-    }
-}
-
-/// The method of a request.
-pub(super) fn method_of(purpose: &Purpose) -> Cow<'static, str> {
-    match purpose {
-        Purpose::Discover(_) => Cow::Borrowed(method::DISCOVER),
-        Purpose::Initialize(_) => Cow::Borrowed(method::INITIALIZE),
-        Purpose::List { family, .. } => Cow::Borrowed(family.list_method()),
-        Purpose::SetLevel => Cow::Borrowed(method::SET_LEVEL),
-        Purpose::Keepalive(method) => Cow::Borrowed(*method),
-        Purpose::Listen { .. } => Cow::Borrowed(method::LISTEN),
-        Purpose::Subscribe(_) => Cow::Borrowed(method::SUBSCRIBE),
-        Purpose::Unsubscribe(_) => Cow::Borrowed(method::UNSUBSCRIBE),
-        Purpose::Call(call) => call.request.method.clone(),
     }
 }
 
@@ -441,17 +463,21 @@ fn record_noise(core: &mut Core, noise: &Noise, bytes: &[u8]) {
     let start = bytes.get(..bytes.len().min(EXCERPT.saturating_mul(4))).unwrap_or(bytes);
     let text = String::from_utf8_lossy(start);
     let detail = format!("{noise}: {}", excerpt(text.trim()));
-    core.quirk(QuirkKind::Noise, None, None, detail);
+    if let Some(kind) = shape::take(Shape::Noise).quirk() {
+        core.quirk(kind, None, None, detail);
+    }
 }
 
 fn record_deviations(core: &mut Core, deviations: Deviations, method: &str) {
     let found = [
-        (deviations.version, QuirkKind::JsonrpcVersion, "`jsonrpc` is not \"2.0\""),
-        (deviations.error_null, QuirkKind::ErrorNull, "a null member beside the answer"),
-        (deviations.result_and_error, QuirkKind::ResultAndError, "a result and an error; the error counts"),
-        (deviations.id_null, QuirkKind::IdNull, "a notification with `id: null`"),
+        (deviations.version, Shape::Version, "`jsonrpc` is not \"2.0\""),
+        (deviations.error_null, Shape::NullMember, "a null member beside the answer"),
+        (deviations.result_and_error, Shape::ResultAndError, "a result and an error; the error counts"),
+        (deviations.id_null, Shape::NullId, "a notification with `id: null`"),
     ];
-    for (_, kind, detail) in found.into_iter().filter(|(found, _, _)| *found) {
-        core.quirk(kind, None, Some(method), detail);
+    for (_, shape, detail) in found.into_iter().filter(|(found, _, _)| *found) {
+        if let Some(kind) = shape::take(shape).quirk() {
+            core.quirk(kind, None, Some(method), detail);
+        }
     }
 }

@@ -23,6 +23,7 @@ use super::{Configuration, Endpoint, Entry};
 /// assert!(changes.removed.is_empty());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Changes {
     /// New servers.
@@ -39,6 +40,7 @@ pub struct Changes {
 
 /// A changed entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Change {
     /// The server's name.
@@ -102,6 +104,7 @@ fn differing(old: &Entry, new: &Entry) -> Vec<&'static str> {
             compare("url", old.url != new.url);
             compare("headers", old.headers != new.headers);
             compare("auth", old.auth != new.auth);
+            compare("oauth", old.oauth != new.oauth);
         }
         (Endpoint::Stdio(_), Endpoint::Http(_)) | (Endpoint::Http(_), Endpoint::Stdio(_)) => {
             compare("command", true);
@@ -112,6 +115,10 @@ fn differing(old: &Entry, new: &Entry) -> Vec<&'static str> {
     compare("timeout", old.timeout != new.timeout);
     compare("connect_timeout", old.connect_timeout != new.connect_timeout);
     compare("supports_parallel_tool_calls", old.supports_parallel_tool_calls != new.supports_parallel_tool_calls);
+    compare("trust", old.trust != new.trust);
+    compare("protocol", old.protocol != new.protocol);
+    compare("keepalive_interval", old.keepalive_interval != new.keepalive_interval);
+    compare("elicitation", old.elicitation != new.elicitation);
     compare("sampling", old.sampling != new.sampling);
     compare("tools.include", old.tools.include != new.tools.include);
     compare("tools.exclude", old.tools.exclude != new.tools.exclude);

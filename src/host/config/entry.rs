@@ -8,9 +8,10 @@ use core::time::Duration;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use super::{OAuth, Protocol, Sampling};
 use crate::address::shown;
 use crate::catalog::{Fingerprint, FingerprintKey};
-use crate::client::{Options, SamplingPolicy};
+use crate::client::{Keepalive, Options};
 use crate::host::glob;
 
 /// Strings by name: environment variables or headers.
@@ -30,6 +31,16 @@ pub struct Entry {
     pub connect_timeout: Duration,
     /// Whether tool calls to this server may run in parallel. Default: `false`.
     pub supports_parallel_tool_calls: bool,
+    /// Whether the annotations of its tools are believed, see [`Options::trust`]. `None` leaves the host's own choice.
+    pub trust: Option<bool>,
+    /// Which eras of the protocol are tried. `None` leaves the host's own choice.
+    pub protocol: Option<Protocol>,
+    /// How long the server may be silent until it is sent a keepalive request ([`Keepalive::interval`]); zero turns
+    /// keepalive off. `None` leaves the host's own choice.
+    pub keepalive_interval: Option<Duration>,
+    /// Whether the server may ask the user for input, by a form or a URL. Default: `true`. It never adds a capability that
+    /// the host does not declare.
+    pub elicitation: bool,
     /// Which of its tools and utility tools a model sees.
     pub tools: ToolPolicy,
     /// Limits on the server's sampling requests. `None` leaves the host's own policy.
@@ -72,6 +83,8 @@ pub struct Http {
     pub headers: Texts,
     /// How the user authenticates, in addition to `headers`.
     pub auth: Option<Auth>,
+    /// How a token is obtained, with `auth: oauth`.
+    pub oauth: Option<OAuth>,
 }
 
 /// How the user authenticates to a server. Its `Debug` hides unknown values, which may be secrets.
@@ -107,7 +120,8 @@ impl Auth {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolPolicy {
-    /// The tools to use, by the server's own names; `*` matches anything. `None` includes all tools, an empty list
+    /// The tools to use, by the server's own names; `*` stands for any text, `?` for any
+    /// character, `[a-z]` for one of these, `[!a-z]` for another. `None` includes all tools, an empty list
     /// none.
     pub include: Option<Vec<Box<str>>>,
     /// The tools not to use. Has no effect if `include` is set.
@@ -150,7 +164,7 @@ impl ToolPolicy {
     }
 }
 
-/// A policy's patterns, prepared for many tools: patterns without `*` are looked up in a set.
+/// A policy's patterns, prepared for many tools: names are looked up in a set.
 pub(in crate::host) struct Filter<'a> {
     names: BTreeSet<&'a str>,
     globs: Vec<&'a str>,
@@ -160,7 +174,7 @@ pub(in crate::host) struct Filter<'a> {
 impl<'a> Filter<'a> {
     pub(in crate::host) fn new(policy: &'a ToolPolicy) -> Self {
         let patterns = policy.include.as_ref().unwrap_or(&policy.exclude).iter().map(|pattern| &**pattern);
-        let (globs, names): (Vec<_>, Vec<_>) = patterns.partition(|pattern| pattern.contains('*'));
+        let (globs, names): (Vec<_>, Vec<_>) = patterns.partition(|pattern| glob::is_glob(pattern));
         Self { names: names.into_iter().collect(), globs, admits: policy.include.is_some() }
     }
 
@@ -168,56 +182,6 @@ impl<'a> Filter<'a> {
     pub(in crate::host) fn admits(&self, tool: &str) -> bool {
         let named = self.names.contains(tool) || self.globs.iter().any(|pattern| glob::matches(pattern, tool));
         named == self.admits
-    }
-}
-
-/// Limits on a server's sampling requests (`sampling/createMessage`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Sampling {
-    /// Whether the server may send them. Default: `true`.
-    pub enabled: bool,
-    /// The model to use, regardless of the server's preference.
-    pub model: Option<Box<str>>,
-    /// Maximum tokens of one response. Default: 4,096.
-    pub max_tokens_cap: u64,
-    /// Timeout of one response. Default: 30 s.
-    pub timeout: Duration,
-    /// Maximum requests per minute. Default: 10.
-    pub max_rpm: u32,
-    /// The models that the server may request; empty allows any.
-    pub allowed_models: Vec<Box<str>>,
-    /// Maximum consecutive rounds with tools; 0 allows none. Default: 5.
-    pub max_tool_rounds: u32,
-    /// Log level; the embedder interprets it.
-    pub log_level: Option<Box<str>>,
-}
-
-impl Default for Sampling {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            model: None,
-            max_tokens_cap: 4096,
-            timeout: Duration::from_secs(30),
-            max_rpm: 10,
-            allowed_models: Vec::new(),
-            max_tool_rounds: 5,
-            log_level: None,
-        }
-    }
-}
-
-impl Sampling {
-    /// The limits that a session enforces. The embedder applies `model` and `log_level`.
-    pub fn policy(&self) -> SamplingPolicy {
-        SamplingPolicy {
-            per_minute: Some(self.max_rpm),
-            max_tokens: Some(self.max_tokens_cap),
-            models: self.allowed_models.clone(),
-            tool_rounds: Some(self.max_tool_rounds),
-            timeout: Some(self.timeout),
-        }
     }
 }
 
@@ -235,7 +199,7 @@ impl Entry {
 
     /// An entry for a URL, with the defaults.
     pub fn http(url: impl Into<Box<str>>) -> Self {
-        Self::new(Endpoint::Http(Http { url: url.into(), headers: Texts::new(), auth: None }))
+        Self::new(Endpoint::Http(Http { url: url.into(), headers: Texts::new(), auth: None, oauth: None }))
     }
 
     pub(super) fn new(endpoint: Endpoint) -> Self {
@@ -245,6 +209,10 @@ impl Entry {
             timeout: Self::TIMEOUT,
             connect_timeout: Self::CONNECT_TIMEOUT,
             supports_parallel_tool_calls: false,
+            trust: None,
+            protocol: None,
+            keepalive_interval: None,
+            elicitation: true,
             tools: ToolPolicy::default(),
             sampling: None,
         }
@@ -253,9 +221,10 @@ impl Entry {
     /// The options of a session with this server: `options`, which describe the client, with this entry's settings
     /// applied.
     ///
-    /// `timeout` bounds requests. `connect_timeout` bounds the opening of the transport and the handshake, each. The
+    /// `timeout` bounds requests. `connect_timeout` bounds the opening of the transport, the handshake and discovery together. The
     /// discover request gets at most half of it, which leaves time for `initialize` if the server does not respond.
-    /// `sampling` limits or removes the sampling capability of `options`; it never adds it.
+    /// `sampling` limits or removes the sampling capability of `options`, and `elicitation` removes elicitation; they never
+    /// add one.
     ///
     /// ```
     /// use core::time::Duration;
@@ -271,9 +240,18 @@ impl Entry {
     pub fn options(&self, server: &str, mut options: Options) -> Options {
         options.server = server.into();
         options.parallel_tool_calls = self.supports_parallel_tool_calls;
+        options.trust = self.trust.unwrap_or(options.trust);
+        options.eras = self.protocol.map_or(options.eras, Protocol::eras);
+        if let Some(interval) = self.keepalive_interval {
+            let keepalive = Keepalive { interval, ..options.keepalive.unwrap_or_default() };
+            options.keepalive = (!interval.is_zero()).then_some(keepalive);
+        }
+        options.capabilities.elicitation &= self.elicitation;
+        options.capabilities.elicitation_url &= self.elicitation;
         let timeouts = &mut options.timeouts;
         timeouts.request = self.timeout;
         timeouts.request_max = timeouts.request_max.max(self.timeout);
+        timeouts.connect = Some(self.connect_timeout);
         timeouts.open = self.connect_timeout;
         timeouts.handshake = self.connect_timeout;
         timeouts.handshake_max = timeouts.handshake_max.max(self.connect_timeout);
@@ -292,9 +270,11 @@ impl Entry {
             Endpoint::Stdio(_) => Self::stdio(""),
             Endpoint::Http(_) => Self::http(""),
         };
-        let Self { timeout, connect_timeout, supports_parallel_tool_calls, .. } = *self;
+        let Self { timeout, connect_timeout, supports_parallel_tool_calls, trust, .. } = *self;
+        let Self { protocol, keepalive_interval, elicitation, .. } = *self;
         let sampling = self.sampling.clone();
-        Self { timeout, connect_timeout, supports_parallel_tool_calls, sampling, ..blank }.text()
+        let session = Self { protocol, keepalive_interval, elicitation, sampling, ..blank };
+        Self { timeout, connect_timeout, supports_parallel_tool_calls, trust, ..session }.text()
     }
 
     /// The fingerprint of the entry's meaning: equal for equal entries, however they are written. Saved data of a
@@ -305,6 +285,66 @@ impl Entry {
 
     fn text(&self) -> Box<str> {
         serde_json::to_string(self).unwrap_or_default().into()
+    }
+}
+
+impl Stdio {
+    /// The variables that a program may inherit from its host: what it needs to find programs, folders and the user's
+    /// language, on any system. Others may hold secrets of the host.
+    pub const INHERITED: [&str; 31] = [
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "TERM",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "TZ",
+        "TMPDIR",
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "XDG_RUNTIME_DIR",
+        "XDG_STATE_HOME",
+        "APPDATA",
+        "COMSPEC",
+        "HOMEDRIVE",
+        "HOMEPATH",
+        "LOCALAPPDATA",
+        "PATHEXT",
+        "PROCESSOR_ARCHITECTURE",
+        "PROGRAMFILES",
+        "SYSTEMDRIVE",
+        "SYSTEMROOT",
+        "TEMP",
+        "TMP",
+        "USERNAME",
+        "USERPROFILE",
+        "WINDIR",
+    ];
+
+    /// The environment of the program, in place of the host's own: the variables of [`INHERITED`](Self::INHERITED) that
+    /// `lookup` has a value for, and those of `env`, which win.
+    ///
+    /// ```
+    /// use mcp_proto::host::config::{Endpoint, Entry};
+    ///
+    /// let Endpoint::Stdio(mut stdio) = Entry::stdio("docs-mcp").endpoint else { panic!() };
+    /// stdio.env.insert("LANG".into(), "C".into());
+    /// let host = [("PATH", "/bin"), ("LANG", "de"), ("AWS_SECRET_ACCESS_KEY", "hush")];
+    /// let environment =
+    ///     stdio.environment(|name| host.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into()));
+    /// let names: Vec<&str> = environment.keys().map(|name| &**name).collect();
+    /// assert_eq!(names, ["LANG", "PATH"]);
+    /// assert_eq!(&*environment["LANG"], "C");
+    /// ```
+    pub fn environment(&self, lookup: impl Fn(&str) -> Option<Box<str>>) -> Texts {
+        let inherited = Self::INHERITED.iter().filter_map(|name| Some(((*name).into(), lookup(name)?)));
+        let mut environment: Texts = inherited.collect();
+        environment.extend(self.env.iter().map(|(name, value)| (name.clone(), value.clone())));
+        environment
     }
 }
 
@@ -323,9 +363,14 @@ impl fmt::Debug for Stdio {
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { url, headers, auth } = self;
+        let Self { url, headers, auth, oauth } = self;
         let headers: Vec<_> = headers.keys().collect();
-        f.debug_struct("Http").field("url", &shown(url)).field("headers", &headers).field("auth", auth).finish()
+        f.debug_struct("Http")
+            .field("url", &shown(url))
+            .field("headers", &headers)
+            .field("auth", auth)
+            .field("oauth", oauth)
+            .finish()
     }
 }
 
@@ -340,10 +385,11 @@ impl Serialize for Entry {
                 map.unless(env.is_empty(), "env", env)?;
                 map.unless(cwd.is_none(), "cwd", cwd)?;
             }
-            Endpoint::Http(Http { url, headers, auth }) => {
+            Endpoint::Http(Http { url, headers, auth, oauth }) => {
                 map.always("url", url)?;
                 map.unless(headers.is_empty(), "headers", headers)?;
                 map.unless(auth.is_none(), "auth", &auth.as_ref().map(Auth::as_str))?;
+                map.unless(oauth.is_none(), "oauth", oauth)?;
             }
         }
         map.unless(self.enabled, "enabled", &self.enabled)?;
@@ -352,6 +398,11 @@ impl Serialize for Entry {
         map.unless(connect == Self::CONNECT_TIMEOUT, "connect_timeout", &Seconds(connect))?;
         let parallel = self.supports_parallel_tool_calls;
         map.unless(!parallel, "supports_parallel_tool_calls", &parallel)?;
+        map.unless(self.trust.is_none(), "trust", &self.trust)?;
+        map.unless(self.protocol.is_none(), "protocol", &self.protocol.map(Protocol::as_str))?;
+        let interval = self.keepalive_interval.map(Seconds);
+        map.unless(interval.is_none(), "keepalive_interval", &interval)?;
+        map.unless(self.elicitation, "elicitation", &self.elicitation)?;
         map.unless(self.tools == ToolPolicy::default(), "tools", &self.tools)?;
         map.unless(self.sampling.is_none(), "sampling", &self.sampling)?;
         map.0.end()
@@ -371,38 +422,21 @@ impl Serialize for ToolPolicy {
     }
 }
 
-/// As under `sampling`, without default values.
-impl Serialize for Sampling {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let default = Self::default();
-        let mut map = Written(serializer.serialize_map(None)?);
-        map.unless(self.enabled, "enabled", &self.enabled)?;
-        map.unless(self.model.is_none(), "model", &self.model)?;
-        map.unless(self.max_tokens_cap == default.max_tokens_cap, "max_tokens_cap", &self.max_tokens_cap)?;
-        map.unless(self.timeout == default.timeout, "timeout", &Seconds(self.timeout))?;
-        map.unless(self.max_rpm == default.max_rpm, "max_rpm", &self.max_rpm)?;
-        map.unless(self.allowed_models.is_empty(), "allowed_models", &self.allowed_models)?;
-        map.unless(self.max_tool_rounds == default.max_tool_rounds, "max_tool_rounds", &self.max_tool_rounds)?;
-        map.unless(self.log_level.is_none(), "log_level", &self.log_level)?;
-        map.0.end()
-    }
-}
-
 /// A map that is being serialized.
-struct Written<M>(M);
+pub(super) struct Written<M>(pub(super) M);
 
 impl<M: SerializeMap> Written<M> {
-    fn always(&mut self, key: &'static str, value: &impl Serialize) -> Result<(), M::Error> {
+    pub(super) fn always(&mut self, key: &'static str, value: &impl Serialize) -> Result<(), M::Error> {
         self.0.serialize_entry(key, value)
     }
 
-    fn unless(&mut self, default: bool, key: &'static str, value: &impl Serialize) -> Result<(), M::Error> {
+    pub(super) fn unless(&mut self, default: bool, key: &'static str, value: &impl Serialize) -> Result<(), M::Error> {
         if default { Ok(()) } else { self.always(key, value) }
     }
 }
 
 /// Seconds, as an integer if they are whole.
-struct Seconds(Duration);
+pub(super) struct Seconds(pub(super) Duration);
 
 impl Serialize for Seconds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

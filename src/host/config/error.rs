@@ -7,7 +7,7 @@ use super::value::excerpt;
 /// Why a server's entry is invalid. Other servers are not affected.
 ///
 /// The message names the server and the key, describes the problem and suggests a correction. It never contains values
-/// of `env`, `headers` or `auth`, which may be secrets.
+/// of `env`, `headers`, `auth` or `oauth`, which may be secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {problem}", At(server, key))]
 #[non_exhaustive]
@@ -124,6 +124,8 @@ pub enum Oddity {
     UnknownAuth,
     /// The key contradicts `command` or `url`, which takes precedence.
     Contradiction,
+    /// `include` is an empty list beside `exclude`: no tool is used.
+    NoTools,
 }
 
 impl fmt::Display for Oddity {
@@ -142,6 +144,9 @@ impl fmt::Display for Oddity {
             Self::UnknownWord { word } => write!(f, "nobody knows `{word}`"),
             Self::UnknownAuth => {
                 f.write_str("nobody knows this way to authenticate; write `oauth`, or give a token in `headers`")
+            }
+            Self::NoTools => {
+                f.write_str("it is empty, so no tool is used; remove it to use all but those in `exclude`")
             }
             Self::Contradiction => f.write_str("it contradicts the entry's `command` or `url`, which counts"),
         }

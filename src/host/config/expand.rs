@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 use super::entry::path;
 use super::error::{Error, Problem};
 use super::value::excerpt;
-use super::{Endpoint, Entry, Http, Stdio};
+use super::{Endpoint, Entry, Http, OAuth, Stdio};
 
 impl Entry {
-    /// Replaces the variables in `command`, `args`, `env`, `cwd`, `url` and the values of `headers` by what `lookup`
-    /// returns for their names.
+    /// Replaces the variables in `command`, `args`, `env`, `cwd`, `url`, the values of `headers` and those under `oauth` by
+    /// what `lookup` returns for their names.
     ///
     /// `${NAME}` is the variable's value. `${NAME:-text}` is `text` if the variable is unset or empty. `$${` is a
     /// literal `${`. A name is everything before the closing brace or `:-`, so that a lookup can support more than the
@@ -52,10 +52,27 @@ impl Entry {
                     expansion.replace("cwd", cwd);
                 }
             }
-            Endpoint::Http(Http { url, headers, auth: _ }) => {
+            Endpoint::Http(Http { url, headers, auth: _, oauth }) => {
                 expansion.replace("url", url);
                 for (name, value) in headers {
                     expansion.replace(&path("headers", &excerpt(name)), value);
+                }
+                if let Some(oauth) = oauth {
+                    let OAuth { client_id, client_secret, client_metadata_url, issuer, redirect_uri, .. } = oauth;
+                    for (key, value) in [
+                        ("oauth.client_id", client_id),
+                        ("oauth.client_secret", client_secret),
+                        ("oauth.client_metadata_url", client_metadata_url),
+                        ("oauth.issuer", issuer),
+                        ("oauth.redirect_uri", redirect_uri),
+                    ] {
+                        if let Some(value) = value {
+                            expansion.replace(key, value);
+                        }
+                    }
+                    for scope in oauth.scopes.iter_mut().flatten() {
+                        expansion.replace("oauth.scopes", scope);
+                    }
                 }
             }
         }

@@ -39,6 +39,16 @@
 //! | `tools.include`, `tools.exclude` | both | which tools are used: a string or a list; `include` wins | all |
 //! | `tools.resources`, `tools.prompts` | both | whether to add the utility tools for them | true |
 //! | `auth` | URL | how the user authenticates: `oauth` | |
+//! | `oauth.client_id`, `oauth.client_secret` | URL | a client that was registered in advance | |
+//! | `oauth.client_metadata_url` | URL | the URL of the client ID metadata document | |
+//! | `oauth.issuer` | URL | the authorization server to use, of those that the server names | the first |
+//! | `oauth.scopes` | URL | the scopes to request: a string or a list | those that the server names |
+//! | `oauth.redirect_uri`, `oauth.redirect_port` | URL | where the user's browser is redirected | the host's |
+//! | `oauth.grant` | URL | `authorization_code`, or `client_credentials` without a user | `authorization_code` |
+//! | `protocol` | both | the eras of the protocol: `auto`, `modern` or `legacy` | the host's |
+//! | `keepalive_interval` | both | silence until a keepalive request, in seconds; 0 or `false` turns keepalive off | the host's |
+//! | `elicitation` | both | whether the server may ask the user for input | true |
+//! | `trust` | both | whether the annotations of its tools are believed | the host's |
 //! | `sampling` | both | limits on the server's sampling requests | |
 //!
 //! Exactly one of `command` and `url` is required. Booleans are `true` and `false`, or `yes`, `no`, `on`, `off`, `1`,
@@ -49,13 +59,19 @@ mod changes;
 mod entry;
 mod error;
 mod expand;
+mod oauth;
+mod protocol;
 mod read;
+mod sampling;
 mod value;
 
 pub use changes::{Change, Changes};
 pub(super) use entry::Filter;
-pub use entry::{Auth, Endpoint, Entry, Http, Sampling, Stdio, Texts, ToolPolicy};
+pub use entry::{Auth, Endpoint, Entry, Http, Stdio, Texts, ToolPolicy};
 pub use error::{Error, Oddity, Problem, Warning};
+pub use oauth::{OAuth, OAuthGrant};
+pub use protocol::Protocol;
+pub use sampling::Sampling;
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;

@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::entry::path;
 use super::error::{Error, Oddity, Problem, Warning};
 use super::value::{Value, excerpt};
-use super::{Auth, Endpoint, Entry, Http, Sampling, Stdio, Texts, ToolPolicy};
+use super::{Auth, Endpoint, Entry, Http, OAuth, OAuthGrant, Protocol, Sampling, Stdio, Texts, ToolPolicy};
 
 const ENTRY: &[&str] = &[
     "command",
@@ -23,6 +23,11 @@ const ENTRY: &[&str] = &[
     "connect_timeout",
     "supports_parallel_tool_calls",
     "auth",
+    "oauth",
+    "trust",
+    "protocol",
+    "keepalive_interval",
+    "elicitation",
     "sampling",
     "tools",
     "type",
@@ -33,6 +38,17 @@ const TOOLS: &[&str] = &["include", "exclude", "resources", "prompts"];
 
 const SAMPLING: &[&str] =
     &["enabled", "model", "max_tokens_cap", "timeout", "max_rpm", "allowed_models", "max_tool_rounds", "log_level"];
+
+const OAUTH: &[&str] = &[
+    "client_id",
+    "client_secret",
+    "client_metadata_url",
+    "issuer",
+    "scopes",
+    "redirect_uri",
+    "redirect_port",
+    "grant",
+];
 
 /// A day, in seconds.
 const DAY: u64 = 24 * 60 * 60;
@@ -80,6 +96,10 @@ impl Reader<'_> {
             timeout: self.seconds(&members, "timeout", Entry::TIMEOUT),
             connect_timeout: self.seconds(&members, "connect_timeout", Entry::CONNECT_TIMEOUT),
             supports_parallel_tool_calls: self.boolean(&members, "supports_parallel_tool_calls", false),
+            trust: members.get("trust").and_then(|(key, value)| self.boolean_value(&key, value)),
+            protocol: self.protocol(&members),
+            keepalive_interval: self.interval(&members, "keepalive_interval"),
+            elicitation: self.boolean(&members, "elicitation", true),
             tools: self.tools(&members),
             sampling: self.sampling(&members),
             ..Entry::stdio("")
@@ -95,10 +115,11 @@ impl Reader<'_> {
         let cwd = self.text(members, "cwd", "a folder");
         let (headers, auth) = (self.texts(members, "headers"), self.text(members, "auth", "`oauth`"));
         let auth = auth.map(|word| if &*word == "oauth" { Auth::OAuth } else { Auth::Other(word) });
+        let oauth = self.oauth(members);
         let (foreign, needs): (&[&str], _) = match (has_command, has_url) {
             (false, false) => return self.wrong(None, Problem::NoEndpoint),
             (true, true) => return self.wrong(None, Problem::TwoEndpoints),
-            (true, false) => (&["headers", "auth"], "url"),
+            (true, false) => (&["headers", "auth", "oauth"], "url"),
             (false, true) => (&["args", "env", "cwd"], "command"),
         };
         for (key, _) in foreign.iter().filter_map(|key| members.get(key)) {
@@ -110,9 +131,12 @@ impl Reader<'_> {
         if let (true, Some(Auth::Other(_))) = (has_url, &auth) {
             self.warn(Some("auth".into()), Oddity::UnknownAuth);
         }
+        if has_url && oauth.is_some() && auth != Some(Auth::OAuth) {
+            self.warn(Some("oauth".into()), Oddity::NoEffect { needs: "auth: oauth" });
+        }
         Some(match (command, url) {
             (Some(command), _) => Endpoint::Stdio(Stdio { command, args, env, cwd }),
-            (None, url) => Endpoint::Http(Http { url: url?, headers, auth }),
+            (None, url) => Endpoint::Http(Http { url: url?, headers, auth, oauth }),
         })
     }
 
@@ -129,8 +153,67 @@ impl Reader<'_> {
         }
     }
 
+    fn oauth(&mut self, members: &Members<'_>) -> Option<OAuth> {
+        let members = self.map(members, "oauth", OAUTH)?;
+        let oauth = OAuth {
+            client_id: self.text(&members, "client_id", "the ID of a registered client"),
+            client_secret: self.text(&members, "client_secret", "the secret of a registered client"),
+            client_metadata_url: self.text(&members, "client_metadata_url", "the URL of a document"),
+            issuer: self.text(&members, "issuer", "the URL of an authorization server"),
+            scopes: members.get("scopes").map(|(key, value)| self.elements(&key, value, true)),
+            redirect_uri: self.text(&members, "redirect_uri", "a URL"),
+            redirect_port: members.get("redirect_port").map(|_| self.count(&members, "redirect_port", 0)),
+            grant: self.grant(&members),
+        };
+        if oauth.client_secret.is_some() && oauth.client_id.is_none() {
+            self.warn(Some("oauth.client_secret".into()), Oddity::NoEffect { needs: "oauth.client_id" });
+        }
+        Some(oauth)
+    }
+
+    fn grant(&mut self, members: &Members<'_>) -> OAuthGrant {
+        let Some(word) = self.text(members, "grant", "`authorization_code` or `client_credentials`") else {
+            return OAuthGrant::default();
+        };
+        let known = [OAuthGrant::AuthorizationCode, OAuthGrant::ClientCredentials];
+        let found = known.into_iter().find(|grant| grant.as_str() == &*word);
+        if found.is_none() {
+            self.warn(Some("oauth.grant".into()), Oddity::UnknownWord { word: excerpt(&word) });
+        }
+        found.unwrap_or_default()
+    }
+
+    fn protocol(&mut self, members: &Members<'_>) -> Option<Protocol> {
+        let word = self.text(members, "protocol", "`auto`, `modern` or `legacy`")?;
+        let found = Protocol::ALL.into_iter().find(|protocol| protocol.as_str() == &*word);
+        if found.is_none() {
+            self.warn(Some("protocol".into()), Oddity::UnknownWord { word: excerpt(&word) });
+        }
+        found
+    }
+
+    /// A number of seconds, where 0 and `false` stand for zero.
+    fn interval(&mut self, members: &Members<'_>, key: &str) -> Option<Duration> {
+        match members.get(key)?.1 {
+            Value::Bool(false) => Some(Duration::ZERO),
+            Value::Number { text, .. } | Value::Text(text) if text.trim().parse() == Ok(0.0) => Some(Duration::ZERO),
+            Value::Null
+            | Value::Bool(true)
+            | Value::Number { .. }
+            | Value::Text(_)
+            | Value::List(_)
+            | Value::Map(_) => Some(self.seconds(members, key, Duration::ZERO)),
+        }
+    }
+
     fn tools(&mut self, members: &Members<'_>) -> ToolPolicy {
         let Some(members) = self.map(members, "tools", TOOLS) else { return ToolPolicy::default() };
+        let empty =
+            members.get("include").filter(|(_, include)| matches!(include, Value::List(list) if list.is_empty()));
+        // A template of all keys, copied: who wants no tool has no use for `exclude`.
+        if let (Some((key, _)), Some(_)) = (empty, members.get("exclude")) {
+            self.warn(Some(key), Oddity::NoTools);
+        }
         ToolPolicy {
             include: members.get("include").map(|(key, value)| self.elements(&key, value, true)),
             exclude: members.get("exclude").map(|(key, value)| self.elements(&key, value, true)).unwrap_or_default(),

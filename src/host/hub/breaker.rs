@@ -9,17 +9,18 @@ use crate::machine::breaker::{Effect, End, Failures, Input, Server, State, take,
 
 /// The breaker of one server.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct CallBreaker {
     state: State,
     /// How many calls in a row failed.
     failures: u32,
     /// The end of the cooldown.
-    rests_until: Time,
+    refused_until: Time,
 }
 
 impl Default for CallBreaker {
     fn default() -> Self {
-        Self { state: State::Closed, failures: 0, rests_until: Time::ZERO }
+        Self { state: State::Closed, failures: 0, refused_until: Time::ZERO }
     }
 }
 
@@ -29,8 +30,8 @@ impl CallBreaker {
     }
 
     /// The end of the cooldown, while there is one.
-    pub(super) fn rests_until(&self) -> Option<Time> {
-        (self.state == State::Open).then_some(self.rests_until)
+    pub(super) fn refused_until(&self) -> Option<Time> {
+        (self.state == State::Open).then_some(self.refused_until)
     }
 
     /// Whether a call may be made at this time; otherwise, until when not.
@@ -39,7 +40,7 @@ impl CallBreaker {
         later.cool(now);
         match take(later.state, Input::Call).verdict {
             // A trial call is in flight, and its end decides.
-            Verdict::Reject => Err(later.rests_until()),
+            Verdict::Reject => Err(later.refused_until()),
             Verdict::Advance | Verdict::Ignore | Verdict::Quirk(_) => Ok(()),
         }
     }
@@ -52,9 +53,9 @@ impl CallBreaker {
             match effect {
                 Effect::Count => self.failures = self.failures.saturating_add(1),
                 Effect::Clear => self.failures = 0,
-                Effect::Rest => {
+                Effect::StartCooldown => {
                     self.failures = self.failures.saturating_add(1);
-                    self.rests_until = now + options.cooldown;
+                    self.refused_until = now + options.cooldown;
                 }
             }
         }
@@ -69,7 +70,7 @@ impl CallBreaker {
     }
 
     fn cool(&mut self, now: Time) {
-        if now >= self.rests_until {
+        if now >= self.refused_until {
             self.state = take(self.state, Input::Cooled).next;
         }
     }
@@ -80,7 +81,7 @@ pub(super) fn end_of(outcome: &Outcome) -> End {
     match outcome {
         Outcome::Error(RequestError::Invalid(_)) => End::Failed,
         Outcome::Result(_) | Outcome::InputRequired(_) | Outcome::Error(_) => End::Answered,
-        Outcome::TimedOut => End::TimedOut,
+        Outcome::TimedOut(_) => End::TimedOut,
         Outcome::Unknown => End::Failed,
         Outcome::NotAdvertised | Outcome::Cancelled | Outcome::NotSent => End::NotSent,
     }

@@ -9,8 +9,14 @@ use core::ops::Deref;
 use super::event::{HubAction, SessionHandle};
 #[cfg(feature = "http")]
 use crate::binding::http::{Http, HttpAction};
+#[cfg(feature = "oauth")]
+use crate::binding::oauth::{Authorization, BrowserUse};
+#[cfg(feature = "snapshot")]
+use crate::client::ClientState;
 use crate::client::{Action, Client, Engine, Event, Failure, FailureKind, KnownEra, Options, Output, Wire};
 use crate::host::config::{Endpoint, Entry};
+#[cfg(feature = "snapshot")]
+use crate::snapshot::{Moved, Secrets, SnapshotError};
 use crate::{Lines, Time};
 
 /// A session, over the transport of its entry.
@@ -22,7 +28,7 @@ pub(super) enum Connection {
 }
 
 /// An output of a session.
-pub(super) enum Wish {
+pub(super) enum SessionOutput {
     Event(Event),
     Action(HubAction),
 }
@@ -56,19 +62,15 @@ impl Place {
         match self {
             Self::Process => Connection::Lines(Box::new(Client::over(Lines::new(), engine(Wire::Pipe)))),
             #[cfg(feature = "http")]
-            Self::Address(url) => Connection::Http(Box::new(Client::over(Http::new(url), engine(Wire::Http)))),
+            Self::Address(url) => Connection::Http(Box::new(Client::over(Http::at(url), engine(Wire::Http)))),
         }
     }
 
     #[cfg(feature = "http")]
     fn address(url: &str) -> Result<Self, String> {
-        let wanted = "one is as `https://example.com/mcp`";
-        let url: http::Uri = url.parse().map_err(|why| format!("its `url` is no address ({why}); {wanted}"))?;
-        match (url.scheme_str(), url.host()) {
-            (Some("http" | "https"), Some(_)) => Ok(Self::Address(url)),
-            (None, _) => Err(format!("its `url` does not begin with `http://` or `https://`; {wanted}")),
-            (Some(scheme), _) => Err(format!("its `url` begins with `{scheme}`, which is not HTTP; {wanted}")),
-        }
+        let url = crate::binding::http::parse(url);
+        url.map(Self::Address)
+            .map_err(|why| format!("its `url` is invalid: {why}; one is as `https://example.com/mcp`"))
     }
 
     #[cfg(not(feature = "http"))]
@@ -85,13 +87,13 @@ pub(super) enum Tail {
     /// An event.
     Event,
     /// Another output.
-    Rest,
+    Action,
 }
 
 impl Connection {
     /// The first event of the session after this many.
-    pub(super) fn event_after(&self, heard: u64) -> Option<&Event> {
-        let before = usize::try_from(self.events().checked_sub(heard)?.checked_sub(1)?).ok()?;
+    pub(super) fn event_after(&self, processed: u64) -> Option<&Event> {
+        let before = usize::try_from(self.events().checked_sub(processed)?.checked_sub(1)?).ok()?;
         match self {
             Self::Lines(session) => {
                 let events = session.pending().rev().filter_map(|action| match action {
@@ -110,13 +112,13 @@ impl Connection {
             Self::Lines(session) => match session.pending().next_back() {
                 None => Tail::Empty,
                 Some(Output::Event(_)) => Tail::Event,
-                Some(Output::Open(_) | Output::Send(_) | Output::Abort(_) | Output::Shutdown(_)) => Tail::Rest,
+                Some(Output::Open(_) | Output::Send(_) | Output::Abort(_) | Output::Shutdown(_)) => Tail::Action,
             },
             #[cfg(feature = "http")]
             Self::Http(session) => match session.binding.is_event_last() {
                 None => Tail::Empty,
                 Some(true) => Tail::Event,
-                Some(false) => Tail::Rest,
+                Some(false) => Tail::Action,
             },
         }
     }
@@ -131,29 +133,31 @@ impl Connection {
     }
 
     /// Takes the next output of the session; `session` is its handle.
-    pub(super) fn poll(&mut self, session: SessionHandle) -> Option<Wish> {
+    pub(super) fn poll(&mut self, session: SessionHandle) -> Option<SessionOutput> {
         Some(match self {
             Self::Lines(it) => match it.poll()? {
-                Action::Open(connection) => Wish::Action(HubAction::Open { session, connection }),
-                Action::Send(message) => Wish::Action(HubAction::Send { session, message }),
-                Action::Shutdown(how) => Wish::Action(HubAction::Shutdown { session, how }),
-                Action::Event(event) => Wish::Event(event),
+                Action::Open(connection) => SessionOutput::Action(HubAction::Open { session, connection }),
+                Action::Send(message) => SessionOutput::Action(HubAction::Send { session, message }),
+                Action::Shutdown(how) => SessionOutput::Action(HubAction::Shutdown { session, how }),
+                Action::Event(event) => SessionOutput::Event(event),
             },
             #[cfg(feature = "http")]
             Self::Http(it) => match it.poll()? {
-                HttpAction::Request(request) => Wish::Action(HubAction::Request { session, request }),
-                HttpAction::Drop(exchange) => Wish::Action(HubAction::Drop { session, exchange }),
-                HttpAction::Event(event) => Wish::Event(event),
+                HttpAction::Request(request) => SessionOutput::Action(HubAction::Request { session, request }),
+                HttpAction::Drop(exchange) => SessionOutput::Action(HubAction::Drop { session, exchange }),
+                HttpAction::Event(event) => SessionOutput::Event(event),
+                #[cfg(feature = "oauth")]
+                HttpAction::OAuth(action) => SessionOutput::Action(HubAction::OAuth { session, action }),
             },
         })
     }
 
     /// Runs a command.
-    pub(super) fn command<T>(&mut self, command: impl FnOnce(&mut Engine) -> T) -> T {
+    pub(super) fn run<T>(&mut self, command: impl FnOnce(&mut Engine) -> T) -> T {
         match self {
-            Self::Lines(client) => client.command(command),
+            Self::Lines(client) => client.run(command),
             #[cfg(feature = "http")]
-            Self::Http(client) => client.command(command),
+            Self::Http(client) => client.run(command),
         }
     }
 
@@ -165,11 +169,146 @@ impl Connection {
         }
     }
 
+    /// Whether credentials are being refreshed or stored, which is completed even if the session is closed.
+    pub(super) fn is_authorizing(&self) -> bool {
+        match self {
+            Self::Lines(_) => false,
+            #[cfg(feature = "http")]
+            Self::Http(session) => session.binding.is_authorizing(),
+        }
+    }
+
+    /// The next deadline, whatever waits to be polled.
+    pub(super) fn next_timer(&self) -> Option<Time> {
+        match self {
+            Self::Lines(session) => session.next_timer(),
+            #[cfg(feature = "http")]
+            Self::Http(session) => session.next_timer(),
+        }
+    }
+
     pub(super) fn handle_timeout(&mut self, now: Time) {
         match self {
             Self::Lines(session) => session.handle_timeout(now),
             #[cfg(feature = "http")]
             Self::Http(session) => session.handle_timeout(now),
+        }
+    }
+}
+
+#[cfg(feature = "oauth")]
+impl Connection {
+    /// From now on the session authorizes itself.
+    pub(super) fn set_oauth(&mut self, authorization: Authorization) {
+        match self {
+            Self::Lines(_) => {}
+            Self::Http(session) => session.binding.set_oauth(authorization),
+        }
+    }
+
+    /// What its authorization requires the user's browser for.
+    pub(super) fn browser(&self) -> BrowserUse {
+        match self {
+            Self::Lines(_) => BrowserUse::Unused,
+            Self::Http(session) => session.binding.oauth().map_or(BrowserUse::Unused, Authorization::browser),
+        }
+    }
+
+    /// The user's browser is free for its authorization.
+    pub(super) fn show_browser(&mut self, now: Time) {
+        match self {
+            Self::Lines(_) => {}
+            Self::Http(session) => session.binding.show_browser(now),
+        }
+    }
+}
+
+/// What is saved of a session.
+#[cfg(feature = "snapshot")]
+#[derive(serde::Deserialize)]
+#[cfg_attr(
+    feature = "http",
+    expect(clippy::large_enum_variant, reason = "it exists only while a hub is saved or restored")
+)]
+pub(super) enum SavedConnection {
+    Lines(ClientState<Lines>),
+    #[cfg(feature = "http")]
+    Http(ClientState<Http>),
+}
+
+/// A session that is being saved.
+#[cfg(feature = "snapshot")]
+#[derive(serde::Serialize)]
+enum Saving<L, #[cfg(feature = "http")] H> {
+    Lines(L),
+    #[cfg(feature = "http")]
+    Http(H),
+}
+
+#[cfg(feature = "snapshot")]
+impl SavedConnection {
+    /// Whether the session is over the transport of this entry.
+    pub(super) const fn is_of(&self, entry: &Entry) -> bool {
+        match (self, &entry.endpoint) {
+            (Self::Lines(_), Endpoint::Stdio(_)) => true,
+            #[cfg(feature = "http")]
+            (Self::Http(_), Endpoint::Http(_)) => true,
+            (Self::Lines(_), Endpoint::Http(_)) => false,
+            #[cfg(feature = "http")]
+            (Self::Http(_), Endpoint::Stdio(_)) => false,
+        }
+    }
+
+    /// Restores the session of an entry, which may be unknown if the session lost its transport.
+    #[cfg_attr(not(feature = "http"), expect(unused_variables, reason = "only a session over HTTP needs the entry"))]
+    pub(super) fn restore(
+        self,
+        entry: Option<&Entry>,
+        options: Arc<Options>,
+        server: &Arc<str>,
+        secrets: Secrets,
+    ) -> Result<Connection, SnapshotError> {
+        let (name, moved) = (Some(Arc::clone(server)), Moved::WithTransport);
+        match self {
+            Self::Lines(state) => Client::restored(Lines::new(), options, name, state, secrets, moved)
+                .map(|client| Connection::Lines(Box::new(client))),
+            #[cfg(feature = "http")]
+            Self::Http(state) => {
+                let place = entry.map(|entry| Place::of(server, entry));
+                let url = if let Some(Ok(Place::Address(url))) = place { url } else { http::Uri::default() };
+                Client::restored(Http::at(url), options, name, state, secrets, moved)
+                    .map(|client| Connection::Http(Box::new(client)))
+            }
+        }
+    }
+}
+
+#[cfg(feature = "snapshot")]
+impl Connection {
+    /// What is saved, serialized as [`SavedConnection`].
+    pub(super) fn saved(&self, secrets: Secrets) -> impl serde::Serialize {
+        match self {
+            Self::Lines(session) => Saving::Lines(session.saved(secrets)),
+            #[cfg(feature = "http")]
+            Self::Http(session) => Saving::Http(session.saved(secrets)),
+        }
+    }
+
+    /// Drops the secrets, and with them the transport.
+    pub(super) fn forget_secrets(&mut self) {
+        match self {
+            Self::Lines(session) => session.forget_secrets(),
+            #[cfg(feature = "http")]
+            Self::Http(session) => session.forget_secrets(),
+        }
+    }
+
+    /// The session moved without its transport.
+    pub(super) fn lose_transport(&mut self, secrets: Secrets) {
+        match self {
+            Self::Lines(session) => session.lose_transport(secrets),
+            #[cfg(feature = "http")]
+            Self::Http(session) => session.lose_transport(secrets),
         }
     }
 }

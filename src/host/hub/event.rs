@@ -1,3 +1,4 @@
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -13,12 +14,13 @@ use crate::host::names::Names;
 use crate::host::toolset::Suspicion;
 
 /// The options of a hub. [`HubOptions::new`] has the defaults.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct HubOptions {
     /// The options of every session. A server's entry overrides them.
     pub session: Options,
-    /// How many servers may start at the same time. 8.
+    /// How many servers may start at the same time. 8; 0 counts as 1.
     pub starts: usize,
     /// Options for the sessions of single servers, in place of `session`. The server's entry overrides them, too.
     pub own: BTreeMap<Box<str>, Options>,
@@ -53,9 +55,10 @@ impl HubOptions {
 /// A call fails if it times out, if its response is invalid, or if the connection breaks during it. A response with an
 /// error is no failure, and neither is a failed tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct Breaker {
-    /// How many calls in a row may fail before calls are refused. 3.
+    /// How many calls in a row have to fail before calls are refused. 3; 0 counts as 1.
     pub failures: u32,
     /// For how long calls are refused; after that, one trial call is allowed. 60 s.
     pub cooldown: Duration,
@@ -69,16 +72,35 @@ impl Default for Breaker {
 
 /// A session of a hub. A server whose entry changed gets another session. Handles are not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SessionHandle(pub(super) u64);
+
+impl SessionHandle {
+    /// The handle with this number.
+    pub const fn from_u64(handle: u64) -> Self {
+        Self(handle)
+    }
+
+    /// The handle as a number. A hub counts its sessions.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+}
 
 /// A call of a tool by its exposed name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CallId {
     pub(super) session: SessionHandle,
     pub(super) kind: CallKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
 pub(super) enum CallKind {
     /// A request of the session, for a tool or a utility tool.
     Request(RequestId, Option<Utility>),
@@ -87,6 +109,16 @@ pub(super) enum CallKind {
 }
 
 impl CallId {
+    /// The call that is a request of a session, for a tool of the server or for a utility tool.
+    pub const fn of_request(session: SessionHandle, request: RequestId, utility: Option<Utility>) -> Self {
+        Self { session, kind: CallKind::Request(request, utility) }
+    }
+
+    /// The call of a utility tool that the hub answers from a session's lists; `number` is the hub's count.
+    pub const fn of_list(session: SessionHandle, number: u64, utility: Utility) -> Self {
+        Self { session, kind: CallKind::List(number, utility) }
+    }
+
     /// The session of the call.
     pub const fn session(self) -> SessionHandle {
         self.session
@@ -110,7 +142,12 @@ impl CallId {
 }
 
 /// What the embedder has to do next.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum HubAction {
     /// Start the process, as [`Action::Open`](crate::Action::Open) describes. If a process of this session still runs,
@@ -151,12 +188,27 @@ pub enum HubAction {
         /// The exchange.
         exchange: ExchangeId,
     },
+    /// Do something for the authorization of a session ([`HttpAction::OAuth`](crate::binding::http::HttpAction::OAuth);
+    /// feature `oauth`). It is not serialized: it contains secrets.
+    #[cfg(feature = "oauth")]
+    #[cfg_attr(feature = "serde", serde(skip))]
+    OAuth {
+        /// The session: [`Hub::entry`](super::Hub::entry) has the server's settings.
+        session: SessionHandle,
+        /// What to do.
+        action: crate::binding::oauth::OAuthAction,
+    },
     /// An event for the embedder.
     Event(HubEvent),
 }
 
 /// An event that the hub reports.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum HubEvent {
     /// An event of a session. The end of a call of the hub is [`Finished`](Self::Finished) instead.
@@ -197,13 +249,21 @@ pub enum HubEvent {
         server: Arc<str>,
         /// The result of the call; [`CallId::utility`] determines its shape.
         outcome: Outcome,
+        /// How often the request was sent; 0 if the hub answered from the session's lists.
+        attempts: u32,
     },
     /// Every session is closed. No event follows.
     Closed,
 }
 
-/// Why a command of [`Hub`](super::Hub) was refused. The command changed nothing.
+/// Why a command of [`Hub`](super::Hub) was refused. Beyond the handling of deadlines that were due, the
+/// command changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum HubCommandError {
     /// The hub is closed or closing.
@@ -214,6 +274,12 @@ pub enum HubCommandError {
     Unpolled {
         /// The limit: [`Limits::output`](crate::Limits::output).
         limit: usize,
+    },
+    /// The hub created as many sessions as it can number.
+    #[error("the hub created {limit} sessions, and can create no other: use another hub")]
+    TooManySessions {
+        /// The limit: 2³² - 1 in the life of a hub.
+        limit: u32,
     },
     /// The hub is open already.
     #[error("the hub is open already")]
@@ -258,8 +324,13 @@ pub enum HubCommandError {
     },
 }
 
-/// Why a call was refused. The call changed nothing.
+/// Why a call was refused. Beyond the handling of deadlines that were due, the call changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum CallError {
     /// The hub is closed or closing.
@@ -285,11 +356,11 @@ pub enum CallError {
         /// The exposed name.
         name: Box<str>,
         /// The expected arguments.
-        expected: &'static str,
+        expected: Cow<'static, str>,
     },
     /// Calls to the server are refused for some time, because calls failed.
-    #[error("the server `{server}` is left in peace for now: {why}")]
-    Resting {
+    #[error("calls to the server `{server}` are refused for now: {why}")]
+    CoolingDown {
         /// The server.
         server: Arc<str>,
         /// The last failure.
@@ -298,11 +369,11 @@ pub enum CallError {
         until: Option<Time>,
     },
     /// The session refused the call.
-    #[error("the server `{server}`: {misuse}")]
+    #[error("the server `{server}`: {error}")]
     Session {
         /// The server.
         server: Arc<str>,
         /// The reason.
-        misuse: CommandError,
+        error: CommandError,
     },
 }

@@ -4,8 +4,9 @@
 //! A session is the client of a server under its current entry. A [`Hub`] is driven like a client: it does no I/O,
 //! [`poll`](Hub::poll) returns actions, and the `handle_*` methods take inputs. Each action names the [`SessionHandle`]
 //! of its session; inputs name the session and the connection, and those of an older connection are dropped. Getters
-//! are current after each input and command; `poll` only takes from a queue. If [`deadline`](Hub::deadline) has passed,
-//! call [`handle_timeout`](Hub::handle_timeout) before further input.
+//! are current after each input and command; `poll` only takes from a queue. Inputs and commands first handle the
+//! deadlines of all sessions that are due, as [`handle_timeout`](Hub::handle_timeout) does. A command that returns an
+//! error changes nothing else.
 //!
 //! ```
 //! use mcp_proto::host::config::Configuration;
@@ -51,74 +52,43 @@
 
 mod breaker;
 mod calls;
+mod commands;
 mod connection;
 mod event;
+mod getters;
+mod inputs;
+#[cfg(feature = "oauth")]
+mod oauth;
 mod offers;
 mod queue;
 mod route;
 mod server;
 mod servers;
 mod sharing;
+#[cfg(feature = "snapshot")]
+mod snapshot;
 mod starts;
 
 pub use event::{Breaker, CallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, SessionHandle};
+pub use getters::ServerReport;
+#[cfg(feature = "oauth")]
+pub use oauth::HubOAuth;
 
-use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use serde_json::value::RawValue;
 
-use self::calls::What;
-use self::connection::Connection;
-use self::event::CallKind;
-use self::route::Router;
-use self::server::Server;
-use super::config::{Changes, Configuration, Entry};
-use super::names::{Names, Target};
-use super::toolset::{self, Choice, Function, Toolset};
-use super::{Saved, Utility};
+use self::route::{Router, Subject};
+use super::Saved;
+use super::config::{Changes, Configuration};
 use crate::Time;
-#[cfg(feature = "http")]
-use crate::binding::http::{Broken, ExchangeId};
 use crate::catalog::FingerprintKey;
-use crate::client::{
-    CommandError, ConnectionId, Engine, Failure, LogLevel, Outcome, Request, RequestId, ServerRequestId, Transport,
-};
-use crate::jsonrpc::ErrorObject;
 use crate::machine::breaker::Input as BreakerInput;
-use crate::machine::hub_server::{Input, State};
+use crate::machine::hub_server::Input;
 use crate::machine::{Verdict, hub, hub_offer};
-use crate::protocol::Family;
 
 /// Many servers as one. The [module](self) describes its use.
 #[derive(Clone, Debug)]
 pub struct Hub {
     router: Router,
-}
-
-/// The state of a configured server.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct ServerReport<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// Its entry.
-    pub entry: &'a Entry,
-    /// The handle of its session; `None` if it is disabled.
-    pub handle: Option<SessionHandle>,
-    /// The state of its session; `None` if it is disabled.
-    pub state: Option<State>,
-    /// When its lists were saved, in seconds since 1970, while saved lists are used.
-    pub stands_in: Option<u64>,
-    /// Until when calls to it are refused, because calls failed.
-    pub rests_until: Option<Time>,
-    /// Its last failure, while it is not up.
-    pub failure: Option<&'a Failure>,
-    /// Its session, if there is one.
-    pub session: Option<&'a Engine>,
-    /// Instructions of the server's author to the model.
-    pub instructions: Option<&'a str>,
 }
 
 impl Hub {
@@ -132,11 +102,12 @@ impl Hub {
     /// from the configuration before. A server whose new entry is invalid stays as it was.
     ///
     /// # Errors
-    /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`].
+    /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`], [`HubCommandError::TooManySessions`].
     pub fn configure(&mut self, now: Time, mut configuration: Configuration) -> Result<Changes, HubCommandError> {
-        self.check_room()?;
+        let now = self.router.handle_due(now);
+        self.check_room(configuration.servers.len())?;
         let router = &mut self.router;
-        router.advance(now);
+        router.now = now;
         let changes = Changes::between(&router.configuration, &configuration);
         for server in &changes.invalid {
             let kept = router.configuration.servers.remove(server);
@@ -144,17 +115,17 @@ impl Hub {
         }
         let mut before = core::mem::replace(&mut router.configuration, configuration);
         for server in &changes.removed {
-            router.retire(server, before.servers.remove(server));
+            router.change(server, before.servers.remove(server));
         }
         for change in &changes.changed {
             if change.needs_session() {
                 router.change(&change.server, before.servers.remove(&change.server));
             } else if let Some(handle) = router.current.get(&*change.server).copied() {
-                router.offer_step(handle, hub_offer::Input::Filtered);
+                router.offer_step(handle, hub_offer::Input::Filtered, None);
             }
         }
         for server in &changes.added {
-            router.add(server);
+            router.change(server, None);
         }
         let Configuration { servers, errors, .. } = &router.configuration;
         let faulty: BTreeSet<_> = errors.iter().map(|error| &*error.server).collect();
@@ -171,14 +142,15 @@ impl Hub {
     /// [`HubCommandError::Disabled`], [`HubCommandError::Started`]; [`HubCommandError::Stale`] if they were saved under
     /// another entry.
     pub fn restore(&mut self, now: Time, server: &str, saved: Saved) -> Result<(), HubCommandError> {
-        let (handle, entry) = self.known(server)?;
+        let now = self.router.handle_due(now);
+        let handle = self.known(server)?;
         if !self.router.may_restore(handle) {
             return Err(HubCommandError::Started { server: server.into() });
         }
-        if !saved.is_of(entry) {
+        if !self.entry(handle).is_some_and(|entry| saved.is_of(entry)) {
             return Err(HubCommandError::Stale { server: server.into() });
         }
-        self.router.advance(now);
+        self.router.now = now;
         self.router.step(handle, Input::Restored);
         self.router.offer_saved(handle, saved);
         self.router.settle();
@@ -198,12 +170,13 @@ impl Hub {
     /// # Errors
     /// [`HubCommandError::Closed`], [`HubCommandError::AlreadyOpen`].
     pub fn open(&mut self, now: Time) -> Result<(), HubCommandError> {
+        let now = self.router.handle_due(now);
         self.check()?;
         if hub::take(self.router.state, hub::Input::Open).verdict == Verdict::Reject {
             return Err(HubCommandError::AlreadyOpen);
         }
-        self.router.advance(now);
-        self.router.hub_step(hub::Input::Open);
+        self.router.now = now;
+        self.router.hub_step(hub::Input::Open, Subject::Hub);
         self.router.settle();
         Ok(())
     }
@@ -214,8 +187,9 @@ impl Hub {
     /// # Errors
     /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`], [`HubCommandError::UnknownServer`], [`HubCommandError::Disabled`].
     pub fn start(&mut self, now: Time, server: &str) -> Result<(), HubCommandError> {
-        let (handle, _) = self.known(server)?;
-        self.router.advance(now);
+        let now = self.router.handle_due(now);
+        let handle = self.known(server)?;
+        self.router.now = now;
         self.router.breaker_step(handle, BreakerInput::Reset);
         self.router.step(handle, Input::Started);
         self.router.settle();
@@ -228,8 +202,9 @@ impl Hub {
     /// # Errors
     /// As of [`start`](Self::start).
     pub fn authorized(&mut self, now: Time, server: &str) -> Result<(), HubCommandError> {
-        let (handle, _) = self.known(server)?;
-        self.router.advance(now);
+        let now = self.router.handle_due(now);
+        let handle = self.known(server)?;
+        self.router.now = now;
         self.router.breaker_step(handle, BreakerInput::Reset);
         self.router.authorize(handle);
         self.router.step(handle, Input::Authorized);
@@ -242,272 +217,12 @@ impl Hub {
     /// # Errors
     /// [`HubCommandError::Closed`].
     pub fn close(&mut self, now: Time) -> Result<(), HubCommandError> {
+        let now = self.router.handle_due(now);
         self.check()?;
-        self.router.advance(now);
-        self.router.hub_step(hub::Input::Close);
+        self.router.now = now;
+        self.router.hub_step(hub::Input::Close, Subject::Hub);
         self.router.settle();
         Ok(())
-    }
-
-    /// Calls a tool by its exposed name, with arguments: a JSON object, or null for none.
-    ///
-    /// # Errors
-    /// A [`CallError`], which names the server and says what was expected.
-    pub fn call(&mut self, now: Time, name: &str, arguments: Option<&RawValue>) -> Result<CallId, CallError> {
-        self.call_with(now, name, arguments, |request| request)
-    }
-
-    /// As [`call`](Self::call), with a request that `adapt` changes, such as its timeout. It is not used for utility
-    /// tools that list.
-    ///
-    /// # Errors
-    /// As of [`call`](Self::call).
-    pub fn call_with(
-        &mut self,
-        now: Time,
-        name: &str,
-        arguments: Option<&RawValue>,
-        adapt: impl FnOnce(Request) -> Request,
-    ) -> Result<CallId, CallError> {
-        self.check().map_err(|_| CallError::Closed)?;
-        let router = &mut self.router;
-        let unknown = || CallError::UnknownTool { name: name.into() };
-        let resolved = router.names.resolve(name).ok_or_else(unknown)?;
-        let target = resolved.target.clone();
-        let what = calls::what(name, &target, arguments)?;
-        let handle = router.current.get(resolved.server).copied().ok_or_else(unknown)?;
-        let server = router.servers.get(&handle).ok_or_else(unknown)?;
-        // The name may be known from before.
-        let Some(offer) = &server.offer else {
-            let failure = server.failure.as_ref().map(|failure| failure.message.clone());
-            let why = failure.unwrap_or_else(|| "it was not asked yet what it offers".into());
-            return Err(CallError::NotUp { server: Arc::clone(&server.name), why });
-        };
-        if !offer.chosen.has(&target) {
-            return Err(unknown());
-        }
-        // A session that is created for a call may end before the embedder polls any of its actions.
-        let limit = router.options.session.limits.output;
-        if server.connection.is_none() && router.former() >= limit {
-            let (server, misuse) = (Arc::clone(&server.name), CommandError::TooManyRequests { limit });
-            return Err(CallError::Session { server, misuse });
-        }
-        let (kind, input) = match what {
-            What::Request(request) => (self.call_request(now, handle, adapt(request), target)?, Input::Called),
-            What::List(utility) => (self.call_list(now, handle, utility)?, Input::Listed),
-        };
-        self.router.step(handle, input);
-        self.router.settle();
-        Ok(CallId { session: handle, kind })
-    }
-
-    fn call_request(
-        &mut self,
-        now: Time,
-        handle: SessionHandle,
-        request: Request,
-        target: Target,
-    ) -> Result<CallKind, CallError> {
-        let router = &mut self.router;
-        let now = router.now.max(now);
-        let utility = target.utility();
-        let server = router.servers.get(&handle).ok_or(CallError::Closed)?;
-        if let Err(until) = server.breaker.admits(now) {
-            return Err(CallError::Resting { server: Arc::clone(&server.name), why: server.why_refused(), until });
-        }
-        let is_new = server.connection.is_none();
-        router.prepare(handle);
-        let server = router.servers.get_mut(&handle).ok_or(CallError::Closed)?;
-        let session = server.connection.as_mut().ok_or(CallError::Closed)?;
-        let id = match session.command(|engine| engine.request(now, request)) {
-            Ok(id) => id,
-            Err(misuse) => {
-                if is_new {
-                    server.connection = None;
-                }
-                return Err(CallError::Session { server: Arc::clone(&server.name), misuse });
-            }
-        };
-        server.calls.insert(id, target);
-        router.advance(now);
-        router.touch(handle);
-        router.breaker_step(handle, BreakerInput::Call);
-        Ok(CallKind::Request(id, utility))
-    }
-
-    /// Takes a call that is answered from the session's lists.
-    fn call_list(&mut self, now: Time, handle: SessionHandle, utility: Utility) -> Result<CallKind, CallError> {
-        let router = &mut self.router;
-        let limit = router.options.session.limits.queued;
-        let events = router.queue.events();
-        let server = router.servers.get_mut(&handle).ok_or(CallError::Closed)?;
-        if server.list_calls.len().max(events) >= limit {
-            let (server, misuse) = (Arc::clone(&server.name), CommandError::TooManyRequests { limit });
-            return Err(CallError::Session { server, misuse });
-        }
-        router.last_list_call = router.last_list_call.saturating_add(1);
-        server.list_calls.push((router.last_list_call, utility));
-        let kind = CallKind::List(router.last_list_call, utility);
-        router.advance(now);
-        Ok(kind)
-    }
-
-    /// Cancels a call; it ends with [`Outcome::Cancelled`].
-    ///
-    /// # Errors
-    /// [`HubCommandError::UnknownCall`] if no such call is open.
-    pub fn cancel(&mut self, now: Time, call: CallId) -> Result<(), HubCommandError> {
-        let unknown = HubCommandError::UnknownCall;
-        let router = &mut self.router;
-        let now = router.now.max(now);
-        let server = router.servers.get_mut(&call.session).ok_or(unknown.clone())?;
-        match call.kind {
-            CallKind::Request(request, _) => {
-                let session = server.connection.as_mut().filter(|_| server.calls.contains_key(&request));
-                session.ok_or(unknown.clone())?.command(|engine| engine.cancel(now, request)).map_err(|_| unknown)?;
-                router.touch(call.session);
-            }
-            CallKind::List(number, _) => {
-                let at = server.list_calls.iter().position(|(known, _)| *known == number);
-                server.list_calls.remove(at.ok_or(unknown)?);
-                let server = Arc::clone(&server.name);
-                router.queue.report(HubEvent::Finished { call, server, outcome: Outcome::Cancelled });
-            }
-        }
-        router.advance(now);
-        router.settle();
-        Ok(())
-    }
-
-    /// Makes a request ([`Client::request`](crate::Client::request)). It ends with an event of the session.
-    ///
-    /// # Errors
-    /// [`HubCommandError::UnknownSession`] if there is no such session; [`HubCommandError::Session`] if the session
-    /// refuses.
-    pub fn request(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        request: Request,
-    ) -> Result<RequestId, HubCommandError> {
-        self.command(now, session, |session, now| session.request(now, request))
-    }
-
-    /// Cancels a request ([`Client::cancel`](crate::Client::cancel)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn cancel_request(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        request: RequestId,
-    ) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.cancel(now, request))
-    }
-
-    /// Responds to a server request ([`Client::respond`](crate::Client::respond)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn respond(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        request: ServerRequestId,
-        answer: Result<&RawValue, ErrorObject>,
-    ) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.respond(now, request, answer))
-    }
-
-    /// Provides required input ([`Client::provide`](crate::Client::provide)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn provide<'a>(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        request: RequestId,
-        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
-    ) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.provide(now, request, responses))
-    }
-
-    /// Declines required input or authorization ([`Client::decline`](crate::Client::decline)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn decline(&mut self, now: Time, session: SessionHandle, request: RequestId) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.decline(now, request))
-    }
-
-    /// Subscribes to a resource ([`Client::subscribe`](crate::Client::subscribe)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn subscribe(&mut self, now: Time, session: SessionHandle, uri: &str) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.subscribe(now, uri))
-    }
-
-    /// Unsubscribes from a resource ([`Client::unsubscribe`](crate::Client::unsubscribe)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn unsubscribe(&mut self, now: Time, session: SessionHandle, uri: &str) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.unsubscribe(now, uri))
-    }
-
-    /// Sets the minimum severity of log messages ([`Client::set_log_level`](crate::Client::set_log_level)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn set_log_level(&mut self, now: Time, session: SessionHandle, level: LogLevel) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.set_log_level(now, level))
-    }
-
-    /// Requests a family's list again ([`Client::refresh`](crate::Client::refresh)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn refresh(&mut self, now: Time, session: SessionHandle, family: Family) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.refresh(now, family))
-    }
-
-    /// Sends a notification ([`Client::notify`](crate::Client::notify)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn notify(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        method: impl Into<Cow<'static, str>>,
-        params: Option<&RawValue>,
-    ) -> Result<(), HubCommandError> {
-        let method = method.into();
-        self.command(now, session, |session, now| session.notify(now, method, params))
-    }
-
-    /// Runs a command of a session.
-    fn command<T>(
-        &mut self,
-        now: Time,
-        handle: SessionHandle,
-        give: impl FnOnce(&mut Engine, Time) -> Result<T, CommandError>,
-    ) -> Result<T, HubCommandError> {
-        self.check()?;
-        let router = &mut self.router;
-        let now = router.now.max(now);
-        let server = router.servers.get_mut(&handle).ok_or(HubCommandError::UnknownSession)?;
-        let session = server.connection.as_mut().ok_or(HubCommandError::UnknownSession)?;
-        let given = session.command(|engine| give(engine, now));
-        let given = given.map_err(|error| HubCommandError::Session { server: Arc::clone(&server.name), error })?;
-        router.advance(now);
-        router.step(handle, Input::Taken);
-        router.touch(handle);
-        router.settle();
-        Ok(given)
     }
 
     /// The next action.
@@ -523,174 +238,6 @@ impl Hub {
         if queue.is_empty() { queue.deadline() } else { Some(*now) }
     }
 
-    /// Handles the deadlines that are due. Without any it does nothing.
-    pub fn handle_timeout(&mut self, now: Time) {
-        self.router.handle_timeout(now);
-    }
-
-    /// Takes a chunk, of any size, of a process's output.
-    pub fn handle_bytes(&mut self, now: Time, session: SessionHandle, connection: ConnectionId, chunk: &[u8]) {
-        self.router.input(now, session, |client, now| match client {
-            Connection::Lines(lines) => lines.handle_bytes(now, connection, chunk),
-            #[cfg(feature = "http")]
-            Connection::Http(_) => {}
-        });
-    }
-
-    /// Takes a report on a process or another transport.
-    pub fn handle_transport(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        connection: ConnectionId,
-        event: Transport<'_>,
-    ) {
-        self.router.input(now, session, |client, now| match client {
-            Connection::Lines(lines) => lines.handle_transport(now, connection, event),
-            #[cfg(feature = "http")]
-            Connection::Http(_) => {}
-        });
-    }
-
-    /// Takes the head of a response ([`Client::handle_head`](crate::Client::handle_head)).
-    #[cfg(feature = "http")]
-    pub fn handle_head(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        exchange: ExchangeId,
-        status: http::StatusCode,
-        headers: &http::HeaderMap,
-    ) {
-        self.router.input(now, session, |connection, now| match connection {
-            Connection::Http(it) => it.handle_head(now, exchange, status, headers),
-            Connection::Lines(_) => {}
-        });
-    }
-
-    /// Takes a chunk of a response's body.
-    #[cfg(feature = "http")]
-    pub fn handle_body(&mut self, now: Time, session: SessionHandle, exchange: ExchangeId, chunk: &[u8]) {
-        self.router.input(now, session, |connection, now| match connection {
-            Connection::Http(it) => it.handle_body(now, exchange, chunk),
-            Connection::Lines(_) => {}
-        });
-    }
-
-    /// Takes the end of a response.
-    #[cfg(feature = "http")]
-    pub fn handle_end(&mut self, now: Time, session: SessionHandle, exchange: ExchangeId) {
-        self.router.input(now, session, |connection, now| match connection {
-            Connection::Http(it) => it.handle_end(now, exchange),
-            Connection::Lines(_) => {}
-        });
-    }
-
-    /// Takes a failure of an exchange.
-    #[cfg(feature = "http")]
-    pub fn handle_failure(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        exchange: ExchangeId,
-        broken: Broken,
-        why: &str,
-    ) {
-        self.router.input(now, session, |connection, now| match connection {
-            Connection::Http(it) => it.handle_failure(now, exchange, broken, why),
-            Connection::Lines(_) => {}
-        });
-    }
-    /// Whether every session is closed, and every action was polled.
-    pub fn is_closed(&self) -> bool {
-        self.router.state == hub::State::Closed && self.router.queue.is_empty()
-    }
-
-    /// The configured servers, disabled ones included, sorted by name.
-    pub fn servers(&self) -> impl Iterator<Item = ServerReport<'_>> {
-        self.router.configuration.servers.iter().map(|(name, entry)| {
-            let handle = self.router.current.get(&**name).copied();
-            let server = self.router.server(name);
-            ServerReport {
-                name,
-                entry,
-                handle,
-                state: server.map(|server| server.state),
-                rests_until: server.and_then(|server| server.breaker.rests_until()),
-                stands_in: server.and_then(Server::saved_at),
-                failure: server.filter(|server| server.state != State::Up).and_then(|server| server.failure.as_ref()),
-                session: server.and_then(Server::session),
-                instructions: server.and_then(|server| server.offer.as_ref()?.content.instructions.as_deref()),
-            }
-        })
-    }
-
-    /// The required servers that were not up yet, until [`HubEvent::Ready`] is reported: starting, failed, disabled or
-    /// not configured.
-    pub fn missing(&self) -> impl Iterator<Item = &str> {
-        self.router.missing.iter().flatten().map(|server| &**server)
-    }
-
-    /// The current configuration.
-    pub const fn configuration(&self) -> &Configuration {
-        &self.router.configuration
-    }
-
-    /// The server of a session.
-    pub fn server(&self, session: SessionHandle) -> Option<&str> {
-        self.router.servers.get(&session).map(|server| &*server.name)
-    }
-
-    /// The entry of a session: the command to start, the headers to send.
-    pub fn entry(&self, session: SessionHandle) -> Option<&Entry> {
-        let server = self.router.servers.get(&session)?;
-        server.former_entry.as_deref().or_else(|| self.router.configuration.servers.get(&*server.name))
-    }
-
-    /// A session, for its getters.
-    pub fn session(&self, session: SessionHandle) -> Option<&Engine> {
-        self.router.servers.get(&session)?.session()
-    }
-
-    /// The handle of a server's current session.
-    pub fn handle(&self, server: &str) -> Option<SessionHandle> {
-        self.router.current.get(server).copied()
-    }
-
-    /// The functions for a model, with the names of their servers, sorted by server: its tools in the server's order,
-    /// then the utility tools.
-    pub fn functions(&self) -> impl Iterator<Item = (&str, Function<'_>)> {
-        self.router.current.keys().flat_map(|server| {
-            let toolset = self.toolset(server);
-            let functions = toolset.map(|toolset| toolset.into_functions(&self.router.names)).into_iter().flatten();
-            functions.map(move |function| (&**server, function))
-        })
-    }
-
-    /// The functions of a server; `None` if it has none, or its lists are not known.
-    pub fn toolset(&self, server: &str) -> Option<Toolset<'_>> {
-        let Server { name, offer, .. } = self.router.server(server)?;
-        let offer = offer.as_ref()?;
-        let tools: Vec<_> = offer.content.catalog.tools().filter(|tool| offer.chosen.has_tool(tool.name)).collect();
-        let utilities: Vec<_> = offer.chosen.utilities().collect();
-        (!tools.is_empty() || !utilities.is_empty()).then_some(Toolset { server: name, tools, utilities })
-    }
-
-    /// The tools of a server that were chosen, the ones left out with the reason, and texts that try to instruct the
-    /// model; `None` if its lists are not known.
-    pub fn choice(&self, server: &str) -> Option<Choice<'_>> {
-        let Server { name, offer, .. } = self.router.server(server)?;
-        let Router { configuration, names, options, .. } = &self.router;
-        let policy = &configuration.servers.get(&**name)?.tools;
-        Some(toolset::choose(name, policy, offer.as_ref()?.content.view(), options.suspicion).named(names))
-    }
-
-    /// The exposed names of all tools, and what they stand for. They stay after the hub is closed, to be saved for a
-    /// later run.
-    pub const fn names(&self) -> &Names {
-        &self.router.names
-    }
-
     fn check(&self) -> Result<(), HubCommandError> {
         match hub::take(self.router.state, hub::Input::Command).verdict {
             Verdict::Reject => Err(HubCommandError::Closed),
@@ -698,20 +245,23 @@ impl Hub {
         }
     }
 
-    /// Whether a command may add events. How many it adds depends on its arguments, so the limit applies to the events
+    /// Whether a command may create so many sessions, and add events. How many it adds depends on its arguments, so the limit applies to the events
     /// before it.
-    fn check_room(&self) -> Result<(), HubCommandError> {
+    fn check_room(&self, sessions: usize) -> Result<(), HubCommandError> {
         self.check()?;
+        if !self.router.servers.has_numbers(sessions) {
+            return Err(HubCommandError::TooManySessions { limit: u32::MAX });
+        }
         let limit = self.router.options.session.limits.output;
         if self.router.queue.events() >= limit { Err(HubCommandError::Unpolled { limit }) } else { Ok(()) }
     }
 
     /// A configured and enabled server, for a command that may add events.
-    fn known(&self, server: &str) -> Result<(SessionHandle, &Entry), HubCommandError> {
-        self.check_room()?;
-        let entry = self.router.configuration.servers.get(server);
-        let entry = entry.ok_or_else(|| HubCommandError::UnknownServer { server: server.into() })?;
-        let handle = self.handle(server).ok_or_else(|| HubCommandError::Disabled { server: server.into() })?;
-        Ok((handle, entry))
+    fn known(&self, server: &str) -> Result<SessionHandle, HubCommandError> {
+        self.check_room(1)?;
+        if !self.router.configuration.servers.contains_key(server) {
+            return Err(HubCommandError::UnknownServer { server: server.into() });
+        }
+        self.handle(server).ok_or_else(|| HubCommandError::Disabled { server: server.into() })
     }
 }

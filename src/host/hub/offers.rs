@@ -8,7 +8,7 @@ use core::cmp::Ordering;
 use super::sharing::Chosen;
 use crate::catalog::{Catalog, Difference};
 use crate::client::FamilyStatus;
-use crate::host::names::{self, Names, Target};
+use crate::host::names::{Names, Target};
 use crate::host::toolset;
 use crate::protocol::PerFamily;
 
@@ -37,19 +37,23 @@ impl Content {
 }
 
 /// Gives names to the functions of a server. Returns the difference from its functions before, by exposed names.
-pub(super) fn rename(names: &mut Names, server: &str, before: Option<&Chosen>, after: Option<&Chosen>) -> Difference {
+pub(super) fn rename(
+    names: &mut Names,
+    server: &Arc<str>,
+    before: Option<&Chosen>,
+    after: Option<&Chosen>,
+) -> Difference {
     let Parted { gone, fresh, other } = Parted::between(before, after);
     let mut difference = Difference::default();
-    let named = |names: &[_], target: &Target| names::find(names, target).map(Box::from);
-    difference.removed.extend(gone.iter().filter_map(|target| named(names.of(server), target)));
+    let named = |names: &Names, target: &Target| names.name(server, target).map(Box::from);
+    difference.removed.extend(gone.iter().filter_map(|target| named(names, target)));
     match (before, after) {
         // A configured server keeps its names, so that no other server gets them meanwhile.
         (_, None) => {}
         // Restored names may be of tools that do not exist any more.
-        (None, Some(after)) => names.update([(server, after.targets.iter().cloned())]),
+        (None, Some(after)) => names.update_one(server, after.targets.clone()),
         (Some(_), Some(_)) => names.revise(server, &gone, &fresh),
     }
-    let names = names.of(server);
     difference.added.extend(fresh.iter().filter_map(|target| named(names, target)));
     difference.changed.extend(other.iter().filter_map(|target| named(names, target)));
     for names in [&mut difference.added, &mut difference.removed, &mut difference.changed] {

@@ -14,26 +14,26 @@ const FEW: usize = 64;
 
 /// An entry of the queue.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Turn {
     /// An event of the hub.
     Event(Box<HubEvent>),
     /// The outputs of a session, up to and including its next event.
-    ToEvent(SessionHandle),
+    ThroughEvent(SessionHandle),
     /// The outputs of a session, up to and excluding its next event.
-    Rest(SessionHandle),
+    UntilEvent(SessionHandle),
 }
 
 /// The entries of a session.
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Pending {
     /// The number of its turns.
     turns: u32,
     /// How many of its events the hub has processed.
-    heard: u64,
-    /// How many of those are not polled yet.
-    untaken: u32,
-    /// Its last turn is a [`Turn::Rest`].
-    ends_in_rest: bool,
+    processed_events: u64,
+    /// Its last turn is a [`Turn::UntilEvent`].
+    ends_in_actions: bool,
     /// It is among the sessions to process.
     touched: bool,
     /// Its next deadline.
@@ -50,18 +50,19 @@ impl Pending {
         self.touched = false;
     }
 
-    pub(super) const fn heard(&self) -> u64 {
-        self.heard
+    pub(super) const fn processed_events(&self) -> u64 {
+        self.processed_events
     }
 
-    /// Counts a polled event.
-    pub(super) const fn event_taken(&mut self) {
-        self.untaken = self.untaken.saturating_sub(1);
+    /// Its deadline is not in the queue any more.
+    pub(super) const fn deadline_taken(&mut self) {
+        self.deadline = None;
     }
 }
 
 /// The queue, in the order of polling.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Queue {
     turns: VecDeque<Turn>,
     /// The number of turns that are or end with an event.
@@ -88,17 +89,17 @@ impl Queue {
 
     /// Adds a turn for another event of a session.
     pub(super) fn push_event(&mut self, handle: SessionHandle, pending: &mut Pending) {
-        self.turns.push_back(Turn::ToEvent(handle));
+        self.turns.push_back(Turn::ThroughEvent(handle));
         self.events = self.events.saturating_add(1);
-        (pending.turns, pending.ends_in_rest) = (pending.turns.saturating_add(1), false);
-        (pending.heard, pending.untaken) = (pending.heard.saturating_add(1), pending.untaken.saturating_add(1));
+        (pending.turns, pending.ends_in_actions) = (pending.turns.saturating_add(1), false);
+        pending.processed_events = pending.processed_events.saturating_add(1);
     }
 
     /// Adds a turn for outputs after the last event of a session.
-    pub(super) fn push_rest(&mut self, handle: SessionHandle, pending: &mut Pending) {
-        if !pending.ends_in_rest {
-            self.turns.push_back(Turn::Rest(handle));
-            (pending.turns, pending.ends_in_rest) = (pending.turns.saturating_add(1), true);
+    pub(super) fn push_actions(&mut self, handle: SessionHandle, pending: &mut Pending) {
+        if !pending.ends_in_actions {
+            self.turns.push_back(Turn::UntilEvent(handle));
+            (pending.turns, pending.ends_in_actions) = (pending.turns.saturating_add(1), true);
         }
     }
 
@@ -113,12 +114,12 @@ impl Queue {
             self.turns = VecDeque::new();
         }
         match &turn {
-            Turn::Event(_) | Turn::ToEvent(_) => self.events = self.events.saturating_sub(1),
-            Turn::Rest(_) => {}
+            Turn::Event(_) | Turn::ThroughEvent(_) => self.events = self.events.saturating_sub(1),
+            Turn::UntilEvent(_) => {}
         }
         if let Some(pending) = pending {
             pending.turns = pending.turns.saturating_sub(1);
-            pending.ends_in_rest &= pending.turns > 0;
+            pending.ends_in_actions &= pending.turns > 0;
         }
         Some(turn)
     }
@@ -127,9 +128,9 @@ impl Queue {
     pub(super) fn drop_turns(&mut self, handle: SessionHandle, pending: &mut Pending) {
         let is_its = |turn: &Turn| match turn {
             Turn::Event(_) => false,
-            Turn::ToEvent(of) | Turn::Rest(of) => *of == handle,
+            Turn::ThroughEvent(of) | Turn::UntilEvent(of) => *of == handle,
         };
-        let events = self.turns.iter().filter(|turn| is_its(turn) && !matches!(turn, Turn::Rest(_))).count();
+        let events = self.turns.iter().filter(|turn| is_its(turn) && !matches!(turn, Turn::UntilEvent(_))).count();
         self.events = self.events.saturating_sub(events);
         self.turns.retain(|turn| !is_its(turn));
         self.set_deadline(handle, pending, None);
@@ -161,9 +162,39 @@ impl Queue {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// A session with a deadline that is due.
-    pub(super) fn due(&self, now: Time) -> Option<SessionHandle> {
-        self.timers.first().filter(|(at, _)| *at <= now).map(|(_, handle)| *handle)
+    /// Whether a deadline is due.
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        self.deadline().is_some_and(|at| at <= now)
+    }
+
+    /// Removes a deadline that is due.
+    pub(super) fn take_due(&mut self, now: Time) -> Option<SessionHandle> {
+        if !self.is_due(now) {
+            return None;
+        }
+        self.timers.pop_first().map(|(_, handle)| handle)
+    }
+
+    /// Sets the deadline of a session, unless the known one is earlier. It is set exactly when nothing of the session
+    /// waits to be polled; until then, a deadline that is too early does no harm.
+    pub(super) fn bring_forward(&mut self, handle: SessionHandle, pending: &mut Pending, deadline: Option<Time>) {
+        if deadline.is_some_and(|at| pending.deadline.is_none_or(|known| at < known)) {
+            self.set_deadline(handle, pending, deadline);
+        }
+    }
+
+    /// Checks that the counts and deadlines are those of the sessions.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn check(&self, servers: &super::servers::Servers) -> Result<(), crate::snapshot::SnapshotError> {
+        let events = self.turns.iter().filter(|turn| !matches!(turn, Turn::UntilEvent(_))).count();
+        let of_session = |(at, handle): &(Time, SessionHandle)| {
+            servers.get(handle).is_some_and(|server| server.pending.deadline == Some(*at))
+        };
+        if events == self.events && self.timers.iter().all(of_session) {
+            Ok(())
+        } else {
+            Err(crate::snapshot::invalid("its queue contradicts its servers"))
+        }
     }
 
     pub(super) fn set_deadline(&mut self, handle: SessionHandle, pending: &mut Pending, deadline: Option<Time>) {

@@ -36,6 +36,9 @@ pub(super) struct Server {
     /// The last failure.
     pub(super) failure: Option<Failure>,
     pub(super) pending: Pending,
+    /// Whether it has the user's browser.
+    #[cfg(feature = "oauth")]
+    pub(super) browser: crate::machine::hub_browser::State,
 }
 
 impl Server {
@@ -53,6 +56,8 @@ impl Server {
             known_era: None,
             failure: None,
             pending: Pending::default(),
+            #[cfg(feature = "oauth")]
+            browser: super::oauth::UNUSED,
         }
     }
 

@@ -10,12 +10,39 @@ use super::server::Server;
 /// the slot in its lower half.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Servers {
-    slots: Vec<Option<(SessionHandle, Box<Server>)>>,
+    slots: Vec<Slot>,
     free: Vec<u32>,
     admissions: u32,
 }
 
+/// A record, with the handle of its session.
+type Slot = Option<(SessionHandle, Box<Server>)>;
+
 impl Servers {
+    /// Whether this many sessions can be created.
+    pub(super) fn has_numbers(&self, sessions: usize) -> bool {
+        u32::try_from(sessions).is_ok_and(|sessions| self.admissions.checked_add(sessions).is_some())
+    }
+
+    /// The slots, the free ones and the count of handles.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn parts(&self) -> (&[Slot], &[u32], u32) {
+        (&self.slots, &self.free, self.admissions)
+    }
+
+    /// The servers in these slots, if each handle is of its slot and known, and the free slots are those without one.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn from_parts(slots: Vec<Slot>, free: Vec<u32>, admissions: u32) -> Option<Self> {
+        let mut empty: Vec<_> = (0..).zip(&slots).filter(|(_, it)| it.is_none()).map(|(at, _): (u32, _)| at).collect();
+        let mut listed = free.clone();
+        empty.sort_unstable();
+        listed.sort_unstable();
+        let of_slots = slots.iter().enumerate().all(|(at, it)| {
+            it.as_ref().is_none_or(|(handle, _)| slot(*handle) == at && handle.0 >> 32 <= u64::from(admissions))
+        });
+        (empty == listed && of_slots).then_some(Self { slots, free, admissions })
+    }
+
     pub(super) fn insert(&mut self, server: Server) -> SessionHandle {
         self.admissions = self.admissions.saturating_add(1);
         let slot = self.free.pop().unwrap_or_else(|| u32::try_from(self.slots.len()).unwrap_or(u32::MAX));

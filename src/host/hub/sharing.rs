@@ -16,13 +16,19 @@ use crate::host::toolset::{self, Suspicion};
 use crate::protocol::{Capability, Family};
 
 /// The choice of a policy from a list of tools.
-#[derive(Debug)]
 pub(super) struct Chosen {
     key: Key,
     /// The list. It is kept so that no other list gets its address.
     tools: Option<Arc<List>>,
     /// In the list's order.
     pub(super) targets: Vec<Target>,
+}
+
+/// Its key contains an address, which differs from run to run.
+impl fmt::Debug for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chosen").field("targets", &self.targets).finish_non_exhaustive()
+    }
 }
 
 /// What several servers share. Entries without a user are removed from time to time.

@@ -7,6 +7,7 @@ use super::event::SessionHandle;
 
 /// The rank of a server in the order of starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Rank {
     /// A request waits for it.
     Called,
@@ -20,6 +21,7 @@ impl Rank {
 
 /// The servers that are starting, or wait to.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Starts {
     /// The servers that wait for room.
     queued: BTreeSet<(Rank, SessionHandle)>,

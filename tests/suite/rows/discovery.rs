@@ -64,7 +64,7 @@ fn assert_rests(host: &mut Host) {
 }
 
 #[test]
-fn a_method_that_does_not_exist_is_not_requested_again_though_the_list_changed() {
+fn method_not_found_is_final_even_if_the_list_changed_meanwhile() {
     let (mut host, list) = listing(legacy(), "prompts");
     notify(&mut host, PROMPTS_CHANGED);
     refuse(&mut host, &list, -32601, "Method not found");
@@ -122,7 +122,7 @@ fn a_second_list_that_a_bound_cuts_off_and_that_changed_again_is_left_to_the_ref
 }
 
 #[test]
-fn a_second_list_whose_method_does_not_exist_takes_the_first_one_along() {
+fn method_not_found_for_a_second_list_that_changed_again_drops_the_first_one() {
     let mut options = legacy();
     options.tolerance.tools_absent = true;
     let (mut host, list) = following_stale(options);
@@ -174,7 +174,7 @@ fn a_second_list_that_fails_costs_nothing_and_is_left_to_the_refresh() {
 }
 
 #[test]
-fn a_second_list_whose_method_does_not_exist_any_more_takes_the_first_one_along() {
+fn method_not_found_for_a_second_list_drops_the_first_one() {
     let mut options = legacy();
     options.tolerance.tools_absent = true;
     let (mut host, list) = following(options);
@@ -253,14 +253,14 @@ fn partial(mut options: Options) -> Host {
 }
 
 #[test]
-fn a_list_of_which_a_part_came_is_refreshed_when_it_changes() {
+fn a_partial_list_is_refreshed_after_list_changed() {
     let mut host = partial(legacy());
     notify(&mut host, TOOLS_CHANGED);
     assert_refreshes(&mut host, LIST);
 }
 
 #[test]
-fn a_list_of_which_a_part_came_is_requested_on_the_next_connection() {
+fn a_partial_list_is_requested_on_the_next_connection() {
     let mut host = partial(reconnecting(legacy()));
     host.close_transport();
     host.wait(seconds(1));
@@ -295,7 +295,7 @@ fn tolerance(tools_absent: bool, absent_by_text: bool) -> Tolerance {
 }
 
 #[test]
-fn a_text_that_does_not_count_makes_no_family_absent() {
+fn an_error_text_is_ignored_without_the_tolerance_for_it() {
     for (declared, tools_absent) in [(true, true), (false, true), (false, false)] {
         let host = not_found_by_text(tolerance(tools_absent, false), declared);
         assert!(host.is_ready());
@@ -305,7 +305,7 @@ fn a_text_that_does_not_count_makes_no_family_absent() {
 }
 
 #[test]
-fn of_a_server_without_capabilities_a_text_that_counts_makes_the_tools_absent_where_that_is_tolerated() {
+fn without_capabilities_an_error_text_makes_the_tools_absent_if_tolerated() {
     for (tools_absent, status) in [(true, FamilyStatus::Absent), (false, FamilyStatus::Failed)] {
         let host = not_found_by_text(tolerance(tools_absent, true), false);
         assert!(host.is_ready());

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Host, options, seconds, tools};
 use crate::rows::{notify, refuse, refuse_with, reply};
-use crate::web::{Reply, Web};
+use crate::web::{Exchange, Reply, Web};
 
 const MODERN: &str = "2026-07-28";
 const LEGACY: &str = "2025-11-25";
@@ -184,21 +184,21 @@ fn a_second_discover_that_meets_a_fault_of_the_server_fails() {
 }
 
 #[test]
-fn where_only_the_modern_era_will_do_a_second_discover_that_names_legacy_versions_fails() {
+fn modern_only_a_second_discover_that_names_legacy_versions_fails() {
     let (mut host, discover) = discovering_again(modern_only());
     reply(&mut host, &discover, discovered(&[LEGACY]));
     assert_failed(host, FailureKind::HandshakeRejected, &["the options exclude", LEGACY]);
 }
 
 #[test]
-fn where_only_the_modern_era_will_do_a_second_discover_without_a_common_version_fails() {
+fn modern_only_a_second_discover_without_a_common_version_fails() {
     let (mut host, discover) = discovering_again(modern_only());
     reply(&mut host, &discover, discovered(&[FUTURE]));
     assert_failed(host, FailureKind::UnsupportedVersion, &["no protocol version in common", FUTURE]);
 }
 
 #[test]
-fn where_only_the_modern_era_will_do_a_second_discover_that_is_refused_fails() {
+fn modern_only_a_refused_second_discover_fails() {
     for (code, words) in [(-32020, "header mismatch"), (-32601, "no such method")] {
         let (mut host, discover) = discovering_again(modern_only());
         refuse(&mut host, &discover, code, words);
@@ -207,7 +207,7 @@ fn where_only_the_modern_era_will_do_a_second_discover_that_is_refused_fails() {
 }
 
 #[test]
-fn where_only_the_modern_era_will_do_a_close_on_a_second_discover_opens_no_other_transport() {
+fn modern_only_a_close_on_a_second_discover_opens_no_other_transport() {
     let (mut host, _) = discovering_again(modern_only());
     host.close_transport();
     assert_failed(host, FailureKind::Closed, &["during the handshake"]);
@@ -230,7 +230,7 @@ fn an_unknown_version_fails_wherever_initialize_was_sent() {
 }
 
 #[test]
-fn a_senseless_answer_fails_wherever_initialize_was_sent() {
+fn an_invalid_response_fails_wherever_initialize_was_sent() {
     for start in [
         || initializing_again(options()),
         || {
@@ -267,7 +267,7 @@ fn a_refusal_on_the_second_transport_is_final() {
 }
 
 #[test]
-fn after_a_late_modern_answer_initialize_need_not_work() {
+fn after_a_late_modern_answer_a_failed_initialize_does_not_matter() {
     let answers: [fn(&mut Host, &Value); 3] = [
         |host, initialize| reply(host, initialize, initialized(FUTURE)),
         |host, initialize| refuse(host, initialize, -32602, "unknown capability elicitation"),
@@ -386,4 +386,66 @@ fn an_unknown_version_is_taken_for_the_nearest_in_every_handshake() {
         assert!(quirk.is_some_and(|quirk| quirk.detail.contains(LEGACY)), "{way}: {:?}", host.session.quirks());
         assert_eq!(finish(&mut host), Era::Legacy, "{way}");
     }
+}
+
+/// A server over HTTP that answered `server/discover` with a 5xx; `initialize` was sent.
+fn initializing_after_a_fault(options: Options) -> (Web, Exchange) {
+    let mut web = Web::open(options);
+    let discover = web.take_the("server/discover");
+    web.end_with(&discover, Reply::text(503, "out of order"));
+    assert_eq!(web.quirks(), [QuirkKind::Probe5xx]);
+    let initialize = web.take_the("initialize");
+    (web, initialize)
+}
+
+#[test]
+fn an_era_that_follows_a_fault_of_the_server_is_not_remembered() {
+    for version in [LEGACY, FUTURE] {
+        let mut nearest = options();
+        nearest.tolerance.nearest_version = true;
+        let (mut web, initialize) = initializing_after_a_fault(nearest);
+        let result = initialize.result(initialized(version));
+        web.end_with(&initialize, Reply::json(200, &result));
+        assert_eq!(web.session.server().map(|server| server.version.as_str()), Some(LEGACY));
+        assert_eq!(web.session.known_era(), None);
+    }
+}
+
+type Answer = fn(&Exchange) -> Value;
+
+#[test]
+fn initialize_after_a_fault_of_the_server_fails_as_it_does_elsewhere() {
+    let answers: [(Answer, FailureKind); 3] = [
+        (|initialize| initialize.result(initialized(FUTURE)), FailureKind::UnsupportedVersion),
+        (|initialize| initialize.result(json!({"capabilities": {}})), FailureKind::Protocol),
+        (|initialize| initialize.error(-32000, "go away"), FailureKind::HandshakeRejected),
+    ];
+    for (answer, kind) in answers {
+        let (mut web, initialize) = initializing_after_a_fault(options());
+        let answer = answer(&initialize);
+        web.end_with(&initialize, Reply::json(200, &answer));
+        assert_eq!(web.failure_kind(), Some(kind));
+    }
+    let (mut web, _) = initializing_after_a_fault(options());
+    web.wait(seconds(61));
+    assert_eq!(web.failure_kind(), Some(FailureKind::HandshakeTimeout));
+}
+
+#[test]
+fn initialize_after_a_fault_of_the_server_offers_less_if_it_is_refused() {
+    let (mut web, initialize) = initializing_after_a_fault(capable());
+    let refusal = initialize.error(-32602, "Unsupported protocol version");
+    web.end_with(&initialize, Reply::json(200, &refusal));
+    let older = web.take_the("initialize");
+    assert_eq!(older.json()["params"]["protocolVersion"], OLD);
+    let refusal = older.error(-32602, "unknown capability elicitation");
+    web.end_with(&older, Reply::json(200, &refusal));
+    let bare = web.take_the("initialize");
+    assert_eq!(bare.json()["params"]["capabilities"], json!({}));
+    let refusal = bare.answer("error", unsupported(&[MODERN]));
+    web.end_with(&bare, Reply::json(200, &refusal));
+    let discover = web.take_the("server/discover");
+    let result = discover.result(discovered(&[MODERN]));
+    web.end_with(&discover, Reply::json(200, &result));
+    assert_eq!(web.session.known_era().map(|known| known.era()), Some(Era::Modern));
 }

@@ -1,6 +1,6 @@
 //! The tables of the HTTP binding: rows that the suites of HTTP take by chance, or not at all.
 
-use crate::common::{Steps, legacy, options, reconnecting, seconds};
+use crate::common::{Steps, legacy, millis, options, reconnecting, seconds};
 use crate::web::{Exchange, Reply, SESSION, Site, URL, Web, modern_site, raw, site, tool, was_answered};
 use mcp_proto::binding::http::{Broken, HttpAction};
 use mcp_proto::{Cause, Event, FailureKind, Options, Outcome, QuirkKind, Request};
@@ -63,10 +63,205 @@ fn sse_again() -> (Web, Exchange, Site) {
     (web, again, site)
 }
 
+// http_initialized
+
+/// The POST of `notifications/initialized` on the next connection.
+fn initialized(web: &mut Web, site: &mut Site) -> Exchange {
+    let mut steps = Steps::until("the client connects");
+    let initialize = loop {
+        steps.step();
+        if let Some(initialize) = web.take().into_iter().find(|exchange| exchange.is("initialize")) {
+            break initialize;
+        }
+        web.wait(seconds(1));
+    };
+    web.end_with(&initialize, site.reply(&initialize));
+    web.take_the(INITIALIZED)
+}
+
+/// A client whose connection ended because the POST broke twice, and the POST on the next connection.
+fn doubted() -> (Web, Site, Exchange) {
+    let (mut web, mut site) = (Web::open(reconnecting(legacy())), site());
+    let first = initialized(&mut web, &mut site);
+    web.fail(&first, Broken::Midway);
+    let second = web.take_the(INITIALIZED);
+    web.fail(&second, Broken::Midway);
+    assert_eq!((web.take_names(), web.failure_kind()), (vec![], Some(FailureKind::Closed)));
+    let next = initialized(&mut web, &mut site);
+    (web, site, next)
+}
+
+#[test]
+fn initialized_is_repeated_once_when_its_exchange_breaks_or_ends_without_a_response() {
+    for breaks in [true, false] {
+        let (mut web, mut site) = (Web::open(legacy()), site());
+        let first = initialized(&mut web, &mut site);
+        if breaks {
+            web.fail(&first, Broken::Midway)
+        } else {
+            web.end(&first)
+        }
+        let second = web.take_the(INITIALIZED);
+        assert_eq!(second.body(), first.body());
+        assert!(web.take().is_empty(), "nothing else is sent meanwhile");
+        web.reply(&second, Reply::status(202));
+        web.serve(&mut site);
+        assert!(web.is_ready());
+    }
+}
+
+#[test]
+fn initialized_whose_response_breaks_off_is_not_repeated() {
+    let (mut web, mut site) = (Web::open(legacy()), site());
+    let first = initialized(&mut web, &mut site);
+    web.head(&first, 500, &[]);
+    web.fail(&first, Broken::Midway);
+    web.serve(&mut site);
+    assert!(web.is_ready() && web.count(INITIALIZED) == 1);
+}
+
+#[test]
+fn initialized_that_breaks_twice_ends_the_connection_without_reconnects_the_client() {
+    let (mut web, mut site) = (Web::open(legacy()), site());
+    let first = initialized(&mut web, &mut site);
+    web.fail(&first, Broken::Midway);
+    let second = web.take_the(INITIALIZED);
+    web.fail(&second, Broken::Midway);
+    let Some(Cause::Failed(failure)) = web.cause() else { panic!("{:?}", web.events) };
+    assert_eq!(failure.kind, FailureKind::Closed);
+}
+
+#[test]
+fn after_a_connection_that_ended_as_initialized_broke_twice_the_next_one_goes_on_though_it_breaks_twice_again() {
+    let (mut web, mut site, first) = doubted();
+    web.fail(&first, Broken::Midway);
+    let second = web.take_the(INITIALIZED);
+    assert!(web.take().is_empty());
+    web.fail(&second, Broken::Midway);
+    web.serve(&mut site);
+    assert!(web.is_ready());
+}
+
+#[test]
+fn after_a_connection_that_ended_as_initialized_broke_twice_a_response_restores_trust() {
+    for repeated in [false, true] {
+        let (mut web, mut site, mut initialized) = doubted();
+        if repeated {
+            web.fail(&initialized, Broken::Midway);
+            initialized = web.take_the(INITIALIZED);
+        }
+        web.reply(&initialized, Reply::status(202));
+        web.serve(&mut site);
+        assert!(web.is_ready());
+        site.forget();
+        let (_, call) = web.call("a");
+        web.reply(&call, Reply::status(404));
+        let first = self::initialized(&mut web, &mut site);
+        web.fail(&first, Broken::Midway);
+        let second = web.take_the(INITIALIZED);
+        web.fail(&second, Broken::Midway);
+        assert_eq!(web.failure_kind(), Some(FailureKind::Closed), "the connection ends after two, as the first one");
+    }
+}
+
+#[test]
+fn a_connection_that_is_lost_while_initialized_is_repeated_begins_anew() {
+    let (mut web, mut site) = (Web::open(reconnecting(legacy())), site());
+    let first = initialized(&mut web, &mut site);
+    web.fail(&first, Broken::Midway);
+    let second = web.take_the(INITIALIZED);
+    web.fail(&second, Broken::Unreachable);
+    // One break is not held against the next connection: two more end it.
+    let third = initialized(&mut web, &mut site);
+    web.fail(&third, Broken::Midway);
+    let fourth = web.take_the(INITIALIZED);
+    web.fail(&fourth, Broken::Midway);
+    assert!(web.take().is_empty() && !web.is_ready());
+
+    let (mut web, mut site, first) = doubted();
+    web.fail(&first, Broken::Midway);
+    let second = web.take_the(INITIALIZED);
+    web.fail(&second, Broken::Unreachable);
+    // The doubt stays.
+    let third = initialized(&mut web, &mut site);
+    web.fail(&third, Broken::Midway);
+    let fourth = web.take_the(INITIALIZED);
+    web.fail(&fourth, Broken::Midway);
+    web.serve(&mut site);
+    assert!(web.is_ready());
+}
+
+// http_send
+
+/// A client over a connection that carries one notification or response at a time.
+fn narrow() -> Web {
+    let mut options = legacy();
+    options.limits.in_flight = 1;
+    connect(options, &mut site())
+}
+
+fn notify(web: &mut Web, method: &'static str) {
+    web.session.notify(web.now, method, None).unwrap();
+}
+
+fn undelivered(web: &Web) -> (u64, usize) {
+    let told = web.session.quirks().iter().filter(|quirk| quirk.kind == QuirkKind::Undelivered).count();
+    (web.session.stats().undelivered, told)
+}
+
+#[test]
+fn a_queued_notification_that_times_out_is_dropped_counted_and_reported() {
+    let mut web = narrow();
+    notify(&mut web, "notifications/a");
+    notify(&mut web, "notifications/b");
+    web.collect();
+    assert_eq!(web.take_names(), ["notifications/a"]);
+    web.wait(millis(59_999));
+    assert_eq!(undelivered(&web), (0, 0));
+    web.wait(millis(1));
+    assert_eq!(undelivered(&web), (1, 1));
+    assert!(web.take().is_empty() && web.is_ready());
+}
+
+#[test]
+fn a_notification_that_is_not_polled_in_time_is_dropped_and_counted() {
+    let mut web = narrow();
+    notify(&mut web, "notifications/a");
+    web.collect();
+    notify(&mut web, "notifications/b");
+    // The first one leaves its exchange to the second one, whose time is over, too.
+    web.wait(seconds(60));
+    assert_eq!(undelivered(&web), (1, 0));
+}
+
+#[test]
+fn a_notification_that_the_server_does_not_respond_to_in_time_counts_as_sent() {
+    let mut web = narrow();
+    notify(&mut web, "notifications/a");
+    web.collect();
+    web.wait(seconds(60));
+    assert_eq!(undelivered(&web), (0, 0));
+}
+
+#[test]
+fn cancellations_beyond_the_queue_limit_are_dropped_counted_and_reported() {
+    let mut options = legacy();
+    options.limits.in_flight = 1;
+    options.limits.output = 2;
+    let mut web = connect(options, &mut site());
+    for _ in 0..4 {
+        let request = web.want(tool("a"));
+        web.collect();
+        web.session.cancel(web.now, request).unwrap();
+        web.collect();
+    }
+    assert_eq!(undelivered(&web), (1, 1));
+}
+
 // http_reach
 
 #[test]
-fn the_second_request_that_reaches_nobody_ends_the_connection_though_no_other_is_in_flight() {
+fn the_second_unreachable_request_in_a_row_ends_the_connection() {
     let mut site = site();
     site.streams = false;
     let mut web = connect(reconnecting(legacy()), &mut site);
@@ -78,6 +273,56 @@ fn the_second_request_that_reaches_nobody_ends_the_connection_though_no_other_is
     assert!(web.is_ready());
     web.fail(&again, Broken::Unreachable);
     assert_eq!((web.is_ready(), web.failure_kind()), (false, Some(FailureKind::Connect)));
+}
+
+#[test]
+fn an_unreachable_handshake_after_an_unreachable_request_is_a_failure_to_connect() {
+    let mut options = reconnecting(legacy());
+    options.keepalive = Some(mcp_proto::Keepalive::default());
+    let mut site = site();
+    site.streams = false;
+    let mut web = connect(options, &mut site);
+    let ((_, missed), (_, other)) = (web.call("a"), web.call("a"));
+    web.head(&other, 200, &STREAM);
+    web.fail(&missed, Broken::Unreachable);
+    assert!(web.is_ready());
+    // The server is silent from here on, until the keepalive ends the connection.
+    let mut steps = Steps::until("the client connects again");
+    while web.count("initialize") < 2 {
+        steps.step();
+        web.wait(seconds(10));
+    }
+    let initialize = web.last("initialize");
+    web.fail(&initialize, Broken::Unreachable);
+    web.wait_and_serve(seconds(60), &mut site);
+    assert!(web.is_ready() && web.count("initialize") > 2, "{:?}", web.failure());
+}
+
+// http_read
+
+#[test]
+fn over_http_sse_a_redirect_of_a_message_to_another_origin_ends_the_client() {
+    let (mut web, _, _) = sse(legacy());
+    let (_, call) = web.call("a");
+    web.reply(&call, Reply::status(307).with("location", "https://elsewhere.example/messages"));
+    let Some(Cause::Failed(failure)) = web.cause() else { panic!("{:?}", web.events) };
+    assert_eq!(failure.kind, FailureKind::Protocol);
+}
+
+#[test]
+fn events_of_other_types_in_a_resumed_stream_mean_nothing() {
+    let mut web = connect(legacy(), &mut site());
+    let (request, call) = web.call("a");
+    web.head(&call, 200, &STREAM);
+    web.body(&call, "id: 9\ndata:\n\n");
+    web.end(&call);
+    web.wait(seconds(5));
+    let resumed = web.take_the("GET");
+    web.head(&resumed, 200, &STREAM);
+    web.body(&resumed, ENDPOINT);
+    assert_eq!((web.outcome(request), web.is_ready()), ("open".into(), true));
+    web.push(&resumed, call.result(json!({"content": []})));
+    assert!(was_answered(&web, request) && web.was_dropped(&resumed));
 }
 
 // http_sse
@@ -102,7 +347,7 @@ fn a_second_endpoint_replaces_the_first_one_unless_it_is_elsewhere() {
 }
 
 #[test]
-fn a_known_sse_server_that_names_no_endpoint_is_asked_by_streamable_http_next() {
+fn a_known_sse_server_without_an_endpoint_is_tried_over_streamable_http_next() {
     let message = "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n";
     let (mut web, get, mut site) = sse_again();
     web.reply(&get, Reply::stream(message));
@@ -112,7 +357,7 @@ fn a_known_sse_server_that_names_no_endpoint_is_asked_by_streamable_http_next() 
 }
 
 #[test]
-fn a_known_sse_server_that_refuses_by_a_body_that_breaks_off_is_asked_by_streamable_http_next() {
+fn a_known_sse_server_whose_refusal_breaks_off_is_tried_over_streamable_http_next() {
     let (mut web, get, mut site) = sse_again();
     web.head(&get, 404, &[]);
     web.fail(&get, Broken::Midway);
@@ -127,7 +372,7 @@ fn a_known_sse_server_that_refuses_by_a_body_that_breaks_off_is_asked_by_streama
 }
 
 #[test]
-fn a_known_sse_server_whose_stream_breaks_or_reaches_nobody_is_asked_by_http_sse_again() {
+fn a_known_sse_server_whose_stream_breaks_or_is_unreachable_is_tried_over_http_sse_again() {
     for broken in [Some(Broken::Midway), Some(Broken::Unreachable), None] {
         let (mut web, get, mut site) = sse_again();
         match broken {
@@ -149,7 +394,7 @@ fn a_known_sse_server_whose_stream_breaks_or_reaches_nobody_is_asked_by_http_sse
 
 /// Streamable HTTP has the session's id in a header; what HTTP+SSE would do with one is nobody's business but its own.
 #[test]
-fn an_sse_server_that_answers_the_probe_is_modern() {
+fn a_known_sse_server_that_answers_discover_is_modern() {
     let mut web = Web::open(reconnecting(options()));
     for refused in ["server/discover", "initialize"] {
         let exchange = web.take_the(refused);
@@ -216,7 +461,7 @@ fn a_header_mismatch_counts_whatever_the_client_error() {
 }
 
 #[test]
-fn an_error_of_the_probe_that_is_of_the_modern_era_counts_under_5xx_too() {
+fn a_modern_error_to_discover_counts_with_status_5xx_too() {
     let error = |probe: &Exchange| Reply::json(503, &probe.error(-32021, "roots are required"));
     let web = Web::connect(options(), &mut modern_site().on("server/discover", error));
     let Some(Cause::Failed(failure)) = web.cause() else { panic!("{:?}", web.events) };
@@ -224,7 +469,7 @@ fn an_error_of_the_probe_that_is_of_the_modern_era_counts_under_5xx_too() {
 }
 
 #[test]
-fn a_status_that_is_no_answer_at_all_refuses() {
+fn status_304_is_a_refusal() {
     let mut web = connect(legacy(), &mut site());
     let (request, call) = web.call("a");
     web.reply(&call, Reply::json(304, &call.error(-32000, "no")));
@@ -235,7 +480,7 @@ fn a_status_that_is_no_answer_at_all_refuses() {
 }
 
 #[test]
-fn a_notification_without_authorization_is_told_of_in_the_handshake() {
+fn an_unauthorized_notification_is_reported_during_the_handshake() {
     let mut site = site().on(INITIALIZED, |_| Reply::status(403));
     let web = Web::connect(reconnecting(legacy()), &mut site);
     assert!(web.events.iter().any(|event| matches!(event, Event::Unauthorized { request: None, forbidden: true, .. })));
@@ -302,7 +547,7 @@ fn an_answered_stream_that_holds_much_of_an_event_is_read_no_more() {
 // http_send
 
 #[test]
-fn what_a_server_that_takes_nothing_need_not_know_is_left_out() {
+fn cancellations_are_left_out_while_the_message_queue_is_full() {
     let mut options = legacy();
     (options.limits.in_flight, options.limits.output) = (1, 2);
     let mut web = connect(options, &mut site());

@@ -30,7 +30,7 @@ fn patient_call(rig: &mut Rig) -> CallId {
 }
 
 fn is_resting(rig: &mut Rig) -> bool {
-    matches!(rig.try_call(CALL, json!({})), Err(CallError::Resting { .. }))
+    matches!(rig.try_call(CALL, json!({})), Err(CallError::CoolingDown { .. }))
 }
 
 /// Three calls time out, so that the server rests; a patient one is in flight.
@@ -58,7 +58,7 @@ fn assert_closed(rig: &mut Rig) {
 }
 
 #[test]
-fn an_answer_to_an_earlier_call_ends_the_rest() {
+fn a_response_to_an_earlier_call_closes_an_open_breaker() {
     let (mut rig, patient) = resting();
     rig.release("a");
     assert!(rig.outcome(patient).contains("content"));
@@ -66,7 +66,7 @@ fn an_answer_to_an_earlier_call_ends_the_rest() {
 }
 
 #[test]
-fn an_answer_to_an_earlier_call_that_comes_after_the_rest_makes_a_trial_needless() {
+fn a_response_to_an_earlier_call_closes_a_half_open_breaker() {
     let (mut rig, patient) = resting();
     rig.wait(seconds(60));
     rig.release("a");
@@ -85,7 +85,7 @@ fn up_after_parking(call: impl FnOnce(&mut Rig) -> Option<CallId>) -> (Rig, Opti
     assert!(is_resting(&mut rig), "the session is parked");
     rig.mood("a", Mood::Exits);
     rig.take_log();
-    rig.wait(seconds(590));
+    rig.wait(seconds(290));
     while rig.count("a: open") == 0 {
         rig.wait(seconds(1));
     }
@@ -104,7 +104,7 @@ fn assert_rests_anew(rig: &mut Rig) {
 }
 
 #[test]
-fn a_call_that_fails_after_the_rest_starts_another() {
+fn a_failed_call_after_the_breaker_timeout_opens_the_breaker_again() {
     let (mut rig, call) = up_after_parking(|rig| Some(patient_call(rig)));
     let call = call.unwrap();
     assert_eq!((rig.outcome(call), rig.held("a")), ("open".into(), 1));
@@ -116,7 +116,7 @@ fn a_call_that_fails_after_the_rest_starts_another() {
 }
 
 #[test]
-fn a_trial_that_fails_starts_another_rest_though_few_calls_failed() {
+fn a_failed_trial_opens_the_breaker_again_below_the_failure_threshold() {
     let (mut rig, _) = up_after_parking(|_| None);
     let trial = rig.call(CALL);
     assert!(is_resting(&mut rig), "one at a time");
@@ -126,12 +126,12 @@ fn a_trial_that_fails_starts_another_rest_though_few_calls_failed() {
 }
 
 #[test]
-fn what_was_saved_does_not_stand_in_for_a_server_that_was_started() {
+fn saved_lists_are_not_offered_for_a_started_server() {
     let saved =
         Rig::of(legacy()).peer("a", with_tools(&["saved"])).up(&["a"]).hub.save("a", crate::common::KEY, 7).unwrap();
     let ways: [fn(&mut Rig) -> State; 4] = [
         |rig| {
-            rig.get("a").server = Server::new().error("initialize", -32000, "go away");
+            rig.mood("a", Mood::Garbles);
             State::Failed
         },
         |rig| {
@@ -161,7 +161,7 @@ fn what_was_saved_does_not_stand_in_for_a_server_that_was_started() {
 }
 
 #[test]
-fn what_was_saved_stands_in_for_a_server_that_waits_for_the_session_before() {
+fn saved_lists_are_offered_while_a_server_waits_for_its_former_session_to_close() {
     let other = || configuration(json!({"a": {"command": "other"}}));
     let mut before = Rig::of(legacy()).peer("a", with_tools(&["saved"]));
     before.configure(other());
@@ -192,10 +192,9 @@ fn down(rig: Rig) -> Rig {
 }
 
 #[test]
-fn a_server_that_refuses_the_next_connection_fails() {
+fn a_server_whose_next_connection_cannot_be_used_fails() {
     let mut rig = down(Rig::of(reconnecting(legacy())));
-    rig.mood("a", Mood::Answers);
-    rig.get("a").server = Server::new().error("initialize", -32000, "go away");
+    rig.mood("a", Mood::Garbles);
     rig.wait(seconds(2));
     assert_eq!((rig.state("a"), rig.count("a failed"), rig.count("a: open")), (Some(State::Failed), 1, 1));
     rig.wait(seconds(1000));
@@ -212,7 +211,7 @@ fn a_server_that_is_down_is_closed_with_the_hub() {
 }
 
 #[test]
-fn after_the_rest_a_server_that_is_wanted_needs_no_trial() {
+fn a_start_command_closes_a_half_open_breaker() {
     let (mut rig, _) = resting();
     rig.wait(seconds(60));
     rig.hub.start(rig.now, "a").unwrap();
@@ -390,7 +389,7 @@ fn a_list_of_a_server_that_waits_for_room_waits_with_it() {
 }
 
 #[test]
-fn a_session_of_which_nothing_was_taken_is_dropped_without_a_trace() {
+fn a_session_whose_open_was_not_polled_is_dropped_silently() {
     let configured = || {
         let mut rig = Rig::of(legacy()).peer("a", server());
         rig.configure(programs(&["a"]));
@@ -415,7 +414,7 @@ fn a_session_of_which_nothing_was_taken_is_dropped_without_a_trace() {
 }
 
 #[test]
-fn a_call_of_a_session_of_which_nothing_was_taken_waits_for_it() {
+fn a_call_waits_for_a_session_whose_open_was_not_polled() {
     for name in [CALL, LIST] {
         let mut rig = Rig::of(legacy()).peer("a", server()).up(&["a"]);
         rig.get("a").clings = true;
@@ -489,11 +488,10 @@ fn a_server_that_lost_its_connection_can_be_removed_and_closed() {
 }
 
 #[test]
-fn a_server_that_did_not_start_for_long_can_refuse_the_next_connection() {
+fn a_server_that_did_not_start_for_long_can_have_a_next_connection_that_cannot_be_used() {
     let mut rig = Rig::of(reconnecting(legacy())).peer("a", server()).in_mood("a", Mood::DoesNotStart).up(&["a"]);
     assert_eq!(rig.state("a"), Some(State::Parked));
-    rig.mood("a", Mood::Answers);
-    rig.get("a").server = Server::new().error("initialize", -32000, "go away");
+    rig.mood("a", Mood::Garbles);
     rig.hub.start(rig.now, "a").unwrap();
     rig.collect();
     rig.serve();
@@ -529,7 +527,7 @@ fn a_server_that_refused_the_authorization_is_started_closed_and_not_restored() 
 }
 
 #[test]
-fn what_was_saved_can_be_replaced_by_what_was_saved_and_takes_the_place_of_what_was_listed() {
+fn saved_lists_replace_saved_lists_and_listed_ones() {
     let mut rig = Rig::of(legacy()).peer("a", server());
     rig.configure(programs(&["a"]));
     for _ in 0..2 {

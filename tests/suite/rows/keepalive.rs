@@ -28,7 +28,7 @@ fn ready(options: Options, server: &mut Server) -> Host {
 /// The request that is sent once the interval is over.
 fn due(host: &mut Host, method: &str) -> Value {
     host.wait(seconds(INTERVAL));
-    let request = host.take_one();
+    let request = host.take_request();
     assert_eq!(request["method"], method);
     request
 }
@@ -44,7 +44,7 @@ fn pass_over(host: &mut Host, request: &Value) {
 
 /// The peer is never asked again, and the session goes on.
 fn assert_passive(mut host: Host, quirks: &[QuirkKind]) {
-    assert_eq!((host.take_sent().len(), host.session.deadline()), (0, None));
+    assert_eq!((host.take_uncancelled().len(), host.session.deadline()), (0, None));
     host.wait(seconds(20 * INTERVAL));
     assert!(host.take_sent().is_empty());
     assert!(host.is_ready());
@@ -52,7 +52,7 @@ fn assert_passive(mut host: Host, quirks: &[QuirkKind]) {
 }
 
 #[test]
-fn where_there_is_no_list_a_ping_that_is_passed_over_is_the_last_one() {
+fn without_a_list_a_ping_without_response_beside_other_messages_is_the_last_one() {
     let mut host = ready(kept_alive(legacy()), &mut Server::legacy(json!({})));
     let ping = due(&mut host, "ping");
     pass_over(&mut host, &ping);
@@ -69,7 +69,7 @@ fn listing_a_part() -> (Host, Value) {
     let list = due(&mut host, "tools/list");
     notify(&mut host, "notifications/tools/list_changed");
     host.wait(seconds(2));
-    let refresh = host.take_one();
+    let refresh = host.take_request();
     let mut part = tools(&["a"]);
     part["nextCursor"] = json!("2");
     reply(&mut host, &refresh, part);
@@ -77,17 +77,51 @@ fn listing_a_part() -> (Host, Value) {
 }
 
 #[test]
-fn where_no_list_works_any_more_an_unknown_method_ends_the_requests() {
+fn without_a_list_any_more_an_unknown_method_ends_the_requests() {
     let (mut host, list) = listing_a_part();
     refuse(&mut host, &list, -32601, "Method not found");
     assert_passive(host, &[QuirkKind::ListLimit]);
 }
 
 #[test]
-fn where_no_list_works_any_more_a_list_that_is_passed_over_is_the_last_one() {
+fn without_a_list_any_more_none_is_requested() {
+    let (mut host, list) = listing_a_part();
+    reply(&mut host, &list, json!({"tools": []}));
+    assert!(host.session.deadline().is_some());
+    host.wait(seconds(INTERVAL));
+    assert_passive(host, &[QuirkKind::ListLimit]);
+}
+
+#[test]
+fn without_a_list_any_more_a_list_without_response_is_the_last_one() {
     let (mut host, list) = listing_a_part();
     pass_over(&mut host, &list);
     assert_passive(host, &[QuirkKind::ListLimit]);
+}
+
+#[test]
+fn a_server_without_tools_gets_its_smallest_list_though_the_tools_are_preferred() {
+    let mut options = kept_alive(legacy());
+    options.keepalive.as_mut().unwrap().method = KeepaliveMethod::ToolsList;
+    let server = Server::legacy(json!({"prompts": {}}));
+    let mut host = ready(options, &mut server.result("prompts/list", json!({"prompts": []})));
+    let ping = due(&mut host, "ping");
+    refuse(&mut host, &ping, -32601, "Method not found");
+    due(&mut host, "prompts/list");
+}
+
+#[test]
+fn a_server_that_does_not_answer_its_list_counts_as_lost() {
+    let server = Server::legacy(json!({"prompts": {}}));
+    let mut host = ready(kept_alive(legacy()), &mut server.result("prompts/list", json!({"prompts": []})));
+    let ping = due(&mut host, "ping");
+    refuse(&mut host, &ping, -32601, "Method not found");
+    for _ in 0..2 {
+        assert!(host.is_ready());
+        due(&mut host, "prompts/list");
+        host.wait(seconds(TIMEOUT));
+    }
+    assert_eq!(host.failure_kind(), Some(FailureKind::Closed));
 }
 
 fn modern(capabilities: Value) -> Server {
@@ -95,7 +129,7 @@ fn modern(capabilities: Value) -> Server {
 }
 
 #[test]
-fn a_modern_server_that_has_no_discover_any_more_is_not_asked_again() {
+fn a_modern_server_without_discover_any_more_is_not_sent_it_again() {
     let mut host = ready(kept_alive(options()), &mut modern(json!({"tools": {}})));
     let discover = due(&mut host, "server/discover");
     refuse(&mut host, &discover, -32601, "Method not found");
@@ -103,7 +137,7 @@ fn a_modern_server_that_has_no_discover_any_more_is_not_asked_again() {
 }
 
 #[test]
-fn a_modern_server_that_passes_discover_over_is_not_asked_again() {
+fn a_modern_server_that_answers_other_requests_but_not_discover_is_not_sent_it_again() {
     for capabilities in [json!({"tools": {}}), json!({})] {
         let mut host = ready(kept_alive(options()), &mut modern(capabilities));
         let discover = due(&mut host, "server/discover");
@@ -113,18 +147,20 @@ fn a_modern_server_that_passes_discover_over_is_not_asked_again() {
 }
 
 #[test]
-fn a_modern_server_that_leaves_discover_unanswered_is_taken_for_dead() {
+fn a_modern_server_that_does_not_answer_discover_counts_as_lost() {
     let mut host = ready(kept_alive(options()), &mut modern(json!({"tools": {}})));
     due(&mut host, "server/discover");
     host.wait(seconds(TIMEOUT));
     assert!(host.is_ready(), "once is not enough");
     host.wait(seconds(INTERVAL + TIMEOUT));
     assert_eq!(host.failure_kind(), Some(FailureKind::Closed));
-    assert!(host.failure().unwrap().message.contains("2 keepalive probes"));
+    assert!(
+        host.failure().unwrap().message.contains("did not respond to keepalive requests, and sent nothing for 180s")
+    );
 }
 
 #[test]
-fn time_that_jumps_while_discover_waits_is_not_held_against_the_server() {
+fn a_clock_that_jumps_while_discover_is_in_flight_is_no_timeout() {
     let mut host = ready(kept_alive(options()), &mut modern(json!({"tools": {}})));
     for _ in 0..3 {
         let discover = due(&mut host, "server/discover");
@@ -155,7 +191,7 @@ fn retiring() -> Host {
 }
 
 #[test]
-fn a_silent_peer_parks_a_session_that_may_lose_no_connection() {
+fn a_server_that_does_not_respond_parks_a_client_without_a_reconnect_budget() {
     let mut host = retiring();
     let park = host.session.options().reconnect.unwrap().park;
     let until = host.now + park;

@@ -1,10 +1,13 @@
 //! Rows of the tables that the other suites do not take, through the public API: what is sent, told and recorded.
 
 mod discovery;
+mod era_change;
 mod handshake;
 mod http;
 mod hub;
 mod keepalive;
+mod link;
+mod lists;
 mod offer;
 mod paging;
 mod request;

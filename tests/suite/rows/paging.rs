@@ -36,10 +36,11 @@ fn restarted(pages: usize) -> (Host, Value) {
 }
 
 /// The session is ready, with these tools, and asks nothing more.
-fn assert_ended(mut host: Host, status: FamilyStatus, names: &[&str], quirk: QuirkKind) {
+fn assert_ended(mut host: Host, status: FamilyStatus, names: &[&str], quirk: impl Into<Option<QuirkKind>>) {
     assert!(host.is_ready());
     assert_eq!((host.status(Family::Tools), &*host.keys(Family::Tools)), (status, names));
-    assert_eq!(host.quirks(), [QuirkKind::CursorRejected, quirk]);
+    let quirks: Vec<_> = [QuirkKind::CursorRejected].into_iter().chain(quirk.into()).collect();
+    assert_eq!(host.quirks(), quirks);
     host.wait(seconds(100));
     assert!(host.take_sent().is_empty());
     host.session.refresh(host.now, Family::Tools).unwrap();
@@ -54,6 +55,15 @@ fn a_second_attempt_whose_last_page_repeats_itself_is_whole() {
     let next = host.take_one();
     reply(&mut host, &next, page(&["a"], "2"));
     assert_ended(host, FamilyStatus::Listed, &["a"], QuirkKind::CursorLoop);
+}
+
+#[test]
+fn a_second_attempt_that_ends_with_a_repeated_empty_cursor_is_whole() {
+    let (mut host, list) = restarted(10);
+    reply(&mut host, &list, page(&["a"], ""));
+    let next = host.take_one();
+    reply(&mut host, &next, page(&["a"], ""));
+    assert_ended(host, FamilyStatus::Listed, &["a"], None);
 }
 
 #[test]
@@ -78,7 +88,7 @@ fn a_second_attempt_is_within_the_bounds() {
 }
 
 #[test]
-fn there_is_no_third_attempt() {
+fn a_list_that_fails_on_its_second_attempt_loses_the_connection() {
     for (code, words) in [(-32602, "Invalid cursor"), (-32603, "out of order")] {
         let (mut host, list) = restarted(10);
         reply(&mut host, &list, page(&["a"], "2"));
@@ -150,6 +160,24 @@ fn a_refresh_that_a_bound_cuts_off_is_followed_by_another_where_the_list_changed
     assert!(host.session.family(Family::Tools).stale);
     host.wait(seconds(2));
     assert_eq!(host.take_methods(), ["tools/list"]);
+}
+
+#[test]
+fn a_refresh_that_finds_the_same_list_is_followed_by_another_if_the_list_changed_again() {
+    for on_demand in [false, true] {
+        let (mut host, mut list) = refreshing();
+        if on_demand {
+            reply(&mut host, &list, tools(&["a"]));
+            host.session.refresh(host.now, Family::Tools).unwrap();
+            host.collect();
+            list = host.take_one();
+        }
+        notify(&mut host, CHANGED);
+        reply(&mut host, &list, tools(&["a"]));
+        assert!(host.session.family(Family::Tools).stale);
+        host.wait(seconds(2));
+        assert_eq!(host.take_methods(), ["tools/list"]);
+    }
 }
 
 #[test]

@@ -1,13 +1,16 @@
 //! Requests: written at their turn, and sent once the embedder takes them.
 
-use mcp_proto::{Outcome, Request, Transport};
-use serde_json::json;
+use http::StatusCode;
+use mcp_proto::binding::http::Broken;
+use mcp_proto::{Event, Keepalive, ListErrors, Outcome, Request, RequestId, Transport};
+use serde_json::{Value, json};
 
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
+use crate::web::{Exchange, Reply, Web, site, tool};
 
 /// Whether a request may have run depends on whether the embedder took it.
 #[test]
-fn a_request_that_nobody_took_is_sent_on_the_next_connection_and_one_that_was_taken_ends_unknown() {
+fn an_unpolled_request_is_sent_on_the_next_connection_and_a_polled_one_ends_as_unknown() {
     let mut server = Server::legacy(json!({"tools": {}}))
         .result("tools/list", tools(&["x"]))
         .result("tools/call", json!({"content": []}));
@@ -51,4 +54,151 @@ fn a_request_that_waits_for_input_ends_with_its_session_and_what_the_server_want
     assert!(
         matches!(host.result_of(request), Outcome::InputRequired(result) if result.get().contains("inputRequests"))
     );
+}
+
+/// A call that the server refused for now. Its time to be sent again has come, and the embedder did not poll it.
+fn refused_for_now(web: &mut Web) -> (RequestId, Exchange) {
+    let (request, call) = web.call("a");
+    web.reply(&call, Reply::text(429, "later").with("retry-after", "1"));
+    web.now = web.now + seconds(1);
+    web.session.handle_timeout(web.now);
+    (request, call)
+}
+
+#[test]
+fn a_call_that_is_sent_again_after_429_and_not_polled_ends_as_not_sent() {
+    let mut web = Web::connect(legacy(), &mut site());
+    let (request, _) = refused_for_now(&mut web);
+    web.close();
+    assert_eq!(web.outcome(request), "NotSent");
+}
+
+#[test]
+fn a_call_that_is_sent_again_after_429_and_not_polled_goes_to_the_next_session() {
+    let mut site = site();
+    let mut web = Web::connect(legacy(), &mut site);
+    let (_, other) = web.call("a");
+    let (request, refused) = refused_for_now(&mut web);
+    site.forget();
+    let gone = Reply::text(404, "session not found");
+    web.session.handle_head(web.now, other.id, StatusCode::NOT_FOUND, &gone.header_map());
+    web.session.handle_body(web.now, other.id, b"session not found");
+    web.session.handle_end(web.now, other.id);
+    web.open.remove(&other.id);
+    web.collect();
+    web.serve(&mut site);
+    assert!(web.outcome(request).starts_with("Result"), "{}", web.outcome(request));
+    let calls = web.log.iter().filter(|exchange| exchange.is("tools/call")).count();
+    assert_eq!(calls, 4, "each call once in each session, and {refused:?} was refused");
+}
+
+/// What may run twice is sent again twice at most, however often the connection is lost.
+#[test]
+fn a_call_that_may_run_twice_ends_as_unknown_after_the_third_loss() {
+    let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["x"]));
+    let mut host = Host::connect(reconnecting(legacy()), &mut server);
+    let request = host.session.request(host.now, Request::call_tool("x", None).replay(true)).unwrap();
+    host.collect();
+    let mut sent = 0;
+    for _ in 0..4 {
+        sent += host.take_methods().iter().filter(|method| *method == "tools/call").count();
+        host.close_transport();
+        host.wait(seconds(5));
+        host.transport(Transport::Opened);
+        // It answers all but calls.
+        while host.sent.iter().any(|message| message["method"] != "tools/call") {
+            let (calls, others): (Vec<Value>, Vec<Value>) =
+                host.take_sent().into_iter().partition(|message| message["method"] == "tools/call");
+            host.sent = calls;
+            for message in others {
+                server.answer(&message).into_iter().for_each(|answer| host.receive(answer));
+            }
+        }
+    }
+    assert_eq!(sent, 3);
+    assert!(matches!(host.result_of(request), Outcome::Unknown));
+}
+
+/// A gateway that got no response does not say that the server refused the list.
+#[test]
+fn a_page_that_a_gateway_gives_up_is_requested_again() {
+    for status in [502, 504] {
+        let mut site = site().first("tools/list", 2, move |_| Reply::status(status));
+        let web = Web::connect(legacy(), &mut site);
+        assert!(web.is_ready(), "{status}: {:?}", web.failure());
+        assert_eq!(web.count("tools/list"), 3, "{status}");
+    }
+}
+
+/// 400 and 503 with a code of JSON-RPC's own are about the request, whatever their text says.
+#[test]
+fn an_error_about_the_request_expires_no_session_though_its_text_names_one() {
+    for status in [400, 503] {
+        for code in [-32601, -32602] {
+            let mut web = Web::connect(legacy(), &mut site());
+            let (request, call) = web.call("a");
+            web.reply(&call, Reply::json(status, &call.error(code, "Session not found")));
+            let Some(Outcome::Error(error)) = web.ended(request) else { panic!("{status} {code} does not end it") };
+            assert_eq!(error.code(), Some(code), "{status}");
+            assert!(web.is_ready() && web.failure().is_none(), "{status} {code}");
+        }
+    }
+}
+
+#[test]
+fn a_keepalive_request_that_was_not_polled_in_time_is_withdrawn() {
+    let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["x"]));
+    let (mut options, keepalive) = (legacy(), Keepalive::default());
+    options.keepalive = Some(keepalive);
+    let mut host = Host::connect(options, &mut server);
+    for wait in [keepalive.interval, keepalive.timeout] {
+        host.now = host.now + wait;
+        host.session.handle_timeout(host.now);
+    }
+    host.collect();
+    assert!(host.take_methods().is_empty());
+    host.wait(keepalive.interval);
+    assert_eq!(host.take_methods(), ["ping"], "the next one");
+}
+
+#[test]
+fn lists_that_wait_to_be_sent_are_withdrawn_at_the_deadline_of_discovery() {
+    let mut options = legacy();
+    options.limits.in_flight = 1;
+    options.timeouts.request = options.timeouts.discovery * 2;
+    options.tolerance.list_errors = ListErrors::Degrade;
+    let mut host = Host::open(options);
+    let mut server = Server::legacy(json!({"tools": {}, "prompts": {}}));
+    let initialize = host.take_one();
+    server.answer(&initialize).into_iter().for_each(|answer| host.receive(answer));
+    let lists = |host: &mut Host| host.take_methods().iter().filter(|method| method.ends_with("/list")).count();
+    assert_eq!(lists(&mut host), 1, "one at a time");
+    host.wait(host.session.options().timeouts.discovery);
+    host.wait(seconds(1));
+    assert!(host.is_ready(), "{:?}", host.failure());
+    assert_eq!(lists(&mut host), 0);
+}
+
+#[test]
+fn a_call_over_http_that_may_run_twice_ends_as_unknown_after_the_third_loss() {
+    let mut web = Web::connect(legacy(), &mut site());
+    let request = web.want(tool("a").replay(true));
+    for _ in 0..3 {
+        let call = web.take_the("tools/call");
+        web.fail(&call, Broken::Midway);
+        web.wait(seconds(1));
+    }
+    assert!(matches!(web.ended(request), Some(Outcome::Unknown)));
+    assert!(web.take().is_empty());
+}
+
+#[test]
+fn a_notification_that_is_refused_for_lack_of_authorization_is_not_reported() {
+    let mut web = Web::connect(legacy(), &mut site());
+    web.session.notify(web.now, "acme/told", None).unwrap();
+    web.collect();
+    let told = web.take_the("acme/told");
+    web.reply(&told, Reply::text(401, "who").with("www-authenticate", "Bearer"));
+    assert!(web.is_ready());
+    assert!(!web.events.iter().any(|event| matches!(event, Event::Unauthorized { .. })));
 }

@@ -1,9 +1,9 @@
 //! Requests of the server, and input that it requires, by method and by what the client declared.
 
-use mcp_proto::{Event, Options, Outcome, Request, RequestError, RequestId};
+use mcp_proto::{Event, FailureKind, Options, Outcome, Request, RequestError, RequestId};
 use serde_json::{Value, json};
 
-use crate::common::{Host, Server, legacy, options, tools};
+use crate::common::{Deliver as _, Host, Server, legacy, options, tools};
 use crate::rows::reply;
 
 fn modern(options: Options) -> Host {
@@ -21,21 +21,41 @@ fn required(host: &mut Host, method: &str, params: &Value) -> RequestId {
 }
 
 fn sampling_policy(mut options: Options) -> Options {
-    options.sampling.max_tokens = Some(10);
+    options.sampling.models = vec!["small".into()];
     options
 }
 
 #[test]
-fn a_sample_that_was_not_declared_is_unknown_whatever_the_policy_says() {
+fn undeclared_sampling_is_an_unknown_method_under_any_policy() {
     let mut host = Host::connect(sampling_policy(legacy()), &mut Server::legacy(json!({})));
     host.take_sent();
-    let params = json!({"maxTokens": 11, "messages": []});
+    let params = json!({"modelPreferences": {"hints": [{"name": "large"}]}, "messages": []});
     host.receive(json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": params}));
     assert_eq!(host.take_one()["error"]["code"], -32601);
 
     let mut host = modern(sampling_policy(options()));
     let call = required(&mut host, "sampling/createMessage", &params);
     assert!(matches!(host.result_of(call), Outcome::InputRequired(_)));
+}
+
+#[test]
+fn a_sampling_request_with_tools_is_refused_as_undeclared_before_the_policy_is_asked() {
+    let mut options = sampling_policy(options());
+    options.capabilities.sampling = true;
+    for hint in ["small", "large"] {
+        let mut host = modern(options.clone());
+        let params = json!({"modelPreferences": {"hints": [{"name": hint}]}, "tools": []});
+        let call = required(&mut host, "sampling/createMessage", &params);
+        let Outcome::Error(RequestError::Invalid(why)) = host.result_of(call) else { panic!() };
+        assert!(why.contains("sampling with tools"), "{why}");
+
+        let mut legacy = sampling_policy(legacy());
+        legacy.capabilities.sampling = true;
+        let mut host = Host::connect(legacy, &mut Server::legacy(json!({})));
+        host.take_sent();
+        host.receive(json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": params}));
+        assert_eq!(host.take_one()["error"]["code"], -32602, "{hint}");
+    }
 }
 
 #[test]
@@ -58,4 +78,45 @@ fn an_elicitation_in_another_mode_ends_the_call() {
     let mut host = modern(options());
     let call = required(&mut host, "elicitation/create", &json!({"mode": "smell"}));
     assert!(matches!(host.result_of(call), Outcome::InputRequired(_)));
+}
+
+#[test]
+fn with_a_full_outbox_the_engine_responds_itself_and_then_ends_the_connection() {
+    let mut options = legacy();
+    options.limits.output = 10;
+    options.capabilities.elicitation = true;
+    let mut host = Host::connect(options, &mut Server::legacy(json!({})));
+    let message = json!({"jsonrpc": "2.0", "method": "notifications/unknown"}).to_string();
+    for _ in 0..20 {
+        host.session.deliver(host.now, message.as_bytes());
+    }
+    assert_eq!(host.session.stats().left_out, 12, "notifications leave the reserve free");
+    let ask = |id: u64, method: &str| {
+        let params = json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}});
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+    };
+    host.session.deliver(host.now, ask(1, "ping").as_bytes());
+    host.session.deliver(host.now, ask(2, "elicitation/create").as_bytes());
+    for id in 3..30 {
+        host.session.deliver(host.now, ask(id, "ping").as_bytes());
+    }
+    host.collect();
+    let sent = host.take_sent();
+    assert_eq!(sent.len(), 2, "the reserve");
+    assert_eq!((&sent[0]["result"], &sent[1]["error"]["code"]), (&json!({}), &json!(-32603)));
+    assert_eq!(host.failure_kind(), Some(FailureKind::Overrun));
+    assert!(!host.events.iter().any(|event| matches!(event, Event::ServerRequest { .. })));
+}
+
+#[test]
+fn requests_of_a_modern_server_are_ignored_however_much_waits() {
+    let mut options = options();
+    options.limits.output = 5;
+    let mut host = modern(options);
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    for _ in 0..100 {
+        host.session.deliver(host.now, ping.as_bytes());
+    }
+    host.collect();
+    assert!(host.is_ready() && host.take_sent().is_empty());
 }

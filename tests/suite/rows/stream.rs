@@ -22,7 +22,7 @@ fn assert_follows(mut web: Web, mut site: Site) {
 }
 
 #[test]
-fn a_stream_that_was_asked_for_is_asked_for_anew_in_the_session_that_follows() {
+fn a_requested_get_stream_is_requested_again_in_the_next_session() {
     let (mut web, mut site) = (Web::open(reconnecting(legacy())), site());
     let mut steps = Steps::until("the session is ready");
     while !web.is_ready() {
@@ -39,7 +39,7 @@ fn a_stream_that_was_asked_for_is_asked_for_anew_in_the_session_that_follows() {
 }
 
 #[test]
-fn a_stream_that_is_open_is_dropped_and_asked_for_anew_in_the_session_that_follows() {
+fn an_open_get_stream_is_dropped_and_requested_again_in_the_next_session() {
     let mut site = site();
     let web = Web::connect(reconnecting(legacy()), &mut site);
     assert!(web.is_ready() && web.goes_on(&web.last(GET)));
@@ -47,7 +47,7 @@ fn a_stream_that_is_open_is_dropped_and_asked_for_anew_in_the_session_that_follo
 }
 
 #[test]
-fn a_stream_that_waits_to_be_asked_for_again_is_asked_for_once_in_the_session_that_follows() {
+fn a_get_stream_waiting_for_its_retry_is_requested_once_in_the_next_session() {
     let mut site = site();
     let mut web = Web::connect(reconnecting(legacy()), &mut site);
     let get = web.last(GET);
@@ -57,7 +57,7 @@ fn a_stream_that_waits_to_be_asked_for_again_is_asked_for_once_in_the_session_th
 }
 
 #[test]
-fn a_stream_that_was_refused_is_asked_for_in_the_session_that_follows() {
+fn a_refused_get_stream_is_requested_in_the_next_session() {
     let mut site = site();
     site.streams = false;
     let mut web = Web::connect(reconnecting(legacy()), &mut site);

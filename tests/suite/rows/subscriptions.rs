@@ -9,7 +9,7 @@ use crate::rows::{refuse, reply};
 const LISTEN: &str = "subscriptions/listen";
 const SUBSCRIBE: &str = "resources/subscribe";
 const UNSUBSCRIBE: &str = "resources/unsubscribe";
-const NO_STREAM: &str = "it has no `subscriptions/listen`";
+const NO_STREAM: &str = "it refused `subscriptions/listen`";
 
 /// A server that tells of resources, and of no list.
 fn server(mut of_era: impl FnMut(Value) -> Server) -> Server {
@@ -55,6 +55,11 @@ fn acknowledge(host: &mut Host, stream: &Value, to: Value) {
     let meta = json!({"io.modelcontextprotocol/subscriptionId": stream["id"]});
     let method = "notifications/subscriptions/acknowledged";
     host.receive(json!({"jsonrpc": "2.0", "method": method, "params": {"_meta": meta, "notifications": to}}));
+}
+
+/// The stream ends before the server agreed to it.
+fn end(host: &mut Host, stream: &Value) {
+    reply(host, stream, json!({"resultType": "complete"}));
 }
 
 /// What was told of subscriptions since the last look.
@@ -120,7 +125,7 @@ fn changing_stale() -> (Host, Value, Value) {
 }
 
 #[test]
-fn a_stream_that_is_asked_for_is_given_up_with_the_last_subscription() {
+fn a_requested_stream_is_cancelled_with_the_last_subscription() {
     let mut host = modern();
     subscribe(&mut host, "x");
     let asked = the_listen(&mut host, &["x"]);
@@ -132,7 +137,7 @@ fn a_stream_that_is_asked_for_is_given_up_with_the_last_subscription() {
 }
 
 #[test]
-fn a_stream_that_is_asked_for_and_out_of_date_is_given_up_with_the_last_subscription() {
+fn a_requested_and_outdated_stream_is_cancelled_with_the_last_subscription() {
     let mut host = modern();
     subscribe(&mut host, "x");
     let asked = the_listen(&mut host, &["x"]);
@@ -145,7 +150,7 @@ fn a_stream_that_is_asked_for_and_out_of_date_is_given_up_with_the_last_subscrip
 }
 
 #[test]
-fn both_streams_of_a_change_are_given_up_with_the_last_subscription() {
+fn both_streams_of_a_change_are_cancelled_with_the_last_subscription() {
     let (mut host, _, wide) = changing();
     agree(&mut host, &wide, &["x", "y"]);
     host.take_sent();
@@ -157,11 +162,11 @@ fn both_streams_of_a_change_are_given_up_with_the_last_subscription() {
 }
 
 #[test]
-fn a_stream_that_waits_is_not_asked_for_again_without_a_subscription() {
+fn a_stream_is_not_requested_again_after_the_last_subscription() {
     let mut host = modern();
     subscribe(&mut host, "x");
     let asked = the_listen(&mut host, &["x"]);
-    refuse(&mut host, &asked, -32603, "out of order");
+    end(&mut host, &asked);
     assert!(host.session.deadline().is_some());
     unsubscribe(&mut host, "x");
     assert_eq!(host.session.deadline(), None);
@@ -178,13 +183,13 @@ fn assert_refused(host: &mut Host, uris: &[&str]) {
 }
 
 #[test]
-fn a_server_that_has_no_stream_any_more_loses_the_open_one() {
+fn a_refusal_of_a_changed_stream_ends_the_open_one() {
     for (start, uris) in STARTS {
         let (mut host, open, asked) = start();
         refuse(&mut host, &asked, -32601, "Method not found");
         assert_gives_up(&mut host, &[&open]);
         assert_refused(&mut host, uris);
-        assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), [LISTEN]);
+        assert_eq!(host.quirk_methods(QuirkKind::ListenRefused), [LISTEN]);
     }
 }
 
@@ -211,7 +216,7 @@ fn without_capabilities() -> (Host, Value) {
 }
 
 #[test]
-fn a_server_that_declared_nothing_and_has_no_stream_did_nothing_wrong() {
+fn a_refusal_by_a_server_without_capabilities_is_no_quirk() {
     let (mut host, asked) = without_capabilities();
     subscribe(&mut host, "x");
     assert!(host.take_sent().is_empty());
@@ -221,7 +226,7 @@ fn a_server_that_declared_nothing_and_has_no_stream_did_nothing_wrong() {
 }
 
 #[test]
-fn a_server_that_declared_nothing_and_has_no_stream_any_more_loses_the_open_one() {
+fn a_refusal_of_a_changed_stream_by_a_server_without_capabilities_ends_the_open_one() {
     for uris in [&["x"][..], &["x", "y"]] {
         let (mut host, open) = without_capabilities();
         acknowledge(&mut host, &open, json!({}));
@@ -236,7 +241,7 @@ fn a_server_that_declared_nothing_and_has_no_stream_any_more_loses_the_open_one(
 }
 
 #[test]
-fn a_change_that_is_not_agreed_to_in_time_is_followed_by_one_stream_of_all() {
+fn a_change_that_is_not_acknowledged_in_time_is_followed_by_one_stream_of_all() {
     for (start, uris) in STARTS {
         let (mut host, open, asked) = start();
         host.wait(seconds(60));
@@ -252,7 +257,7 @@ fn a_change_that_is_not_agreed_to_in_time_is_followed_by_one_stream_of_all() {
 fn a_change_that_fails_is_followed_by_one_stream_of_all() {
     for (start, uris) in STARTS {
         let (mut host, open, asked) = start();
-        refuse(&mut host, &asked, -32603, "out of order");
+        end(&mut host, &asked);
         assert_gives_up(&mut host, &[&open]);
         host.wait(seconds(2));
         the_listen(&mut host, uris);
@@ -273,6 +278,20 @@ fn a_connection_that_is_lost_during_a_change_is_followed_by_one_stream_of_all() 
     }
 }
 
+#[test]
+fn a_second_subscription_to_a_resource_requests_nothing() {
+    let (mut host, _) = open();
+    subscribe(&mut host, "x");
+    assert!(host.take_sent().is_empty() && told(&mut host).is_empty());
+}
+
+#[test]
+fn an_active_resource_that_the_next_acknowledgement_leaves_out_is_refused() {
+    let (mut host, _, asked) = changing();
+    agree(&mut host, &asked, &["y"]);
+    assert_eq!(told(&mut host), ["x refused: the server did not agree to it", "y active"]);
+}
+
 /// A session whose server agreed to nothing of `x`, and the stream of `y` that was asked for next.
 fn refused() -> (Host, Value) {
     let mut host = modern();
@@ -286,7 +305,7 @@ fn refused() -> (Host, Value) {
 }
 
 #[test]
-fn a_resource_that_was_refused_is_active_once_the_server_says_that_it_tells_of_it() {
+fn a_refused_resource_is_active_once_an_acknowledgement_lists_it() {
     let (mut host, asked) = refused();
     agree(&mut host, &asked, &["x", "y"]);
     assert_eq!(told(&mut host), ["x active", "y active"]);
@@ -296,7 +315,7 @@ fn a_resource_that_was_refused_is_active_once_the_server_says_that_it_tells_of_i
 }
 
 #[test]
-fn a_server_that_does_not_say_what_it_agrees_to_agrees_to_what_was_asked_for() {
+fn an_acknowledgement_without_a_list_accepts_what_was_requested() {
     let (mut host, asked) = refused();
     acknowledge(&mut host, &asked, Value::Null);
     assert_eq!(told(&mut host), ["y active"], "`x` was not asked for");
@@ -313,7 +332,7 @@ fn subscribing() -> (Host, Value) {
 }
 
 #[test]
-fn a_refusal_of_what_is_not_wanted_any_more_is_not_told() {
+fn a_refusal_of_a_withdrawn_subscription_is_not_reported() {
     let (mut host, asked) = subscribing();
     unsubscribe(&mut host, "x");
     refuse(&mut host, &asked, -32603, "out of order");
@@ -347,7 +366,7 @@ fn reconnect(host: &mut Host) -> (usize, usize) {
 }
 
 #[test]
-fn what_is_wanted_again_while_it_ends_is_asked_for_on_the_next_connection() {
+fn a_subscription_wanted_again_while_it_ends_is_requested_on_the_next_connection() {
     let (mut host, _) = leaving();
     subscribe(&mut host, "x");
     assert_eq!(reconnect(&mut host), (1, 0));
@@ -355,7 +374,7 @@ fn what_is_wanted_again_while_it_ends_is_asked_for_on_the_next_connection() {
 }
 
 #[test]
-fn what_is_not_wanted_any_more_is_not_asked_for_on_the_next_connection() {
+fn a_withdrawn_subscription_is_not_requested_on_the_next_connection() {
     let regretting = || {
         let (mut host, asked) = subscribing();
         unsubscribe(&mut host, "x");
@@ -370,7 +389,7 @@ fn what_is_not_wanted_any_more_is_not_asked_for_on_the_next_connection() {
 }
 
 #[test]
-fn a_server_that_refuses_the_end_of_a_subscription_is_not_asked_again() {
+fn a_refused_end_of_a_subscription_is_not_requested_again() {
     let (mut host, ends) = leaving();
     refuse(&mut host, &ends, -32603, "out of order");
     assert_eq!(told(&mut host), [""; 0]);
@@ -380,7 +399,7 @@ fn a_server_that_refuses_the_end_of_a_subscription_is_not_asked_again() {
 }
 
 #[test]
-fn what_is_wanted_again_while_it_ends_is_asked_for_though_the_server_refuses_the_end() {
+fn a_subscription_wanted_again_while_it_ends_is_requested_even_if_the_end_is_refused() {
     let (mut host, ends) = leaving();
     subscribe(&mut host, "x");
     assert!(host.take_sent().is_empty(), "one at a time");

@@ -94,7 +94,7 @@ fn paged(n: usize, cursor: impl Fn(usize) -> String) -> Cost {
             let Some(next) = peer.ids().pop() else { break };
             id = next;
         }
-        assert!(peer.session.family(Family::Tools).status != FamilyStatus::Unasked);
+        assert!(peer.session.family(Family::Tools).status != FamilyStatus::NotRequested);
         peer
     })
 }

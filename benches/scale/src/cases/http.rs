@@ -178,7 +178,8 @@ fn http_calls_later(n: usize) -> Cost {
         web.drain();
         web.now = web.now + Duration::from_secs(3);
         web.session.handle_timeout(web.now);
-        assert_eq!(web.drain(), n);
+        // For each call an event that tells of the attempt, and its request.
+        assert_eq!(web.drain(), 2 * n);
     })
 }
 
@@ -482,7 +483,7 @@ fn http_notifications_unanswered(n: usize) -> Cost {
     let mut web = Web::ready(legacy(), "");
     measure(n * 64, || {
         for _ in 0..n {
-            let _ = web.session.notify(web.now, "notifications/roots/list_changed", None);
+            let _ = web.session.notify(web.now, "notifications/example", None);
             web.drain();
         }
         web

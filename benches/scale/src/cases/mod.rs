@@ -4,9 +4,12 @@ mod catalog;
 mod config;
 mod http;
 mod hub;
+mod journal;
 mod names;
+mod oauth;
 mod runtime;
 mod schema;
+mod snapshot;
 mod stream;
 mod wire;
 
@@ -58,8 +61,11 @@ pub fn all() -> Vec<Case> {
     cases.extend(http::cases());
     cases.extend(config::cases());
     cases.extend(names::cases());
+    cases.extend(oauth::cases());
     cases.extend(schema::cases());
     cases.extend(hub::cases());
+    cases.extend(journal::cases());
+    cases.extend(snapshot::cases());
     cases
 }
 

@@ -154,7 +154,7 @@ fn names_resolved(n: usize) -> Cost {
     measure(n * 64, || {
         for target in tools(&all) {
             let name = names.name("server", &target).unwrap();
-            assert!(names.resolve(name).is_some() && names.renamed("server", &target).is_none());
+            assert!(names.resolve(&name).is_some() && names.renamed("server", &target).is_none());
         }
     })
 }

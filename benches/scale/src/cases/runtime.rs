@@ -65,6 +65,9 @@ pub fn cases() -> Vec<Case> {
         Case::new("sampling-models", 500, sampling_models),
         Case::new("input-rounds", 100, input_rounds),
         Case::new("input-keys", 250, input_keys),
+        Case::new("tasks", 250, tasks),
+        Case::new("task-polls", 100, task_polls),
+        Case::new("task-input-keys", 100, task_input_keys),
         Case::new("input-defaults", 250, input_defaults),
         Case::new("input-state-length", 20_000, input_state_length),
         Case::new("list-changed", 1_000, list_changed),
@@ -169,7 +172,7 @@ fn supported_versions(n: usize) -> Cost {
 
 fn client_capabilities(n: usize) -> Cost {
     let mut options = legacy();
-    options.capabilities.extensions = (0..n).map(|at| (format!("x/{at}").into(), raw("{}"))).collect();
+    options.capabilities.extensions = (0..n).map(|at| (format!("x/{at}").parse().unwrap(), raw("{}").into())).collect();
     let input = n * 16;
     measure(input, || Peer::ready(options))
 }
@@ -652,6 +655,64 @@ fn input_rounds(n: usize) -> Cost {
     rounds(n, 1, r#"{"message":"?"}"#, "state")
 }
 
+fn tasked(n: usize) -> Options {
+    let mut options = wide(modern(), n);
+    (options.capabilities.tasks, options.listen) = (true, false);
+    options.limits.input_rounds = u32::MAX;
+    options
+}
+
+fn task(id: u64, status: &str, more: &str) -> String {
+    format!(r#"{{"resultType":"task","taskId":"task-{id}","status":"{status}","pollIntervalMs":1000{more}}}"#)
+}
+
+/// Calls that run as tasks at the same time, and are polled once.
+fn tasks(n: usize) -> Cost {
+    let (mut peer, ids) = with_requests(tasked(n), n, "tools/call");
+    measure(n * 1024, || {
+        ids.iter().for_each(|id| peer.say(&line(*id, &task(*id, "working", ""))));
+        peer.drain();
+        peer.now = peer.now + Duration::from_secs(1);
+        peer.session.handle_timeout(peer.now);
+        let polls = peer.ids();
+        for (poll, id) in polls.iter().zip(&ids) {
+            peer.say(&line(*poll, &task(*id, "completed", r#","result":{}"#)));
+        }
+        assert_eq!(peer.drain(), n);
+    })
+}
+
+/// Polls of one task, with this content each.
+fn polls(n: usize, content: impl Fn(usize) -> String) -> Cost {
+    let (mut peer, ids) = with_requests(tasked(1), 1, "tools/call");
+    let id = ids.first().copied().unwrap();
+    peer.say(&line(id, &task(id, "working", "")));
+    measure(n * 512, || {
+        for at in 0..n {
+            peer.now = peer.now + Duration::from_secs(1);
+            peer.session.handle_timeout(peer.now);
+            let poll = peer.sent("tasks/get");
+            peer.say(&line(poll, &content(at).replace("task-0", &format!("task-{id}"))));
+            for update in peer.ids() {
+                peer.say(&line(update, "{}"));
+            }
+        }
+        peer.drain()
+    })
+}
+
+fn task_polls(n: usize) -> Cost {
+    polls(n, |_| task(0, "working", ""))
+}
+
+/// Inputs that the engine provides, each with another key.
+fn task_input_keys(n: usize) -> Cost {
+    polls(n, |at| {
+        let inputs = format!(r#","inputRequests":{{"key{at}":{{"method":"ping"}}}}"#);
+        task(0, "input_required", &inputs)
+    })
+}
+
 fn input_keys(n: usize) -> Cost {
     rounds(1, n, r#"{"message":"?"}"#, "state")
 }
@@ -907,7 +968,7 @@ fn commands_log_level(n: usize) -> Cost {
 fn commands_notify(n: usize) -> Cost {
     let params = raw("{\"a\":1}");
     repeated(n, Peer::ready(tight(legacy())), move |peer, _| {
-        let _ = peer.session.notify(peer.now, "notifications/roots/list_changed", Some(&params));
+        let _ = peer.session.notify(peer.now, "notifications/example", Some(&params));
     })
 }
 

@@ -1,0 +1,217 @@
+//! An authorization whose server, authorization server, user and store do anything.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use mcp_proto::binding::oauth::{
+    Authorization, ClientAuth, Flow, OAuthAction, OAuthExchangeId, OAuthOptions, RegisteredClient, SaveOutcome, Secret,
+    SignId, StoreAction, StoreId,
+};
+use mcp_proto::{Challenge, Time};
+
+use super::input::Input;
+use super::oauth_joined::joined;
+
+/// In each secret, and in nothing else: it is removed from the input, whose words and URLs may be shown.
+pub(super) const MARKER: &str = "hush-tide-oar";
+
+pub(super) const SERVER: &str = "https://mcp.example/mcp";
+pub(super) const RESOURCE: &str =
+    r#"{"resource":"https://mcp.example/mcp","authorization_servers":["https://as.example"],"scopes_supported":["a"]}"#;
+pub(super) const METADATA: &str = r#"{"issuer":"https://as.example","authorization_endpoint":"https://as.example/authorize","token_endpoint":"https://as.example/token","registration_endpoint":"https://as.example/register","revocation_endpoint":"https://as.example/revoke","code_challenge_methods_supported":["S256"],"client_id_metadata_document_supported":true}"#;
+pub(super) const CLIENT: &str = r#"{"client_id":"c","client_secret":"hush-tide-oar","client_secret_expires_at":1000}"#;
+pub(super) const TOKEN: &str =
+    r#"{"access_token":"hush-tide-oar","refresh_token":"hush-tide-oar2","expires_in":100,"token_type":"bearer"}"#;
+pub(super) const REFUSED: &str = r#"{"error":"invalid_grant","error_description":"no"}"#;
+pub(super) const RECORD: &str = r#"{"generation":3,"server":"https://mcp.example/mcp","issuer":"https://as.example","resource":"https://mcp.example/mcp","client":{"id":"c","auth":"none","redirect_uri":"http://127.0.0.1:1/","kind":"dynamic"},"requested":"a","granted":"a","access_token":"hush-tide-oar3","expires":50,"life":100,"refresh_token":"hush-tide-oar4"}"#;
+
+/// What is in flight.
+struct World {
+    auth: Authorization,
+    now: Time,
+    exchanges: Vec<OAuthExchangeId>,
+    stores: Vec<StoreId>,
+    signs: Vec<SignId>,
+    state: Option<String>,
+    hash: DefaultHasher,
+}
+
+fn options(input: &mut Input<'_>) -> OAuthOptions {
+    let mut options = OAuthOptions::new("fuzz", "http://127.0.0.1:1/");
+    let bits = input.bits();
+    options.stored = bits & 1 != 0;
+    options.offline_access = bits & 2 != 0;
+    options.tolerance.missing_issuer = bits & 4 != 0;
+    options.flow = match input.pick(4) {
+        0 | 1 => Flow::User,
+        2 => Flow::ClientCredentials,
+        _ => Flow::JwtBearer(Secret::new("hush-tide-oar5")),
+    };
+    if bits & 8 != 0 {
+        let mut client = RegisteredClient::new("c");
+        client.secret = Some(Secret::new("hush-tide-oar6"));
+        client.auth = match input.pick(3) {
+            0 => None,
+            1 => Some(ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: None }),
+            _ => Some(ClientAuth::Post),
+        };
+        options.registered.push(client);
+    }
+    options.client_metadata_url = (bits & 16 != 0).then(|| "https://app.example/c.json".into());
+    options
+}
+
+/// The rest of the line.
+pub(super) fn line<'a>(input: &mut Input<'a>) -> &'a [u8] {
+    let end = input.0.iter().position(|byte| *byte == b'\n').unwrap_or(input.0.len());
+    let line = input.take(end);
+    input.take(1);
+    line
+}
+
+impl World {
+    fn drain(&mut self) {
+        while let Some(action) = self.auth.poll() {
+            let shown = format!("{action:?}");
+            assert!(!shown.contains(MARKER), "a secret is shown: {shown}");
+            shown.hash(&mut self.hash);
+            match action {
+                OAuthAction::Request(request) => {
+                    let url = request.request.uri().to_string();
+                    assert!(url.starts_with("https://"), "{url}");
+                    let secret = request.request.body().windows(MARKER.len()).any(|bytes| bytes == MARKER.as_bytes());
+                    let carries = secret || request.request.headers().contains_key("authorization");
+                    assert!(!carries || !url.starts_with(SERVER), "{url}");
+                    self.exchanges.push(request.exchange);
+                }
+                OAuthAction::Drop(id) => self.exchanges.retain(|exchange| *exchange != id),
+                OAuthAction::Browse(url) => {
+                    assert!(url.as_str().starts_with("https://"), "{url:?}");
+                    let state = url.as_str().split("&state=").nth(1).expect("a state");
+                    self.state = Some(state.split('&').next().unwrap_or_default().to_owned());
+                }
+                OAuthAction::Unbrowse => self.state = None,
+                OAuthAction::Store(StoreAction::Acquire(id) | StoreAction::Load(id)) => self.stores.push(id),
+                OAuthAction::Store(StoreAction::Save { id, .. }) => self.stores.push(id),
+                OAuthAction::Sign(request) => self.signs.push(request.id),
+                _ => {}
+            }
+        }
+        let busy = !self.exchanges.is_empty() || self.state.is_some();
+        assert!(!busy || self.auth.deadline().is_some(), "nothing ends it");
+        assert!(self.exchanges.len() <= 2, "more than an attempt and a revocation");
+        assert!(self.auth.header(&"https://as.example/token".parse().expect("a URL")).is_none());
+    }
+
+    fn answer(&mut self, status: u16, location: &[u8], body: &[u8]) {
+        let Some(id) = self.exchanges.pop() else { return };
+        let mut headers = HeaderMap::new();
+        if let Ok(location) = HeaderValue::from_bytes(location) {
+            headers.insert("location", location);
+        }
+        let status = StatusCode::from_u16(status).unwrap_or_default();
+        self.auth.handle_head(self.now, id, status, &headers);
+        for chunk in body.chunks(50) {
+            self.auth.handle_body(self.now, id, chunk);
+        }
+        self.auth.handle_end(self.now, id);
+    }
+
+    fn refuse(&mut self, forbidden: bool, params: &[u8]) {
+        let text = String::from_utf8_lossy(params);
+        let params = text.split(',').filter_map(|pair| pair.split_once('='));
+        let params = params.map(|(name, value)| (name.into(), value.into())).collect();
+        let token = self.auth.header(&SERVER.parse().expect("a URL")).map(|(token, _)| token);
+        let challenges = [Challenge::new("Bearer", params)];
+        let refused = self.auth.handle_unauthorized(self.now, token, forbidden, &challenges);
+        format!("{refused:?}").hash(&mut self.hash);
+    }
+
+    fn store(&mut self, how: usize, record: &[u8]) {
+        let Some(id) = self.stores.pop() else { return };
+        match how {
+            0 => self.auth.handle_acquired(self.now, id, true),
+            1 => self.auth.handle_acquired(self.now, id, false),
+            2 => self.auth.handle_loaded(self.now, id, Ok(None)),
+            3 => self.auth.handle_loaded(self.now, id, Ok(Some(RECORD.as_bytes()))),
+            4 => self.auth.handle_loaded(self.now, id, Ok(Some(record))),
+            5 => self.auth.handle_loaded(self.now, id, Err(())),
+            6 => self.auth.handle_saved(self.now, id, SaveOutcome::Stored),
+            7 => self.auth.handle_saved(self.now, id, SaveOutcome::Conflict),
+            _ => self.auth.handle_saved(self.now, id, SaveOutcome::Failed),
+        }
+    }
+}
+
+/// The input, with each marker of secrets cut out.
+fn without_marker(bytes: &[u8]) -> Vec<u8> {
+    let mut kept = Vec::with_capacity(bytes.len());
+    for byte in bytes {
+        kept.push(*byte);
+        if kept.ends_with(MARKER.as_bytes()) {
+            kept.truncate(kept.len() - MARKER.len());
+        }
+    }
+    kept
+}
+
+pub(crate) fn oauth(bytes: &[u8]) -> u64 {
+    let bytes = without_marker(bytes);
+    // The rest is about a client that authorizes itself.
+    if let Some(rest) = bytes.strip_prefix(b"J") {
+        return joined(rest);
+    }
+    let mut input = Input(&bytes);
+    let options = options(&mut input);
+    let auth = Authorization::new(SERVER, options, [7; 32], Time::ZERO, Duration::ZERO).expect("valid options");
+    let hash = DefaultHasher::new();
+    let (exchanges, stores, signs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut world = World { auth, now: Time::ZERO, exchanges, stores, signs, state: None, hash };
+    while let Some(operation) = input.operation() {
+        match operation {
+            b'r' => world.refuse(false, line(&mut input)),
+            b'f' => world.refuse(true, line(&mut input)),
+            b'a' => {
+                let document = [RESOURCE, METADATA, CLIENT, TOKEN, REFUSED][input.pick(5)];
+                world.answer([200, 400, 503][input.pick(3)], b"", document.as_bytes());
+            }
+            b'b' => world.answer(200, b"", line(&mut input)),
+            b'm' => world.answer(302, line(&mut input), b""),
+            b'x' => {
+                if let Some(id) = world.exchanges.pop() {
+                    world.auth.handle_failure(world.now, id, &String::from_utf8_lossy(line(&mut input)));
+                }
+            }
+            b'c' => {
+                let state = world.state.clone().unwrap_or_default();
+                let text = format!("state={state}&{}", String::from_utf8_lossy(line(&mut input)));
+                world.auth.handle_redirect(world.now, &text);
+            }
+            b'd' => {
+                world.auth.handle_redirect(world.now, &String::from_utf8_lossy(line(&mut input)));
+            }
+            b's' => {
+                let how = input.pick(9);
+                let record = if how == 4 { line(&mut input) } else { b"" };
+                world.store(how, record);
+            }
+            b'g' => {
+                if let Some(id) = world.signs.pop() {
+                    world.auth.handle_signature(world.now, id, line(&mut input));
+                }
+            }
+            b't' => {
+                world.now = world.now + input.step();
+                world.auth.handle_timeout(world.now);
+            }
+            b'o' => world.auth.sign_out(world.now),
+            b'z' => world.auth.authorize(world.now),
+            b'w' => world.auth.set_modern(input.bits() & 1 != 0),
+            _ => {}
+        }
+        world.drain();
+    }
+    world.hash.finish()
+}

@@ -1,0 +1,238 @@
+//! A client that authorizes itself, whose server, authorization server, user and store do anything.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction};
+use mcp_proto::binding::oauth::{
+    Authorization, OAuthAction, OAuthExchangeId, OAuthInput, OAuthOptions, RegisteredClient, SaveOutcome, StoreAction,
+    StoreId,
+};
+use mcp_proto::{Client, Event, Http, Options, Request, RequestId, Time};
+
+use super::input::Input;
+use super::oauth::{CLIENT, MARKER, METADATA, RECORD, REFUSED, RESOURCE, SERVER, TOKEN, line};
+
+/// Requests of the embedder.
+const CALLS: usize = 32;
+
+struct World {
+    client: Client<Http>,
+    now: Time,
+    /// Exchanges with the MCP server, the id and method of the message, and whether it has a token.
+    exchanges: Vec<(ExchangeId, String, String, bool)>,
+    oauth: Vec<OAuthExchangeId>,
+    stores: Vec<StoreId>,
+    state: Option<String>,
+    calls: Vec<RequestId>,
+    ended: Vec<RequestId>,
+    hash: DefaultHasher,
+}
+
+/// A stored record, with the token that the authorization server issues.
+fn record() -> String {
+    RECORD.replace("oar3", "oar")
+}
+
+/// The text of a member, as it is written.
+fn member(body: &[u8], name: &str) -> String {
+    let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    body.get(name).map(ToString::to_string).unwrap_or_default()
+}
+
+impl World {
+    fn drain(&mut self) {
+        while let Some(action) = self.client.poll() {
+            let shown = format!("{action:?}");
+            assert!(!shown.contains(MARKER), "a secret is shown: {shown}");
+            shown.hash(&mut self.hash);
+            match action {
+                HttpAction::Request(it) => {
+                    let (uri, body) = (it.request.uri().to_string(), it.request.body());
+                    let carries = it.request.headers().contains_key("authorization");
+                    assert!(!carries || uri.starts_with("https://mcp.example/"), "a token goes to {uri}");
+                    assert!(!body.windows(MARKER.len()).any(|bytes| bytes == MARKER.as_bytes()));
+                    self.exchanges.push((it.exchange, member(body, "id"), member(body, "method"), carries));
+                }
+                HttpAction::Drop(exchange) => self.exchanges.retain(|(id, ..)| *id != exchange),
+                HttpAction::Event(Event::Finished { request, .. }) => {
+                    assert!(!self.ended.contains(&request), "a request ends twice");
+                    self.ended.push(request);
+                }
+                HttpAction::OAuth(action) => self.authorize(action),
+                _ => {}
+            }
+        }
+        assert!(self.oauth.len() <= 2, "more than an attempt and a revocation");
+    }
+
+    fn authorize(&mut self, action: OAuthAction) {
+        match action {
+            OAuthAction::Request(it) => {
+                let uri = it.request.uri().to_string();
+                let secret = it.request.body().windows(MARKER.len()).any(|bytes| bytes == MARKER.as_bytes());
+                // The origin of the server may be that of its authorization server, as in 2025-03-26.
+                assert!(!secret || !uri.starts_with(SERVER), "a secret goes to {uri}");
+                self.oauth.push(it.exchange);
+            }
+            OAuthAction::Drop(exchange) => self.oauth.retain(|id| *id != exchange),
+            OAuthAction::Browse(url) => {
+                let state = url.as_str().split("&state=").nth(1).expect("a state");
+                self.state = Some(state.split('&').next().unwrap_or_default().to_owned());
+            }
+            OAuthAction::Unbrowse => self.state = None,
+            OAuthAction::Store(StoreAction::Acquire(id) | StoreAction::Load(id)) => self.stores.push(id),
+            OAuthAction::Store(StoreAction::Save { id, .. }) => self.stores.push(id),
+            _ => {}
+        }
+    }
+
+    fn input(&mut self, input: OAuthInput<'_>) {
+        self.client.handle_oauth(self.now, input);
+    }
+
+    /// The MCP server answers an exchange.
+    fn reply(&mut self, at: usize, status: u16, header: (&'static str, &[u8]), body: &str) {
+        if self.exchanges.is_empty() {
+            return;
+        }
+        let (id, ..) = self.exchanges.remove(at % self.exchanges.len());
+        let mut headers = HeaderMap::new();
+        if let Ok(value) = HeaderValue::from_bytes(header.1) {
+            headers.insert(header.0, value);
+        }
+        let status = StatusCode::from_u16(status).unwrap_or_default();
+        self.client.handle_head(self.now, id, status, &headers);
+        self.client.handle_body(self.now, id, body.as_bytes());
+        self.client.handle_end(self.now, id);
+    }
+
+    /// The MCP server does what it is asked, or answers with an error that repeats the token.
+    fn serve(&mut self, at: usize, fails: bool) {
+        if self.exchanges.is_empty() {
+            return;
+        }
+        let (_, id, method, carries) = self.exchanges[at % self.exchanges.len()].clone();
+        // A server repeats only what it was sent.
+        let (plain, escaped) = if carries { (MARKER, r"hush\u002dtide-oar") } else { ("no", "no") };
+        let result = match &*method {
+            "\"server/discover\"" => {
+                r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#
+            }
+            "\"tools/list\"" => r#"{"resultType":"complete","tools":[{"name":"a","inputSchema":{"type":"object"}}]}"#,
+            _ => r#"{"resultType":"complete","content":[]}"#,
+        };
+        let answer = if fails {
+            format!(r#""error":{{"code":-1,"message":"bad {plain}","data":{{"token":"{plain}","hash":"{escaped}"}}}}"#)
+        } else {
+            format!(r#""result":{result}"#)
+        };
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},{answer}}}"#);
+        self.reply(at, 200, ("content-type", b"application/json"), &body);
+    }
+
+    fn answer(&mut self, status: u16, body: &[u8]) {
+        let Some(exchange) = self.oauth.pop() else { return };
+        let (headers, status) = (HeaderMap::new(), StatusCode::from_u16(status).unwrap_or_default());
+        self.input(OAuthInput::Head { exchange, status, headers: &headers });
+        self.input(OAuthInput::Body { exchange, chunk: body });
+        self.input(OAuthInput::End { exchange });
+    }
+
+    fn store(&mut self, how: usize) {
+        let Some(id) = self.stores.pop() else { return };
+        match how {
+            0 | 1 => self.input(OAuthInput::Acquired { id, acquired: how == 0 }),
+            2 => self.input(OAuthInput::Loaded { id, record: Ok(None) }),
+            3 => self.input(OAuthInput::Loaded { id, record: Ok(Some(record().as_bytes())) }),
+            4 => self.input(OAuthInput::Loaded { id, record: Err(()) }),
+            5 => self.input(OAuthInput::Saved { id, saved: SaveOutcome::Stored }),
+            6 => self.input(OAuthInput::Saved { id, saved: SaveOutcome::Conflict }),
+            _ => self.input(OAuthInput::Saved { id, saved: SaveOutcome::Failed }),
+        }
+    }
+}
+
+pub(super) fn joined(bytes: &[u8]) -> u64 {
+    let mut input = Input(bytes);
+    let mut oauth = OAuthOptions::new("fuzz", "http://127.0.0.1:1/");
+    let bits = input.bits();
+    oauth.stored = bits & 1 != 0;
+    if bits & 2 != 0 {
+        oauth.registered.push(RegisteredClient::new("c"));
+    }
+    let auth = Authorization::new(SERVER, oauth, [7; 32], Time::ZERO, Duration::ZERO).expect("valid options");
+    let mut options = Options::new("fuzz", "1");
+    if bits & 4 != 0 {
+        options.reconnect = None;
+    }
+    let client = Client::new(Http::new(SERVER).expect("a URL").with_oauth(auth), options, 1);
+    let mut world = World {
+        client,
+        now: Time::ZERO,
+        exchanges: Vec::new(),
+        oauth: Vec::new(),
+        stores: Vec::new(),
+        state: None,
+        calls: Vec::new(),
+        ended: Vec::new(),
+        hash: DefaultHasher::new(),
+    };
+    let _ = world.client.open(world.now);
+    world.drain();
+    while let Some(operation) = input.operation() {
+        match operation {
+            b'q' if world.calls.len() < CALLS => {
+                world.calls.extend(world.client.request(world.now, Request::call_tool("a", None)));
+            }
+            b'h' => world.serve(input.pick(8), false),
+            b'e' => world.serve(input.pick(8), true),
+            b'r' => {
+                let (at, challenge) = (input.pick(8), line(&mut input));
+                world.reply(at, 401, ("www-authenticate", challenge), "");
+            }
+            b'f' => {
+                let (at, challenge) = (input.pick(8), line(&mut input));
+                world.reply(at, 403, ("www-authenticate", challenge), "");
+            }
+            b'k' => {
+                if let Some((id, ..)) = world.exchanges.pop() {
+                    let broken = if input.bits() & 1 == 0 { Broken::Midway } else { Broken::Unreachable };
+                    world.client.handle_failure(world.now, id, broken, "reset");
+                }
+            }
+            b'a' => {
+                let document = [RESOURCE, METADATA, CLIENT, TOKEN, REFUSED][input.pick(5)];
+                world.answer([200, 400, 503][input.pick(3)], document.as_bytes());
+            }
+            b'b' => world.answer(200, line(&mut input)),
+            b'x' => {
+                if let Some(exchange) = world.oauth.pop() {
+                    world.input(OAuthInput::Failure { exchange, why: "reset" });
+                }
+            }
+            b'c' => {
+                let state = world.state.clone().unwrap_or_default();
+                world.input(OAuthInput::Redirect(&format!("?state={state}&code={MARKER}")));
+            }
+            b's' => {
+                let how = input.pick(8);
+                world.store(how);
+            }
+            b't' => {
+                world.now = world.now + input.step();
+                world.client.handle_timeout(world.now);
+            }
+            b'o' => world.input(OAuthInput::SignOut),
+            b'z' => world.input(OAuthInput::Authorize),
+            b'y' => drop(world.client.close(world.now)),
+            _ => {}
+        }
+        world.drain();
+    }
+    let _ = world.client.close(world.now);
+    world.drain();
+    world.hash.finish()
+}

@@ -1,0 +1,8 @@
+#![no_main]
+
+#[path = "../bodies/mod.rs"]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    bodies::snapshot(bytes);
+});

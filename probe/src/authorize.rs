@@ -1,0 +1,142 @@
+//! The authorizations of a run: carries out what they require, and records what comes of it.
+
+use mcp_proto::binding::oauth::{OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput, Stage};
+use mcp_proto::host::config::Endpoint;
+
+use crate::access::Came;
+use crate::advice;
+use crate::exchanges::Piece;
+use crate::io::Io;
+use crate::record::FailureReport;
+use crate::run::Run;
+
+/// The input of a piece of an exchange.
+pub(crate) fn input_of(exchange: OAuthExchangeId, piece: &Piece) -> OAuthInput<'_> {
+    match piece {
+        Piece::Head(status, headers) => OAuthInput::Head { exchange, status: *status, headers },
+        Piece::Body(chunk) => OAuthInput::Body { exchange, chunk },
+        Piece::End => OAuthInput::End { exchange },
+        Piece::Failure(_, why) => OAuthInput::Failure { exchange, why },
+    }
+}
+
+impl Run<'_> {
+    /// Carries out an action of the authorization of a server.
+    pub(crate) fn authorize(&mut self, io: &Io, at: usize, action: OAuthAction) {
+        let server = self.server_url(at);
+        let (Some(access), Some(peer)) = (&mut self.access, self.peers.get_mut(at)) else { return };
+        match action {
+            OAuthAction::Request(request) => {
+                let _context = io.enter();
+                peer.request_oauth(request);
+            }
+            OAuthAction::Drop(exchange) => peer.drop_oauth(exchange),
+            OAuthAction::Browse(url) => access.browse(at, &url),
+            OAuthAction::Unbrowse => access.end_browsing(at),
+            OAuthAction::Store(action) => access.store(at, &server, action),
+            OAuthAction::Event(event) => self.authorization_event(at, event),
+            // The probe has no keys.
+            OAuthAction::Sign(_) | _ => {}
+        }
+    }
+
+    /// The URL of a server, under which its credentials are kept.
+    fn server_url(&self, at: usize) -> String {
+        let only = self.access.as_ref().and_then(|access| access.url.clone());
+        let entry = self.engine.entry(at).map(|entry| &entry.endpoint);
+        match (only, entry) {
+            (None, Some(Endpoint::Http(http))) => http.url.to_string(),
+            (only, _) => only.unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn receive_oauth(&mut self, io: &mut Io, at: usize, exchange: OAuthExchangeId, piece: &Piece) {
+        if let (Piece::Head(status, _), Some(peer)) = (piece, self.peers.get_mut(at)) {
+            peer.trace.note(format!("authorization: HTTP {}", status.as_u16()));
+        }
+        self.give(io, at, input_of(exchange, piece));
+    }
+
+    /// Takes what came from the user or from the store.
+    pub(crate) fn came(&mut self, io: &mut Io, came: Came) {
+        let Some(access) = &mut self.access else { return };
+        match came {
+            Came::Redirect(redirect) => {
+                if let Some(at) = access.shown() {
+                    self.give(io, at, OAuthInput::Redirect(&redirect));
+                }
+            }
+            Came::Line(line) => {
+                if let Some(at) = access.shown().filter(|_| !line.trim().is_empty())
+                    && !self.give(io, at, OAuthInput::Redirect(line.trim()))
+                {
+                    crate::write_stderr("probe: this is not the redirect that belongs to the URL above\n");
+                }
+            }
+            Came::Locked { at, id, lock } => {
+                let acquired = lock.is_ok();
+                if let Ok(lock) = lock {
+                    access.keep(at, lock);
+                }
+                self.give(io, at, OAuthInput::Acquired { id, acquired });
+            }
+            Came::Loaded { at, id, record } => {
+                let record = record.as_ref().map(Option::as_deref).map_err(|_| ());
+                self.give(io, at, OAuthInput::Loaded { id, record });
+            }
+            Came::Saved { at, id, saved } => {
+                self.give(io, at, OAuthInput::Saved { id, saved });
+            }
+        }
+    }
+
+    fn give(&mut self, io: &mut Io, at: usize, input: OAuthInput<'_>) -> bool {
+        let now = self.now();
+        let is_ours = self.engine.handle_oauth(now, at, input);
+        self.introduced(at);
+        self.act(io);
+        is_ours
+    }
+
+    fn authorization_event(&mut self, at: usize, event: OAuthEvent) {
+        let Some(peer) = self.peers.get_mut(at) else { return };
+        match event {
+            OAuthEvent::Authorized(grant) => {
+                peer.trace.note(format!("authorized: {}", grant.kind.as_str()));
+                peer.record.authorization.get_or_insert_default().granted(grant);
+            }
+            OAuthEvent::Failed(error) => {
+                peer.trace.note(error.to_string());
+                peer.record.authorization.get_or_insert_default().failed(&error);
+                // Closing ends it, too.
+                if !peer.record.ready && self.closing.is_none() {
+                    self.unauthorized(at, &error);
+                }
+            }
+            OAuthEvent::RecordUnreadable => {
+                crate::write_stderr("probe: --tokens: the file cannot be read, and is replaced\n");
+            }
+            OAuthEvent::NotStored => {
+                crate::write_stderr("probe: --tokens: the credentials were not stored, and end with this run\n");
+            }
+            _ => {}
+        }
+    }
+
+    /// A server that demands a token has none.
+    fn unauthorized(&mut self, at: usize, error: &OAuthError) {
+        let is_hub = self.is_hub();
+        let Some(peer) = self.peers.get_mut(at) else { return };
+        let kind = if error.stage == Stage::StepUp { "forbidden" } else { "unauthorized" };
+        let message = format!("{error}. {}", advice::authorization(error.stage));
+        let text = format!("failed: {kind}: {message}");
+        peer.record.failure = Some(FailureReport { kind: kind.into(), message });
+        peer.is_authorizing = false;
+        if is_hub {
+            self.announce(at, &text);
+            self.proceed();
+        } else {
+            self.close();
+        }
+    }
+}

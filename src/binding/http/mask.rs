@@ -1,0 +1,75 @@
+//! Hides the secrets of the authorization where a server repeats them in an event.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+
+use serde_json::value::RawValue;
+
+use crate::binding::oauth::Authorization;
+use crate::client::{Cause, Event, Outcome, RequestError};
+
+/// Hides the secrets in the words of an error or a failure. Results are the server's, byte for byte.
+pub(super) fn mask(authorization: &Authorization, event: &mut Event) {
+    let hide = |text: &mut Box<str>| *text = authorization.without_secrets(text).into_owned().into();
+    if let Event::Finished { outcome: Outcome::Error(RequestError::Server(error)), .. } = event {
+        hide(&mut error.message);
+        if let Some(data) = &mut error.data {
+            mask_json(authorization, data);
+        }
+    } else if let Event::Down { failure, .. } | Event::Closed { cause: Cause::Failed(failure) } = event {
+        hide(&mut failure.message);
+    } else if let Event::Quirk(quirk) = event {
+        hide(&mut quirk.detail);
+    }
+}
+
+/// Hides the secrets in JSON, also those that are written with escapes.
+fn mask_json(authorization: &Authorization, json: &mut Box<RawValue>) {
+    let masked = authorization.without_secrets(json.get());
+    let plain = unescaped(&masked);
+    let has_escaped = *authorization.without_secrets(&plain) != *plain;
+    let masked = if has_escaped { String::from("\"[hidden]\"") } else { masked.into_owned() };
+    if masked != json.get()
+        && let Ok(masked) = RawValue::from_string(masked)
+    {
+        *json = masked;
+    }
+}
+
+/// The text with the characters that its escapes stand for. A token has ASCII characters only.
+fn unescaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\\') {
+        out.push_str(before);
+        let mut chars = after.chars();
+        rest = match chars.next() {
+            Some('u') => {
+                let code = after.get(1..5).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+                out.extend(code.and_then(char::from_u32));
+                after.get(5..).unwrap_or_default()
+            }
+            Some(other) => {
+                out.push(other);
+                chars.as_str()
+            }
+            None => "",
+        };
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_stand_for_their_characters() {
+        for (text, plain) in
+            [(r"a\/b\u0041\u005a", "a/bAZ"), (r"\u00", ""), (r"\ud800x", "x"), (r"end\", "end"), (r"\u\u0041", "")]
+        {
+            assert!(unescaped(text).starts_with(plain), "{text}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Without the feature `oauth` the embedder adds credentials.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+
+use http::header::HeaderMap;
+use http::{StatusCode, Uri};
+
+use super::action::{ExchangeId, HttpAction};
+use super::response::Refusal;
+use super::waiting::Waiting;
+use crate::Time;
+use crate::client::Event;
+use crate::machine::http_refusal::Authority;
+
+/// What a request was sent with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {}
+
+/// There is no authorization.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tokens {}
+
+#[expect(clippy::unused_self, clippy::needless_pass_by_ref_mut, reason = "as with the feature `oauth`")]
+impl Tokens {
+    pub(super) fn handle_timeout(&mut self, _: Time) {}
+
+    pub(super) const fn is_busy(&self) -> bool {
+        false
+    }
+
+    pub(super) const fn close(&mut self) {}
+
+    pub(super) const fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    pub(super) const fn has_actions(&self) -> bool {
+        false
+    }
+
+    pub(super) const fn poll(&mut self) -> Option<HttpAction> {
+        None
+    }
+
+    pub(super) const fn prepare(&mut self, _: ExchangeId, _: &str, _: &Uri) -> bool {
+        true
+    }
+
+    pub(super) fn present(&mut self, _: ExchangeId, _: &mut HeaderMap) -> Sent {
+        Sent {}
+    }
+
+    pub(super) const fn next_signed(&mut self) -> Option<(ExchangeId, bool)> {
+        None
+    }
+
+    pub(super) fn forget(&mut self, _: ExchangeId) {}
+
+    pub(super) fn take_head(&mut self, _: StatusCode, _: &HeaderMap) {}
+
+    pub(super) fn authority(&mut self, _: Time, _: bool, _: Sent, _: &Refusal) -> (Authority, Option<Box<str>>) {
+        (Authority::Embedder, None)
+    }
+
+    pub(super) const fn without_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        Cow::Borrowed(text)
+    }
+
+    pub(super) const fn mask(&self, _: &mut Event) {}
+
+    pub(super) const fn waiting(&mut self) -> Option<&mut Waiting> {
+        None
+    }
+
+    pub(super) const fn take_verdict(&mut self) -> Option<Result<(), Box<str>>> {
+        None
+    }
+}

@@ -1,0 +1,166 @@
+//! What stands for the secrets of requests and responses where these are written down. A client that is given the
+//! redacted response decides what it would have decided.
+
+#[cfg(feature = "journal")]
+use alloc::borrow::Cow;
+#[cfg(feature = "journal")]
+use alloc::format;
+use alloc::string::String;
+
+#[cfg(feature = "journal")]
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER,
+    SERVER, TRANSFER_ENCODING, VARY, WWW_AUTHENTICATE,
+};
+use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
+use http::{HeaderName, HeaderValue, Uri};
+
+#[cfg(feature = "journal")]
+use super::address::ascii;
+use super::request::SESSION_ID;
+
+/// Stands for a secret. It is valid wherever a secret is: in a header, in user information, in a query.
+const REDACTED: &str = "redacted";
+
+#[cfg(feature = "journal")]
+/// The headers of a response that have no secrets, beside `Location`.
+const OPEN: [HeaderName; 12] = [
+    ALLOW,
+    CACHE_CONTROL,
+    CONNECTION,
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    DATE,
+    RETRY_AFTER,
+    SERVER,
+    TRANSFER_ENCODING,
+    VARY,
+    WWW_AUTHENTICATE,
+];
+
+/// Whether the header of a request holds a secret.
+pub(super) fn is_secret(name: &HeaderName) -> bool {
+    [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE, SESSION_ID].contains(name)
+}
+
+/// A header's value of a request.
+pub(super) fn request_value<'a>(name: &HeaderName, value: &'a HeaderValue) -> &'a [u8] {
+    if is_secret(name) || value.is_sensitive() { REDACTED.as_bytes() } else { value.as_bytes() }
+}
+
+/// A header's value of a response.
+#[cfg(feature = "journal")]
+pub(crate) fn response_value<'a>(name: &HeaderName, value: &'a HeaderValue) -> Cow<'a, [u8]> {
+    let bytes = value.as_bytes();
+    if OPEN.contains(name) {
+        return bytes.into();
+    }
+    // A session id that is none stays one.
+    if *name == SESSION_ID && !super::session::is_visible(bytes) {
+        return bytes.into();
+    }
+    match core::str::from_utf8(bytes) {
+        Ok(location) if *name == LOCATION => reference(location).into_owned().into_bytes().into(),
+        // What the client resolves, so that the replay resolves the same.
+        Err(_) if *name == LOCATION => reference(&ascii(bytes)).into_owned().into_bytes().into(),
+        Ok(_) | Err(_) => REDACTED.as_bytes().into(),
+    }
+}
+
+/// An address without user information and without the contents of its query.
+pub(super) fn address(url: &Uri) -> String {
+    masked_address(url, REDACTED)
+}
+
+/// As [`address`], with this mask in place of each.
+pub(crate) fn masked_address(url: &Uri, mask: &str) -> String {
+    let mut text = String::new();
+    if let Some(scheme) = url.scheme_str() {
+        text.push_str(scheme);
+        text.push_str("://");
+    }
+    if let Some(authority) = url.authority() {
+        let host = authority.as_str().rsplit_once('@').map(|(_, host)| host);
+        if host.is_some() {
+            text.push_str(mask);
+            text.push('@');
+        }
+        text.push_str(host.unwrap_or(authority.as_str()));
+    }
+    // An address that is only an authority has no path.
+    if url.path_and_query().is_some() {
+        text.push_str(url.path());
+    }
+    if let Some(query) = url.query().filter(|query| !query.is_empty()) {
+        // Messages for people show less of an address with such a character.
+        text.push_str(if query.contains('@') { "?@" } else { "?" });
+        text.push_str(mask);
+    }
+    text
+}
+
+/// A reference to an address, which may be relative.
+#[cfg(feature = "journal")]
+fn reference(text: &str) -> Cow<'_, str> {
+    if !text.contains(['@', '?', '#']) {
+        return text.into();
+    }
+    match text.split_once(['?', '#']) {
+        Some((place, after)) if !text.contains('@') => {
+            format!("{place}{}", if after.is_empty() { "" } else { "?redacted" }).into()
+        }
+        // Where it is not clear what is user information, nothing is shown.
+        Some(_) | None => match text.parse::<Uri>() {
+            Ok(url) if is_unambiguous(&url, text) => address(&url).into(),
+            Ok(_) | Err(_) => REDACTED.into(),
+        },
+    }
+}
+
+/// Whether it is clear what is user information. What precedes a `?` or `#` in a password looks like a host and a port.
+#[cfg(feature = "journal")]
+fn is_unambiguous(url: &Uri, text: &str) -> bool {
+    match url.authority() {
+        Some(authority) => {
+            let place = authority.as_str().rsplit_once('@').map_or(authority.as_str(), |(_, place)| place);
+            authority.port_u16().is_some() || place.len() == authority.host().len()
+        }
+        None => text.bytes().take_while(|byte| *byte == b'/').count() == 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_redacted_once_and_stays_an_address() {
+        for (url, expected) in [
+            ("https://example.com:8080/mcp", "https://example.com:8080/mcp"),
+            ("https://example.com", "https://example.com/"),
+            ("https://ada:hush@example.com/mcp?key=hush", "https://redacted@example.com/mcp?redacted"),
+            ("https://example.com/mcp?mail=hush@hush", "https://example.com/mcp?@redacted"),
+            ("/messages?session=hush", "/messages?redacted"),
+            ("https://example.com/?", "https://example.com/"),
+        ] {
+            assert_eq!(address(&url.parse().unwrap()), expected);
+            assert_eq!(address(&expected.parse().unwrap()), expected);
+        }
+    }
+
+    #[cfg(feature = "journal")]
+    #[test]
+    fn a_reference_is_redacted_once() {
+        for (text, expected) in [
+            ("messages", "messages"),
+            ("?session=hush", "?redacted"),
+            ("messages?session=hush#hush", "messages?redacted"),
+            ("//ada:hush@example.com/", "redacted"),
+            ("https://ada:hu?hush@example.com/mcp", "redacted"),
+        ] {
+            assert_eq!(reference(text), expected);
+            assert_eq!(reference(expected), expected);
+        }
+    }
+}

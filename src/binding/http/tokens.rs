@@ -1,0 +1,192 @@
+//! The authorization of a client: what its requests present, and what waits for a token.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{StatusCode, Uri};
+
+use super::action::{ExchangeId, HttpAction};
+use super::mask::mask;
+use super::response::Refusal;
+use super::waiting::Waiting;
+use crate::Time;
+use crate::binding::oauth::{Authorization, Credential, OAuthInput, Presented, Proved, SignId};
+use crate::client::Event;
+use crate::machine::http_refusal::Authority;
+
+/// What a request was sent with.
+pub(super) type Sent = Option<Presented>;
+
+/// The authorization, if the client has one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tokens {
+    joined: Option<Box<Joined>>,
+}
+
+#[derive(Clone, Debug)]
+struct Joined {
+    authorization: Authorization,
+    /// Exchanges whose proofs are being signed.
+    signing: BTreeMap<SignId, ExchangeId>,
+    /// What exchanges present that were not polled yet.
+    ready: BTreeMap<ExchangeId, (Presented, Vec<(HeaderName, HeaderValue)>)>,
+    waiting: Waiting,
+}
+
+impl Tokens {
+    pub(super) fn set(&mut self, authorization: Authorization) {
+        self.joined = Some(Box::new(Joined {
+            authorization,
+            signing: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            waiting: Waiting::default(),
+        }));
+    }
+
+    pub(super) fn get(&self) -> Option<&Authorization> {
+        self.joined.as_ref().map(|joined| &joined.authorization)
+    }
+
+    pub(super) fn get_mut(&mut self) -> Option<&mut Authorization> {
+        self.joined.as_mut().map(|joined| &mut joined.authorization)
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.get().is_some_and(Authorization::is_busy)
+    }
+
+    /// The client is closed.
+    pub(super) fn close(&mut self) {
+        if let Some(joined) = &mut self.joined {
+            joined.authorization.end_browsing();
+        }
+    }
+
+    /// Gives an input to the authorization; `false` without one.
+    pub(super) fn handle(&mut self, now: Time, input: OAuthInput<'_>) -> bool {
+        self.joined.as_mut().is_some_and(|joined| joined.authorization.handle(now, input))
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        if let Some(joined) = &mut self.joined {
+            joined.authorization.handle_timeout(now);
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.joined.as_ref()?.authorization.deadline()
+    }
+
+    pub(super) fn has_actions(&self) -> bool {
+        self.joined.as_ref().is_some_and(|joined| joined.authorization.has_actions())
+    }
+
+    pub(super) fn poll(&mut self) -> Option<HttpAction> {
+        self.joined.as_mut()?.authorization.poll().map(HttpAction::OAuth)
+    }
+
+    /// Prepares what an exchange presents. Returns whether it can be sent: not before its proof is signed.
+    pub(super) fn prepare(&mut self, exchange: ExchangeId, method: &str, url: &Uri) -> bool {
+        let Some(joined) = &mut self.joined else { return true };
+        if joined.ready.contains_key(&exchange) {
+            return true;
+        }
+        match joined.authorization.credential(method, url) {
+            Credential::Nothing => true,
+            Credential::Headers(presented, headers) => {
+                joined.ready.insert(exchange, (presented, headers));
+                true
+            }
+            Credential::Signing(id) => {
+                joined.signing.insert(id, exchange);
+                false
+            }
+        }
+    }
+
+    /// Adds what was prepared to a request that is handed over.
+    pub(super) fn present(&mut self, exchange: ExchangeId, headers: &mut HeaderMap) -> Sent {
+        let (presented, prepared) = self.joined.as_mut()?.ready.remove(&exchange)?;
+        headers.extend(prepared);
+        Some(presented)
+    }
+
+    /// The next exchange whose proof the embedder signed, or did not: whether it can be sent.
+    pub(super) fn next_signed(&mut self) -> Option<(ExchangeId, bool)> {
+        let joined = self.joined.as_mut()?;
+        let (id, proved) = joined.authorization.take_proof()?;
+        let exchange = joined.signing.remove(&id)?;
+        match proved {
+            Proved::Signed(presented, headers) => {
+                joined.ready.insert(exchange, (presented, headers));
+                Some((exchange, true))
+            }
+            // It is prepared again.
+            Proved::Outdated => Some((exchange, true)),
+            Proved::Unsigned => Some((exchange, false)),
+        }
+    }
+
+    /// An exchange is over, and presents nothing any more.
+    pub(super) fn forget(&mut self, exchange: ExchangeId) {
+        if let Some(joined) = &mut self.joined {
+            joined.ready.remove(&exchange);
+        }
+    }
+
+    /// The head of a response came.
+    pub(super) fn take_head(&mut self, status: StatusCode, headers: &HeaderMap) {
+        if let Some(joined) = &mut self.joined {
+            joined.authorization.take_nonce(status.is_success(), headers);
+        }
+    }
+
+    /// Who obtains the authorization that a refused request lacks, and the reason if nobody does.
+    pub(super) fn authority(
+        &mut self,
+        now: Time,
+        is_modern: bool,
+        sent: Sent,
+        refusal: &Refusal,
+    ) -> (Authority, Option<Box<str>>) {
+        let Some(joined) = &mut self.joined else { return (Authority::Embedder, None) };
+        joined.authorization.set_modern(is_modern);
+        let forbidden = refusal.status == StatusCode::FORBIDDEN;
+        match joined.authorization.take_refusal(now, sent, forbidden, &refusal.challenges) {
+            Ok(()) => (Authority::Client, None),
+            // It begins with `forbidden`, and names the scopes.
+            Err(error) if error.reason.starts_with("forbidden") => (Authority::Nobody, Some(error.reason)),
+            Err(error) => (Authority::Nobody, Some(format!("{error}").into())),
+        }
+    }
+
+    /// A text of the server without the secrets that it could know.
+    pub(super) fn without_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match &self.joined {
+            Some(joined) => joined.authorization.without_secrets(text),
+            None => Cow::Borrowed(text),
+        }
+    }
+
+    /// Hides the secrets where the server repeats them.
+    pub(super) fn mask(&self, event: &mut Event) {
+        if let Some(authorization) = self.get() {
+            mask(authorization, event);
+        }
+    }
+
+    /// What waits for a token, if the client authorizes itself.
+    pub(super) fn waiting(&mut self) -> Option<&mut Waiting> {
+        self.joined.as_mut().map(|joined| &mut joined.waiting)
+    }
+
+    /// What requests that wait are told: there is a token, or why there is none.
+    pub(super) fn take_verdict(&mut self) -> Option<Result<(), Box<str>>> {
+        let verdict = self.joined.as_mut()?.authorization.take_verdict()?;
+        Some(verdict.map_err(|error| format!("{error}").into()))
+    }
+}

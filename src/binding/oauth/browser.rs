@@ -1,0 +1,70 @@
+//! The user's browser, which several authorizations may share.
+
+use super::authorization::Authorization;
+use super::options::{OAuthConfigError, OAuthOptions};
+use super::place::Place;
+use crate::Time;
+use crate::machine::authorization::{Input, State};
+use crate::machine::authorization_plan::Goal;
+use crate::machine::credentials;
+
+/// What an attempt requires the browser for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BrowserUse {
+    /// Nothing.
+    Unused,
+    /// It waits until the browser is free.
+    Wanted,
+    /// Its URL is shown, or is to be polled.
+    Shown,
+}
+
+impl Authorization {
+    /// Whether options fit a server.
+    pub(crate) fn check(server: &str, options: &OAuthOptions) -> Result<(), OAuthConfigError> {
+        options.check()?;
+        Place::parse(server).map(|_| ()).ok_or(OAuthConfigError::ServerUrl)
+    }
+
+    /// From now on the browser belongs to several authorizations: a URL is shown after [`show`](Self::show).
+    pub(crate) fn share_browser(&mut self) {
+        self.core.shares_browser = true;
+    }
+
+    pub(crate) fn browser(&self) -> BrowserUse {
+        match self.attempt.state.0 {
+            State::Queued => BrowserUse::Wanted,
+            State::User => BrowserUse::Shown,
+            State::Idle
+            | State::Resource
+            | State::Server
+            | State::Planning
+            | State::Registering
+            | State::Exchanging
+            | State::Signing
+            | State::Token
+            | State::Pausing => BrowserUse::Unused,
+        }
+    }
+
+    /// The browser is free for the attempt. The user's time begins now.
+    pub(crate) fn show(&mut self, now: Time) {
+        self.advance(now);
+        let end = self.attempt.step(&mut self.core, Input::Show);
+        self.ended(end);
+    }
+
+    /// The client is closed, so that nothing waits for the user any more. A refresh is not interrupted, and neither is
+    /// the exchange of a code: what it sent is used up.
+    pub(crate) fn end_browsing(&mut self) {
+        if self.attempt.task.is_some() && self.attempt.goal() == Goal::User && self.attempt.code.is_none() {
+            let end = self.attempt.fail(&mut self.core, "the client was closed");
+            self.ended(end);
+        }
+    }
+
+    /// Whether credentials are being obtained, refreshed or stored.
+    pub(crate) const fn is_busy(&self) -> bool {
+        !matches!(self.credentials.state, credentials::State::Idle | credentials::State::Resting)
+    }
+}

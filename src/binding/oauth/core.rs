@@ -1,0 +1,209 @@
+//! What the parts share.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Method, StatusCode};
+use zeroize::Zeroizing;
+
+use super::action::{
+    OAuthAction, OAuthEvent, OAuthExchangeId, OAuthRequest, SignId, SignKey, SignRequest, StoreAction, StoreId,
+};
+use super::dpop::{Nonces, nonce_in};
+use super::entropy::Entropy;
+use super::error::OAuthError;
+use super::options::OAuthOptions;
+use super::place::{Place, Zone};
+use crate::Time;
+
+#[derive(Clone, Debug)]
+pub(super) struct Core {
+    pub(super) options: OAuthOptions,
+    /// Where the MCP server is.
+    pub(super) server: Place,
+    pub(super) zone: Zone,
+    pub(super) entropy: Entropy,
+    pub(super) now: Time,
+    /// The time since the Unix epoch at [`Time::ZERO`].
+    pub(super) epoch: Duration,
+    pub(super) nonces: Nonces,
+    /// The user's browser has to be requested.
+    pub(super) shares_browser: bool,
+    /// What requests that wait are told.
+    pub(super) verdict: Option<Result<(), OAuthError>>,
+    pub(super) outbox: VecDeque<OAuthAction>,
+    last_id: u64,
+}
+
+/// A request that runs, and its response so far.
+#[derive(Clone, Debug)]
+pub(super) struct Exchange {
+    pub(super) id: OAuthExchangeId,
+    pub(super) deadline: Time,
+    pub(super) status: Option<StatusCode>,
+    pub(super) location: Option<Vec<u8>>,
+    /// The nonce for proofs of possession.
+    pub(super) nonce: Option<Box<str>>,
+    pub(super) body: Zeroizing<Vec<u8>>,
+}
+
+impl Core {
+    pub(super) fn new(options: OAuthOptions, server: Place, entropy: [u8; 32], now: Time, unix: Duration) -> Self {
+        let zone = match server.zone() {
+            Zone::Public if options.private_network => Zone::Private,
+            zone @ (Zone::Public | Zone::Private | Zone::Loopback) => zone,
+        };
+        Self {
+            options,
+            server,
+            zone,
+            entropy: Entropy::new(entropy),
+            now,
+            epoch: unix.saturating_sub(now.since(Time::ZERO)),
+            nonces: Nonces::default(),
+            shares_browser: false,
+            verdict: None,
+            outbox: VecDeque::new(),
+            last_id: 0,
+        }
+    }
+
+    /// Seconds since the Unix epoch.
+    pub(super) fn unix(&self) -> u64 {
+        self.epoch.saturating_add(self.now.since(Time::ZERO)).as_secs()
+    }
+
+    /// The time of a number of seconds since the Unix epoch.
+    pub(super) fn time_of(&self, unix: u64) -> Time {
+        Time::from_epoch(Duration::from_secs(unix).saturating_sub(self.epoch))
+    }
+
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.last_id = self.last_id.saturating_add(1);
+        self.last_id
+    }
+
+    /// Adds an event. One that follows another of its kind replaces it, so that refusals that are not polled do not add
+    /// up.
+    pub(super) fn event(&mut self, event: OAuthEvent) {
+        match &event {
+            OAuthEvent::Authorized(_) => self.verdict = Some(Ok(())),
+            OAuthEvent::Failed(error) => self.verdict = Some(Err(error.clone())),
+            OAuthEvent::RecordUnreadable | OAuthEvent::NotStored => {}
+        }
+        if let Some(OAuthAction::Event(last)) = self.outbox.back_mut()
+            && core::mem::discriminant(last) == core::mem::discriminant(&event)
+        {
+            *last = event;
+            return;
+        }
+        self.outbox.push_back(OAuthAction::Event(event));
+    }
+
+    pub(super) fn store(&mut self, action: impl FnOnce(StoreId) -> StoreAction) -> StoreId {
+        let id = StoreId(self.next_id());
+        self.outbox.push_back(OAuthAction::Store(action(id)));
+        id
+    }
+
+    pub(super) fn get(&mut self, place: &Place) -> Option<Exchange> {
+        self.request(place, Method::GET, None, Zeroizing::default())
+    }
+
+    pub(super) fn post(&mut self, place: &Place, kind: &'static str, body: Zeroizing<Vec<u8>>) -> Option<Exchange> {
+        self.request(place, Method::POST, Some(kind), body)
+    }
+
+    fn request(
+        &mut self,
+        place: &Place,
+        method: Method,
+        kind: Option<&'static str>,
+        mut body: Zeroizing<Vec<u8>>,
+    ) -> Option<Exchange> {
+        let mut request = http::Request::new(core::mem::take(&mut *body));
+        *request.method_mut() = method;
+        *request.uri_mut() = place.text().parse().ok()?;
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+        if let Some(kind) = kind {
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        }
+        let id = OAuthExchangeId(self.next_id());
+        let reach = place.reach(&self.server, self.zone);
+        self.outbox.push_back(OAuthAction::Request(OAuthRequest { exchange: id, reach, request }));
+        let deadline = self.now + self.options.timeouts.request;
+        Some(Exchange { id, deadline, status: None, location: None, nonce: None, body: Zeroizing::default() })
+    }
+
+    /// Adds a header to the request that was written last.
+    pub(super) fn add_header(&mut self, name: HeaderName, value: HeaderValue) {
+        if let Some(OAuthAction::Request(last)) = self.outbox.back_mut() {
+            last.request.headers_mut().insert(name, value);
+        }
+    }
+
+    /// Signs, or has the embedder sign.
+    pub(super) fn sign(&mut self, key: SignKey, algorithm: &str, input: &str) -> Signing {
+        #[cfg(feature = "sign")]
+        if let Some(signature) = self.options.signature(key, input) {
+            return Signing::Done(signature);
+        }
+        let id = SignId(self.next_id());
+        let request = SignRequest { id, key, algorithm: algorithm.into(), input: input.into() };
+        self.outbox.push_back(OAuthAction::Sign(request));
+        Signing::Asked(id)
+    }
+
+    /// Ends an exchange whose response is not read any more. One that was not polled is not run at all.
+    pub(super) fn drop_exchange(&mut self, id: OAuthExchangeId) {
+        let queued = self.outbox.iter().position(|action| match action {
+            OAuthAction::Request(request) => request.exchange == id,
+            OAuthAction::Drop(_)
+            | OAuthAction::Browse(_)
+            | OAuthAction::Unbrowse
+            | OAuthAction::Store(_)
+            | OAuthAction::Sign(_)
+            | OAuthAction::Event(_) => false,
+        });
+        match queued {
+            Some(at) => drop(self.outbox.remove(at)),
+            None => self.outbox.push_back(OAuthAction::Drop(id)),
+        }
+    }
+}
+
+/// A signature, or the request for it.
+#[derive(Debug)]
+pub(super) enum Signing {
+    #[cfg_attr(not(feature = "sign"), expect(dead_code, reason = "only keys in memory sign at once"))]
+    Done(Vec<u8>),
+    Asked(SignId),
+}
+
+/// What came of a part of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// More may come.
+    More,
+    /// The response exceeds the limit.
+    TooLong,
+}
+
+impl Exchange {
+    pub(super) fn head(&mut self, status: StatusCode, headers: &http::HeaderMap) {
+        self.status = Some(status);
+        self.nonce = nonce_in(headers);
+        self.location = headers.get(http::header::LOCATION).map(|location| location.as_bytes().to_vec());
+    }
+
+    pub(super) fn chunk(&mut self, chunk: &[u8], limit: usize) -> Read {
+        if self.body.len().saturating_add(chunk.len()) > limit {
+            return Read::TooLong;
+        }
+        self.body.extend_from_slice(chunk);
+        Read::More
+    }
+}

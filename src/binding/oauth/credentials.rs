@@ -1,0 +1,392 @@
+//! Applies the table of the credentials: the record, the store, and when a token is renewed.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::Secret;
+use super::action::{GrantKind, OAuthEvent, SaveOutcome, StoreAction, StoreId, TokenId};
+use super::core::Core;
+use super::error::{OAuthError, Stage};
+use super::options::Flow;
+use super::record::{Record, union};
+use super::task::{End, Held, Hint, Task};
+use crate::Time;
+use crate::machine::authorization_plan::Goal;
+use crate::machine::credentials::{Effect, Input, State, take};
+
+/// The longest wait after failed attempts.
+const LONGEST_REST: Duration = Duration::from_secs(600);
+
+/// A token is renewed this long before it expires, or a tenth of its life if that is shorter, in seconds.
+const MARGIN: u64 = 30;
+
+/// Tokens that were used, which responses may still repeat.
+const USED: usize = 8;
+
+/// A token with a shorter life, in seconds, is used until the server refuses it.
+const SHORTEST_LIFE: u64 = 10;
+
+/// The credentials for a server.
+#[derive(Clone, Debug)]
+pub(super) struct Credentials {
+    pub(super) state: State,
+    pub(super) record: Option<Record>,
+    /// The record is not in the store yet.
+    unsaved: bool,
+    /// The generation in the store.
+    stored: u64,
+    locked: bool,
+    /// The token that requests have.
+    pub(super) token: Option<TokenId>,
+    /// How it was obtained, and when if by this process.
+    pub(super) kind: GrantKind,
+    pub(super) issued_at: Option<Time>,
+    /// The tokens that requests had, the latest ones.
+    pub(super) used: VecDeque<Secret>,
+    /// A token that is not used any more: the server refused it, or it is about to expire.
+    avoid: Option<Secret>,
+    /// The server refused the current token.
+    pub(super) is_refused: bool,
+    refused_refresh: Option<Secret>,
+    client_gone: bool,
+    pub(super) hint: Hint,
+    pub(super) reread: bool,
+    pub(super) step_up: bool,
+    waiting: Option<(StoreId, Answer, Time)>,
+    /// A record was loaded, or there was none.
+    has_loaded: bool,
+    /// A refused request waits for the end of the attempt.
+    pub(super) is_awaited: bool,
+    rest: Option<Time>,
+    rests: u32,
+    pub(super) why: Option<OAuthError>,
+}
+
+/// The answer that the store owes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Acquired,
+    Loaded,
+    Saved,
+}
+
+/// What the other parts are to do.
+#[derive(Debug)]
+pub(super) enum Signal {
+    /// The table takes this next.
+    Input(Input),
+    Begin(Box<Task>),
+    Stop,
+    /// The tokens of this record are revoked.
+    Revoke(Box<Record>),
+}
+
+impl Default for Credentials {
+    fn default() -> Self {
+        Self {
+            state: State::Idle,
+            record: None,
+            unsaved: false,
+            stored: 0,
+            locked: false,
+            token: None,
+            kind: GrantKind::Stored,
+            issued_at: None,
+            used: VecDeque::new(),
+            avoid: None,
+            is_refused: false,
+            refused_refresh: None,
+            client_gone: false,
+            hint: Hint::default(),
+            reread: false,
+            step_up: false,
+            waiting: None,
+            has_loaded: false,
+            is_awaited: false,
+            rest: None,
+            rests: 0,
+            why: None,
+        }
+    }
+}
+
+impl Credentials {
+    pub(super) fn step(&mut self, core: &mut Core, input: Input) -> Vec<Signal> {
+        let row = take(self.state, input);
+        if row.next != self.state {
+            (self.waiting, self.rest) = (None, None);
+        }
+        self.state = row.next;
+        let mut signals = Vec::new();
+        for effect in row.effects {
+            match effect {
+                Effect::Acquire if core.options.stored => {
+                    self.locked = true;
+                    self.wait(core, Answer::Acquired, StoreAction::Acquire);
+                }
+                Effect::Acquire => signals.push(Signal::Input(Input::Acquired)),
+                Effect::Load if core.options.stored => self.wait(core, Answer::Loaded, StoreAction::Load),
+                Effect::Load => signals.push(Signal::Input(self.classify(core))),
+                Effect::Refresh => signals.push(Signal::Begin(self.task(Goal::Refresh))),
+                Effect::DropRefresh => self.drop_refresh(),
+                Effect::Obtain => {
+                    let goal = if core.options.flow == Flow::User { Goal::User } else { Goal::Direct };
+                    signals.push(Signal::Begin(self.task(goal)));
+                }
+                Effect::Save => signals.extend(self.save(core)),
+                Effect::Release => {
+                    if core::mem::take(&mut self.locked) {
+                        core.store(|_| StoreAction::Release);
+                    }
+                }
+                Effect::Use => self.use_token(core),
+                Effect::ReportStore => core.event(OAuthEvent::NotStored),
+                Effect::ReportFailure => self.report_failure(core),
+                Effect::Rest => {
+                    let wait = core.options.timeouts.rest.saturating_mul(1 << self.rests.min(16));
+                    self.rests = self.rests.saturating_add(1);
+                    self.rest = Some(core.now + wait.min(LONGEST_REST));
+                }
+                Effect::Stop => signals.push(Signal::Stop),
+                Effect::Forget => {
+                    if core.options.stored {
+                        core.store(|_| StoreAction::Remove);
+                    }
+                    signals.extend(self.record.take().map(|record| Signal::Revoke(Box::new(record))));
+                    *self = Self { used: core::mem::take(&mut self.used), ..Self::default() };
+                }
+            }
+        }
+        signals
+    }
+
+    fn wait(&mut self, core: &mut Core, answer: Answer, action: impl FnOnce(StoreId) -> StoreAction) {
+        let id = core.store(action);
+        self.waiting = Some((id, answer, core.now + core.options.timeouts.store));
+    }
+
+    /// Whether an answer is for the action of the store that is waited for.
+    pub(super) fn take_answer(&mut self, id: StoreId, answer: Answer) -> bool {
+        self.waiting.take_if(|(waiting, kind, _)| *waiting == id && *kind == answer).is_some()
+    }
+
+    /// Takes the record of the store.
+    pub(super) fn take_loaded(&mut self, core: &mut Core, loaded: Option<&[u8]>) -> Input {
+        let had_loaded = core::mem::replace(&mut self.has_loaded, true);
+        let bytes = loaded.filter(|bytes| !bytes.is_empty());
+        let read = bytes.map(|bytes| Record::read(bytes, core.options.limits.bytes));
+        if matches!(read, Some(None)) {
+            core.event(OAuthEvent::RecordUnreadable);
+        }
+        self.stored = bytes.map_or(0, super::record::stored_generation);
+        let usable = read.flatten().filter(|record| self.is_usable(core, record));
+        if self.state == State::Comparing {
+            // One that was there before the attempt is no newer.
+            let newer = usable.filter(|record| had_loaded && self.is_alive(core, record));
+            return match newer {
+                Some(record) => {
+                    self.adopt(record);
+                    Input::LoadedToken
+                }
+                None => Input::LoadedNothing,
+            };
+        }
+        match usable {
+            Some(record) if !self.unsaved || self.is_newer(&record) => self.adopt(record),
+            Some(_) => {}
+            None if !self.unsaved => self.record = None,
+            None => {}
+        }
+        self.classify(core)
+    }
+
+    fn adopt(&mut self, record: Record) {
+        let is_same = self.record.as_ref().is_some_and(|known| known.access_token == record.access_token);
+        if !is_same {
+            self.kind = GrantKind::Stored;
+            (self.issued_at, self.token) = (None, None);
+        }
+        self.record = Some(record);
+        self.unsaved = false;
+    }
+
+    fn is_newer(&self, record: &Record) -> bool {
+        self.record.as_ref().is_none_or(|known| record.generation > known.generation)
+    }
+
+    /// Whether a record is for this server and for a client that is configured.
+    fn is_usable(&self, core: &Core, record: &Record) -> bool {
+        let registered = &core.options.registered;
+        let is_client = registered.is_empty() || registered.iter().any(|client| client.id == record.client.id);
+        // A token that is bound to another key is of no avail.
+        let has_key = record.bound_to.is_none() || record.bound_to == core.options.dpop.map(|key| key.thumbprint());
+        *record.server == *core.server.text() && is_client && has_key
+    }
+
+    /// Whether the token of a record can be used.
+    fn is_alive(&self, core: &Core, record: &Record) -> bool {
+        !record.is_expired(core.unix()) && self.avoid.as_ref() != Some(&record.access_token)
+    }
+
+    /// What the record has.
+    fn classify(&self, core: &Core) -> Input {
+        let Some(record) = &self.record else { return Input::LoadedNothing };
+        if self.is_alive(core, record) {
+            Input::LoadedToken
+        } else if record.refresh_token.is_some() && record.refresh_token != self.refused_refresh {
+            Input::LoadedRefresh
+        } else {
+            Input::LoadedNothing
+        }
+    }
+
+    fn task(&mut self, goal: Goal) -> Box<Task> {
+        let record = self.record.as_ref();
+        let held = record.filter(|_| !self.client_gone).map(|record| Held {
+            issuer: record.issuer.clone(),
+            client: record.client.clone(),
+            refresh_token: record.refresh_token.clone(),
+        });
+        let scopes = match (record, goal) {
+            (Some(record), Goal::User | Goal::Direct) if self.step_up => union(&[&record.requested, &record.granted]),
+            (Some(record), Goal::User) => record.granted.clone(),
+            (Some(_) | None, _) => "".into(),
+        };
+        Box::new(Task {
+            goal,
+            hint: self.hint.clone(),
+            reread: core::mem::take(&mut self.reread),
+            step_up: self.step_up,
+            scopes,
+            held,
+            former: record.cloned().map(Box::new),
+        })
+    }
+
+    fn drop_refresh(&mut self) {
+        self.refused_refresh = None;
+        if let Some(record) = &mut self.record {
+            record.refresh_token = None;
+        }
+    }
+
+    fn save(&mut self, core: &mut Core) -> Option<Signal> {
+        let record = self.record.as_mut()?;
+        record.generation = record.generation.max(self.stored).saturating_add(1);
+        if !core.options.stored {
+            return Some(Signal::Input(Input::Saved));
+        }
+        let (record, replaces) = (record.write(), self.stored);
+        self.wait(core, Answer::Saved, |id| StoreAction::Save { id, record, replaces });
+        None
+    }
+
+    /// The store answered a save.
+    pub(super) fn take_saved(&mut self, saved: SaveOutcome) -> Input {
+        match saved {
+            SaveOutcome::Stored => {
+                self.unsaved = false;
+                self.stored = self.record.as_ref().map_or(0, |record| record.generation);
+                Input::Saved
+            }
+            SaveOutcome::Conflict => Input::Conflict,
+            SaveOutcome::Failed => Input::StoreFailed,
+        }
+    }
+
+    fn use_token(&mut self, core: &mut Core) {
+        let Some(record) = &self.record else { return };
+        let token = TokenId(core.next_id());
+        let grant = record.grant(token, self.kind);
+        self.token = Some(token);
+        if !self.used.contains(&record.access_token) {
+            self.used.push_back(record.access_token.clone());
+            if self.used.len() > USED {
+                self.used.pop_front();
+            }
+        }
+        (self.avoid, self.refused_refresh) = (None, None);
+        (self.is_refused, self.step_up, self.client_gone, self.rests) = (false, false, false, 0);
+        self.is_awaited = false;
+        core.event(OAuthEvent::Authorized(grant));
+    }
+
+    fn report_failure(&mut self, core: &mut Core) {
+        (self.step_up, self.is_awaited) = (false, false);
+        if self.is_refused {
+            self.token = None;
+        }
+        let unknown = || OAuthError::new(Stage::Token, "the store of credentials failed");
+        let why = self.why.get_or_insert_with(unknown).clone();
+        core.event(OAuthEvent::Failed(why));
+    }
+
+    /// An attempt ended.
+    pub(super) fn take_end(&mut self, core: &Core, end: End) -> Input {
+        match end {
+            End::Issued(mut record) => {
+                let refreshed = matches!(self.state, State::Refreshing | State::RefreshingAgain);
+                self.kind = match &core.options.flow {
+                    _ if refreshed => GrantKind::RefreshToken,
+                    Flow::User => GrantKind::AuthorizationCode,
+                    Flow::ClientCredentials => GrantKind::ClientCredentials,
+                    Flow::JwtBearer(_) | Flow::Enterprise(_) => GrantKind::JwtBearer,
+                };
+                record.generation = self.record.as_ref().map_or(0, |known| known.generation);
+                self.record = Some(*record);
+                (self.unsaved, self.issued_at, self.why) = (true, Some(core.now), None);
+                self.avoid = None;
+                Input::Issued
+            }
+            End::Refused { is_client_gone } => {
+                self.refused_refresh = self.record.as_ref().and_then(|record| record.refresh_token.clone());
+                self.client_gone |= is_client_gone;
+                Input::Refused
+            }
+            End::Failed(why) => {
+                self.why = Some(why);
+                let record = self.record.as_ref().filter(|_| self.token.is_some() && !self.is_refused);
+                let is_obtaining = self.state == State::Obtaining;
+                let is_alive =
+                    record.is_some_and(|record| !record.is_expired(core.unix())) && (is_obtaining || !self.is_awaited);
+                if is_alive { Input::FailedAlive } else { Input::Failed }
+            }
+        }
+    }
+
+    /// A token that was sent was refused, or a new one is wanted before it expires.
+    pub(super) fn avoid_current(&mut self) {
+        self.avoid = self.record.as_ref().map(|record| record.access_token.clone());
+    }
+
+    /// When the token is to be renewed, if it is and can be.
+    pub(super) fn renew_at(&self, core: &Core) -> Option<Time> {
+        let record = self.record.as_ref().filter(|_| self.state == State::Idle && self.token.is_some())?;
+        let (at, life) = record.expires?;
+        let can = record.refresh_token.is_some() || core.options.flow != Flow::User;
+        let is_due = can && life >= SHORTEST_LIFE && !record.is_expired(core.unix()) && !self.is_refused;
+        is_due.then(|| core.time_of(at.saturating_sub(MARGIN.min(life / 10))))
+    }
+
+    pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
+        let store = self.waiting.map(|(.., deadline)| deadline);
+        [store, self.rest, self.renew_at(core)].into_iter().flatten().min()
+    }
+
+    /// What is due.
+    pub(super) fn take_due(&mut self, core: &Core) -> Option<Input> {
+        if self.waiting.take_if(|(.., deadline)| *deadline <= core.now).is_some() {
+            return Some(Input::StoreFailed);
+        }
+        if self.rest.take_if(|rest| *rest <= core.now).is_some() {
+            return Some(Input::Rested);
+        }
+        if self.renew_at(core).is_some_and(|at| at <= core.now) {
+            self.avoid_current();
+            return Some(Input::Demand);
+        }
+        None
+    }
+}

@@ -1,0 +1,174 @@
+//! Reads the metadata of the server and of its authorization server.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+
+use http::StatusCode;
+
+use super::attempt::Attempt;
+use super::core::{Core, Exchange};
+use super::error::excerpt;
+use super::metadata::{Resource, Server, Unfit};
+use super::place::Place;
+use super::task::End;
+use crate::machine::authorization::{Input, State};
+use crate::machine::authorization_plan::{Answer, Rest, take};
+
+/// Redirects that are followed for one place.
+const REDIRECTS: u8 = 3;
+
+/// A document that was read.
+enum Document {
+    Resource(Resource),
+    Server(Box<Server>),
+}
+
+impl Attempt {
+    /// Finds the places of protected-resource metadata: the one that the challenge names, and the well-known ones.
+    pub(super) fn find_resource(&mut self, core: &Core, named: Option<&str>) {
+        if let Some(named) = named {
+            let checked = Place::parse(named).ok_or("is no http(s) URL, or is too long");
+            let checked = checked.and_then(|place| place.check(core.zone).map(|()| place));
+            let shown = excerpt(&crate::address::shown(named));
+            self.places
+                .push_back(checked.map_err(|why| format!("`resource_metadata` is `{shown}`, which {why}").into()));
+        }
+        for text in core.server.resource_metadata() {
+            let place = Place::parse(&text).filter(|place| !self.places.contains(&Ok(place.clone())));
+            self.places.extend(place.map(Ok));
+        }
+    }
+
+    pub(super) fn find_servers(&mut self) {
+        self.issuers = self.resource.iter().flat_map(|resource| resource.issuers.iter().cloned()).collect();
+        self.next_server();
+    }
+
+    /// The conventions of 2025-03-26: the MCP server's origin is the authorization server.
+    pub(super) fn assume_origin(&mut self, core: &Core) {
+        let resource = core.server.text().into();
+        self.resource = Some(Resource { resource, issuers: Vec::new(), scopes: None, requires_proofs: false });
+        self.assumed = true;
+        self.issuers = Place::parse(core.server.origin()).into_iter().collect();
+        self.next_server();
+    }
+
+    /// Finds the places of the next authorization server's metadata.
+    fn next_server(&mut self) {
+        self.places.clear();
+        self.asked = self.issuers.pop_front();
+        if let Some(asked) = &self.asked {
+            self.places.extend(asked.server_metadata().filter_map(|text| Place::parse(&text)).map(Ok));
+        }
+    }
+
+    /// Requests metadata from the current place.
+    pub(super) fn request_metadata(&mut self, core: &mut Core) -> Option<Input> {
+        match self.places.front() {
+            Some(Ok(place)) => {
+                self.exchange = core.get(place);
+                None
+            }
+            Some(Err(why)) => {
+                let why = why.clone();
+                self.set_why(self.stage(), why);
+                Some(take::metadata(Answer::Refused, self.rest()))
+            }
+            None => None,
+        }
+    }
+
+    /// Where else metadata may be.
+    fn rest(&self) -> Rest {
+        let is_resource = self.state.0 == State::Resource;
+        if self.places.len() > 1 || !is_resource && !self.issuers.is_empty() {
+            Rest::Further
+        } else if if is_resource { !self.is_modern } else { self.assumed } {
+            Rest::Conventions
+        } else {
+            Rest::Nothing
+        }
+    }
+
+    /// The response from the current place ended.
+    pub(super) fn metadata_ended(&mut self, core: &mut Core, exchange: &Exchange) -> Option<End> {
+        let Some(Ok(place)) = self.places.front().cloned() else { return None };
+        let status = exchange.status.unwrap_or_default();
+        if status.is_redirection() {
+            let target = exchange.location.as_deref().and_then(|location| place.resolve(location));
+            return self.moved(core, &place, target);
+        }
+        if status != StatusCode::OK {
+            return self.unusable(core, &format!("`{place}` answered HTTP {}", status.as_u16()));
+        }
+        let read = match (self.state.0, &self.asked) {
+            (State::Server, Some(asked)) => {
+                let read = |asked| {
+                    Server::read(&exchange.body, asked, core.zone, &core.options).map(Box::new).map(Document::Server)
+                };
+                match (read(asked), self.slashed(asked)) {
+                    (Err(Unfit::Refused(_)), Some(slashed)) => read(&slashed),
+                    (read, _) => read,
+                }
+            }
+            _ => Resource::read(&exchange.body, &core.server, core.zone, &core.options).map(Document::Resource),
+        };
+        match read {
+            Ok(document) => {
+                let input = take::metadata(Answer::Accepted, self.rest());
+                match document {
+                    Document::Resource(resource) => self.resource = Some(resource),
+                    Document::Server(server) => self.server = Some(*server),
+                }
+                self.step(core, input)
+            }
+            Err(Unfit::NoMetadata(why)) => self.unusable(core, &format!("at `{place}`, {why}")),
+            Err(Unfit::Refused(why)) => self.refused(core, &place, &why),
+        }
+    }
+
+    /// An assumed issuer has no spelling of its own: with a final slash it is the same.
+    fn slashed(&self, asked: &Place) -> Option<Place> {
+        Place::parse(&format!("{}/", asked.text())).filter(|_| self.assumed)
+    }
+
+    fn moved(&mut self, core: &mut Core, from: &Place, target: Option<Place>) -> Option<End> {
+        let within = target.filter(|to| to.is_same_origin(from) && self.redirects < REDIRECTS);
+        let answer = if within.is_some() { Answer::Moved } else { Answer::MovedAway };
+        let input = take::metadata(answer, self.rest());
+        match (within, self.places.front_mut()) {
+            (Some(target), Some(front)) => {
+                *front = Ok(target);
+                self.redirects = self.redirects.saturating_add(1);
+            }
+            _ => {
+                let why = format!("`{from}` redirects to another origin, to no URL, or more than {REDIRECTS} times");
+                self.set_why(self.stage(), why);
+            }
+        }
+        self.step(core, input)
+    }
+
+    /// The current place has no metadata.
+    pub(super) fn unusable(&mut self, core: &mut Core, why: &str) -> Option<End> {
+        let input = take::metadata(Answer::Unusable, self.rest());
+        if input == Input::Next {
+            self.places.pop_front();
+            if self.places.is_empty() {
+                self.next_server();
+            }
+        }
+        self.redirects = 0;
+        self.set_why(self.stage(), format!("there is no metadata; last, {why}"));
+        self.step(core, input)
+    }
+
+    /// What the current place has is not used.
+    pub(super) fn refused(&mut self, core: &mut Core, place: &Place, why: &str) -> Option<End> {
+        let why: Box<str> = format!("the metadata at `{place}` is refused: {why}").into();
+        let input = take::metadata(Answer::Refused, self.rest());
+        self.set_why(self.stage(), why);
+        self.step(core, input)
+    }
+}

@@ -1,0 +1,84 @@
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+
+/// Bytes of a server's words in an error.
+const LONGEST: usize = 500;
+
+/// Why an attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("authorization failed at {stage}: {reason}")]
+#[non_exhaustive]
+pub struct OAuthError {
+    /// The stage that failed.
+    pub stage: Stage,
+    /// What was expected, what came, and what to do. Words of a server are an excerpt.
+    pub reason: Box<str>,
+}
+
+impl OAuthError {
+    pub(super) fn new(stage: Stage, reason: impl Into<Box<str>>) -> Self {
+        Self { stage, reason: reason.into() }
+    }
+}
+
+/// The stage of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stage {
+    /// Protected-resource metadata.
+    ResourceMetadata,
+    /// Authorization server metadata.
+    ServerMetadata,
+    /// The registration of the client.
+    Registration,
+    /// The user.
+    Authorization,
+    /// The token request.
+    Token,
+    /// A refresh.
+    Refresh,
+    /// A grant of further scopes.
+    StepUp,
+}
+
+impl Stage {
+    /// The stable name, in kebab case.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ResourceMetadata => "resource-metadata",
+            Self::ServerMetadata => "server-metadata",
+            Self::Registration => "registration",
+            Self::Authorization => "authorization",
+            Self::Token => "token",
+            Self::Refresh => "refresh",
+            Self::StepUp => "step-up",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An excerpt of a server's words, on one line.
+pub(super) fn excerpt(words: &str) -> Box<str> {
+    let mut out = String::new();
+    let mut gap = false;
+    for it in words.chars() {
+        if it.is_whitespace() || it.is_control() {
+            gap = !out.is_empty();
+        } else if out.len() >= LONGEST {
+            out.push('…');
+            break;
+        } else {
+            if core::mem::take(&mut gap) {
+                out.push(' ');
+            }
+            out.push(it);
+        }
+    }
+    out.into()
+}

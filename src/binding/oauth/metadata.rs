@@ -1,0 +1,170 @@
+//! Metadata documents and their checks (RFC 9728, RFC 8414).
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::dpop;
+use super::error::excerpt;
+use super::options::{Flow, OAuthOptions};
+use super::place::{Place, Zone};
+use super::record::{parse, strings, text};
+use crate::jsonrpc::Json;
+
+/// Scopes and methods that are read of a document.
+const NAMES: usize = 256;
+
+/// Why a document is not used.
+pub(super) enum Unfit {
+    /// It is no metadata: another place may have some.
+    NoMetadata(Box<str>),
+    /// It fails a check, which ends the attempt.
+    Refused(Box<str>),
+}
+
+/// Protected-resource metadata.
+#[derive(Clone, Debug)]
+pub(super) struct Resource {
+    /// The resource to request tokens for.
+    pub(super) resource: Box<str>,
+    pub(super) issuers: Vec<Place>,
+    pub(super) scopes: Option<Box<str>>,
+    /// It takes tokens only that are bound to a key.
+    pub(super) requires_proofs: bool,
+}
+
+impl Resource {
+    pub(super) fn read(body: &[u8], server: &Place, zone: Zone, options: &OAuthOptions) -> Result<Self, Unfit> {
+        let none = |why: &str| Unfit::NoMetadata(why.into());
+        let json = parse(body, options.limits.bytes).ok_or_else(|| none("the body is no JSON object"))?;
+        let limit = if options.tolerance.issuer.is_some() { usize::MAX } else { options.limits.servers };
+        let named = strings(json, "authorization_servers", limit).filter(|named| !named.is_empty());
+        let named = named.ok_or_else(|| none("it names no `authorization_servers`"))?;
+        let resource = match text(json, "resource") {
+            None => server.text().into(),
+            Some(resource) => match Place::parse(&resource) {
+                Some(place) if place.covers(server) => resource.split('#').next().unwrap_or_default().into(),
+                Some(_) | None => {
+                    let (resource, server) = (excerpt(&crate::address::shown(&resource)), server);
+                    let why = format!("its `resource` is `{resource}`, which does not cover the server `{server}`");
+                    return Err(Unfit::Refused(why.into()));
+                }
+            },
+        };
+        let chosen = match &options.tolerance.issuer {
+            None => named,
+            Some(issuer) => {
+                let found: Vec<_> = named.into_iter().filter(|it| it == issuer).take(1).collect();
+                if found.is_empty() {
+                    let why = format!("it does not name the authorization server `{}`", excerpt(issuer));
+                    return Err(Unfit::Refused(why.into()));
+                }
+                found
+            }
+        };
+        let mut issuers = Vec::new();
+        for issuer in chosen {
+            issuers.push(place("authorization_servers", &issuer, zone).map_err(Unfit::Refused)?);
+        }
+        let scopes = strings(json, "scopes_supported", NAMES).map(|scopes| scopes.join(" ").into());
+        let requires_proofs = is_true(json, "dpop_bound_access_tokens_required");
+        Ok(Self { resource, issuers, scopes, requires_proofs })
+    }
+}
+
+/// The metadata of an authorization server.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    pub(super) issuer: Box<str>,
+    pub(super) authorization_endpoint: Option<Place>,
+    pub(super) token_endpoint: Place,
+    pub(super) registration_endpoint: Option<Place>,
+    pub(super) revocation_endpoint: Option<Place>,
+    /// `None` if it does not say.
+    pub(super) auth_methods: Option<Vec<Box<str>>>,
+    pub(super) has_offline_access: bool,
+    pub(super) has_client_documents: bool,
+    pub(super) sends_iss: bool,
+    /// It issues tokens that are bound to a key (RFC 9449, section 5.1).
+    pub(super) takes_proofs: bool,
+}
+
+impl Server {
+    pub(super) fn read(body: &[u8], asked: &Place, zone: Zone, options: &OAuthOptions) -> Result<Self, Unfit> {
+        let json = parse(body, options.limits.bytes);
+        let json = json.ok_or_else(|| Unfit::NoMetadata("the body is no JSON object".into()))?;
+        let issuer = issuer(json, asked, options).map_err(Unfit::Refused)?;
+        Self::read_checked(json, issuer, zone, options).map_err(Unfit::Refused)
+    }
+
+    fn read_checked(json: Json<'_>, issuer: Box<str>, zone: Zone, options: &OAuthOptions) -> Result<Self, Box<str>> {
+        let endpoint = |name: &str| text(json, name).map(|url| place(name, &url, zone)).transpose();
+        let authorization_endpoint = endpoint("authorization_endpoint")?;
+        if options.flow == Flow::User {
+            if authorization_endpoint.is_none() {
+                return Err("it has no `authorization_endpoint`".into());
+            }
+            let methods = strings(json, "code_challenge_methods_supported", NAMES).unwrap_or_default();
+            if !methods.iter().any(|method| **method == *"S256") {
+                return Err("`code_challenge_methods_supported` does not contain `S256`, so PKCE cannot be used".into());
+            }
+        }
+        let scopes = strings(json, "scopes_supported", NAMES).unwrap_or_default();
+        Ok(Self {
+            issuer,
+            authorization_endpoint,
+            token_endpoint: endpoint("token_endpoint")?.ok_or("it has no `token_endpoint`")?,
+            registration_endpoint: endpoint("registration_endpoint")?,
+            revocation_endpoint: endpoint("revocation_endpoint")?,
+            auth_methods: strings(json, "token_endpoint_auth_methods_supported", NAMES),
+            has_offline_access: scopes.iter().any(|scope| **scope == *"offline_access"),
+            has_client_documents: is_true(json, "client_id_metadata_document_supported"),
+            takes_proofs: strings(json, "dpop_signing_alg_values_supported", NAMES)
+                .is_some_and(|names| names.iter().any(|name| **name == *dpop::ALGORITHM)),
+            sends_iss: is_true(json, "authorization_response_iss_parameter_supported"),
+        })
+    }
+
+    /// The endpoints of a server of 2025-03-26 without metadata (specification 2025-03-26, "Authorization", Fallbacks).
+    pub(super) fn assumed(origin: &str) -> Option<Self> {
+        let endpoint = |name: &str| Place::parse(&format!("{origin}/{name}"));
+        Some(Self {
+            issuer: origin.into(),
+            authorization_endpoint: endpoint("authorize"),
+            token_endpoint: endpoint("token")?,
+            registration_endpoint: endpoint("register"),
+            revocation_endpoint: None,
+            auth_methods: None,
+            has_offline_access: false,
+            has_client_documents: false,
+            sends_iss: false,
+            takes_proofs: false,
+        })
+    }
+}
+
+fn is_true(json: Json<'_>, name: &str) -> bool {
+    json.member(name).is_some_and(|value| value.text() == "true")
+}
+
+/// The issuer that metadata names, which is the one that it was requested for, byte for byte.
+fn issuer(json: Json<'_>, asked: &Place, options: &OAuthOptions) -> Result<Box<str>, Box<str>> {
+    let tolerance = &options.tolerance;
+    match text(json, "issuer") {
+        Some(issuer) if *issuer == *asked.text() || tolerance.trusted_issuers.contains(&issuer) => Ok(issuer),
+        Some(issuer) => {
+            let shown = excerpt(&crate::address::shown(&issuer));
+            Err(format!("its `issuer` is `{shown}`, not `{asked}`").into())
+        }
+        None if tolerance.missing_issuer => Ok(asked.text().into()),
+        None => Err(format!("it has no `issuer`, where `{asked}` is expected").into()),
+    }
+}
+
+/// A URL of a document, if it may be requested.
+fn place(name: &str, url: &str, zone: Zone) -> Result<Place, Box<str>> {
+    let shown = || excerpt(&crate::address::shown(url));
+    let place = Place::parse(url).ok_or_else(|| format!("`{name}` has `{}`, which is no http(s) URL", shown()))?;
+    place.check(zone).map_err(|why| format!("`{name}` has `{}`, which {why}", shown()))?;
+    Ok(place)
+}

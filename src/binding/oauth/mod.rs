@@ -1,0 +1,81 @@
+//! Authorization by OAuth 2.1 for servers over HTTP, without I/O (feature `oauth`; specification 2026-07-28,
+//! "Authorization").
+//!
+//! An [`Authorization`] obtains, refreshes and stores the token for one server and one user. A client has it by
+//! [`Http::with_oauth`](crate::Http::with_oauth): its requests present the token, and its
+//! [`poll`](crate::Client::poll) returns what has to be done as [`HttpAction::OAuth`](crate::binding::http::HttpAction),
+//! whose results [`Client::handle_oauth`](crate::Client::handle_oauth) takes.
+//!
+//! - A request that the server refuses waits for a token and is sent again, three times at most. The deadline of a request
+//!   of the embedder stands still meanwhile. Requests that are refused together wait for one refresh; one that was refused
+//!   with an older token than the current one is only sent again.
+//! - A handshake that is refused parks the client until there is a token, whether it reconnects or not.
+//! - If there is no token, requests that wait end with the reason. [`OAuthEvent`] tells of both.
+//! - An [`Event::Unauthorized`](crate::Event::Unauthorized) comes only if the server refuses a request for good.
+//! - A stream that is resumed is not: its request counts as lost if the server refuses that.
+//! - A journal contains no tokens, so a recorded client has no OAuth. A snapshot does not contain it
+//!   either: a restored client gets an authorization anew, and sends what waited again on
+//!   [`Client::authorized`](crate::Client::authorized).
+//!
+//! Without [`with_oauth`](crate::Http::with_oauth) an authorization stands beside a client, for instance one for each
+//! user: requests get the header that [`Authorization::header`] gives, an
+//! [`Event::Unauthorized`](crate::Event::Unauthorized) goes to [`Authorization::handle_unauthorized`] with the [`TokenId`]
+//! that the refused request had, and on [`OAuthEvent::Authorized`] the embedder calls
+//! [`Client::authorized`](crate::Client::authorized). If the authorization fails, it ends the requests with
+//! [`Client::decline`](crate::Client::decline).
+//!
+//! Tokens are bound to a key (DPoP, RFC 9449) if [`OAuthOptions::dpop`] has one. Signatures are actions, so the key may be
+//! in a TPM; with the feature `sign`, a `SigningKey` in memory signs.
+//!
+//! `attempt` and `credentials` are the two parts, each with a table of its own; `authorization` passes signals between
+//! them.
+
+mod action;
+mod attempt;
+mod authorization;
+mod browser;
+mod core;
+mod credentials;
+mod discovery;
+mod dpop;
+mod enterprise;
+mod entropy;
+mod error;
+mod form;
+mod hide;
+mod input;
+mod jwt;
+mod metadata;
+mod options;
+mod place;
+mod plan;
+mod present;
+mod record;
+mod requests;
+mod revocation;
+mod secret;
+#[cfg(feature = "sign")]
+mod sign;
+mod task;
+mod token;
+
+pub use action::{
+    AuthorizationUrl, Grant, GrantKind, OAuthAction, OAuthEvent, OAuthExchangeId, OAuthRequest, Reach,
+    RegistrationKind, SaveOutcome, SignId, SignKey, SignRequest, StoreAction, StoreId, StoredRecord, TokenId,
+};
+pub use authorization::Authorization;
+pub(crate) use browser::BrowserUse;
+pub use dpop::PublicKey;
+pub(crate) use entropy::Entropy;
+pub use error::{OAuthError, Stage};
+pub use input::OAuthInput;
+pub use options::{
+    ClientAuth, Flow, IdentityProvider, OAuthConfigError, OAuthLimits, OAuthOptions, OAuthTimeouts, OAuthTolerance,
+    RefreshScopes, RegisteredClient,
+};
+pub(crate) use place::{port_of, with_port};
+pub(crate) use present::{Credential, Presented, Proved};
+pub use record::stored_generation;
+pub use secret::Secret;
+#[cfg(feature = "sign")]
+pub use sign::{NoKey, SigningKey};

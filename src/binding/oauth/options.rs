@@ -1,0 +1,326 @@
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::Secret;
+#[cfg(feature = "sign")]
+use super::action::SignKey;
+use super::dpop::PublicKey;
+use super::place::{Place, Zone, is_native, port_of};
+#[cfg(feature = "sign")]
+use super::sign::SigningKey;
+
+/// How an [`Authorization`](super::Authorization) behaves.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OAuthOptions {
+    /// How a token is obtained. [`Flow::User`].
+    pub flow: Flow,
+    /// Where the user's browser is redirected: a loopback address with its port, a URL with a scheme of its own, or
+    /// `https`. Empty where there is no user.
+    pub redirect_uri: Box<str>,
+    /// The name of the application, for dynamic registration.
+    pub client_name: Box<str>,
+    /// Clients that were registered in advance. One that fits is used before anything else.
+    pub registered: Vec<RegisteredClient>,
+    /// The URL of the client ID metadata document, `https` with a path.
+    pub client_metadata_url: Option<Box<str>>,
+    /// Scopes to request instead of those that the server names, separated by spaces.
+    pub scopes: Option<Box<str>>,
+    /// Whether refresh tokens are wanted: requests `offline_access` where the authorization server has that scope.
+    /// `false`.
+    pub offline_access: bool,
+    /// Whether credentials are stored: yields [`StoreAction`](super::StoreAction). Without it they end with the process.
+    /// `false`.
+    pub stored: bool,
+    /// Whether the user may be asked. Without it, a server that requires a user leads to
+    /// [`OAuthEvent::Failed`](super::OAuthEvent::Failed). `true`.
+    pub may_ask_user: bool,
+    /// Whether a client without a user requests further scopes when the server requires them. `false`.
+    pub step_up_without_user: bool,
+    /// Whether the MCP server is on a private network although its name does not show it: its authorization server may
+    /// then have a private address. `false`.
+    pub private_network: bool,
+    /// The key that tokens are bound to, where the servers support it (RFC 9449). `None`.
+    pub dpop: Option<PublicKey>,
+    /// The private key of [`dpop`](Self::dpop), if it is in memory. Otherwise proofs are signed by
+    /// [`OAuthAction::Sign`](super::OAuthAction::Sign). `None`.
+    #[cfg(feature = "sign")]
+    pub dpop_key: Option<SigningKey>,
+    /// The private key that clients are registered with, if it is in memory. `None`.
+    #[cfg(feature = "sign")]
+    pub client_key: Option<SigningKey>,
+    /// Deviations of authorization servers that are tolerated.
+    pub tolerance: OAuthTolerance,
+    /// Time limits.
+    pub timeouts: OAuthTimeouts,
+    /// Limits on what is read.
+    pub limits: OAuthLimits,
+}
+
+impl OAuthOptions {
+    /// The defaults, for an application of this name that receives redirects at this URI.
+    pub fn new(client_name: impl Into<Box<str>>, redirect_uri: impl Into<Box<str>>) -> Self {
+        Self {
+            flow: Flow::User,
+            redirect_uri: redirect_uri.into(),
+            client_name: client_name.into(),
+            registered: Vec::new(),
+            client_metadata_url: None,
+            scopes: None,
+            offline_access: false,
+            stored: false,
+            may_ask_user: true,
+            step_up_without_user: false,
+            private_network: false,
+            dpop: None,
+            #[cfg(feature = "sign")]
+            dpop_key: None,
+            #[cfg(feature = "sign")]
+            client_key: None,
+            tolerance: OAuthTolerance::default(),
+            timeouts: OAuthTimeouts::default(),
+            limits: OAuthLimits::default(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), OAuthConfigError> {
+        if let Some(url) = &self.client_metadata_url {
+            let has_path = |place: &Place| place.text().len() > place.origin().len().saturating_add(1);
+            if !url.starts_with("https://") || !Place::parse(url).is_some_and(|place| has_path(&place)) {
+                return Err(OAuthConfigError::ClientMetadataUrl);
+            }
+        }
+        if self.flow == Flow::User && !is_redirect(&self.redirect_uri) {
+            return Err(OAuthConfigError::RedirectUri);
+        }
+        if let Flow::Enterprise(provider) = &self.flow
+            && Place::parse(&provider.token_endpoint).is_none_or(|place| place.check(Zone::Loopback).is_err())
+        {
+            return Err(OAuthConfigError::TokenEndpoint);
+        }
+        #[cfg(feature = "sign")]
+        if self.dpop_key.as_ref().is_some_and(|key| self.dpop != Some(key.public())) {
+            return Err(OAuthConfigError::DpopKey);
+        }
+        Ok(())
+    }
+
+    /// The signature of a key in memory.
+    #[cfg(feature = "sign")]
+    pub(super) fn signature(&self, key: SignKey, input: &str) -> Option<Vec<u8>> {
+        let key = match key {
+            SignKey::Client => self.client_key.as_ref(),
+            SignKey::Proof => self.dpop_key.as_ref(),
+        };
+        key.map(|key| key.sign(input).to_vec())
+    }
+
+    /// A redirect URI of a client that was registered in advance, with the port of this process.
+    pub(super) fn redirect_of(&self, client: &RegisteredClient) -> Box<str> {
+        match &client.redirect_uri {
+            Some(uri) => match port_of(&self.redirect_uri) {
+                Some(port) => uri.replace("{port}", &port).into(),
+                None => uri.clone(),
+            },
+            None => self.redirect_uri.clone(),
+        }
+    }
+}
+
+/// Whether a browser may be redirected there: `https`, a loopback address, or a scheme of its own.
+fn is_redirect(uri: &str) -> bool {
+    let is_valid = iri_string::types::UriStr::new(uri).is_ok_and(|uri| uri.fragment().is_none());
+    let scheme = uri.split(':').next().unwrap_or_default();
+    let is_script = ["javascript", "data", "vbscript", "file", "blob", "about"]
+        .iter()
+        .any(|script| scheme.eq_ignore_ascii_case(script));
+    is_valid && !is_script && (!scheme.eq_ignore_ascii_case("http") || is_native(uri))
+}
+
+/// How a token is obtained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Flow {
+    /// A user authorizes in a browser (authorization code with PKCE).
+    User,
+    /// The client acts on its own behalf (client credentials).
+    ClientCredentials,
+    /// An assertion of the embedder's is exchanged for a token (RFC 7523): workload identity, or the last step of
+    /// enterprise-managed authorization, if the embedder does the first.
+    JwtBearer(Secret),
+    /// The identity of a user, which the enterprise's identity provider asserts, is exchanged for a token: at the
+    /// identity provider, and then at the authorization server (enterprise-managed authorization).
+    Enterprise(IdentityProvider),
+}
+
+/// The identity provider of an enterprise, and the user's identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IdentityProvider {
+    /// Its token endpoint.
+    pub token_endpoint: Box<str>,
+    /// The client ID that the application has there.
+    pub client_id: Box<str>,
+    /// The secret that belongs to it, if it has one.
+    pub client_secret: Option<Secret>,
+    /// The ID token that the user's sign-in yielded.
+    pub id_token: Secret,
+}
+
+impl IdentityProvider {
+    /// An identity provider that knows the application without a secret.
+    pub fn new(token_endpoint: impl Into<Box<str>>, client_id: impl Into<Box<str>>, id_token: Secret) -> Self {
+        Self { token_endpoint: token_endpoint.into(), client_id: client_id.into(), client_secret: None, id_token }
+    }
+}
+
+/// A client that was registered in advance.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RegisteredClient {
+    /// The authorization server that knows it. `None`: the one that the server names.
+    pub issuer: Option<Box<str>>,
+    /// The client ID.
+    pub id: Box<str>,
+    /// Its secret, if it has one.
+    pub secret: Option<Secret>,
+    /// How it authenticates. `None`: as the authorization server supports it.
+    pub auth: Option<ClientAuth>,
+    /// Where it was registered to be redirected; `{port}` stands for the port of [`OAuthOptions::redirect_uri`]. `None`:
+    /// [`OAuthOptions::redirect_uri`].
+    pub redirect_uri: Option<Box<str>>,
+}
+
+impl RegisteredClient {
+    /// A client without a secret.
+    pub fn new(id: impl Into<Box<str>>) -> Self {
+        Self { issuer: None, id: id.into(), secret: None, auth: None, redirect_uri: None }
+    }
+}
+
+/// How a client authenticates at the token endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientAuth {
+    /// Not at all.
+    None,
+    /// With its secret, in the `Authorization` header.
+    Basic,
+    /// With its secret, in the form.
+    Post,
+    /// With an assertion that it signs (RFC 7523, section 2.2).
+    PrivateKeyJwt {
+        /// The algorithm: `ES256`.
+        algorithm: Box<str>,
+        /// The id of the key, if the authorization server knows several.
+        key_id: Option<Box<str>>,
+    },
+}
+
+impl ClientAuth {
+    pub(super) const fn as_str(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Basic => "client_secret_basic",
+            Self::Post => "client_secret_post",
+            Self::PrivateKeyJwt { .. } => "private_key_jwt",
+        }
+    }
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        [Self::None, Self::Basic, Self::Post].into_iter().find(|auth| auth.as_str() == name)
+    }
+}
+
+/// Deviations of authorization servers that are tolerated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OAuthTolerance {
+    /// The authorization server to use, of those that the server names. `None`: the first that has metadata.
+    pub issuer: Option<Box<str>>,
+    /// Issuers that metadata may name instead of the one that it was requested for.
+    pub trusted_issuers: Vec<Box<str>>,
+    /// Accept metadata without an issuer. `false`.
+    pub missing_issuer: bool,
+    /// Leave out `resource`, which some authorization servers refuse. `false`.
+    pub omit_resource: bool,
+    /// The scopes that a refresh requests. [`RefreshScopes::None`].
+    pub refresh_scopes: RefreshScopes,
+}
+
+/// The scopes that a refresh requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefreshScopes {
+    /// None, so that they stay.
+    #[default]
+    None,
+    /// Those that were granted.
+    Granted,
+    /// Those that were requested.
+    Requested,
+}
+
+/// Time limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OAuthTimeouts {
+    /// For a response. 30 s.
+    pub request: Duration,
+    /// For the user. 10 min.
+    pub user: Duration,
+    /// For the store, the lock included, and for a signature. 60 s.
+    pub store: Duration,
+    /// Between a failed attempt and the next one; it doubles up to 10 min. 10 s.
+    pub rest: Duration,
+}
+
+impl Default for OAuthTimeouts {
+    fn default() -> Self {
+        Self {
+            request: Duration::from_secs(30),
+            user: Duration::from_secs(600),
+            store: Duration::from_secs(60),
+            rest: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Limits on what is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OAuthLimits {
+    /// Bytes of a response, and of a stored record. 1 MiB.
+    pub bytes: usize,
+    /// Authorization servers that are tried, of those that a server names. 4.
+    pub servers: usize,
+}
+
+impl Default for OAuthLimits {
+    fn default() -> Self {
+        Self { bytes: 1 << 20, servers: 4 }
+    }
+}
+
+/// What is wrong with the options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OAuthConfigError {
+    /// The server's URL is not an absolute `http` or `https` URL without user info.
+    #[error("the server's URL is not an absolute http or https URL without user info")]
+    ServerUrl,
+    /// The URL of the client ID metadata document is not `https` with a path.
+    #[error("the URL of the client ID metadata document is not https with a path")]
+    ClientMetadataUrl,
+    /// The redirect URI is not `https`, a loopback address, or a URL with a scheme of its own.
+    #[error("the redirect URI is not https, a loopback address, or a URL with a scheme of its own")]
+    RedirectUri,
+    /// The token endpoint of the identity provider is neither `https` nor a loopback address.
+    #[error("the token endpoint of the identity provider is neither https nor a loopback address")]
+    TokenEndpoint,
+    /// The public part of the private key for proofs is not the key that tokens are bound to.
+    #[cfg(feature = "sign")]
+    #[error("the public part of the private key for proofs is not the key that tokens are bound to")]
+    DpopKey,
+}

@@ -1,0 +1,348 @@
+//! URLs, byte for byte: which may be requested, and where metadata is.
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use iri_string::types::{UriReferenceStr, UriStr};
+
+use super::action::Reach;
+use crate::address::shown;
+
+/// Maximum length of a URL in bytes.
+pub(super) const LONGEST: usize = 8 << 10;
+
+/// An absolute `http` or `https` URL without user info and fragment, as it was written.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    text: Box<str>,
+    /// The length of the origin in the text.
+    origin: usize,
+    /// The length of the text without the query.
+    plain: usize,
+    is_https: bool,
+    host: Box<str>,
+    port: u16,
+}
+
+/// Which addresses a host may have, as far as its name shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Zone {
+    Loopback,
+    Private,
+    Public,
+}
+
+impl Place {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        if text.len() > LONGEST {
+            return None;
+        }
+        let uri = UriStr::new(text.split('#').next()?).ok()?;
+        let authority = uri.authority_components()?;
+        let scheme = uri.scheme_str();
+        let is_https = scheme.eq_ignore_ascii_case("https");
+        if !is_https && !scheme.eq_ignore_ascii_case("http") || authority.userinfo().is_some() {
+            return None;
+        }
+        let port = match authority.port() {
+            None | Some("") => {
+                if is_https {
+                    443
+                } else {
+                    80
+                }
+            }
+            Some(port) => port.parse().ok()?,
+        };
+        let host = authority.host().trim_end_matches('.').to_ascii_lowercase();
+        if host.is_empty() {
+            return None;
+        }
+        let text = uri.as_str();
+        // What `http` does not accept cannot be requested.
+        text.parse::<http::Uri>().ok()?;
+        let plain = text.find('?').unwrap_or(text.len());
+        let origin = plain.checked_sub(uri.path_str().len())?;
+        Some(Self { text: text.into(), origin, plain, is_https, host: host.into(), port })
+    }
+
+    /// As it was written.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn without_query(&self) -> &str {
+        self.text.get(..self.plain).unwrap_or_default()
+    }
+
+    pub(super) fn origin(&self) -> &str {
+        self.text.get(..self.origin).unwrap_or_default()
+    }
+
+    fn path(&self) -> &str {
+        self.text.get(self.origin..self.plain).unwrap_or_default()
+    }
+
+    pub(super) fn is_same_origin(&self, other: &Self) -> bool {
+        self.is_https == other.is_https && self.host == other.host && self.port == other.port
+    }
+
+    pub(super) fn zone(&self) -> Zone {
+        zone(&self.host)
+    }
+
+    /// Where a reference in a response from here leads.
+    pub(super) fn resolve(&self, reference: &[u8]) -> Option<Self> {
+        if reference.len() > LONGEST {
+            return None;
+        }
+        let reference = UriReferenceStr::new(core::str::from_utf8(reference).ok()?.trim()).ok()?;
+        let base = iri_string::types::UriAbsoluteStr::new(&self.text).ok()?;
+        let resolved: String = format!("{}", reference.resolve_against(base));
+        Self::parse(&resolved)
+    }
+
+    /// Whether this URL may be requested or opened for a server, and why not.
+    pub(super) fn check(&self, server: Zone) -> Result<(), &'static str> {
+        let zone = self.zone();
+        if !self.is_https && zone != Zone::Loopback {
+            return Err("is not https");
+        }
+        if server == Zone::Public && zone != Zone::Public {
+            return Err("is a private address, and the server's is public");
+        }
+        Ok(())
+    }
+
+    /// The addresses that a request to this URL may reach.
+    pub(super) fn reach(&self, server: &Self, server_zone: Zone) -> Reach {
+        if self.is_same_origin(server) {
+            Reach::Server
+        } else if server_zone == Zone::Public {
+            Reach::Public
+        } else {
+            Reach::Any
+        }
+    }
+
+    /// Whether this resource covers a server: it has the same origin, and its path is a prefix by whole segments. The
+    /// query does not count.
+    pub(super) fn covers(&self, server: &Self) -> bool {
+        let (own, other) = (self.path().trim_end_matches('/'), server.path().trim_end_matches('/'));
+        self.is_same_origin(server)
+            && other.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// The places of protected-resource metadata (RFC 9728, section 3.1).
+    pub(super) fn resource_metadata(&self) -> impl DoubleEndedIterator<Item = String> {
+        const NAME: &str = "/.well-known/oauth-protected-resource";
+        let (origin, path) = (self.origin(), self.path());
+        let with_path = (!path.trim_end_matches('/').is_empty()).then(|| format!("{origin}{NAME}{path}"));
+        with_path.into_iter().chain([format!("{origin}{NAME}")])
+    }
+
+    /// The places of the metadata of this issuer (RFC 8414, sections 3.1 and 5).
+    pub(super) fn server_metadata(&self) -> impl DoubleEndedIterator<Item = String> {
+        const OAUTH: &str = "/.well-known/oauth-authorization-server";
+        const OPENID: &str = "/.well-known/openid-configuration";
+        let (origin, path) = (self.origin(), self.path().trim_end_matches('/'));
+        let appended = (!path.is_empty()).then(|| format!("{origin}{path}{OPENID}"));
+        [format!("{origin}{OAUTH}{path}"), format!("{origin}{OPENID}{path}")].into_iter().chain(appended)
+    }
+
+    /// This URL with further parameters in its query.
+    pub(super) fn with_query(&self, query: &str) -> String {
+        let mut text = self.text.clone().into_string();
+        match text.get(self.plain..) {
+            None | Some("") => text.push('?'),
+            Some("?") => {}
+            Some(_) => text.push('&'),
+        }
+        text.push_str(query);
+        text
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shown(&self.text))
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+fn zone(host: &str) -> Zone {
+    if host == "localhost" || host.ends_with(".localhost") {
+        return Zone::Loopback;
+    }
+    let literal = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    match literal.parse::<IpAddr>() {
+        Ok(address) => zone_of(address),
+        // `127.1`, `0x7f000001` and `2130706433` are addresses to many resolvers.
+        Err(_) => {
+            let last = host.rsplit('.').next().unwrap_or_default();
+            let is_number = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
+            if is_number || last.starts_with("0x") || host.starts_with('[') { Zone::Private } else { Zone::Public }
+        }
+    }
+}
+
+/// Which addresses this one is of.
+pub(super) fn zone_of(address: IpAddr) -> Zone {
+    match address {
+        IpAddr::V4(address) => zone_v4(address),
+        IpAddr::V6(address) => zone_v6(address),
+    }
+}
+
+fn zone_v4(address: Ipv4Addr) -> Zone {
+    let [first, second, ..] = address.octets();
+    if address.is_loopback() {
+        Zone::Loopback
+    } else if address.is_private()
+        || address.is_link_local()
+        || first == 0
+        || first >= 224
+        || first == 100 && (64..128).contains(&second)
+    {
+        Zone::Private
+    } else {
+        Zone::Public
+    }
+}
+
+fn zone_v6(address: Ipv6Addr) -> Zone {
+    let [first, ..] = address.segments();
+    if let Some(mapped) = address.to_ipv4_mapped() {
+        zone_v4(mapped)
+    } else if address.is_loopback() {
+        Zone::Loopback
+    } else if first & 0xe000 == 0x2000 {
+        Zone::Public
+    } else {
+        Zone::Private
+    }
+}
+
+/// The port of an absolute URL, where it is written.
+pub(crate) fn port_of(url: &str) -> Option<String> {
+    let uri = UriStr::new(url).ok()?;
+    uri.authority_components()?.port().filter(|port| !port.is_empty()).map(ToOwned::to_owned)
+}
+
+/// The URL with another port.
+pub(crate) fn with_port(url: &str, port: u16) -> Option<String> {
+    let uri = UriStr::new(url).ok()?;
+    let host = uri.authority_components()?.host();
+    let rest = url.split_once("://")?.1.strip_prefix(uri.authority_str()?)?;
+    Some(format!("{}://{host}:{port}{rest}", uri.scheme_str()))
+}
+
+/// Whether a redirect URI is that of a native application: a loopback address or a scheme of its own.
+pub(super) fn is_native(redirect_uri: &str) -> bool {
+    match Place::parse(redirect_uri) {
+        Some(place) => place.zone() == Zone::Loopback,
+        None => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn place(text: &str) -> Place {
+        Place::parse(text).unwrap()
+    }
+
+    #[test]
+    fn urls_stay_as_they_were_written() {
+        for text in ["https://Example.com", "https://example.com/", "HTTPS://example.com:443/a/../b?x=%7e&y"] {
+            assert_eq!(place(text).text(), text);
+        }
+        for text in ["https://u:p@example.com", "javascript:alert(1)", "file:///x", "/mcp", "https://", "https://a b"] {
+            assert_eq!(Place::parse(text), None, "{text}");
+        }
+        assert_eq!(Place::parse(&format!("https://example.com/{}", "x".repeat(LONGEST))), None);
+    }
+
+    #[test]
+    fn addresses_have_zones() {
+        for (host, expected) in [
+            ("localhost", Zone::Loopback),
+            ("a.localhost", Zone::Loopback),
+            ("127.9.9.9", Zone::Loopback),
+            ("[::1]", Zone::Loopback),
+            ("[::ffff:127.0.0.1]", Zone::Loopback),
+            ("10.0.0.1", Zone::Private),
+            ("192.168.1.1", Zone::Private),
+            ("169.254.169.254", Zone::Private),
+            ("100.64.0.1", Zone::Private),
+            ("0.0.0.0", Zone::Private),
+            ("127.1", Zone::Private),
+            ("2130706433", Zone::Private),
+            ("0x7f000001", Zone::Private),
+            ("[fd00::1]", Zone::Private),
+            ("[fe80::1]", Zone::Private),
+            ("8.8.8.8", Zone::Public),
+            ("[2001:4860::1]", Zone::Public),
+            ("example.com", Zone::Public),
+        ] {
+            assert_eq!(place(&format!("https://{host}/x")).zone(), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn the_well_known_places_are_in_order() {
+        let all = |text: &str| place(text).resource_metadata().collect::<Vec<_>>();
+        let (with_path, root) = (
+            "https://a.b/.well-known/oauth-protected-resource/x/mcp",
+            "https://a.b/.well-known/oauth-protected-resource",
+        );
+        assert_eq!(all("https://a.b/x/mcp?q=1"), [with_path, root]);
+        assert_eq!(all("https://a.b/"), [root]);
+        assert_eq!(all("https://a.b"), [root]);
+        let all = |text: &str| place(text).server_metadata().collect::<Vec<_>>();
+        assert_eq!(
+            all("https://a.b/t"),
+            [
+                "https://a.b/.well-known/oauth-authorization-server/t",
+                "https://a.b/.well-known/openid-configuration/t",
+                "https://a.b/t/.well-known/openid-configuration"
+            ]
+        );
+        assert_eq!(
+            all("https://a.b/"),
+            ["https://a.b/.well-known/oauth-authorization-server", "https://a.b/.well-known/openid-configuration"]
+        );
+    }
+
+    #[test]
+    fn a_resource_covers_whole_segments() {
+        let server = place("https://Example.com/a/mcp?x=1");
+        for (resource, covers) in [
+            ("https://example.com/a/mcp", true),
+            ("https://example.com/a/mcp/", true),
+            ("https://example.com/a", true),
+            ("https://example.com", true),
+            ("https://example.com:443/", true),
+            ("https://example.com/a/mcp?y=2", true),
+            ("https://example.com/a/m", false),
+            ("https://example.com/a/mcp/x", false),
+            ("https://example.com/b", false),
+            ("https://evil.example/a/mcp", false),
+            ("http://example.com/a/mcp", false),
+            ("https://example.com:444/a/mcp", false),
+        ] {
+            assert_eq!(place(resource).covers(&server), covers, "{resource}");
+        }
+    }
+}

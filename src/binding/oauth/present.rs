@@ -1,0 +1,166 @@
+//! What requests to the MCP server present: the token, and the proof of possession if it is bound to a key.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use zeroize::Zeroizing;
+
+use super::Secret;
+use super::action::{SignId, SignKey, TokenId};
+use super::authorization::Authorization;
+use super::core::Signing;
+use super::dpop::{self, nonce_in, proof_input};
+use super::jwt::signed;
+use super::place::Place;
+use crate::Time;
+
+/// Nonces in a row that the server may demand before it accepts a request.
+const NONCES: u8 = 3;
+
+/// The token that a request was sent with, and which of the server's nonces its proof had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Presented {
+    pub(crate) token: TokenId,
+    nonce: u64,
+}
+
+/// What a request presents.
+#[derive(Clone, Debug)]
+pub(crate) enum Credential {
+    /// Nothing: there is no token, or it is not for this URL.
+    Nothing,
+    /// These headers.
+    Headers(Presented, Vec<(HeaderName, HeaderValue)>),
+    /// A proof that has to be signed first.
+    Signing(SignId),
+}
+
+/// What came of a proof that the embedder signs.
+#[derive(Clone, Debug)]
+pub(crate) enum Proved {
+    /// It is signed.
+    Signed(Presented, Vec<(HeaderName, HeaderValue)>),
+    /// There is another token now, which requires another proof.
+    Outdated,
+    /// It was not signed.
+    Unsigned,
+}
+
+/// The proofs that are being signed, and the nonce of the server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Proofs {
+    signing: BTreeMap<SignId, (Presented, Secret, Time)>,
+    /// The ones that the client has to take.
+    done: Vec<(SignId, Proved)>,
+    /// Counts the server's nonces.
+    nonce: u64,
+    /// Nonces that were demanded since the server accepted a request.
+    demanded: u8,
+}
+
+impl Proofs {
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.signing.values().map(|(.., deadline)| *deadline).min()
+    }
+}
+
+impl Authorization {
+    /// The `Authorization` header for a request to this URL, and the token in it. `None` if there is no token, if the URL
+    /// has another origin than the MCP server, or if the token is bound to a key: only the requests of a client that has
+    /// this authorization have proofs.
+    pub fn header(&self, url: &Uri) -> Option<(TokenId, HeaderValue)> {
+        let (token, record) = (self.credentials.token?, self.credentials.record.as_ref()?);
+        let is_ours = Place::parse(&format!("{url}"))?.is_same_origin(&self.core.server);
+        let (_, header) = authorization("Bearer", &record.access_token)?;
+        (is_ours && record.bound_to.is_none()).then_some((token, header))
+    }
+
+    /// What a request to the MCP server presents.
+    pub(crate) fn credential(&mut self, method: &str, url: &Uri) -> Credential {
+        let (Some(token), Some(record)) = (self.credentials.token, self.credentials.record.as_ref()) else {
+            return Credential::Nothing;
+        };
+        let place = Place::parse(&format!("{url}")).filter(|place| place.is_same_origin(&self.core.server));
+        let Some(place) = place else { return Credential::Nothing };
+        let presented = Presented { token, nonce: self.proofs.nonce };
+        let Some(key) = self.core.options.dpop.filter(|_| record.bound_to.is_some()) else {
+            return match authorization("Bearer", &record.access_token) {
+                Some(header) => Credential::Headers(presented, alloc::vec![header]),
+                None => Credential::Nothing,
+            };
+        };
+        let (secret, nonce) = (record.access_token.clone(), self.core.nonces.server.clone());
+        let input = proof_input(&mut self.core, &key, method, &place, nonce.as_deref(), Some(&secret));
+        match self.core.sign(SignKey::Proof, dpop::ALGORITHM, &input) {
+            Signing::Done(signature) => match self.proved(presented, &signed(&input, &signature)) {
+                Some(headers) => Credential::Headers(presented, headers),
+                None => Credential::Nothing,
+            },
+            Signing::Asked(id) => {
+                let deadline = self.core.now + self.core.options.timeouts.store;
+                self.proofs.signing.insert(id, (presented, Secret::new(input), deadline));
+                Credential::Signing(id)
+            }
+        }
+    }
+
+    /// The headers with a proof, if its token is still the current one.
+    fn proved(&self, presented: Presented, proof: &Secret) -> Option<Vec<(HeaderName, HeaderValue)>> {
+        let record = self.credentials.record.as_ref().filter(|_| self.credentials.token == Some(presented.token))?;
+        let mut value = HeaderValue::from_str(proof.expose()).ok()?;
+        value.set_sensitive(true);
+        Some(alloc::vec![authorization("DPoP", &record.access_token)?, (HeaderName::from_static("dpop"), value)])
+    }
+
+    /// A proof was signed, or was not.
+    pub(super) fn proof_signed(&mut self, id: SignId, signature: &[u8]) {
+        let Some((presented, input, _)) = self.proofs.signing.remove(&id) else { return };
+        let proved = if signature.is_empty() {
+            Proved::Unsigned
+        } else {
+            let headers = self.proved(presented, &signed(input.expose(), signature));
+            headers.map_or(Proved::Outdated, |headers| Proved::Signed(presented, headers))
+        };
+        self.proofs.done.push((id, proved));
+    }
+
+    /// The proofs that are not signed in time are given up.
+    pub(super) fn expire_proofs(&mut self) {
+        let now = self.core.now;
+        let due = self.proofs.signing.iter().filter(|(_, (.., deadline))| *deadline <= now).map(|(id, _)| *id);
+        for id in due.collect::<Vec<_>>() {
+            self.proof_signed(id, b"");
+        }
+    }
+
+    /// The next proof that the embedder signed, or did not.
+    pub(crate) fn take_proof(&mut self) -> Option<(SignId, Proved)> {
+        self.proofs.done.pop()
+    }
+
+    /// The head of a response of the MCP server came: it may have a nonce for further proofs (RFC 9449, section 8.2).
+    pub(crate) fn take_nonce(&mut self, is_accepted: bool, headers: &HeaderMap) {
+        if is_accepted {
+            self.proofs.demanded = 0;
+        }
+        if let Some(nonce) = nonce_in(headers).filter(|nonce| self.core.nonces.server.as_ref() != Some(nonce)) {
+            self.core.nonces.server = Some(nonce);
+            self.proofs.nonce = self.proofs.nonce.saturating_add(1);
+        }
+    }
+
+    /// Whether a request that was refused for its nonce is sent again: there is another nonce now.
+    pub(super) fn has_other_nonce(&mut self, sent: Option<Presented>) -> bool {
+        self.proofs.demanded = self.proofs.demanded.saturating_add(1);
+        sent.is_some_and(|sent| sent.nonce != self.proofs.nonce) && self.proofs.demanded <= NONCES
+    }
+}
+
+fn authorization(scheme: &str, token: &Secret) -> Option<(HeaderName, HeaderValue)> {
+    let text = Zeroizing::new(format!("{scheme} {}", token.expose()));
+    let mut value = HeaderValue::from_str(&text).ok()?;
+    value.set_sensitive(true);
+    Some((http::header::AUTHORIZATION, value))
+}

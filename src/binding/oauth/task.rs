@@ -1,0 +1,51 @@
+//! What an attempt is given, and what comes of it.
+
+use alloc::boxed::Box;
+
+use super::Secret;
+use super::error::OAuthError;
+use super::record::{ClientRecord, Record};
+use crate::machine::authorization_plan::Goal;
+
+/// What a challenge of the server says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hint {
+    pub(super) metadata: Option<Box<str>>,
+    pub(super) scopes: Option<Box<str>>,
+}
+
+/// What an attempt is to obtain.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    pub(super) goal: Goal,
+    pub(super) hint: Hint,
+    /// Metadata is read again.
+    pub(super) reread: bool,
+    /// The grant is for further scopes.
+    pub(super) step_up: bool,
+    /// The scopes that are requested besides.
+    pub(super) scopes: Box<str>,
+    /// The credentials so far.
+    pub(super) held: Option<Held>,
+    /// The record that an issued token belongs to.
+    pub(super) former: Option<Box<Record>>,
+}
+
+/// A client, and the authorization server that it belongs to.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) issuer: Box<str>,
+    pub(super) client: ClientRecord,
+    pub(super) refresh_token: Option<Secret>,
+}
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// With a token. The record has no generation yet.
+    Issued(Box<Record>),
+    /// The refresh token cannot be used any more. Names whether the client is not known any more either.
+    Refused { is_client_gone: bool },
+    /// With an error.
+    Failed(OAuthError),
+}

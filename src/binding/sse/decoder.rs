@@ -1,0 +1,368 @@
+use alloc::vec::Vec;
+use core::mem;
+use core::time::Duration;
+
+use super::line_end::line_end;
+use super::{Sse, SseEvent};
+
+/// Cuts a stream into events, as [`SseDecoder`](super::SseDecoder) describes.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Decoder {
+    /// Not in a snapshot: it is that of the restored client.
+    #[cfg_attr(feature = "snapshot", serde(skip))]
+    limit: usize,
+    place: Place,
+    /// No line has ended yet, so that a byte order mark may stand here.
+    begins: bool,
+    /// A carriage return ended the last line; a line feed right after it belongs to it.
+    after_return: bool,
+    #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
+    data: Vec<u8>,
+    /// The event under way has a `data` line already.
+    has_data: bool,
+    /// The event under way has more data than the bound already.
+    cut: bool,
+    #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
+    name: Vec<u8>,
+    /// The value of the line under way, where it is that of a short field.
+    #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
+    value: Vec<u8>,
+    /// That value is longer than what is held of it.
+    value_cut: bool,
+    #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
+    id: Vec<u8>,
+    has_id: bool,
+    /// The id that the event under way names; it counts once the event is whole.
+    #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
+    next_id: Vec<u8>,
+    has_next_id: bool,
+}
+
+/// Where in a line the last chunk ended.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+enum Place {
+    /// In the field's name: the bytes so far, behind a one.
+    Name(u64),
+    /// After the colon: one space does not count.
+    Colon(Field),
+    Value(Field),
+}
+
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+enum Field {
+    Data,
+    Event,
+    Id,
+    Retry,
+    /// A comment, or whatever else has no meaning.
+    Unknown,
+}
+
+const NO_NAME: u64 = 1;
+const MARK: u64 = u64::from_be_bytes(*b"\0\0\0\0\x01\xef\xbb\xbf");
+
+impl Field {
+    /// The field of a whole line, and its value.
+    fn split(line: &[u8]) -> (Self, &[u8]) {
+        let (field, rest) = if let Some(rest) = line.strip_prefix(b"data") {
+            (Self::Data, rest)
+        } else if let Some(rest) = line.strip_prefix(b"event") {
+            (Self::Event, rest)
+        } else if let Some(rest) = line.strip_prefix(b"id") {
+            (Self::Id, rest)
+        } else if let Some(rest) = line.strip_prefix(b"retry") {
+            (Self::Retry, rest)
+        } else {
+            return (Self::Unknown, b"");
+        };
+        match rest.split_first() {
+            None => (field, b""),
+            Some((b':', value)) => (field, value.strip_prefix(b" ").unwrap_or(value)),
+            // A longer name.
+            Some(_) => (Self::Unknown, b""),
+        }
+    }
+
+    const fn of(name: u64) -> Self {
+        const DATA: u64 = u64::from_be_bytes(*b"\0\0\0\x01data");
+        const EVENT: u64 = u64::from_be_bytes(*b"\0\0\x01event");
+        const ID: u64 = u64::from_be_bytes(*b"\0\0\0\0\0\x01id");
+        const RETRY: u64 = u64::from_be_bytes(*b"\0\0\x01retry");
+        match name {
+            DATA => Self::Data,
+            EVENT => Self::Event,
+            ID => Self::Id,
+            RETRY => Self::Retry,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl Decoder {
+    /// How long a type or an id may be.
+    const SHORT: usize = 4 << 10;
+    /// How much room for data stays between events.
+    const KEPT: usize = 1 << 10;
+
+    pub(crate) const fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            place: Place::Name(NO_NAME),
+            begins: true,
+            after_return: false,
+            data: Vec::new(),
+            has_data: false,
+            cut: false,
+            name: Vec::new(),
+            value: Vec::new(),
+            value_cut: false,
+            id: Vec::new(),
+            has_id: false,
+            next_id: Vec::new(),
+            has_next_id: false,
+        }
+    }
+
+    pub(crate) fn last_id(&self) -> Option<&[u8]> {
+        self.has_id.then_some(&self.id)
+    }
+
+    /// Sets the limit of a restored decoder.
+    #[cfg(all(feature = "http", feature = "snapshot"))]
+    pub(crate) const fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Bytes of data of the event under way.
+    #[cfg(all(feature = "http", feature = "snapshot"))]
+    pub(crate) const fn data_len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Bytes that are kept of the event under way, and of the last id.
+    #[cfg(feature = "http")]
+    pub(crate) fn buffered(&self) -> usize {
+        let kept = [&self.data, &self.name, &self.value, &self.id, &self.next_id];
+        kept.into_iter().fold(0, |sum, kept| sum.saturating_add(kept.len()))
+    }
+
+    pub(crate) fn feed(&mut self, mut chunk: &[u8], mut each: impl FnMut(Sse<'_>)) {
+        while let Some((first, rest)) = chunk.split_first() {
+            if mem::take(&mut self.after_return) && *first == b'\n' {
+                chunk = rest;
+                continue;
+            }
+            if let Place::Name(NO_NAME) = self.place
+                // A byte order mark may stand there.
+                && (!self.begins || *first != 0xef)
+                && let Some(rest) = self.whole_line(chunk, &mut each)
+            {
+                chunk = rest;
+                continue;
+            }
+            match self.place {
+                Place::Name(name) => {
+                    chunk = rest;
+                    match first {
+                        b'\r' | b'\n' if name == NO_NAME => {
+                            self.end_event(&mut each);
+                            self.end_line(*first);
+                        }
+                        b'\r' | b'\n' => {
+                            self.start_value(Field::of(name));
+                            self.end_value(Field::of(name), &mut each);
+                            self.end_line(*first);
+                        }
+                        b':' => {
+                            self.start_value(Field::of(name));
+                            self.place = Place::Colon(Field::of(name));
+                        }
+                        byte => self.place = self.lengthen(name, *byte),
+                    }
+                }
+                Place::Colon(field) => {
+                    self.place = Place::Value(field);
+                    if *first == b' ' {
+                        chunk = rest;
+                    }
+                }
+                Place::Value(field) => {
+                    let (value, tail) = chunk.split_at(line_end(chunk).unwrap_or(chunk.len()));
+                    self.keep(field, value);
+                    chunk = tail;
+                    if let Some((ending, tail)) = tail.split_first() {
+                        self.end_value(field, &mut each);
+                        self.end_line(*ending);
+                        chunk = tail;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a line that the chunk has all of, and gives what follows it. `None` where its end is not in the chunk.
+    fn whole_line<'a>(&mut self, chunk: &'a [u8], each: &mut impl FnMut(Sse<'_>)) -> Option<&'a [u8]> {
+        let (line, tail) = chunk.split_at_checked(line_end(chunk)?)?;
+        let (ending, tail) = tail.split_first()?;
+        if line.is_empty() {
+            self.end_event(each);
+            self.end_line(*ending);
+            return Some(tail);
+        }
+        let (field, value) = Field::split(line);
+        // An event of one line, which is whole in the chunk, is copied nowhere.
+        if let (Field::Data, false, b'\n', Some(rest)) = (field, self.has_data, *ending, tail.strip_prefix(b"\n"))
+            && value.len() <= self.limit
+            && !value.is_empty()
+        {
+            self.take_id();
+            let name = if self.name.is_empty() { b"message" } else { &*self.name };
+            each(Sse::Event(SseEvent { name, data: value, id: self.last_id() }));
+            self.name.clear();
+            self.begins = false;
+            return Some(rest);
+        }
+        if let (Field::Event, b"message") = (field, value) {
+            // The type of an event that names none takes no room.
+            self.name.clear();
+        } else {
+            self.start_value(field);
+            self.keep(field, value);
+            self.end_value(field, each);
+        }
+        self.end_line(*ending);
+        Some(tail)
+    }
+
+    fn lengthen(&mut self, name: u64, byte: u8) -> Place {
+        // What does not fit is no name that means anything.
+        if name >> 56 != 0 {
+            return Place::Value(Field::Unknown);
+        }
+        let name = name << 8 | u64::from(byte);
+        let mark = name == MARK && mem::take(&mut self.begins);
+        Place::Name(if mark { NO_NAME } else { name })
+    }
+
+    fn start_value(&mut self, field: Field) {
+        match field {
+            Field::Data if self.has_data => self.keep(field, b"\n"),
+            Field::Data => self.has_data = true,
+            Field::Event | Field::Id | Field::Retry => {
+                self.value.clear();
+                self.value_cut = false;
+            }
+            Field::Unknown => {}
+        }
+    }
+
+    fn keep(&mut self, field: Field, bytes: &[u8]) {
+        match field {
+            Field::Data => self.cut |= !keep(&mut self.data, bytes, self.limit),
+            Field::Event | Field::Id | Field::Retry => {
+                self.value_cut |= !keep(&mut self.value, bytes, Self::SHORT);
+            }
+            Field::Unknown => {}
+        }
+    }
+
+    fn end_value(&mut self, field: Field, each: &mut impl FnMut(Sse<'_>)) {
+        match field {
+            Field::Event => mem::swap(&mut self.name, &mut self.value),
+            Field::Id => {
+                if self.value_cut {
+                    self.value.clear();
+                }
+                if !self.value.contains(&0) {
+                    mem::swap(&mut self.next_id, &mut self.value);
+                    self.has_next_id = true;
+                }
+            }
+            Field::Retry if !self.value_cut => {
+                if let Some(millis) = number(&self.value) {
+                    each(Sse::Retry(Duration::from_millis(millis)));
+                }
+            }
+            Field::Data | Field::Retry | Field::Unknown => {}
+        }
+    }
+
+    fn end_line(&mut self, ending: u8) {
+        self.place = Place::Name(NO_NAME);
+        self.begins = false;
+        self.after_return = ending == b'\r';
+    }
+
+    /// The id that the event names counts from here on.
+    fn take_id(&mut self) {
+        if mem::take(&mut self.has_next_id) {
+            mem::swap(&mut self.id, &mut self.next_id);
+            self.has_id = true;
+        }
+    }
+
+    fn end_event(&mut self, each: &mut impl FnMut(Sse<'_>)) {
+        self.take_id();
+        self.has_data = false;
+        let cut = mem::take(&mut self.cut);
+        if cut || !self.data.is_empty() {
+            let name = if self.name.is_empty() { b"message" } else { &*self.name };
+            let event = SseEvent { name, data: &self.data, id: self.last_id() };
+            each(if cut { Sse::TooLong(event) } else { Sse::Event(event) });
+        }
+        self.name.clear();
+        self.data.clear();
+        // A long event's room is not kept while a stream is idle.
+        self.data.shrink_to(Self::KEPT);
+    }
+}
+
+/// Lengths of pieces that transports read at once. One of them is seldom the only one, so room for more is taken.
+const READS: core::ops::Range<usize> = 8 << 10..32 << 10;
+
+/// Appends as much of `bytes` as the bound allows, and says whether that was all.
+pub(crate) fn keep(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) -> bool {
+    let room = limit.saturating_sub(buffer.len());
+    let kept = bytes.get(..bytes.len().min(room)).unwrap_or_default();
+    let needed = buffer.len().saturating_add(kept.len());
+    if needed > buffer.capacity() {
+        // Twice as much each time, but never beyond the bound.
+        let room = if READS.contains(&kept.len()) { needed } else { buffer.capacity() };
+        let grown = room.saturating_mul(2).min(limit).max(needed);
+        buffer.reserve_exact(grown.saturating_sub(buffer.len()));
+    }
+    buffer.extend_from_slice(kept);
+    kept.len() == bytes.len()
+}
+
+/// What ASCII digits say, if there is nothing else.
+fn number(digits: &[u8]) -> Option<u64> {
+    let number = digits.iter().try_fold(0_u64, |number, digit| {
+        let digit = char::from(*digit).to_digit(10)?;
+        Some(number.saturating_mul(10).saturating_add(digit.into()))
+    })?;
+    (!digits.is_empty()).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_bounded_and_given_back() {
+        let (limit, mut too_long) = (3000, 0);
+        let mut decoder = Decoder::new(limit);
+        decoder.feed(b"data: ", |_| {});
+        for _ in 0..4 * limit {
+            decoder.feed(b"x", |_| {});
+            assert!(decoder.data.capacity() <= limit);
+        }
+        assert!(decoder.data.capacity() > Decoder::KEPT);
+        decoder.feed(b"\n\n", |item| too_long += usize::from(matches!(item, Sse::TooLong(_))));
+        assert_eq!(too_long, 1);
+        assert!((1..=Decoder::KEPT).contains(&decoder.data.capacity()));
+    }
+}

@@ -1,0 +1,244 @@
+//! Input that the server requires before it continues with a request (specification 2026-07-28, "Multi Round-Trip
+//! Requests").
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde_json::value::RawValue;
+
+use super::super::core::{Core, excerpt};
+use super::super::forms::fill_required;
+use super::super::request_table::{Call, InputRounds};
+use super::super::server_requests::Reaction;
+use super::super::{CommandError, InputRequest, Outcome, RequestError, RequestId, url_elicitations};
+use super::{Classified, step};
+use crate::Time;
+use crate::jsonrpc::{Json, Object};
+use crate::machine::request::{Input, State};
+use crate::machine::resend::{self, Reason, Resend};
+
+/// Decides on an input that the server requires, by its method and parameters.
+pub(in crate::client) type Judge<'a> = dyn FnMut(&mut Core, &str, Option<&RawValue>) -> Reaction + 'a;
+
+/// The inputs of a result, by who provides them.
+pub(super) struct Inputs {
+    /// The responses of the engine: the server's keys, and JSON.
+    known: Vec<(Box<str>, Box<str>)>,
+    /// The inputs for the embedder.
+    pub(super) wanted: Vec<InputRequest>,
+}
+
+/// Takes the input that the server requires from the embedder.
+pub(in crate::client) fn provide<'a>(
+    core: &mut Core,
+    now: Time,
+    request: RequestId,
+    responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
+) -> Result<(), CommandError> {
+    let id = core.requests.wire_id(request).ok_or(CommandError::UnknownRequest)?;
+    if core.requests.get(id).is_none_or(|open| open.phase != State::Waiting) {
+        return Err(CommandError::UnknownRequest);
+    }
+    let mut given: BTreeMap<&str, &RawValue> = BTreeMap::new();
+    for (key, response) in responses {
+        if !response.get().starts_with('{') {
+            return Err(CommandError::ResultNotObject);
+        }
+        if given.insert(key, response).is_some() {
+            return Err(CommandError::DuplicateInput { key: key.into() });
+        }
+    }
+    let fill = core.options.form_defaults;
+    let Some(Call { input: Some(rounds), .. }) = core.requests.call_mut(id) else {
+        return Err(CommandError::UnknownRequest);
+    };
+    let filled = fill_required(&rounds.result, &rounds.known, &given, fill)?;
+    let declined = rounds.error.is_some() && !filled.iter().all(|(_, response)| accepts(response));
+    core.advance(now);
+    let call_time = core.requests.call_time(core.now);
+    if let Some(Call { input: Some(rounds), latest, .. }) = core.requests.call_mut(id) {
+        // The time that the user takes does not count towards the request's deadline.
+        *latest = *latest + call_time.since(rounds.since);
+        let known = core::mem::take(&mut rounds.known);
+        let sends = rounds.error.is_none();
+        let known = known.iter().map(|(key, response)| (&**key, &**response));
+        rounds.responses = sends.then(|| responses_of(known.chain(filled.iter().map(|(key, json)| (*key, &**json)))));
+        let left = rounds.left;
+        core.requests.set_time_left(id, left, core.now);
+    }
+    super::task::on_input_given(core, id);
+    step(core, id, if declined { Input::InputDeclined } else { Input::InputGiven });
+    Ok(())
+}
+
+/// Classifies a result that requires input.
+pub(super) fn classify<'a>(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge<'_>) -> Classified<'a> {
+    let json = Json::from(result);
+    let state = json.member("requestState").filter(|state| !state.is_null());
+    let inputs = match read(core, result, &BTreeSet::new(), judge) {
+        Ok(inputs) => inputs,
+        Err(classified) => return classified,
+    };
+    if inputs.is_empty() && state.is_none() {
+        return Classified::Invalid("the server wants input, and does not say which".into());
+    }
+    match rounds(core, id, result.to_owned(), state, &inputs, 0) {
+        Ok(rounds) => Classified::Input(Box::new(InputRounds { known: inputs.known, ..rounds }), inputs.wanted),
+        Err(why) => Classified::Invalid(why),
+    }
+}
+
+impl Inputs {
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.is_empty() && self.wanted.is_empty()
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.known.iter().map(|(key, _)| &**key).chain(self.wanted.iter().map(|input| &*input.key))
+    }
+}
+
+/// Begins a round of input of a task. Returns the inputs for the embedder; without any, the responses are complete.
+/// `more` bytes are stored beside it.
+pub(super) fn begin(
+    core: &mut Core,
+    id: u64,
+    result: Box<RawValue>,
+    inputs: Inputs,
+    more: usize,
+) -> Result<Vec<InputRequest>, Box<str>> {
+    let rounds = rounds(core, id, result, None, &inputs, more)?;
+    set(core, id, Box::new(InputRounds { known: inputs.known, ..rounds }), &inputs.wanted);
+    Ok(inputs.wanted)
+}
+
+/// Stores a round of input. If the embedder has none to give, the responses are complete.
+pub(super) fn set(core: &mut Core, id: u64, mut rounds: Box<InputRounds>, wanted: &[InputRequest]) {
+    if wanted.is_empty() {
+        let known = rounds.known.iter().map(|(key, response)| (&**key, &**response));
+        rounds.responses = (!rounds.known.is_empty()).then(|| responses_of(known));
+    }
+    core.requests.set_input(id, Some(rounds));
+}
+
+/// Classifies an error that requires the user to visit URLs before the call is made again, which is offered once
+/// (specification 2025-11-25, "Elicitation", URL Elicitation Required Error).
+pub(super) fn classify_error<'a>(
+    core: &mut Core,
+    id: u64,
+    error: RequestError,
+    judge: &mut Judge<'_>,
+) -> Classified<'a> {
+    let RequestError::Server(object) = &error else { return Classified::Complete(Outcome::Error(error)) };
+    let offered = |call: &Call| resend::take(Reason::Urls, call.urls) == Resend::Again;
+    let required = url_elicitations::required(core, object).filter(|_| core.requests.call(id).is_some_and(offered));
+    let Some(required) = required else { return Classified::Complete(Outcome::Error(error)) };
+    let begun = match read(core, &required, &BTreeSet::new(), judge) {
+        Ok(inputs) => rounds(core, id, required, None, &inputs, object.message.len()).map(|rounds| (rounds, inputs)),
+        Err(_) => return Classified::Complete(Outcome::Error(error)),
+    };
+    let Ok((rounds, inputs)) = begun else { return Classified::Complete(Outcome::Error(error)) };
+    let handle = core.handle_of(id);
+    for key in inputs.keys() {
+        core.url_elicitations.add(key, handle, core.options.limits.server_requests);
+    }
+    if let Some(call) = core.requests.call_mut(id) {
+        call.urls = call.urls.more();
+    }
+    Classified::Input(Box::new(InputRounds { error: Some(object.clone()), ..rounds }), inputs.wanted)
+}
+
+/// Whether a response says that the user accepted.
+fn accepts(response: &str) -> bool {
+    Json::trusted(response).member("action").and_then(Json::as_string).as_deref() == Some("accept")
+}
+
+/// Reads the inputs that a result requires, except those with these keys.
+pub(super) fn read<'a>(
+    core: &mut Core,
+    result: &RawValue,
+    except: &BTreeSet<Box<str>>,
+    judge: &mut Judge<'_>,
+) -> Result<Inputs, Classified<'a>> {
+    let required = Json::from(result).member("inputRequests").filter(|required| required.is_object());
+    let mut inputs = Inputs { known: Vec::new(), wanted: Vec::new() };
+    let mut declined = false;
+    let mut refused: Option<Box<str>> = None;
+    let mut keys = BTreeSet::new();
+    let limit = core.options.limits.server_requests;
+    required.unwrap_or(Json::EMPTY_ARRAY).members(|key, required| {
+        if refused.is_some() || except.contains(key) {
+            return;
+        }
+        if !keys.insert(Box::<str>::from(key)) {
+            refused = Some(format!("two inputs with the key {}", excerpt(key)).into());
+            return;
+        }
+        if inputs.known.len().saturating_add(inputs.wanted.len()) >= limit {
+            refused = Some(format!("more than {limit} inputs at once").into());
+            return;
+        }
+        let method = required.member("method").and_then(Json::as_string).unwrap_or_default();
+        let params = required.member("params").map(Json::raw);
+        match judge(core, &method, params) {
+            Reaction::Result(result) => {
+                inputs.known.push((key.into(), String::from_utf8(result).unwrap_or_default().into()));
+            }
+            Reaction::Embedder(method, params) => inputs.wanted.push(InputRequest { key: key.into(), method, params }),
+            Reaction::Decline | Reaction::Ignore => declined = true,
+            Reaction::Refuse(error) => refused = Some(error.message),
+        }
+    });
+    if let Some(why) = refused {
+        return Err(Classified::Invalid(format!("the server wants input that it cannot have: {why}").into()));
+    }
+    if declined {
+        return Err(Classified::Complete(Outcome::InputRequired(result.to_owned())));
+    }
+    Ok(inputs)
+}
+
+/// The next round of input of a request, within the limits. `more` bytes are stored beside it.
+fn rounds(
+    core: &Core,
+    id: u64,
+    result: Box<RawValue>,
+    state: Option<Json<'_>>,
+    inputs: &Inputs,
+    more: usize,
+) -> Result<InputRounds, Box<str>> {
+    let before = core.requests.call(id).and_then(|call| call.input.as_ref());
+    let (before, freed) = before.map_or((0, 0), |input| (input.rounds, input.bytes));
+    let rounds = before.saturating_add(1);
+    if rounds > core.options.limits.input_rounds {
+        return Err(format!("the server asked for input more than {before} times").into());
+    }
+    let answers = inputs.known.iter().fold(0, |sum: usize, (key, json): &(Box<str>, Box<str>)| {
+        sum.saturating_add(key.len()).saturating_add(json.len())
+    });
+    let given = state.map_or(0, |state| state.text().len());
+    // The responses are stored twice: each one, and as they are sent.
+    let bytes = result.get().len().saturating_add(given).saturating_add(answers.saturating_mul(2)).saturating_add(more);
+    if core.requests.input_bytes().saturating_sub(freed).saturating_add(bytes) > core.input_room {
+        let limit = core.options.limits.input_bytes;
+        return Err(format!("the server wants input, and over {limit} bytes of such are kept").into());
+    }
+    let left = core.requests.time_left(id, core.now);
+    let since = core.requests.call_time(core.now);
+    let state = state.map(|state| state.text().into());
+    Ok(InputRounds { rounds, result, state, known: Vec::new(), responses: None, bytes, error: None, left, since })
+}
+
+/// The value of `inputResponses`.
+fn responses_of<'a>(responses: impl Iterator<Item = (&'a str, &'a str)>) -> Box<str> {
+    let mut json = Vec::new();
+    let mut object = Object::begin(&mut json);
+    for (key, response) in responses {
+        object.raw(key, response);
+    }
+    object.end();
+    String::from_utf8(json).unwrap_or_default().into()
+}

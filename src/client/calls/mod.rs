@@ -1,0 +1,450 @@
+//! Requests of the embedder: what their responses mean, and whether they are sent again. Their state is in the request
+//! table.
+
+mod input;
+mod task;
+
+pub(super) use self::input::{Judge, provide};
+pub(super) use self::task::{on_due, on_late, on_notification};
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde_json::value::RawValue;
+
+use super::core::{Core, excerpt};
+use super::request_table::{Block, Blocked, Call, InputRounds, OpenRequest, Purpose};
+use super::signal::{Signal, Signals};
+use super::{CommandError, Event, InputRequest, Outcome, Request, RequestError, RequestId, ResendReason, Wire};
+use crate::Time;
+use crate::jsonrpc::{ErrorObject, Json};
+use crate::machine::replay::{self, Carrier, Effects, Word};
+use crate::machine::request::{Effect, Input, State, take};
+use crate::machine::resend::{self, Reason, Resend, Unsent, Used};
+use crate::protocol::method;
+
+/// The server's response to a request, classified.
+enum Classified<'a> {
+    Complete(Outcome),
+    Invalid(Box<str>),
+    /// It requires input: the rounds so far, and the inputs for the embedder.
+    Input(Box<InputRounds>, Vec<InputRequest>),
+    /// The server runs it as this task.
+    Task(Json<'a>),
+}
+
+/// Queues a request of the embedder.
+pub(super) fn request(core: &mut Core, now: Time, request: Request) -> Result<RequestId, CommandError> {
+    core.check_open()?;
+    if method::is_engines(&request.method) {
+        return Err(CommandError::Reserved { method: (&*request.method).into() });
+    }
+    if request.params.as_ref().is_some_and(|params| !params.get().starts_with('{')) {
+        return Err(CommandError::ParamsNotObject);
+    }
+    if core.is_ready()
+        && let Some(capability) = core.missing_capability(&request.method)
+    {
+        return Err(core.not_advertised(&request.method, capability.as_str()));
+    }
+    let limits = &core.options.limits;
+    // A request that waits for input or authorization is in no queue, but counts.
+    let open = core.requests.len() >= limits.queued.saturating_add(limits.in_flight);
+    if open || core.requests.queued_calls() >= limits.queued {
+        return Err(CommandError::TooManyRequests { limit: limits.queued });
+    }
+    if core.is_outbox_full() {
+        return Err(CommandError::TooManyRequests { limit: limits.output });
+    }
+    core.advance(now);
+    let timeout = request.timeout.unwrap_or(core.options.timeouts.request);
+    let max_timeout = request.max_timeout.unwrap_or(core.options.timeouts.request_max).max(timeout);
+    Ok(core.requests.insert_call(request, timeout, max_timeout, core.now))
+}
+
+/// Cancels a request of the embedder.
+pub(super) fn cancel(core: &mut Core, now: Time, request: RequestId, why: Option<&str>) -> Result<(), CommandError> {
+    let id = core.requests.wire_id(request).ok_or(CommandError::UnknownRequest)?;
+    core.advance(now);
+    step_to(core, id, Input::Cancelled, None, why);
+    Ok(())
+}
+
+/// The embedder declines input or authorization.
+pub(super) fn decline(core: &mut Core, now: Time, request: RequestId) -> Result<(), CommandError> {
+    let id = core.requests.wire_id(request).ok_or(CommandError::UnknownRequest)?;
+    let input = match core.requests.get(id).map(|open| open.phase) {
+        Some(State::Waiting) => Input::InputDeclined,
+        Some(State::Blocked) => Input::Denied,
+        Some(State::Queued | State::Written | State::Sent | State::Running | State::Ended) | None => {
+            return Err(CommandError::UnknownRequest);
+        }
+    };
+    core.advance(now);
+    step(core, id, input);
+    Ok(())
+}
+
+/// Takes the server's response.
+pub(super) fn on_response(
+    core: &mut Core,
+    id: u64,
+    response: Result<&RawValue, RequestError>,
+    judge: &mut Judge<'_>,
+) -> Option<Signal> {
+    if core.requests.runs_as_task(id) {
+        task::on_response(core, id, response, judge);
+        return None;
+    }
+    let answer = match response {
+        Ok(result) => classify(core, id, result, judge),
+        Err(error) => input::classify_error(core, id, error, judge),
+    };
+    match answer {
+        Classified::Complete(outcome) => step_to(core, id, Input::Answered, Some(outcome), None),
+        Classified::Invalid(why) => {
+            step_to(core, id, Input::Invalid, Some(Outcome::Error(RequestError::Invalid(why))), None)
+        }
+        Classified::Input(rounds, inputs) => {
+            input::set(core, id, rounds, &inputs);
+            match core.handle_of(id).filter(|_| !inputs.is_empty()) {
+                None => step(core, id, Input::RetryRequired),
+                Some(request) => {
+                    step(core, id, Input::InputRequired);
+                    core.event(Event::InputRequired { request, inputs });
+                }
+            }
+        }
+        Classified::Task(task) => return task::on_created(core, id, task),
+    }
+    None
+}
+
+/// What was received is not a valid response.
+pub(super) fn on_invalid(core: &mut Core, id: u64, why: String) {
+    step_to(core, id, Input::Invalid, Some(Outcome::Error(RequestError::Invalid(why.into()))), None);
+}
+
+fn classify<'a>(core: &mut Core, id: u64, result: &'a RawValue, judge: &mut Judge<'_>) -> Classified<'a> {
+    if let Some(task) = task::created(core, id, result) {
+        return Classified::Task(task);
+    }
+    if !core.is_modern() {
+        return Classified::Complete(Outcome::Result(result.to_owned()));
+    }
+    let Some(kind) = Json::from(result).member("resultType") else {
+        return Classified::Complete(Outcome::Result(result.to_owned()));
+    };
+    match kind.as_string().as_deref() {
+        Some("complete") => Classified::Complete(Outcome::Result(result.to_owned())),
+        Some("input_required") => input::classify(core, id, result, judge),
+        Some(kind) if core.options.capabilities.defines_result(kind) => {
+            Classified::Complete(Outcome::Result(result.to_owned()))
+        }
+        _ => Classified::Invalid(format!("a result of the unknown type {}", excerpt(kind.text())).into()),
+    }
+}
+
+pub(super) fn step(core: &mut Core, id: u64, input: Input) {
+    step_to(core, id, input, None, None);
+}
+
+/// As [`step`], with the outcome of a request that ends by a response, or the embedder's `reason` to cancel it.
+fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outcome>, reason: Option<&str>) {
+    let Some(open) = core.requests.get(id) else { return };
+    let resent = reason_of(open, input);
+    let row = take(open.phase, input);
+    if row.next != State::Ended {
+        core.requests.set_phase(id, row.next);
+    }
+    for effect in row.effects {
+        let outcome = match effect {
+            Effect::Requeue => {
+                core.requests.requeue(id);
+                continue;
+            }
+            Effect::RequeueAnew => {
+                report_resend(core, id, resent);
+                if let Some(call) = core.requests.call_mut(id) {
+                    call.blocked = None;
+                }
+                id = core.requests.rename(id);
+                core.requests.requeue(id);
+                continue;
+            }
+            Effect::CountLoss => {
+                if let Some(call) = core.requests.call_mut(id) {
+                    call.lost = call.lost.more();
+                }
+                continue;
+            }
+            Effect::CountExpiry => {
+                if let Some(call) = core.requests.call_mut(id) {
+                    call.expired = call.expired.more();
+                }
+                continue;
+            }
+            Effect::Block => {
+                if let Some(call) = core.requests.call_mut(id) {
+                    match call.blocked.as_ref().map(|blocked| blocked.by) {
+                        Some(Block::Headers) => call.headers_refused = call.headers_refused.more(),
+                        Some(Block::Authorization) => call.unauthorized = call.unauthorized.more(),
+                        None => {}
+                    }
+                }
+                core.requests.set_time_left(id, core.options.timeouts.server_request, core.now);
+                continue;
+            }
+            Effect::AwaitInput => {
+                core.requests.set_time_left(id, core.options.timeouts.server_request, core.now);
+                continue;
+            }
+            Effect::AwaitTask => {
+                let latest = core.requests.call(id).map(|call| call.latest);
+                core.requests.set_deadline(id, latest);
+                continue;
+            }
+            Effect::Retract => {
+                core.outbox.retract(id);
+                continue;
+            }
+            Effect::Cancel => {
+                let timed_out = input == Input::TimedOut;
+                let why = if timed_out { "no response in time" } else { "the client cancelled the request" };
+                core.cancel_request(id, reason.unwrap_or(why));
+                continue;
+            }
+            Effect::Drop => {
+                core.drop_request(id);
+                continue;
+            }
+            Effect::EndAnswered => outcome.take().unwrap_or(Outcome::Unknown),
+            Effect::EndInvalid => {
+                task::abandon(core, id);
+                outcome.take().unwrap_or(Outcome::Unknown)
+            }
+            Effect::EndInputRequired => {
+                task::abandon(core, id);
+                match core.requests.set_input(id, None).map(|rounds| *rounds) {
+                    Some(InputRounds { error: Some(error), .. }) => Outcome::Error(RequestError::Server(error)),
+                    Some(InputRounds { result, .. }) => Outcome::InputRequired(result),
+                    None => Outcome::Unknown,
+                }
+            }
+            Effect::EndRefused => match core.requests.call_mut(id).and_then(|call| call.blocked.take()) {
+                Some(blocked) => blocked.outcome,
+                None => Outcome::Unknown,
+            },
+            Effect::EndCancelled => {
+                task::abandon(core, id);
+                Outcome::Cancelled
+            }
+            Effect::EndTimedOut => {
+                task::abandon(core, id);
+                Outcome::TimedOut(core.requests.bound_of(id))
+            }
+            Effect::EndNotAdvertised => Outcome::NotAdvertised,
+            Effect::EndUnsent => match core.requests.call(id).map(|call| resend::take_unsent(losses(call))) {
+                Some(Unsent::Unknown) => Outcome::Unknown,
+                Some(Unsent::NotSent) | None => Outcome::NotSent,
+            },
+            Effect::EndUnknown => Outcome::Unknown,
+        };
+        let ended = core.requests.remove(id);
+        if let Some(Purpose::Call(call)) = ended.map(|open| open.purpose) {
+            core.event(Event::Finished { request: call.handle, outcome, attempts: call.attempts });
+        }
+    }
+}
+
+/// How often a call was sent again although it may have run. One that runs as a task did.
+const fn losses(call: &Call) -> Used {
+    if call.task.is_some() { Used::Once } else { call.lost }
+}
+
+/// Why an input has a request sent again, if it does.
+fn reason_of(open: &OpenRequest, input: Input) -> Option<ResendReason> {
+    let is_about_task = matches!(&open.purpose, Purpose::Call(call) if call.task.is_some());
+    if is_about_task {
+        return None;
+    }
+    match input {
+        Input::Expired | Input::ExpiredReplayable => Some(ResendReason::SessionExpired),
+        Input::LostReplayable => Some(ResendReason::Lost),
+        Input::NotRun => Some(ResendReason::NotSent),
+        Input::Restarted => Some(ResendReason::Busy),
+        Input::RetryRequired | Input::InputGiven => Some(ResendReason::Input),
+        Input::Admitted => {
+            let Purpose::Call(call) = &open.purpose else { return None };
+            call.blocked.as_ref().map(|blocked| match blocked.by {
+                Block::Headers => ResendReason::Headers,
+                Block::Authorization => ResendReason::Authorized,
+            })
+        }
+        Input::Write
+        | Input::Hand
+        | Input::Answered
+        | Input::Invalid
+        | Input::InputRequired
+        | Input::InputDeclined
+        | Input::Refused
+        | Input::Denied
+        | Input::Cancelled
+        | Input::TimedOut
+        | Input::NotAdvertised
+        | Input::Withdrawn
+        | Input::Lost
+        | Input::LostTask
+        | Input::TaskRuns
+        | Input::TaskSends
+        | Input::Closed => None,
+    }
+}
+
+/// Reports that a request of the embedder is sent again.
+pub(super) fn report_resend(core: &mut Core, id: u64, reason: Option<ResendReason>) {
+    if let (Some(Call { handle, attempts, .. }), Some(reason)) = (core.requests.call(id), reason) {
+        let (request, attempt) = (*handle, attempts.saturating_add(1));
+        core.event(Event::Resending { request, attempt, reason });
+    }
+}
+
+/// The server refused a request unprocessed: blocks it until what is missing is provided.
+pub(super) fn block(core: &mut Core, id: u64, by: Block, outcome: Outcome) -> Signals {
+    let left = core.requests.time_left(id, core.now);
+    let since = core.requests.call_time(core.now);
+    let Some(call) = core.requests.call_mut(id) else { return Signals::NONE };
+    call.blocked = Some(Box::new(Blocked { by, outcome, left, since }));
+    step(core, id, Input::Refused);
+    match by {
+        Block::Headers => Signals::one(Signal::SchemasWanted),
+        Block::Authorization => Signals::NONE,
+    }
+}
+
+/// The requests that wait for authorization end, for this reason.
+pub(super) fn deny(core: &mut Core, why: &str) {
+    for id in core.requests.calls() {
+        if let Some(blocked) = core.requests.call_mut(id).and_then(|call| call.blocked.as_mut())
+            && blocked.by == Block::Authorization
+            && let Outcome::Error(RequestError::Status { message, .. }) = &mut blocked.outcome
+        {
+            *message = excerpt(why).into();
+        }
+    }
+    unblock(core, Block::Authorization, Input::Denied);
+}
+
+/// What blocked requests were waiting for is there, or cannot be provided.
+pub(super) fn unblock(core: &mut Core, by: Block, input: Input) {
+    let call_time = core.requests.call_time(core.now);
+    for id in core.requests.calls() {
+        let Some(blocked) = core.requests.call_mut(id).and_then(|call| call.blocked.as_ref()) else { continue };
+        if blocked.by != by {
+            continue;
+        }
+        let (left, waited) = (blocked.left, call_time.since(blocked.since));
+        if input == Input::Admitted {
+            core.requests.set_time_left(id, left, core.now);
+            if let Some(call) = core.requests.call_mut(id) {
+                call.latest = call.latest + waited;
+            }
+        }
+        step(core, id, input);
+    }
+}
+
+/// The connection is lost: requests that may run twice are queued again, unsent ones stay queued, the others end.
+pub(super) fn on_connection_lost(core: &mut Core) {
+    for id in core.requests.calls() {
+        // What was not sent did not run.
+        let input = if core.is_sent(id) { loss_of(core, id) } else { Input::Lost };
+        step(core, id, input);
+    }
+}
+
+/// The client closes: every request ends.
+pub(super) fn end(core: &mut Core) {
+    for id in core.requests.calls() {
+        step(core, id, Input::Closed);
+    }
+}
+
+/// The input of a sent request whose response is lost.
+fn loss_of(core: &Core, id: u64) -> Input {
+    if core.requests.runs_as_task(id) {
+        return Input::LostTask;
+    }
+    match decide_replay(core, id) {
+        Resend::Again => Input::LostReplayable,
+        Resend::End => Input::Lost,
+    }
+}
+
+/// Whether a sent request may run twice.
+fn decide_replay(core: &Core, id: u64) -> Resend {
+    let Some(call) = core.requests.call(id) else { return Resend::End };
+    let carrier = match core.wire {
+        Wire::Http => Carrier::Http,
+        Wire::Pipe if core.options.reconnect.is_some() => Carrier::Pipe,
+        Wire::Pipe => Carrier::LastPipe,
+    };
+    let replay = if call.task.is_some() { Some(true) } else { call.request.replay };
+    let word = match replay {
+        Some(true) => Word::Allowed,
+        Some(false) => Word::Forbidden,
+        None => Word::Unsaid,
+    };
+    // The parameters are read only if they matter.
+    let effects = if word == Word::Unsaid { effects_of(core, &call.request) } else { Effects::Unknown };
+    replay::take(carrier, word, effects, core.trust(), resend::take(Reason::Lost, call.lost))
+}
+
+/// What is known of a request's effects, by its method and the server's annotations of the tool.
+fn effects_of(core: &Core, request: &Request) -> Effects {
+    if method::only_reads(&request.method) {
+        return Effects::Reads;
+    }
+    let params = request.params.as_deref().filter(|_| request.method == method::TOOLS_CALL);
+    let name = params.and_then(|params| Json::from(params).member("name")).and_then(Json::as_string);
+    let hints = name.and_then(|name| core.catalog.tool(&name)).map(|tool| tool.hints).unwrap_or_default();
+    let harmless = hints.read_only == Some(true) || hints.idempotent == Some(true);
+    if harmless { Effects::Harmless } else { Effects::Unknown }
+}
+
+/// The exchange of a request broke. `sent`: the request may have reached the server.
+pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
+    let input = if sent { loss_of(core, id) } else { Input::NotRun };
+    step(core, id, input);
+}
+
+/// Whether the request was sent again for an expired session before.
+pub(super) fn is_expired_again(core: &Core, id: u64) -> bool {
+    core.requests.call(id).is_some_and(|call| resend::take(Reason::Expired, call.expired) == Resend::End)
+}
+
+/// The request did not run, because its session expired.
+pub(super) fn on_expired(core: &mut Core, id: u64) {
+    if core.requests.call(id).is_some() {
+        step(core, id, Input::Expired);
+    }
+}
+
+/// The response says that the session expired, but the request may have run. It ends with this response, unless it may
+/// run twice.
+pub(super) fn on_expired_response(core: &mut Core, id: u64, error: ErrorObject) {
+    match decide_replay(core, id) {
+        Resend::Again => step(core, id, Input::ExpiredReplayable),
+        Resend::End => step_to(core, id, Input::Answered, Some(Outcome::Error(RequestError::Server(error))), None),
+    }
+}
+
+/// Whether a call may be blocked once more by what it lacks.
+pub(super) fn decide_block(core: &Core, id: u64, by: Block) -> Resend {
+    core.requests.call(id).map_or(Resend::End, |call| match by {
+        Block::Authorization => resend::take(Reason::Unauthorized, call.unauthorized),
+        Block::Headers => resend::take(Reason::Headers, call.headers_refused),
+    })
+}

@@ -1,0 +1,326 @@
+//! Calls that the server runs as tasks. A request about the task takes the place of the call: it has the call's handle
+//! and deadline, and a new id on the wire.
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use serde_json::value::RawValue;
+
+use super::super::core::{Core, excerpt};
+use super::super::request_table::CallTask;
+use super::super::signal::Signal;
+use super::super::{Event, InputRequest, Outcome, RequestError, Task, TaskError, TaskStatus};
+use super::input::{self, Judge};
+use super::{Classified, step, step_to};
+use crate::jsonrpc::{ErrorObject, Json, Object};
+use crate::machine::request;
+use crate::machine::task::{Effect, Input, State, take};
+use crate::protocol::{Era, method};
+
+/// The shortest wait between two polls.
+const SHORTEST_POLL: Duration = Duration::from_millis(100);
+
+/// Maximum bytes of a task's id.
+const LONGEST_ID: usize = 1024;
+
+/// What a task's state becomes by a report of the server, and what goes with it.
+struct Change {
+    input: Input,
+    outcome: Option<Outcome>,
+    wanted: Vec<InputRequest>,
+}
+
+impl Change {
+    const fn of(input: Input) -> Self {
+        Self { input, outcome: None, wanted: Vec::new() }
+    }
+
+    const fn with(input: Input, outcome: Outcome) -> Self {
+        Self { input, outcome: Some(outcome), wanted: Vec::new() }
+    }
+
+    fn invalid(why: impl Into<Box<str>>) -> Self {
+        Self::with(Input::Invalid, Outcome::Error(RequestError::Invalid(why.into())))
+    }
+}
+
+/// The description of a task in a result that creates one.
+pub(super) fn created<'a>(core: &Core, id: u64, result: &'a RawValue) -> Option<Json<'a>> {
+    let task = creates(core, result)?;
+    core.requests.call(id).filter(|call| call.request.method == method::TOOLS_CALL).map(|_| task)
+}
+
+/// The description of a task in a result that creates one, whatever it answers.
+fn creates<'a>(core: &Core, result: &'a RawValue) -> Option<Json<'a>> {
+    if !core.options.capabilities.tasks {
+        return None;
+    }
+    let result = Json::from(result);
+    match core.era()? {
+        Era::Modern => {
+            let kind = result.member("resultType").and_then(Json::as_string);
+            (kind.as_deref() == Some("task")).then_some(result)
+        }
+        Era::Legacy if core.has_legacy_tasks() && result.member("content").is_none() => {
+            result.member("task").filter(|task| task.is_object())
+        }
+        Era::Legacy => None,
+    }
+}
+
+/// The late response to a cancelled call may be the first to name its task, which is then cancelled.
+pub(in crate::client) fn on_late(core: &mut Core, result: &RawValue) {
+    let id = creates(core, result).and_then(|task| task.member("taskId")).and_then(Json::as_string);
+    if let Some(id) = id.filter(|id| id.len() <= LONGEST_ID) {
+        core.cancel_task(&id);
+    }
+}
+
+/// The server runs the call as a task.
+pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Option<Signal> {
+    let task = json.member("taskId").and_then(Json::as_string);
+    let why = match &task {
+        None => Some("the server created a task without an id"),
+        Some(task) if task.len() > LONGEST_ID => Some("the server created a task with an id of over 1,024 bytes"),
+        Some(task) if core.requests.with_task(task).is_some() => {
+            Some("the server created a task with the id of another one")
+        }
+        Some(_) => None,
+    };
+    let task = task.unwrap_or_default();
+    let report = Task::new(json.to_raw());
+    let status = match (why, report.status()) {
+        (Some(why), _) => {
+            super::on_invalid(core, id, why.into());
+            return None;
+        }
+        (None, None) => {
+            super::on_invalid(core, id, "the server created a task without a known status".into());
+            core.cancel_task(&task);
+            return None;
+        }
+        (None, Some(status)) => status,
+    };
+    core.requests.change_task(id, |it| {
+        *it = Some(Box::new(CallTask {
+            id: (*task).into(),
+            state: State::Created,
+            told: None,
+            interval: Duration::ZERO,
+            token: id,
+            poll_at: None,
+            keys: BTreeSet::new(),
+            key_bytes: 0,
+        }));
+    });
+    tell(core, id, status, &report, true);
+    let modern = core.is_modern();
+    let input = match (modern, status) {
+        (_, TaskStatus::Working) => Input::Working,
+        (false, _) => Input::ResultWaits,
+        (true, TaskStatus::InputRequired) => Input::InputPending,
+        (true, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) => Input::OverWithoutOutcome,
+    };
+    apply(core, id, Change::of(input));
+    modern.then_some(Signal::TaskCreated)
+}
+
+/// Takes the response to a request about a task.
+pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, RequestError>, judge: &mut Judge<'_>) {
+    let Some(state) = core.requests.call(id).and_then(|call| call.task.as_ref()).map(|task| task.state) else { return };
+    let change = match (response, state) {
+        (Err(error), _) => Change::with(Input::Refused, Outcome::Error(error)),
+        (Ok(_), State::Updating) => Change::of(Input::Updated),
+        (Ok(result), State::Fetching) => Change::with(Input::Fetched, Outcome::Result(result.to_owned())),
+        (Ok(result), State::Created | State::Working | State::Done | State::Asking | State::Over) => {
+            read_status(core, id, result, judge)
+        }
+    };
+    apply(core, id, change);
+}
+
+/// Takes `notifications/tasks`. Returns whether it is about a task that is polled; while a request about the task is on
+/// its way, its response tells the same.
+pub(in crate::client) fn on_notification(core: &mut Core, params: &RawValue, judge: &mut Judge<'_>) -> bool {
+    let task = Json::from(params).member("taskId").and_then(Json::as_string);
+    let Some(id) = task.and_then(|task| core.requests.with_task(&task)) else { return false };
+    if core.requests.get(id).is_some_and(|open| open.phase == request::State::Running) {
+        let change = read_status(core, id, params, judge);
+        apply(core, id, change);
+    }
+    true
+}
+
+/// A task is to be polled.
+pub(in crate::client) fn on_due(core: &mut Core, id: u64) {
+    apply(core, id, Change::of(Input::Due));
+}
+
+/// The embedder gave the input that a task requires; the request table has it sent.
+pub(super) fn on_input_given(core: &mut Core, id: u64) {
+    move_on(core, id, Input::InputGiven);
+}
+
+/// The call ends without the server.
+pub(super) fn abandon(core: &mut Core, id: u64) {
+    apply(core, id, Change::of(Input::Abandoned));
+}
+
+/// Reads the server's report on a task.
+fn read_status(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge<'_>) -> Change {
+    let Some(task) = core.requests.call(id).and_then(|call| call.task.as_ref()) else {
+        return Change::of(Input::Working);
+    };
+    let (json, modern) = (Json::from(result), core.is_modern());
+    let kind = json.member("resultType").filter(|_| modern);
+    if kind.is_some_and(|kind| !matches!(kind.as_string().as_deref(), Some("complete" | "task"))) {
+        return Change::invalid("the status of a task has an unknown result type");
+    }
+    let other = json.member("taskId").is_some_and(|named| named.as_string().as_deref() != Some(&*task.id));
+    if other {
+        return Change::with(Input::Invalid, Outcome::Error(RequestError::Task(TaskError::OtherTask)));
+    }
+    let report = Task::new(json.to_raw());
+    let Some(status) = report.status() else {
+        return Change::invalid("the server sent a task without a known status");
+    };
+    tell(core, id, status, &report, false);
+    let message = || report.message().as_deref().map(excerpt).unwrap_or_default().into();
+    match (modern, status) {
+        (_, TaskStatus::Working) => Change::of(Input::Working),
+        (false, _) => Change::of(Input::ResultWaits),
+        (true, TaskStatus::InputRequired) => read_inputs(core, id, result, judge),
+        (true, TaskStatus::Completed) => match json.member("result").filter(|result| result.is_object()) {
+            Some(result) => Change::with(Input::Outcome, Outcome::Result(result.to_raw())),
+            None => Change::invalid("the task is completed, and has no result"),
+        },
+        (true, TaskStatus::Failed) => {
+            let error = match json.member("error").filter(|error| error.is_object()).map(ErrorObject::read) {
+                Some(error) => RequestError::Server(error),
+                None => RequestError::Task(TaskError::Failed { message: message() }),
+            };
+            Change::with(Input::Outcome, Outcome::Error(error))
+        }
+        (true, TaskStatus::Cancelled) => {
+            let error = RequestError::Task(TaskError::Cancelled { message: message() });
+            Change::with(Input::Outcome, Outcome::Error(error))
+        }
+    }
+}
+
+/// Reads the inputs that a task requires and that were not required before.
+fn read_inputs(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge<'_>) -> Change {
+    let Some(task) = core.requests.call_mut(id).and_then(|call| call.task.as_mut()) else {
+        return Change::of(Input::Working);
+    };
+    if task.state == State::Done {
+        return Change::of(Input::InputPending);
+    }
+    let (mut keys, mut key_bytes) = (core::mem::take(&mut task.keys), task.key_bytes);
+    let inputs = input::read(core, result, &keys, judge);
+    let asked = if keys.is_empty() { result.to_owned() } else { without(result, &keys) };
+    let change = match inputs {
+        Err(Classified::Complete(outcome)) => Change::with(Input::Invalid, outcome),
+        Err(Classified::Invalid(why)) => Change::invalid(why),
+        Err(Classified::Input(..) | Classified::Task(_)) => Change::of(Input::InputPending),
+        Ok(inputs) if inputs.is_empty() => Change::of(Input::InputPending),
+        Ok(inputs) => {
+            for key in inputs.keys() {
+                key_bytes = key_bytes.saturating_add(key.len());
+                keys.insert(key.into());
+            }
+            match input::begin(core, id, asked, inputs, key_bytes) {
+                Err(why) => Change::invalid(why),
+                Ok(wanted) if wanted.is_empty() => Change::of(Input::InputKnown),
+                Ok(wanted) => Change { wanted, ..Change::of(Input::InputWanted) },
+            }
+        }
+    };
+    if let Some(task) = core.requests.call_mut(id).and_then(|call| call.task.as_mut()) {
+        (task.keys, task.key_bytes) = (keys, key_bytes);
+    }
+    change
+}
+
+/// A result with those of its inputs that were not required before.
+fn without(result: &RawValue, keys: &BTreeSet<Box<str>>) -> Box<RawValue> {
+    let mut json = Vec::new();
+    let mut object = Object::begin(&mut json);
+    object.object("inputRequests", |inputs| {
+        Json::from(result).member("inputRequests").unwrap_or(Json::EMPTY_ARRAY).members(|key, input| {
+            if !keys.contains(key) {
+                inputs.raw(key, input.text());
+            }
+        });
+    });
+    object.end();
+    Json::trusted(&String::from_utf8(json).unwrap_or_default()).to_raw()
+}
+
+/// Tells the embedder of a change of the task, except that it is over: that is the end of the call.
+fn tell(core: &mut Core, id: u64, status: TaskStatus, report: &Task, created: bool) {
+    let default = core.options.timeouts.task_poll;
+    let full = core.is_full();
+    let Some(call) = core.requests.call_mut(id) else { return };
+    let Some(task) = &mut call.task else { return };
+    task.interval = report.poll_interval().unwrap_or(default).max(SHORTEST_POLL);
+    let now = Some((status, report.message().as_deref().map(excerpt).map(Box::from)));
+    if created || matches!(status, TaskStatus::Working | TaskStatus::InputRequired) && task.told != now {
+        task.told = now;
+        let (request, task) = (call.handle, report.clone());
+        if full { core.leave_out() } else { core.event(Event::Task { request, task }) }
+    }
+}
+
+/// Steps the table of the task.
+fn move_on(core: &mut Core, id: u64, input: Input) -> &'static [Effect] {
+    let mut effects: &'static [Effect] = &[];
+    core.requests.change_task(id, |task| {
+        if let Some(task) = task {
+            let row = take(task.state, input);
+            (task.state, effects) = (row.next, row.effects);
+            task.poll_at = if row.effects.is_empty() { task.poll_at } else { None };
+        }
+    });
+    effects
+}
+
+fn apply(core: &mut Core, id: u64, change: Change) {
+    let Change { input, mut outcome, wanted } = change;
+    let mut wanted = Some(wanted);
+    for effect in move_on(core, id, input) {
+        match effect {
+            Effect::Wait => {
+                let interval = core.requests.call(id).and_then(|call| call.task.as_ref()).map(|task| task.interval);
+                let at = core.after(interval.unwrap_or(SHORTEST_POLL));
+                core.requests.change_task(id, |task| {
+                    if let Some(task) = task {
+                        task.poll_at = Some(at);
+                    }
+                });
+                step(core, id, request::Input::TaskRuns);
+            }
+            Effect::Poll | Effect::Update | Effect::Fetch => step(core, id, request::Input::TaskSends),
+            Effect::Ask => {
+                let Some(request) = core.handle_of(id) else { return };
+                step(core, id, request::Input::InputRequired);
+                core.event(Event::InputRequired { request, inputs: wanted.take().unwrap_or_default() });
+            }
+            Effect::Cancel => {
+                let task = core.requests.call(id).and_then(|call| call.task.as_ref()).map(|task| task.id.clone());
+                if let Some(task) = task {
+                    core.cancel_task(&task);
+                }
+            }
+            Effect::End => step_to(core, id, request::Input::Answered, outcome.take(), None),
+            Effect::EndInvalid => step_to(core, id, request::Input::Invalid, outcome.take(), None),
+            Effect::EndReopened => {
+                let error = RequestError::Task(TaskError::Reopened);
+                step_to(core, id, request::Input::Invalid, Some(Outcome::Error(error)), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Classifies the responses of a handshake; nothing is changed.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use serde_json::value::RawValue;
+
+use super::super::core::excerpt;
+use super::super::{Options, RequestError, Server};
+use super::Handshake;
+use crate::jsonrpc::Json;
+use crate::machine::handshake::Input;
+use crate::machine::offer;
+use crate::protocol::{Era, ProtocolVersion, error_code};
+
+/// Maximum number of versions that are read from a server's list.
+const VERSIONS: usize = 64;
+
+/// A classified response; nothing is changed yet.
+pub(super) struct Answer {
+    pub(super) input: Input,
+    pub(super) words: Option<Box<str>>,
+    pub(super) named: Option<ProtocolVersion>,
+    pub(super) candidate: Option<Box<Server>>,
+}
+
+impl Answer {
+    fn new(input: Input, words: impl Into<Box<str>>) -> Self {
+        Self { input, words: Some(words.into()), named: None, candidate: None }
+    }
+}
+
+/// The versions that both sides support and that were not tried: the newest of each era.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Common {
+    pub(super) legacy: Option<ProtocolVersion>,
+    pub(super) modern: Option<ProtocolVersion>,
+}
+
+impl Handshake {
+    pub(super) fn classify_discovered(&self, options: &Options, result: &RawValue) -> Answer {
+        let versions = Json::from(result).member("supportedVersions").filter(|versions| versions.first() == b'[');
+        let Some(versions) = versions else {
+            return Answer::new(Input::NotModern, "the result has no list of `supportedVersions`");
+        };
+        let common = self.common(options, versions);
+        if let Some(version) = common.modern {
+            let candidate = Some(Box::new(Server::read(version, result)));
+            return Answer { input: Input::ModernFound, words: None, named: None, candidate };
+        }
+        named(common, versions)
+    }
+
+    pub(super) fn classify_discover_error(&self, options: &Options, error: &RequestError) -> Answer {
+        let words = excerpt(&format!("{error}")).into_owned();
+        match error.code() {
+            Some(error_code::UNSUPPORTED_PROTOCOL_VERSION) => {
+                let data = error.server().and_then(|error| error.data.as_deref());
+                let versions = data.and_then(|data| Json::from(data).member("supported"));
+                let Some(versions) = versions else { return Answer::new(Input::NothingCommon, words) };
+                let common = self.common(options, versions);
+                if common.modern.is_some() {
+                    return Answer { named: common.modern, ..Answer::new(Input::VersionOffered, words) };
+                }
+                named(common, versions)
+            }
+            Some(error_code::HEADER_MISMATCH | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY) => {
+                Answer::new(Input::ModernError, words)
+            }
+            _ => Answer::new(Input::NotModern, words),
+        }
+    }
+
+    /// The versions in a server's list that the client supports and has not tried.
+    pub(super) fn common(&self, options: &Options, versions: Json<'_>) -> Common {
+        let mut common = Common::default();
+        for version in versions.elements(VERSIONS).into_iter().flat_map(|elements| elements.kept) {
+            let Some(Ok(version)) = version.as_string().map(|version| version.parse::<ProtocolVersion>()) else {
+                continue;
+            };
+            match version.era() {
+                Era::Legacy if self.was_tried(version) => {}
+                Era::Legacy => common.legacy = common.legacy.max(Some(version)),
+                Era::Modern if options.eras.pinned().is_some_and(|pinned| pinned != version) => {}
+                Era::Modern => common.modern = common.modern.max(Some(version)),
+            }
+        }
+        common
+    }
+
+    pub(super) fn classify_refusal(&self, error: &RequestError, common: Common) -> Refusal {
+        if common.legacy.is_some() {
+            return Refusal::Offer(offer::Input::VersionNamed);
+        }
+        if common.modern.is_some() || error.code() == Some(error_code::UNSUPPORTED_PROTOCOL_VERSION) {
+            return Refusal::ByModern;
+        }
+        let message = error.server().map_or(String::new(), |error| error.message.to_ascii_lowercase());
+        let older = self.older().is_some();
+        let invalid = error.code() == Some(error_code::INVALID_PARAMS);
+        let capabilities = ["capabilit", "elicitation", "sampling", "roots", "extensions", "experimental"]
+            .iter()
+            .any(|word| message.contains(word));
+        let version = message.contains("version");
+        Refusal::Offer(match (version, capabilities, invalid, older) {
+            (true, true, _, true) => offer::Input::VersionAndCapabilities,
+            (true, true, _, false) => offer::Input::LastVersionAndCapabilities,
+            (true, false, _, true) => offer::Input::Version,
+            (true, false, _, false) => offer::Input::LastVersion,
+            (false, true, true, true) => offer::Input::ParamsAndCapabilities,
+            (false, true, _, _) => offer::Input::Capabilities,
+            (false, false, true, true) => offer::Input::Params,
+            (false, false, true, false) => offer::Input::LastParams,
+            (false, false, false, _) => offer::Input::Other,
+        })
+    }
+}
+
+/// What a refusal of `initialize` means.
+pub(super) enum Refusal {
+    /// The server names modern versions.
+    ByModern,
+    /// The server refuses what was offered.
+    Offer(offer::Input),
+}
+
+fn named(common: Common, versions: Json<'_>) -> Answer {
+    let words = format!("it speaks {}", excerpt(versions.text()));
+    let input = if common.legacy.is_some() { Input::LegacyFound } else { Input::NothingCommon };
+    Answer { named: common.legacy, ..Answer::new(input, words) }
+}
+
+pub(super) fn classify_initialized(options: &Options, result: &RawValue) -> Answer {
+    let Some(version) = Json::from(result).member("protocolVersion").and_then(Json::as_string) else {
+        return Answer::new(Input::Malformed, format!("no `protocolVersion` in {}", excerpt(result.get())));
+    };
+    let words = format!("it answered with version {}", excerpt(&version));
+    let (input, version) = match version.parse::<ProtocolVersion>() {
+        Ok(version) if version.era() == Era::Modern => return Answer::new(Input::RefusedByModern, words),
+        Ok(version) => (Input::Accepted, version),
+        Err(_) => {
+            let below = |known: &ProtocolVersion| known.era() == Era::Legacy && known.as_str() < &*version;
+            let nearest = ProtocolVersion::ALL.iter().copied().rev().find(below);
+            let Some(nearest) = nearest.filter(|_| options.tolerance.nearest_version) else {
+                return Answer::new(Input::VersionUnknown, words);
+            };
+            (Input::AcceptedNearest, nearest)
+        }
+    };
+    Answer { candidate: Some(Box::new(Server::read(version, result))), ..Answer::new(input, words) }
+}

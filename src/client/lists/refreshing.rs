@@ -1,0 +1,228 @@
+//! Lists that are requested again after discovery: the server announced a change, or the embedder or the engine needs
+//! them.
+
+use core::mem::discriminant;
+
+use super::super::core::Core;
+use super::super::signal::{Signal, Signals, Watch};
+use super::super::timers::Timer;
+use super::super::{Event, Output, RefreshOutcome};
+use super::{FamilyStatus, LONGEST_WAIT, Lists};
+use crate::machine::refresh::{self, Age, Cause, Found, Requested};
+use crate::machine::refresh_demand::{Report, Unpolled};
+use crate::machine::{Verdict, discovery, gate, paging, refresh_demand};
+use crate::protocol::{Family, PerFamily, method};
+
+impl Lists {
+    pub(super) fn is_refreshing(&self, family: Family) -> bool {
+        self.slots.get(family).refresh != refresh::State::Idle
+    }
+
+    /// The server announced a change of a family's list.
+    pub(in crate::client) fn on_changed(&mut self, core: &mut Core, family: Family) -> Signals {
+        let decision = core.gate(gate::Use::ListChanged, family);
+        if let Some(kind) = decision.quirk() {
+            let detail = alloc::format!("`{}` is not declared; ignored", family.capability().as_str());
+            core.quirk(kind, Some(family), Some(list_changed_method(family)), detail);
+        }
+        match (decision.is_allowed(), self.is_refreshing(family)) {
+            (false, _) => Signals::NONE,
+            (true, true) => self.step_refresh(core, family, refresh::Input::ListChanged),
+            (true, false) => self.step_discovery(core, family, discovery::Input::ListChanged),
+        }
+    }
+
+    /// The listen stream of this request announces changes from now on.
+    pub(in crate::client) fn on_watched(
+        &mut self,
+        core: &mut Core,
+        request: u64,
+        families: &PerFamily<Watch>,
+    ) -> Signals {
+        let mut signals = Signals::NONE;
+        for (family, watch) in families.iter() {
+            let slot = self.slots.get_mut(family);
+            let watch = match watch.now && !watch.before {
+                true => refresh::Watch::Begins,
+                false => refresh::Watch::Unchanged,
+            };
+            // A list that was requested before the stream may be older than it, whichever response came first.
+            let before = slot.listing.as_ref().is_some_and(|listing| listing.pages == 0 && listing.first < request);
+            let requested = match (slot.unwatched, before) {
+                (true, _) => Requested::Unwatched,
+                (false, true) => Requested::Before,
+                (false, false) => Requested::After,
+            };
+            match refresh::take_watched(watch, requested) {
+                Age::Known => {}
+                Age::Unknown => {
+                    slot.unwatched = false;
+                    // The server did not announce this change.
+                    slot.on_demand = true;
+                    signals.extend(self.on_changed(core, family));
+                }
+            }
+        }
+        signals
+    }
+
+    /// Changes of these families are not announced any more.
+    pub(in crate::client) fn on_unwatched(&mut self, families: &PerFamily<bool>) {
+        for (family, told) in families.iter() {
+            self.slots.get_mut(family).unwatched |= told;
+        }
+    }
+
+    /// Requests a family's list again, even if it is fresh.
+    pub(in crate::client) fn want(&mut self, core: &mut Core, family: Family) -> Signals {
+        self.step_discovery(core, family, discovery::Input::Wanted)
+    }
+
+    /// The embedder requests a family's list again. The outcome is reported.
+    pub(in crate::client) fn demand(&mut self, core: &mut Core, family: Family) -> Signals {
+        self.step_demand(core, family, refresh_demand::Input::Want);
+        self.want(core, family)
+    }
+
+    /// The connection ended, and its lists with it.
+    pub(in crate::client) fn on_connection_ended(&mut self, core: &mut Core) {
+        for family in Family::ALL.iter().copied() {
+            self.step_demand(core, family, refresh_demand::Input::ConnectionEnded);
+        }
+    }
+
+    fn step_demand(&mut self, core: &mut Core, family: Family, input: refresh_demand::Input) {
+        use refresh_demand::Effect;
+        let slot = self.slots.get_mut(family);
+        let row = refresh_demand::take(slot.demand, input);
+        slot.demand = row.next;
+        for effect in row.effects {
+            let outcome = match effect {
+                Effect::ReportSame => RefreshOutcome::Same,
+                Effect::ReportDiffers => RefreshOutcome::Differs,
+                Effect::ReportPart => RefreshOutcome::Part,
+                Effect::ReportFailed => RefreshOutcome::Failed(slot.words.clone().unwrap_or_default()),
+                Effect::ReportLost => RefreshOutcome::Failed("the connection ended".into()),
+            };
+            let is_unpolled = core.outbox.iter().any(|output| match output {
+                Output::Event(Event::Refreshed { family: other, outcome: same }) => {
+                    *other == family && discriminant(same) == discriminant(&outcome)
+                }
+                Output::Event(_) | Output::Send(_) | Output::Open(_) | Output::Shutdown(_) | Output::Abort(_) => false,
+            });
+            match refresh_demand::take_report(if is_unpolled { Unpolled::Yes } else { Unpolled::No }) {
+                Report::Tell => core.event(Event::Refreshed { family, outcome }),
+                Report::LeaveOut => {}
+            }
+        }
+    }
+
+    /// The wait before a refresh is over.
+    pub(in crate::client) fn on_timer(&mut self, core: &mut Core, family: Family) -> Signals {
+        self.step_refresh(core, family, refresh::Input::Timer)
+    }
+
+    pub(super) fn step_refresh(&mut self, core: &mut Core, family: Family, input: refresh::Input) -> Signals {
+        let slot = self.slots.get_mut(family);
+        let row = refresh::take(slot.refresh, input);
+        slot.refresh = row.next;
+        if let Verdict::Quirk(kind) = row.verdict {
+            let detail =
+                "refreshes after `list_changed` found the same list several times in a row; refreshed less often";
+            core.quirk(kind, Some(family), Some(family.list_method()), detail);
+        }
+        let mut signals = Signals::NONE;
+        for effect in row.effects {
+            let slot = self.slots.get_mut(family);
+            match effect {
+                refresh::Effect::Arm => {
+                    let timeouts = &core.options.timeouts;
+                    let gathered = core.after(timeouts.debounce);
+                    slot.stale = true;
+                    let interval = crate::time::backoff(timeouts.refresh_interval, slot.slow, LONGEST_WAIT);
+                    let spaced = slot.last_listed.map(|last| last + interval);
+                    core.timers.set(Timer::Refresh(family), Some(gathered.max(spaced.unwrap_or(gathered))));
+                }
+                refresh::Effect::ArmRetry => {
+                    slot.stale = true;
+                    let interval = core.options.timeouts.refresh_interval;
+                    let wait = crate::time::backoff(interval, slot.failures, LONGEST_WAIT);
+                    slot.failures = slot.failures.saturating_add(1).min(16);
+                    core.arm(Timer::Refresh(family), wait);
+                }
+                refresh::Effect::Request => {
+                    core.timers.set(Timer::Refresh(family), None);
+                    self.step_demand(core, family, refresh_demand::Input::Requested);
+                    signals.extend(self.step_paging(core, family, paging::Input::Start, None));
+                }
+                refresh::Effect::Commit => signals.extend(self.refreshed(core, family, FamilyStatus::Listed)),
+                refresh::Effect::CommitPart => signals.extend(self.refreshed(core, family, FamilyStatus::Partial)),
+                refresh::Effect::Count => slot.unchanged = slot.unchanged.more(),
+                refresh::Effect::Slow => slot.slow = slot.slow.saturating_add(1).min(16),
+                refresh::Effect::Steady => (slot.slow, slot.unchanged) = Default::default(),
+                refresh::Effect::Drop => {
+                    slot.listing = None;
+                    signals.extend(schemas(family, false));
+                }
+            }
+        }
+        let found = match input {
+            refresh::Input::Differs => refresh_demand::Input::Differs,
+            refresh::Input::Same | refresh::Input::SameAnnounced | refresh::Input::SameAgain => {
+                refresh_demand::Input::Same
+            }
+            refresh::Input::Part => refresh_demand::Input::Part,
+            refresh::Input::Failed => refresh_demand::Input::Failed,
+            refresh::Input::ListChanged | refresh::Input::Wanted | refresh::Input::Timer | refresh::Input::Reset => {
+                return signals;
+            }
+        };
+        self.step_demand(core, family, found);
+        signals
+    }
+
+    /// The whole list of a refresh was received.
+    pub(super) fn on_refreshed(&mut self, core: &mut Core, family: Family) -> Signals {
+        if let Some(listing) = &mut self.slots.get_mut(family).listing {
+            listing.done = Some(core::mem::take(&mut listing.items).finish());
+        }
+        let input = self.compare(core, family);
+        self.step_refresh(core, family, input)
+    }
+
+    /// Compares the list of a refresh with the known one.
+    fn compare(&self, core: &Core, family: Family) -> refresh::Input {
+        let slot = self.slots.get(family);
+        let done = slot.listing.as_ref().and_then(|listing| listing.done.as_ref());
+        let same = done.is_some_and(|list| list.has_same_items(core.catalog.list(family)));
+        let found = if same { Found::Same } else { Found::Differs };
+        let cause = if slot.on_demand { Cause::Wanted } else { Cause::Announced };
+        refresh::take_compared(found, cause, slot.unchanged)
+    }
+
+    fn refreshed(&mut self, core: &mut Core, family: Family, status: FamilyStatus) -> Signals {
+        let slot = self.slots.get_mut(family);
+        (slot.failures, slot.on_demand) = (0, false);
+        self.set_status(core, family, status);
+        self.commit(core, family);
+        core.release_memory();
+        schemas(family, true)
+    }
+}
+
+/// Reports whether the tools were listed again.
+pub(super) fn schemas(family: Family, known: bool) -> Signals {
+    match family {
+        Family::Tools => Signals::one(Signal::Schemas { known }),
+        Family::Prompts | Family::Resources | Family::ResourceTemplates => Signals::NONE,
+    }
+}
+
+/// The notification that announces a change of a family's list.
+const fn list_changed_method(family: Family) -> &'static str {
+    match family {
+        Family::Tools => method::TOOLS_LIST_CHANGED,
+        Family::Prompts => method::PROMPTS_LIST_CHANGED,
+        Family::Resources | Family::ResourceTemplates => method::RESOURCES_LIST_CHANGED,
+    }
+}

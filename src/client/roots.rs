@@ -1,0 +1,36 @@
+//! Component: the client's roots, which the embedder may change. Their state is in the core.
+
+use alloc::vec::Vec;
+
+use super::core::Core;
+use super::{CommandError, Output};
+use crate::Time;
+use crate::protocol::{Era, Root, method, write_roots};
+
+/// The embedder changes the roots. A legacy server is told; a modern one gets them when it requires them.
+pub(super) fn set(core: &mut Core, now: Time, roots: Vec<Root>) -> Result<(), CommandError> {
+    core.check_open()?;
+    if core.options.capabilities.roots.is_none() {
+        return Err(CommandError::NotDeclared { capability: "roots".into() });
+    }
+    if core.is_outbox_full() {
+        return Err(CommandError::TooManyRequests { limit: core.options.limits.output });
+    }
+    core.advance(now);
+    core.roots = Some(roots.into());
+    if core.is_established() && core.era() == Some(Era::Legacy) && !core.undeclared {
+        let message = core.encode_notification(method::ROOTS_LIST_CHANGED, None::<fn(&mut Vec<u8>)>);
+        core.outbox.push(Output::Send(message));
+    }
+    Ok(())
+}
+
+impl Core {
+    /// The result of `roots/list`.
+    pub(super) fn roots_result(&self) -> Vec<u8> {
+        let declared = self.options.capabilities.roots.as_deref().unwrap_or_default();
+        let mut result = Vec::new();
+        write_roots(self.roots.as_deref().unwrap_or(declared), &mut result);
+        result
+    }
+}

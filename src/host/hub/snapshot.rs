@@ -1,0 +1,335 @@
+//! Saves a hub, and restores it (feature `snapshot`).
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use super::Hub;
+use super::breaker::CallBreaker;
+use super::connection::{Connection, SavedConnection};
+use super::event::{HubOptions, SessionHandle};
+use super::offers::{Content, Offer};
+use super::queue::{Pending, Queue};
+use super::route::Router;
+use super::server::Server;
+use super::servers::Servers;
+use super::starts::Starts;
+use crate::Time;
+use crate::catalog::{Catalog, hash};
+use crate::client::{Failure, FamilyStatus, KnownEra, RequestId};
+use crate::host::Utility;
+use crate::host::config::{Configuration, ToolPolicy};
+use crate::host::names::{Names, Target};
+use crate::machine::{hub, hub_offer, hub_server};
+use crate::protocol::{Family, PerFamily};
+use crate::snapshot::{Moved, Secrets, Snapshot, SnapshotError, invalid};
+
+const KIND: &str = "hub";
+
+/// What is saved of a hub: all but its options, its configuration and what its servers share.
+#[derive(Serialize, Deserialize)]
+struct State<Slots> {
+    fields: Fields,
+    slots: Slots,
+    free: Vec<u32>,
+    admissions: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Fields {
+    seed: u64,
+    now: Time,
+    names: Names,
+    state: hub::State,
+    current: BTreeMap<Arc<str>, SessionHandle>,
+    over: usize,
+    last_list_call: u64,
+    starts: Starts,
+    missing: Option<BTreeSet<Box<str>>>,
+    queue: Queue,
+}
+
+/// What is saved of a server.
+#[derive(Serialize, Deserialize)]
+struct SavedServer<Session, Entries> {
+    name: Arc<str>,
+    state: hub_server::State,
+    offer_state: hub_offer::State,
+    connection: Option<Session>,
+    /// A configuration with this entry alone.
+    former_entry: Option<Entries>,
+    breaker: CallBreaker,
+    calls: BTreeMap<RequestId, Target>,
+    list_calls: Vec<(u64, Utility)>,
+    offer: Option<SavedOffer>,
+    known_era: Option<KnownEra>,
+    failure: Option<Failure>,
+    pending: Pending,
+}
+
+/// A server that is being restored.
+type SavedSlot = SavedServer<SavedConnection, Configuration>;
+type Slot = Option<(SessionHandle, SavedSlot)>;
+
+/// What is saved of a server's lists.
+#[derive(Serialize, Deserialize)]
+struct SavedOffer {
+    /// `None` if they are those of the session.
+    #[serde(with = "crate::catalog::form::optional_catalog")]
+    catalog: Option<Catalog>,
+    families: PerFamily<FamilyStatus>,
+    instructions: Option<Box<str>>,
+    saved_at: Option<u64>,
+    /// The hash of the filters by which its functions are chosen.
+    filters: u64,
+}
+
+impl SavedOffer {
+    fn of(content: &Content, connection: Option<&Connection>, filters: u64) -> Self {
+        let Content { catalog, families, instructions, saved_at } = content.clone();
+        let is_held = |known: &Catalog| {
+            Family::EACH.into_iter().all(|family| match (catalog.held(family), known.held(family)) {
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                (None, None) => true,
+                (Some(_), None) | (None, Some(_)) => false,
+            })
+        };
+        let of_session = connection.is_some_and(|session| is_held(session.catalog()));
+        Self { catalog: (!of_session).then_some(catalog), families, instructions, saved_at, filters }
+    }
+}
+
+impl Hub {
+    /// Saves the hub with its sessions (feature `snapshot`), as [`Client::snapshot`](crate::Client::snapshot) does. With
+    /// [`Secrets::Included`], it contains the entries of sessions that are being closed, if the configuration does not
+    /// have them any more.
+    pub fn snapshot(&self, secrets: Secrets) -> Snapshot {
+        match secrets {
+            Secrets::Included => self.seal(secrets),
+            Secrets::Excluded => {
+                let mut hub = self.clone();
+                // What follows is processed by the hub that is restored, which may start other servers.
+                for handle in hub.router.servers.handles() {
+                    let server = hub.router.servers.get_mut(&handle);
+                    if let Some(connection) = server.and_then(|server| server.connection.as_mut()) {
+                        connection.forget_secrets();
+                    }
+                }
+                hub.seal(secrets)
+            }
+        }
+    }
+
+    fn seal(&self, secrets: Secrets) -> Snapshot {
+        let router = &self.router;
+        let (slots, free, admissions) = router.servers.parts();
+        let slots =
+            slots.iter().map(|slot| slot.as_ref().map(|(handle, server)| (*handle, router.saved(server, secrets))));
+        let fields = Fields {
+            seed: router.seed,
+            now: router.now,
+            names: router.names.clone(),
+            state: router.state,
+            current: router.current.clone(),
+            over: router.over,
+            last_list_call: router.last_list_call,
+            starts: router.starts.clone(),
+            missing: router.missing.clone(),
+            queue: router.queue.clone(),
+        };
+        let state = State { fields, slots: slots.collect::<Vec<_>>(), free: free.to_vec(), admissions };
+        Snapshot::seal(KIND, router.now, secrets, &state)
+    }
+
+    /// Restores a hub (feature `snapshot`), with the options that it was created with and its configuration, as
+    /// [`Client::from_snapshot`](crate::Client::from_snapshot) does. The names in the options do not count. Secrets in
+    /// entries may have changed; for other changes, call [`configure`](Self::configure) after it.
+    ///
+    /// # Errors
+    /// [`SnapshotError`].
+    pub fn from_snapshot(
+        options: HubOptions,
+        configuration: Configuration,
+        snapshot: &Snapshot,
+        moved: Moved,
+    ) -> Result<Self, SnapshotError> {
+        let state: State<Vec<Slot>> = snapshot.open(KIND, options.session.limits.message.depth)?;
+        let secrets = snapshot.secrets();
+        if moved == Moved::WithTransport && secrets == Secrets::Excluded {
+            return Err(SnapshotError::NoSecrets);
+        }
+        let State { fields, slots, free, admissions } = state;
+        let mut router = Router::new(options, fields.seed);
+        router.configuration = configuration;
+        let contradiction = || invalid("its servers contradict each other");
+        let restored = slots.into_iter().map(|slot| {
+            let Some((handle, saved)) = slot else { return Ok(None) };
+            let is_current = fields.current.get(&saved.name) == Some(&handle);
+            let server = router.restore_server(saved, is_current, secrets)?;
+            Ok(Some((handle, Box::new(server))))
+        });
+        let slots = restored.collect::<Result<_, _>>()?;
+        router.servers = Servers::from_parts(slots, free, admissions).ok_or_else(contradiction)?;
+        let Fields { seed: _, now, names, state, current, over, last_list_call, starts, missing, queue } = fields;
+        if current.iter().any(|(name, handle)| router.servers.get(handle).is_some_and(|server| server.name != *name)) {
+            return Err(contradiction());
+        }
+        let is_open = !matches!(state, hub::State::Closing | hub::State::Closed);
+        let mut entries = router.configuration.servers.iter();
+        if let Some((name, _)) =
+            entries.find(|(name, entry)| is_open && entry.enabled != current.contains_key(&***name))
+        {
+            return Err(SnapshotError::Configuration { server: name.clone() });
+        }
+        queue.check(&router.servers)?;
+        router = Router { now, names, state, current, over, last_list_call, starts, missing, queue, ..router };
+        if moved == Moved::WithoutTransport {
+            router.lose_transports(secrets);
+        }
+        Ok(Self { router })
+    }
+}
+
+impl Router {
+    /// The hash of the filters of a server's entry.
+    fn filters(&self, server: &str) -> u64 {
+        self.configuration.servers.get(server).map_or(0, |entry| hash(entry.tools.text().as_bytes()))
+    }
+
+    /// What is saved of a server.
+    fn saved(&self, server: &Server, secrets: Secrets) -> impl Serialize {
+        let Server {
+            name,
+            state,
+            offer_state,
+            connection,
+            former_entry,
+            breaker,
+            calls,
+            list_calls,
+            offer,
+            known_era,
+            failure,
+            pending,
+            // Attempts are not saved.
+            #[cfg(feature = "oauth")]
+                browser: _,
+        } = server;
+        let (connection, filters) = (connection.as_ref(), self.filters(name));
+        let former_entry = former_entry.as_ref().filter(|_| secrets == Secrets::Included);
+        SavedServer {
+            name: Arc::clone(name),
+            state: *state,
+            offer_state: *offer_state,
+            connection: connection.map(|connection| connection.saved(secrets)),
+            former_entry: former_entry.map(|entry| BTreeMap::from([(Arc::clone(name), (**entry).clone())])),
+            breaker: *breaker,
+            calls: calls.clone(),
+            list_calls: list_calls.clone(),
+            offer: offer.as_ref().map(|offer| SavedOffer::of(&offer.content, connection, filters)),
+            known_era: *known_era,
+            failure: failure.clone(),
+            pending: *pending,
+        }
+    }
+
+    /// Restores a server. A current one has its entry in the configuration.
+    fn restore_server(
+        &mut self,
+        saved: SavedSlot,
+        is_current: bool,
+        secrets: Secrets,
+    ) -> Result<Server, SnapshotError> {
+        let SavedServer {
+            name,
+            state,
+            offer_state,
+            connection,
+            former_entry,
+            breaker,
+            calls,
+            list_calls,
+            offer,
+            known_era,
+            failure,
+            pending,
+        } = saved;
+        let former_entry = former_entry.and_then(|former| former.servers.into_values().next()).map(Box::new);
+        let configured = self.configuration.servers.get(&*name);
+        let other = || SnapshotError::Configuration { server: (&*name).into() };
+        let entry = former_entry.as_deref().or(configured);
+        let entry = entry.filter(|entry| connection.as_ref().is_none_or(|session| session.is_of(entry)));
+        if is_current && entry.is_none() {
+            return Err(other());
+        }
+        let options = match (self.options.own.get(&*name), entry) {
+            (Some(own), Some(entry)) => Arc::new(entry.options(&name, own.clone())),
+            (None, Some(entry)) => self.sharing.options(entry, &self.options.session),
+            (_, None) => Arc::new(self.options.session.clone()),
+        };
+        let restored = connection.map(|saved| saved.restore(entry, options, &name, secrets));
+        let mut connection = restored.transpose()?;
+        let filters = self.filters(&name);
+        let offer = match offer {
+            None => None,
+            Some(saved) if is_current && saved.filters != filters => return Err(other()),
+            Some(SavedOffer { catalog, families, instructions, saved_at, filters: _ }) => {
+                let of_session = catalog.is_none();
+                let mut catalog = match (catalog, &connection) {
+                    (Some(catalog), _) => catalog,
+                    (None, Some(session)) => session.catalog().clone(),
+                    (None, None) => return Err(invalid("a server has the lists of a session that it does not have")),
+                };
+                for family in Family::EACH {
+                    let Some(list) = catalog.held(family).map(Arc::clone) else { continue };
+                    let shared = self.sharing.list(family, list);
+                    catalog.share(family, Arc::clone(&shared));
+                    if let (true, Some(session)) = (of_session, &mut connection) {
+                        session.run(|engine| engine.share_list(family, shared));
+                    }
+                }
+                let content = Content { catalog, families, instructions, saved_at };
+                let no_policy = ToolPolicy::default();
+                let policy = self.configuration.servers.get(&*name).map_or(&no_policy, |entry| &entry.tools);
+                let tools = (content.catalog.held(Family::Tools), content.view());
+                let chosen = self.sharing.choose(&name, policy, self.options.suspicion, tools);
+                Some(Offer { content, chosen })
+            }
+        };
+        Ok(Server {
+            name,
+            state,
+            offer_state,
+            connection,
+            former_entry,
+            breaker,
+            calls,
+            list_calls,
+            offer,
+            known_era,
+            failure,
+            pending,
+            #[cfg(feature = "oauth")]
+            browser: super::oauth::UNUSED,
+        })
+    }
+
+    /// The sessions moved without their transports, which is an input to each.
+    fn lose_transports(&mut self, secrets: Secrets) {
+        for handle in self.servers.handles() {
+            if self.servers.get(&handle).is_none_or(|server| server.connection.is_none()) {
+                continue;
+            }
+            self.step(handle, hub_server::Input::Taken);
+            if let Some(server) = self.servers.get_mut(&handle)
+                && let Some(connection) = &mut server.connection
+            {
+                connection.lose_transport(secrets);
+                self.queue.touch(handle, &mut server.pending);
+            }
+        }
+        self.settle();
+    }
+}

@@ -1,0 +1,499 @@
+//! The names under which a model sees the tools of many servers.
+//!
+//! A model's functions share one set of names of at most 64 characters from a small alphabet, while servers name their
+//! tools freely. Each tool is exposed as [`Style`] describes, with each character that is not allowed replaced by `_`.
+//! In three cases the name is its first 55 characters with a suffix, `_` and eight hexadecimal digits:
+//!
+//! - The name is longer than 64 characters.
+//! - Several tools have the same name in the style. If exactly one of them needed no replacement, it keeps the name. If
+//!   there are several or none, all get a suffix. The server's tools take precedence over utility tools.
+//! - The name is that of a function of the host's own ([`Names::reserve`]).
+//!
+//! The digits are the last eight of a hash of the server's name, the byte `0xFF`, which no text contains, and the
+//! tool's own name (for a utility tool: the byte `0xFE` instead of `0xFF`). The hash is the same in every release. If
+//! that name is taken too, the byte `0xFF` and an attempt number in decimal are added to the hashed bytes, until a name
+//! is free. Tools of one update with the same first attempt count attempts together: each continues where the previous
+//! one stopped. After 32 attempts a tool gets no name and is not exposed, because so many collisions are intended
+//! ([`Choice::named`](super::toolset::Choice::named) reports it).
+//!
+//! # Stability
+//!
+//! **A name stays as long as its tool exists**, because a model, a transcript or a prompt cache may contain it. **The
+//! order of tools within an update does not matter.** The order of updates does: `a-b` alone is exposed as `…_a_b`; if
+//! `a_b` is added later, it gets the suffix, although it would have kept the plain name if both had come at once. To
+//! have the same names in every run, save them and begin with [`Names::restore`], or pass the tools of all servers in
+//! one [`Names::update`].
+//!
+//! Names are looked up among those that were given. Nothing is concluded from their form.
+//!
+//! ```
+//! use mcp_proto::host::names::{Names, Style, Target};
+//!
+//! let mut names = Names::new(Style::MCP);
+//! names.update([("my-api", vec![Target::tool("list-items.v2"), Target::tool("get_item")])]);
+//! assert_eq!(names.name("my-api", &Target::tool("list-items.v2")).as_deref(), Some("mcp_my_api_list_items_v2"));
+//!
+//! let found = names.resolve("mcp_my_api_list_items_v2").unwrap();
+//! assert_eq!((found.server, found.target), ("my-api", &Target::tool("list-items.v2")));
+//! ```
+
+mod assign;
+mod style;
+mod tool_set;
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::{fmt, mem};
+
+pub use self::style::Style;
+
+use self::assign::{KEPT, Name};
+use self::tool_set::{ToolSet, ToolSets};
+use super::Utility;
+
+/// Maximum characters of a name, including prefix and suffix.
+pub const MAX_LEN: usize = 64;
+
+/// What an exposed name refers to within its server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
+pub enum Target {
+    /// A tool of the server, by its own name.
+    Tool(Arc<str>),
+    /// A utility tool, which the host answers.
+    Utility(Utility),
+}
+
+impl Target {
+    /// The server's tool with this name.
+    pub fn tool(name: &str) -> Self {
+        Self::Tool(name.into())
+    }
+
+    /// The utility tool, if this is one.
+    pub const fn utility(&self) -> Option<Utility> {
+        match self {
+            Self::Tool(_) => None,
+            Self::Utility(utility) => Some(*utility),
+        }
+    }
+
+    /// The tool's own name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Tool(name) => name,
+            Self::Utility(utility) => utility.name(),
+        }
+    }
+}
+
+impl From<Utility> for Target {
+    fn from(utility: Utility) -> Self {
+        Self::Utility(utility)
+    }
+}
+
+/// What an exposed name refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Resolved<'a> {
+    /// The server's name in the configuration.
+    pub server: &'a str,
+    /// The tool.
+    pub target: &'a Target,
+}
+
+/// Why a tool's exposed name is not its plain name from its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Renamed {
+    /// Characters were replaced.
+    Characters,
+    /// The name would be longer than [`MAX_LEN`].
+    TooLong,
+    /// Another tool or a function of the host's own has the name.
+    Taken,
+}
+
+/// The exposed names of all servers' tools. The [module](self) describes how names are chosen.
+///
+/// Plain names are formed when they are asked for. Stored are the sets of tools that have them, equal sets of several
+/// servers once, and the names with a suffix.
+#[derive(Clone, Default)]
+pub struct Names {
+    style: Style,
+    /// The servers with names.
+    servers: BTreeMap<Arc<str>, Given>,
+    /// Servers whose own names have characters to replace, by the names after that. Of several servers with one name,
+    /// the others store their names.
+    replaced: BTreeMap<Box<str>, Arc<str>>,
+    /// The names that are stored.
+    stored: BTreeMap<Arc<str>, (Arc<str>, Target)>,
+    sets: ToolSets,
+    /// The names of the host's own functions.
+    reserved: BTreeSet<Box<str>>,
+    /// The number of names.
+    len: usize,
+}
+
+/// Shows each name with what it refers to, however it is held.
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter().map(|(name, it)| (name, (it.server, it.target)))).finish()
+    }
+}
+
+/// The names of a server.
+#[derive(Clone, Debug, Default)]
+struct Given {
+    /// The tools with plain names that are not stored; `None` if there are none.
+    plain: Option<Arc<ToolSet>>,
+    /// The tools with stored names, sorted by tool.
+    stored: Box<[(Target, Arc<str>)]>,
+}
+
+impl Given {
+    fn stored(&self, target: &Target) -> Option<&Arc<str>> {
+        let at = self.stored.binary_search_by(|(known, _)| known.cmp(target)).ok()?;
+        self.stored.get(at).map(|(_, name)| name)
+    }
+
+    fn has_plain(&self, target: &Target) -> bool {
+        self.plain.as_ref().is_some_and(|plain| plain.has(target))
+    }
+
+    fn has(&self, target: &Target) -> bool {
+        self.has_plain(target) || self.stored(target).is_some()
+    }
+
+    /// The tools with plain names.
+    fn plain(&self) -> &[Target] {
+        self.plain.as_ref().map_or(&[], |plain| plain.targets())
+    }
+
+    fn len(&self) -> usize {
+        self.plain().len().saturating_add(self.stored.len())
+    }
+
+    /// Replaces the tools with plain names, which are sorted.
+    fn set_plain(&mut self, targets: Vec<Target>, sets: &mut ToolSets, style: Style) {
+        let set = (!targets.is_empty()).then(|| sets.share(targets, style));
+        sets.release(mem::replace(&mut self.plain, set));
+    }
+}
+
+/// Whether the names are the same, however they are stored.
+impl PartialEq for Names {
+    fn eq(&self, other: &Self) -> bool {
+        let alike = self.style == other.style && self.reserved == other.reserved && self.len == other.len;
+        alike && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Names {}
+
+impl Names {
+    /// No names, with this style.
+    pub const fn new(style: Style) -> Self {
+        Self {
+            style,
+            servers: BTreeMap::new(),
+            replaced: BTreeMap::new(),
+            stored: BTreeMap::new(),
+            sets: ToolSets::new(),
+            reserved: BTreeSet::new(),
+            len: 0,
+        }
+    }
+
+    /// Reserves the names of the host's own functions: no tool gets one of them. A tool whose plain name is reserved gets a
+    /// suffix, as one whose name another tool has. A name that was given before stays.
+    ///
+    /// ```
+    /// use mcp_proto::host::names::{Names, Renamed, Style, Target};
+    ///
+    /// let mut names = Names::new(Style::SERVER);
+    /// names.reserve(["files_read"]);
+    /// names.update([("files", ["read", "write"].map(Target::tool))]);
+    /// assert_eq!(names.name("files", &Target::tool("write")).as_deref(), Some("files_write"));
+    /// assert!(names.name("files", &Target::tool("read")).unwrap().starts_with("files_read_"));
+    /// assert_eq!(names.renamed("files", &Target::tool("read")), Some(Renamed::Taken));
+    /// ```
+    pub fn reserve<N: Into<Box<str>>>(&mut self, names: impl IntoIterator<Item = N>) {
+        self.reserved.extend(names.into_iter().map(Into::into));
+    }
+
+    /// The names that are reserved, in order.
+    pub fn reserved(&self) -> impl Iterator<Item = &str> {
+        self.reserved.iter().map(|name| &**name)
+    }
+
+    /// Whether no tool may get this name.
+    fn is_taken(&self, name: &str) -> bool {
+        self.reserved.contains(name) || self.resolve(name).is_some()
+    }
+
+    /// Sets the complete tools of each of these servers, in any order. Removed tools lose their names, existing ones
+    /// keep them, new ones get one if an attempt finds a free name. Other servers are not affected.
+    pub fn update<'a, T: IntoIterator<Item = Target>>(&mut self, servers: impl IntoIterator<Item = (&'a str, T)>) {
+        let mut current: BTreeMap<Arc<str>, Vec<Target>> = BTreeMap::new();
+        for (server, targets) in servers {
+            current.entry(self.server(server)).or_default().extend(targets);
+        }
+        self.set(current);
+    }
+
+    /// As [`update`](Self::update), of one server, whose name is shared.
+    pub(super) fn update_one(&mut self, server: &Arc<str>, targets: Vec<Target>) {
+        self.set([(Arc::clone(server), targets)]);
+    }
+
+    /// Sets the tools of servers, which are sorted.
+    fn set(&mut self, servers: impl IntoIterator<Item = (Arc<str>, Vec<Target>)>) {
+        let mut fresh = Vec::new();
+        for (server, mut targets) in servers {
+            targets.sort_unstable();
+            targets.dedup();
+            self.keep_only(&server, |target| targets.binary_search(target).is_ok());
+            if let Some(given) = self.servers.get(&server) {
+                targets.retain(|target| !given.has(target));
+            }
+            fresh.extend(targets.into_iter().map(|target| (Arc::clone(&server), target)));
+        }
+        self.assign(fresh);
+    }
+
+    /// Like an update of a server whose tools all had names: `gone` are removed, `fresh`, in their order, are new.
+    pub(super) fn revise(&mut self, server: &Arc<str>, gone: &[&Target], fresh: &[&Target]) {
+        if !gone.is_empty() {
+            self.keep_only(server, |target| gone.binary_search(&target).is_err());
+        }
+        self.assign(fresh.iter().map(|target| (Arc::clone(server), Target::clone(target))).collect());
+    }
+
+    /// Restores names from an earlier run: what [`iter`](Self::iter) returned then. Their tools count as existing until
+    /// the next update of their server. A name that this style does not form, or that is taken, is ignored.
+    ///
+    /// ```
+    /// use mcp_proto::host::names::{Names, Target};
+    ///
+    /// let mut names = Names::default();
+    /// names.restore([("mcp_s_a_b", "s", Target::tool("a-b")), ("of_another_style", "s", Target::tool("c"))]);
+    /// names.update([("s", ["a_b", "a-b", "c"].map(Target::tool))]);
+    /// assert_eq!(names.name("s", &Target::tool("a-b")).as_deref(), Some("mcp_s_a_b"));
+    /// assert_eq!(names.name("s", &Target::tool("c")).as_deref(), Some("mcp_s_c"));
+    /// ```
+    pub fn restore<'a, N: AsRef<str>>(&mut self, known: impl IntoIterator<Item = (N, &'a str, Target)>) {
+        let mut fresh: BTreeMap<Arc<str>, BTreeMap<Target, Name>> = BTreeMap::new();
+        // The plain names that are restored here.
+        let mut plains: BTreeSet<String> = BTreeSet::new();
+        for (name, server, target) in known {
+            let name = name.as_ref();
+            let server = fresh.get_key_value(server).map_or_else(|| self.server(server), |(it, _)| Arc::clone(it));
+            let has_one = self.servers.get(&server).is_some_and(|given| given.has(&target));
+            let has_one = has_one || fresh.get(&server).is_some_and(|given| given.contains_key(&target));
+            let plain = self.style.plain(&server, target.name());
+            let is_taken = self.is_taken(name) || plains.contains(name);
+            if has_one || is_taken || !may_give(name, &plain) {
+                continue;
+            }
+            let given = if name == plain {
+                plains.insert(plain);
+                Name::Plain
+            } else {
+                let name = Arc::<str>::from(name);
+                self.stored.insert(Arc::clone(&name), (Arc::clone(&server), target.clone()));
+                Name::Suffixed(name)
+            };
+            fresh.entry(server).or_default().insert(target, given);
+        }
+        for (server, names) in fresh {
+            self.keep(&server, names.into_iter().collect());
+        }
+    }
+
+    /// Adds a server's new names.
+    fn keep(&mut self, server: &Arc<str>, names: Vec<(Target, Name)>) {
+        if names.is_empty() {
+            return;
+        }
+        self.len = self.len.saturating_add(names.len());
+        let forms_names = self.forms_names(server);
+        let given = self.servers.entry(Arc::clone(server)).or_default();
+        let (mut plain, mut stored) = (Vec::new(), mem::take(&mut given.stored).into_vec());
+        for (target, name) in names {
+            let name = match name {
+                Name::Plain if forms_names => {
+                    plain.push(target);
+                    continue;
+                }
+                Name::Plain => {
+                    let name = Arc::<str>::from(self.style.plain(server, target.name()));
+                    self.stored.insert(Arc::clone(&name), (Arc::clone(server), target.clone()));
+                    name
+                }
+                Name::Suffixed(name) => name,
+            };
+            stored.push((target, name));
+        }
+        // Two sorted runs, which the sort merges fast.
+        stored.sort_by(|a, b| a.0.cmp(&b.0));
+        given.stored = stored.into();
+        if !plain.is_empty() {
+            plain.extend_from_slice(given.plain());
+            plain.sort();
+            given.set_plain(plain, &mut self.sets, self.style);
+        }
+    }
+
+    /// Whether the plain names of a server are found by its own name, so that they need not be stored.
+    fn forms_names(&mut self, server: &Arc<str>) -> bool {
+        if self.style.allows(server) {
+            return true;
+        }
+        let replaced = self.style.replaced(server).into_boxed_str();
+        *self.replaced.entry(replaced).or_insert_with(|| Arc::clone(server)) == *server
+    }
+
+    /// Removes the names of a server's other tools.
+    fn keep_only(&mut self, server: &str, is_kept: impl Fn(&Target) -> bool) {
+        let Some(given) = self.servers.get_mut(server) else { return };
+        let before = given.len();
+        if given.stored.iter().any(|(target, _)| !is_kept(target)) {
+            let mut stored = mem::take(&mut given.stored).into_vec();
+            stored.retain(|(target, name)| is_kept(target) || self.stored.remove(name).is_none());
+            given.stored = stored.into();
+        }
+        if given.plain().iter().any(|target| !is_kept(target)) {
+            let plain = given.plain().iter().filter(|target| is_kept(target)).cloned().collect();
+            given.set_plain(plain, &mut self.sets, self.style);
+        }
+        let after = given.len();
+        self.len = self.len.saturating_sub(before.saturating_sub(after));
+        if after == 0 {
+            self.remove(server);
+        }
+    }
+
+    /// The shared text of the server's name, if it has names.
+    fn server(&self, server: &str) -> Arc<str> {
+        self.servers.get_key_value(server).map_or_else(|| server.into(), |(server, _)| Arc::clone(server))
+    }
+
+    /// Removes a server's names.
+    pub fn remove(&mut self, server: &str) {
+        let Some(given) = self.servers.remove(server) else { return };
+        self.len = self.len.saturating_sub(given.len());
+        for (_, name) in &given.stored {
+            self.stored.remove(name);
+        }
+        self.sets.release(given.plain);
+        if !self.style.allows(server) {
+            let replaced = self.style.replaced(server);
+            if self.replaced.get(&*replaced).is_some_and(|known| **known == *server) {
+                self.replaced.remove(&*replaced);
+            }
+        }
+    }
+
+    /// The exposed name of a server's tool.
+    pub fn name(&self, server: &str, target: &Target) -> Option<Cow<'_, str>> {
+        let given = self.servers.get(server)?;
+        if given.has_plain(target) {
+            return Some(self.style.plain(server, target.name()).into());
+        }
+        given.stored(target).map(|name| Cow::Borrowed(&**name))
+    }
+
+    /// Removes the names of servers that are not wanted.
+    pub(super) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
+        let unwanted: Vec<_> = self.servers.keys().filter(|server| !wanted(server)).cloned().collect();
+        for server in unwanted {
+            self.remove(&server);
+        }
+    }
+
+    /// The server and the tool behind an exposed name.
+    pub fn resolve(&self, name: &str) -> Option<Resolved<'_>> {
+        let plain = self.resolve_plain(name);
+        plain.or_else(|| self.stored.get(name).map(|(server, target)| Resolved { server, target }))
+    }
+
+    /// Looks a plain name up. Where the server's name ends is not known, so every position is tried; the server is the
+    /// only one that has the rest as the name of a tool.
+    fn resolve_plain(&self, name: &str) -> Option<Resolved<'_>> {
+        if name.len() > MAX_LEN || !self.style.allows(name) {
+            return None;
+        }
+        let name = name.strip_prefix(self.style.prefix)?;
+        name.match_indices('_').find_map(|(at, _)| {
+            let (server, rest) = name.split_at_checked(at)?;
+            let tool = rest.strip_prefix(self.style.between)?;
+            let of = |server: &str| {
+                let (server, given) = self.servers.get_key_value(server)?;
+                given.plain.as_ref()?.find(tool).map(|target| Resolved { server, target })
+            };
+            of(server).or_else(|| self.replaced.get(server).and_then(|server| of(server)))
+        })
+    }
+
+    /// Why a tool is exposed under another name; `None` if it is not, or has no name.
+    pub fn renamed(&self, server: &str, target: &Target) -> Option<Renamed> {
+        let name = self.name(server, target)?;
+        let plain = self.style.plain(server, target.name());
+        if plain.len() > MAX_LEN {
+            Some(Renamed::TooLong)
+        } else if plain != name {
+            Some(Renamed::Taken)
+        } else {
+            let unchanged = self.style.allows(server) && self.style.allows(target.name());
+            (!unchanged).then_some(Renamed::Characters)
+        }
+    }
+
+    /// Every name with what it refers to, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, Resolved<'_>)> {
+        let mut names = Vec::with_capacity(self.len);
+        for (server, given) in &self.servers {
+            let plain = |target: &Target| Cow::Owned(self.style.plain(server, target.name()));
+            names.extend(given.plain().iter().map(|it| (plain(it), Resolved { server, target: it })));
+        }
+        let stored = self.stored.iter();
+        names.extend(stored.map(|(name, (server, target))| (Cow::Borrowed(&**name), Resolved { server, target })));
+        names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        names.into_iter()
+    }
+
+    /// Number of names.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no names.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How names are formed.
+    pub const fn style(&self) -> Style {
+        self.style
+    }
+}
+
+/// Whether a name is this plain name, or begins like it and has a suffix.
+fn may_give(name: &str, plain: &str) -> bool {
+    let kept = plain.get(..KEPT).unwrap_or(plain);
+    let digits = name.strip_prefix(kept).and_then(|rest| rest.strip_prefix('_'));
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let suffixed = digits.is_some_and(|digits| digits.len() == 8 && digits.bytes().all(is_digit));
+    suffixed || plain == name && plain.len() <= MAX_LEN
+}

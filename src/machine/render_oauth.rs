@@ -1,0 +1,162 @@
+//! The tables of OAuth as the documentation shows them.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::vec;
+
+use super::render_markdown::{Decisions, Table, bless, column};
+use super::{authorization, authorization_plan, challenge, credentials, hub_browser};
+
+/// Every decision table of OAuth.
+#[cfg(feature = "rows")]
+pub(super) fn all() -> alloc::vec::Vec<Decisions> {
+    vec![
+        unauthorized_decisions(),
+        scope_decisions(),
+        metadata_decisions(),
+        client_decisions(),
+        plan_decisions(),
+        redirect_decisions(),
+        failed_decisions(),
+    ]
+}
+
+fn unauthorized_decisions() -> Decisions {
+    use challenge::{Progress, Token, Tries, unauthorized};
+    Decisions {
+        name: "challenge::unauthorized",
+        columns: vec![column("attempt", Progress::ALL), column("token", Token::ALL), column("tries", Tries::ALL)],
+        decide: |at| format!("{:?}", unauthorized(Progress::ALL[at[0]], Token::ALL[at[1]], Tries::ALL[at[2]])),
+    }
+}
+
+fn scope_decisions() -> Decisions {
+    use challenge::{Grantor, Progress, Token, Tries, scope};
+    Decisions {
+        name: "challenge::scope",
+        columns: vec![
+            column("tries", Tries::ALL),
+            column("grantor", Grantor::ALL),
+            column("attempt", Progress::ALL),
+            column("token", Token::ALL),
+        ],
+        decide: |at| {
+            let (progress, token) = (Progress::ALL[at[2]], Token::ALL[at[3]]);
+            format!("{:?}", scope(Tries::ALL[at[0]], Grantor::ALL[at[1]], progress, token))
+        },
+    }
+}
+
+fn metadata_decisions() -> Decisions {
+    use authorization_plan::{Answer, Rest, metadata};
+    Decisions {
+        name: "authorization::metadata",
+        columns: vec![column("answer", Answer::ALL), column("other places", Rest::ALL)],
+        decide: |at| format!("{:?}", metadata(Answer::ALL[at[0]], Rest::ALL[at[1]])),
+    }
+}
+
+fn client_decisions() -> Decisions {
+    use authorization_plan::{Configured, Held, Offer, client};
+    Decisions {
+        name: "authorization::client",
+        columns: vec![column("configured", Configured::ALL), column("held", Held::ALL), column("offer", Offer::ALL)],
+        decide: |at| format!("{:?}", client(Configured::ALL[at[0]], Held::ALL[at[1]], Offer::ALL[at[2]])),
+    }
+}
+
+fn plan_decisions() -> Decisions {
+    use authorization_plan::{Client, Code, Goal, Owner, Proof, plan};
+    Decisions {
+        name: "authorization::plan",
+        columns: vec![
+            column("goal", Goal::ALL),
+            column("client", Client::ALL),
+            column("owner", Owner::ALL),
+            column("code", Code::ALL),
+            column("proof", Proof::ALL),
+        ],
+        decide: |at| {
+            let (goal, client, owner) = (Goal::ALL[at[0]], Client::ALL[at[1]], Owner::ALL[at[2]]);
+            format!("{:?}", plan(goal, client, owner, Code::ALL[at[3]], Proof::ALL[at[4]]))
+        },
+    }
+}
+
+fn redirect_decisions() -> Decisions {
+    use authorization_plan::{Advertised, Iss, Redirect, redirect};
+    Decisions {
+        name: "authorization::redirect",
+        columns: vec![column("advertised", Advertised::ALL), column("iss", Iss::ALL), column("has", Redirect::ALL)],
+        decide: |at| format!("{:?}", redirect(Advertised::ALL[at[0]], Iss::ALL[at[1]], Redirect::ALL[at[2]])),
+    }
+}
+
+fn failed_decisions() -> Decisions {
+    use authorization_plan::{Failure, Goal, Registration, Tries, failed};
+    Decisions {
+        name: "authorization::failed",
+        columns: vec![
+            column("goal", Goal::ALL),
+            column("failure", Failure::ALL),
+            column("registration", Registration::ALL),
+            column("tries", Tries::ALL),
+        ],
+        decide: |at| {
+            let (goal, failure) = (Goal::ALL[at[0]], Failure::ALL[at[1]]);
+            format!("{:?}", failed(goal, failure, Registration::ALL[at[2]], Tries::ALL[at[3]]))
+        },
+    }
+}
+
+#[test]
+fn authorization_decisions() {
+    let tables = [metadata_decisions(), client_decisions(), plan_decisions(), redirect_decisions(), failed_decisions()];
+    bless("authorization_plan", None, &tables.map(|table| table.markdown()).join("\n"));
+    let tables = [unauthorized_decisions(), scope_decisions()];
+    bless("challenge", None, &tables.map(|table| table.markdown()).join("\n"));
+}
+
+#[test]
+fn authorization_table() {
+    use authorization::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: authorization::step };
+    table.check("authorization", &[]);
+    table.timer("authorization", |effect| effect == Effect::Pause, Input::Paused);
+    for effect in [Effect::RequestMetadata, Effect::Register, Effect::Browse, Effect::Sign, Effect::RequestToken] {
+        table.timer("authorization", |other| other == effect, Input::Fail);
+    }
+    let ends = |effect| matches!(effect, Effect::ReportIssued | Effect::ReportRefused | Effect::ReportFailed);
+    assert_eq!(table.after(ends), BTreeSet::from([State::Idle]), "an attempt that ended is in progress");
+}
+
+#[test]
+fn hub_browser_table() {
+    use hub_browser::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: hub_browser::step };
+    table.check("hub_browser", &[]);
+    for state in State::ALL {
+        let row = hub_browser::step(*state, Input::Over);
+        assert_eq!(row.next, State::Unused);
+        assert_eq!(row.effects.contains(&Effect::Release), *state == State::Shown, "the browser is released once");
+    }
+}
+
+#[test]
+fn credentials_table() {
+    use credentials::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: credentials::step };
+    table.check("credentials", &[]);
+    table.timer("credentials", |effect| effect == Effect::Rest, Input::Rested);
+    for effect in [Effect::Acquire, Effect::Load, Effect::Save] {
+        table.timer("credentials", |other| other == effect, Input::StoreFailed);
+    }
+    for effect in [Effect::Refresh, Effect::Obtain] {
+        table.timer("credentials", |other| other == effect, Input::Failed);
+    }
+    for state in State::ALL {
+        assert_eq!(credentials::step(*state, Input::SignOut).next, State::Idle, "{state:?} outlives a sign-out");
+    }
+}

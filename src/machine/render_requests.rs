@@ -1,0 +1,224 @@
+//! The decision tables about requests and responses, as the documentation shows them.
+
+#![allow(clippy::indexing_slicing, reason = "tests")]
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+
+use super::approval::{self, Hint, Trust};
+use super::list_error::{ByText, Class};
+use super::render_markdown::{Decisions, bless, column};
+use super::resend::{self, Reason, Resend, Used};
+use super::{Decision, admission, exchange_loss, http_refusal, log_level, replay, response, shape, task};
+
+/// The decision tables about requests and responses.
+#[cfg(feature = "rows")]
+pub(super) fn all() -> alloc::vec::Vec<Decisions> {
+    vec![
+        resend_decisions(),
+        unsent_decisions(),
+        replay_decisions(),
+        approval_decisions(),
+        response_decisions(),
+        shape_decisions(),
+        admission_decisions(),
+        log_level_decisions(),
+        authorization_decisions(),
+        status_decisions(),
+        exchange_loss_decisions(),
+        form_decisions(),
+        cancellation_decisions(),
+    ]
+}
+
+fn decision(decision: Decision) -> String {
+    match decision {
+        Decision::Allow => "allow".into(),
+        Decision::AllowAs(kind) => format!("allow, `{kind}`"),
+        Decision::Withhold => "withhold".into(),
+        Decision::WithholdAs(kind) => format!("withhold, `{kind}`"),
+    }
+}
+
+fn resend_decisions() -> Decisions {
+    Decisions {
+        name: "resend",
+        columns: vec![column("reason", Reason::ALL), column("so far", Used::ALL)],
+        decide: |at| format!("{:?}", resend::decide(Reason::ALL[at[0]], Used::ALL[at[1]])),
+    }
+}
+
+fn unsent_decisions() -> Decisions {
+    Decisions {
+        name: "resend::unsent",
+        columns: vec![column("sent again after a loss", Used::ALL)],
+        decide: |at| format!("{:?}", resend::unsent(Used::ALL[at[0]])),
+    }
+}
+
+fn replay_decisions() -> Decisions {
+    use replay::{Carrier, Effects, Word};
+    Decisions {
+        name: "replay",
+        columns: vec![
+            column("carrier", Carrier::ALL),
+            column("embedder", Word::ALL),
+            column("effects", Effects::ALL),
+            column("annotations", Trust::ALL),
+            column("once more", Resend::ALL),
+        ],
+        decide: |at| {
+            let (carrier, word) = (Carrier::ALL[at[0]], Word::ALL[at[1]]);
+            let (effects, trust) = (Effects::ALL[at[2]], Trust::ALL[at[3]]);
+            format!("{:?}", replay::decide(carrier, word, effects, trust, Resend::ALL[at[4]]))
+        },
+    }
+}
+
+fn approval_decisions() -> Decisions {
+    Decisions {
+        name: "approval",
+        columns: vec![column("annotations", Trust::ALL), column("hint", Hint::ALL)],
+        decide: |at| format!("{:?}", approval::decide(Trust::ALL[at[0]], Hint::ALL[at[1]])),
+    }
+}
+
+fn response_decisions() -> Decisions {
+    use response::{Body, Id, Match};
+    Decisions {
+        name: "response",
+        columns: vec![column("id", Id::ALL), column("body", Body::ALL)],
+        decide: |at| match response::decide(Id::ALL[at[0]], Body::ALL[at[1]]) {
+            Match::Named => "Named".into(),
+            Match::NamedAs(kind) => format!("Named, `{kind}`"),
+            Match::Exchange => "Exchange".into(),
+            Match::OnlyAs(kind) => format!("Only, `{kind}`"),
+            Match::Late => "Late".into(),
+            Match::NoneAs(kind) => format!("None, `{kind}`"),
+        },
+    }
+}
+
+fn shape_decisions() -> Decisions {
+    Decisions {
+        name: "shape",
+        columns: vec![column("shape", shape::Shape::ALL)],
+        decide: |at| decision(shape::decide(shape::Shape::ALL[at[0]])),
+    }
+}
+
+fn admission_decisions() -> Decisions {
+    use super::server_request::Asked;
+    use admission::Backlog;
+    Decisions {
+        name: "admission",
+        columns: vec![column("asked by", Asked::ALL), column("backlog", Backlog::ALL)],
+        decide: |at| format!("{:?}", admission::decide(Asked::ALL[at[0]], Backlog::ALL[at[1]])),
+    }
+}
+
+fn log_level_decisions() -> Decisions {
+    Decisions {
+        name: "log_level",
+        columns: vec![column("error", Class::ALL), column("text", ByText::ALL)],
+        decide: |at| decision(log_level::decide(Class::ALL[at[0]], ByText::ALL[at[1]])),
+    }
+}
+
+fn authorization_decisions() -> Decisions {
+    use http_refusal::{Access, Authority, Phase, Refused};
+    Decisions {
+        name: "http_refusal::authorization",
+        columns: vec![
+            column("refused", Refused::ALL),
+            column("phase", Phase::ALL),
+            column("access", Access::ALL),
+            column("once more", Resend::ALL),
+            column("authorized by", Authority::ALL),
+        ],
+        decide: |at| {
+            let (refused, phase) = (Refused::ALL[at[0]], Phase::ALL[at[1]]);
+            let (access, again, authority) = (Access::ALL[at[2]], Resend::ALL[at[3]], Authority::ALL[at[4]]);
+            format!("{:?}", http_refusal::authorization(refused, phase, access, again, authority))
+        },
+    }
+}
+
+fn status_decisions() -> Decisions {
+    use http_refusal::{Refused, Status};
+    Decisions {
+        name: "http_refusal::status",
+        columns: vec![column("refused", Refused::ALL), column("status", Status::ALL)],
+        decide: |at| format!("{:?}", http_refusal::status(Refused::ALL[at[0]], Status::ALL[at[1]])),
+    }
+}
+
+fn exchange_loss_decisions() -> Decisions {
+    use exchange_loss::Lost;
+    Decisions {
+        name: "exchange_loss",
+        columns: vec![column("request", Lost::ALL)],
+        decide: |at| format!("{:?}", exchange_loss::decide(Lost::ALL[at[0]])),
+    }
+}
+
+fn form_decisions() -> Decisions {
+    use task::{Server, Support};
+    Decisions {
+        name: "task::form",
+        columns: vec![column("server", Server::ALL), column("tool", Support::ALL)],
+        decide: |at| format!("{:?}", task::form(Server::ALL[at[0]], Support::ALL[at[1]])),
+    }
+}
+
+fn cancellation_decisions() -> Decisions {
+    Decisions {
+        name: "task::cancellation",
+        columns: vec![column("progress", task::Progress::ALL)],
+        decide: |at| format!("{:?}", task::cancellation(task::Progress::ALL[at[0]])),
+    }
+}
+
+#[test]
+fn task_decisions() {
+    bless("task_form", None, &form_decisions().markdown());
+    bless("task_cancellation", None, &cancellation_decisions().markdown());
+}
+
+#[test]
+fn resend_table() {
+    bless("resend", None, &format!("{}\n{}", resend_decisions().markdown(), unsent_decisions().markdown()));
+    for reason in Reason::ALL {
+        assert_eq!(resend::decide(*reason, Used::Thrice), Resend::End, "{reason:?} ends");
+    }
+}
+
+#[test]
+fn http_refusal_table() {
+    bless(
+        "http_refusal",
+        None,
+        &format!("{}\n{}", authorization_decisions().markdown(), status_decisions().markdown()),
+    );
+}
+
+#[test]
+fn exchange_loss_table() {
+    bless("exchange_loss", None, &exchange_loss_decisions().markdown());
+}
+
+#[test]
+fn request_decisions() {
+    let tables = [
+        replay_decisions(),
+        approval_decisions(),
+        response_decisions(),
+        shape_decisions(),
+        admission_decisions(),
+        log_level_decisions(),
+    ];
+    for table in tables {
+        bless(table.name, None, &table.markdown());
+    }
+}

@@ -1,0 +1,294 @@
+#![doc = "A call that the server runs as a task (specification of the extension `io.modelcontextprotocol/tasks`; 2025-11-25, \
+          \"Tasks\")."]
+#![doc = ""]
+#![doc = include_str!("task.md")]
+#![doc = ""]
+#![doc = "How a tool is called in 2025-11-25, and how a request is cancelled:"]
+#![doc = ""]
+#![doc = include_str!("task_form.md")]
+#![doc = ""]
+#![doc = include_str!("task_cancellation.md")]
+
+use super::{Row, alphabet, recorded};
+
+alphabet! {
+    /// The state of a task.
+    State {
+        /// The server has just created it.
+        Created,
+        /// The server works on it, and is polled.
+        Working,
+        /// The server said that it is over when it created it, and has to give the outcome.
+        Done,
+        /// The embedder is asked for input.
+        Asking,
+        /// The input is being sent.
+        Updating,
+        /// Its result is being requested, which 2025-11-25 has a request for.
+        Fetching,
+        /// It is over, or given up.
+        Over,
+    }
+}
+
+alphabet! {
+    /// What happens to a task.
+    Input {
+        /// The server works on it.
+        Working,
+        /// It requires input from the embedder that was not required before.
+        InputWanted,
+        /// It requires input that was not required before, all of which the engine has.
+        InputKnown,
+        /// It requires input, and names none that was not required before, or none that matters in this state.
+        InputPending,
+        /// Its result has to be requested: it is over, or requires input (2025-11-25).
+        ResultWaits,
+        /// It is over, with its outcome.
+        Outcome,
+        /// It is over; the outcome was not sent with that.
+        OverWithoutOutcome,
+        /// The time to poll it.
+        Due,
+        /// The embedder gave the input.
+        InputGiven,
+        /// The server took the input.
+        Updated,
+        /// The server sent the result.
+        Fetched,
+        /// The server refused a request about it.
+        Refused,
+        /// What the server sent about it is invalid.
+        Invalid,
+        /// The call ends without the server: it is cancelled, timed out, or its input is declined.
+        Abandoned,
+    }
+}
+
+/// What the engine does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Effect {
+    /// Poll it after its interval.
+    Wait,
+    /// Send `tasks/get`.
+    Poll,
+    /// Ask the embedder for input.
+    Ask,
+    /// Send `tasks/update`.
+    Update,
+    /// Send `tasks/result`.
+    Fetch,
+    /// Send `tasks/cancel`.
+    Cancel,
+    /// End the call with what the server sent.
+    End,
+    /// End the call, because what the server sent is invalid.
+    EndInvalid,
+    /// End the call, because a task that was over is not over any more.
+    EndReopened,
+}
+
+/// Returns the row for a state and an input.
+pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+    use Effect::{Ask, Cancel, End, EndInvalid, EndReopened, Fetch, Poll, Update, Wait};
+    type R = Row<State, Effect>;
+    match state {
+        State::Created => match input {
+            Input::Working => R::advance(State::Working, &[Wait]),
+            Input::InputPending => R::advance(State::Working, &[Poll]),
+            Input::ResultWaits => R::advance(State::Fetching, &[Fetch]),
+            Input::OverWithoutOutcome => R::advance(State::Done, &[Poll]),
+            Input::InputWanted
+            | Input::InputKnown
+            | Input::Outcome
+            | Input::Due
+            | Input::InputGiven
+            | Input::Updated
+            | Input::Fetched
+            | Input::Refused
+            | Input::Invalid
+            | Input::Abandoned => R::ignore(state),
+        },
+        State::Working => match input {
+            Input::Due => R::advance(state, &[Poll]),
+            Input::Working | Input::InputPending => R::advance(state, &[Wait]),
+            Input::InputWanted => R::advance(State::Asking, &[Ask]),
+            Input::InputKnown => R::advance(State::Updating, &[Update]),
+            Input::ResultWaits => R::advance(State::Fetching, &[Fetch]),
+            Input::Outcome | Input::Refused => R::advance(State::Over, &[End]),
+            Input::Invalid => R::advance(State::Over, &[Cancel, EndInvalid]),
+            Input::Abandoned => R::advance(State::Over, &[Cancel]),
+            Input::OverWithoutOutcome | Input::InputGiven | Input::Updated | Input::Fetched => R::ignore(state),
+        },
+        State::Done => match input {
+            Input::Outcome | Input::Refused => R::advance(State::Over, &[End]),
+            Input::Invalid => R::advance(State::Over, &[EndInvalid]),
+            Input::Working | Input::InputPending => R::advance(State::Over, &[Cancel, EndReopened]),
+            Input::Abandoned => R::advance(State::Over, &[]),
+            Input::InputWanted
+            | Input::InputKnown
+            | Input::ResultWaits
+            | Input::OverWithoutOutcome
+            | Input::Due
+            | Input::InputGiven
+            | Input::Updated
+            | Input::Fetched => R::ignore(state),
+        },
+        State::Asking => match input {
+            Input::InputGiven => R::advance(State::Updating, &[Update]),
+            Input::Abandoned => R::advance(State::Over, &[Cancel]),
+            Input::Working
+            | Input::InputWanted
+            | Input::InputKnown
+            | Input::InputPending
+            | Input::ResultWaits
+            | Input::Outcome
+            | Input::OverWithoutOutcome
+            | Input::Due
+            | Input::Updated
+            | Input::Fetched
+            | Input::Refused
+            | Input::Invalid => R::ignore(state),
+        },
+        State::Updating => match input {
+            Input::Updated => R::advance(State::Working, &[Wait]),
+            Input::Refused => R::advance(State::Over, &[End]),
+            Input::Abandoned => R::advance(State::Over, &[Cancel]),
+            Input::Working
+            | Input::InputWanted
+            | Input::InputKnown
+            | Input::InputPending
+            | Input::ResultWaits
+            | Input::Outcome
+            | Input::OverWithoutOutcome
+            | Input::Due
+            | Input::InputGiven
+            | Input::Fetched
+            | Input::Invalid => R::ignore(state),
+        },
+        State::Fetching => match input {
+            Input::Fetched | Input::Refused => R::advance(State::Over, &[End]),
+            Input::Abandoned => R::advance(State::Over, &[Cancel]),
+            Input::Working
+            | Input::InputWanted
+            | Input::InputKnown
+            | Input::InputPending
+            | Input::ResultWaits
+            | Input::Outcome
+            | Input::OverWithoutOutcome
+            | Input::Due
+            | Input::InputGiven
+            | Input::Updated
+            | Input::Invalid => R::ignore(state),
+        },
+        State::Over => match input {
+            Input::Working
+            | Input::InputWanted
+            | Input::InputKnown
+            | Input::InputPending
+            | Input::ResultWaits
+            | Input::Outcome
+            | Input::OverWithoutOutcome
+            | Input::Due
+            | Input::InputGiven
+            | Input::Updated
+            | Input::Fetched
+            | Input::Refused
+            | Input::Invalid
+            | Input::Abandoned => R::ignore(state),
+        },
+    }
+}
+
+recorded!("task");
+
+alphabet! {
+    /// What a server declares about calls of tools as tasks (2025-11-25, `tasks.requests.tools.call`).
+    Server {
+        /// It runs them as tasks.
+        Declared,
+        /// It does not.
+        Undeclared,
+    }
+}
+
+alphabet! {
+    /// Whether a tool can be called as a task (2025-11-25, `execution.taskSupport`).
+    Support {
+        /// Only as a task.
+        Required,
+        /// As a task or not.
+        Optional,
+        /// Not as a task, or the server does not say.
+        Forbidden,
+    }
+}
+
+alphabet! {
+    /// How a tool is called.
+    Form {
+        /// As a task: with `task` in the parameters.
+        Task,
+        /// Plainly. In 2026-07-28 the server decides whether it runs as a task.
+        Plain,
+    }
+}
+
+/// Returns how a tool is called in 2025-11-25. An optional task gains nothing for a caller that waits for the result.
+pub const fn form(server: Server, support: Support) -> Form {
+    match server {
+        Server::Undeclared => Form::Plain,
+        Server::Declared => match support {
+            Support::Required => Form::Task,
+            Support::Optional | Support::Forbidden => Form::Plain,
+        },
+    }
+}
+
+alphabet! {
+    /// How far a request has come that is cancelled.
+    Progress {
+        /// It waits for a response that is not about a task.
+        Plain,
+        /// It was sent with `task`, and its task is not known yet.
+        Creating,
+        /// Its task runs.
+        Running,
+    }
+}
+
+/// How a request is cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cancellation {
+    /// With `notifications/cancelled`, or by the end of its exchange.
+    Notification,
+    /// With `tasks/cancel`, once the late response names the task.
+    Late,
+    /// With `tasks/cancel`, which the task's table sends; the message in flight is dropped.
+    Task,
+}
+
+/// Returns how a request is cancelled (2025-11-25, "Cancellation": `notifications/cancelled` is not for tasks).
+pub const fn cancellation(progress: Progress) -> Cancellation {
+    match progress {
+        Progress::Plain => Cancellation::Notification,
+        Progress::Creating => Cancellation::Late,
+        Progress::Running => Cancellation::Task,
+    }
+}
+
+/// [`form`], recorded with the feature `rows`.
+pub(crate) fn take_form(server: Server, support: Support) -> Form {
+    #[cfg(feature = "rows")]
+    super::rows::taken("task::form", &[&server, &support]);
+    form(server, support)
+}
+
+/// [`cancellation`], recorded with the feature `rows`.
+pub(crate) fn take_cancellation(progress: Progress) -> Cancellation {
+    #[cfg(feature = "rows")]
+    super::rows::taken("task::cancellation", &[&progress]);
+    cancellation(progress)
+}

@@ -1,0 +1,170 @@
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+use serde_json::value::RawValue;
+
+use super::error::{SkillError, excerpt};
+use crate::jsonrpc::Json;
+
+/// The last part of a skill's URI.
+const SKILL_MD: &str = "/SKILL.md";
+
+/// What is accepted of one skill. By default what every host must accept: 512 files, and 16 MiB in all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct SkillLimits {
+    /// Files of a skill, its `SKILL.md` included.
+    pub files: usize,
+    /// The sum of the sizes of a skill's files, in bytes; of a skill without digests the size of each file.
+    pub bytes: u64,
+}
+
+impl Default for SkillLimits {
+    fn default() -> Self {
+        Self { files: 512, bytes: 16 << 20 }
+    }
+}
+
+/// The entry of a skill (`Skill` in the extension's specification). Within one server its `uri` identifies it, its name
+/// does not.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Skill {
+    /// The URI of its `SKILL.md`.
+    pub uri: Box<str>,
+    /// The frontmatter of its `SKILL.md`, a JSON object.
+    pub frontmatter: Box<RawValue>,
+    /// All files of the skill by their URIs; `None` if the server generates them, and so has no digests of them.
+    pub files: Option<BTreeMap<Box<str>, SkillFile>>,
+    /// The limit of a file without digest.
+    pub(super) limit: u64,
+}
+
+/// A file of a skill, as its entry describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SkillFile {
+    /// The SHA-256 digest of its content.
+    pub digest: [u8; 32],
+    /// The size of its content in bytes.
+    pub size: u64,
+}
+
+impl Skill {
+    /// Its name, a label for people and models. Several skills may have the same.
+    pub fn name(&self) -> Cow<'_, str> {
+        self.text("name")
+    }
+
+    /// What it is for, for the model.
+    pub fn description(&self) -> Cow<'_, str> {
+        self.text("description")
+    }
+
+    /// The URI of its folder, without a slash at the end.
+    pub fn root(&self) -> &str {
+        self.uri.strip_suffix(SKILL_MD).unwrap_or(&self.uri)
+    }
+
+    /// The sum of its files' sizes in bytes; `None` if the server generates them.
+    pub fn size(&self) -> Option<u64> {
+        self.files.as_ref().map(|files| files.values().fold(0, |sum: u64, file| sum.saturating_add(file.size)))
+    }
+
+    fn text(&self, name: &str) -> Cow<'_, str> {
+        Json::from(&*self.frontmatter).member(name).and_then(Json::as_string).unwrap_or_default()
+    }
+
+    /// Reads and checks an entry.
+    pub(super) fn read(json: Json<'_>, limits: SkillLimits) -> Result<Self, SkillError> {
+        let uri = json.member("uri").and_then(Json::as_string).unwrap_or_default();
+        let wrong = |why: &str| SkillError::entry(&uri, why);
+        let root = uri.strip_suffix(SKILL_MD).ok_or_else(|| wrong("its `uri` does not end with `/SKILL.md`"))?;
+        let frontmatter = json.member("frontmatter").filter(|frontmatter| frontmatter.is_object());
+        let frontmatter = frontmatter.ok_or_else(|| wrong("it has no `frontmatter`"))?;
+        let text = |name| frontmatter.member(name).and_then(Json::as_string);
+        let (Some(name), Some(_)) = (text("name"), text("description")) else {
+            return Err(wrong("its frontmatter has no `name` and `description`"));
+        };
+        if !is_name(&name) {
+            return Err(wrong("its name has other characters than lower-case letters, digits and single hyphens"));
+        }
+        if root.rsplit('/').next() != Some(&*name) {
+            return Err(SkillError::entry(&uri, format!("its name `{}` is not that of its folder", excerpt(&name))));
+        }
+        let files = match json.member("resources") {
+            Some(files) if files.first() == b'[' => Some(read_files(&uri, root, files, limits)?),
+            Some(files) if files.as_string().as_deref() == Some("dynamic") => None,
+            Some(_) | None => return Err(wrong("its `resources` are neither a list nor `\"dynamic\"`")),
+        };
+        let skill = Self { uri: uri.into(), frontmatter: frontmatter.to_raw(), files, limit: limits.bytes };
+        match skill.size().filter(|bytes| *bytes > limits.bytes) {
+            Some(bytes) => Err(SkillError::TooLarge { uri: excerpt(&skill.uri), bytes, limit: limits.bytes }),
+            None => Ok(skill),
+        }
+    }
+}
+
+fn read_files(
+    uri: &str,
+    root: &str,
+    files: Json<'_>,
+    limits: SkillLimits,
+) -> Result<BTreeMap<Box<str>, SkillFile>, SkillError> {
+    let listed = files.elements(usize::MAX).map(|elements| elements.kept).unwrap_or_default();
+    if listed.len() > limits.files {
+        return Err(SkillError::TooManyFiles { uri: excerpt(uri), files: listed.len(), limit: limits.files });
+    }
+    let mut files = BTreeMap::new();
+    for file in listed {
+        let wrong = |file: &str, why: &str| SkillError::entry(uri, format!("its file {} {why}", excerpt(file)));
+        let text = |name| file.member(name).and_then(Json::as_string);
+        let Some(name) = text("uri") else { return Err(SkillError::entry(uri, "a file has no `uri`")) };
+        let path = name.strip_prefix(root).and_then(|path| path.strip_prefix('/'));
+        if !path.is_some_and(is_path) {
+            return Err(wrong(&name, "is not in its folder"));
+        }
+        let digest = text("digest").and_then(|digest| read_digest(&digest));
+        let digest = digest.ok_or_else(|| wrong(&name, "has no digest `sha256:` of 64 lower-case digits"))?;
+        let size = file.member("size").and_then(|size| size.text().parse().ok());
+        let size = size.ok_or_else(|| wrong(&name, "has no size"))?;
+        if files.insert(Box::from(&*name), SkillFile { digest, size }).is_some() {
+            return Err(wrong(&name, "is listed twice"));
+        }
+    }
+    if files.contains_key(uri) { Ok(files) } else { Err(SkillError::entry(uri, "its `SKILL.md` is not listed")) }
+}
+
+/// Whether the text is a name of a skill: 1 to 64 lower-case letters, digits and hyphens, which neither begin nor end it
+/// nor follow each other.
+fn is_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && name.split('-').all(|part| !part.is_empty())
+}
+
+/// Whether the path stays in its folder.
+fn is_path(path: &str) -> bool {
+    path.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
+fn read_digest(text: &str) -> Option<[u8; 32]> {
+    let hex = text.strip_prefix("sha256:").filter(|hex| hex.len() == 64)?;
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte.wrapping_sub(b'0')),
+        b'a'..=b'f' => Some(byte.wrapping_sub(b'a').wrapping_add(10)),
+        _ => None,
+    };
+    let bytes: Option<Vec<u8>> = hex
+        .as_bytes()
+        .chunks_exact(2)
+        .map(|pair| match pair {
+            [high, low] => Some((digit(*high)? << 4) | digit(*low)?),
+            _ => None,
+        })
+        .collect();
+    bytes?.try_into().ok()
+}

@@ -1,0 +1,133 @@
+//! Scripted deviations of a fake server, by request.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::string::String;
+use std::vec::Vec;
+
+use serde_json::Value;
+
+/// Which requests a script is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum On {
+    /// Every request of a method.
+    Method(String),
+    /// Calls of a tool, by name.
+    Tool(String),
+    /// Reads of a resource, by URI.
+    Resource(String),
+    /// Requests for a prompt, by name.
+    Prompt(String),
+}
+
+impl On {
+    /// Every request of this method.
+    pub fn method(method: &str) -> Self {
+        Self::Method(method.into())
+    }
+
+    /// Calls of the tool with this name.
+    pub fn tool(name: &str) -> Self {
+        Self::Tool(name.into())
+    }
+
+    /// Reads of the resource with this URI.
+    pub fn resource(uri: &str) -> Self {
+        Self::Resource(uri.into())
+    }
+
+    /// Requests for the prompt with this name.
+    pub fn prompt(name: &str) -> Self {
+        Self::Prompt(name.into())
+    }
+
+    fn matches(&self, method: &str, subject: Option<&str>) -> bool {
+        match self {
+            Self::Method(known) => known == method,
+            Self::Tool(name) => method == "tools/call" && subject == Some(name),
+            Self::Resource(uri) => method == "resources/read" && subject == Some(uri),
+            Self::Prompt(name) => method == "prompts/get" && subject == Some(name),
+        }
+    }
+}
+
+/// How a fake server responds to one request.
+///
+/// Where the request *runs*, the server counts it ([`FakeServer::tool_runs`](super::FakeServer::tool_runs)).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Reply {
+    /// It runs, and is answered as it should be.
+    Normal,
+    /// It runs, and is answered after this time.
+    Late(Duration),
+    /// It runs, and is not answered.
+    Silent,
+    /// It runs, and is answered twice.
+    Twice,
+    /// It runs. This text, which is no message, comes before the answer: a line on a pipe, the data of an event over
+    /// HTTP.
+    Noise(String),
+    /// It runs, and is answered with this result.
+    Result(Value),
+    /// It does not run, and is answered with this JSON-RPC error.
+    Error {
+        /// The code.
+        code: i64,
+        /// The message.
+        message: String,
+    },
+    /// It does not run. Over HTTP it is answered with this status and text, on a pipe with an error with this text.
+    Status {
+        /// The status.
+        status: u16,
+        /// The text.
+        text: String,
+    },
+    /// It runs, and the connection breaks before the answer: on a pipe the process exits, over HTTP the exchange fails.
+    Dies,
+    /// It runs, and the connection breaks in the middle of the answer.
+    Torn,
+    /// It does not run: the connection breaks when the request arrives.
+    DiesFirst,
+}
+
+impl Reply {
+    /// A JSON-RPC error with this code and message.
+    pub fn error(code: i64, message: &str) -> Self {
+        Self::Error { code, message: message.into() }
+    }
+
+    /// An HTTP status with this text.
+    pub fn status(status: u16, text: &str) -> Self {
+        Self::Status { status, text: text.into() }
+    }
+}
+
+/// The scripts of a server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scripts {
+    scripts: Vec<(On, VecDeque<Reply>, Option<Reply>)>,
+}
+
+impl Scripts {
+    pub(super) fn add(&mut self, on: On, replies: impl IntoIterator<Item = Reply>) {
+        self.scripts.push((on, replies.into_iter().collect(), None));
+    }
+
+    pub(super) fn always(&mut self, on: On, reply: Reply) {
+        self.scripts.push((on, VecDeque::new(), Some(reply)));
+    }
+
+    /// The next reply: the scripts are used up in the order in which they were added.
+    pub(super) fn next(&mut self, method: &str, subject: Option<&str>) -> Reply {
+        for (on, replies, always) in &mut self.scripts {
+            if on.matches(method, subject)
+                && let Some(reply) = replies.pop_front().or_else(|| always.clone())
+            {
+                return reply;
+            }
+        }
+        Reply::Normal
+    }
+}

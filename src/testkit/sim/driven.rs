@@ -1,0 +1,362 @@
+use core::ops::{Deref, DerefMut};
+#[cfg(feature = "http")]
+use std::boxed::Box;
+use std::vec::Vec;
+
+#[cfg(feature = "http")]
+use crate::Http;
+#[cfg(feature = "http")]
+use crate::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest};
+use crate::client::{Binding, Engine};
+use crate::host::hub::{Hub, HubAction, HubEvent, SessionHandle};
+use crate::{Action, Client, ConnectionId, Event, Lines, Messages, ShutdownStep, Time, Transport};
+
+/// What a [`Sim`](super::Sim) drives: a [`Client`] over any binding, or a [`Hub`]. It is implemented in this crate.
+pub trait Driven {
+    /// The events that it reports.
+    type Event;
+
+    /// Takes the next action.
+    fn step(&mut self) -> Option<Step<Self::Event>>;
+
+    /// The newest connection of a client, or of a session of a hub.
+    fn connection_of(&self, session: Option<SessionHandle>) -> Option<ConnectionId>;
+
+    /// When [`time_out`](Self::time_out) is due.
+    fn next_deadline(&self) -> Option<Time>;
+
+    /// Handles the deadlines that are due.
+    fn time_out(&mut self, now: Time);
+
+    /// Takes an input of a connection.
+    fn input(&mut self, now: Time, port: Port, input: Arrival<'_>);
+
+    /// The server of a session of a hub; `None` for a client.
+    fn server(&self, session: Option<SessionHandle>) -> Option<&str>;
+
+    /// Whether an input is a whole message, which a link must not split.
+    fn takes_messages(&self) -> bool {
+        false
+    }
+}
+
+/// A connection or an exchange of a client, or of a session of a hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Port {
+    /// A connection.
+    Connection(Option<SessionHandle>, ConnectionId),
+    /// An HTTP exchange (feature `http`).
+    #[cfg(feature = "http")]
+    Exchange(Option<SessionHandle>, ExchangeId),
+}
+
+impl Port {
+    /// The session of a hub.
+    pub const fn session(self) -> Option<SessionHandle> {
+        match self {
+            Self::Connection(session, _) => session,
+            #[cfg(feature = "http")]
+            Self::Exchange(session, _) => session,
+        }
+    }
+}
+
+/// What an embedder has to do next, for every kind of client.
+#[derive(Clone, Debug)]
+pub enum Step<E> {
+    /// Open a connection.
+    Open(Port),
+    /// Write to the newest connection of a session.
+    Write(Option<SessionHandle>, Vec<u8>),
+    /// Shut the newest connection of a session down.
+    Shutdown(Option<SessionHandle>, ShutdownStep),
+    /// Run an HTTP request (feature `http`).
+    #[cfg(feature = "http")]
+    Request(Option<SessionHandle>, Box<HttpRequest>),
+    /// Drop an HTTP exchange (feature `http`).
+    #[cfg(feature = "http")]
+    Drop(Port),
+    /// An event for the embedder.
+    Event(E),
+}
+
+/// What an embedder reports about a connection, for every kind of client.
+#[derive(Clone, Copy, Debug)]
+pub enum Arrival<'a> {
+    /// A report on the transport.
+    Transport(Transport<'a>),
+    /// The server wrote this; over HTTP it is a part of the body.
+    Bytes(&'a [u8]),
+    /// The head of an HTTP response (feature `http`).
+    #[cfg(feature = "http")]
+    Head(::http::StatusCode, &'a ::http::HeaderMap),
+    /// The HTTP response is complete (feature `http`).
+    #[cfg(feature = "http")]
+    End,
+    /// The exchange failed (feature `http`).
+    #[cfg(feature = "http")]
+    Failure(Broken, &'a str),
+}
+
+/// A binding whose clients a [`Sim`](super::Sim) drives. All of this crate are.
+pub trait Carried: Binding {
+    /// Whether an input is a whole message, which a link must not split.
+    const TAKES_MESSAGES: bool = false;
+
+    /// An action, for every kind of client; `None` for one of its authorization, which nobody plays.
+    fn step_of(action: Self::Action) -> Option<Step<Event>>;
+
+    /// Gives an input of a connection to a client.
+    fn take(client: &mut Client<Self>, now: Time, port: Port, input: Arrival<'_>)
+    where
+        Self: Sized;
+}
+
+fn step_of(action: Action) -> Step<Event> {
+    match action {
+        Action::Open(connection) => Step::Open(Port::Connection(None, connection)),
+        Action::Send(message) => Step::Write(None, message.line().to_vec()),
+        Action::Shutdown(step) => Step::Shutdown(None, step),
+        Action::Event(event) => Step::Event(event),
+    }
+}
+
+/// A message of a pipe, without the end of its line.
+pub(super) fn message(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\n").unwrap_or(line)
+}
+
+impl Carried for Messages {
+    const TAKES_MESSAGES: bool = true;
+
+    fn step_of(action: Action) -> Option<Step<Event>> {
+        Some(step_of(action))
+    }
+
+    fn take(client: &mut Client<Self>, now: Time, port: Port, input: Arrival<'_>) {
+        match (port, input) {
+            (Port::Connection(_, connection), Arrival::Transport(event)) => {
+                client.handle_transport(now, connection, event);
+            }
+            (Port::Connection(_, connection), Arrival::Bytes(line)) => {
+                client.handle_message(now, connection, message(line));
+            }
+            #[cfg(feature = "http")]
+            (Port::Exchange(..), _) | (_, Arrival::Head(..) | Arrival::End | Arrival::Failure(..)) => {}
+        }
+    }
+}
+
+impl Carried for Lines {
+    fn step_of(action: Action) -> Option<Step<Event>> {
+        Some(step_of(action))
+    }
+
+    fn take(client: &mut Client<Self>, now: Time, port: Port, input: Arrival<'_>) {
+        match (port, input) {
+            (Port::Connection(_, connection), Arrival::Transport(event)) => {
+                client.handle_transport(now, connection, event);
+            }
+            (Port::Connection(_, connection), Arrival::Bytes(bytes)) => client.handle_bytes(now, connection, bytes),
+            #[cfg(feature = "http")]
+            (Port::Exchange(..), _) | (_, Arrival::Head(..) | Arrival::End | Arrival::Failure(..)) => {}
+        }
+    }
+}
+
+#[cfg(feature = "http")]
+impl Carried for Http {
+    fn step_of(action: HttpAction) -> Option<Step<Event>> {
+        Some(match action {
+            HttpAction::Request(request) => Step::Request(None, Box::new(request)),
+            HttpAction::Drop(exchange) => Step::Drop(Port::Exchange(None, exchange)),
+            HttpAction::Event(event) => Step::Event(event),
+            #[cfg(feature = "oauth")]
+            HttpAction::OAuth(_) => return None,
+        })
+    }
+
+    fn take(client: &mut Client<Self>, now: Time, port: Port, input: Arrival<'_>) {
+        let Port::Exchange(_, exchange) = port else { return };
+        match input {
+            Arrival::Head(status, headers) => client.handle_head(now, exchange, status, headers),
+            Arrival::Bytes(chunk) => client.handle_body(now, exchange, chunk),
+            Arrival::End => client.handle_end(now, exchange),
+            Arrival::Failure(broken, why) => client.handle_failure(now, exchange, broken, why),
+            Arrival::Transport(_) => {}
+        }
+    }
+}
+
+/// The step of the first action that is one.
+pub(super) fn first_step<S>(mut poll: impl FnMut() -> Option<Option<S>>) -> Option<S> {
+    loop {
+        let step = poll()?;
+        if step.is_some() {
+            return step;
+        }
+    }
+}
+
+impl<B: Carried> Driven for Client<B> {
+    type Event = Event;
+
+    fn step(&mut self) -> Option<Step<Event>> {
+        first_step(|| self.poll().map(B::step_of))
+    }
+
+    fn connection_of(&self, _: Option<SessionHandle>) -> Option<ConnectionId> {
+        Some(self.connection())
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.deadline()
+    }
+
+    fn time_out(&mut self, now: Time) {
+        self.handle_timeout(now);
+    }
+
+    fn input(&mut self, now: Time, port: Port, input: Arrival<'_>) {
+        B::take(self, now, port, input);
+    }
+
+    fn server(&self, _: Option<SessionHandle>) -> Option<&str> {
+        None
+    }
+
+    fn takes_messages(&self) -> bool {
+        B::TAKES_MESSAGES
+    }
+}
+
+pub(super) fn hub_step(action: HubAction) -> Option<Step<HubEvent>> {
+    Some(match action {
+        HubAction::Open { session, connection } => Step::Open(Port::Connection(Some(session), connection)),
+        HubAction::Send { session, message } => Step::Write(Some(session), message.line().to_vec()),
+        HubAction::Shutdown { session, how } => Step::Shutdown(Some(session), how),
+        #[cfg(feature = "http")]
+        HubAction::Request { session, request } => Step::Request(Some(session), Box::new(request)),
+        #[cfg(feature = "http")]
+        HubAction::Drop { session, exchange } => Step::Drop(Port::Exchange(Some(session), exchange)),
+        #[cfg(feature = "oauth")]
+        HubAction::OAuth { .. } => return None,
+        HubAction::Event(event) => Step::Event(event),
+    })
+}
+
+impl Driven for Hub {
+    type Event = HubEvent;
+
+    fn step(&mut self) -> Option<Step<HubEvent>> {
+        self.poll().and_then(hub_step)
+    }
+
+    fn connection_of(&self, session: Option<SessionHandle>) -> Option<ConnectionId> {
+        session.and_then(|session| self.session(session)).map(Engine::connection)
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.deadline()
+    }
+
+    fn time_out(&mut self, now: Time) {
+        self.handle_timeout(now);
+    }
+
+    fn input(&mut self, now: Time, port: Port, input: Arrival<'_>) {
+        let Some(session) = port.session() else { return };
+        match (port, input) {
+            (Port::Connection(_, connection), Arrival::Transport(event)) => {
+                self.handle_transport(now, session, connection, event);
+            }
+            (Port::Connection(_, connection), Arrival::Bytes(chunk)) => {
+                self.handle_bytes(now, session, connection, chunk);
+            }
+            #[cfg(feature = "http")]
+            (Port::Exchange(_, exchange), Arrival::Head(status, headers)) => {
+                self.handle_head(now, session, exchange, status, headers);
+            }
+            #[cfg(feature = "http")]
+            (Port::Exchange(_, exchange), Arrival::Bytes(chunk)) => self.handle_body(now, session, exchange, chunk),
+            #[cfg(feature = "http")]
+            (Port::Exchange(_, exchange), Arrival::End) => self.handle_end(now, session, exchange),
+            #[cfg(feature = "http")]
+            (Port::Exchange(_, exchange), Arrival::Failure(broken, why)) => {
+                self.handle_failure(now, session, exchange, broken, why);
+            }
+            #[cfg(feature = "http")]
+            (Port::Connection(..), Arrival::Head(..) | Arrival::End | Arrival::Failure(..))
+            | (Port::Exchange(..), Arrival::Transport(_)) => {}
+        }
+    }
+
+    fn server(&self, session: Option<SessionHandle>) -> Option<&str> {
+        session.and_then(|session| Self::server(self, session))
+    }
+}
+
+/// A program around a [`Client`] or a [`Hub`], which a [`Sim`](super::Sim) runs. A plain client or hub is run as a
+/// [`Collector`].
+pub trait Embedder {
+    /// The client or the hub.
+    type Driven: Driven;
+
+    /// The client or the hub.
+    fn driven(&mut self) -> &mut Self::Driven;
+
+    /// Takes an event.
+    fn on_event(&mut self, now: Time, event: <Self::Driven as Driven>::Event);
+
+    /// When [`on_timeout`](Self::on_timeout) is due, for an embedder with timers of its own.
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    /// Handles the embedder's own deadlines that are due.
+    fn on_timeout(&mut self, now: Time) {
+        let _ = now;
+    }
+}
+
+/// A client or a hub that collects its events. It dereferences to the client or hub, for commands and getters. It writes no
+/// journal; `journal::Collector` does that.
+#[derive(Clone, Debug)]
+pub struct Collector<D: Driven> {
+    driven: D,
+    /// The events, with their times.
+    pub events: Vec<(Time, D::Event)>,
+}
+
+impl<D: Driven> Collector<D> {
+    /// Records the events of this client or hub.
+    pub const fn new(driven: D) -> Self {
+        Self { driven, events: Vec::new() }
+    }
+}
+
+impl<D: Driven> Deref for Collector<D> {
+    type Target = D;
+
+    fn deref(&self) -> &D {
+        &self.driven
+    }
+}
+
+impl<D: Driven> DerefMut for Collector<D> {
+    fn deref_mut(&mut self) -> &mut D {
+        &mut self.driven
+    }
+}
+
+impl<D: Driven> Embedder for Collector<D> {
+    type Driven = D;
+
+    fn driven(&mut self) -> &mut D {
+        &mut self.driven
+    }
+
+    fn on_event(&mut self, now: Time, event: D::Event) {
+        self.events.push((now, event));
+    }
+}

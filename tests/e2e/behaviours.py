@@ -1,0 +1,293 @@
+"""Runs probe with servers that misbehave, and checks what it makes of them.
+
+usage: behaviours.py PROBE, or behaviours.py serve KIND FOLDER as such a server over stdio
+"""
+import http.server, json, os, subprocess, sys, tempfile, threading, time
+
+
+def tool(name, **more):
+    return {"name": name, "inputSchema": {"type": "object"}, **more}
+
+
+def count(folder, what):
+    """Counts something across the processes of a server."""
+    with open(os.path.join(folder, what), "a") as file:
+        file.write("x")
+    return os.path.getsize(os.path.join(folder, what))
+
+
+class Refused(Exception):
+    """A request that needs a visit to a URL."""
+    error = {"code": -32042, "message": "connect first", "data": {"elicitations": [
+        {"mode": "url", "elicitationId": "e", "url": "https://example.com/connect", "message": "Connect."}]}}
+
+
+def tools(kind, folder):
+    """The result of tools/list."""
+    if kind == "cursor":
+        page = count(folder, "pages")
+        # The cursor never changes, and the third page brings nothing new.
+        return {"tools": [tool("abb"[min(page, 3) - 1])], "nextCursor": "same"}
+    if kind == "invalid":
+        return {"tools": [tool("a"), {"no": "name"}, tool("a"), {"inputSchema": {}}]}
+    return {"tools": [tool("a", annotations={"readOnlyHint": True})]}
+
+
+def answer(kind, folder, method, params):
+    """The result of a request, or None for no response."""
+    if method == "server/discover" and kind in ("modern", "tasks"):
+        return {"supportedVersions": ["2026-07-28"], "resultType": "complete",
+                "capabilities": {"tools": {"listChanged": True}, "extensions": {"io.modelcontextprotocol/tasks": {}}}}
+    if method == "subscriptions/listen":
+        count(folder, "listens")
+        raise KeyError(method)
+    if kind == "tasks" and method in ("tools/call", "tasks/get"):
+        task = {"taskId": "t", "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": 60000,
+                "pollIntervalMs": 100}
+        if method == "tools/call":
+            return {**task, "resultType": "task", "status": "working"}
+        if count(folder, "polls") == 1:
+            return {**task, "resultType": "complete", "status": "working", "statusMessage": "half"}
+        return {**task, "resultType": "complete", "status": "completed", "result": {"content": [], "resultType": "complete"}}
+    if method == "initialize":
+        return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "f", "version": "1"}}
+    if method == "tools/list":
+        count(folder, "lists")
+        return None if kind == "silent" else tools(kind, folder)
+    if method == "resources/list":
+        return {"resources": [{"uri": "r:1", "name": "r"}]}
+    if method == "tools/call":
+        first = count(folder, "calls") == 1
+        if first and kind == "dies":
+            sys.exit(1)
+        if first and kind == "urls":
+            raise Refused
+        return None if kind == "slow" else {"content": [], "resultType": "of-its-own"}
+    raise KeyError(method)
+
+
+def serve(kind, folder):
+    if count(folder, "starts") == 1 and kind == "starts-late":
+        sys.exit(1)
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" not in message or "method" not in message:
+            continue
+        reply = {"jsonrpc": "2.0", "id": message["id"]}
+        try:
+            result = answer(kind, folder, message["method"], message.get("params", {}))
+            if result is None:
+                continue
+            reply["result"] = result
+        except KeyError:
+            reply["error"] = {"code": -32601, "message": "no such method"}
+        except Refused as refused:
+            reply["error"] = refused.error
+        print(json.dumps(reply), flush=True)
+        if kind == "modern" and message["method"] == "tools/list":
+            # Of a subscription that nobody made.
+            foreign = {"_meta": {"io.modelcontextprotocol/subscriptionId": "another"}}
+            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": foreign}), flush=True)
+
+
+class Web(http.server.BaseHTTPRequestHandler):
+    """A server with a session that answers one method with 404."""
+    protocol_version = "HTTP/1.1"
+    opened = 0
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        method, status, body, headers = message.get("method"), 200, b"", {}
+        if method == "resources/read":
+            status = 404
+        elif "id" not in message:
+            status = 202
+        else:
+            reply = {"jsonrpc": "2.0", "id": message["id"]}
+            try:
+                reply["result"] = answer("web", self.server.folder, method, {})
+                if method == "initialize":
+                    Web.opened += 1
+                    headers["mcp-session-id"] = "session-%d" % Web.opened
+                    reply["result"]["capabilities"]["resources"] = {}
+            except KeyError:
+                reply["error"] = {"code": -32601, "message": "no such method"}
+            body = json.dumps(reply).encode()
+            headers["content-type"] = "application/json"
+        self.send_response(status)
+        for name, value in {**headers, "content-length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.send_response(405)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    do_DELETE = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+def run(probe, *args):
+    begin = time.monotonic()
+    done = subprocess.run([probe, "--json", *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+                          check=False)
+    try:
+        return json.loads(done.stdout), time.monotonic() - begin
+    except json.JSONDecodeError:
+        raise AssertionError(done.stdout + done.stderr) from None
+
+
+def stdio(probe, kind, folder, *args):
+    """The report on a server of this kind, alone."""
+    return run(probe, *args, "stdio", "--", sys.executable, __file__, "serve", kind, folder)[0]
+
+
+def configured(probe, kind, folder, entry, *args):
+    """The same in a configuration file: its report, that of the calls, and the seconds that it took."""
+    entry = {"command": sys.executable, "args": [__file__, "serve", kind, folder], **entry}
+    path = os.path.join(folder, "config.json")
+    with open(path, "w") as file:
+        json.dump({"mcp_servers": {"s": entry}}, file)
+    report, seconds = run(probe, *args, "config", path)
+    return report["servers"]["s"], report["calls"], seconds
+
+
+def size(folder, what):
+    path = os.path.join(folder, what)
+    return os.path.getsize(path) if os.path.exists(path) else 0
+
+
+def expect(what, got, want):
+    if got != want:
+        raise AssertionError("%s: %s, not %s" % (what, json.dumps(got), json.dumps(want)))
+
+
+def the_first_connection_is_retried(probe, folder):
+    report = stdio(probe, "starts-late", folder, "--call", "a")
+    expect("outcome", report["outcome"], "ready")
+    expect("calls", [call["outcome"] for call in report["calls"]], ["result"])
+    expect("starts", size(folder, "starts"), 2)
+
+
+def connect_timeout_bounds_discovery_too(probe, folder):
+    report, _, seconds = configured(probe, "silent", folder, {"connect_timeout": 2})
+    expect("outcome", report["outcome"], "failed")
+    expect("in time", seconds < 30, True)
+
+
+def a_constant_cursor_is_followed_while_pages_are_new(probe, folder):
+    report = stdio(probe, "cursor", folder)
+    expect("tools", [tool["name"] for tool in report["tools"]], ["a", "b"])
+    expect("pages", size(folder, "pages") <= 4, True)
+
+
+def a_result_type_of_the_servers_own_changes_nothing(probe, folder):
+    report = stdio(probe, "plain", folder, "--call", "a")
+    expect("result", report["calls"][0]["result"], {"content": [], "resultType": "of-its-own"})
+
+
+def every_invalid_item_is_told(probe, folder):
+    report = stdio(probe, "invalid", folder)
+    expect("tools", [tool["name"] for tool in report["tools"]], ["a"])
+    detail = " ".join(quirk["detail"] for quirk in report["quirks"])
+    expect("items", [number for number in "1234" if "item " + number in detail], ["2", "4"])
+    expect("the one that came twice", "duplicate-item" in [quirk["kind"] for quirk in report["quirks"]], True)
+
+
+def a_lost_call_of_an_untrusted_server_runs_once(probe, folder):
+    report = stdio(probe, "dies", folder, "--watch", "4", "--call", "a", "--call", "a")
+    # The tool says that it is read-only, and the client connects again.
+    expect("outcomes", [call["outcome"] for call in report["calls"]], ["unknown", "result"])
+    expect("calls", size(folder, "calls"), 2)
+    expect("starts", size(folder, "starts"), 2)
+
+
+def the_timeout_of_an_entry_bounds_a_call(probe, folder):
+    _, done, seconds = configured(probe, "slow", folder, {"timeout": 1}, "--call", "mcp_s_a")
+    expect("outcome", [call["outcome"] for call in done], ["timeout"])
+    expect("in time", seconds < 30, True)
+
+
+def a_404_to_one_method_is_an_error_of_that_method(probe, folder):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Web)
+    server.folder = folder
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = "http://127.0.0.1:%d/mcp" % server.server_port
+    report, _ = run(probe, "--read", "r:1", "--call", "a", "--read", "r:1", "--call", "a", "http", address)
+    server.shutdown()
+    expect("outcome", report["outcome"], "ready")
+    expect("calls", [call["outcome"] for call in report["calls"]], ["error", "result", "error", "result"])
+    # One for the session, and one to find out that the session is not what is missing.
+    expect("sessions", Web.opened <= 3, True)
+
+
+def a_refused_subscription_is_asked_for_once(probe, folder):
+    report = stdio(probe, "modern", folder, "--watch", "5")
+    expect("outcome", (report["outcome"], report["era"]), ("ready", "modern"))
+    expect("listens", size(folder, "listens"), 1)
+
+
+def a_notification_of_a_foreign_subscription_changes_nothing(probe, folder):
+    report = stdio(probe, "modern", folder, "--watch", "5")
+    expect("outcome", (report["outcome"], report["era"]), ("ready", "modern"))
+    expect("lists", size(folder, "lists"), 1)
+    expect("events", [event["kind"] for event in report["events"]], ["ready", "closed"])
+
+
+def a_task_is_reported_by_events(probe, folder):
+    report = stdio(probe, "tasks", folder, "--call", "a")
+    expect("calls", [call["outcome"] for call in report["calls"]], ["result"])
+    tasks = [event["detail"] for event in report["events"] if event["kind"] == "task"]
+    # The end is the outcome of the call.
+    expect("statuses", [task["status"] for task in tasks], ["working", "working"])
+    expect("message", tasks[1].get("statusMessage"), "half")
+
+
+def a_url_is_visited_with_an_answer_and_shown_without(probe, folder):
+    for option, outcome, calls in (([], "error", 1), (["--answer", 'elicitation/create={"action":"accept"}'], "result", 2)):
+        inner = os.path.join(folder, str(calls))
+        os.mkdir(inner)
+        report = stdio(probe, "urls", inner, *option, "--call", "a")
+        expect("outcome of %d" % calls, [call["outcome"] for call in report["calls"]], [outcome])
+        expect("calls", size(inner, "calls"), calls)
+        expect("address", "https://example.com/connect" in json.dumps(report), True)
+
+
+CASES = [
+    a_refused_subscription_is_asked_for_once,
+    a_notification_of_a_foreign_subscription_changes_nothing,
+    a_task_is_reported_by_events,
+    a_url_is_visited_with_an_answer_and_shown_without,
+    the_first_connection_is_retried,
+    connect_timeout_bounds_discovery_too,
+    a_constant_cursor_is_followed_while_pages_are_new,
+    a_result_type_of_the_servers_own_changes_nothing,
+    every_invalid_item_is_told,
+    a_lost_call_of_an_untrusted_server_runs_once,
+    the_timeout_of_an_entry_bounds_a_call,
+    a_404_to_one_method_is_an_error_of_that_method,
+]
+
+
+def main(probe):
+    failed = False
+    for case in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                case(os.path.abspath(probe), folder)
+                print("ok  ", case.__name__)
+            except (AssertionError, KeyError, IndexError, subprocess.TimeoutExpired) as wrong:
+                failed = True
+                print("FAILED", case.__name__, wrong)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        serve(*sys.argv[2:])
+    else:
+        main(*sys.argv[1:])

@@ -1,0 +1,135 @@
+"""Runs probe with a real authorization server in front of a real MCP server: run.py PROBE MODULES."""
+
+import json
+import os
+import pathlib
+import shlex
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+HERE = pathlib.Path(__file__).parent
+BROWSER = f"{shlex.quote(sys.executable)} {HERE / 'browser.py'}"
+CALL = ["--call", "echo", "--args", '{"message":"hi"}']
+
+
+class Bench:
+    def __init__(self, probe, modules):
+        self.probe, self.outputs, self.failed, self.start_time = probe, [], False, time.monotonic()
+        self.server = subprocess.Popen(
+            ["node", HERE / "server.mjs", modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        started = json.loads(self.server.stdout.readline())
+        self.issuer, self.resource, self.admin = started["issuer"], started["resource"], started["admin"]
+        self.life = started["life"]
+
+    def seen(self, what=""):
+        with urllib.request.urlopen(self.admin + what, timeout=20) as answer:
+            return json.load(answer)
+
+    def start(self, *options, browser=BROWSER, target="http"):
+        command = [self.probe, "--json", "--timeout", "30", *options, target, self.resource]
+        environment = {**os.environ, "BROWSER": browser}
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(command, env=environment, text=True, **pipes)
+
+    def end(self, process):
+        out, err = process.communicate(timeout=60)
+        # The URL for the user has no secret that is of use after the sign-in.
+        self.outputs.append(out + err)
+        return json.loads(out), process.returncode
+
+    def run(self, *options, **how):
+        return self.end(self.start(*options, **how))
+
+    def expire(self):
+        time.sleep(self.life + 1)
+
+    def check(self, name, found, expected):
+        good = found == expected
+        self.failed = self.failed or not good
+        print(f"{time.monotonic() - self.start_time:5.1f} s", "ok  " if good else "FAILED", name, "" if good else f"{found!r}, not {expected!r}")
+
+
+def told(report, *members):
+    authorization = report["authorization"] or {}
+    return tuple(authorization.get(member) for member in members)
+
+
+def main(probe, modules):
+    bench = Bench(probe, modules)
+    folder = tempfile.TemporaryDirectory()
+    file = pathlib.Path(folder.name) / "tokens.json"
+    stored = ["--oauth", "--tokens", str(file), *CALL]
+
+    report, status = bench.run()
+    message = report["failure"]["message"]
+    offered = f"The server offers OAuth at `{bench.issuer}`: --oauth obtains a token" in message
+    bench.check("without --oauth it is said where", (report["failure"]["kind"], offered, status), ("unauthorized", True, 1))
+
+    report, status = bench.run(target="auth")
+    stages = [(step["stage"], step["status"]) for step in report["steps"]]
+    expected = [("challenge", 401), ("resource-metadata", 200), ("server-metadata", 200)]
+    bench.check("the steps of discovery", stages, expected)
+    bench.check("the registrations", (report["registration"], status), (["pre-registered", "dynamic"], 0))
+    bench.check("discovery registers nothing", bench.seen()["registrations"], 0)
+
+    report, status = bench.run("--oauth", browser=f"{BROWSER} --refuse")
+    error = told(report, "error")[0] or {}
+    bench.check("a user who refuses", (report["failure"]["kind"], error.get("stage"), status), ("unauthorized", "authorization", 1))
+
+    report, status = bench.run(*stored)
+    bench.check("a user who signs in", told(report, "registration", "grants", "error"), ("dynamic", ["authorization_code"], None))
+    bench.check("issuer and resource", told(report, "issuer", "resource"), (bench.issuer, bench.resource))
+    bench.check("the call", (report["outcome"], report["calls"][0]["outcome"], status), ("ready", "result", 0))
+    bench.check("the file is its owner's", stat.S_IMODE(file.stat().st_mode), 0o600)
+    registrations = bench.seen()["registrations"]
+
+    first = json.loads(file.read_text())
+    report, _ = bench.run(*stored)
+    bench.check("a stored token", told(report, "registration", "grants"), ("stored", []))
+
+    bench.expire()
+    report, _ = bench.run(*stored)
+    bench.check("an expired token is refreshed", told(report, "grants", "error"), (["refresh_token"], None))
+    second = json.loads(file.read_text())
+    rotated = first[bench.resource]["refresh_token"] != second[bench.resource]["refresh_token"]
+    bench.check("the refresh token is rotated", rotated, True)
+
+    bench.expire()
+    before = len(bench.seen()["grants"])
+    siblings = [bench.start(*stored) for _ in range(3)]
+    reports = [bench.end(process)[0] for process in siblings]
+    bench.check("processes on one file", [report["outcome"] for report in reports], ["ready"] * 3)
+    used = [grant for report in reports for grant in report["authorization"]["grants"]]
+    bench.check("they refresh once", (used, bench.seen()["grants"][before:]), (["refresh_token"],) * 2)
+
+    report, _ = bench.run(*stored, "--watch", str(bench.life + 3))
+    grants = told(report, "grants")[0]
+    bench.check("a token that expires under way", (report["outcome"], set(grants)), ("ready", {"refresh_token"}))
+
+    bench.seen("/revoke")
+    report, _ = bench.run(*stored)
+    bench.check("revoked credentials", told(report, "registration", "grants"), ("dynamic", ["authorization_code"]))
+    bench.check("the client is registered once a sign-in without credentials", bench.seen()["registrations"], registrations)
+
+    secret = "hush-client-secret-of-the-service"
+    service = ["--oauth", "--client-id", "service", "--client-secret", secret, "--grant", "client-credentials"]
+    report, status = bench.run(*service, *CALL, browser="false")
+    bench.check("without a user", (told(report, "registration", "grants"), status), (("pre-registered", ["client_credentials"]), 0))
+    report, _ = bench.run("--oauth", "--client-id", "service", "--client-secret", "hush-wrong-secret", "--grant", "client-credentials")
+    bench.check("a wrong secret", (told(report, "error")[0] or {}).get("stage"), "registration")
+
+    secrets = [*bench.seen()["secrets"], secret, "hush-wrong-secret"]
+    leaks = [out for out in bench.outputs if any(word in out for word in secrets)]
+    bench.check("no secret is in an output", (len(secrets) > 10, leaks), (True, []))
+    bench.server.stdin.close()
+    bench.server.wait(timeout=20)
+    sys.exit(bench.failed)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

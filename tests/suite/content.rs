@@ -1,0 +1,203 @@
+//! Typed views of results, content, annotations and icons.
+
+use crate::common::{Host, Server, legacy};
+use mcp_proto::Implementation;
+use mcp_proto::protocol::content::{Block, Icon, PromptResult, ReadResult, Role, Theme, ToolResult};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+fn raw(value: &Value) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap()
+}
+
+#[test]
+fn a_result_of_a_tool_is_read_with_all_its_blocks() {
+    let json = raw(&json!({
+        "content": [
+            {"type": "text", "text": "a\u{e9}\n", "_meta": {"k": 1},
+                "annotations": {"audience": ["user", "robot", "assistant"], "priority": 0.5, "lastModified": "2026-01-01"}},
+            {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+            {"type": "audio", "data": "aGk="},
+            {"type": "resource_link", "uri": "file:///a", "name": "a", "size": 7,
+                "icons": [{"src": "https://x/i.png", "sizes": ["48x48"], "theme": "dark", "mimeType": "image/png"}, {}, 3]},
+            {"type": "resource", "resource": {"uri": "file:///b", "mimeType": "text/plain", "text": "b"}},
+            {"type": "resource", "resource": {"uri": "file:///c", "blob": "aGk="}}
+        ],
+        "structuredContent": [1, 2],
+        "isError": true,
+        "_meta": {"m": 1}
+    }));
+    let result = ToolResult::read(&json);
+    assert_eq!((result.is_error, result.structured.map(RawValue::get)), (true, Some("[1,2]")));
+    assert_eq!(result.meta.map(RawValue::get), Some(r#"{"m":1}"#));
+    let [
+        Block::Text(text),
+        Block::Image(image),
+        Block::Audio(audio),
+        Block::Link(link),
+        Block::Resource(embedded),
+        Block::Resource(binary),
+    ] = &result.content[..]
+    else {
+        panic!("{:?}", result.content)
+    };
+    assert_eq!((&*text.text, text.meta.map(RawValue::get)), ("a\u{e9}\n", Some(r#"{"k":1}"#)));
+    let annotations = text.annotations.as_ref().unwrap();
+    assert_eq!(annotations.audience, [Role::User, Role::Assistant]);
+    assert_eq!((annotations.priority, annotations.last_modified.as_deref()), (Some(0.5), Some("2026-01-01")));
+    assert_eq!((&*image.data, image.mime_type.as_deref()), ("aGk=", Some("image/png")));
+    assert_eq!((&*audio.data, &audio.mime_type), ("aGk=", &None));
+    assert_eq!((&*link.uri, link.name.as_deref(), link.size), ("file:///a", Some("a"), Some(7)));
+    let [Icon { src, mime_type, sizes, theme, .. }] = &link.icons[..] else { panic!("{:?}", link.icons) };
+    assert_eq!(
+        (&**src, mime_type.as_deref(), &sizes[..]),
+        ("https://x/i.png", Some("image/png"), &["48x48".into()][..])
+    );
+    assert_eq!(*theme, Some(Theme::Dark));
+    assert_eq!((&*embedded.resource.uri, embedded.resource.text.as_deref()), ("file:///b", Some("b")));
+    assert_eq!((binary.resource.text.as_deref(), binary.resource.blob.as_deref()), (None, Some("aGk=")));
+}
+
+#[test]
+fn what_is_unknown_or_malformed_is_kept_as_it_is() {
+    let blocks = [
+        json!({"type": "hologram", "x": 1}),
+        json!({"type": "text"}),
+        json!({"type": "text", "text": 7}),
+        json!({"type": "image", "mimeType": "image/png"}),
+        json!({"type": "resource", "resource": {"text": "no URI"}}),
+        json!({"type": "resource_link"}),
+        json!({"type": 1}),
+        json!({}),
+        json!("text"),
+        json!(null),
+    ];
+    let json = raw(&json!({"content": blocks, "isError": "true", "structuredContent": null, "_meta": 1}));
+    let result = ToolResult::read(&json);
+    assert!(!result.is_error && result.meta.is_none());
+    assert_eq!(result.structured.map(RawValue::get), Some("null"));
+    assert_eq!(result.content.len(), blocks.len());
+    for (block, json) in result.content.iter().zip(&blocks) {
+        assert!(matches!(block, Block::Other(_)), "{json}");
+        assert_eq!(block.raw().get(), json.to_string());
+    }
+    for odd in [json!(1), json!([]), json!({}), json!({"content": {}}), json!({"content": "text"})] {
+        assert!(ToolResult::read(&raw(&odd)).content.is_empty(), "{odd}");
+        assert!(PromptResult::read(&raw(&odd)).messages.is_empty());
+        assert!(ReadResult::read(&raw(&odd)).contents.is_empty());
+    }
+}
+
+#[test]
+fn priorities_beyond_the_range_and_annotations_of_a_wrong_type_are_left_out() {
+    let read = |annotations: Value| {
+        let json = raw(&json!({"type": "text", "text": "", "annotations": annotations}));
+        let Block::Text(text) = Block::read(&json) else { panic!("no text") };
+        text.annotations.map(|annotations| (annotations.priority, annotations.audience.len()))
+    };
+    assert_eq!(read(json!({"priority": 1})), Some((Some(1.0), 0)));
+    assert_eq!(read(json!({"priority": 1.1, "audience": "user"})), Some((None, 0)));
+    assert_eq!(read(json!({"priority": -0.1, "audience": [1]})), Some((None, 0)));
+    assert_eq!((read(json!([])), read(json!(null))), (None, None));
+}
+
+#[test]
+fn messages_of_a_prompt_have_a_role_and_a_block() {
+    let json = raw(&json!({"description": "d", "messages": [
+        {"role": "user", "content": {"type": "text", "text": "hi"}},
+        {"role": "assistant", "content": {"type": "x"}},
+        {"role": "system"}
+    ]}));
+    let prompt = PromptResult::read(&json);
+    let roles: Vec<_> = prompt.messages.iter().map(|message| message.role).collect();
+    assert_eq!(
+        (prompt.description.as_deref(), &roles[..]),
+        (Some("d"), &[Some(Role::User), Some(Role::Assistant), None][..])
+    );
+    assert!(matches!(&prompt.messages[0].content, Some(Block::Text(text)) if text.text == "hi"));
+    assert!(matches!(&prompt.messages[1].content, Some(Block::Other(_))));
+    assert!(prompt.messages[2].content.is_none());
+}
+
+#[test]
+fn contents_of_a_resource_are_text_or_binary() {
+    let json = raw(&json!({"contents": [
+        {"uri": "file:///a", "text": "t"}, {"uri": "file:///b", "blob": "aGk=", "mimeType": "x/y"}, {"text": "no URI"}
+    ]}));
+    let result = ReadResult::read(&json);
+    assert_eq!(result.contents.len(), 2);
+    assert_eq!(result.contents[0].text.as_deref(), Some("t"));
+    assert_eq!(
+        (result.contents[1].blob.as_deref(), result.contents[1].mime_type.as_deref()),
+        (Some("aGk="), Some("x/y"))
+    );
+}
+
+#[test]
+fn a_conversation_with_tools_is_read_to_a_bounded_depth() {
+    let inner = json!({"type": "tool_result", "toolUseId": "2", "content": []});
+    let json = raw(&json!({"type": "tool_result", "toolUseId": "1", "isError": true,
+        "content": [inner, {"type": "text", "text": "x"}]}));
+    let Block::ToolOutput(output) = Block::read(&json) else { panic!("no output") };
+    assert!(output.is_error && &*output.tool_use_id == "1");
+    assert!(matches!(&output.content[..], [Block::Other(_), Block::Text(_)]));
+    let json = raw(&json!({"type": "tool_use", "id": "1", "name": "t", "input": {"a": 1}}));
+    let Block::ToolUse(call) = Block::read(&json) else { panic!("no call") };
+    assert_eq!((&*call.name, call.input.map(RawValue::get)), ("t", Some(r#"{"a":1}"#)));
+}
+
+#[test]
+fn items_have_icons_and_resources_have_annotations() {
+    let icons = json!([{"src": "data:image/png;base64,aGk="}]);
+    let annotations = json!({"priority": 1});
+    let mut server = Server::legacy(json!({"tools": {}, "prompts": {}, "resources": {}}))
+        .result("tools/list", json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}, "icons": icons}]}))
+        .result("prompts/list", json!({"prompts": [{"name": "p", "icons": icons}]}))
+        .result("resources/list", json!({"resources": [{"uri": "u:1", "name": "r", "icons": icons, "annotations": annotations}]}))
+        .result(
+            "resources/templates/list",
+            json!({"resourceTemplates": [{"uriTemplate": "u:{x}", "name": "r", "icons": icons, "annotations": annotations}]}),
+        );
+    let host = Host::connect(legacy(), &mut server);
+    let catalog = host.session.catalog();
+    let tool = catalog.tools().next().unwrap();
+    let prompt = catalog.prompts().next().unwrap();
+    let resource = catalog.resources().next().unwrap();
+    let template = catalog.resource_templates().next().unwrap();
+    for icons in [tool.icons(), prompt.icons(), resource.icons(), template.icons()] {
+        assert_eq!(icons, [Icon::new("data:image/png;base64,aGk=")]);
+    }
+    for annotations in [resource.annotations(), template.annotations()] {
+        assert_eq!(annotations.unwrap().priority, Some(1.0));
+    }
+}
+
+#[test]
+fn both_sides_introduce_themselves_in_full() {
+    let mut options = legacy();
+    let mut icon = Icon::new("https://x/i.png");
+    (icon.mime_type, icon.sizes, icon.theme) = (Some("image/png".into()), vec!["any".into()], Some(Theme::Light));
+    options.client = Implementation::new("host", "2");
+    options.client.title = Some("Host".into());
+    options.client.description = Some("a host".into());
+    options.client.website_url = Some("https://x/".into());
+    options.client.icons = vec![icon.clone()];
+    let theirs = json!({"name": "s", "title": "S", "version": "3", "description": "a server", "websiteUrl": "https://y/",
+        "icons": [{"src": "https://x/i.png", "mimeType": "image/png", "sizes": ["any"], "theme": "light"}]});
+    let info = theirs.clone();
+    let mut server = Server::legacy(json!({})).on("initialize", move |params| {
+        Ok(json!({"protocolVersion": params["protocolVersion"], "capabilities": {}, "serverInfo": info}))
+    });
+    let host = Host::connect(options, &mut server);
+    let ours = json!({"name": "host", "title": "Host", "version": "2", "description": "a host", "websiteUrl": "https://x/",
+        "icons": [{"src": "https://x/i.png", "mimeType": "image/png", "sizes": ["any"], "theme": "light"}]});
+    assert_eq!(host.transcript[0].1["params"]["clientInfo"], ours);
+    let server = host.session.server().unwrap().info().unwrap();
+    assert_eq!(server.raw.get(), theirs.to_string());
+    assert_eq!(
+        (server.name.as_deref(), server.title.as_deref(), server.version.as_deref()),
+        (Some("s"), Some("S"), Some("3"))
+    );
+    assert_eq!((server.description.as_deref(), server.website_url.as_deref()), (Some("a server"), Some("https://y/")));
+    assert_eq!(server.icons, [icon]);
+}

@@ -1,0 +1,407 @@
+//! Secrets that an embedder names are in no byte of a journal, wherever chunks are cut, and the journal replays.
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use mcp_proto::binding::http::{ExchangeId, HttpAction};
+use mcp_proto::host::config::Configuration;
+use mcp_proto::host::hub::{Hub, HubEvent, HubOptions};
+use mcp_proto::journal::{
+    self, End, HubAccepted, HubInput, Input, JournalError, JournalLimits, Played, Recorder, Replay, SecretError,
+    TransportEvent, replay,
+};
+use mcp_proto::testkit::{self, FakeServer, FakeTool, Link, Sim};
+use mcp_proto::{Action, Client, ConnectionId, Event, Http, Lines, Options, Outcome, RawValue, Request, Time};
+use serde_json::{Value, json};
+
+use crate::common::{millis, seconds};
+
+/// Each has what another encoding would change.
+const SECRETS: [&str; 4] = ["s3c\"r\\öße/1", "plain-token-0123456789", "8812345678", "line\none\ttwo"];
+
+const LIMITS: fn() -> JournalLimits = JournalLimits::default;
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap()
+}
+
+/// The text as other libraries write it in a JSON string: each character that may have an escape sequence has one.
+fn escaped(text: &str) -> String {
+    text.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect()
+}
+
+/// A secret in all spellings, as a JSON document.
+fn spellings(secret: &str) -> String {
+    let mut parts = Vec::new();
+    let mut nested = secret.to_owned();
+    for _ in 0..3 {
+        nested = quoted(&nested);
+        parts.push(nested.clone());
+    }
+    parts.push(format!("\"{}\"", escaped(secret)));
+    parts.push(quoted(&hex(secret)));
+    // Not in a string.
+    if secret.bytes().all(|byte| byte.is_ascii_digit()) {
+        parts.push(secret.to_owned());
+    }
+    format!("[{}]", parts.join(", "))
+}
+
+/// Fails if a spelling of a secret is in the text.
+fn assert_hidden(secret: &str, text: &str, what: &str) {
+    let mut forms = vec![secret.to_owned(), escaped(secret), quoted(&escaped(secret)), hex(secret)];
+    let mut nested = secret.to_owned();
+    for _ in 0..5 {
+        let whole = quoted(&nested);
+        nested = whole[1..whole.len() - 1].to_owned();
+        forms.push(nested.clone());
+    }
+    for form in forms {
+        assert!(!text.contains(&form), "{what}: {form}");
+    }
+}
+
+/// What the server sends: all secrets in all spellings, as a result, or as an error and in a line that is no message.
+fn response(id: u64, secret: &str, result: bool) -> Vec<u8> {
+    let spellings = spellings(secret);
+    if result {
+        let result =
+            format!(r#"{{"content":[{{"type":"text","text":{}}}],"_meta":{{"a/b":{spellings}}}}}"#, quoted(secret));
+        return format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}").into_bytes();
+    }
+    let message = format!("denied: \\u0022{}\\u0022", escaped(secret));
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-5,"message":"{message}","data":{spellings}}}}}"#)
+        .into_bytes()
+}
+
+fn handshake(message: &Value) -> Option<Vec<u8>> {
+    let id = message.get("id")?;
+    let result = match message["method"].as_str()? {
+        "initialize" => {
+            json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}})
+        }
+        "tools/list" => json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}),
+        _ => {
+            return Some(
+                json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}}).to_string().into(),
+            );
+        }
+    };
+    Some(json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string().into())
+}
+
+fn call(secret: &str) -> Request {
+    let arguments = format!(r#"{{"key":{}}}"#, quoted(secret));
+    Request::call_tool("echo", Some(&RawValue::from_string(arguments).unwrap()))
+}
+
+/// Each secret in a result, one in an error.
+const RESPONSES: [(&str, bool); 5] =
+    [(SECRETS[0], true), (SECRETS[1], true), (SECRETS[2], true), (SECRETS[3], true), (SECRETS[0], false)];
+
+/// A session over stdio with one call, whose response is cut at a byte.
+fn over_lines(secret: &str, result: bool, cut: usize) -> (String, Outcome) {
+    let mut client = Recorder::new(Lines::new(), Options::new("host", "1"), 7, LIMITS());
+    client.hide(secret).unwrap();
+    let (now, mut connection, mut last) = (Time::ZERO, ConnectionId::default(), None);
+    client.apply(now, Input::Open).unwrap();
+    while let Some(action) = client.poll() {
+        match action {
+            Action::Open(new) => {
+                connection = new;
+                client.apply(now, Input::Transport { connection, event: TransportEvent::Opened }).unwrap();
+            }
+            Action::Send(message) => {
+                let message: Value = serde_json::from_slice(message.bytes()).unwrap();
+                let mut give = |bytes: &[u8]| {
+                    client.apply(now, Input::Bytes { connection, bytes: bytes.into() }).unwrap();
+                };
+                if message["method"] == "tools/call" {
+                    // The first line is no message, and not UTF-8.
+                    let mut text = [secret.replace('\n', " ").as_bytes(), &[0xff, b'\n']].concat();
+                    text.extend(response(message["id"].as_u64().unwrap(), secret, result));
+                    text.push(b'\n');
+                    let (one, other) = text.split_at(cut.min(text.len()));
+                    give(one);
+                    give(other);
+                } else if let Some(text) = handshake(&message) {
+                    give(&text);
+                    give(b"\n");
+                }
+            }
+            Action::Event(Event::Ready) => {
+                client.apply(now, Input::Request(call(secret))).unwrap();
+            }
+            other => last = finished(&other).or(last.take()),
+        }
+    }
+    (client.finish().1, last.expect("the call finished"))
+}
+
+fn finished(action: &Action) -> Option<Outcome> {
+    let Action::Event(Event::Finished { outcome, .. }) = action else { return None };
+    Some(outcome.clone())
+}
+
+/// A session over HTTP with one call, whose response is cut at a byte.
+fn over_http(secret: &str, result: bool, cut: usize) -> String {
+    let mut client = Recorder::new(Http::new("http://localhost/").unwrap(), Options::new("host", "1"), 7, LIMITS());
+    client.hide(secret).unwrap();
+    let (now, mut calls) = (Time::ZERO, 0);
+    client.apply(now, Input::Open).unwrap();
+    while let Some(action) = client.poll() {
+        if let HttpAction::Event(Event::Ready) = action {
+            client.apply(now, Input::Request(call(secret))).unwrap();
+        }
+        calls += usize::from(matches!(action, HttpAction::Event(Event::Finished { .. })));
+        let HttpAction::Request(it) = action else { continue };
+        let exchange = it.exchange;
+        let mut head = |status: u16| {
+            let mut headers = HeaderMap::new();
+            headers.insert("content-type", HeaderValue::from_static("application/json"));
+            let status = StatusCode::from_u16(status).unwrap();
+            client.apply(now, Input::Head { exchange, status, headers }).unwrap();
+        };
+        let message: Value = serde_json::from_slice(it.request.body()).unwrap_or_default();
+        let (one, other) = if message["method"] == "tools/call" {
+            let text = response(message["id"].as_u64().unwrap(), secret, result);
+            let (one, other) = text.split_at(cut.min(text.len()));
+            (one.to_vec(), other.to_vec())
+        } else if let Some(text) = handshake(&message) {
+            (text, Vec::new())
+        } else {
+            head(if it.request.method() == "POST" { 202 } else { 405 });
+            client.apply(now, Input::End { exchange }).unwrap();
+            continue;
+        };
+        head(200);
+        client.apply(now, Input::Body { exchange, bytes: one.into() }).unwrap();
+        client.apply(now, Input::Body { exchange, bytes: other.into() }).unwrap();
+        client.apply(now, Input::End { exchange }).unwrap();
+    }
+    assert_eq!(calls, 1);
+    client.finish().1
+}
+
+/// All chunks of a journal, as one text.
+fn chunks(journal: &str) -> String {
+    let Ok(Replay::Lines(mut player)) = Replay::new(journal.as_bytes(), LIMITS()) else { panic!("lines") };
+    let mut text = Vec::new();
+    while let Some(played) = player.next() {
+        if let Played::Input(Input::Bytes { bytes, .. }) = played.unwrap() {
+            text.extend(bytes);
+        }
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[test]
+fn secrets_are_in_no_byte_of_a_journal_over_stdio_wherever_chunks_are_cut() {
+    for (secret, result) in RESPONSES {
+        let length = response(0, secret, result).len() + 40;
+        for cut in 0..length {
+            let what = format!("{secret:?}, cut at {cut}");
+            let (journal, outcome) = over_lines(secret, result, cut);
+            let expected = RawValue::from_string(spellings(secret)).unwrap();
+            let real = match &outcome {
+                Outcome::Result(it) => it.get().contains(expected.get()),
+                other => format!("{other:?}").contains("denied"),
+            };
+            assert!(real, "{what}: the client does not have the response as it was: {outcome:?}");
+            assert_hidden(secret, &journal, &what);
+            let replayed = replay(journal.as_bytes(), LIMITS()).unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(replayed.end, Some(End::Finished));
+            assert_hidden(secret, &chunks(&journal), &what);
+        }
+    }
+}
+
+#[test]
+fn secrets_are_in_no_byte_of_a_journal_over_http_wherever_bodies_are_cut() {
+    for (secret, result) in [RESPONSES[0], RESPONSES[4]] {
+        for cut in 0..=response(0, secret, result).len() {
+            let what = format!("{secret:?}, cut at {cut}");
+            let journal = over_http(secret, result, cut);
+            assert_hidden(secret, &journal, &what);
+            replay(journal.as_bytes(), LIMITS()).unwrap_or_else(|error| panic!("{what}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn secrets_are_in_no_byte_of_a_journal_of_a_hub() {
+    let secret = "plain-token-0123456789";
+    let text = json!({"content": [{"type": "text", "text": format!("{} {secret}", hex(secret))}]});
+    for piece in 1..40 {
+        let server = |server: FakeServer| server.tool(FakeTool::new("echo")).result("tools/call", text.clone());
+        let link = Link::new(millis(20)).jitter(millis(9)).piece(piece);
+        let mut sim = Sim::new(3).with_server("files", server(FakeServer::legacy()), link).with_server(
+            "web",
+            server(FakeServer::modern()),
+            link,
+        );
+        let options = HubOptions::new(Options::new("host", "1"));
+        let mut hub = journal::Recorder::of_hub(options, 5, LIMITS());
+        hub.hide(secret).unwrap();
+        let node = sim.add_hub(testkit::Collector::new(hub));
+        let configuration: Configuration = serde_json::from_value(json!({
+            "files": {"command": "files-mcp", "args": ["--token", secret]},
+            "web": {"url": "https://example.com/mcp"},
+        }))
+        .unwrap();
+        let apply = |sim: &mut Sim<_>, input| {
+            sim.tell(node, |now, hub: &mut testkit::Collector<journal::Recorder<Hub>>| hub.apply(now, input))
+                .unwrap()
+                .unwrap()
+        };
+        apply(&mut sim, HubInput::Configure(configuration));
+        apply(&mut sim, HubInput::Open);
+        sim.run_for(seconds(9)).unwrap();
+        for name in ["mcp_files_echo", "mcp_web_echo"] {
+            let arguments = Some(RawValue::from_string(format!("{{\"key\":\"{secret}\"}}")).unwrap());
+            let call = HubInput::Call { name: name.into(), arguments, timeout: None, progress: false };
+            assert!(matches!(apply(&mut sim, call), HubAccepted::Call(_)));
+        }
+        sim.run_for(seconds(9)).unwrap();
+        let finished = |(_, event): &&(Time, HubEvent)| matches!(event, HubEvent::Finished { outcome: Outcome::Result(it), .. } if it.get().contains(secret));
+        assert_eq!(sim.get(node).unwrap().events.iter().filter(finished).count(), 2, "{piece}");
+        let journal = sim.tell(node, |_, hub| {
+            hub.end();
+            hub.take()
+        });
+        let journal = journal.unwrap();
+        assert_hidden(secret, &journal, &format!("pieces of {piece}"));
+        assert!(journal.contains("secret10xx") && journal.contains("files-mcp"));
+        replay(journal.as_bytes(), LIMITS()).unwrap_or_else(|error| panic!("pieces of {piece}: {error}"));
+    }
+}
+
+fn opened(secret: &str, limits: JournalLimits) -> (Recorder<Client<Lines>>, ConnectionId) {
+    let mut client = Recorder::new(Lines::new(), Options::new("host", "1"), 7, limits);
+    client.hide(secret).unwrap();
+    client.apply(Time::ZERO, Input::Open).unwrap();
+    let Some(Action::Open(connection)) = client.poll() else { panic!("a transport to open") };
+    client.apply(Time::ZERO, Input::Transport { connection, event: TransportEvent::Opened }).unwrap();
+    (client, connection)
+}
+
+fn bytes(connection: ConnectionId, text: &str) -> Input {
+    Input::Bytes { connection, bytes: text.as_bytes().into() }
+}
+
+#[test]
+fn lines_are_held_back_while_a_secret_may_go_on() {
+    let (mut client, connection) = opened("abcdefgh", LIMITS());
+    let mut journal = client.take();
+    client.apply(Time::ZERO, bytes(connection, "no message: abcd")).unwrap();
+    client.apply(Time::ZERO, Input::Timeout).unwrap();
+    assert_eq!(client.take(), "");
+    client.apply(Time::ZERO, bytes(connection, "efgh ab-abcd")).unwrap();
+    let taken = client.take();
+    assert_eq!(taken, "");
+    client.apply(Time::ZERO, bytes(connection, "-\n")).unwrap();
+    let taken = client.take();
+    assert!(
+        taken.contains("no message: secr") && taken.contains("timeout") && taken.contains("et10 ab-abcd"),
+        "{taken}"
+    );
+    journal += &taken;
+    let event = TransportEvent::Closed { why: "exit status: 0".into() };
+    client.apply(Time::ZERO, bytes(connection, "abc")).unwrap();
+    client.apply(Time::ZERO, Input::Transport { connection, event }).unwrap();
+    journal += &client.take();
+    assert!(journal.contains("exit status"), "the end of a stream ends the wait");
+    journal += &client.finish().1;
+    replay(journal.as_bytes(), LIMITS()).unwrap();
+}
+
+#[test]
+fn secrets_that_overlap_are_hidden_together_wherever_chunks_are_cut() {
+    let secrets = ["abcdefgh", "efghabcd", "abcdefghxyz"];
+    let text = "abcdefghabcdefgh abcdefghxyz xabcdefghxabcdefg ghabcdefghxy efghabcd\n";
+    for cut in 0..text.len() {
+        for more in [0, 1, 2, 9] {
+            let (mut client, connection) = opened(secrets[0], LIMITS());
+            client.hide(secrets[1]).unwrap();
+            client.hide(secrets[2]).unwrap();
+            let (one, rest) = text.split_at(cut);
+            let (two, three) = rest.split_at(more.min(rest.len()));
+            for part in [one, two, three] {
+                client.apply(Time::ZERO, bytes(connection, part)).unwrap();
+                while client.poll().is_some() {}
+            }
+            let journal = client.finish().1;
+            for secret in secrets {
+                assert_hidden(secret, &journal, text);
+                assert_hidden(secret, &chunks(&journal), text);
+            }
+            replay(journal.as_bytes(), LIMITS()).unwrap_or_else(|error| panic!("{cut}, {more}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn lines_that_are_held_back_count_for_the_limits() {
+    let mut limits = LIMITS();
+    limits.entries = 50;
+    let (mut client, connection) = opened("abcdefgh", limits);
+    client.apply(Time::ZERO, bytes(connection, "a")).unwrap();
+    for _ in 0..100 {
+        client.apply(Time::ZERO, Input::Timeout).unwrap();
+    }
+    let dropped = client.dropped();
+    let (_, journal) = client.finish();
+    assert!(dropped > 90, "{dropped}");
+    assert_eq!(replay(journal.as_bytes(), limits).unwrap().end, Some(End::Limit));
+}
+
+#[test]
+fn a_dropped_exchange_ends_the_wait_for_its_next_chunk() {
+    let mut client = Recorder::new(Http::new("http://localhost/").unwrap(), Options::new("host", "1"), 7, LIMITS());
+    client.hide("{\"jsonrpc").unwrap();
+    client.apply(Time::ZERO, Input::Open).unwrap();
+    let mut exchange = ExchangeId::from_u64(0);
+    while let Some(action) = client.poll() {
+        let HttpAction::Request(it) = action else { continue };
+        exchange = it.exchange;
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        client.apply(Time::ZERO, Input::Head { exchange, status: StatusCode::OK, headers }).unwrap();
+        client.apply(Time::ZERO, Input::Body { exchange, bytes: b"{".as_slice().into() }).unwrap();
+    }
+    client.take();
+    client.apply(Time::ZERO, Input::Close).unwrap();
+    let mut dropped = false;
+    while let Some(action) = client.poll() {
+        dropped |= matches!(action, HttpAction::Drop(it) if it == exchange);
+    }
+    assert!(dropped);
+    assert!(client.take().contains("\"drop\""));
+}
+
+#[test]
+fn a_text_that_is_too_short_or_too_long_is_no_secret() {
+    let mut client = Recorder::new(Lines::new(), Options::new("host", "1"), 7, LIMITS());
+    assert_eq!(client.hide("1234567"), Err(SecretError::TooShort { length: 7 }));
+    assert_eq!(client.hide(""), Err(SecretError::TooShort { length: 0 }));
+    let long = "a".repeat((16 << 10) + 1);
+    assert_eq!(client.hide(&long), Err(SecretError::TooLong { length: long.len() }));
+    client.hide(&long[1..]).unwrap();
+    for number in 1..90 {
+        client.hide(&format!("secret-number-{number}")).unwrap();
+    }
+    assert_eq!(client.hide("one-too-many"), Err(SecretError::TooMany));
+    client.hide("secret-number-7").unwrap();
+    assert!(!format!("{client:?}").contains("secret-number"));
+}
+
+#[test]
+fn a_secret_in_the_options_is_not_in_the_first_line() {
+    let mut client = Recorder::new(Lines::new(), Options::new("host-abcdefgh", "1"), 7, LIMITS());
+    client.hide("abcdefgh").unwrap();
+    let journal = client.finish().1;
+    assert!(journal.contains("host-secret10") && !journal.contains("abcdefgh"), "{journal}");
+    assert!(!matches!(replay(journal.as_bytes(), LIMITS()), Err(JournalError::Changed { .. })));
+}

@@ -1,0 +1,191 @@
+//! The journal of a hub replays to the same bytes, in another process, without the secrets of its configuration.
+
+use std::time::Duration;
+
+use mcp_proto::catalog::FingerprintKey;
+use mcp_proto::host::config::Configuration;
+use mcp_proto::host::hub::{HubEvent, HubOptions};
+use mcp_proto::journal::{
+    self, End, HubAccepted, HubApplyError, HubInput, Input, JournalError, JournalLimits, Replay, replay,
+};
+use mcp_proto::testkit::{Collector, FakeServer, FakeTool, Fault, Link, NodeId, On, Reply, Sim};
+use mcp_proto::{Options, Outcome, RawValue, Request};
+use serde_json::{Value, json};
+
+use crate::common::{millis, seconds};
+
+type World = Sim<Collector<journal::Recorder<mcp_proto::host::hub::Hub>>>;
+
+const LIMITS: fn() -> JournalLimits = JournalLimits::default;
+
+/// Two servers with secrets, and one whose entry has an error.
+fn configuration(token: &str) -> Configuration {
+    serde_json::from_value(json!({
+        "files": {"command": "files-mcp", "env": {"TOKEN": token, "LOG": "1"}},
+        "web": {
+            "url": format!("https://ada:{token}@example.com/mcp?key={token}"),
+            "headers": {"Authorization": format!("Bearer {token}")},
+        },
+        "faulty": {"command": "x", "url": "https://example.com"},
+    }))
+    .unwrap()
+}
+
+fn world() -> (World, NodeId) {
+    let options = HubOptions::new(Options::new("host", "1"));
+    let files = FakeServer::legacy().tool(FakeTool::new("read").progress(2).takes(seconds(1))).resource("r:1");
+    let web = FakeServer::modern().tool(FakeTool::new("search"));
+    let link = Link::new(millis(20)).jitter(millis(50)).piece(40);
+    let mut sim = Sim::new(3).with_server("files", files, link).with_server("web", web, link);
+    let node = sim.add_hub(Collector::new(journal::Recorder::of_hub(options, 5, LIMITS())));
+    (sim, node)
+}
+
+fn apply(sim: &mut World, node: NodeId, input: HubInput) -> Result<HubAccepted, HubApplyError> {
+    sim.tell(node, |now, hub| hub.apply(now, input)).unwrap()
+}
+
+fn call(name: &str) -> HubInput {
+    let arguments = Some(RawValue::from_string("{ }".into()).unwrap());
+    HubInput::Call { name: name.into(), arguments, timeout: Some(seconds(30)), progress: true }
+}
+
+/// A session with calls, a fault, other entries and saved lists. Returns its journal and the outcomes of its calls.
+fn session() -> (String, Vec<Outcome>) {
+    let (mut sim, node) = world();
+    let accepted = apply(&mut sim, node, HubInput::Configure(configuration("hush-1"))).unwrap();
+    assert!(matches!(&accepted, HubAccepted::Configured(changes) if changes.added.len() == 2), "{accepted:?}");
+    apply(&mut sim, node, HubInput::Open).unwrap();
+    sim.run_for(seconds(5)).unwrap();
+    let names: Vec<String> =
+        sim.get(node).unwrap().functions().map(|(_, function)| function.name.to_string()).collect();
+    assert!(names.contains(&"mcp_files_read".into()) && names.contains(&"mcp_web_search".into()), "{names:?}");
+    for name in ["mcp_files_read", "mcp_web_search", "mcp_files_list_resources"] {
+        let accepted = apply(&mut sim, node, call(name));
+        assert!(matches!(accepted, Ok(HubAccepted::Call(_))), "{accepted:?}");
+    }
+    assert!(matches!(apply(&mut sim, node, call("none")), Err(HubApplyError::Call(_))));
+    sim.run_for(seconds(5)).unwrap();
+    sim.change("web", |server| server.add_script(On::tool("search"), [Reply::Dies]));
+    apply(&mut sim, node, call("mcp_web_search")).unwrap();
+    sim.run_for(seconds(5)).unwrap();
+    sim.fault("files", Fault::Crash);
+    sim.run_for(seconds(90)).unwrap();
+
+    let session = sim.get(node).unwrap().handle("files").unwrap();
+    let read = Input::Request(Request::read_resource("r:1"));
+    apply(&mut sim, node, HubInput::Session { session, input: read }).unwrap();
+    sim.run_for(seconds(5)).unwrap();
+    let refused = apply(&mut sim, node, HubInput::Session { session, input: Input::Open });
+    assert_eq!(refused, Err(HubApplyError::NotOfSession));
+
+    // The same configuration changes nothing, another secret opens new sessions.
+    let HubAccepted::Configured(same) = apply(&mut sim, node, HubInput::Configure(configuration("hush-1"))).unwrap()
+    else {
+        panic!("the difference")
+    };
+    assert_eq!((same.changed.len(), same.unchanged.len()), (0, 2));
+    let saved = sim.get(node).unwrap().save("files", FingerprintKey::new([7; 16]), 9).unwrap();
+    let HubAccepted::Configured(other) = apply(&mut sim, node, HubInput::Configure(configuration("hush-2"))).unwrap()
+    else {
+        panic!("the difference")
+    };
+    assert_eq!(other.changed.len(), 2);
+    let restore = HubInput::Restore { server: "files".into(), saved: Box::new(saved) };
+    let stale = apply(&mut sim, node, restore);
+    assert!(stale.is_err(), "{stale:?}");
+    sim.run_for(seconds(20)).unwrap();
+    apply(&mut sim, node, call("mcp_files_read")).unwrap();
+    sim.run_for(seconds(20)).unwrap();
+    apply(&mut sim, node, HubInput::Close).unwrap();
+    sim.run_for(Duration::from_secs(60)).unwrap();
+    assert!(sim.get(node).unwrap().is_closed());
+    let events = &sim.get(node).unwrap().events;
+    let outcomes = events.iter().filter_map(|(_, event)| match event {
+        HubEvent::Finished { outcome, .. } => Some(outcome.clone()),
+        _ => None,
+    });
+    let outcomes = outcomes.collect();
+    (text(&mut sim, node), outcomes)
+}
+
+fn text(sim: &mut World, node: NodeId) -> String {
+    sim.tell(node, |_, hub| {
+        hub.end();
+        hub.take()
+    })
+    .unwrap()
+}
+
+#[test]
+fn a_session_of_a_hub_replays_to_the_same_bytes() {
+    let (journal, outcomes) = session();
+    assert_eq!(outcomes.len(), 5);
+    assert_eq!(outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Result(_))).count(), 4);
+    let replayed = replay(journal.as_bytes(), LIMITS()).unwrap();
+    assert_eq!((replayed.lines, replayed.end), (journal.lines().count(), Some(End::Finished)));
+    assert!(replayed.inputs > 100 && replayed.actions > 50, "{replayed:?}");
+    assert_eq!(journal, session().0, "the same session, another journal");
+}
+
+#[test]
+fn a_replay_gives_the_hub_of_the_session() {
+    let (journal, _) = session();
+    let Ok(Replay::Hub(mut player)) = Replay::new(journal.as_bytes(), LIMITS()) else { panic!("a hub") };
+    let mut most = 0;
+    while let Some(played) = player.next() {
+        played.unwrap();
+        most = most.max(player.get().functions().count());
+    }
+    assert!(most >= 2 && player.get().is_closed());
+}
+
+#[test]
+fn secrets_of_the_configuration_are_masked_and_equal_ones_alike() {
+    let (journal, _) = session();
+    assert!(!journal.contains("hush"), "a secret is in the journal");
+    let configurations: Vec<Value> = journal
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|line| line["in"]["type"] == "configure")
+        .map(|line| line["in"]["value"].clone())
+        .collect();
+    assert_eq!(configurations.len(), 3);
+    assert_eq!(configurations[0], configurations[1]);
+    let token = |at: usize| configurations[at]["files"]["env"]["TOKEN"].as_str().unwrap();
+    assert!(token(0).starts_with("redacted-") && token(0) != token(2));
+    assert_eq!(configurations[0]["files"]["env"]["LOG"], configurations[2]["files"]["env"]["LOG"]);
+    assert_eq!(configurations[0]["faulty"], Value::Null);
+    assert!(configurations[0]["web"]["url"].as_str().unwrap().contains("example.com/mcp?redacted-"));
+}
+
+#[test]
+fn saved_lists_apply_to_the_masked_entry() {
+    let (mut sim, node) = world();
+    apply(&mut sim, node, HubInput::Configure(configuration("hush-1"))).unwrap();
+    apply(&mut sim, node, HubInput::Open).unwrap();
+    sim.run_for(seconds(5)).unwrap();
+    let saved = sim.get(node).unwrap().save("files", FingerprintKey::new([7; 16]), 9).unwrap();
+    let key = serde_json::to_string(&saved.key).unwrap();
+
+    let (mut sim, node) = world();
+    apply(&mut sim, node, HubInput::Configure(configuration("hush-1"))).unwrap();
+    let restore = |server: &str| HubInput::Restore { server: server.into(), saved: Box::new(saved.clone()) };
+    assert_eq!(apply(&mut sim, node, restore("files")), Ok(HubAccepted::Done));
+    assert!(matches!(apply(&mut sim, node, restore("web")), Err(HubApplyError::Command(_))));
+    apply(&mut sim, node, HubInput::Open).unwrap();
+    sim.run_for(seconds(5)).unwrap();
+    let journal = text(&mut sim, node);
+    assert!(!journal.contains("hush") && !journal.contains(&key));
+    replay(journal.as_bytes(), LIMITS()).unwrap();
+}
+
+#[test]
+fn a_changed_line_of_a_hub_is_named() {
+    let (journal, _) = session();
+    let changed = journal.replacen("files-mcp", "filez-mcp", 1);
+    assert!(matches!(replay(changed.as_bytes(), LIMITS()), Err(JournalError::Changed { line: 2 })));
+    let cut = &journal[..journal.trim_end().rfind('\n').unwrap() + 1];
+    assert!(matches!(replay(cut.as_bytes(), LIMITS()), Err(JournalError::CutOff { .. })));
+    assert_eq!(FakeServer::from_journal(journal.as_bytes(), LIMITS()).map(drop), Err(JournalError::OfHub));
+}

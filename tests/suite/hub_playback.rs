@@ -1,0 +1,208 @@
+//! Servers of a hub's journal are played by name; so are servers that speak first, and redirects.
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use mcp_proto::binding::http::HttpAction;
+use mcp_proto::host::config::Configuration;
+use mcp_proto::host::hub::{Hub, HubOptions};
+use mcp_proto::journal::{self, HubInput, Input, JournalError, JournalLimits, TransportEvent};
+use mcp_proto::testkit::{Carried, Collector, Driven, FakeServer, FakeTool, Link, NodeId, Sim};
+use mcp_proto::{Action, Client, Event, Http, Lines, Options, Outcome, Request, Time};
+use serde_json::{Value, json};
+
+use crate::common::{millis, seconds};
+
+const LIMITS: fn() -> JournalLimits = JournalLimits::default;
+
+/// A hub with a server over stdio and one over HTTP, each with another result.
+fn hub_journal() -> String {
+    let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
+    let files = FakeServer::legacy().tool(FakeTool::new("read")).result("tools/call", text("of files"));
+    let web = FakeServer::modern().tool(FakeTool::new("search")).result("tools/call", text("of the web"));
+    let link = Link::new(millis(20)).jitter(millis(50)).piece(40);
+    let mut sim = Sim::new(3).with_server("files", files, link).with_server("web", web, link);
+    let hub = journal::Recorder::of_hub(HubOptions::new(Options::new("host", "1")), 5, LIMITS());
+    let node = sim.add_hub(Collector::new(hub));
+    let configuration: Configuration = serde_json::from_value(json!({
+        "files": {"command": "files-mcp"},
+        "web": {"url": "https://example.com/mcp"},
+        "off": {"command": "off-mcp", "enabled": false},
+    }))
+    .unwrap();
+    let apply = |sim: &mut Sim<Collector<journal::Recorder<Hub>>>, input| {
+        sim.tell(node, |now, hub| hub.apply(now, input)).unwrap().unwrap();
+        sim.run_for(seconds(5)).unwrap();
+    };
+    apply(&mut sim, HubInput::Configure(configuration));
+    apply(&mut sim, HubInput::Open);
+    for name in ["mcp_files_read", "mcp_web_search"] {
+        apply(&mut sim, HubInput::Call { name: name.into(), arguments: None, timeout: None, progress: false });
+    }
+    let journal = sim.tell(node, |_, hub| {
+        hub.end();
+        hub.take()
+    });
+    journal.unwrap()
+}
+
+type World<B> = Sim<Collector<Client<B>>>;
+
+fn world<B: Carried>(server: FakeServer, binding: B) -> (World<B>, NodeId)
+where
+    Client<B>: Driven<Event = Event>,
+{
+    let mut sim = Sim::new(7).with_server("s", server, Link::default());
+    let node = sim.add("s", Collector::new(Client::new(binding, Options::new("another", "2"), 1)));
+    sim.tell(node, |now, client| client.open(now)).unwrap().unwrap();
+    sim.run_for(seconds(5)).unwrap();
+    (sim, node)
+}
+
+fn run<B: Carried>(sim: &mut World<B>, node: NodeId, request: Request) -> Outcome
+where
+    Client<B>: Driven<Event = Event>,
+{
+    sim.tell(node, |now, client| client.request(now, request)).unwrap().unwrap();
+    sim.run_for(seconds(60)).unwrap();
+    let finished = sim.get(node).unwrap().events.iter().rev().find_map(|(_, event)| match event {
+        Event::Finished { outcome, .. } => Some(outcome.clone()),
+        _ => None,
+    });
+    finished.unwrap()
+}
+
+fn calls_a_tool<B: Carried>(server: FakeServer, binding: B, tool: &str) -> String
+where
+    Client<B>: Driven<Event = Event>,
+{
+    let (mut sim, node) = world(server, binding);
+    let tools: Vec<_> = sim.get(node).unwrap().catalog().tools().map(|tool| tool.name.to_string()).collect();
+    assert_eq!(tools, [tool]);
+    let Outcome::Result(result) = run(&mut sim, node, Request::call_tool(tool, None)) else { panic!("a result") };
+    assert_eq!(sim.server("s").unwrap().mismatches(), []);
+    result.get().into()
+}
+
+#[test]
+fn each_server_of_a_hubs_journal_is_played_by_its_name() {
+    let journal = hub_journal();
+    let played = |name: &str| FakeServer::from_hub_journal(journal.as_bytes(), name, LIMITS());
+    let http = || Http::new("https://example.com/mcp").unwrap();
+    assert!(calls_a_tool(played("files").unwrap(), Lines::new(), "read").contains("of files"));
+    assert!(calls_a_tool(played("web").unwrap(), http(), "search").contains("of the web"));
+    // Over the other transport, too.
+    assert!(calls_a_tool(played("web").unwrap(), Lines::new(), "search").contains("of the web"));
+    for name in ["off", "none"] {
+        assert_eq!(played(name).map(drop), Err(JournalError::NoServer { server: name.into() }));
+    }
+}
+
+#[test]
+fn a_journal_of_a_client_has_no_server_to_choose() {
+    let client = journal::Recorder::new(Lines::new(), Options::new("h", "1"), 1, LIMITS());
+    let journal = client.finish().1;
+    assert_eq!(FakeServer::from_hub_journal(journal.as_bytes(), "s", LIMITS()).map(drop), Err(JournalError::OfClient));
+    let journal = hub_journal();
+    let changed = journal.replacen("of files", "of filez", 1);
+    let played = FakeServer::from_hub_journal(changed.as_bytes(), "files", LIMITS()).map(drop);
+    assert!(matches!(played, Err(JournalError::Changed { .. })), "{played:?}");
+}
+
+fn result(message: &Value) -> Option<String> {
+    let id = message.get("id")?;
+    let result = match message["method"].as_str()? {
+        "initialize" => {
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}})
+        }
+        "a/b" => json!({"of": "a/b"}),
+        _ => return Some(json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}}).to_string()),
+    };
+    Some(json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string())
+}
+
+#[test]
+fn what_a_server_says_before_the_client_is_played() {
+    let mut client = journal::Recorder::new(Lines::new(), Options::new("h", "1"), 1, LIMITS());
+    let now = Time::ZERO;
+    client.apply(now, Input::Open).unwrap();
+    let Some(Action::Open(connection)) = client.poll() else { panic!("a transport to open") };
+    let line = |text: String| Input::Bytes { connection, bytes: (text + "\n").into_bytes().into() };
+    client.apply(now, line(json!({"jsonrpc": "2.0", "method": "notifications/hello"}).to_string())).unwrap();
+    client.apply(now, Input::Transport { connection, event: TransportEvent::Opened }).unwrap();
+    client.apply(now, line(json!({"jsonrpc": "2.0", "method": "notifications/hello"}).to_string())).unwrap();
+    while let Some(action) = client.poll() {
+        let Action::Send(message) = action else { continue };
+        if let Some(text) = result(&serde_json::from_slice(message.bytes()).unwrap()) {
+            client.apply(now, line(text)).unwrap();
+        }
+    }
+    assert!(client.is_ready());
+    let journal = client.finish().1;
+    // Both come before the first message of the client.
+    let order = ["\"in\":{\"type\":\"bytes\"", "\"type\":\"send\""].map(|text| journal.find(text).unwrap());
+    assert!(order[0] < order[1]);
+
+    let server = FakeServer::from_journal(journal.as_bytes(), LIMITS()).unwrap();
+    let (sim, node) = world(server, Lines::new());
+    assert!(sim.get(node).unwrap().is_ready());
+    let heard = |(_, event): &&(Time, Event)| matches!(event, Event::Notification { method, .. } if **method == *"notifications/hello");
+    assert_eq!(sim.get(node).unwrap().events.iter().filter(heard).count(), 2);
+    assert_eq!(sim.server("s").unwrap().mismatches(), []);
+}
+
+/// A session over HTTP in which the request `a/b` is answered with a redirect.
+fn redirected(location: Option<&'static str>) -> (String, Outcome) {
+    let http = Http::new("https://example.com/mcp").unwrap();
+    let mut client = journal::Recorder::new(http, Options::new("h", "1"), 1, LIMITS());
+    let (now, mut outcome) = (Time::ZERO, None);
+    client.apply(now, Input::Open).unwrap();
+    while let Some(action) = client.poll() {
+        if let HttpAction::Event(Event::Ready) = action {
+            client.apply(now, Input::Request(Request::new("a/b"))).unwrap();
+        } else if let HttpAction::Event(Event::Finished { outcome: of, .. }) = &action {
+            outcome = Some(of.clone());
+        }
+        let HttpAction::Request(it) = action else { continue };
+        let exchange = it.exchange;
+        let message: Value = serde_json::from_slice(it.request.body()).unwrap_or_default();
+        let text = result(&message);
+        let mut headers = HeaderMap::new();
+        let is_first = !it.request.uri().path().ends_with("elsewhere");
+        let status = if message["method"] == "a/b" && is_first {
+            headers.extend(location.map(|to| (http::header::LOCATION, HeaderValue::from_static(to))));
+            StatusCode::TEMPORARY_REDIRECT
+        } else if text.is_some() {
+            headers.insert("content-type", HeaderValue::from_static("application/json"));
+            StatusCode::OK
+        } else if it.request.method() == "POST" {
+            StatusCode::ACCEPTED
+        } else {
+            StatusCode::METHOD_NOT_ALLOWED
+        };
+        client.apply(now, Input::Head { exchange, status, headers }).unwrap();
+        if let Some(text) = text.filter(|_| status == StatusCode::OK) {
+            client.apply(now, Input::Body { exchange, bytes: text.into_bytes().into() }).unwrap();
+        }
+        client.apply(now, Input::End { exchange }).unwrap();
+    }
+    (client.finish().1, outcome.unwrap())
+}
+
+#[test]
+fn a_redirect_that_was_followed_is_played_as_what_it_led_to() {
+    let (journal, recorded) = redirected(Some("/elsewhere"));
+    assert!(matches!(recorded, Outcome::Result(_)), "{recorded:?}");
+    let server = FakeServer::from_journal(journal.as_bytes(), LIMITS()).unwrap();
+    let (mut sim, node) = world(server, Http::new("https://example.com/mcp").unwrap());
+    assert_eq!(run(&mut sim, node, Request::new("a/b")), recorded);
+    assert_eq!(sim.server("s").unwrap().mismatches(), []);
+}
+
+#[test]
+fn a_redirect_that_led_nowhere_is_played_as_it_was() {
+    let (journal, recorded) = redirected(None);
+    assert_eq!(recorded, Outcome::Unknown);
+    let server = FakeServer::from_journal(journal.as_bytes(), LIMITS()).unwrap();
+    let (mut sim, node) = world(server, Http::new("https://example.com/mcp").unwrap());
+    assert_eq!(run(&mut sim, node, Request::new("a/b")), recorded);
+    assert_eq!(sim.server("s").unwrap().mismatches(), []);
+}

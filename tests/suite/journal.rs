@@ -1,0 +1,526 @@
+//! Journals: what is recorded replays to the same bytes, and what is wrong with a journal is named.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction};
+use mcp_proto::journal::{
+    ApplyError, End, Input, JournalBinding, JournalError, JournalLimits, Played, Recorder, Replay, TransportEvent,
+    replay,
+};
+use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::protocol::Root;
+use mcp_proto::{
+    Action, Client, CommandError, ConnectionId, Event, Family, Http, Lines, LogLevel, Messages, OpenFailure, Options,
+    Outcome, RawValue, Request, RequestId, ServerRequestId, Time,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::Value;
+
+const LIMITS: fn() -> JournalLimits = JournalLimits::default;
+
+fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.into()).unwrap()
+}
+
+fn options() -> Options {
+    Options::new("journal", "1")
+}
+
+/// What a small legacy server answers, if it answers.
+fn answer(message: &[u8]) -> Option<String> {
+    let message: Value = serde_json::from_slice(message).unwrap();
+    let result = match message["method"].as_str()? {
+        "initialize" => {
+            r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#
+        }
+        "tools/list" => r#"{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}"#,
+        "tools/call" => r#"{"content":[ {"type":"text","text":"größe"} ]}"#,
+        _ => {
+            let id = message.get("id")?;
+            return Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"no"}}}}"#));
+        }
+    };
+    Some(format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, message["id"]))
+}
+
+/// Runs a session over stdio with one call, and returns its journal and the call's outcome.
+fn session(limits: JournalLimits) -> (Recorder<Client<Lines>>, Vec<Outcome>) {
+    let mut client = Recorder::new(Lines::new(), options(), 7, limits);
+    let (mut now, mut outcomes) = (Time::ZERO, Vec::new());
+    client.apply(now, Input::Open).unwrap();
+    let (mut connection, mut steps) = (ConnectionId::default(), 0);
+    while let Some(action) = client.poll() {
+        steps += 1;
+        assert!(steps < 100, "{action:?}");
+        now = now + Duration::from_micros(150);
+        match action {
+            Action::Open(new) => {
+                connection = new;
+                client.apply(now, Input::Transport { connection, event: TransportEvent::Opened }).unwrap();
+            }
+            Action::Send(message) => {
+                let Some(mut line) = answer(message.bytes()) else { continue };
+                line.push('\n');
+                // A chunk ends within a character.
+                let (one, other) = line.as_bytes().split_at(line.find('ö').map_or(9, |at| at + 1));
+                for bytes in [one, other] {
+                    client.apply(now, Input::Bytes { connection, bytes: bytes.into() }).unwrap();
+                }
+            }
+            Action::Event(Event::Ready) => {
+                let call = client.apply(now, Input::Request(Request::call_tool("echo", None)));
+                assert!(matches!(call, Ok(Some(_))), "{call:?}");
+            }
+            Action::Event(Event::Finished { outcome, .. }) => {
+                outcomes.push(outcome);
+                client.apply(now, Input::Close).unwrap();
+            }
+            Action::Shutdown(_) => {
+                let event = TransportEvent::Closed { why: "exit status: 0".into() };
+                client.apply(now, Input::Transport { connection, event }).unwrap();
+            }
+            _ => {}
+        }
+    }
+    (client, outcomes)
+}
+
+fn journal() -> String {
+    session(LIMITS()).0.finish().1
+}
+
+#[test]
+fn a_session_over_stdio_replays_to_the_same_bytes() {
+    let (client, outcomes) = session(LIMITS());
+    assert!(matches!(&outcomes[..], [Outcome::Result(_)]), "{outcomes:?}");
+    assert!(client.is_closed());
+    let (_, journal) = client.finish();
+    let replayed = replay(journal.as_bytes(), LIMITS()).unwrap();
+    assert_eq!((replayed.lines, replayed.end), (journal.lines().count(), Some(End::Finished)));
+    assert!(replayed.inputs > 8 && replayed.actions > 8, "{replayed:?}");
+    assert_eq!(journal, self::journal(), "the same session, another journal");
+}
+
+#[test]
+fn a_replay_gives_the_actions_and_the_client_of_the_session() {
+    let journal = journal();
+    let Replay::Lines(mut player) = Replay::new(journal.as_bytes(), LIMITS()).unwrap() else { panic!("lines") };
+    let (mut events, mut times) = (Vec::new(), Vec::new());
+    while let Some(played) = player.next() {
+        times.push(player.now());
+        if let Played::Action(Action::Event(event)) = played.unwrap() {
+            events.push(event);
+        }
+    }
+    assert!(player.get().is_closed());
+    assert_eq!(player.get().catalog().tools().count(), 1);
+    assert_eq!(events.first(), Some(&Event::Ready));
+    assert!(matches!(events.last(), Some(Event::Closed { .. })));
+    assert!(times.is_sorted() && times.last() > Some(&Time::ZERO));
+}
+
+#[test]
+fn each_changed_byte_is_named_with_its_line() {
+    let journal = journal();
+    for (at, byte) in journal.bytes().enumerate() {
+        let line = 1 + journal.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
+        let mut changed = journal.clone().into_bytes();
+        changed[at] = if byte == b'x' { b'y' } else { b'x' };
+        let named = match replay(&changed, LIMITS()).unwrap_err() {
+            JournalError::Changed { line }
+            | JournalError::Differs { line, .. }
+            | JournalError::Invalid { line, .. } => line,
+            JournalError::NotAJournal { .. } => 1,
+            JournalError::CutOff { line } => line + 1,
+            other => panic!("{other}"),
+        };
+        assert_eq!(named, line, "byte {at}");
+    }
+}
+
+#[test]
+fn a_difference_shows_what_was_recorded_and_what_came() {
+    // Written by hand: without sums.
+    let journal = journal();
+    let plain: String =
+        journal.lines().map(|line| line.rsplit_once(",\"sum\"").unwrap().0.to_owned() + "}\n").collect();
+    assert!(replay(plain.as_bytes(), LIMITS()).is_ok());
+    let changed = plain.replacen(r#""name":"echo"}"#, r#""name":"ecco"}"#, 1);
+    assert_ne!(changed, plain);
+    let error = replay(changed.as_bytes(), LIMITS()).unwrap_err();
+    let JournalError::Differs { expected, got, .. } = &error else { panic!("{error}") };
+    assert!(expected.contains("echo") && got.contains("ecco") || expected.contains("ecco") && got.contains("echo"));
+    assert!(expected.len() < 250 && got.len() < 250);
+}
+
+#[test]
+fn a_journal_that_is_cut_off_is_an_error_that_names_the_last_line() {
+    let journal = journal();
+    let lines = journal.lines().count();
+    for end in 0..journal.len() {
+        let complete = journal.as_bytes()[..end].iter().filter(|byte| **byte == b'\n').count();
+        match replay(&journal.as_bytes()[..end], LIMITS()).unwrap_err() {
+            JournalError::CutOff { line } => assert_eq!(line, complete),
+            JournalError::NotAJournal { .. } => assert_eq!(end, 0),
+            other => panic!("{end}: {other}"),
+        }
+        assert!(complete < lines);
+    }
+}
+
+#[test]
+fn lines_that_were_reordered_repeated_or_removed_are_errors() {
+    let journal = journal();
+    let lines: Vec<&str> = journal.split_inclusive('\n').collect();
+    for at in 1..lines.len() {
+        let mut swapped = lines.clone();
+        swapped.swap(at - 1, at);
+        let mut removed = lines.clone();
+        removed.remove(at - 1);
+        let mut repeated = lines.clone();
+        repeated.insert(at, lines[at - 1]);
+        for wrong in [swapped, removed, repeated] {
+            assert!(replay(wrong.concat().as_bytes(), LIMITS()).is_err());
+        }
+    }
+}
+
+#[test]
+fn a_journal_of_another_version_is_an_error_that_names_it() {
+    let other = journal().replacen("{\"journal\":1,", "{\"journal\":2,", 1);
+    assert_eq!(replay(other.as_bytes(), LIMITS()), Err(JournalError::Format { found: 2 }));
+    let later = b"{\"journal\":7,\"something\":\"else\"}\n";
+    assert_eq!(replay(later, LIMITS()), Err(JournalError::Format { found: 7 }));
+}
+
+#[test]
+fn what_is_no_journal_is_an_error() {
+    for text in ["\n", "{}\n", "[]\n", "\u{feff}{\"journal\":1}\n", "{\"journal\":1}\n", "{\"journal\":\"1\"}\n"] {
+        let error = replay(text.as_bytes(), LIMITS()).unwrap_err();
+        assert!(matches!(error, JournalError::NotAJournal { .. }), "{text}: {error}");
+    }
+    assert!(matches!(replay(b"", LIMITS()), Err(JournalError::NotAJournal { .. })));
+    assert!(matches!(replay(b"\xff\n", LIMITS()), Err(JournalError::NotAJournal { .. })));
+}
+
+#[test]
+fn a_line_with_two_contents_or_none_or_after_the_end_is_invalid() {
+    let header = journal().split_inclusive('\n').next().unwrap().to_owned();
+    for line in [
+        r#"{"at":0}"#,
+        r#"{"at":0,"in":{"type":"open"},"out":null}"#,
+        r#"{"at":0,"in":{"type":"opan"}}"#,
+        r#"{"at":0,"in":{"type":"open"},"more":1}"#,
+        r#"{"at":-1,"in":{"type":"open"}}"#,
+        r#"{"at":0,"result":{"type":"ok","value":null}}"#,
+        "{\"at\":0,\"end\":\"finished\"}\n{\"at\":0,\"out\":null}",
+    ] {
+        let error = replay(format!("{header}{line}\n").as_bytes(), LIMITS()).unwrap_err();
+        assert!(matches!(error, JournalError::Invalid { .. }), "{line}: {error}");
+    }
+}
+
+#[test]
+fn a_hundred_megabytes_end_at_a_limit() {
+    let endless = vec![b'x'; 100 << 20];
+    let error = replay(&endless, LIMITS()).unwrap_err();
+    assert_eq!(error, JournalError::Limit { line: 1, what: "line", limit: LIMITS().line });
+
+    let mut journal = journal().split_inclusive('\n').next().unwrap().to_owned();
+    let idle = format!("{{\"at\":0,\"out\":{}null}}\n", " ".repeat(1 << 20));
+    while journal.len() < 100 << 20 {
+        journal.push_str(&idle);
+    }
+    let error = replay(journal.as_bytes(), LIMITS()).unwrap_err();
+    assert!(matches!(error, JournalError::Limit { what: "bytes", .. }), "{error}");
+}
+
+#[test]
+fn a_recorder_stops_at_a_limit_says_so_and_does_not_change_the_client() {
+    let (_, whole) = session(LIMITS());
+    let lines = journal().lines().count();
+    for entries in 0..=lines {
+        let mut limits = LIMITS();
+        limits.entries = entries;
+        let (client, outcomes) = session(limits);
+        assert_eq!(outcomes, whole);
+        let dropped = client.dropped();
+        let (_, journal) = client.finish();
+        if entries < 2 {
+            assert!(matches!(replay(journal.as_bytes(), LIMITS()), Err(JournalError::NotAJournal { .. })));
+            continue;
+        }
+        assert_eq!(dropped > 0, entries < lines, "{entries} of {lines}");
+        assert!(journal.lines().count() <= entries);
+        let end = if dropped > 0 { End::Limit } else { End::Finished };
+        assert_eq!(replay(journal.as_bytes(), limits).unwrap().end, Some(end));
+    }
+    let mut limits = LIMITS();
+    limits.bytes = 4_000;
+    let (client, _) = session(limits);
+    assert!(client.dropped() > 0);
+    let (_, journal) = client.finish();
+    assert!(journal.len() <= 4_000);
+    assert!(replay(journal.as_bytes(), limits).is_ok());
+}
+
+#[test]
+fn lines_are_taken_as_they_are_written() {
+    let mut client = Recorder::new(Lines::new(), options(), 7, LIMITS());
+    let mut text = client.take();
+    assert!(text.starts_with("{\"journal\":1,") && text.ends_with("}\n"));
+    client.apply(Time::ZERO, Input::Open).unwrap();
+    text += &client.take();
+    assert_eq!(client.take(), "");
+    assert!(matches!(replay(text.as_bytes(), LIMITS()), Err(JournalError::CutOff { line: 3 })));
+    text += &client.finish().1;
+    assert!(replay(text.as_bytes(), LIMITS()).is_ok());
+}
+
+#[test]
+fn an_input_of_another_binding_is_refused_and_changes_nothing() {
+    let connection = ConnectionId::default();
+    let bytes = Input::Bytes { connection, bytes: [].into() };
+    let message = Input::Message { connection, bytes: [].into() };
+    let end = Input::End { exchange: ExchangeId::from_u64(0) };
+    let refused = |binding: &'static str| Err(ApplyError::OtherBinding { binding: binding.into() });
+    assert_eq!(Client::new(Messages::new(), options(), 0).apply(Time::ZERO, bytes), refused("messages"));
+    assert_eq!(Client::new(Lines::new(), options(), 0).apply(Time::ZERO, message), refused("lines"));
+    assert_eq!(Client::new(Lines::new(), options(), 0).apply(Time::ZERO, end), refused("lines"));
+    let mut client = Client::new(Http::new("http://localhost/").unwrap(), options(), 0);
+    let event = TransportEvent::Opened;
+    assert_eq!(client.apply(Time::ZERO, Input::Transport { connection, event }), refused("http"));
+    assert_eq!(
+        client
+            .apply(Time::ZERO, Input::Authorized)
+            .and(client.apply(Time::ZERO, Input::Refresh { family: Family::Tools })),
+        Err(ApplyError::Command(CommandError::NotReady))
+    );
+}
+
+/// Runs a session over HTTP whose responses and addresses have secrets.
+fn web_session() -> String {
+    let url = "https://ada:hush@example.com/mcp?key=hush&mail=hush@hush";
+    let mut options = options();
+    options.server = url.into();
+    let mut client = Recorder::new(Http::new(url).unwrap(), options, 7, LIMITS());
+    let mut now = Time::ZERO;
+    client.apply(now, Input::Open).unwrap();
+    let mut steps = 0;
+    while let Some(action) = client.poll() {
+        steps += 1;
+        assert!(steps < 100, "{action:?}");
+        now = now + Duration::from_millis(1);
+        let HttpAction::Request(it) = action else {
+            if let HttpAction::Event(Event::Ready) = action {
+                client.apply(now, Input::Request(Request::call_tool("echo", None))).unwrap();
+                client.apply(now, Input::Request(Request::new("x/y"))).unwrap();
+            } else if let HttpAction::Event(Event::Finished { .. }) = action {
+                // The second one finds the client closed.
+                let _ = client.apply(now, Input::Close);
+            }
+            continue;
+        };
+        let exchange = it.exchange;
+        let head = |status, more: &[(&'static str, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            headers.insert("set-cookie", HeaderValue::from_static("a=hush"));
+            headers.insert("x-api-key", HeaderValue::from_static("hush"));
+            headers.extend(
+                more.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))),
+            );
+            Input::Head { exchange, status: StatusCode::from_u16(status).unwrap(), headers }
+        };
+        if it.request.method() != "POST" {
+            client.apply(now, head(405, &[])).unwrap();
+            client.apply(now, Input::End { exchange }).unwrap();
+            continue;
+        }
+        let body = it.request.body().clone();
+        if body.windows(3).any(|part| part == b"x/y") && !it.request.uri().path().ends_with("elsewhere") {
+            // It is redirected once, with secrets in the address.
+            client.apply(now, head(308, &[("location", "/elsewhere?token=hush@hush")])).unwrap();
+            client.apply(now, Input::End { exchange }).unwrap();
+            continue;
+        }
+        let Some(answer) = answer(&body) else {
+            client.apply(now, head(202, &[])).unwrap();
+            client.apply(now, Input::End { exchange }).unwrap();
+            continue;
+        };
+        client.apply(now, head(200, &[("content-type", "application/json"), ("mcp-session-id", "hush-1")])).unwrap();
+        client.apply(now, Input::Body { exchange, bytes: answer.into_bytes().into() }).unwrap();
+        client.apply(now, Input::End { exchange }).unwrap();
+    }
+    assert!(client.is_closed());
+    client.finish().1
+}
+
+#[test]
+fn a_session_over_http_replays_to_the_same_bytes_without_its_secrets() {
+    let journal = web_session();
+    assert!(!journal.contains("hush") && journal.contains("redacted"), "{journal}");
+    assert!(journal.contains("elsewhere"));
+    let replayed = replay(journal.as_bytes(), LIMITS()).unwrap();
+    assert!(replayed.inputs > 15, "{replayed:?}");
+}
+
+#[test]
+fn the_words_of_a_broken_exchange_have_no_secrets() {
+    let mut client = Recorder::new(Http::new("http://localhost/").unwrap(), options(), 7, LIMITS());
+    client.apply(Time::ZERO, Input::Open).unwrap();
+    while let Some(action) = client.poll() {
+        let HttpAction::Request(it) = action else { continue };
+        let why = "no route to https://ada:hush@example.com/mcp?key=hush".into();
+        client.apply(Time::ZERO, Input::Failure { exchange: it.exchange, broken: Broken::Midway, why }).unwrap();
+    }
+    let (_, journal) = client.finish();
+    assert!(!journal.contains("hush"), "{journal}");
+    assert!(replay(journal.as_bytes(), LIMITS()).is_ok());
+}
+
+/// Inputs of any binding, at any time.
+fn input() -> impl Strategy<Value = Input> {
+    let connection = (0..3_u64).prop_map(ConnectionId::from_u64);
+    let exchange = (0..6_u64).prop_map(ExchangeId::from_u64);
+    let request = (0..4_u64).prop_map(RequestId::from_u64);
+    let bytes = prop_oneof![
+        select(&MESSAGES[..]).prop_map(|text| text.as_bytes().to_vec()),
+        select(&MESSAGES[..]).prop_map(|text| format!("{text}\n").into_bytes()),
+        vec(any::<u8>(), 0..9),
+    ];
+    let bytes = bytes.prop_map(Vec::into_boxed_slice).boxed();
+    let why = || select(&["", "gone", "http://a:b@c/?d"][..]).prop_map(Into::into);
+    let event = prop_oneof![
+        4 => Just(TransportEvent::Opened),
+        1 => why().prop_map(|why| TransportEvent::OpenFailed { how: OpenFailure::Connect, why }),
+        1 => why().prop_map(|why| TransportEvent::Closed { why }),
+        1 => why().prop_map(|why| TransportEvent::ProtocolViolation { why }),
+        1 => Just(TransportEvent::SignOfLife),
+    ];
+    let headers = vec((select(&HEADERS[..]), select(&VALUES[..])), 0..4).prop_map(|headers| {
+        let pair = |(name, value): (&'static str, &'static [u8])| {
+            (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap())
+        };
+        headers.into_iter().map(pair).collect::<HeaderMap>()
+    });
+    let status = select(&[200_u16, 202, 307, 308, 400, 401, 403, 404, 405, 429, 503][..])
+        .prop_map(|status| StatusCode::from_u16(status).unwrap());
+    let server_request = (0..3_u64).prop_map(ServerRequestId::from_u64);
+    let uri = || select(&["file:///a", ""][..]).prop_map(Into::into);
+    prop_oneof![
+        2 => Just(Input::Open),
+        1 => Just(Input::Close),
+        2 => Just(Input::Request(Request::call_tool("echo", None).progress())),
+        1 => Just(Input::Request(Request::new("initialize"))),
+        1 => (request.clone(), prop::option::of(why()))
+            .prop_map(|(request, reason)| Input::Cancel { request, reason }),
+        1 => Just(Input::Notify { method: "a/b".into(), params: Some(raw("{ }")) }),
+        1 => request.clone().prop_map(|request| Input::Provide { request, responses: vec![("a".into(), raw("{}"))] }),
+        1 => request.prop_map(|request| Input::Decline { request }),
+        1 => server_request.clone().prop_map(|request| Input::Respond { request, response: Ok(raw("{\"a\":1.0}")) }),
+        1 => server_request
+            .prop_map(|request| Input::Respond { request, response: Err(ErrorObject::new(-1, "no")) }),
+        1 => Just(Input::Authorized),
+        1 => uri().prop_map(|uri| Input::Subscribe { uri }),
+        1 => uri().prop_map(|uri| Input::Unsubscribe { uri }),
+        1 => Just(Input::SetLogLevel { level: LogLevel::Alert }),
+        1 => uri().prop_map(|uri| Input::SetRoots { roots: vec![Root::new(uri).with_name("n")] }),
+        1 => select(Family::ALL).prop_map(|family| Input::Refresh { family }),
+        2 => Just(Input::Timeout),
+        6 => (connection.clone(), bytes.clone()).prop_map(|(connection, bytes)| Input::Message { connection, bytes }),
+        6 => (connection.clone(), bytes.clone()).prop_map(|(connection, bytes)| Input::Bytes { connection, bytes }),
+        4 => (connection, event).prop_map(|(connection, event)| Input::Transport { connection, event }),
+        6 => (exchange.clone(), status, headers)
+            .prop_map(|(exchange, status, headers)| Input::Head { exchange, status, headers }),
+        6 => (exchange.clone(), bytes).prop_map(|(exchange, bytes)| Input::Body { exchange, bytes }),
+        3 => exchange.clone().prop_map(|exchange| Input::End { exchange }),
+        1 => (exchange, select(&[Broken::Unreachable, Broken::Midway][..]), why())
+            .prop_map(|(exchange, broken, why)| Input::Failure { exchange, broken, why }),
+    ]
+}
+
+const MESSAGES: [&str; 8] = [
+    r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#,
+    r#"{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#,
+    r#"{"jsonrpc":"2.0","id":3,"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}}"#,
+    r#"{"jsonrpc":"2.0","id":4,"result":{}}"#,
+    r#"{"jsonrpc":"2.0","id":"a","method":"elicitation/create","params":{}}"#,
+    r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
+    "data: {\"jsonrpc\":\"2.0\",\"id\":4,\"result\":{}}\n\n",
+    "event: endpoint\ndata: /messages?session=1\n\n",
+];
+const HEADERS: [&str; 7] =
+    ["content-type", "mcp-session-id", "location", "retry-after", "www-authenticate", "set-cookie", "x-other"];
+const VALUES: [&[u8]; 10] = [
+    b"application/json",
+    b"text/event-stream",
+    b"abc",
+    b"a b",
+    b"\xff",
+    b"3",
+    b"Bearer resource_metadata=\"https://a/b?c\"",
+    b"https://ada:hush@localhost/a?b",
+    b"/a?b@c",
+    b"?b#c",
+];
+
+/// A client that is recorded does the same as one that is not, and its journal replays to the same bytes.
+fn check<B: JournalBinding + Clone>(binding: B, inputs: &[(u64, Input, u8)])
+where
+    B::Action: std::fmt::Debug + PartialEq,
+{
+    let mut plain = Client::new(binding.clone(), options(), 7);
+    let mut client = Recorder::new(binding, options(), 7, LIMITS());
+    let mut now = Time::ZERO;
+    for (step, input, polls) in inputs {
+        now = now + Duration::from_millis(*step);
+        assert_eq!(client.apply(now, input.clone()), plain.apply(now, input.clone()));
+        for _ in 0..*polls {
+            assert_eq!(client.poll(), plain.poll());
+        }
+    }
+    let (_, journal) = client.finish();
+    let replayed = replay(journal.as_bytes(), LIMITS()).unwrap_or_else(|error| panic!("{error}\n{journal}"));
+    assert_eq!(replayed.inputs, inputs.len());
+}
+
+fn inputs() -> impl Strategy<Value = Vec<(u64, Input, u8)>> {
+    vec((select(&[0_u64, 1, 400, 6_000, 70_000][..]), input(), 0..9_u8), 0..60)
+}
+
+proptest! {
+    #[test]
+    fn what_is_recorded_of_messages_replays_to_the_same_bytes(inputs in inputs()) {
+        check(Messages::new(), &inputs);
+    }
+
+    #[test]
+    fn what_is_recorded_of_lines_replays_to_the_same_bytes(inputs in inputs()) {
+        check(Lines::new(), &inputs);
+    }
+
+    #[test]
+    fn what_is_recorded_of_http_replays_to_the_same_bytes(inputs in inputs()) {
+        check(Http::new("https://ada:hush@localhost/mcp?a@b").unwrap(), &inputs);
+    }
+
+    #[test]
+    fn inputs_return_as_they_were(input in input()) {
+        let text = serde_json::to_string(&input).unwrap();
+        let read: Input = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    }
+
+    #[test]
+    fn any_text_is_an_error(text in any::<Vec<u8>>(), at in any::<proptest::sample::Index>()) {
+        let mut journal = journal().into_bytes();
+        let at = at.index(journal.len());
+        journal.splice(at..at, text.iter().copied());
+        assert!(text.is_empty() || replay(&journal, LIMITS()).is_err());
+        assert!(replay(&text, LIMITS()).is_err());
+    }
+}

@@ -1,0 +1,196 @@
+use mcp_proto::binding::oauth::{Flow, Secret};
+
+use super::*;
+
+#[test]
+fn nothing_is_asked_before_the_server_demands_a_token() {
+    let mut rig = Rig::new();
+    rig.pump();
+    rig.wait(3600);
+    assert!(rig.log.is_empty() && rig.events.is_empty() && rig.auth.deadline().is_none());
+}
+
+#[test]
+fn a_token_that_was_just_issued_and_is_refused_leads_to_one_more_grant() {
+    let mut rig = Rig::new();
+    rig.authorize();
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    // Never a refresh.
+    assert!(!rig.log.iter().any(|line| line.ends_with("/token")));
+    rig.consent();
+    rig.run();
+    rig.assert_authorized();
+    let error = rig.refuse(&[("error_description", "bad audience")]).unwrap_err();
+    assert!(error.reason.contains("bad audience"), "{error}");
+    assert!(rig.sent.is_empty() && rig.browse.is_none());
+    // One that was in use for long is renewed again.
+    rig.wait(61);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_authorized();
+}
+
+#[test]
+fn all_wait_while_a_user_authorizes() {
+    let mut rig = Rig::new();
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    for _ in 0..3 {
+        rig.refuse(&[]).unwrap();
+        rig.forbid("x").unwrap();
+    }
+    assert!(rig.browse.is_some() && rig.events.is_empty());
+}
+
+#[test]
+fn further_scopes_are_requested_with_those_before_and_never_by_a_refresh() {
+    let mut rig = Rig::new();
+    rig.refuse(&[("scope", "a")]).unwrap();
+    rig.run();
+    rig.consent();
+    rig.run();
+    rig.events.clear();
+    rig.log.clear();
+    rig.forbid("b c").unwrap();
+    rig.run();
+    assert_eq!(rig.shown("scope"), "a b c");
+    assert!(rig.log.is_empty(), "the metadata and the client are known");
+    // Other requests go on meanwhile.
+    assert_eq!(rig.bearer().unwrap(), "at1-hush");
+    rig.consent();
+    rig.run();
+    rig.assert_authorized();
+    assert_eq!(rig.bearer().unwrap(), "at2-hush");
+}
+
+#[test]
+fn further_scopes_are_requested_three_times_at_most() {
+    let mut rig = Rig::new();
+    rig.authorize();
+    for scopes in ["b a", "a b", "a  b"] {
+        rig.forbid(scopes).unwrap();
+        rig.consent();
+        rig.run();
+        rig.assert_authorized();
+    }
+    let error = rig.forbid("a b").unwrap_err();
+    assert_eq!(error.stage, Stage::StepUp);
+    assert!(error.reason.starts_with("forbidden") && error.reason.contains("`a b`"), "{error}");
+    // Other scopes have a count of their own, up to a limit.
+    rig.forbid("c").unwrap();
+    rig.consent();
+    rig.run();
+    for scope in 0..100 {
+        if rig.forbid(&format!("s{scope}")).is_err() {
+            return;
+        }
+        rig.consent();
+        rig.run();
+    }
+    panic!("the count of scopes is not limited");
+}
+
+#[test]
+fn the_first_grant_for_the_scopes_of_a_challenge_counts_as_well() {
+    let mut rig = Rig::new();
+    rig.refuse(&[("scope", "a")]).unwrap();
+    for _ in 0..2 {
+        rig.run();
+        rig.consent();
+        rig.run();
+        rig.assert_authorized();
+        rig.forbid("a").unwrap();
+    }
+    rig.consent();
+    rig.run();
+    assert_eq!(rig.forbid("a").unwrap_err().stage, Stage::StepUp);
+    // A token that was in use for long, and is renewed, begins the count anew.
+    rig.wait(61);
+    rig.refuse(&[("scope", "a")]).unwrap();
+    rig.run();
+    rig.forbid("a").unwrap();
+    assert!(rig.browse.is_some());
+}
+
+#[test]
+fn a_request_with_a_former_token_is_sent_again_with_the_one_that_has_more_scopes() {
+    let mut rig = Rig::new();
+    rig.authorize();
+    let former = rig.token();
+    rig.forbid("b").unwrap();
+    rig.consent();
+    rig.run();
+    rig.events.clear();
+    rig.refuse_as(former, true, &[("error", "insufficient_scope"), ("scope", "b")]).unwrap();
+    rig.assert_authorized();
+    assert!(rig.browse.is_none());
+}
+
+#[test]
+fn a_token_is_demanded_also_by_a_lack_of_scopes() {
+    let mut rig = Rig::new();
+    rig.forbid("b").unwrap();
+    rig.run();
+    assert_eq!(rig.shown("scope"), "b");
+}
+
+#[test]
+fn a_denied_step_up_leaves_the_token_in_use() {
+    let mut rig = Rig::new();
+    rig.authorize();
+    rig.forbid("b").unwrap();
+    let redirect = format!("error=access_denied&state={}", rig.shown("state"));
+    assert!(rig.redirect(&redirect));
+    rig.assert_failed(Stage::StepUp, "access_denied");
+    assert_eq!(rig.bearer().unwrap(), "at1-hush");
+}
+
+#[test]
+fn a_client_without_a_user_requests_further_scopes_only_if_the_policy_says_so() {
+    for policy in [false, true] {
+        let mut rig = Rig::with(|options| {
+            let mut client = RegisteredClient::new("app");
+            client.secret = Some(Secret::new("s-hush"));
+            (options.flow, options.registered) = (Flow::ClientCredentials, vec![client]);
+            options.step_up_without_user = policy;
+        });
+        rig.refuse(&[("scope", "a")]).unwrap();
+        rig.run();
+        let result = rig.forbid("b");
+        assert_eq!(result.is_ok(), policy);
+        assert_eq!(rig.sent.front().and_then(|sent| sent.form("scope")).as_deref(), policy.then_some("a b"));
+    }
+}
+
+#[test]
+fn a_403_without_a_lack_of_scopes_is_final() {
+    let mut rig = Rig::new();
+    rig.authorize();
+    for params in [&[][..], &[("error", "invalid_token")], &[("scope", "b")]] {
+        let error = rig.refuse_as(rig.token(), true, params).unwrap_err();
+        assert!(error.reason.starts_with("forbidden"), "{error}");
+    }
+    let error = rig.auth.handle_unauthorized(rig.now, None, true, &[]).unwrap_err();
+    assert!(error.reason.starts_with("forbidden"), "{error}");
+    assert!(rig.sent.is_empty() && rig.events.is_empty());
+}
+
+#[test]
+fn a_grant_can_be_requested_at_any_time() {
+    let mut rig = Rig::new();
+    rig.auth.authorize(rig.now);
+    rig.pump();
+    rig.run();
+    rig.consent();
+    rig.run();
+    rig.assert_authorized();
+    rig.wait(600);
+    rig.refuse(&[]).unwrap();
+    rig.run_to("/token");
+    rig.answer(400, r#"{"error":"invalid_request"}"#);
+    rig.auth.authorize(rig.now);
+    rig.pump();
+    rig.run();
+    assert!(rig.browse.is_some());
+}

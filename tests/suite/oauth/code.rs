@@ -1,0 +1,191 @@
+use super::*;
+
+/// A rig whose user is asked.
+fn asked(params: &[(&str, &str)], change: impl FnOnce(&mut Rig)) -> Rig {
+    let mut rig = Rig::registered();
+    change(&mut rig);
+    rig.refuse(params).unwrap();
+    rig.run();
+    assert!(rig.browse.is_some(), "{:?}", rig.events);
+    rig
+}
+
+#[test]
+fn the_url_has_what_the_specification_requires() {
+    let rig = asked(&[], |rig| {
+        let endpoint = json!({"authorization_endpoint": "https://as.example/authorize?tenant=1"});
+        rig.site.json(METADATA, metadata_with(endpoint));
+    });
+    assert!(rig.browse.as_ref().unwrap().starts_with("https://as.example/authorize?tenant=1&response_type=code&"));
+    for (name, value) in
+        [("client_id", "app"), ("redirect_uri", REDIRECT), ("code_challenge_method", "S256"), ("resource", SERVER)]
+    {
+        assert_eq!(rig.shown(name), value);
+    }
+    assert_eq!(rig.shown("code_challenge").len(), 43);
+    assert_eq!(rig.shown("state").len(), 43);
+    assert_eq!(rig.shown_if("scope"), None);
+}
+
+#[test]
+fn two_attempts_share_no_state_and_no_verifier() {
+    let mut rig = asked(&[], |_| {});
+    let first = (rig.shown("state"), rig.shown("code_challenge"));
+    rig.auth.sign_out(rig.now);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_ne!(first.0, rig.shown("state"));
+    assert_ne!(first.1, rig.shown("code_challenge"));
+}
+
+#[test]
+fn the_resource_is_the_url_as_it_was_given() {
+    for url in
+        ["https://mcp.example", "https://mcp.example/", "https://MCP.example/a/../b", "https://mcp.example/?k=%7e"]
+    {
+        let mut rig = Rig::at(url, |options| options.registered.push(RegisteredClient::new("app")));
+        rig.site = Site::default();
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert_eq!(rig.shown("resource"), url);
+    }
+    let mut rig = Rig::with(|options| options.tolerance.omit_resource = true);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown_if("resource"), None);
+    rig.consent();
+    assert_eq!(rig.sent[0].form("resource"), None);
+}
+
+#[test]
+fn the_scope_is_that_of_the_challenge_else_that_of_the_metadata_else_none() {
+    let prm = json!({"authorization_servers": [ISSUER], "scopes_supported": ["p", "q"]});
+    let rig = asked(&[("scope", "c d")], |rig| rig.site.json(RESOURCE, prm.clone()));
+    assert_eq!(rig.shown("scope"), "c d");
+    let rig = asked(&[], |rig| rig.site.json(RESOURCE, prm.clone()));
+    assert_eq!(rig.shown("scope"), "p q");
+    let mut rig = Rig::with(|options| options.scopes = Some("own".into()));
+    rig.refuse(&[("scope", "c d")]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown("scope"), "own");
+}
+
+#[test]
+fn offline_access_is_added_where_the_server_has_it_and_refresh_tokens_are_wanted() {
+    for (wanted, supported, expected) in [
+        (true, json!(["offline_access"]), "c offline_access"),
+        (true, json!(["x"]), "c"),
+        (false, json!(["offline_access"]), "c"),
+    ] {
+        let mut rig = Rig::with(|options| options.offline_access = wanted);
+        rig.site.json(METADATA, metadata_with(json!({"scopes_supported": supported})));
+        rig.refuse(&[("scope", "c")]).unwrap();
+        rig.run();
+        assert_eq!(rig.shown("scope"), expected);
+    }
+}
+
+#[test]
+fn the_redirect_comes_as_a_url_a_path_or_a_query() {
+    for prefix in ["http://127.0.0.1:7777/callback?", "/callback?", "?", "", "  http://[::1]/x?"] {
+        let mut rig = asked(&[], |_| {});
+        let state = rig.shown("state");
+        assert!(rig.redirect(&format!("{prefix}code=code-hush&state={state}#_=_\n")), "{prefix}");
+        assert_eq!(rig.sent[0].form("code").unwrap(), "code-hush");
+        assert!(rig.browse.is_none());
+        rig.run();
+        rig.assert_authorized();
+    }
+}
+
+#[test]
+fn a_redirect_without_the_state_is_discarded_and_nothing_is_sent() {
+    let mut rig = asked(&[], |_| {});
+    let state = rig.shown("state");
+    for redirect in [
+        "code=x".to_owned(),
+        "code=x&state=".to_owned(),
+        "code=x&state=other".to_owned(),
+        format!("code=x&state={state}x"),
+        format!("code=x&state={state}&state={state}"),
+        format!("code=x&state={state}&state=other"),
+        format!("error=access_denied&state={}", &state[1..]),
+        String::new(),
+        "%".to_owned(),
+    ] {
+        assert!(!rig.redirect(&redirect), "{redirect}");
+        assert!(rig.sent.is_empty() && rig.browse.is_some() && rig.events.is_empty());
+    }
+    rig.consent();
+    assert!(!rig.redirect(&format!("code=x&state={state}")), "it was seen before");
+    assert_eq!(rig.sent.len(), 1);
+}
+
+#[test]
+fn the_issuer_of_the_response_has_to_be_the_one_that_was_asked() {
+    for (advertised, iss, accepted) in [
+        (true, Some("https%3A%2F%2Fas.example"), true),
+        (true, None, false),
+        (true, Some("https%3A%2F%2Fevil.example"), false),
+        (false, Some("https%3A%2F%2Fas.example"), true),
+        (false, Some("https%3A%2F%2Fas.example%2F"), false),
+        (false, Some("https%3A%2F%2FAS.example"), false),
+        (false, None, true),
+    ] {
+        for outcome in ["code=code-hush", "error=access_denied&error_description=hush"] {
+            let mut rig = asked(&[], |rig| {
+                let member = json!({"authorization_response_iss_parameter_supported": advertised});
+                rig.site.json(METADATA, metadata_with(member));
+            });
+            let iss = iss.map(|iss| format!("&iss={iss}")).unwrap_or_default();
+            let redirect = format!("{outcome}&state={}{iss}", rig.shown("state")).replace("=hush", "=no%20way");
+            let redirect = redirect.replace("code=no%20way", "code=code-hush");
+            assert!(rig.redirect(&redirect));
+            match (accepted, outcome.starts_with("code")) {
+                (true, true) => assert_eq!(rig.sent[0].url, "https://as.example/token"),
+                (true, false) => rig.assert_failed(Stage::Authorization, "no way"),
+                (false, _) => {
+                    rig.assert_failed(Stage::Authorization, "another issuer");
+                    let why = rig.failure().to_string();
+                    assert!(!why.contains("no way") && !why.contains("access_denied"), "{why}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_denial_ends_the_attempt_in_the_words_of_the_server() {
+    let mut rig = asked(&[], |_| {});
+    let redirect = format!("error=access_denied&error_description=not+you&state={}", rig.shown("state"));
+    assert!(rig.redirect(&redirect));
+    rig.assert_failed(Stage::Authorization, "`access_denied`: not you");
+    let mut rig = asked(&[], |_| {});
+    let redirect = format!("state={}", rig.shown("state"));
+    assert!(rig.redirect(&redirect));
+    rig.assert_failed(Stage::Authorization, "no code");
+}
+
+#[test]
+fn the_user_who_never_comes_back_ends_the_attempt() {
+    let mut rig = asked(&[], |_| {});
+    assert_eq!(rig.auth.deadline(), Some(rig.now + Duration::from_secs(600)));
+    rig.wait(599);
+    assert!(rig.browse.is_some());
+    rig.wait(1);
+    rig.assert_failed(Stage::Authorization, "600 s");
+}
+
+#[test]
+fn a_user_who_may_not_be_asked_is_told_where_the_server_offers_oauth() {
+    for registered in [true, false] {
+        let mut rig = Rig::with(|options| {
+            options.may_ask_user = false;
+            options.registered.extend(registered.then(|| RegisteredClient::new("app")));
+        });
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.assert_failed(Stage::Authorization, "offers OAuth at `https://as.example`");
+        assert!(!rig.log.iter().any(|line| line.starts_with("POST")), "nothing is registered");
+    }
+}

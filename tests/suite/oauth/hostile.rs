@@ -1,0 +1,124 @@
+//! Responses that are too long, too many or nonsense: each ends in an error, within a bound.
+
+use super::*;
+
+/// Sends a body of this many bytes in chunks to the request in flight, and returns how many were read before the exchange
+/// was dropped.
+fn flood(rig: &mut Rig, bytes: usize) -> usize {
+    let id = rig.sent[0].id;
+    rig.auth.handle_head(rig.now, id, StatusCode::OK, &HeaderMap::new());
+    let chunk = vec![b' '; 64 << 10];
+    let mut read = 0;
+    while read < bytes && !rig.sent.is_empty() {
+        rig.auth.handle_body(rig.now, id, &chunk);
+        rig.pump();
+        read += chunk.len();
+    }
+    read
+}
+
+#[test]
+fn a_document_of_50_megabytes_is_refused_at_the_limit() {
+    for (ending, stage) in [
+        ("a/mcp", Stage::ResourceMetadata),
+        ("oauth-authorization-server", Stage::ServerMetadata),
+        ("/register", Stage::Registration),
+        ("/token", Stage::Token),
+    ] {
+        let mut rig = Rig::new();
+        rig.refuse(&[]).unwrap();
+        if ending == "/token" {
+            rig.run();
+            rig.consent();
+        }
+        rig.run_to(ending);
+        assert!(flood(&mut rig, 50 << 20) <= (1 << 20) + (64 << 10));
+        rig.assert_failed(stage, "longer than 1048576 bytes");
+    }
+}
+
+#[test]
+fn of_ten_thousand_authorization_servers_a_few_are_tried() {
+    let mut rig = Rig::new();
+    let servers: Vec<_> = (0..10_000).map(|at| format!("https://as{at}.example")).collect();
+    rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": servers}));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::ServerMetadata, "HTTP 404");
+    assert_eq!(rig.log.len(), 1 + 4 * 2);
+}
+
+#[test]
+fn a_challenge_of_a_megabyte_is_refused() {
+    let long = format!("https://mcp.example/{}", "x".repeat(1 << 20));
+    for name in ["resource_metadata", "scope"] {
+        let mut rig = Rig::new();
+        let error = rig.refuse(&[(name, &long)]).unwrap_err();
+        assert!(error.reason.contains(name) && error.reason.len() < 200, "{error}");
+        assert!(rig.log.is_empty());
+    }
+    let mut rig = Rig::new();
+    rig.refuse(&[("error_description", &long), ("error", &long), ("realm", &long)]).unwrap();
+    rig.run();
+    assert!(rig.browse.is_some());
+}
+
+#[test]
+fn words_of_a_server_are_cut() {
+    let mut rig = Rig::registered();
+    let long = "word\u{0}\n ".repeat(10_000);
+    rig.site.tokens.push_back((400, json!({"error": long, "error_description": long}).to_string()));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    rig.run();
+    let error = rig.failure();
+    assert!(error.reason.len() < 1200 && !error.reason.contains(['\n', '\0']), "{error}");
+}
+
+#[test]
+fn a_redirect_that_is_too_long_is_ignored() {
+    let mut rig = Rig::registered();
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    let state = rig.shown("state");
+    assert!(!rig.redirect(&format!("code={}&state={state}", "x".repeat(100_000))));
+    rig.consent();
+}
+
+#[test]
+fn nested_and_broken_documents_are_no_metadata() {
+    for body in ["[".repeat(100_000), format!("{{\"a\":{}", "{\"a\":".repeat(50_000)), "\u{feff}".into(), "null".into()]
+    {
+        let mut rig = Rig::registered();
+        rig.site.put(RESOURCE, 200, &body);
+        rig.site.put(METADATA, 200, &body);
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.assert_authorized_or_failed();
+    }
+}
+
+impl Rig {
+    fn assert_authorized_or_failed(&self) {
+        assert!(self.browse.is_some() || matches!(self.events.last(), Some(OAuthEvent::Failed(_))));
+    }
+}
+
+#[test]
+fn responses_to_exchanges_that_do_not_exist_are_ignored() {
+    let mut rig = Rig::new();
+    rig.refuse(&[]).unwrap();
+    let id = rig.sent[0].id;
+    // A response that ends without a head is no document.
+    rig.auth.handle_end(rig.now, id);
+    rig.pump();
+    for _ in 0..2 {
+        rig.auth.handle_head(rig.now, id, StatusCode::OK, &HeaderMap::new());
+        rig.auth.handle_body(rig.now, id, b"x");
+        rig.auth.handle_failure(rig.now, id, "late");
+        rig.auth.handle_end(rig.now, id);
+        rig.pump();
+    }
+    assert_eq!(rig.log.len(), 2);
+}

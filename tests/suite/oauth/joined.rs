@@ -1,0 +1,547 @@
+//! A client that authorizes itself: what waits for a token, is sent again, or ends.
+
+use mcp_proto::binding::http::HttpAction;
+use mcp_proto::binding::oauth::{OAuthInput, StoreId};
+use mcp_proto::{Event, Family, Http, Options, Outcome, Request, RequestId};
+
+use crate::web::{Exchange, Reply, Site as McpSite, Web, modern_site};
+
+use super::*;
+
+pub(super) const MCP: &str = "http://127.0.0.1:3001/mcp";
+const AS: &str = "http://127.0.0.1:3002";
+
+/// A client, its server that accepts one token, and its authorization server.
+pub(super) struct Joined {
+    pub(super) web: Web,
+    pub(super) site: McpSite,
+    /// The token that the server accepts.
+    pub(super) valid: std::rc::Rc<std::cell::RefCell<String>>,
+    /// Requests to the authorization server that wait for their answers.
+    pub(super) sent: VecDeque<Sent>,
+    pub(super) log: Vec<String>,
+    pub(super) browse: Option<String>,
+    pub(super) signs: VecDeque<SignRequest>,
+    pub(super) store: VecDeque<StoreAction>,
+    pub(super) events: Vec<OAuthEvent>,
+    issued: u32,
+    pub(super) has_proofs: bool,
+}
+
+impl Joined {
+    pub(super) fn new(site: McpSite) -> Self {
+        Self::with(site, |_| {})
+    }
+
+    pub(super) fn with(site: McpSite, change: impl FnOnce(&mut OAuthOptions)) -> Self {
+        Self::build(site, change, |_| {})
+    }
+
+    fn build(site: McpSite, change: impl FnOnce(&mut OAuthOptions), client: impl FnOnce(&mut Options)) -> Self {
+        let mut oauth = OAuthOptions::new("suite", REDIRECT);
+        oauth.registered.push(RegisteredClient::new("app"));
+        change(&mut oauth);
+        let auth = Authorization::new(MCP, oauth, [1; 32], Time::ZERO, Duration::from_secs(EPOCH)).unwrap();
+        let valid = std::rc::Rc::new(std::cell::RefCell::new(String::from("at1-hush")));
+        let known = std::rc::Rc::clone(&valid);
+        let site = site.rule(move |exchange| refusal(exchange, &known.borrow()));
+        let mut options = Options::new("suite", "1.0");
+        options.keepalive = None;
+        options.timeouts.request = Duration::from_secs(120);
+        client(&mut options);
+        let mut web = Web::over(options, Http::new(MCP).unwrap().with_oauth(auth));
+        web.reopen();
+        Self {
+            web,
+            site,
+            valid,
+            sent: VecDeque::new(),
+            log: Vec::new(),
+            browse: None,
+            signs: VecDeque::new(),
+            store: VecDeque::new(),
+            events: Vec::new(),
+            issued: 0,
+            has_proofs: false,
+        }
+    }
+
+    /// A client that is ready, and had its token for some time.
+    pub(super) fn ready(site: McpSite) -> Self {
+        let mut it = Self::new(site);
+        it.serve();
+        it.consent();
+        it.serve();
+        assert!(it.web.is_ready(), "{:?}", it.web.events);
+        it.wait(61);
+        it.log.clear();
+        it
+    }
+
+    pub(super) fn input(&mut self, input: OAuthInput<'_>) -> bool {
+        let is_ours = self.web.session.handle_oauth(self.web.now, input);
+        self.web.collect();
+        self.take();
+        is_ours
+    }
+
+    /// Takes the actions of the authorization.
+    pub(super) fn take(&mut self) {
+        while let Some(action) = self.web.oauth.pop_front() {
+            assert!(!format!("{action:?}").contains("hush"), "{action:?}");
+            match action {
+                OAuthAction::Request(OAuthRequest { exchange, reach, request, .. }) => {
+                    let (parts, body) = request.into_parts();
+                    let (method, url) = (parts.method.to_string(), parts.uri.to_string());
+                    self.log.push(format!("{method} {url}"));
+                    let body = String::from_utf8(body).unwrap();
+                    self.sent.push_back(Sent { id: exchange, reach, method, url, headers: parts.headers, body });
+                }
+                OAuthAction::Drop(id) => self.sent.retain(|sent| sent.id != id),
+                OAuthAction::Browse(url) => self.browse = Some(url.as_str().to_owned()),
+                OAuthAction::Unbrowse => self.browse = None,
+                OAuthAction::Sign(request) => self.signs.push_back(request),
+                OAuthAction::Store(action) => self.store.push_back(action),
+                OAuthAction::Event(event) => self.events.push(event),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Answers a request to the authorization server.
+    pub(super) fn answer(&mut self, status: u16, body: &str) {
+        let sent = self.sent.pop_front().expect("a request is in flight");
+        let headers = HeaderMap::new();
+        let status = StatusCode::from_u16(status).unwrap();
+        self.input(OAuthInput::Head { exchange: sent.id, status, headers: &headers });
+        self.input(OAuthInput::Body { exchange: sent.id, chunk: body.as_bytes() });
+        self.input(OAuthInput::End { exchange: sent.id });
+    }
+
+    /// Lets both servers answer everything.
+    pub(super) fn serve(&mut self) {
+        for _ in 0..100 {
+            self.web.serve(&mut self.site);
+            self.take();
+            let Some(sent) = self.sent.front() else { return };
+            let (status, body) = self.page(&sent.url.clone());
+            self.answer(status, &body);
+        }
+        panic!("it does not end: {:?}", self.log);
+    }
+
+    pub(super) fn page(&mut self, url: &str) -> (u16, String) {
+        let path = url.strip_prefix(AS).unwrap_or(url);
+        let body = match path {
+            "http://127.0.0.1:3001/.well-known/oauth-protected-resource/mcp" => {
+                json!({"resource": MCP, "authorization_servers": [AS]})
+            }
+            "/.well-known/oauth-authorization-server" => json!({
+                "issuer": AS,
+                "authorization_endpoint": format!("{AS}/authorize"),
+                "token_endpoint": format!("{AS}/token"),
+                "code_challenge_methods_supported": ["S256"],
+                "dpop_signing_alg_values_supported": ["ES256"],
+            }),
+            "/token" => return (200, self.token()),
+            _ => return (404, String::new()),
+        };
+        (200, body.to_string())
+    }
+
+    /// The next token, which the server accepts from here on.
+    pub(super) fn token(&mut self) -> String {
+        self.issued += 1;
+        let token = format!("at{}-hush", self.issued);
+        self.valid.borrow_mut().clone_from(&token);
+        let kind = if self.has_proofs { "DPoP" } else { "Bearer" };
+        let refresh = format!("rt{}-hush", self.issued);
+        json!({"access_token": token, "token_type": kind, "expires_in": 36_000, "refresh_token": refresh}).to_string()
+    }
+
+    /// The user authorizes.
+    pub(super) fn consent(&mut self) {
+        let state = query(self.browse.as_ref().expect("no URL is shown").split_once('?').unwrap().1, "state");
+        assert!(self.input(OAuthInput::Redirect(&format!("?code=c-hush&state={}", state.unwrap()))));
+    }
+
+    pub(super) fn wait(&mut self, seconds: u64) {
+        self.web.wait(Duration::from_secs(seconds));
+        self.take();
+    }
+
+    /// The server accepts no token any more that was issued so far.
+    pub(super) fn revoke(&mut self) {
+        self.valid.borrow_mut().clear();
+    }
+
+    pub(super) fn call(&mut self) -> (RequestId, Exchange) {
+        self.web.call("a")
+    }
+
+    /// A call that waits to be served.
+    fn ask(&mut self) -> RequestId {
+        self.web.want(Request::call_tool("a", None))
+    }
+
+    /// Requests to the token endpoint.
+    pub(super) fn token_requests(&self) -> usize {
+        self.log.iter().filter(|line| line.ends_with("/token")).count()
+    }
+
+    #[track_caller]
+    fn assert_refused(&self, request: RequestId, status: u16, words: &str) {
+        match self.web.ended(request) {
+            Some(Outcome::Error(error)) => {
+                let text = error.to_string();
+                assert!(text.contains(&status.to_string()) && text.contains(words), "{text}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// What the server answers to a request that has another token.
+fn refusal(exchange: &Exchange, valid: &str) -> Option<Reply> {
+    let token = exchange.header("authorization").and_then(|it| it.split(' ').nth(1)).unwrap_or_default();
+    if token == valid && !valid.is_empty() {
+        return None;
+    }
+    Some(Reply::text(401, "who are you").with("www-authenticate", "Bearer"))
+}
+
+fn forbid(it: &mut Joined, exchange: &Exchange, scope: &str) {
+    let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
+    it.web.reply(exchange, Reply::text(403, "no").with("www-authenticate", &challenge));
+    it.take();
+}
+
+#[test]
+fn a_client_obtains_a_token_for_its_handshake() {
+    let mut it = Joined::new(modern_site());
+    it.serve();
+    assert!(!it.web.is_ready() && it.browse.is_some());
+    // The wait for the user has no deadline but its own.
+    it.wait(300);
+    it.serve();
+    it.consent();
+    it.serve();
+    assert!(it.web.is_ready());
+    assert!(!it.web.events.iter().any(|event| matches!(event, Event::Unauthorized { .. })));
+    let last = it.web.last("tools/list");
+    assert_eq!(last.header("authorization"), Some("Bearer at1-hush"));
+    assert!(last.headers()["authorization"].is_sensitive());
+    assert!(matches!(it.events.last(), Some(OAuthEvent::Authorized(_))));
+}
+
+#[test]
+fn a_client_that_does_not_reconnect_waits_for_its_token() {
+    let mut it = Joined::build(modern_site(), |_| {}, |options| options.reconnect = None);
+    it.serve();
+    assert_eq!(it.web.cause(), None);
+    it.consent();
+    it.serve();
+    assert!(it.web.is_ready());
+}
+
+#[test]
+fn calls_that_are_refused_wait_for_one_refresh_and_are_each_sent_again_once() {
+    let mut it = Joined::ready(modern_site());
+    it.revoke();
+    let calls: Vec<_> = (0..3).map(|_| it.ask()).collect();
+    it.serve();
+    assert_eq!(it.token_requests(), 1);
+    assert_eq!(it.web.count("tools/call"), 6);
+    for call in calls {
+        assert_eq!(it.web.outcome(call), "Result");
+    }
+}
+
+#[test]
+fn a_call_that_was_refused_with_a_former_token_is_only_sent_again() {
+    let mut it = Joined::ready(modern_site());
+    let (one, first) = it.call();
+    let (other, second) = it.call();
+    it.revoke();
+    let refused = refusal(&first, "").unwrap();
+    it.web.reply(&first, refused.clone());
+    it.take();
+    it.serve();
+    assert_eq!(it.web.outcome(one), "Result");
+    it.web.reply(&second, refused);
+    it.take();
+    it.serve();
+    assert_eq!(it.web.outcome(other), "Result");
+    assert_eq!(it.token_requests(), 1);
+    assert_eq!(it.web.last("tools/call").header("authorization"), Some("Bearer at2-hush"));
+}
+
+#[test]
+fn a_call_is_sent_again_three_times_at_most() {
+    let mut it = Joined::ready(modern_site());
+    let (call, mut exchange) = it.call();
+    for attempt in 0..4 {
+        assert_eq!(it.web.outcome(call), "open");
+        let refused = refusal(&exchange, "").unwrap();
+        it.web.reply(&exchange, refused);
+        it.take();
+        if attempt == 3 {
+            break;
+        }
+        while it.web.count("tools/call") < attempt + 2 {
+            let Some(sent) = it.sent.front() else {
+                it.consent();
+                continue;
+            };
+            let (status, body) = it.page(&sent.url.clone());
+            it.answer(status, &body);
+        }
+        exchange = it.web.take_the("tools/call");
+        // After some time a refused token is renewed, and not replaced.
+        if attempt == 1 {
+            it.wait(61);
+        }
+    }
+    it.assert_refused(call, 401, "");
+    assert!(it.web.is_ready());
+}
+
+#[test]
+fn a_call_that_waits_for_further_scopes_goes_on_and_one_that_never_gets_them_ends() {
+    let mut it = Joined::ready(modern_site());
+    let (call, exchange) = it.call();
+    forbid(&mut it, &exchange, "write");
+    assert_eq!(it.web.outcome(call), "open");
+    // Other requests go on meanwhile.
+    let other = it.ask();
+    it.web.serve(&mut it.site);
+    assert_eq!(it.web.outcome(other), "Result");
+    // The deadline of the call stands still.
+    it.wait(300);
+    it.consent();
+    it.serve();
+    assert_eq!(it.web.outcome(call), "Result");
+    let (call, mut exchange) = it.call();
+    for _ in 0..2 {
+        forbid(&mut it, &exchange, "write");
+        it.consent();
+        let token = it.token();
+        it.answer(200, &token);
+        exchange = it.web.take_the("tools/call");
+    }
+    forbid(&mut it, &exchange, "write");
+    it.assert_refused(call, 403, "forbidden: the scopes `write` are required");
+    assert!(it.web.is_ready() && it.browse.is_none());
+}
+
+#[test]
+fn a_failed_authorization_ends_the_calls_that_wait_and_says_why() {
+    let mut it = Joined::ready(modern_site());
+    it.revoke();
+    let call = it.ask();
+    it.web.serve(&mut it.site);
+    it.take();
+    while it.browse.is_none() {
+        let sent = it.sent.front().expect("a request is in flight").url.clone();
+        let (status, body) =
+            if sent.ends_with("/token") { (400, r#"{"error":"invalid_grant"}"#.into()) } else { it.page(&sent) };
+        it.answer(status, &body);
+    }
+    let state = query(it.browse.as_ref().unwrap().split_once('?').unwrap().1, "state").unwrap();
+    it.input(OAuthInput::Redirect(&format!("?error=access_denied&state={state}")));
+    it.assert_refused(call, 401, "authorization failed at authorization: the authorization server answered");
+    assert!(it.web.is_ready());
+}
+
+#[test]
+fn a_list_that_is_refused_is_requested_again() {
+    let mut it = Joined::ready(modern_site());
+    it.revoke();
+    let lists = it.web.count("tools/list");
+    it.web.session.refresh(it.web.now, Family::Tools).unwrap();
+    it.web.collect();
+    it.serve();
+    assert_eq!(it.web.count("tools/list"), lists + 2);
+    assert_eq!(it.token_requests(), 1);
+    assert!(it.web.is_ready());
+}
+
+#[test]
+fn a_list_that_waits_ends_when_there_is_no_token() {
+    let mut it = Joined::ready(modern_site());
+    it.revoke();
+    it.web.session.refresh(it.web.now, Family::Tools).unwrap();
+    it.web.collect();
+    it.web.serve(&mut it.site);
+    it.take();
+    let lists = it.web.count("tools/list");
+    for _ in 0..20 {
+        let Some(sent) = it.sent.front() else { break };
+        let status = if sent.url.ends_with("/token") { 400 } else { 404 };
+        it.answer(status, r#"{"error":"invalid_request"}"#);
+    }
+    assert!(matches!(it.events.last(), Some(OAuthEvent::Failed(_))));
+    assert_eq!((it.web.count("tools/list"), it.web.is_ready()), (lists, true));
+}
+
+#[test]
+fn a_subscription_and_a_notification_that_are_refused_are_sent_again() {
+    let mut it = Joined::ready(McpSite::legacy(json!({"resources": {"subscribe": true}})));
+    it.revoke();
+    it.web.session.subscribe(it.web.now, "file:///a").unwrap();
+    it.web.session.notify(it.web.now, "notifications/example", None).unwrap();
+    it.web.collect();
+    it.serve();
+    assert_eq!(it.web.count("resources/subscribe"), 2);
+    assert_eq!(it.web.count("notifications/example"), 2);
+    assert_eq!(it.token_requests(), 1);
+}
+
+#[test]
+fn the_stream_of_the_server_is_requested_again_when_there_is_a_token() {
+    let mut it = Joined::ready(McpSite::legacy(json!({})));
+    it.revoke();
+    let streams = it.web.count("GET");
+    let stream = it.web.last("GET");
+    it.web.end(&stream);
+    it.wait(10);
+    it.serve();
+    assert_eq!(it.web.count("GET"), streams + 2);
+    assert_eq!(it.web.last("GET").header("authorization"), Some("Bearer at2-hush"));
+}
+
+#[test]
+fn a_keepalive_that_is_refused_shows_that_the_server_is_there() {
+    let keepalive = mcp_proto::Keepalive::default();
+    let mut options = Options::new("suite", "1.0");
+    options.keepalive = Some(keepalive);
+    let mut site = McpSite::legacy(json!({}));
+    let mut web = Web::connect(options, &mut site);
+    web.wait(keepalive.interval);
+    let ping = web.take_the("ping");
+    web.reply(&ping, Reply::text(401, "no").with("www-authenticate", "Bearer"));
+    assert!(web.is_ready());
+    web.wait(keepalive.interval);
+    assert_eq!(web.count("ping"), 2);
+}
+
+#[test]
+fn a_token_goes_to_no_other_origin() {
+    let mut it = Joined::ready(modern_site());
+    let (_, exchange) = it.call();
+    it.web.reply(&exchange, Reply::text(307, "").with("location", "http://127.0.0.1:4000/mcp"));
+    for other in &it.web.log {
+        assert!(other.url().starts_with(MCP) || other.header("authorization").is_none(), "{}", other.url());
+    }
+}
+
+#[test]
+fn a_token_that_the_server_repeats_in_an_error_is_not_shown_however_it_is_written() {
+    let mut it = Joined::ready(modern_site());
+    for (data, shown) in [
+        (r#"{"token":"at1-hush"}"#, r#"{"token":"[hidden]"}"#),
+        (r#"["\u0061t1-hush"]"#, r#""[hidden]""#),
+        (r#"["rt1\u002dhush", 1]"#, r#""[hidden]""#),
+        (r#"{"a":"\u00e4 \/ at2"}"#, r#"{"a":"\u00e4 \/ at2"}"#),
+    ] {
+        let (call, exchange) = it.call();
+        let id = exchange.json()["id"].clone();
+        let body =
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-1,"message":"no at1-hush","data":{data}}}}}"#);
+        it.web.reply(&exchange, Reply::text(200, &body).with("content-type", "application/json"));
+        match it.web.ended(call) {
+            Some(Outcome::Error(mcp_proto::RequestError::Server(error))) => {
+                assert_eq!((&*error.message, error.data.as_ref().unwrap().get()), ("no [hidden]", shown));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_client_that_is_closed_does_not_wait_for_the_user() {
+    let mut it = Joined::new(modern_site());
+    it.serve();
+    assert!(it.browse.is_some());
+    it.web.session.close(it.web.now).unwrap();
+    it.web.collect();
+    it.take();
+    assert!(it.browse.is_none());
+    let why = it.events.iter().find_map(|event| match event {
+        OAuthEvent::Failed(error) => Some(error.reason.to_string()),
+        _ => None,
+    });
+    assert_eq!(why.as_deref(), Some("the client was closed"));
+}
+
+#[test]
+fn a_client_signs_out() {
+    let mut it = Joined::ready(modern_site());
+    it.input(OAuthInput::SignOut);
+    let (_, exchange) = it.call();
+    assert_eq!(exchange.header("authorization"), None);
+    assert!(!it.input(OAuthInput::Redirect("?code=x&state=y")));
+    let action = it.web.session.poll();
+    assert!(!matches!(action, Some(HttpAction::OAuth(_))));
+}
+
+#[test]
+fn credentials_are_stored_and_used_by_another_client() {
+    let stored = |options: &mut OAuthOptions| options.stored = true;
+    let mut it = Joined::with(modern_site(), stored);
+    let mut record = None;
+    for _ in 0..20 {
+        it.serve();
+        if it.browse.is_some() {
+            it.consent();
+        }
+        let Some(action) = it.store.pop_front() else { continue };
+        serve_store(&mut it, &action, &mut record);
+    }
+    assert!(it.web.is_ready() && record.is_some());
+    let mut other = Joined::with(modern_site(), stored);
+    for _ in 0..20 {
+        other.serve();
+        let Some(action) = other.store.pop_front() else { continue };
+        serve_store(&mut other, &action, &mut record);
+    }
+    assert!(other.web.is_ready() && other.log.is_empty());
+}
+
+fn serve_store(it: &mut Joined, action: &StoreAction, stored: &mut Option<Vec<u8>>) {
+    let id: StoreId = match action {
+        StoreAction::Acquire(id) | StoreAction::Load(id) | StoreAction::Save { id, .. } => *id,
+        _ => return,
+    };
+    match action {
+        StoreAction::Acquire(_) => it.input(OAuthInput::Acquired { id, acquired: true }),
+        StoreAction::Load(_) => it.input(OAuthInput::Loaded { id, record: Ok(stored.as_deref()) }),
+        StoreAction::Save { record, .. } => {
+            *stored = Some(record.expose().to_vec());
+            it.input(OAuthInput::Saved { id, saved: SaveOutcome::Stored })
+        }
+        _ => false,
+    };
+}
+
+#[test]
+fn a_token_that_the_server_accepts_leads_to_nothing_else() {
+    let mut it = Joined::ready(modern_site());
+    let call = it.ask();
+    it.serve();
+    assert_eq!(it.web.outcome(call), "Result");
+    assert!(it.log.is_empty());
+}
+
+#[test]
+fn a_token_that_the_server_repeats_is_not_shown() {
+    let mut it = Joined::ready(modern_site());
+    let (call, exchange) = it.call();
+    it.web.reply(&exchange, Reply::text(500, "no at1-hush, nor rt1-hush"));
+    it.assert_refused(call, 500, "no [hidden], nor [hidden]");
+    let (call, exchange) = it.call();
+    let challenge = "Bearer error=\"insufficient\", error_description=\"at1-hush\"";
+    it.web.reply(&exchange, Reply::text(403, "at1-hush").with("www-authenticate", challenge));
+    it.assert_refused(call, 403, "forbidden: the server refuses this user: [hidden]");
+    assert!(!format!("{:?}", it.web.events).contains("hush"));
+}

@@ -1,0 +1,135 @@
+//! Requests of a client whose tokens are bound to a key.
+
+use mcp_proto::binding::oauth::{OAuthInput, PublicKey};
+use sha2::{Digest, Sha256};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::web::{Reply, modern_site};
+
+use super::extensions::claims;
+use super::joined::{Joined, MCP};
+use super::*;
+
+/// A client that is ready, whose embedder signs.
+fn ready() -> Joined {
+    let key = PublicKey::from_coordinates([1; 32], [2; 32]);
+    let mut it = Joined::with(modern_site(), |options| options.dpop = Some(key));
+    it.has_proofs = true;
+    for _ in 0..100 {
+        it.serve();
+        if it.browse.is_some() {
+            it.consent();
+        }
+        sign(&mut it);
+        if it.web.is_ready() {
+            it.wait(61);
+            return it;
+        }
+    }
+    panic!("{:?}", it.log);
+}
+
+fn sign(it: &mut Joined) {
+    while let Some(request) = it.signs.pop_front() {
+        it.input(OAuthInput::Signature { id: request.id, signature: b"signature" });
+    }
+}
+
+#[test]
+fn each_request_has_a_proof_of_its_own() {
+    let mut it = ready();
+    let last = it.web.last("tools/list");
+    assert_eq!(last.header("authorization"), Some("DPoP at1-hush"));
+    let proof = claims(last.header("dpop").unwrap());
+    assert_eq!((&proof["htm"], &proof["htu"]), (&json!("POST"), &json!(MCP)));
+    assert_eq!(proof["ath"], URL_SAFE_NO_PAD.encode(Sha256::digest("at1-hush")));
+    assert!(proof.get("nonce").is_none());
+    // A request waits for its signature, and others do not wait for it.
+    let call = it.web.want(mcp_proto::Request::call_tool("a", None));
+    it.take();
+    assert!(it.web.take().is_empty() && it.signs.len() == 1);
+    sign(&mut it);
+    let exchange = it.web.take_the("tools/call");
+    assert_ne!(claims(exchange.header("dpop").unwrap())["jti"], proof["jti"]);
+    assert_eq!(it.web.outcome(call), "open");
+}
+
+#[test]
+fn a_request_is_sent_again_with_the_nonce_that_the_server_demands() {
+    let mut it = ready();
+    let call = it.web.want(mcp_proto::Request::call_tool("a", None));
+    it.take();
+    for nonce in ["n1", "n2", "n3", "n4"] {
+        sign(&mut it);
+        if it.web.outcome(call) != "open" {
+            break;
+        }
+        let exchange = it.web.take_the("tools/call");
+        let challenge = "DPoP error=\"use_dpop_nonce\"";
+        let reply = Reply::text(401, "no").with("www-authenticate", challenge).with("dpop-nonce", nonce);
+        it.web.reply(&exchange, reply);
+        it.take();
+        sign(&mut it);
+        if nonce == "n1" {
+            let again = it.web.last("tools/call");
+            assert_eq!(claims(again.header("dpop").unwrap())["nonce"], "n1");
+            assert_eq!(it.token_requests(), 1);
+        }
+    }
+    // A server that refuses each nonce is not believed for ever.
+    assert_eq!(it.web.outcome(call), "Error");
+}
+
+#[test]
+fn a_nonce_of_an_accepted_response_is_used_next() {
+    let mut it = ready();
+    let call = it.web.want(mcp_proto::Request::call_tool("a", None));
+    it.take();
+    sign(&mut it);
+    let exchange = it.web.take_the("tools/call");
+    let reply = it.site.reply(&exchange).with("dpop-nonce", "n9");
+    it.web.reply(&exchange, reply);
+    assert_eq!(it.web.outcome(call), "Result");
+    it.web.want(mcp_proto::Request::call_tool("a", None));
+    it.take();
+    sign(&mut it);
+    assert_eq!(claims(it.web.take_the("tools/call").header("dpop").unwrap())["nonce"], "n9");
+}
+
+#[test]
+fn a_request_whose_proof_is_not_signed_is_not_sent() {
+    for late in [false, true] {
+        let mut it = ready();
+        let call = it.web.want(mcp_proto::Request::call_tool("a", None));
+        it.take();
+        let request = it.signs.pop_front().unwrap();
+        if late {
+            it.wait(60);
+        } else {
+            it.input(OAuthInput::Signature { id: request.id, signature: b"" });
+        }
+        assert_eq!(it.web.count("tools/call"), 0);
+        assert_ne!(it.web.outcome(call), "Result");
+    }
+}
+
+#[test]
+fn a_proof_for_a_token_that_was_replaced_is_made_again() {
+    let mut it = ready();
+    let call = it.web.want(mcp_proto::Request::call_tool("a", None));
+    it.take();
+    let old = it.signs.pop_front().unwrap();
+    // Another grant replaces the token meanwhile.
+    it.input(OAuthInput::Authorize);
+    it.serve();
+    it.consent();
+    sign(&mut it);
+    it.serve();
+    it.input(OAuthInput::Signature { id: old.id, signature: b"signature" });
+    sign(&mut it);
+    let exchange = it.web.take_the("tools/call");
+    assert_eq!(exchange.header("authorization"), Some("DPoP at2-hush"));
+    assert_eq!(it.web.outcome(call), "open");
+}

@@ -1,0 +1,351 @@
+use mcp_proto::binding::oauth::{Flow, GrantKind, RefreshScopes, Secret};
+
+use super::*;
+
+/// A rig with a token, whose refresh is in flight after a 401.
+fn refreshing() -> Rig {
+    let mut rig = Rig::new();
+    rig.authorize();
+    rig.wait(600);
+    rig.refuse(&[]).unwrap();
+    rig.run_to("/token");
+    assert_eq!(rig.sent[0].form("grant_type").unwrap(), "refresh_token");
+    rig
+}
+
+fn kinds(rig: &Rig) -> Vec<GrantKind> {
+    let kind = |event: &OAuthEvent| match event {
+        OAuthEvent::Authorized(grant) => Some(grant.kind),
+        _ => None,
+    };
+    rig.events.iter().filter_map(kind).collect()
+}
+
+fn posts(rig: &Rig) -> usize {
+    rig.log.iter().filter(|line| line.starts_with("POST")).count()
+}
+
+#[test]
+fn all_who_are_refused_wait_for_one_refresh() {
+    let mut rig = refreshing();
+    for _ in 0..5 {
+        rig.refuse(&[]).unwrap();
+    }
+    assert_eq!(rig.sent.len(), 1);
+    let former = rig.token();
+    rig.run();
+    assert_eq!(kinds(&rig), [GrantKind::RefreshToken]);
+    assert_eq!(rig.bearer().unwrap(), "at2-hush");
+    // One that was sent before is sent again, and nothing is renewed for it.
+    rig.refuse_as(former, false, &[]).unwrap();
+    assert_eq!(kinds(&rig).len(), 2);
+    assert!(rig.sent.is_empty());
+}
+
+#[test]
+fn a_token_is_renewed_before_it_expires_and_used_meanwhile() {
+    let mut rig = Rig::new();
+    rig.authorize();
+    rig.wait(3569);
+    assert_eq!(rig.log, [""; 0]);
+    rig.wait(1);
+    // The metadata is known.
+    assert_eq!(rig.log, ["POST https://as.example/token"]);
+    assert_eq!(rig.bearer().unwrap(), "at1-hush");
+    rig.run();
+    assert_eq!(rig.bearer().unwrap(), "at2-hush");
+    rig.assert_authorized();
+}
+
+#[test]
+fn the_metadata_is_read_again_when_a_token_is_refused_that_had_not_expired() {
+    let mut rig = Rig::new();
+    rig.authorize();
+    rig.wait(100);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(rig.log, [format!("GET {RESOURCE}"), format!("GET {METADATA}"), "POST https://as.example/token".into()]);
+    let mut rig = Rig::new();
+    rig.authorize();
+    // It expired while nothing ran, so no refresh was due before.
+    rig.now = rig.now + Duration::from_secs(4000);
+    rig.auth.handle_timeout(rig.now);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(rig.log, ["POST https://as.example/token"]);
+}
+
+#[test]
+fn the_refresh_has_the_resource_and_no_scope_unless_the_policy_says_so() {
+    for (policy, expected) in
+        [(RefreshScopes::None, None), (RefreshScopes::Granted, Some("a")), (RefreshScopes::Requested, Some("a b"))]
+    {
+        let mut rig = Rig::with(|options| options.tolerance.refresh_scopes = policy);
+        let token = json!({"access_token": "t-hush", "refresh_token": "r-hush", "scope": "a"});
+        rig.site.tokens.push_back((200, token.to_string()));
+        rig.refuse(&[("scope", "a b")]).unwrap();
+        rig.run();
+        rig.consent();
+        rig.run();
+        rig.wait(100);
+        rig.refuse(&[]).unwrap();
+        rig.run_to("/token");
+        let sent = &rig.sent[0];
+        assert_eq!(sent.form("refresh_token").unwrap(), "r-hush");
+        assert_eq!(sent.form("resource").unwrap(), SERVER);
+        assert_eq!(sent.form("scope").as_deref(), expected);
+    }
+}
+
+#[test]
+fn without_a_new_refresh_token_the_old_one_stays() {
+    let mut rig = refreshing();
+    rig.answer(200, r#"{"access_token":"t2-hush","expires_in":100}"#);
+    rig.assert_authorized();
+    rig.wait(95);
+    assert_eq!(rig.sent[0].form("refresh_token").unwrap(), "rt1-hush");
+}
+
+#[test]
+fn a_refresh_token_that_is_refused_is_dropped_and_the_user_is_asked() {
+    let mut rig = refreshing();
+    rig.answer(400, r#"{"error":"invalid_grant"}"#);
+    assert!(rig.browse.is_some(), "{:?}", rig.events);
+    assert_eq!(posts(&rig), 1);
+    rig.consent();
+    rig.run();
+    rig.assert_authorized();
+}
+
+#[test]
+fn a_refresh_that_fails_for_another_reason_is_tried_three_times() {
+    for end in [
+        (503, ""),
+        (200, "<html>"),
+        (500, r#"{"error":"server_error"}"#),
+        (400, r#"{"error":"temporarily_unavailable"}"#),
+    ] {
+        let mut rig = refreshing();
+        for _ in 0..3 {
+            assert_eq!(rig.sent.len(), 1);
+            rig.answer(end.0, end.1);
+            rig.wait(20);
+        }
+        assert_eq!(posts(&rig), 3);
+        assert_eq!(rig.failure().stage, Stage::Refresh);
+        assert_eq!(rig.bearer(), None, "the server refused it");
+    }
+}
+
+#[test]
+fn the_token_is_used_while_it_lives_although_its_refresh_fails() {
+    let mut rig = Rig::new();
+    rig.authorize();
+    rig.wait(3570);
+    rig.answer(400, r#"{"error":"invalid_request"}"#);
+    assert!(rig.events.is_empty());
+    assert_eq!(rig.bearer().unwrap(), "at1-hush");
+    rig.wait(9);
+    assert!(rig.sent.is_empty());
+    rig.wait(1);
+    // The next one is due after a wait, and reads the metadata again.
+    rig.run();
+    rig.assert_authorized();
+    assert_eq!(rig.bearer().unwrap(), "at2-hush");
+}
+
+#[test]
+fn a_request_that_waits_for_a_refresh_is_told_that_it_failed() {
+    for forbidden in [false, true] {
+        let mut rig = Rig::new();
+        rig.authorize();
+        rig.wait(3570);
+        assert_eq!(rig.sent.len(), 1, "it is renewed before it expires");
+        if forbidden {
+            rig.forbid("b").unwrap()
+        } else {
+            rig.refuse(&[]).unwrap()
+        }
+        rig.answer(400, r#"{"error":"invalid_request"}"#);
+        assert!(rig.failure().reason.contains("invalid_request"));
+    }
+}
+
+#[test]
+fn refusals_that_are_not_polled_do_not_add_up() {
+    let mut rig = refreshing();
+    rig.answer(400, r#"{"error":"invalid_request"}"#);
+    for _ in 0..10 {
+        let challenge = [Challenge::new("Bearer", Vec::new())];
+        rig.auth.handle_unauthorized(rig.now, None, false, &challenge).unwrap();
+    }
+    let before = rig.events.len();
+    rig.pump();
+    assert_eq!(rig.events.len(), before + 1);
+}
+
+#[test]
+fn there_is_never_a_refresh_for_each_request() {
+    let mut rig = refreshing();
+    rig.answer(400, r#"{"error":"invalid_request"}"#);
+    for _ in 0..10 {
+        rig.refuse(&[]).unwrap();
+        rig.assert_failed(Stage::Refresh, "invalid_request");
+    }
+    assert_eq!(posts(&rig), 1);
+    rig.wait(10);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_authorized();
+}
+
+#[test]
+fn another_authorization_server_gets_no_credentials_of_the_old_one() {
+    let mut rig = Rig::new();
+    rig.authorize();
+    rig.wait(100);
+    let (issuer, metadata_url) = ("https://new.example", "https://new.example/.well-known/oauth-authorization-server");
+    rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [issuer]}));
+    let endpoints = json!({
+        "issuer": issuer,
+        "authorization_endpoint": "https://new.example/authorize",
+        "token_endpoint": "https://new.example/token",
+        "registration_endpoint": "https://new.example/register",
+    });
+    rig.site.json(metadata_url, metadata_with(endpoints.clone()));
+    rig.site.put("https://new.example/register", 201, r#"{"client_id":"dyn2"}"#);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown("client_id"), "dyn2");
+    assert!(!rig.log.iter().any(|line| line.ends_with("/token")));
+    rig.consent();
+    assert_eq!(rig.sent[0].url, "https://new.example/token");
+
+    // Without a way to register there, that is the error.
+    let mut rig = Rig::new();
+    rig.authorize();
+    rig.wait(100);
+    rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [issuer]}));
+    let mut endpoints = metadata_with(endpoints);
+    endpoints.as_object_mut().unwrap().remove("registration_endpoint");
+    rig.site.json(metadata_url, endpoints);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::Registration, "new.example");
+}
+
+#[test]
+fn a_registered_client_is_not_used_at_another_authorization_server() {
+    let mut rig = Rig::with(|options| {
+        let mut client = RegisteredClient::new("app");
+        client.issuer = Some(ISSUER.into());
+        options.registered.push(client);
+    });
+    rig.authorize();
+    rig.wait(100);
+    rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": ["https://new.example"]}));
+    let own = metadata_with(json!({"issuer": "https://new.example"}));
+    rig.site.json("https://new.example/.well-known/oauth-authorization-server", own);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::Registration, "https://new.example");
+    rig.assert_failed(Stage::Registration, ISSUER);
+}
+
+#[test]
+fn a_refresh_token_of_another_authorization_server_is_not_sent() {
+    let mut rig = Rig::with(|options| options.registered.push(RegisteredClient::new("app")));
+    rig.authorize();
+    rig.wait(100);
+    rig.log.clear();
+    rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": ["https://new.example"]}));
+    let own = metadata_with(json!({"issuer": "https://new.example"}));
+    rig.site.json("https://new.example/.well-known/oauth-authorization-server", own);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown("client_id"), "app");
+    assert!(!rig.log.iter().any(|line| line.ends_with("/token")), "{:?}", rig.log);
+}
+
+#[test]
+fn a_client_that_is_not_known_any_more_is_registered_again_before_the_user_is_asked() {
+    let mut rig = refreshing();
+    rig.site.put("https://as.example/register", 201, r#"{"client_id":"dyn2"}"#);
+    rig.answer(401, r#"{"error":"invalid_client"}"#);
+    rig.run();
+    assert_eq!(rig.shown("client_id"), "dyn2");
+}
+
+#[test]
+fn a_client_whose_secret_expired_is_registered_again() {
+    let mut rig = Rig::new();
+    let client = json!({"client_id": "dyn", "client_secret": "s-hush", "client_secret_expires_at": EPOCH + 300});
+    rig.site.put("https://as.example/register", 201, &client.to_string());
+    rig.authorize();
+    rig.wait(600);
+    rig.site.put("https://as.example/register", 201, r#"{"client_id":"dyn2"}"#);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown("client_id"), "dyn2");
+
+    let mut rig = Rig::new();
+    rig.site.put("https://as.example/register", 201, &client.to_string());
+    rig.authorize();
+    rig.wait(600);
+    rig.site.json(METADATA, metadata_with(json!({"registration_endpoint": null})));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::Registration, "configure a client ID");
+}
+
+#[test]
+fn a_configured_client_that_is_not_known_any_more_ends_the_refresh() {
+    let mut rig = Rig::registered();
+    rig.authorize();
+    rig.wait(600);
+    rig.refuse(&[]).unwrap();
+    rig.run_to("/token");
+    rig.answer(401, r#"{"error":"invalid_client"}"#);
+    rig.assert_failed(Stage::Registration, "invalid_client");
+}
+
+#[test]
+fn a_client_without_a_user_obtains_the_next_token_by_itself() {
+    let mut rig = Rig::with(|options| {
+        let mut client = RegisteredClient::new("app");
+        client.secret = Some(Secret::new("s-hush"));
+        (options.flow, options.registered) = (Flow::ClientCredentials, vec![client]);
+    });
+    for token in ["t1", "t2", "t3"] {
+        rig.site.tokens.push_back((200, format!(r#"{{"access_token":"{token}","expires_in":100}}"#)));
+    }
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.wait(90);
+    rig.run();
+    assert_eq!(kinds(&rig), [GrantKind::ClientCredentials; 2]);
+    rig.wait(90);
+    rig.run();
+    rig.now = rig.now + Duration::from_secs(600);
+    for failure in [(503, ""), (400, r#"{"error":"invalid_client"}"#)] {
+        rig.site.tokens.push_back((failure.0, failure.1.into()));
+    }
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.wait(20);
+    rig.run();
+    rig.assert_failed(Stage::Registration, "invalid_client");
+    rig.wait(3600);
+    rig.site.tokens.extend((0..3).map(|_| (503, String::new())));
+    rig.refuse(&[]).unwrap();
+    for _ in 0..3 {
+        rig.run();
+        rig.wait(20);
+    }
+    rig.assert_failed(Stage::Token, "HTTP 503");
+    rig.wait(3600);
+    rig.site.tokens.push_back((400, r#"{"error":"invalid_grant"}"#.into()));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::Token, "invalid_grant");
+}

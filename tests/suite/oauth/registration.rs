@@ -1,0 +1,338 @@
+use mcp_proto::binding::oauth::{ClientAuth, Flow, OAuthConfigError, RegistrationKind, Secret};
+
+use super::*;
+
+const DOCUMENT: &str = "https://app.example/client.json";
+
+/// How the client was registered that got a token.
+fn kind(rig: &mut Rig) -> RegistrationKind {
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    rig.run();
+    match rig.events.last() {
+        Some(OAuthEvent::Authorized(grant)) => grant.registration,
+        other => panic!("{other:?} {:?}", rig.log),
+    }
+}
+
+#[test]
+fn a_registered_client_comes_before_a_document_and_a_document_before_dynamic_registration() {
+    let offered = metadata_with(json!({"client_id_metadata_document_supported": true}));
+    let mut rig = Rig::with(|options| {
+        options.registered.push(RegisteredClient::new("app"));
+        options.client_metadata_url = Some(DOCUMENT.into());
+    });
+    rig.site.json(METADATA, offered.clone());
+    assert_eq!(kind(&mut rig), RegistrationKind::PreRegistered);
+    let mut rig = Rig::with(|options| options.client_metadata_url = Some(DOCUMENT.into()));
+    rig.site.json(METADATA, offered);
+    assert_eq!(kind(&mut rig), RegistrationKind::MetadataDocument);
+    let mut rig = Rig::with(|options| options.client_metadata_url = Some(DOCUMENT.into()));
+    assert_eq!(kind(&mut rig), RegistrationKind::Dynamic);
+}
+
+#[test]
+fn without_a_way_to_register_the_error_says_what_to_configure() {
+    let mut rig = Rig::new();
+    rig.site.json(METADATA, metadata_with(json!({"registration_endpoint": null})));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::Registration, "configure a client ID");
+}
+
+#[test]
+fn a_client_of_another_authorization_server_is_an_error_that_names_both() {
+    let mut rig = Rig::with(|options| {
+        let mut client = RegisteredClient::new("app");
+        client.issuer = Some("https://old.example".into());
+        options.registered.push(client);
+    });
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::Registration, "https://old.example");
+    rig.assert_failed(Stage::Registration, ISSUER);
+}
+
+#[test]
+fn the_registration_says_what_the_client_is() {
+    for (redirect, kind) in [
+        (REDIRECT, "native"),
+        ("http://localhost/x", "native"),
+        ("com.example.app:/x", "native"),
+        ("https://app.example/x", "web"),
+    ] {
+        let mut rig = Rig::with(|options| options.redirect_uri = redirect.into());
+        rig.refuse(&[]).unwrap();
+        rig.run_to("/register");
+        let body: Value = serde_json::from_str(&rig.sent[0].body).unwrap();
+        let expected = json!({
+            "application_type": kind,
+            "client_name": "suite",
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "redirect_uris": [redirect],
+            "token_endpoint_auth_method": "none",
+        });
+        assert_eq!(body, expected);
+        assert_eq!(rig.sent[0].headers["content-type"], "application/json");
+    }
+}
+
+#[test]
+fn the_method_of_authentication_is_one_that_the_server_supports() {
+    for (methods, expected) in [
+        (Value::Null, "client_secret_basic"),
+        (json!(["client_secret_post", "none"]), "none"),
+        (json!(["client_secret_post", "client_secret_basic"]), "client_secret_basic"),
+        (json!(["private_key_jwt", "client_secret_post"]), "client_secret_post"),
+    ] {
+        let mut rig = Rig::new();
+        rig.site.json(METADATA, metadata_with(json!({"token_endpoint_auth_methods_supported": methods})));
+        rig.refuse(&[]).unwrap();
+        rig.run_to("/register");
+        let body: Value = serde_json::from_str(&rig.sent[0].body).unwrap();
+        assert_eq!(body["token_endpoint_auth_method"], expected);
+    }
+}
+
+#[test]
+fn what_the_registration_answers_counts() {
+    let mut rig = Rig::new();
+    let answer = json!({
+        "client_id": "c",
+        "client_secret": "s-hush",
+        "token_endpoint_auth_method": "client_secret_post",
+        "redirect_uris": ["http://127.0.0.1:7777/other"],
+        "scope": "a b",
+        "client_secret_expires_at": 0,
+    });
+    rig.site.put("https://as.example/register", 200, &answer.to_string());
+    rig.refuse(&[("scope", "b c")]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown("redirect_uri"), "http://127.0.0.1:7777/other");
+    assert_eq!(rig.shown("scope"), "b");
+    rig.consent();
+    let sent = &rig.sent[0];
+    assert_eq!(sent.form("client_secret").unwrap(), "s-hush");
+    assert_eq!(sent.form("client_id").unwrap(), "c");
+    assert_eq!(sent.form("redirect_uri").unwrap(), "http://127.0.0.1:7777/other");
+}
+
+#[test]
+fn a_narrower_scope_that_leaves_nothing_is_not_applied() {
+    let mut rig = Rig::new();
+    rig.site.put("https://as.example/register", 200, r#"{"client_id":"c","scope":"x"}"#);
+    rig.refuse(&[("scope", "b c")]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown("scope"), "b c");
+}
+
+#[test]
+fn a_refused_registration_is_told_in_the_words_of_the_server() {
+    for (status, body, words) in [
+        (400, r#"{"error":"invalid_redirect_uri","error_description":"no loopback"}"#, "no loopback"),
+        (500, "<html>", "HTTP 500"),
+        (200, "{}", "client_id"),
+        (200, r#"{"client_id":""}"#, "client_id"),
+        (201, r#"{"client_id":"c","token_endpoint_auth_method":"tls_client_auth"}"#, "tls_client_auth"),
+        (201, r#"{"client_id":"c","redirect_uris":["http://evil.example/"]}"#, "redirect URI"),
+    ] {
+        let mut rig = Rig::new();
+        rig.site.put("https://as.example/register", status, body);
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.assert_failed(Stage::Registration, words);
+    }
+    let mut rig = Rig::new();
+    rig.refuse(&[]).unwrap();
+    rig.run_to("/register");
+    rig.break_off();
+    rig.assert_failed(Stage::Registration, "broke");
+}
+
+#[test]
+fn a_forgotten_client_is_registered_once_more() {
+    let mut rig = Rig::new();
+    let gone = || (401, r#"{"error":"invalid_client"}"#.to_owned());
+    rig.site.tokens.push_back(gone());
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    rig.run();
+    assert_eq!(rig.log.iter().filter(|line| line.contains("/register")).count(), 2);
+    rig.consent();
+    rig.site.tokens.push_back(gone());
+    rig.run();
+    rig.assert_failed(Stage::Registration, "invalid_client");
+}
+
+#[test]
+fn a_configured_client_that_is_not_known_is_an_error() {
+    let mut rig = Rig::registered();
+    rig.site.tokens.push_back((401, r#"{"error":"invalid_client","error_description":"gone"}"#.into()));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    rig.run();
+    rig.assert_failed(Stage::Registration, "gone");
+}
+
+#[test]
+fn options_that_cannot_be_used_are_errors() {
+    let new = |server: &str, change: fn(&mut OAuthOptions)| {
+        let mut options = OAuthOptions::new("suite", REDIRECT);
+        change(&mut options);
+        Authorization::new(server, options, [0; 32], Time::ZERO, Duration::ZERO).map(drop)
+    };
+    for url in ["http://app.example/c.json", "https://app.example", "https://app.example/", "c.json"] {
+        let mut options = OAuthOptions::new("suite", REDIRECT);
+        options.client_metadata_url = Some(url.into());
+        let made = Authorization::new(SERVER, options, [0; 32], Time::ZERO, Duration::ZERO);
+        assert_eq!(made.err(), Some(OAuthConfigError::ClientMetadataUrl), "{url}");
+    }
+    assert_eq!(new("mcp.example", |_| {}), Err(OAuthConfigError::ServerUrl));
+    assert_eq!(new("https://u:p@mcp.example", |_| {}), Err(OAuthConfigError::ServerUrl));
+    for set in [
+        (|options| options.redirect_uri = "".into()) as fn(&mut OAuthOptions),
+        |options| options.redirect_uri = "http://app.example/".into(),
+        |options| options.redirect_uri = "javascript:x".into(),
+    ] {
+        assert_eq!(new(SERVER, set), Err(OAuthConfigError::RedirectUri));
+    }
+    assert_eq!(
+        new(SERVER, |options| (options.flow, options.redirect_uri) = (Flow::ClientCredentials, "".into())),
+        Ok(())
+    );
+}
+
+#[test]
+fn a_redirect_that_was_registered_in_advance_may_leave_the_port_open() {
+    let mut rig = Rig::with(|options| {
+        let mut client = RegisteredClient::new("app");
+        client.redirect_uri = Some("http://localhost:{port}/cb".into());
+        options.registered.push(client);
+    });
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown("redirect_uri"), "http://localhost:7777/cb");
+}
+
+#[test]
+fn a_client_without_a_user_is_not_registered_dynamically() {
+    let mut rig = Rig::with(|options| options.flow = Flow::ClientCredentials);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::Registration, "configure a client ID");
+}
+
+#[test]
+fn a_client_with_a_secret_authenticates_as_the_server_supports_it() {
+    for (methods, header) in [(json!(["client_secret_post"]), false), (Value::Null, true)] {
+        let mut rig = Rig::with(|options| {
+            options.flow = Flow::ClientCredentials;
+            let mut client = RegisteredClient::new("a pp");
+            client.secret = Some(Secret::new("s:%hush"));
+            options.registered.push(client);
+        });
+        rig.site.json(METADATA, metadata_with(json!({"token_endpoint_auth_methods_supported": methods})));
+        rig.refuse(&[("scope", "x")]).unwrap();
+        rig.run_to("/token");
+        let sent = &rig.sent[0];
+        assert_eq!(sent.form("grant_type").unwrap(), "client_credentials");
+        assert_eq!(sent.form("resource").unwrap(), SERVER);
+        assert_eq!(sent.form("scope").unwrap(), "x");
+        // Both parts are encoded as in a form first: `a%20pp:s%3A%25hush`.
+        let basic = sent.headers.get("authorization").map(|value| value.to_str().unwrap());
+        assert_eq!(basic, header.then_some("Basic YSUyMHBwOnMlM0ElMjVodXNo"));
+        assert_eq!(sent.form("client_secret").as_deref(), (!header).then_some("s:%hush"));
+        rig.run();
+        rig.assert_authorized();
+    }
+}
+
+#[test]
+fn a_client_signs_its_assertion() {
+    let auth = ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: Some("k1".into()) };
+    for flow in [Flow::ClientCredentials, Flow::User] {
+        let mut rig = Rig::with(|options| {
+            let mut client = RegisteredClient::new("app");
+            client.auth = Some(auth.clone());
+            (options.flow, options.registered) = (flow.clone(), vec![client]);
+        });
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        if flow == Flow::User {
+            rig.consent();
+        }
+        let request = rig.signs.pop_front().unwrap();
+        assert_eq!(&*request.algorithm, "ES256");
+        rig.auth.handle_signature(rig.now, request.id, b"signature");
+        rig.auth.handle_signature(rig.now, request.id, b"again");
+        rig.pump();
+        let sent = &rig.sent[0];
+        assert_eq!(sent.form("client_assertion").unwrap(), format!("{}.c2lnbmF0dXJl", request.input));
+        assert!(sent.form("client_assertion_type").unwrap().ends_with("jwt-bearer"));
+        rig.run();
+        rig.assert_authorized();
+        // A refresh is signed anew.
+        if flow == Flow::User {
+            rig.wait(3580);
+            assert_ne!(rig.signs.pop_front().unwrap().input, request.input);
+        }
+    }
+}
+
+#[test]
+fn an_assertion_of_the_client_that_is_repeated_is_not_shown() {
+    let mut rig = Rig::with(|options| {
+        let mut client = RegisteredClient::new("app");
+        client.auth = Some(ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: None });
+        (options.flow, options.registered) = (Flow::ClientCredentials, vec![client]);
+    });
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    let request = rig.signs.pop_front().unwrap();
+    rig.auth.handle_signature(rig.now, request.id, b"signature");
+    rig.pump();
+    let assertion = rig.sent[0].form("client_assertion").unwrap();
+    rig.answer(400, &json!({"error": "invalid_request", "error_description": format!("bad {assertion}")}).to_string());
+    rig.assert_failed(Stage::Token, "bad [hidden]");
+    assert!(!rig.failure().reason.contains(&assertion[..20]));
+}
+
+#[test]
+fn an_assertion_that_is_not_signed_ends_the_attempt() {
+    for signs in [true, false] {
+        let mut rig = Rig::with(|options| {
+            let mut client = RegisteredClient::new("app");
+            client.auth = Some(ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: None });
+            (options.flow, options.registered) = (Flow::ClientCredentials, vec![client]);
+        });
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        let request = rig.signs.pop_front().unwrap();
+        if signs {
+            rig.auth.handle_signature(rig.now, request.id, b"");
+            rig.pump();
+        } else {
+            rig.wait(60);
+        }
+        rig.assert_failed(Stage::Token, "signed");
+    }
+}
+
+#[test]
+fn an_assertion_of_the_embedder_is_exchanged() {
+    let mut rig = Rig::with(|options| {
+        options.flow = Flow::JwtBearer(Secret::new("jwt-hush"));
+        options.registered.push(RegisteredClient::new("app"));
+    });
+    rig.refuse(&[]).unwrap();
+    rig.run_to("/token");
+    let sent = &rig.sent[0];
+    assert_eq!(sent.form("grant_type").unwrap(), "urn:ietf:params:oauth:grant-type:jwt-bearer");
+    assert_eq!(sent.form("assertion").unwrap(), "jwt-hush");
+    rig.run();
+    rig.assert_authorized();
+}

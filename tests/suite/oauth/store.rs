@@ -1,0 +1,379 @@
+use mcp_proto::binding::oauth::GrantKind;
+
+use super::*;
+
+/// A rig with a store, after the change of its options.
+fn stored() -> Rig {
+    Rig::with(|options| options.stored = true)
+}
+
+/// A rig of another process, with this store.
+fn sibling(store: &Store) -> Rig {
+    let mut rig = stored();
+    rig.store = store.clone();
+    rig.store.log.clear();
+    rig.site.issued = 100;
+    rig
+}
+
+/// A rig with a token in its store, whose refresh is in flight.
+fn refreshing() -> Rig {
+    let mut rig = stored();
+    rig.authorize();
+    rig.wait(600);
+    rig.store.log.clear();
+    rig.refuse(&[]).unwrap();
+    rig.run_to("/token");
+    assert_eq!(rig.store.log, ["acquire", "load"]);
+    rig
+}
+
+/// The record with other members.
+fn changed(record: &[u8], changes: Value) -> Vec<u8> {
+    let mut json: Value = serde_json::from_slice(record).unwrap();
+    for (name, value) in changes.as_object().unwrap() {
+        json[name] = value.clone();
+    }
+    json.to_string().into_bytes()
+}
+
+fn kind(rig: &Rig) -> GrantKind {
+    match rig.events.last() {
+        Some(OAuthEvent::Authorized(grant)) => grant.kind,
+        other => panic!("{other:?} {:?}", rig.log),
+    }
+}
+
+#[test]
+fn a_stored_token_is_used_by_the_next_process() {
+    let mut rig = stored();
+    rig.authorize();
+    assert_eq!(rig.store.log, ["acquire", "load", "release", "save"]);
+    let mut next = sibling(&rig.store);
+    next.refuse(&[]).unwrap();
+    next.run();
+    assert_eq!(kind(&next), GrantKind::Stored);
+    assert_eq!(next.bearer(), rig.bearer());
+    assert_eq!(next.log, [""; 0]);
+    assert_eq!(next.store.log, ["acquire", "load", "release"]);
+}
+
+#[test]
+fn the_lock_is_held_from_the_load_to_the_save_of_a_refresh_and_never_while_the_user_is_asked() {
+    let mut rig = refreshing();
+    rig.run();
+    assert_eq!(rig.store.log, ["acquire", "load", "save", "release"]);
+    assert_eq!(kind(&rig), GrantKind::RefreshToken);
+    let mut rig = stored();
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert!(rig.browse.is_some());
+    assert_eq!(rig.store.log, ["acquire", "load", "release"]);
+}
+
+#[test]
+fn a_newer_record_of_another_process_is_used_instead_of_a_refresh() {
+    let mut one = stored();
+    one.authorize();
+    one.wait(600);
+    let mut other = sibling(&one.store);
+    other.wait(600);
+    other.refuse(&[]).unwrap();
+    other.run();
+    other.refuse(&[]).unwrap();
+    other.run();
+    assert_eq!(kind(&other), GrantKind::RefreshToken);
+    one.store.record.clone_from(&other.store.record);
+    one.refuse(&[]).unwrap();
+    one.run();
+    assert_eq!((kind(&one), one.bearer()), (GrantKind::Stored, other.bearer()));
+    assert!(!one.log.iter().any(|line| line.starts_with("POST")));
+}
+
+#[test]
+fn a_refused_refresh_token_that_another_process_replaced_is_not_the_end() {
+    for (expires, used) in [(EPOCH + 9999, "theirs"), (EPOCH + 1, "rt9-hush")] {
+        let mut rig = refreshing();
+        let record = rig.store.record.clone().unwrap();
+        let theirs =
+            json!({"access_token": "theirs", "refresh_token": "rt9-hush", "expires": expires, "generation": 9});
+        rig.store.record = Some(changed(&record, theirs));
+        rig.answer(400, r#"{"error":"invalid_grant"}"#);
+        if expires == EPOCH + 1 {
+            rig.run_to("/token");
+            assert_eq!(rig.sent[0].form("refresh_token").unwrap(), used);
+            rig.run();
+            assert_eq!(kind(&rig), GrantKind::RefreshToken);
+        } else {
+            rig.run();
+            assert_eq!(rig.bearer().unwrap(), used);
+            assert!(rig.browse.is_none());
+        }
+    }
+}
+
+/// A rig that refreshes with the refresh token of another process, whose access token is still the same.
+fn refreshing_again(refused: bool) -> Rig {
+    let mut rig = stored();
+    rig.authorize();
+    rig.wait(if refused { 600 } else { 3570 });
+    if refused {
+        rig.refuse(&[]).unwrap();
+    }
+    rig.run_to("/token");
+    let record = rig.store.record.clone().unwrap();
+    rig.store.record = Some(changed(&record, json!({"refresh_token": "rt9-hush", "generation": 9})));
+    rig.answer(400, r#"{"error":"invalid_grant"}"#);
+    rig.run_to("/token");
+    rig
+}
+
+#[test]
+fn a_second_refused_refresh_token_is_the_end() {
+    let mut rig = refreshing_again(true);
+    rig.answer(400, r#"{"error":"invalid_grant"}"#);
+    rig.run();
+    assert!(rig.browse.is_some());
+}
+
+#[test]
+fn a_refresh_with_the_token_of_another_process_may_fail_as_any_other() {
+    for refused in [true, false] {
+        let mut rig = refreshing_again(refused);
+        rig.answer(400, r#"{"error":"invalid_request"}"#);
+        assert_eq!(rig.bearer().is_some(), !refused);
+        assert_eq!(rig.events.is_empty(), !refused);
+        assert_eq!(rig.store.log.last(), Some(&"release"));
+    }
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_begun_anew_and_an_empty_one_is_none() {
+    let mut rig = stored();
+    rig.authorize();
+    let good = rig.store.record.clone().unwrap();
+    let other_kind = changed(&good, json!({"client": {}}));
+    let no_header = changed(&good, json!({"access_token": "a\nb"}));
+    for (record, told) in [
+        (b"{".to_vec(), true),
+        (b"\xff".to_vec(), true),
+        (good[..good.len() / 2].to_vec(), true),
+        (other_kind, true),
+        (no_header, true),
+        (Vec::new(), false),
+    ] {
+        let mut rig = stored();
+        rig.store.record = Some(record);
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert_eq!(rig.events.iter().any(|event| matches!(event, OAuthEvent::RecordUnreadable)), told);
+        rig.consent();
+        rig.run();
+        rig.assert_authorized();
+        assert_eq!(rig.store.log.last(), Some(&"save"), "{:?}", rig.store.log);
+    }
+}
+
+#[test]
+fn a_record_of_another_server_or_client_is_not_used() {
+    let mut rig = stored();
+    rig.authorize();
+    let good = rig.store.record.clone().unwrap();
+    let mut rig = stored();
+    rig.store.record = Some(changed(&good, json!({"server": "https://mcp.example/other"})));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert!(rig.browse.is_some());
+    let mut rig = Rig::with(|options| {
+        options.stored = true;
+        options.registered.push(RegisteredClient::new("app"));
+    });
+    rig.store.record = Some(good);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown("client_id"), "app");
+}
+
+#[test]
+fn a_client_that_is_configured_elsewhere_now_ends_the_refresh() {
+    let mut rig = stored();
+    rig.authorize();
+    let good = rig.store.record.clone().unwrap();
+    let mut rig = Rig::with(|options| {
+        options.stored = true;
+        let mut client = RegisteredClient::new("dyn");
+        client.issuer = Some("https://old.example".into());
+        options.registered.push(client);
+    });
+    rig.store.record = Some(changed(&good, json!({"expires": EPOCH})));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::Registration, "https://old.example");
+}
+
+#[test]
+fn another_process_that_stored_meanwhile_wins_if_its_token_can_be_used() {
+    for alive in [true, false] {
+        let mut rig = stored();
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        let mut other = sibling(&rig.store);
+        other.authorize();
+        let expires = if alive { EPOCH + 9999 } else { EPOCH - 1 };
+        rig.store.record = other.store.record.map(|record| changed(&record, json!({"expires": expires})));
+        rig.consent();
+        rig.run();
+        rig.assert_authorized();
+        assert_eq!(rig.bearer().unwrap(), if alive { "at101-hush" } else { "at1-hush" });
+        let last = if alive { "load" } else { "save" };
+        assert_eq!(rig.store.log.last(), Some(&last));
+    }
+}
+
+#[test]
+fn a_grant_that_the_embedder_requests_replaces_the_stored_record() {
+    let mut rig = stored();
+    rig.authorize();
+    let mut next = sibling(&rig.store);
+    next.auth.authorize(next.now);
+    next.pump();
+    next.run();
+    next.consent();
+    next.run();
+    assert_eq!(next.bearer().unwrap(), "at101-hush");
+    assert_eq!(next.store.log, ["conflict", "load", "save"]);
+}
+
+/// Polls the answers that the store owes, and answers the next action with a failure.
+fn fail_store(rig: &mut Rig, timeout: bool) {
+    let action = rig.waiting.pop_front().expect("the store owes an answer");
+    if timeout {
+        rig.wait(60);
+    }
+    match action {
+        StoreAction::Acquire(id) => rig.auth.handle_acquired(rig.now, id, false),
+        StoreAction::Load(id) => rig.auth.handle_loaded(rig.now, id, Err(())),
+        StoreAction::Save { id, .. } => rig.auth.handle_saved(rig.now, id, SaveOutcome::Failed),
+        other => panic!("{other:?}"),
+    }
+    rig.pump();
+}
+
+#[test]
+fn a_store_that_fails_or_is_silent_ends_the_attempt_or_costs_the_record() {
+    for timeout in [false, true] {
+        for failing in 0..2 {
+            let mut rig = stored();
+            rig.refuse(&[]).unwrap();
+            for _ in 0..failing {
+                let action = rig.waiting.pop_front().unwrap();
+                rig.serve_store(&action);
+            }
+            fail_store(&mut rig, timeout);
+            assert!(rig.failure().reason.contains("store"), "{:?}", rig.failure());
+        }
+        let mut rig = stored();
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.consent();
+        rig.answer(200, r#"{"access_token":"t","expires_in":9999}"#);
+        fail_store(&mut rig, timeout);
+        assert!(matches!(rig.events[..], [OAuthEvent::NotStored, OAuthEvent::Authorized(_)]));
+        assert_eq!(rig.bearer().unwrap(), "t");
+    }
+}
+
+#[test]
+fn a_record_that_was_not_stored_is_kept_in_memory() {
+    let mut rig = stored();
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    rig.answer(200, r#"{"access_token":"t-hush","refresh_token":"r-hush","expires_in":100}"#);
+    fail_store(&mut rig, false);
+    rig.wait(90);
+    rig.run_to("/token");
+    assert_eq!(rig.sent[0].form("refresh_token").unwrap(), "r-hush");
+    rig.run();
+    assert_eq!(rig.store.log.last(), Some(&"release"));
+    assert!(rig.store.record.is_some());
+}
+
+#[test]
+fn a_store_that_fails_in_a_conflict_costs_the_record_only() {
+    for (answers, conflict) in [(0, false), (1, false), (1, true)] {
+        let mut rig = stored();
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.consent();
+        let mut other = sibling(&rig.store);
+        other.authorize();
+        rig.store.record = other.store.record.map(|record| changed(&record, json!({"expires": EPOCH - 1})));
+        rig.answer(200, r#"{"access_token":"t","expires_in":9999}"#);
+        let save = rig.waiting.pop_front().unwrap();
+        rig.serve_store(&save);
+        for _ in 0..answers {
+            let action = rig.waiting.pop_front().unwrap();
+            rig.serve_store(&action);
+        }
+        if conflict {
+            let record = rig.store.record.clone().unwrap();
+            rig.store.record = Some(changed(&record, json!({"generation": 77})));
+            rig.run();
+        } else {
+            fail_store(&mut rig, false);
+        }
+        assert!(matches!(rig.events[..], [OAuthEvent::NotStored, OAuthEvent::Authorized(_)]), "{:?}", rig.events);
+        assert_eq!(rig.bearer().unwrap(), "t");
+    }
+}
+
+#[test]
+fn a_store_that_fails_after_a_refused_refresh_leads_to_the_user() {
+    let mut rig = refreshing();
+    rig.answer(400, r#"{"error":"invalid_grant"}"#);
+    fail_store(&mut rig, false);
+    rig.run();
+    assert!(rig.browse.is_some());
+    assert_eq!(rig.store.log.last(), Some(&"release"));
+}
+
+#[test]
+fn an_answer_of_the_store_to_something_else_is_ignored() {
+    let mut rig = stored();
+    rig.refuse(&[]).unwrap();
+    let StoreAction::Acquire(id) = rig.waiting.pop_front().unwrap() else { panic!() };
+    rig.auth.handle_loaded(rig.now, id, Ok(None));
+    rig.auth.handle_saved(rig.now, id, SaveOutcome::Stored);
+    rig.auth.handle_acquired(rig.now, id, true);
+    rig.auth.handle_acquired(rig.now, id, false);
+    rig.pump();
+    assert!(matches!(rig.waiting.make_contiguous(), [StoreAction::Load(_)]));
+    rig.run();
+    assert!(rig.browse.is_some());
+}
+
+#[test]
+fn a_grant_that_is_requested_during_the_load_comes_at_once() {
+    for answers in 0..2 {
+        let mut rig = stored();
+        rig.refuse(&[]).unwrap();
+        for _ in 0..answers {
+            let action = rig.waiting.pop_front().unwrap();
+            rig.serve_store(&action);
+        }
+        rig.auth.authorize(rig.now);
+        rig.waiting.clear();
+        rig.pump();
+        rig.run();
+        assert!(rig.browse.is_some());
+        assert_eq!(rig.store.log.last(), Some(&"release"));
+    }
+    let mut rig = refreshing();
+    rig.answer(400, r#"{"error":"invalid_grant"}"#);
+    rig.auth.authorize(rig.now);
+    rig.waiting.clear();
+    rig.pump();
+    rig.run();
+    assert!(rig.browse.is_some());
+}

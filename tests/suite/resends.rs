@@ -1,0 +1,147 @@
+//! Each attempt after the first is reported, and the end of a request says how often it was sent.
+
+use mcp_proto::binding::http::Broken;
+use mcp_proto::{Event, Options, Request, RequestId, ResendReason};
+use serde_json::json;
+
+use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
+use crate::web::{Reply, Site, Web};
+
+/// The attempts after the first, and the number at the end.
+fn attempts(events: &[Event], request: RequestId) -> (Vec<(u32, ResendReason)>, Option<u32>) {
+    let (mut again, mut end) = (Vec::new(), None);
+    for event in events {
+        match event {
+            Event::Resending { request: of, attempt, reason } if *of == request => again.push((*attempt, *reason)),
+            Event::Finished { request: of, attempts, .. } if *of == request => end = Some(*attempts),
+            _ => {}
+        }
+    }
+    (again, end)
+}
+
+fn server() -> Server {
+    Server::legacy(json!({"tools": {}}))
+        .result("tools/list", tools(&["a"]))
+        .result("tools/call", json!({"content": []}))
+}
+
+fn call() -> Request {
+    Request::call_tool("a", None).replay(true)
+}
+
+#[test]
+fn a_request_that_is_answered_at_once_was_sent_once() {
+    let mut server = server();
+    let mut host = Host::connect(legacy(), &mut server);
+    let request = host.session.request(host.now, call()).unwrap();
+    host.collect();
+    host.serve(&mut server);
+    assert_eq!(attempts(&host.events, request), (vec![], Some(1)));
+}
+
+#[test]
+fn a_request_that_was_never_sent_has_no_attempt() {
+    let mut host = Host::open(legacy());
+    let request = host.session.request(host.now, call()).unwrap();
+    host.session.close(host.now).unwrap();
+    host.collect();
+    assert_eq!(attempts(&host.events, request), (vec![], Some(0)));
+}
+
+#[test]
+fn each_attempt_after_a_lost_connection_is_reported() {
+    let mut server = server();
+    let mut host = Host::connect(reconnecting(legacy()), &mut server);
+    let request = host.session.request(host.now, call()).unwrap();
+    host.collect();
+    for _ in 0..3 {
+        host.take_sent();
+        host.close_transport();
+        host.wait(seconds(5));
+        host.transport(mcp_proto::Transport::Opened);
+        // The handshake and the lists, but not the call.
+        for _ in 0..4 {
+            for message in host.take_sent() {
+                if message["method"] != "tools/call" {
+                    server.answer(&message).into_iter().for_each(|answer| host.receive(answer));
+                }
+            }
+        }
+    }
+    let lost = ResendReason::Lost;
+    assert_eq!(attempts(&host.events, request), (vec![(2, lost), (3, lost)], Some(3)));
+}
+
+fn site() -> Site {
+    Site::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"])).result("tools/call", json!({"content": []}))
+}
+
+fn web(options: Options, site: &mut Site) -> Web {
+    Web::connect(options, site)
+}
+
+#[test]
+fn a_request_that_a_busy_server_takes_later_is_reported() {
+    let mut site = site();
+    let mut web = web(legacy(), &mut site);
+    let (request, exchange) = web.call("a");
+    web.reply(&exchange, Reply::status(429).with("retry-after", "2"));
+    web.wait_and_serve(seconds(3), &mut site);
+    assert_eq!(attempts(&web.events, request), (vec![(2, ResendReason::Busy)], Some(2)));
+}
+
+#[test]
+fn a_request_of_an_expired_session_is_reported() {
+    let mut site = site();
+    let mut web = web(legacy(), &mut site);
+    let (request, exchange) = web.call("a");
+    site.forget();
+    web.reply(&exchange, Reply::status(404));
+    web.serve(&mut site);
+    assert_eq!(attempts(&web.events, request), (vec![(2, ResendReason::SessionExpired)], Some(2)));
+}
+
+#[test]
+fn a_request_that_waited_for_authorization_is_reported() {
+    let mut site = site();
+    let mut web = web(options(), &mut site);
+    let (request, exchange) = web.call("a");
+    web.reply(&exchange, Reply::status(401).with("www-authenticate", "Bearer"));
+    let now = web.now;
+    web.session.authorized(now).unwrap();
+    web.collect();
+    web.serve(&mut site);
+    assert_eq!(attempts(&web.events, request), (vec![(2, ResendReason::Authorized)], Some(2)));
+}
+
+#[test]
+fn a_request_that_reached_nobody_is_reported() {
+    let mut site = site();
+    let mut web = web(reconnecting(legacy()), &mut site);
+    let (request, exchange) = web.call("a");
+    web.fail(&exchange, Broken::Unreachable);
+    web.wait_and_serve(seconds(100), &mut site);
+    let (again, end) = attempts(&web.events, request);
+    assert_eq!((again.first(), end), (Some(&(2, ResendReason::NotSent)), Some(2)));
+}
+
+#[test]
+fn a_round_of_input_is_an_attempt() {
+    let mut server = Server::modern(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+    let mut options = options();
+    options.capabilities.elicitation = true;
+    let mut host = Host::connect(options, &mut server);
+    let request = host.session.request(host.now, call()).unwrap();
+    host.collect();
+    let message = host.take_one();
+    let inputs = json!({"k": {"method": "elicitation/create", "params": {"message": "m", "requestedSchema": {"type": "object", "properties": {}}}}});
+    let result = json!({"resultType": "input_required", "inputRequests": inputs});
+    host.receive(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
+    let answer = mcp_proto::RawValue::from_string(r#"{"action":"accept","content":{}}"#.into()).unwrap();
+    host.session.provide(host.now, request, [("k", &*answer)]).unwrap();
+    host.collect();
+    let message = host.take_one();
+    host.receive(json!({"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}}));
+    assert_eq!(attempts(&host.events, request), (vec![(2, ResendReason::Input)], Some(2)));
+}

@@ -1,0 +1,66 @@
+//! The client's roots, and what a server is told when they change (specification 2025-11-25, "Roots").
+
+use crate::common::{Host, Server, legacy, options};
+use mcp_proto::protocol::Root;
+use mcp_proto::{CommandError, Options};
+use serde_json::{Value, json};
+
+fn with_roots(mut options: Options) -> Options {
+    options.capabilities.roots = Some(vec![Root::new("file:///a")]);
+    options
+}
+
+fn listed(host: &mut Host) -> Value {
+    host.receive(json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}));
+    host.take_one()["result"]["roots"].clone()
+}
+
+fn set(host: &mut Host, uri: &str) -> Result<(), CommandError> {
+    let set = host.session.set_roots(host.now, vec![Root::new(uri)]);
+    host.collect();
+    set
+}
+
+#[test]
+fn a_legacy_server_is_told_that_the_roots_changed_and_gets_the_new_ones() {
+    let mut host = Host::connect(with_roots(legacy()), &mut Server::legacy(json!({})));
+    assert_eq!(host.transcript[0].1["params"]["capabilities"]["roots"], json!({"listChanged": true}));
+    host.take_sent();
+    assert_eq!(listed(&mut host), json!([{"uri": "file:///a"}]));
+    set(&mut host, "file:///b").unwrap();
+    assert_eq!(host.take_methods(), ["notifications/roots/list_changed"]);
+    assert_eq!(listed(&mut host), json!([{"uri": "file:///b"}]));
+}
+
+#[test]
+fn roots_that_change_without_a_connection_are_those_of_the_next() {
+    let mut host = Host::open(with_roots(legacy()));
+    host.take_sent();
+    set(&mut host, "file:///b").unwrap();
+    assert_eq!(host.take_methods(), [""; 0], "the handshake is not done");
+    let mut host = Host::connect(with_roots(legacy()), &mut Server::legacy(json!({})));
+    host.take_sent();
+    set(&mut host, "file:///c").unwrap();
+    host.take_sent();
+    assert_eq!(listed(&mut host), json!([{"uri": "file:///c"}]));
+}
+
+#[test]
+fn a_modern_server_is_not_told_since_it_requires_roots_when_it_needs_them() {
+    let mut host = Host::connect(with_roots(options()), &mut Server::modern(json!({})));
+    host.take_sent();
+    set(&mut host, "file:///b").unwrap();
+    assert_eq!(host.take_methods(), [""; 0]);
+}
+
+#[test]
+fn roots_that_are_not_declared_cannot_change_and_only_the_client_tells_of_changes() {
+    let mut host = Host::connect(legacy(), &mut Server::legacy(json!({})));
+    let error = set(&mut host, "file:///b").unwrap_err();
+    assert_eq!(error, CommandError::NotDeclared { capability: "roots".into() });
+    assert_eq!(error.to_string(), "the client does not declare `roots` in its options");
+    let notify = host.session.notify(host.now, "notifications/roots/list_changed", None);
+    assert!(matches!(notify, Err(CommandError::Reserved { .. })));
+    host.session.close(host.now).unwrap();
+    assert_eq!(set(&mut host, "file:///b"), Err(CommandError::Closed));
+}

@@ -1,0 +1,173 @@
+//! Servers that change their era or version under a live connection, as one behind a gateway may.
+
+use mcp_proto::{Era, Event, FailureKind, Options, Outcome, QuirkKind, Request, RequestId, Transport};
+use serde_json::{Value, json};
+
+use crate::common::{Host, Server, options, reconnecting, seconds, tools};
+use crate::rows::{refuse, reply};
+use crate::web::{Reply, Site, Web, tool};
+
+const MODERN_ERRORS: [i64; 3] = [-32020, -32021, -32022];
+
+fn old() -> Server {
+    Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"])).result("tools/call", json!({}))
+}
+
+fn new() -> Server {
+    Server::modern(json!({"tools": {}})).result("tools/list", tools(&["a"])).result("tools/call", json!({}))
+}
+
+fn ready(options: Options, server: &mut Server) -> Host {
+    let host = Host::connect(options, server);
+    assert!(host.is_ready());
+    host
+}
+
+fn call(host: &mut Host) -> (RequestId, Value) {
+    let id = host.session.request(host.now, Request::call_tool("a", None)).unwrap();
+    host.collect();
+    (id, host.take_one())
+}
+
+/// The connection is opened again, to this server.
+fn reopen(host: &mut Host, server: &mut Server) {
+    host.close_transport();
+    host.wait(seconds(2));
+    host.transport(Transport::Opened);
+    host.serve(server);
+    assert!(host.is_ready());
+}
+
+fn downs(host: &Host) -> Vec<FailureKind> {
+    let downs = host.events.iter().filter_map(|event| match event {
+        Event::Down { failure, .. } => Some(failure.kind),
+        _ => None,
+    });
+    downs.collect()
+}
+
+fn era(host: &Host) -> Option<Era> {
+    host.session.server().map(mcp_proto::Server::era)
+}
+
+#[test]
+fn a_modern_error_on_a_legacy_connection_makes_one_new_handshake() {
+    for code in MODERN_ERRORS {
+        let mut host = ready(reconnecting(options()), &mut old());
+        let (other, running) = call(&mut host);
+        let (id, sent) = call(&mut host);
+        refuse(&mut host, &sent, code, "upgraded");
+        assert_eq!((downs(&host), host.quirks()), (vec![FailureKind::Protocol], vec![QuirkKind::EraChanged]));
+        assert!(host.failure().unwrap().message.contains("changed its era or version: upgraded"));
+        assert!(matches!(host.result_of(other), Outcome::Unknown), "it may have run: {running}");
+        assert!(matches!(host.result_of(id), Outcome::Error(_)));
+        let mut server = new();
+        reopen(&mut host, &mut server);
+        let asked = (server.was_asked("initialize"), server.was_asked("tools/call"));
+        assert_eq!((era(&host), asked), (Some(Era::Modern), (0, 0)), "nothing is sent again");
+    }
+}
+
+#[test]
+fn a_refused_version_on_a_modern_connection_makes_one_new_handshake() {
+    let mut host = ready(reconnecting(options()), &mut new());
+    for code in [-32020, -32021] {
+        let (id, sent) = call(&mut host);
+        refuse(&mut host, &sent, code, "of this era");
+        assert!(matches!(host.result_of(id), Outcome::Error(_)));
+    }
+    let (id, sent) = call(&mut host);
+    refuse(&mut host, &sent, -32022, "another version");
+    reopen(&mut host, &mut old());
+    assert_eq!((era(&host), downs(&host).len()), (Some(Era::Legacy), 1));
+    assert!(matches!(host.result_of(id), Outcome::Error(_)));
+}
+
+#[test]
+fn a_server_that_goes_on_with_such_errors_gets_no_further_handshake() {
+    let mut host = ready(reconnecting(options()), &mut old());
+    let (_, sent) = call(&mut host);
+    refuse(&mut host, &sent, -32022, "upgraded");
+    host.close_transport();
+    host.wait(seconds(2));
+    host.transport(Transport::Opened);
+    let mut server = old().error("tools/call", -32022, "upgraded");
+    host.serve(&mut server);
+    for _ in 0..5 {
+        let (id, sent) = call(&mut host);
+        refuse(&mut host, &sent, -32601, "no such method");
+        assert!(matches!(host.result_of(id), Outcome::Error(_)));
+    }
+    assert_eq!((downs(&host).len(), host.opens, host.is_ready()), (1, 2, true));
+    let (_, sent) = call(&mut host);
+    reply(&mut host, &sent, json!({}));
+    let (_, sent) = call(&mut host);
+    refuse(&mut host, &sent, -32022, "upgraded");
+    assert_eq!(downs(&host).len(), 2, "after an answered request, it counts again");
+}
+
+#[test]
+fn methods_that_are_all_gone_make_one_new_handshake() {
+    for (doubts, code) in [(2, -32601), (1, -32022), (2, -32022)] {
+        let mut host = ready(reconnecting(options()), &mut old());
+        for _ in 0..doubts {
+            let (id, sent) = call(&mut host);
+            refuse(&mut host, &sent, -32601, "Method not found");
+            assert!(matches!(host.result_of(id), Outcome::Error(_)));
+        }
+        let (_, sent) = call(&mut host);
+        reply(&mut host, &sent, json!({}));
+        for _ in 0..doubts {
+            let (_, sent) = call(&mut host);
+            refuse(&mut host, &sent, -32601, "Method not found");
+        }
+        assert!(host.is_ready(), "a response in between shows that the server is the same");
+        let (id, sent) = call(&mut host);
+        refuse(&mut host, &sent, code, "gone");
+        assert_eq!(host.quirks(), [QuirkKind::EraChanged]);
+        reopen(&mut host, &mut new());
+        assert_eq!(era(&host), Some(Era::Modern));
+        assert!(matches!(host.result_of(id), Outcome::Error(_)));
+    }
+}
+
+#[test]
+fn methods_that_no_capability_implies_say_nothing_of_the_era() {
+    let mut host = ready(reconnecting(options()), &mut old());
+    for _ in 0..10 {
+        host.session.request(host.now, Request::new("acme/method")).unwrap();
+        host.collect();
+        let sent = host.take_one();
+        refuse(&mut host, &sent, -32601, "Method not found");
+    }
+    assert!(host.is_ready() && host.quirks().is_empty());
+}
+
+#[test]
+fn without_reconnects_the_request_ends_with_the_error() {
+    let mut host = ready(options(), &mut old());
+    let (id, sent) = call(&mut host);
+    refuse(&mut host, &sent, -32022, "upgraded");
+    assert!(matches!(host.result_of(id), Outcome::Error(_)));
+    assert!(host.is_ready() && host.quirks().is_empty());
+}
+
+#[test]
+fn over_http_a_400_with_a_modern_error_makes_one_new_handshake() {
+    let legacy = || Site::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+    for status in [200, 400] {
+        let mut web = Web::connect(reconnecting(options()), &mut legacy());
+        let mut upgraded = Site::modern(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+        let id = web.want(tool("a"));
+        let sent = web.take_the("tools/call");
+        let error = sent.error(-32022, "Unsupported protocol version");
+        web.end_with(&sent, Reply::json(status, &error));
+        assert!(matches!(web.result_of(id), Outcome::Error(_)));
+        web.wait_and_serve(seconds(5), &mut upgraded);
+        let era = web.session.server().map(mcp_proto::Server::era);
+        let refused = (Some(Era::Modern), vec![QuirkKind::EraChanged]);
+        // An error in a successful response is the tool's own.
+        assert_eq!((era, web.quirks()), if status == 400 { refused } else { (Some(Era::Legacy), vec![]) });
+        assert!(web.is_ready());
+    }
+}

@@ -1,0 +1,193 @@
+//! The connection: what of it the embedder saw, and how its end is reported.
+
+use mcp_proto::{Event, OpenFailure, Options, Reconnect, Request, Transport};
+use serde_json::json;
+
+use crate::common::{Host, Server, legacy, options, seconds, tools};
+use crate::web::{Reply, Web, site};
+
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Close,
+    Spawn,
+    Connect,
+    Closed,
+    Violation,
+    Timeout,
+}
+
+const ENDS: [End; 6] = [End::Close, End::Spawn, End::Connect, End::Closed, End::Violation, End::Timeout];
+
+/// Whether another connection follows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Tries {
+    Never,
+    Left,
+    UsedUp,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    was_ready: bool,
+    opened: bool,
+    seen: bool,
+    tries: Tries,
+    end: End,
+}
+
+fn configure(mut options: Options, case: Case) -> Options {
+    options.keepalive = None;
+    options.reconnect = match case.tries {
+        Tries::Never => None,
+        Tries::Left => Some(Reconnect::default()),
+        Tries::UsedUp => {
+            let mut reconnect = Reconnect::default();
+            (reconnect.first, reconnect.budget) = (1, 1);
+            Some(reconnect)
+        }
+    };
+    options
+}
+
+/// A client whose connection is being opened or was opened. If it is not `seen`, the embedder polled nothing of it.
+fn reach(options: Options, case: Case) -> Host {
+    let mut host = if case.was_ready {
+        let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["x"]));
+        let mut host = Host::connect(options, &mut server);
+        host.close_transport();
+        host.now = host.session.deadline().unwrap();
+        host.session.handle_timeout(host.now);
+        host
+    } else {
+        let mut host = Host::new(options);
+        host.session.open(host.now).unwrap();
+        host
+    };
+    host.events.clear();
+    if case.seen {
+        host.collect();
+    }
+    if case.opened {
+        report(&mut host, Transport::Opened);
+    }
+    if case.seen {
+        host.collect();
+    }
+    host
+}
+
+fn report(host: &mut Host, event: Transport<'_>) {
+    let connection = host.session.connection();
+    host.session.handle_transport(host.now, connection, event);
+}
+
+fn end(host: &mut Host, case: Case) {
+    match case.end {
+        End::Close => host.session.close(host.now).unwrap(),
+        End::Spawn => report(host, Transport::OpenFailed { how: OpenFailure::Spawn, why: "no such file" }),
+        End::Connect => report(host, Transport::OpenFailed { how: OpenFailure::Connect, why: "refused" }),
+        End::Closed => report(host, Transport::Closed { why: "exit status 1" }),
+        End::Violation => report(host, Transport::ProtocolViolation { why: "a line without an end" }),
+        End::Timeout => {
+            host.now = host.now + seconds(3600);
+            host.session.handle_timeout(host.now);
+        }
+    }
+}
+
+/// A loss that the embedder cannot have noticed is not reported, unless it is the last one.
+#[test]
+fn a_loss_is_reported_if_the_embedder_saw_the_connection_or_the_client_closes() {
+    for was_ready in [false, true] {
+        for (opened, seen) in [(false, false), (false, true), (true, false), (true, true)] {
+            for tries in [Tries::Never, Tries::Left, Tries::UsedUp] {
+                for end_of in ENDS {
+                    let case = Case { was_ready, opened, seen, tries, end: end_of };
+                    if was_ready && tries == Tries::Never {
+                        continue;
+                    }
+                    let mut host = reach(configure(legacy(), case), case);
+                    assert!(host.session.open(host.now).is_err(), "{case:?}: it is open");
+                    end(&mut host, case);
+                    host.collect();
+                    let downs = host.events.iter().filter(|event| matches!(event, Event::Down { .. })).count();
+                    let closes = host.session.request(host.now, Request::new("x")).is_err();
+                    // An open pipe does not fail to open.
+                    let lost = !(case.end == End::Close || opened && matches!(case.end, End::Spawn | End::Connect));
+                    assert_eq!(downs, usize::from(lost && (seen || closes)), "{case:?}: {:?}", host.events);
+                    assert_eq!(closes, case.end == End::Close || lost && !goes_on(case), "{case:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Whether the client outlives the loss.
+fn goes_on(case: Case) -> bool {
+    match case.end {
+        End::Close | End::Violation => false,
+        End::Spawn | End::Connect | End::Closed | End::Timeout => case.tries != Tries::Never,
+    }
+}
+
+/// A connection that nobody saw needs no shutdown.
+#[test]
+fn a_client_that_closes_before_its_connection_is_polled_is_closed_at_once() {
+    for opened in [false, true] {
+        let case = Case { was_ready: false, opened, seen: false, tries: Tries::Left, end: End::Close };
+        let mut host = reach(configure(legacy(), case), case);
+        host.session.close(host.now).unwrap();
+        host.collect();
+        assert!(host.session.is_closed(), "{opened}");
+        assert!(matches!(host.events[..], [Event::Closed { .. }]), "{:?}", host.events);
+    }
+}
+
+#[test]
+fn an_unpolled_handshake_also_gets_a_new_transport() {
+    let case = Case { was_ready: false, opened: true, seen: false, tries: Tries::Left, end: End::Closed };
+    let mut host = reach(configure(options(), case), case);
+    let first = host.session.connection();
+    end(&mut host, case);
+    assert_ne!(host.session.connection(), first);
+    host.collect();
+    assert!(host.events.is_empty(), "{:?}", host.events);
+}
+
+#[test]
+fn authorization_reopens_a_client_that_is_parked_for_lack_of_it_and_no_other() {
+    for (status, reopens) in [(401, true), (403, true), (500, false)] {
+        let mut options = legacy();
+        options.reconnect = Some(Reconnect::default());
+        let mut refuse = site().first("initialize", 1, move |_| Reply::text(status, "no"));
+        let mut web = Web::connect(options, &mut refuse);
+        assert!(!web.is_ready(), "{status}");
+        let sent = web.log.len();
+        if web.session.authorized(web.now).is_ok() {
+            web.collect();
+            web.serve(&mut refuse);
+        }
+        assert_eq!(web.is_ready(), reopens, "{status}");
+        assert_eq!(web.log.len() > sent, reopens, "{status}");
+    }
+}
+
+#[test]
+fn a_client_that_is_parked_for_lack_of_authorization_reopens_after_its_time_by_command_or_closes() {
+    for way in ["time", "open", "close"] {
+        let mut options = legacy();
+        options.reconnect = Some(Reconnect::default());
+        let mut refuse = site().first("initialize", 1, |_| Reply::text(401, "who"));
+        let mut web = Web::connect(options, &mut refuse);
+        match way {
+            "time" => web.wait(Reconnect::default().park + seconds(1)),
+            "open" => web.session.open(web.now).unwrap(),
+            _ => web.session.close(web.now).unwrap(),
+        }
+        web.collect();
+        web.serve(&mut refuse);
+        assert_eq!(web.is_ready(), way != "close", "{way}");
+        assert_eq!(web.session.is_closed(), way == "close", "{way}");
+    }
+}

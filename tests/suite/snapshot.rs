@@ -1,0 +1,269 @@
+//! Saved clients: what a document is refused for, and what a move without the transport leads to.
+
+use mcp_proto::{
+    Action, Client, Event, Http, Lines, Messages, Moved, Options, Request, RequestId, Secrets, Snapshot, SnapshotError,
+    Time, Transport,
+};
+use serde_json::{Value, json};
+
+use crate::common::{Host, Server, legacy, reconnecting, seconds, tools};
+use crate::moved::moved;
+use crate::web::{LAST_ID, Reply, SESSION, Site, URL, Web};
+
+fn server() -> Server {
+    Server::legacy(json!({"tools": {}}))
+        .result("tools/list", tools(&["a", "b"]))
+        .result("tools/call", json!({"content": []}))
+}
+
+fn options() -> Options {
+    reconnecting(legacy())
+}
+
+/// A client that is ready, with a call that was polled and two that wait for it.
+fn busy() -> (Host, [RequestId; 3]) {
+    let mut options = options();
+    options.parallel_tool_calls = false;
+    let mut host = Host::connect(options, &mut server());
+    let now = host.now;
+    let call = |host: &mut Host, name| host.session.request(now, Request::call_tool(name, None)).unwrap();
+    let first = call(&mut host, "a");
+    host.collect();
+    let (second, third) = (call(&mut host, "b"), call(&mut host, "a"));
+    (host, [first, second, third])
+}
+
+fn text(client: &Client<Messages>) -> String {
+    serde_json::to_string(&client.snapshot(Secrets::Included)).unwrap()
+}
+
+fn restore(text: &str) -> Result<Client<Messages>, SnapshotError> {
+    restore_with(text, options())
+}
+
+fn restore_with(text: &str, options: Options) -> Result<Client<Messages>, SnapshotError> {
+    let snapshot: Snapshot = serde_json::from_str(text).expect("a document");
+    Client::from_snapshot(Messages::new(), options, &snapshot, Moved::WithTransport)
+}
+
+/// The document with another value.
+fn with(text: &str, member: &str, value: Value) -> String {
+    let mut document: Value = serde_json::from_str(text).unwrap();
+    document[member] = value;
+    document.to_string()
+}
+
+#[test]
+fn any_other_document_is_foreign() {
+    for text in ["{}", r#"{"version":"1","state":"{}"}"#, r#"{"a":{"b":[]}}"#] {
+        assert_eq!(restore(text).unwrap_err(), SnapshotError::Foreign);
+    }
+}
+
+#[test]
+fn a_snapshot_of_another_version_names_both() {
+    let text = text(&busy().0.session);
+    let error = restore(&with(&text, "version", json!("9.9.9"))).unwrap_err();
+    assert!(matches!(&error, SnapshotError::Version { .. }), "{error:?}");
+    assert!(error.to_string().contains("9.9.9") && error.to_string().contains(env!("CARGO_PKG_VERSION")), "{error}");
+    let error = restore(&with(&text, "format", json!(1000))).unwrap_err();
+    assert!(error.to_string().contains("format 1000"), "{error}");
+}
+
+#[test]
+fn a_snapshot_of_another_kind_names_both() {
+    let client = Client::new(Lines::new(), options(), 1);
+    let error = restore(&serde_json::to_string(&client.snapshot(Secrets::Included)).unwrap()).unwrap_err();
+    assert_eq!(error, SnapshotError::Kind { found: "lines".into(), expected: "messages" });
+}
+
+#[test]
+fn each_changed_byte_and_each_cut_is_noticed() {
+    let whole = text(&busy().0.session);
+    assert!(restore(&whole).is_ok());
+    for at in (0..whole.len()).step_by(7) {
+        let mut bytes = whole.clone().into_bytes();
+        bytes[at] = if bytes[at] == b'1' { b'2' } else { b'1' };
+        // Some changes are not JSON any more, and those of names leave a member out.
+        let read = serde_json::from_slice(&bytes).ok();
+        let read =
+            read.map(|it| Client::from_snapshot(Messages::new(), options(), &it, Moved::WithTransport).map(drop));
+        assert!(read.is_none_or(|read| read.is_err()), "the change at {at} is not noticed");
+        assert!(serde_json::from_str::<Snapshot>(&whole[..at]).is_err());
+    }
+    let state = serde_json::from_str::<Value>(&whole).unwrap()["state"].as_str().unwrap().to_owned();
+    for end in (0..state.len()).step_by(101) {
+        let cut = with(&whole, "state", json!(state[..end]));
+        assert_eq!(restore(&cut).unwrap_err(), SnapshotError::Damaged);
+    }
+}
+
+#[test]
+fn a_state_of_a_hundred_megabytes_is_refused_by_its_checksum() {
+    let whole = text(&busy().0.session);
+    let long = with(&whole, "state", json!("[".repeat(100 << 20)));
+    assert_eq!(restore(&long).unwrap_err(), SnapshotError::Damaged);
+}
+
+#[test]
+fn the_limits_of_the_given_options_hold() {
+    let (host, _) = busy();
+    let text = text(&host.session);
+    let lower = |lower: fn(&mut Options)| {
+        let mut options = options();
+        lower(&mut options);
+        restore_with(&text, options).unwrap_err()
+    };
+    assert_eq!(
+        lower(|options| (options.limits.queued, options.limits.in_flight) = (1, 1)),
+        SnapshotError::Limit { limit: "queued", found: 3, most: 2 }
+    );
+    assert_eq!(lower(|options| options.limits.items = 1), SnapshotError::Limit { limit: "items", found: 2, most: 1 });
+}
+
+#[test]
+fn the_time_of_the_last_input_is_known() {
+    let mut client = Client::new(Messages::new(), options(), 1);
+    client.open(Time::from_millis(77)).unwrap();
+    let snapshot = client.snapshot(Secrets::Included);
+    assert_eq!((snapshot.time(), snapshot.secrets()), (Time::from_millis(77), Secrets::Included));
+    assert!(!format!("{snapshot:?}").contains("state"));
+}
+
+#[test]
+fn an_unfinished_line_moves_along() {
+    let mut client = Client::new(Lines::new(), options(), 1);
+    client.open(Time::ZERO).unwrap();
+    client.handle_transport(Time::ZERO, client.connection(), Transport::Opened);
+    let request = std::iter::from_fn(|| client.poll())
+        .find_map(|action| if let Action::Send(message) = action { message.wire_id() } else { None });
+    let result = crate::common::result("initialize", &json!({}), "2025-11-25", &json!({}));
+    let answer = json!({"jsonrpc": "2.0", "id": request.unwrap().as_u64(), "result": result, "_": "é"}).to_string();
+    // The cut is within a character.
+    let (head, tail) = answer.as_bytes().split_at(answer.find('é').unwrap() + 1);
+    client.handle_bytes(Time::ZERO, client.connection(), head);
+    let mut client = moved(&client, Lines::new(), Moved::WithTransport);
+    client.handle_bytes(Time::ZERO, client.connection(), tail);
+    client.handle_bytes(Time::ZERO, client.connection(), b"\n");
+    assert!(client.server().is_some());
+}
+
+/// The client reconnects to the server, after its backoff.
+fn reconnect(host: &mut Host, server: &mut Server) {
+    let opens = host.opens;
+    host.collect();
+    host.wait(seconds(5));
+    assert_eq!(host.opens, opens + 1);
+    host.transport(Transport::Opened);
+    host.serve(server);
+}
+
+/// The outcome of a request by its variant's name; `open` if it did not end.
+fn outcome(host: &Host, request: RequestId) -> String {
+    let text = host.ended(request).map_or("open".into(), |outcome| format!("{outcome:?}"));
+    text.split('(').next().unwrap().into()
+}
+
+fn calls(host: &Host) -> usize {
+    host.methods().iter().filter(|method| **method == "tools/call").count()
+}
+
+#[test]
+fn without_the_transport_a_polled_call_is_unknown_and_the_others_are_sent() {
+    let (mut host, [first, second, third]) = busy();
+    host.session = moved(&host.session, Messages::new(), Moved::WithoutTransport);
+    host.sent.clear();
+    host.collect();
+    assert_eq!([first, second, third].map(|request| outcome(&host, request)), ["Unknown", "open", "open"]);
+    assert!(host.events.iter().any(|event| matches!(event, Event::Down { .. })));
+    assert_eq!(calls(&host), 1);
+    reconnect(&mut host, &mut server());
+    assert_eq!([second, third].map(|request| outcome(&host, request)), ["Result", "Result"]);
+    assert_eq!(calls(&host), 3);
+}
+
+#[test]
+fn without_the_transport_a_call_that_may_run_twice_is_sent_again() {
+    let mut host = Host::connect(options(), &mut server());
+    let call = host.session.request(host.now, Request::call_tool("a", None).replay(true)).unwrap();
+    host.collect();
+    host.sent.clear();
+    host.session = moved(&host.session, Messages::new(), Moved::WithoutTransport);
+    reconnect(&mut host, &mut server());
+    assert_eq!((&*outcome(&host, call), calls(&host)), ("Result", 2));
+}
+
+#[test]
+fn a_transport_that_nobody_was_asked_for_is_not_lost() {
+    let mut client = Client::new(Messages::new(), options(), 1);
+    client.open(Time::ZERO).unwrap();
+    let mut client = moved(&client, Messages::new(), Moved::WithoutTransport);
+    assert!(matches!(client.poll(), Some(Action::Open(_))));
+    assert!(client.poll().is_none());
+}
+
+/// A client over HTTP that is ready, in a session.
+fn web() -> (Web, Site) {
+    let mut site = Site::of(server(), true);
+    let web = Web::connect(options(), &mut site);
+    (web, site)
+}
+
+fn http() -> Http {
+    Http::new(URL).unwrap()
+}
+
+/// The exchanges ended with the process that ran them.
+fn move_without_exchanges(web: &mut Web) {
+    web.session = moved(&web.session, http(), Moved::WithoutTransport);
+    web.open.clear();
+    web.collect();
+}
+
+#[test]
+fn without_its_exchanges_an_http_session_continues() {
+    let (mut web, mut site) = web();
+    let stream = web.last("GET");
+    web.body(&stream, "id: 41\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n");
+    let (call, exchange) = web.call("a");
+    let session = exchange.header(SESSION).unwrap().to_owned();
+    move_without_exchanges(&mut web);
+    assert_eq!(web.outcome(call), "Unknown");
+    web.wait(seconds(3));
+    let stream = web.take_the("GET");
+    assert_eq!((stream.header(SESSION), stream.header(LAST_ID)), (Some(&*session), Some("41")));
+    web.reply(&stream, Reply::stream(""));
+    let (call, exchange) = web.call("a");
+    assert_eq!(exchange.header(SESSION), Some(&*session));
+    let reply = site.reply(&exchange);
+    web.reply(&exchange, reply);
+    assert_eq!(web.outcome(call), "Result");
+}
+
+#[test]
+fn without_its_exchanges_the_stream_of_a_call_is_resumed() {
+    let (mut web, _) = web();
+    let (call, exchange) = web.call("a");
+    web.reply(&exchange, Reply::stream("id: 7\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n"));
+    move_without_exchanges(&mut web);
+    web.wait(seconds(2));
+    let resumed = web.open.values().find(|it| it.header(LAST_ID) == Some("7")).cloned().expect("a GET from event 7");
+    web.reply(&resumed, Reply::events(&[exchange.result(json!({"content": []}))]));
+    assert_eq!(web.outcome(call), "Result");
+}
+
+#[test]
+fn without_secrets_a_new_session_is_opened() {
+    let (mut web, mut site) = web();
+    let session = site.session.clone().unwrap();
+    let snapshot = web.session.snapshot(Secrets::Excluded);
+    assert!(!serde_json::to_string(&snapshot).unwrap().contains(&session));
+    let restore = |moved| Client::from_snapshot(http(), options(), &snapshot, moved);
+    assert_eq!(restore(Moved::WithTransport).unwrap_err(), SnapshotError::NoSecrets);
+    web.session = restore(Moved::WithoutTransport).unwrap();
+    web.open.clear();
+    web.collect();
+    web.wait(seconds(5));
+    web.serve(&mut site);
+    assert!(web.session.is_ready() && site.session.as_ref() != Some(&session));
+}

@@ -1,0 +1,780 @@
+//! Calls that a server runs as tasks, in both eras.
+
+use std::time::Duration;
+
+use crate::common::{Host, Server, legacy, millis, options, reconnecting, seconds, tools};
+use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::protocol::Root;
+use mcp_proto::{Event, Options, Outcome, Request, RequestError, RequestId, TaskError, TaskStatus, Transport};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+fn with_tasks(mut options: Options) -> Options {
+    options.capabilities.tasks = true;
+    options.capabilities.elicitation = true;
+    options.capabilities.roots = Some(vec![Root::new("file:///project")]);
+    options
+}
+
+fn modern_server() -> Server {
+    Server::modern(json!({"tools": {}, "extensions": {TASKS: {}}})).result("tools/list", tools(&["a"]))
+}
+
+fn legacy_server(capabilities: Value, support: &str) -> Server {
+    let mut list = tools(&["a"]);
+    list["tools"][0]["execution"] = json!({"taskSupport": support});
+    Server::legacy(json!({"tools": {}, "tasks": capabilities})).result("tools/list", list)
+}
+
+/// What a server declares that runs tools as tasks, and cancels them.
+fn runs_tools() -> Value {
+    json!({"requests": {"tools": {"call": {}}}, "cancel": {}})
+}
+
+fn modern() -> Host {
+    let mut quiet = with_tasks(options());
+    quiet.listen = false;
+    ready(quiet, modern_server())
+}
+
+fn requiring() -> Host {
+    ready(with_tasks(legacy()), legacy_server(runs_tools(), "required"))
+}
+
+fn ready(options: Options, mut server: Server) -> Host {
+    let mut host = Host::connect(options, &mut server);
+    assert!(host.is_ready());
+    host.take_sent();
+    host
+}
+
+fn call(host: &mut Host) -> (RequestId, Value) {
+    start(host, Request::call_tool("a", None))
+}
+
+fn start(host: &mut Host, request: Request) -> (RequestId, Value) {
+    let id = host.session.request(host.now, request).unwrap();
+    host.collect();
+    (id, host.take_one())
+}
+
+fn reply(host: &mut Host, sent: &Value, result: Value) {
+    host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "result": result}));
+}
+
+fn refuse(host: &mut Host, sent: &Value, code: i64) {
+    host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "error": {"code": code, "message": "no such task"}}));
+}
+
+/// A modern task's description, with more members.
+fn task(kind: &str, status: &str, more: Value) -> Value {
+    let mut task = json!({"resultType": kind, "taskId": "t-1", "status": status, "createdAt": "2026-01-01T00:00:00Z",
+        "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": 60000, "pollIntervalMs": 2000});
+    task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    task
+}
+
+fn working() -> Value {
+    task("complete", "working", json!({}))
+}
+
+/// A call that runs as a task and is being polled: its id, and the first poll.
+fn polled(host: &mut Host) -> (RequestId, Value) {
+    let (id, sent) = call(host);
+    reply(host, &sent, task("task", "working", json!({})));
+    host.wait(seconds(2));
+    (id, host.take_one())
+}
+
+fn legacy_task(status: &str) -> Value {
+    json!({"taskId": "t-1", "status": status, "createdAt": "2025-11-25T10:30:00Z",
+        "lastUpdatedAt": "2025-11-25T10:30:00Z", "ttl": 60000, "pollInterval": 2000})
+}
+
+fn raw(value: &Value) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap()
+}
+
+fn error(host: &Host, id: RequestId) -> RequestError {
+    match host.result_of(id) {
+        Outcome::Error(error) => error.clone(),
+        other => panic!("no error: {other:?}"),
+    }
+}
+
+fn result(host: &Host, id: RequestId) -> Value {
+    match host.result_of(id) {
+        Outcome::Result(result) => serde_json::from_str(result.get()).unwrap(),
+        other => panic!("no result: {other:?}"),
+    }
+}
+
+fn told(host: &Host) -> Vec<(TaskStatus, Option<String>)> {
+    let told = |event: &Event| match event {
+        Event::Task { task, .. } => Some((task.status().unwrap(), task.message().map(|message| message.into_owned()))),
+        _ => None,
+    };
+    host.events.iter().filter_map(told).collect()
+}
+
+fn asked(host: &Host) -> Vec<String> {
+    let asked = |event: &Event| match event {
+        Event::InputRequired { inputs, .. } => {
+            Some(inputs.iter().map(|input| input.key.to_string()).collect::<Vec<_>>())
+        }
+        _ => None,
+    };
+    host.events.iter().filter_map(asked).flatten().collect()
+}
+
+fn form() -> Value {
+    json!({"method": "elicitation/create", "params": {"message": "who?", "requestedSchema": {"type": "object"}}})
+}
+
+const DONE: &str = r#"{"content": [], "isError": false}"#;
+
+fn done() -> Value {
+    serde_json::from_str(DONE).unwrap()
+}
+
+// The extension of 2026-07-28.
+
+#[test]
+fn the_extension_is_declared_only_if_tasks_are_enabled() {
+    let mut host = modern();
+    let (_, sent) = call(&mut host);
+    let declared = &sent["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert_eq!(declared["extensions"], json!({TASKS: {}}));
+    let mut host = ready(options(), modern_server());
+    let (id, sent) = call(&mut host);
+    let declared = &sent["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert!(declared.get("extensions").is_none());
+    reply(&mut host, &sent, task("task", "working", json!({})));
+    assert!(matches!(error(&host, id), RequestError::Invalid(_)), "a task that the client cannot follow");
+}
+
+#[test]
+fn a_modern_task_is_polled_at_its_interval_until_it_has_a_result() {
+    let mut host = modern();
+    let (id, sent) = call(&mut host);
+    reply(&mut host, &sent, task("task", "working", json!({"statusMessage": "begun"})));
+    host.wait(millis(1999));
+    assert!(host.take_sent().is_empty(), "polled before the interval");
+    host.wait(millis(1));
+    let poll = host.take_one();
+    assert_eq!((&poll["method"], &poll["params"]["taskId"]), (&json!("tasks/get"), &json!("t-1")));
+    assert!(poll["params"]["_meta"].get("progressToken").is_none() && poll["params"].get("name").is_none());
+    assert_ne!(poll["id"], sent["id"]);
+    reply(&mut host, &poll, task("complete", "working", json!({"statusMessage": "half", "pollIntervalMs": 500})));
+    host.wait(millis(500));
+    let poll = host.take_one();
+    host.receive_text(&format!(
+        r#"{{"jsonrpc":"2.0","id":{},"result":{{"taskId":"t-1","status":"completed","result":{DONE}}}}}"#,
+        poll["id"]
+    ));
+    assert!(matches!(host.result_of(id), Outcome::Result(result) if result.get() == DONE), "byte for byte");
+    let finished = host.events.iter().filter(|event| matches!(event, Event::Finished { attempts: 1, .. })).count();
+    assert_eq!(finished, 1, "one end, and one attempt of the call");
+    assert_eq!(told(&host), [(TaskStatus::Working, Some("begun".into())), (TaskStatus::Working, Some("half".into()))]);
+    host.wait(seconds(60));
+    assert!(host.take_sent().is_empty());
+}
+
+#[test]
+fn a_task_may_be_told_to_be_over_or_to_require_input_when_it_is_created() {
+    for status in ["completed", "input_required"] {
+        let mut host = modern();
+        let (id, sent) = call(&mut host);
+        reply(&mut host, &sent, task("task", status, json!({})));
+        let poll = host.take_one();
+        assert_eq!(poll["method"], "tasks/get", "{status}: its details are requested at once");
+        reply(&mut host, &poll, task("complete", "completed", json!({"result": done()})));
+        assert_eq!(result(&host, id), done());
+    }
+}
+
+#[test]
+fn a_modern_task_ends_as_the_server_says() {
+    let cases = [
+        (
+            task("complete", "failed", json!({"error": {"code": -32603, "message": "broken"}})),
+            RequestError::Server(ErrorObject::new(-32603, "broken")),
+        ),
+        (
+            task("complete", "failed", json!({"statusMessage": "why"})),
+            RequestError::Task(TaskError::Failed { message: "why".into() }),
+        ),
+        (
+            task("complete", "cancelled", json!({"statusMessage": "why"})),
+            RequestError::Task(TaskError::Cancelled { message: "why".into() }),
+        ),
+    ];
+    for (status, expected) in cases {
+        let mut host = modern();
+        let (id, poll) = polled(&mut host);
+        reply(&mut host, &poll, status);
+        assert_eq!(error(&host, id), expected);
+        assert!(host.take_sent().is_empty(), "what is over is not cancelled");
+    }
+    let mut host = modern();
+    let (id, poll) = polled(&mut host);
+    refuse(&mut host, &poll, -32602);
+    assert_eq!(error(&host, id).code(), Some(-32602), "a task that the server does not know any more");
+    let (id, sent) = call(&mut host);
+    reply(&mut host, &sent, task("task", "failed", json!({})));
+    let poll = host.take_one();
+    refuse(&mut host, &poll, -32602);
+    assert_eq!(error(&host, id).code(), Some(-32602));
+}
+
+#[test]
+fn the_input_that_a_task_requires_is_asked_for_once_and_sent_with_an_update() {
+    let mut host = modern();
+    let (id, poll) = polled(&mut host);
+    let inputs = json!({"who": form(), "where": {"method": "roots/list"}});
+    reply(&mut host, &poll, task("complete", "input_required", json!({"inputRequests": inputs})));
+    assert_eq!(asked(&host), ["who"], "roots are the engine's to answer");
+    host.wait(seconds(30));
+    assert!(host.take_sent().is_empty(), "not polled while the user is asked");
+    let accept = raw(&json!({"action": "accept", "content": {"name": "x"}}));
+    host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
+    host.collect();
+    let update = host.take_one();
+    assert_eq!((&update["method"], &update["params"]["taskId"]), (&json!("tasks/update"), &json!("t-1")));
+    assert_eq!(
+        update["params"]["inputResponses"],
+        json!({
+            "where": {"roots": [{"uri": "file:///project"}]},
+            "who": {"action": "accept", "content": {"name": "x"}}
+        })
+    );
+    reply(&mut host, &update, json!({"resultType": "complete"}));
+
+    host.wait(seconds(2));
+    let poll = host.take_one();
+    // The server has not taken the responses into account yet.
+    reply(&mut host, &poll, task("complete", "input_required", json!({"inputRequests": inputs})));
+    assert_eq!(asked(&host), ["who"], "asked once");
+    host.wait(seconds(2));
+    let poll = host.take_one();
+    let more = json!({"who": form(), "where": {"method": "roots/list"}, "when": form()});
+    reply(&mut host, &poll, task("complete", "input_required", json!({"inputRequests": more})));
+    assert_eq!(asked(&host), ["who", "when"]);
+    let decline = raw(&json!({"action": "decline"}));
+    host.session.provide(host.now, id, [("when", &*decline)]).unwrap();
+    host.collect();
+    let update = host.take_one();
+    assert_eq!(update["params"]["inputResponses"], json!({"when": {"action": "decline"}}));
+    reply(&mut host, &update, json!({"resultType": "complete"}));
+    host.wait(seconds(2));
+    let poll = host.take_one();
+    reply(&mut host, &poll, task("complete", "completed", json!({"result": done()})));
+    assert_eq!(result(&host, id), done());
+    assert!(!host.events.iter().any(|event| matches!(event, Event::Resending { .. })), "the call itself is sent once");
+}
+
+#[test]
+fn input_that_the_engine_has_is_sent_at_once() {
+    let mut host = modern();
+    let (id, poll) = polled(&mut host);
+    let inputs = json!({"where": {"method": "roots/list"}});
+    reply(&mut host, &poll, task("complete", "input_required", json!({"inputRequests": inputs})));
+    let update = host.take_one();
+    assert_eq!(update["params"]["inputResponses"], json!({"where": {"roots": [{"uri": "file:///project"}]}}));
+    refuse(&mut host, &update, -32602);
+    assert_eq!(error(&host, id).code(), Some(-32602));
+}
+
+#[test]
+fn a_task_whose_input_is_declined_or_impossible_is_cancelled() {
+    let wanted = |host: &mut Host, input: Value| {
+        let (id, poll) = polled(host);
+        reply(host, &poll, task("complete", "input_required", json!({"inputRequests": {"k": input}})));
+        id
+    };
+    let mut host = modern();
+    let id = wanted(&mut host, form());
+    host.session.decline(host.now, id).unwrap();
+    host.collect();
+    assert!(matches!(host.result_of(id), Outcome::InputRequired(_)));
+    assert_eq!(host.take_methods(), ["tasks/cancel"]);
+
+    // The client does not offer sampling.
+    let mut host = modern();
+    let id = wanted(&mut host, json!({"method": "sampling/createMessage", "params": {}}));
+    assert!(matches!(host.result_of(id), Outcome::InputRequired(_)));
+    assert_eq!(host.take_methods(), ["tasks/cancel"]);
+
+    let mut host = modern();
+    let id = wanted(&mut host, json!({"method": "acme/unknown"}));
+    assert!(matches!(error(&host, id), RequestError::Invalid(_)));
+    assert_eq!(host.take_methods(), ["tasks/cancel"]);
+}
+
+#[test]
+fn a_task_is_cancelled_with_its_own_request() {
+    // While nothing is on its way, while it is polled, while its input is sent, and while the user is asked.
+    for stage in 0..4 {
+        let mut host = modern();
+        let (id, poll) = polled(&mut host);
+        let input = if stage == 3 { form() } else { json!({"method": "roots/list"}) };
+        match stage {
+            0 => reply(&mut host, &poll, working()),
+            1 => {}
+            _ => reply(&mut host, &poll, task("complete", "input_required", json!({"inputRequests": {"k": input}}))),
+        }
+        host.take_sent();
+        host.session.cancel(host.now, id).unwrap();
+        host.collect();
+        assert!(matches!(host.result_of(id), Outcome::Cancelled), "stage {stage}");
+        let cancel = host.take_one();
+        assert_eq!((&cancel["method"], &cancel["params"]["taskId"]), (&json!("tasks/cancel"), &json!("t-1")));
+        reply(&mut host, &cancel, json!({"resultType": "complete"}));
+        if stage == 1 {
+            reply(&mut host, &poll, working());
+            assert_eq!(host.session.stats().late_answers, 1);
+        }
+        host.wait(seconds(60));
+        assert!(host.take_sent().is_empty(), "stage {stage}: nothing more is sent");
+        assert!(host.session.quirks().is_empty());
+    }
+}
+
+#[test]
+fn a_task_that_is_created_after_its_call_was_cancelled_is_cancelled() {
+    let mut host = modern();
+    let (id, sent) = call(&mut host);
+    host.session.cancel(host.now, id).unwrap();
+    host.collect();
+    assert_eq!(host.take_methods(), ["notifications/cancelled"]);
+    reply(&mut host, &sent, task("task", "working", json!({})));
+    assert_eq!(host.take_methods(), ["tasks/cancel"]);
+}
+
+#[test]
+fn a_task_without_an_end_is_cancelled_at_the_maximum_time_of_its_call() {
+    let mut host = modern();
+    let request = Request::call_tool("a", None).timeout(seconds(10)).max_timeout(seconds(30));
+    let (id, sent) = start(&mut host, request);
+    reply(&mut host, &sent, task("task", "working", json!({})));
+    let mut polls = 0;
+    while host.events.iter().all(|event| !matches!(event, Event::Finished { .. })) {
+        host.wait(seconds(2));
+        for message in host.take_sent() {
+            if message["method"] == "tasks/get" {
+                polls += 1;
+                reply(&mut host, &message, working());
+            } else {
+                assert_eq!(message["method"], "tasks/cancel");
+            }
+        }
+    }
+    assert!(matches!(host.result_of(id), Outcome::TimedOut(mcp_proto::TimeBound::Total)));
+    assert_eq!((polls, host.now.as_millis()), (14, 30_000));
+}
+
+#[test]
+fn a_poll_without_an_answer_ends_with_the_call() {
+    let mut host = modern();
+    let (id, _) = polled(&mut host);
+    host.wait(seconds(700));
+    assert!(matches!(host.result_of(id), Outcome::TimedOut(_)));
+    assert_eq!(host.take_methods(), ["tasks/cancel"]);
+}
+
+#[test]
+fn an_interval_counts_from_100_ms_up_and_has_a_default() {
+    for (interval, wait) in [(json!(0), 100), (json!(-5), 1000), (Value::Null, 1000), (json!(u64::MAX), 600_000)] {
+        let mut host = modern();
+        let (_, sent) = call(&mut host);
+        reply(&mut host, &sent, task("task", "working", json!({"pollIntervalMs": interval})));
+        host.wait(millis(wait - 1));
+        assert!(host.take_sent().is_empty(), "{interval}");
+        host.wait(millis(1));
+        let next = if wait == 600_000 { "tasks/cancel" } else { "tasks/get" };
+        assert_eq!(host.take_methods(), [next], "{interval}");
+    }
+}
+
+#[test]
+fn a_task_survives_its_connection() {
+    // It is lost between two polls, and while a poll is on its way.
+    for on_its_way in [false, true] {
+        let mut options = reconnecting(with_tasks(options()));
+        options.listen = false;
+        let mut host = ready(options, modern_server());
+        let (id, poll) = polled(&mut host);
+        if !on_its_way {
+            reply(&mut host, &poll, working());
+        }
+        host.close_transport();
+        assert!(!host.events.iter().any(|event| matches!(event, Event::Finished { .. })));
+        host.wait(seconds(3));
+        host.transport(Transport::Opened);
+        let mut server = modern_server().result("tasks/get", task("complete", "completed", json!({"result": done()})));
+        host.serve(&mut server);
+        host.wait(seconds(2));
+        host.serve(&mut server);
+        assert_eq!(result(&host, id), done());
+        assert_eq!(server.was_asked("tools/call"), 0, "the call itself is not sent again");
+        let asked = server.asked().find(|message| message["method"] == "tasks/get").unwrap();
+        assert_eq!(asked["params"]["taskId"], "t-1");
+    }
+}
+
+#[test]
+fn a_call_whose_task_runs_when_the_client_closes_may_have_run() {
+    // Between two polls, and while a poll waits for a connection.
+    for down in [false, true] {
+        let mut options = reconnecting(with_tasks(options()));
+        options.listen = false;
+        let mut host = ready(options, modern_server());
+        let (id, poll) = polled(&mut host);
+        reply(&mut host, &poll, working());
+        if down {
+            host.close_transport();
+            host.wait(seconds(3));
+        }
+        host.session.close(host.now).unwrap();
+        host.collect();
+        assert!(matches!(host.result_of(id), Outcome::Unknown));
+    }
+}
+
+#[test]
+fn statuses_that_contradict_each_other_end_the_call() {
+    let reports = [
+        (json!({"taskId": "t-2", "status": "working"}), Some(TaskError::OtherTask)),
+        (json!({"taskId": 1, "status": "working"}), Some(TaskError::OtherTask)),
+        (json!({"taskId": "t-1", "status": "sleeping"}), None),
+        (json!({"taskId": "t-1"}), None),
+        (json!({"taskId": "t-1", "status": "completed"}), None),
+        (json!({"resultType": "input_required", "taskId": "t-1", "status": "working"}), None),
+    ];
+    for (report, expected) in reports {
+        let mut host = modern();
+        let (id, poll) = polled(&mut host);
+        reply(&mut host, &poll, report.clone());
+        match (error(&host, id), expected) {
+            (RequestError::Task(found), Some(expected)) => assert_eq!(found, expected),
+            (RequestError::Invalid(_), None) => {}
+            (found, _) => panic!("{report}: {found:?}"),
+        }
+        assert_eq!(host.take_methods(), ["tasks/cancel"], "{report}: it may still run");
+    }
+}
+
+#[test]
+fn a_task_that_was_over_and_goes_on_ends_the_call() {
+    let inputs = json!({"inputRequests": {"who": form()}});
+    for report in [working(), task("complete", "input_required", inputs)] {
+        let mut host = modern();
+        let (id, sent) = call(&mut host);
+        reply(&mut host, &sent, task("task", "completed", json!({})));
+        let poll = host.take_one();
+        reply(&mut host, &poll, report);
+        assert_eq!(error(&host, id), RequestError::Task(TaskError::Reopened));
+        assert_eq!(host.take_methods(), ["tasks/cancel"]);
+    }
+    let mut host = modern();
+    let (id, sent) = call(&mut host);
+    reply(&mut host, &sent, task("task", "completed", json!({})));
+    let poll = host.take_one();
+    reply(&mut host, &poll, json!({"taskId": "t-1"}));
+    assert!(matches!(error(&host, id), RequestError::Invalid(_)));
+    let (id, sent) = call(&mut host);
+    reply(&mut host, &sent, task("task", "completed", json!({})));
+    host.take_sent();
+    host.session.cancel(host.now, id).unwrap();
+    host.collect();
+    assert!(host.take_sent().is_empty(), "what is over is not cancelled");
+}
+
+#[test]
+fn a_task_without_a_usable_id_or_status_is_no_result() {
+    let long = "x".repeat(1025);
+    for (id, status) in [(json!(null), "working"), (json!(7), "working"), (json!(long), "working"), (json!("t"), "?")] {
+        let mut host = modern();
+        let (request, sent) = call(&mut host);
+        reply(&mut host, &sent, json!({"resultType": "task", "taskId": id, "status": status}));
+        assert!(matches!(error(&host, request), RequestError::Invalid(_)), "{status}");
+    }
+    let mut host = modern();
+    let (first, sent) = call(&mut host);
+    reply(&mut host, &sent, task("task", "working", json!({})));
+    let (second, sent) = call(&mut host);
+    reply(&mut host, &sent, task("task", "working", json!({})));
+    assert!(matches!(error(&host, second), RequestError::Invalid(_)), "the id of another call's task");
+    host.wait(seconds(2));
+    let poll = host.take_one();
+    reply(&mut host, &poll, task("complete", "completed", json!({"result": done()})));
+    assert_eq!(result(&host, first), done());
+}
+
+#[test]
+fn a_task_in_answer_to_another_method_is_invalid() {
+    let mut host = modern();
+    let (id, sent) = start(&mut host, Request::new("acme/do"));
+    reply(&mut host, &sent, task("task", "working", json!({})));
+    assert!(matches!(error(&host, id), RequestError::Invalid(_)));
+}
+
+#[test]
+fn the_rounds_of_input_of_a_task_are_bounded() {
+    let mut host = modern();
+    let (id, mut poll) = polled(&mut host);
+    for round in 0..10 {
+        let inputs = json!({format!("k{round}"): {"method": "roots/list"}});
+        reply(&mut host, &poll, task("complete", "input_required", json!({"inputRequests": inputs})));
+        let update = host.take_one();
+        reply(&mut host, &update, json!({}));
+        host.wait(seconds(2));
+        poll = host.take_one();
+    }
+    let inputs = json!({"k10": {"method": "roots/list"}});
+    reply(&mut host, &poll, task("complete", "input_required", json!({"inputRequests": inputs})));
+    assert!(matches!(error(&host, id), RequestError::Invalid(_)));
+}
+
+#[test]
+fn the_status_of_tasks_is_announced_on_the_listen_stream() {
+    let mut server = modern_server();
+    let mut host = Host::connect(with_tasks(options()), &mut server);
+    let (id, sent) = call(&mut host);
+    reply(&mut host, &sent, task("task", "working", json!({})));
+    let listen = host.take_one();
+    assert_eq!(listen["params"]["notifications"]["taskIds"], json!(["t-1"]));
+    host.receive(server.answer(&listen).remove(0));
+    let stream = json!({"io.modelcontextprotocol/subscriptionId": listen["id"]});
+    let foreign = json!({"io.modelcontextprotocol/subscriptionId": 999});
+    let notify = |host: &mut Host, meta: &Value, mut params: Value| {
+        params["_meta"] = meta.clone();
+        host.receive(json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params}));
+    };
+    notify(&mut host, &foreign, task("complete", "completed", json!({"result": {"content": ["foreign"]}})));
+    assert!(!host.events.iter().any(|event| matches!(event, Event::Finished { .. })), "not of this stream");
+    notify(&mut host, &stream, task("complete", "working", json!({"statusMessage": "half"})));
+    assert_eq!(told(&host).last().unwrap().1.as_deref(), Some("half"));
+    let inputs = json!({"inputRequests": {"where": {"method": "roots/list"}}});
+    notify(&mut host, &stream, task("complete", "input_required", inputs));
+    let update = host.take_one();
+    assert_eq!(update["method"], "tasks/update");
+    notify(&mut host, &stream, task("complete", "completed", json!({"result": done()})));
+    reply(&mut host, &update, json!({}));
+    assert!(!host.events.iter().any(|event| matches!(event, Event::Finished { .. })), "its poll tells the same");
+    notify(&mut host, &stream, task("complete", "completed", json!({"result": done()})));
+    assert_eq!(result(&host, id), done());
+    notify(&mut host, &stream, working());
+    let foreign =
+        |event: &&Event| matches!(event, Event::Notification { method, .. } if &**method == "notifications/tasks");
+    assert_eq!(host.events.iter().filter(foreign).count(), 1, "of no task of a call: passed on");
+}
+
+#[test]
+fn input_that_a_notification_requires_is_asked_for() {
+    let mut host = modern();
+    let (id, poll) = polled(&mut host);
+    reply(&mut host, &poll, working());
+    let params = task("complete", "input_required", json!({"inputRequests": {"who": form()}}));
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params}));
+    assert_eq!(asked(&host), ["who"]);
+    host.session.cancel(host.now, id).unwrap();
+    host.collect();
+    host.take_sent();
+    // Invalid in a notification, too.
+    let (id, sent) = call(&mut host);
+    reply(&mut host, &sent, task("task", "working", json!({"taskId": "t-2"})));
+    let params = json!({"taskId": "t-2", "status": "?"});
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params}));
+    assert!(matches!(error(&host, id), RequestError::Invalid(_)));
+}
+
+#[test]
+fn one_tool_call_at_a_time_waits_for_a_task() {
+    let mut serial = with_tasks(options());
+    (serial.listen, serial.parallel_tool_calls) = (false, false);
+    let mut host = ready(serial, modern_server());
+    let (_, poll) = polled(&mut host);
+    host.session.request(host.now, Request::call_tool("a", None)).unwrap();
+    host.collect();
+    reply(&mut host, &poll, working());
+    assert!(host.take_sent().is_empty(), "the tool runs");
+    host.wait(seconds(2));
+    let poll = host.take_one();
+    reply(&mut host, &poll, task("complete", "completed", json!({"result": done()})));
+    assert_eq!(host.take_methods(), ["tools/call"]);
+}
+
+// The experimental tasks of 2025-11-25.
+
+#[test]
+fn a_tool_is_called_as_a_task_if_it_requires_that_and_the_server_runs_tools_as_tasks() {
+    for (capabilities, support, as_task) in [
+        (runs_tools(), "required", true),
+        (runs_tools(), "optional", false),
+        (runs_tools(), "forbidden", false),
+        (json!({"cancel": {}}), "required", false),
+        (json!({}), "optional", false),
+        (json!({}), "forbidden", false),
+    ] {
+        let mut host = ready(with_tasks(legacy()), legacy_server(capabilities.clone(), support));
+        let (_, sent) = call(&mut host);
+        let expected = as_task.then(|| json!({"ttl": 600_000}));
+        assert_eq!(sent["params"].get("task"), expected.as_ref(), "{capabilities} {support}");
+        assert!(host.transcript[0].1["params"]["capabilities"].get("extensions").is_none());
+    }
+    let mut host = ready(legacy(), legacy_server(runs_tools(), "required"));
+    let (_, sent) = call(&mut host);
+    assert!(sent["params"].get("task").is_none(), "tasks are not enabled");
+}
+
+#[test]
+fn a_legacy_task_is_polled_until_it_is_over_and_its_result_is_requested() {
+    let mut host = requiring();
+    let (id, sent) = start(&mut host, Request::call_tool("a", None).progress());
+    reply(&mut host, &sent, json!({"task": legacy_task("working")}));
+    host.wait(millis(1999));
+    assert!(host.take_sent().is_empty());
+    host.wait(millis(1));
+    let poll = host.take_one();
+    assert_eq!((&poll["method"], &poll["params"]), (&json!("tasks/get"), &json!({"taskId": "t-1"})));
+    reply(&mut host, &poll, legacy_task("working"));
+    let token = &sent["params"]["_meta"]["progressToken"];
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/progress",
+        "params": {"progressToken": token, "progress": 1}}));
+    assert!(
+        host.events.iter().any(|event| matches!(event, Event::Progress { request, .. } if *request == id)),
+        "the progress token stays valid"
+    );
+    // Notifications of the status are optional: they change nothing.
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": legacy_task("completed")}));
+    assert!(host.take_sent().is_empty());
+    host.wait(seconds(2));
+    let poll = host.take_one();
+    reply(&mut host, &poll, legacy_task("completed"));
+    let fetch = host.take_one();
+    assert_eq!((&fetch["method"], &fetch["params"]), (&json!("tasks/result"), &json!({"taskId": "t-1"})));
+    reply(&mut host, &fetch, done());
+    assert_eq!(result(&host, id), done());
+    assert_eq!(host.transcript.iter().filter(|(_, message)| message["method"] == "tools/call").count(), 1);
+}
+
+#[test]
+fn a_legacy_task_that_requires_input_sends_its_requests_while_its_result_is_requested() {
+    let mut host = requiring();
+    let (id, sent) = call(&mut host);
+    reply(&mut host, &sent, json!({"task": legacy_task("working")}));
+    host.wait(seconds(2));
+    let poll = host.take_one();
+    reply(&mut host, &poll, legacy_task("input_required"));
+    let fetch = host.take_one();
+    assert_eq!(fetch["method"], "tasks/result");
+    let related = json!({"io.modelcontextprotocol/related-task": {"taskId": "t-1"}});
+    let mut params = form()["params"].clone();
+    params["_meta"] = related.clone();
+    host.receive(json!({"jsonrpc": "2.0", "id": "e", "method": "elicitation/create", "params": params}));
+    let Some(Event::ServerRequest { id: ask, .. }) = host.events.last() else { panic!("not asked") };
+    let ask = *ask;
+    let answer = raw(&json!({"action": "decline", "_meta": {"own": 1}}));
+    host.session.respond(host.now, ask, Ok(&answer)).unwrap();
+    host.collect();
+    let mut meta = related.clone();
+    meta["own"] = json!(1);
+    assert_eq!(host.take_one()["result"], json!({"action": "decline", "_meta": meta}));
+    // The engine's own answers name the task, too.
+    host.receive(json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list", "params": {"_meta": related}}));
+    assert_eq!(host.take_one()["result"]["_meta"], related);
+    host.receive(json!({"jsonrpc": "2.0", "id": "e", "method": "elicitation/create", "params": params}));
+    reply(&mut host, &fetch, done());
+    assert_eq!(result(&host, id), done());
+    host.wait(seconds(600));
+    assert_eq!(host.take_one()["result"], json!({"action": "cancel", "_meta": related}));
+}
+
+#[test]
+fn a_legacy_task_ends_with_the_answer_to_the_request_for_its_result() {
+    for status in ["completed", "failed", "cancelled"] {
+        let mut host = requiring();
+        let (id, sent) = call(&mut host);
+        reply(&mut host, &sent, json!({"task": legacy_task(status)}));
+        let fetch = host.take_one();
+        assert_eq!(fetch["method"], "tasks/result", "{status}");
+        refuse(&mut host, &fetch, -32603);
+        assert_eq!(error(&host, id).code(), Some(-32603));
+    }
+}
+
+#[test]
+fn a_legacy_task_is_cancelled_with_its_own_request_if_the_server_takes_that() {
+    for (capabilities, methods) in
+        [(runs_tools(), &["tasks/cancel"][..]), (json!({"requests": {"tools": {"call": {}}}}), &[])]
+    {
+        let mut host = ready(with_tasks(legacy()), legacy_server(capabilities, "required"));
+        let (id, sent) = call(&mut host);
+        reply(&mut host, &sent, json!({"task": legacy_task("working")}));
+        host.session.cancel(host.now, id).unwrap();
+        host.collect();
+        assert_eq!(host.take_methods(), methods);
+    }
+    // While its result is requested.
+    let mut host = requiring();
+    let (id, sent) = call(&mut host);
+    reply(&mut host, &sent, json!({"task": legacy_task("input_required")}));
+    host.take_sent();
+    host.session.cancel(host.now, id).unwrap();
+    host.collect();
+    assert_eq!(host.take_methods(), ["tasks/cancel"]);
+}
+
+#[test]
+fn a_call_as_a_task_that_is_cancelled_before_its_task_is_known_is_cancelled_when_it_is() {
+    let mut host = requiring();
+    let (id, sent) = call(&mut host);
+    host.session.cancel(host.now, id).unwrap();
+    host.collect();
+    assert!(host.take_sent().is_empty(), "notifications/cancelled is not for tasks");
+    reply(&mut host, &sent, json!({"task": legacy_task("working")}));
+    let cancel = host.take_one();
+    assert_eq!((&cancel["method"], &cancel["params"]), (&json!("tasks/cancel"), &json!({"taskId": "t-1"})));
+    host.wait(Duration::from_secs(120));
+    assert!(host.take_sent().is_empty(), "a cancellation without an answer is forgotten");
+}
+
+#[test]
+fn a_cancellation_of_a_task_that_is_not_sent_in_time_is_left_out() {
+    let mut options = with_tasks(legacy());
+    options.limits.in_flight = 2;
+    let mut host = ready(options, legacy_server(runs_tools(), "required"));
+    let mut tasks = Vec::new();
+    for n in 0..3 {
+        let (id, sent) = call(&mut host);
+        let mut created = legacy_task("working");
+        created["taskId"] = json!(format!("t-{n}"));
+        created["pollInterval"] = json!(3_600_000);
+        reply(&mut host, &sent, json!({"task": created}));
+        tasks.push(id);
+    }
+    // Two are encoded and not polled, the third is queued.
+    for id in tasks {
+        host.session.cancel(host.now, id).unwrap();
+    }
+    host.now = host.now + seconds(120);
+    host.session.handle_timeout(host.now);
+    host.collect();
+    assert!(host.take_methods().iter().all(|method| method != "tasks/cancel"));
+    // Their places in flight are free again.
+    let (id, sent) = call(&mut host);
+    reply(&mut host, &sent, done());
+    assert_eq!(result(&host, id), done());
+}
+
+#[test]
+fn a_result_with_content_is_a_result_whatever_else_it_has() {
+    let mut host = requiring();
+    let (id, sent) = call(&mut host);
+    let plain = json!({"content": [], "task": legacy_task("working")});
+    reply(&mut host, &sent, plain.clone());
+    assert_eq!(result(&host, id), plain);
+}

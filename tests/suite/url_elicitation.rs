@@ -1,0 +1,177 @@
+//! Elicitation at a URL, in both eras.
+
+use crate::common::{Host, Server, legacy, options, tools};
+use mcp_proto::{CommandError, Event, InputRequest, Options, Outcome, Request, RequestError, RequestId};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+fn with_urls(mut options: Options) -> Options {
+    (options.capabilities.elicitation, options.capabilities.elicitation_url) = (true, true);
+    options
+}
+
+fn ready(options: Options, modern: bool) -> Host {
+    let server = if modern { Server::modern(json!({"tools": {}})) } else { Server::legacy(json!({"tools": {}})) };
+    let mut host = Host::connect(options, &mut server.result("tools/list", tools(&["a"])));
+    assert!(host.is_ready());
+    host.take_sent();
+    host
+}
+
+fn call(host: &mut Host) -> (RequestId, Value) {
+    let id = host.session.request(host.now, Request::call_tool("a", None)).unwrap();
+    host.collect();
+    (id, host.take_one())
+}
+
+fn elicitation(id: &str) -> Value {
+    json!({"mode": "url", "elicitationId": id, "url": format!("https://x/{id}"), "message": "sign in"})
+}
+
+/// The server refuses a call until the user has visited URLs.
+fn refuse(host: &mut Host, sent: &Value, elicitations: Value) {
+    let error = json!({"code": -32042, "message": "sign in first", "data": {"elicitations": elicitations}});
+    host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "error": error}));
+}
+
+fn complete(host: &mut Host, id: &str) {
+    let params = json!({"elicitationId": id});
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": params}));
+}
+
+fn wanted(host: &Host) -> Vec<InputRequest> {
+    let inputs = host.events.iter().filter_map(|event| match event {
+        Event::InputRequired { inputs, .. } => Some(inputs.clone()),
+        _ => None,
+    });
+    inputs.flatten().collect()
+}
+
+fn completed(host: &Host) -> Vec<(String, Option<RequestId>)> {
+    let completed = |event: &Event| match event {
+        Event::ElicitationComplete { id, request } => Some((id.to_string(), *request)),
+        _ => None,
+    };
+    host.events.iter().filter_map(completed).collect()
+}
+
+fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.into()).unwrap()
+}
+
+#[test]
+fn a_call_that_requires_urls_is_sent_again_once_when_the_user_is_done() {
+    let mut host = ready(with_urls(legacy()), false);
+    let (id, sent) = call(&mut host);
+    refuse(&mut host, &sent, json!([elicitation("e-1"), elicitation("e-2")]));
+    let inputs = wanted(&host);
+    assert_eq!(inputs.iter().map(|input| &*input.key).collect::<Vec<_>>(), ["e-1", "e-2"]);
+    assert_eq!(inputs[0].params.as_deref().map(RawValue::get), Some(&*elicitation("e-1").to_string()));
+    assert!(host.take_sent().is_empty());
+    complete(&mut host, "e-1");
+    assert_eq!(completed(&host), [("e-1".to_owned(), Some(id))]);
+    assert!(host.take_sent().is_empty(), "the embedder says when the user is done");
+
+    let accept = raw(r#"{"action": "accept"}"#);
+    let one = host.session.provide(host.now, id, [("e-1", &*accept)]);
+    assert_eq!(one, Err(CommandError::MissingInput { key: "e-2".into() }));
+    host.session.provide(host.now, id, [("e-1", &*accept), ("e-2", &*accept)]).unwrap();
+    host.collect();
+    let again = host.take_one();
+    assert_eq!(again["params"], sent["params"], "nothing is added to the call");
+    assert_ne!(again["id"], sent["id"]);
+    refuse(&mut host, &again, json!([elicitation("e-3")]));
+    assert!(matches!(host.result_of(id), Outcome::Error(error) if error.code() == Some(-32042)), "offered once");
+    assert_eq!(wanted(&host).len(), 2);
+}
+
+#[test]
+fn a_call_whose_urls_are_declined_ends_with_the_servers_error() {
+    for action in ["decline", "cancel", ""] {
+        let mut host = ready(with_urls(legacy()), false);
+        let (id, sent) = call(&mut host);
+        refuse(&mut host, &sent, json!([elicitation("e-1")]));
+        if action.is_empty() {
+            host.session.decline(host.now, id).unwrap();
+        } else {
+            let answer = raw(&json!({"action": action}).to_string());
+            host.session.provide(host.now, id, [("e-1", &*answer)]).unwrap();
+        }
+        host.collect();
+        let Outcome::Error(RequestError::Server(error)) = host.result_of(id) else { panic!("no error") };
+        assert_eq!((error.code, &*error.message), (-32042, "sign in first"));
+        assert!(host.take_sent().is_empty());
+    }
+}
+
+#[test]
+fn an_error_without_usable_urls_is_an_error() {
+    let mut form = elicitation("e");
+    form["mode"] = json!("form");
+    let mut nameless = elicitation("e");
+    nameless.as_object_mut().unwrap().remove("elicitationId");
+    let many: Vec<_> = (0..65).map(|at| elicitation(&format!("e-{at}"))).collect();
+    for elicitations in [json!([]), json!({}), json!(null), json!([form]), json!([nameless]), json!([1]), json!(many)] {
+        let mut host = ready(with_urls(legacy()), false);
+        let (id, sent) = call(&mut host);
+        refuse(&mut host, &sent, elicitations);
+        assert!(matches!(host.result_of(id), Outcome::Error(error) if error.code() == Some(-32042)));
+    }
+    let twice = json!([elicitation("e"), elicitation("e")]);
+    for (options, modern, elicitations) in [
+        (legacy(), false, json!([elicitation("e")])),
+        (with_urls(options()), true, json!([elicitation("e")])),
+        (with_urls(legacy()), false, twice),
+    ] {
+        let mut host = ready(options, modern);
+        let (id, sent) = call(&mut host);
+        refuse(&mut host, &sent, elicitations);
+        assert!(matches!(host.result_of(id), Outcome::Error(error) if error.code() == Some(-32042)));
+    }
+}
+
+#[test]
+fn the_end_of_an_elicitation_is_reported_once_and_unknown_ones_are_ignored() {
+    let mut host = ready(with_urls(legacy()), false);
+    host.receive(json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": elicitation("e-1")}));
+    complete(&mut host, "unknown");
+    complete(&mut host, "e-1");
+    complete(&mut host, "e-1");
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/elicitation/complete"}));
+    assert_eq!(completed(&host), [("e-1".to_owned(), None)]);
+    assert!(!host.events.iter().any(|event| matches!(event, Event::Notification { .. })));
+    // The oldest ones are forgotten beyond the limit.
+    for at in 0..65 {
+        let (id, sent) = call(&mut host);
+        refuse(&mut host, &sent, json!([elicitation(&format!("n-{at}"))]));
+        host.session.decline(host.now, id).unwrap();
+        host.collect();
+    }
+    complete(&mut host, "n-0");
+    complete(&mut host, "n-1");
+    assert_eq!(completed(&host).len(), 2);
+    let long = "x".repeat(1025);
+    let (_, sent) = call(&mut host);
+    refuse(&mut host, &sent, json!([elicitation(&long)]));
+    complete(&mut host, &long);
+    assert_eq!(completed(&host).len(), 2, "an id of over 1,024 bytes is not kept");
+
+    let mut host = ready(legacy(), false);
+    complete(&mut host, "e-1");
+    assert!(matches!(host.events.last(), Some(Event::Notification { .. })), "passed on where URLs are not offered");
+}
+
+#[test]
+fn a_modern_server_requires_a_url_as_input() {
+    let mut host = ready(with_urls(options()), true);
+    let (id, sent) = call(&mut host);
+    let mut params = elicitation("");
+    params.as_object_mut().unwrap().remove("elicitationId");
+    let inputs = json!({"k": {"method": "elicitation/create", "params": params}});
+    let result = json!({"resultType": "input_required", "inputRequests": inputs, "requestState": "s"});
+    host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "result": result}));
+    assert_eq!(wanted(&host)[0].params.as_deref().map(RawValue::get), Some(&*params.to_string()));
+    host.session.provide(host.now, id, [("k", &*raw(r#"{"action":"accept"}"#))]).unwrap();
+    host.collect();
+    assert_eq!(host.take_one()["params"]["inputResponses"], json!({"k": {"action": "accept"}}));
+}

@@ -1,0 +1,508 @@
+//! Values are constructed, compared, written down and read back.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest, WithSecrets};
+use mcp_proto::catalog::Difference;
+use mcp_proto::host::Utility;
+use mcp_proto::host::hub::{CallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, SessionHandle};
+use mcp_proto::host::names::{Names, Style, Target};
+use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::protocol::{Capability, Root};
+use mcp_proto::{
+    Action, Cause, Challenge, CommandError, ConnectionId, Eras, Event, Failure, FailureKind, Family, InputRequest,
+    KeepaliveMethod, KnownEra, ListErrors, LogLevel, OpenFailure, Options, Outcome, Outgoing, Progress,
+    ProtocolVersion, Quirk, QuirkKind, RawValue, Recovery, Request, RequestError, RequestId, ResendReason,
+    ServerMethod, ServerRequestId, ShutdownStep, Task, TaskError, Time, TraceContext, WireId,
+};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// What is read back equals what was written, and is written in the same way.
+fn returns<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
+    let text = serde_json::to_string(value).unwrap();
+    let read: T = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(&read, value, "{text}");
+    assert_eq!(serde_json::to_string(&read).unwrap(), text);
+}
+
+fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.into()).unwrap()
+}
+
+fn text() -> impl Strategy<Value = Box<str>> {
+    any::<String>().prop_map(Into::into)
+}
+
+/// JSON whose bytes a conversion would change.
+fn json() -> impl Strategy<Value = Box<RawValue>> {
+    select(&["null", "1.50", "{ \"b\" : [1e2],\n\"a\":\"\\u00e9\" }", "[]", "\"\"", "18446744073709551616"][..])
+        .prop_map(raw)
+}
+
+fn object() -> impl Strategy<Value = Box<RawValue>> {
+    select(&["{}", "{ \"b\": 1.0, \"a\": null }"][..]).prop_map(raw)
+}
+
+fn version() -> impl Strategy<Value = ProtocolVersion> {
+    select(ProtocolVersion::ALL)
+}
+
+fn request_id() -> impl Strategy<Value = RequestId> {
+    any::<u64>().prop_map(RequestId::from_u64)
+}
+
+fn time() -> impl Strategy<Value = Time> {
+    any::<u64>().prop_map(Time::from_micros)
+}
+
+fn error_object() -> impl Strategy<Value = ErrorObject> {
+    (any::<i64>(), text(), option::of(json())).prop_map(|(code, message, data)| {
+        let mut error = ErrorObject::new(code, message);
+        error.data = data;
+        error
+    })
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        json().prop_map(Outcome::Result),
+        error_object().prop_map(|error| Outcome::Error(RequestError::Server(error))),
+        (any::<u16>(), text()).prop_map(|(status, message)| Outcome::Error(RequestError::Status { status, message })),
+        text().prop_map(|why| Outcome::Error(RequestError::Invalid(why))),
+        text().prop_map(|message| Outcome::Error(RequestError::Task(TaskError::Failed { message }))),
+        select(vec![TaskError::OtherTask, TaskError::Reopened])
+            .prop_map(|error| Outcome::Error(RequestError::Task(error))),
+        json().prop_map(Outcome::InputRequired),
+        select(vec![
+            Outcome::NotAdvertised,
+            Outcome::TimedOut(mcp_proto::TimeBound::Timeout),
+            Outcome::Cancelled,
+            Outcome::NotSent,
+            Outcome::Unknown
+        ]),
+    ]
+}
+
+fn difference() -> impl Strategy<Value = Difference> {
+    let keys = || vec(text(), 0..3);
+    (keys(), keys(), keys()).prop_map(|(added, removed, changed)| Difference::new(added, removed, changed))
+}
+
+const REASONS: [ResendReason; 7] = [
+    ResendReason::Lost,
+    ResendReason::NotSent,
+    ResendReason::SessionExpired,
+    ResendReason::Authorized,
+    ResendReason::Headers,
+    ResendReason::Busy,
+    ResendReason::Input,
+];
+
+const KINDS: [FailureKind; 10] = [
+    FailureKind::Spawn,
+    FailureKind::Connect,
+    FailureKind::HandshakeTimeout,
+    FailureKind::HandshakeRejected,
+    FailureKind::UnsupportedVersion,
+    FailureKind::Protocol,
+    FailureKind::ListFailed,
+    FailureKind::Closed,
+    FailureKind::Unauthorized,
+    FailureKind::Forbidden,
+];
+
+fn failure() -> impl Strategy<Value = Failure> {
+    (select(&KINDS[..]), text()).prop_map(|(kind, message)| Failure::new(kind, message))
+}
+
+fn quirk() -> impl Strategy<Value = Quirk> {
+    (select(QuirkKind::ALL), option::of(select(Family::ALL)), option::of(text()), text()).prop_map(
+        |(kind, family, method, detail)| {
+            let mut quirk = Quirk::new(kind, detail);
+            (quirk.family, quirk.method) = (family, method);
+            quirk
+        },
+    )
+}
+
+fn server_method() -> impl Strategy<Value = ServerMethod> {
+    select(&[ServerMethod::Elicitation, ServerMethod::Sampling][..])
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let input = (text(), server_method(), option::of(json()))
+        .prop_map(|(key, method, params)| InputRequest::new(key, method, params));
+    let challenge = (text(), vec((text(), text()), 0..3)).prop_map(|(scheme, params)| Challenge::new(scheme, params));
+    let server_request = any::<u64>().prop_map(ServerRequestId::from_u64);
+    let recovery = prop_oneof![
+        option::of(time()).prop_map(|at| Recovery::Reopen { at }),
+        time().prop_map(|until| Recovery::Parked { until }),
+        Just(Recovery::Close),
+    ];
+    let levels = [LogLevel::Debug, LogLevel::Error, LogLevel::Emergency];
+    prop_oneof![
+        Just(Event::Ready),
+        (select(Family::ALL), difference())
+            .prop_map(|(family, difference)| Event::CatalogChanged { family, difference }),
+        (request_id(), outcome(), any::<u32>()).prop_map(|(request, outcome, attempts)| Event::Finished {
+            request,
+            outcome,
+            attempts
+        }),
+        (request_id(), any::<u32>(), select(&REASONS[..])).prop_map(|(request, attempt, reason)| Event::Resending {
+            request,
+            attempt,
+            reason
+        }),
+        (request_id(), vec(input, 0..3)).prop_map(|(request, inputs)| Event::InputRequired { request, inputs }),
+        (option::of(request_id()), any::<bool>(), text(), vec(challenge, 0..3)).prop_map(
+            |(request, forbidden, why, challenges)| {
+                Event::Unauthorized { request, forbidden, why, challenges: challenges.into() }
+            }
+        ),
+        (server_request.clone(), server_method(), option::of(json()))
+            .prop_map(|(id, method, params)| Event::ServerRequest { id, method, params }),
+        (server_request, prop::option::of(text())).prop_map(|(id, reason)| Event::ServerRequestEnded { id, reason }),
+        (request_id(), object())
+            .prop_map(|(request, params)| Event::Progress { request, progress: Progress::new(params) }),
+        (text(), option::of(request_id())).prop_map(|(id, request)| Event::ElicitationComplete { id, request }),
+        (request_id(), json()).prop_map(|(request, task)| Event::Task { request, task: Task::new(task) }),
+        (text(), proptest::result::maybe_err(Just(()), text()))
+            .prop_map(|(uri, outcome)| Event::Subscription { uri, outcome }),
+        text().prop_map(|uri| Event::ResourceUpdated { uri }),
+        (select(levels.to_vec()), option::of(text()), json()).prop_map(|(level, logger, data)| Event::Log {
+            level,
+            logger,
+            data
+        }),
+        text().prop_map(|why| Event::LogLevelFailed { error: RequestError::Invalid(why) }),
+        (text(), option::of(json())).prop_map(|(method, params)| Event::Notification { method, params }),
+        quirk().prop_map(Event::Quirk),
+        (failure(), recovery).prop_map(|(failure, next)| Event::Down { failure, next }),
+        Just(Event::Closed { cause: Cause::Requested }),
+        failure().prop_map(|failure| Event::Closed { cause: Cause::Failed(failure) }),
+    ]
+}
+
+fn outgoing() -> impl Strategy<Value = Outgoing> {
+    let messages = [
+        r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{ "name":"é" }}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        r#"{"jsonrpc":"2.0","id":"a","result":{}}"#,
+    ];
+    (select(messages.to_vec()), option::of(version()), option::of(request_id()))
+        .prop_map(|(message, version, of)| Outgoing::new(&raw(message), version, of))
+}
+
+fn connection() -> impl Strategy<Value = ConnectionId> {
+    any::<u32>().prop_map(|id| ConnectionId::from_u64(id.into()))
+}
+
+fn step() -> impl Strategy<Value = ShutdownStep> {
+    select(&[ShutdownStep::CloseInput, ShutdownStep::Terminate, ShutdownStep::Kill][..])
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        connection().prop_map(Action::Open),
+        outgoing().prop_map(Action::Send),
+        step().prop_map(Action::Shutdown),
+        event().prop_map(Action::Event),
+    ]
+}
+
+fn http_request() -> impl Strategy<Value = HttpRequest> {
+    let body = prop_oneof![vec(any::<u8>(), 0..20), Just(b"{\"a\":1}".to_vec())];
+    (any::<u64>(), option::of(request_id()), select(&["GET", "POST", "DELETE"][..]), body).prop_map(
+        |(exchange, of, method, body)| {
+            let request = http::Request::builder()
+                .method(method)
+                .uri("http://localhost:8080/mcp")
+                .header("accept", "application/json, text/event-stream")
+                .header("x-twice", "1")
+                .header("x-twice", http::HeaderValue::from_bytes(b"\xff").unwrap())
+                .body(body);
+            HttpRequest::new(ExchangeId::from_u64(exchange), of, request.unwrap())
+        },
+    )
+}
+
+fn exchange() -> impl Strategy<Value = ExchangeId> {
+    any::<u64>().prop_map(ExchangeId::from_u64)
+}
+
+fn session() -> impl Strategy<Value = SessionHandle> {
+    any::<u64>().prop_map(SessionHandle::from_u64)
+}
+
+fn hub_event() -> impl Strategy<Value = HubEvent> {
+    let server = || text().prop_map(|server| server.as_ref().into());
+    let call = prop_oneof![
+        (session(), request_id(), option::of(select(Utility::ALL)))
+            .prop_map(|(session, request, utility)| CallId::of_request(session, request, utility)),
+        (session(), any::<u64>(), select(Utility::ALL))
+            .prop_map(|(session, number, utility)| CallId::of_list(session, number, utility)),
+    ];
+    prop_oneof![
+        (session(), server(), event()).prop_map(|(session, server, event)| HubEvent::Session {
+            session,
+            server,
+            event
+        }),
+        Just(HubEvent::Ready),
+        Just(HubEvent::Settled),
+        (server(), failure(), any::<bool>()).prop_map(|(server, failure, again)| HubEvent::Failed {
+            server,
+            failure,
+            again
+        }),
+        (server(), difference()).prop_map(|(server, difference)| HubEvent::ToolsetChanged { server, difference }),
+        (call, server(), outcome(), any::<u32>())
+            .prop_map(|(call, server, outcome, attempts)| { HubEvent::Finished { call, server, outcome, attempts } }),
+        Just(HubEvent::Closed),
+    ]
+}
+
+fn hub_action() -> impl Strategy<Value = HubAction> {
+    prop_oneof![
+        (session(), connection()).prop_map(|(session, connection)| HubAction::Open { session, connection }),
+        (session(), outgoing()).prop_map(|(session, message)| HubAction::Send { session, message }),
+        (session(), step()).prop_map(|(session, how)| HubAction::Shutdown { session, how }),
+        (session(), http_request()).prop_map(|(session, request)| HubAction::Request { session, request }),
+        (session(), exchange()).prop_map(|(session, exchange)| HubAction::Drop { session, exchange }),
+        hub_event().prop_map(HubAction::Event),
+    ]
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let duration = || (any::<u64>(), 0..1_000_000_000_u32).prop_map(|(secs, nanos)| Duration::new(secs, nanos));
+    let trace = (option::of(text()), option::of(text()), option::of(text())).prop_map(|(a, b, c)| {
+        let mut trace = TraceContext::default();
+        (trace.traceparent, trace.tracestate, trace.baggage) = (a, b, c);
+        trace
+    });
+    let times = (option::of(duration()), option::of(duration()));
+    (any::<String>(), option::of(json()), times, any::<bool>(), option::of(any::<bool>()), option::of(trace)).prop_map(
+        |(method, params, (timeout, max), progress, replay, trace)| {
+            let mut request = Request::new(method);
+            if let Some(params) = params {
+                request = request.params(params);
+            }
+            if let Some(timeout) = timeout {
+                request = request.timeout(timeout);
+            }
+            if let Some(max) = max {
+                request = request.max_timeout(max);
+            }
+            if let Some(trace) = trace {
+                request = request.trace(trace);
+            }
+            if let Some(allowed) = replay {
+                request = request.replay(allowed);
+            }
+            if progress { request.progress() } else { request }
+        },
+    )
+}
+
+fn options() -> impl Strategy<Value = Options> {
+    let eras = prop_oneof![
+        Just(Eras::Auto),
+        Just(Eras::LegacyFirst),
+        Just(Eras::LegacyOnly),
+        version().prop_map(Eras::ModernOnly)
+    ];
+    let known = (version(), any::<bool>()).prop_map(|(version, closes)| {
+        let mut known = KnownEra::new(version);
+        known.discover_closes = closes;
+        known
+    });
+    (text(), eras, option::of(known), any::<u32>(), option::of(vec(any::<String>(), 0..2)), option::of(object()))
+        .prop_map(|(name, eras, known, bits, roots, extension)| {
+            let mut options = Options::new(name.clone(), "1");
+            (options.eras, options.known_era) = (eras, known);
+            options.client.title = Some(name);
+            options.capabilities.sampling = bits & 1 != 0;
+            options.capabilities.roots = roots.map(|roots| roots.into_iter().map(Root::new).collect());
+            options.capabilities.extensions =
+                extension.into_iter().map(|it| ("x/y".parse().unwrap(), it.into())).collect();
+            options.log_level = (bits & 2 != 0).then_some(LogLevel::Notice);
+            options.tolerance.list_errors = if bits & 4 == 0 { ListErrors::Fail } else { ListErrors::Degrade };
+            options.timeouts.grace = Duration::from_micros(bits.into());
+            options.limits.pages = bits as usize;
+            options.limits.message.depth = bits as usize;
+            options.listen = bits & 8 != 0;
+            options.parallel_tool_calls = bits & 16 != 0;
+            options.sampling.models = vec!["m".into()];
+            options.sampling.per_minute = Some(bits);
+            if bits & 32 != 0 {
+                options.keepalive = None;
+            }
+            if let Some(keepalive) = &mut options.keepalive {
+                keepalive.method = KeepaliveMethod::ToolsList;
+            }
+            if bits & 64 != 0 {
+                options.reconnect = None;
+            }
+            options
+        })
+}
+
+proptest! {
+    #[test]
+    fn events_return_as_they_were(event in event()) {
+        returns(&event);
+    }
+
+    #[test]
+    fn actions_return_as_they_were(action in action()) {
+        returns(&action);
+    }
+
+    #[test]
+    fn http_actions_return_as_they_were(request in http_request(), exchange in exchange(), event in event()) {
+        returns(&HttpAction::Request(request));
+        returns(&HttpAction::Drop(exchange));
+        returns(&HttpAction::Event(event));
+    }
+
+    #[test]
+    fn actions_of_a_hub_return_as_they_were(action in hub_action()) {
+        returns(&action);
+    }
+
+    #[test]
+    fn requests_return_as_they_were(request in request()) {
+        returns(&request);
+    }
+
+    #[test]
+    fn options_return_as_they_were(options in options(), own in option::of(options())) {
+        returns(&options);
+        let mut hub = HubOptions::new(options);
+        hub.own.extend(own.map(|own| ("a".into(), own)));
+        hub.required.insert("a".into());
+        for style in [Style::MCP, Style::MCP_DOUBLE.with_hyphens(), Style::SERVER] {
+            let mut names = Names::new(style);
+            names.update([("a", vec![Target::tool("x-y"), Target::tool("x_y"), Utility::GetPrompt.into()])]);
+            hub.names = names;
+            returns(&hub);
+        }
+    }
+
+    #[test]
+    fn values_that_differ_in_one_byte_are_unequal(one in event(), other in event()) {
+        let text = |event: &Event| serde_json::to_string(event).unwrap();
+        assert_eq!(one == other, text(&one) == text(&other));
+    }
+}
+
+#[test]
+fn ids_are_numbers() {
+    let max = u64::MAX;
+    assert_eq!(RequestId::from_u64(max).as_u64(), max);
+    assert_eq!(ServerRequestId::from_u64(max).as_u64(), max);
+    assert_eq!(WireId::from_u64(max).as_u64(), max);
+    assert_eq!(ExchangeId::from_u64(max).as_u64(), max);
+    assert_eq!(SessionHandle::from_u64(max).as_u64(), max);
+    assert_eq!(ConnectionId::from_u64(7).as_u64(), 7);
+    assert_eq!(ConnectionId::from_u64(max), ConnectionId::from_u64(u32::MAX.into()));
+    returns(&WireId::from_u64(3));
+    returns(&Time::from_micros(3));
+    assert_eq!(serde_json::to_string(&RequestId::from_u64(3)).unwrap(), "3");
+}
+
+#[test]
+fn the_names_of_variants_are_stable() {
+    for (value, expected) in [
+        (serde_json::to_string(&Event::Ready).unwrap(), r#"{"type":"ready"}"#),
+        (
+            serde_json::to_string(&Event::Finished {
+                request: RequestId::from_u64(1),
+                outcome: Outcome::Result(raw("{ }")),
+                attempts: 1,
+            })
+            .unwrap(),
+            r#"{"type":"finished","value":{"request":1,"outcome":{"type":"result","value":{ }},"attempts":1}}"#,
+        ),
+        (
+            serde_json::to_string(&Event::Subscription { uri: "a".into(), outcome: Err("no".into()) }).unwrap(),
+            r#"{"type":"subscription","value":{"uri":"a","outcome":{"type":"err","value":"no"}}}"#,
+        ),
+        (serde_json::to_string(&FailureKind::HandshakeTimeout).unwrap(), r#""handshake-timeout""#),
+        (serde_json::to_string(&ServerMethod::Sampling).unwrap(), r#""sampling/createMessage""#),
+        (serde_json::to_string(&ShutdownStep::CloseInput).unwrap(), r#""close_input""#),
+        (serde_json::to_string(&OpenFailure::Spawn).unwrap(), r#""spawn""#),
+        (serde_json::to_string(&Broken::Midway).unwrap(), r#""midway""#),
+        (serde_json::to_string(&Capability::Logging).unwrap(), r#""logging""#),
+        (serde_json::to_string(&Utility::GetPrompt).unwrap(), r#""get_prompt""#),
+        (serde_json::to_string(&Target::tool("x")).unwrap(), r#"{"type":"tool","value":"x"}"#),
+    ] {
+        assert_eq!(value, expected);
+    }
+    for kind in KINDS {
+        assert_eq!(serde_json::to_string(&kind).unwrap(), format!("{:?}", kind.as_str()));
+    }
+}
+
+#[test]
+fn the_debug_of_a_message_shows_its_text() {
+    let message = Outgoing::new(&raw("{\"jsonrpc\":\"2.0\",\n\"id\":7,\"method\":\"ping\"}"), None, None);
+    assert_eq!(message.bytes(), br#"{"jsonrpc":"2.0", "id":7,"method":"ping"}"#);
+    assert_eq!((message.method(), message.wire_id()), (Some("ping"), Some(WireId::from_u64(7))));
+    assert!(format!("{message:?}").contains(r#"\"method\":\"ping\""#), "{message:?}");
+}
+
+#[test]
+fn secrets_are_not_written_unless_asked_for() {
+    let request = http::Request::post("https://ada:hush@example.com/mcp?key=hush")
+        .header("authorization", "Bearer hush")
+        .header("cookie", "a=hush")
+        .header("mcp-session-id", "hush")
+        .header("accept", "application/json")
+        .body(b"{}".to_vec());
+    let request = HttpRequest::new(ExchangeId::from_u64(1), None, request.unwrap());
+    let text = serde_json::to_string(&request).unwrap();
+    assert_eq!(
+        text,
+        concat!(
+            r#"{"exchange":1,"of":null,"method":"POST","uri":"https://redacted@example.com/mcp?redacted","#,
+            r#""headers":[["authorization","redacted"],["cookie","redacted"],["mcp-session-id","redacted"],"#,
+            r#"["accept","application/json"]],"body":"{}"}"#
+        )
+    );
+    let read: HttpRequest = serde_json::from_str(&text).unwrap();
+    assert_eq!(serde_json::to_string(&read).unwrap(), text);
+
+    let whole = serde_json::to_string(&WithSecrets(&request)).unwrap();
+    assert_eq!(serde_json::from_str::<HttpRequest>(&whole).unwrap(), request);
+
+    let mut options = Options::new("x", "1");
+    options.server = "https://ada:hush@example.com/mcp?key=hush".into();
+    assert!(!serde_json::to_string(&options).unwrap().contains("hush"));
+    assert!(!format!("{:?}", WithSecrets(&request)).contains("hush"));
+}
+
+#[test]
+fn refusals_return_as_they_were() {
+    let refused = [
+        CommandError::NotReady,
+        CommandError::NotAdvertised { server: "s".into(), method: "tools/call".into(), capability: "tools".into() },
+        CommandError::TooManyRequests { limit: 7 },
+        CommandError::MissingInput { key: "k".into() },
+    ];
+    refused.iter().for_each(returns);
+    let [_, error, ..] = refused;
+    returns(&HubCommandError::Closed);
+    returns(&HubCommandError::Unpolled { limit: 3 });
+    returns(&HubCommandError::Session { server: "s".into(), error: error.clone() });
+    returns(&CallError::Arguments { name: "n".into(), expected: "a JSON object".into() });
+    returns(&CallError::CoolingDown { server: "s".into(), why: "w".into(), until: Some(Time::from_millis(1)) });
+    returns(&CallError::Session { server: "s".into(), error });
+}
