@@ -84,7 +84,7 @@ pub struct Http {
     /// How the user authenticates, in addition to `headers`.
     pub auth: Option<Auth>,
     /// How a token is obtained, with `auth: oauth`.
-    pub oauth: Option<OAuth>,
+    pub oauth: Option<Box<OAuth>>,
 }
 
 /// How the user authenticates to a server. Its `Debug` hides unknown values, which may be secrets.

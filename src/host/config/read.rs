@@ -136,7 +136,7 @@ impl Reader<'_> {
         }
         Some(match (command, url) {
             (Some(command), _) => Endpoint::Stdio(Stdio { command, args, env, cwd }),
-            (None, url) => Endpoint::Http(Http { url: url?, headers, auth, oauth }),
+            (None, url) => Endpoint::Http(Http { url: url?, headers, auth, oauth: oauth.map(Box::new) }),
         })
     }
 
