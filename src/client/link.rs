@@ -362,8 +362,8 @@ impl Link {
 
     fn open(&mut self, core: &mut Core) {
         core.timers.clear();
-        // Earlier actions on the transport are obsolete.
-        core.outbox.take_back(|output| matches!(output, Output::Shutdown(_) | Output::Open(_)));
+        // What was queued for an earlier transport, responses included, is obsolete.
+        core.outbox.take_back_transport();
         core.agreed = None;
         self.connection = self.connection.next();
         core.arm(Timer::Open, core.options.timeouts.open);

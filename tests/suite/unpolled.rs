@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::{Event, Options, Outcome, Request, Transport};
+use mcp_proto::{Action, Client, Event, Messages, Options, Outcome, Request, Time, Transport};
 use serde_json::json;
 
 use crate::common::{Host, Server, legacy, reconnecting, seconds, tools};
@@ -28,6 +28,28 @@ fn a_command_does_not_hide_a_deadline_from_the_input_after_it() {
         "{:?}",
         host.ended(call)
     );
+}
+
+#[test]
+fn a_response_of_a_lost_connection_is_not_polled_before_the_next_one_is_opened() {
+    let mut session = Client::new(Messages::new(), reconnecting(legacy()), 0);
+    let mut now = Time::ZERO;
+    session.open(now).unwrap();
+    let lost = session.connection();
+    session.handle_transport(now, lost, Transport::Opened);
+    while session.poll().is_some() {}
+    session.handle_message(now, lost, br#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#);
+    // The handshake times out, the server's process is killed, and the next connection is opened.
+    for _ in 0..100 {
+        if session.connection() != lost {
+            break;
+        }
+        now = now + seconds(60);
+        session.handle_timeout(now);
+    }
+    let actions: Vec<_> = std::iter::from_fn(|| session.poll()).collect();
+    assert!(matches!(actions.last(), Some(Action::Open(_))), "{actions:?}");
+    assert!(!actions.iter().any(|action| matches!(action, Action::Send(_))), "{actions:?}");
 }
 
 #[test]

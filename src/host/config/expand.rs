@@ -58,7 +58,8 @@ impl Entry {
                     expansion.replace(&path("headers", &excerpt(name)), value);
                 }
                 if let Some(oauth) = oauth {
-                    let OAuth { client_id, client_secret, client_metadata_url, issuer, redirect_uri, .. } = &mut **oauth;
+                    let OAuth { client_id, client_secret, client_metadata_url, issuer, redirect_uri, .. } =
+                        &mut **oauth;
                     for (key, value) in [
                         ("oauth.client_id", client_id),
                         ("oauth.client_secret", client_secret),
