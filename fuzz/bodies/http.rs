@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest};
-use mcp_proto::{Client, Event, Http, Request, RequestId, Time};
+use mcp_proto::{Client, Event, Http, Request, RequestId};
 
 use super::checks::{END, OWED, assert_same, check_message};
 use super::embedder::Embedder;
@@ -15,7 +15,7 @@ use super::peer::{self, Peer};
 use super::rig::{Clock, Driven};
 
 /// Reads the bytes as operations on a session over HTTP, and checks invariants after each.
-pub(crate) fn http(bytes: &[u8]) -> u64 {
+pub fn http(bytes: &[u8]) -> u64 {
     let mut rig = Rig::run(bytes);
     rig.end();
     rig.print.finish()

@@ -14,7 +14,7 @@ enum Step<I> {
     Poll,
 }
 
-pub(crate) fn journal(bytes: &[u8]) -> u64 {
+pub fn journal(bytes: &[u8]) -> u64 {
     let mut limits = JournalLimits::default();
     (limits.line, limits.entries, limits.bytes) = (16 << 10, 256, 64 << 10);
     let whole = replay(bytes, limits);

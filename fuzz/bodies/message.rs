@@ -14,7 +14,7 @@ use super::peer::{self, Peer};
 use super::session::Rig;
 
 /// Gives the bytes to the decoder, and to sessions in several states.
-pub(crate) fn message(bytes: &[u8]) -> u64 {
+pub fn message(bytes: &[u8]) -> u64 {
     let mut print = DefaultHasher::new();
     for limits in [jsonrpc::MessageLimits::default(), limits(Options::new("", "")).limits.message] {
         let decoded = jsonrpc::decode(bytes, limits);

@@ -157,7 +157,7 @@ fn without_marker(bytes: &[u8]) -> Vec<u8> {
     kept
 }
 
-pub(crate) fn oauth(bytes: &[u8]) -> u64 {
+pub fn oauth(bytes: &[u8]) -> u64 {
     let bytes = without_marker(bytes);
     // The rest is about a client that authorizes itself.
     if let Some(rest) = bytes.strip_prefix(b"J") {

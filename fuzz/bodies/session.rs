@@ -5,16 +5,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use mcp_proto::jsonrpc::{self, Body, Decoded, Message};
-use mcp_proto::{Action, Client, ConnectionId, Event, Messages, OpenFailure, Outgoing, Request, Time, Transport};
+use mcp_proto::{Action, Client, ConnectionId, Event, Messages, OpenFailure, Outgoing, Request, Transport};
 
-use super::checks::{END, OWED, assert_same, check_line, members};
+use super::checks::{OWED, assert_same, check_line, members};
 use super::embedder::Embedder;
 use super::input::Input;
 use super::peer::{self, Peer};
 use super::rig::{Clock, Driven};
 
 /// Reads the bytes as operations on a session, and checks invariants after each.
-pub(crate) fn session(bytes: &[u8]) -> u64 {
+pub fn session(bytes: &[u8]) -> u64 {
     let mut rig = Rig::run(bytes);
     rig.end();
     rig.print.finish()

@@ -17,7 +17,7 @@ use super::{http, session};
 
 /// Reads the bytes as a document, if they begin as one. Otherwise as operations on a session up to a line feed, and
 /// then as changes to its snapshot, which gets a matching checksum. Whatever is restored runs to its end.
-pub(crate) fn snapshot(bytes: &[u8]) -> u64 {
+pub fn snapshot(bytes: &[u8]) -> u64 {
     let mut print = DefaultHasher::new();
     if bytes.first() == Some(&b'{') {
         document(bytes, &mut print);

@@ -1,8 +1,5 @@
 #![no_main]
 
-#[path = "../bodies/mod.rs"]
-mod bodies;
-
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    bodies::host(bytes);
+    mcp_proto_fuzz::host(bytes);
 });

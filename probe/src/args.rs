@@ -104,7 +104,7 @@ pub(crate) enum Invocation {
         settings: Box<Settings>,
         file: PathBuf,
     },
-    /// Walk the discovery of a server's authorization.
+    /// Report the discovery of a server's authorization.
     Auth {
         settings: Box<Settings>,
         target: Target,

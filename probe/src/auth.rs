@@ -1,5 +1,5 @@
-//! `probe auth URL`: walks the discovery of a server's authorization without a browser or a registration. The library
-//! decides what is asked and what is accepted; this module shows it.
+//! `probe auth URL`: follows the discovery of a server's authorization, without a browser or a registration. The library
+//! decides what is requested and what is accepted; this module reports it.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -30,7 +30,7 @@ use crate::text::{cut, one_line};
 use crate::web::without_query;
 use crate::{advice, run as runs};
 
-/// Bound on the walk after a run that was refused.
+/// Bound on the discovery after a run that was refused.
 const OFFER: Duration = Duration::from_secs(10);
 /// Bytes of a document that are shown.
 const DOCUMENT: usize = 1 << 20;
@@ -40,7 +40,7 @@ const SHOWN: usize = 500;
 const TICK: Duration = Duration::from_millis(250);
 
 #[derive(Default, Serialize)]
-struct Walk {
+struct DiscoveryReport {
     steps: Vec<Step>,
     registration: Vec<&'static str>,
     verdict: String,
@@ -60,14 +60,14 @@ struct Step {
 
 /// A request in flight: the index of its step, and its response so far.
 #[derive(Default)]
-struct Asked {
+struct InFlight {
     step: usize,
     status: Option<StatusCode>,
     body: Vec<u8>,
 }
 
 /// A piece of an exchange.
-enum Came {
+enum Received {
     Server(ExchangeId, Piece),
     OAuth(OAuthExchangeId, Piece),
 }
@@ -78,28 +78,34 @@ const SERVER: &str = "server-metadata";
 
 pub(crate) fn run(settings: &Settings, target: &Target, interrupt: &Interrupt) -> ExitCode {
     let Target::Http { url, http, .. } = target else { return ExitCode::from(2) };
-    let walk = match walk(settings, url, http, settings.timeout, interrupt) {
-        Ok(walk) => walk,
+    let report = match inspect(settings, url, http, settings.timeout, interrupt) {
+        Ok(report) => report,
         Err(wrong) => return crate::misused(&wrong),
     };
     if let Some(status) = interrupt.status() {
         return status.into();
     }
-    let printed = if settings.json { crate::print_json(&walk) } else { crate::print(walk.text().as_bytes()) };
-    crate::status(printed, walk.is_good)
+    let printed = if settings.json { crate::print_json(&report) } else { crate::print(report.text().as_bytes()) };
+    crate::status(printed, report.is_good)
 }
 
 /// What the failure's message says of a server that demands a token: whether it offers OAuth, and where.
 pub(crate) fn offer(settings: &Settings, target: &Target, interrupt: &Interrupt) -> Option<String> {
     let Target::Http { url, http, .. } = target else { return None };
-    let walk = walk(settings, url, http, OFFER, interrupt).ok()?;
-    Some(match &walk.issuer {
-        Some(issuer) if walk.is_good => format!(". The server offers OAuth at `{issuer}`: --oauth obtains a token"),
-        Some(_) | None => format!(". OAuth: {}", walk.verdict),
+    let report = inspect(settings, url, http, OFFER, interrupt).ok()?;
+    Some(match &report.issuer {
+        Some(issuer) if report.is_good => format!(". The server offers OAuth at `{issuer}`: --oauth obtains a token"),
+        Some(_) | None => format!(". OAuth: {}", report.verdict),
     })
 }
 
-fn walk(settings: &Settings, url: &str, http: &Http, bound: Duration, interrupt: &Interrupt) -> Result<Walk, String> {
+fn inspect(
+    settings: &Settings,
+    url: &str,
+    http: &Http,
+    bound: Duration,
+    interrupt: &Interrupt,
+) -> Result<DiscoveryReport, String> {
     let mut options = OAuthOptions::new("mcp-probe", "http://127.0.0.1/callback");
     options.may_ask_user = false;
     let authorization = Authorization::new(url, options, runs::entropy()?, Time::ZERO, runs::unix());
@@ -107,41 +113,41 @@ fn walk(settings: &Settings, url: &str, http: &Http, bound: Duration, interrupt:
     let session = Client::new(http.clone().with_oauth(authorization), runs::options(settings), seed());
     let mut io = Io::new()?;
     let http = io.client()?;
-    let mut walker = Walker {
+    let mut inspector = Inspector {
         clock: Clock(Instant::now()),
         session,
         own: settings.headers.clone(),
         server: Exchanges::new(http.clone()),
         oauth: Exchanges::new(http),
-        asked: BTreeMap::new(),
+        in_flight: BTreeMap::new(),
         messages: BTreeMap::new(),
-        walk: Walk::default(),
-        has_asked: false,
+        report: DiscoveryReport::default(),
+        has_discovered: false,
         end: None,
     };
-    // A walk that is not done says so.
-    io.block_on(async { timeout(bound, walker.go(interrupt)).await.unwrap_or_default() });
-    Ok(walker.finish(bound))
+    // A report that is not complete says so.
+    io.block_on(async { timeout(bound, inspector.run(interrupt)).await.unwrap_or_default() });
+    Ok(inspector.finish(bound))
 }
 
-struct Walker {
+struct Inspector {
     clock: Clock,
     session: Client<Http>,
     /// Headers of the requests to the MCP server.
     own: HeaderMap,
     server: Exchanges<ExchangeId>,
     oauth: Exchanges<OAuthExchangeId>,
-    asked: BTreeMap<OAuthExchangeId, Asked>,
+    in_flight: BTreeMap<OAuthExchangeId, InFlight>,
     /// The step of a request to the MCP server that is shown.
     messages: BTreeMap<ExchangeId, usize>,
-    walk: Walk,
+    report: DiscoveryReport,
     /// An authorization was requested, without or after a refusal.
-    has_asked: bool,
+    has_discovered: bool,
     end: Option<Result<(), OAuthError>>,
 }
 
-impl Walker {
-    async fn go(&mut self, interrupt: &Interrupt) {
+impl Inspector {
+    async fn run(&mut self, interrupt: &Interrupt) {
         // A new session can be opened.
         let _ = self.session.open(self.clock.now());
         while self.end.is_none() && !interrupt.came() {
@@ -153,18 +159,18 @@ impl Walker {
             }
             let wait = self.session.deadline().map_or(TICK, |at| at.since(self.clock.now()).min(TICK));
             let (server, oauth) = (&mut self.server, &mut self.oauth);
-            let came = poll_fn(|context| {
+            let received = poll_fn(|context| {
                 if let Poll::Ready(Some((exchange, piece))) = pin!(server.next()).poll(context) {
-                    return Poll::Ready(Came::Server(exchange, piece));
+                    return Poll::Ready(Received::Server(exchange, piece));
                 }
                 match pin!(oauth.next()).poll(context) {
-                    Poll::Ready(Some((exchange, piece))) => Poll::Ready(Came::OAuth(exchange, piece)),
+                    Poll::Ready(Some((exchange, piece))) => Poll::Ready(Received::OAuth(exchange, piece)),
                     Poll::Ready(None) | Poll::Pending => Poll::Pending,
                 }
             });
-            match timeout(wait, came).await {
-                Ok(Came::Server(exchange, piece)) => self.receive(exchange, piece),
-                Ok(Came::OAuth(exchange, piece)) => self.receive_oauth(exchange, &piece),
+            match timeout(wait, received).await {
+                Ok(Received::Server(exchange, piece)) => self.receive(exchange, piece),
+                Ok(Received::OAuth(exchange, piece)) => self.receive_oauth(exchange, &piece),
                 Err(_) => self.session.handle_timeout(self.clock.now()),
             }
         }
@@ -173,7 +179,7 @@ impl Walker {
     fn act(&mut self, action: HttpAction) {
         match action {
             HttpAction::Request(it) => {
-                if self.walk.steps.is_empty() {
+                if self.report.steps.is_empty() {
                     let step = self.step(CHALLENGE, &it.request);
                     self.messages.insert(it.exchange, step);
                 }
@@ -181,18 +187,18 @@ impl Walker {
             }
             HttpAction::Drop(exchange) => self.server.drop(exchange),
             HttpAction::OAuth(OAuthAction::Request(it)) => {
-                self.has_asked = true;
+                self.has_discovered = true;
                 let path = it.request.uri().path();
                 let is_server = path.contains("/oauth-authorization-server") || path.contains("/openid-configuration");
-                let was_server = self.walk.steps.last().is_some_and(|step| step.stage == SERVER);
+                let was_server = self.report.steps.last().is_some_and(|step| step.stage == SERVER);
                 let step = self.step(if is_server || was_server { SERVER } else { RESOURCE }, &it.request);
-                self.asked.insert(it.exchange, Asked { step, ..Asked::default() });
+                self.in_flight.insert(it.exchange, InFlight { step, ..InFlight::default() });
                 self.oauth.start(it.exchange, it.reach, it.request, HeaderMap::new());
             }
             HttpAction::OAuth(OAuthAction::Drop(exchange)) => self.oauth.drop(exchange),
             HttpAction::OAuth(OAuthAction::Event(OAuthEvent::Failed(error))) => self.end = Some(Err(error)),
             // It demands no token for its lists; it may for calls.
-            HttpAction::Event(Event::Ready) if !self.has_asked => {
+            HttpAction::Event(Event::Ready) if !self.has_discovered => {
                 let now = self.clock.now();
                 self.session.handle_oauth(now, OAuthInput::Authorize);
             }
@@ -203,13 +209,13 @@ impl Walker {
 
     fn step(&mut self, stage: &'static str, request: &http::Request<Vec<u8>>) -> usize {
         let request = format!("{} {}", request.method(), without_query(request.uri()));
-        self.walk.steps.push(Step { stage, request, status: None, finding: "no response".into() });
-        self.walk.steps.len().saturating_sub(1)
+        self.report.steps.push(Step { stage, request, status: None, finding: "no response".into() });
+        self.report.steps.len().saturating_sub(1)
     }
 
     fn receive(&mut self, exchange: ExchangeId, piece: Piece) {
         let now = self.clock.now();
-        let step = self.messages.get(&exchange).and_then(|step| self.walk.steps.get_mut(*step));
+        let step = self.messages.get(&exchange).and_then(|step| self.report.steps.get_mut(*step));
         if let Some(step) = step {
             match &piece {
                 Piece::Head(status, headers) => {
@@ -229,7 +235,7 @@ impl Walker {
     }
 
     fn receive_oauth(&mut self, exchange: OAuthExchangeId, piece: &Piece) {
-        if let Some(asked) = self.asked.get_mut(&exchange) {
+        if let Some(asked) = self.in_flight.get_mut(&exchange) {
             match piece {
                 Piece::Head(status, _) => asked.status = Some(*status),
                 Piece::Body(chunk) => {
@@ -238,7 +244,7 @@ impl Walker {
                 }
                 Piece::End => self.answered(exchange),
                 Piece::Failure(_, why) => {
-                    if let Some(step) = self.walk.steps.get_mut(asked.step) {
+                    if let Some(step) = self.report.steps.get_mut(asked.step) {
                         step.finding = format!("it cannot be read: {}", shown(why));
                     }
                 }
@@ -250,56 +256,57 @@ impl Walker {
 
     /// A document came.
     fn answered(&mut self, exchange: OAuthExchangeId) {
-        let Some(asked) = self.asked.remove(&exchange) else { return };
-        let Some(step) = self.walk.steps.get_mut(asked.step) else { return };
+        let Some(asked) = self.in_flight.remove(&exchange) else { return };
+        let Some(step) = self.report.steps.get_mut(asked.step) else { return };
         step.status = asked.status.map(|status| status.as_u16());
         let document: Option<Value> = serde_json::from_slice(&asked.body).ok().filter(Value::is_object);
         step.finding = match document.filter(|_| asked.status == Some(StatusCode::OK)) {
             None if asked.status.is_some_and(|status| status.is_redirection()) => "a redirect".into(),
             None => "there is no metadata here".into(),
             Some(document) if step.stage == SERVER => {
-                self.walk.issuer = document.get("issuer").and_then(Value::as_str).map(shown);
-                self.walk.registration = ways(&document);
+                self.report.issuer = document.get("issuer").and_then(Value::as_str).map(shown);
+                self.report.registration = ways(&document);
                 server(&document)
             }
             Some(document) => resource(&document),
         };
     }
 
-    fn finish(self, bound: Duration) -> Walk {
-        let mut walk = self.walk;
-        let has_server = walk.issuer.is_some();
-        let issuer = walk.issuer.clone().unwrap_or_default();
+    fn finish(self, bound: Duration) -> DiscoveryReport {
+        let mut report = self.report;
+        let has_server = report.issuer.is_some();
+        let issuer = report.issuer.clone().unwrap_or_default();
         match self.end {
-            None => walk.verdict = format!("not done within {bound:?}"),
-            Some(Ok(())) if walk.steps.iter().all(|step| step.stage == CHALLENGE) => {
-                walk.verdict = "the server cannot be reached, or is no MCP server".into();
+            None => report.verdict = format!("not done within {bound:?}"),
+            Some(Ok(())) if report.steps.iter().all(|step| step.stage == CHALLENGE) => {
+                report.verdict = "the server cannot be reached, or is no MCP server".into();
             }
-            Some(Ok(())) => walk.verdict = "the server ended the session".into(),
-            // The end of what a walk does without a user.
+            Some(Ok(())) => report.verdict = "the server ended the session".into(),
+            // DiscoveryReport ends where a user would be needed.
             Some(Err(error)) if matches!(error.stage, Stage::Authorization | Stage::Registration) && has_server => {
-                walk.is_good = true;
-                let ways = walk.registration.join(", ");
-                walk.verdict = format!("a token can be obtained from `{issuer}`; registration: {ways}");
+                report.is_good = true;
+                let ways = report.registration.join(", ");
+                report.verdict = format!("a token can be obtained from `{issuer}`; registration: {ways}");
             }
             Some(Err(error)) if matches!(error.stage, Stage::Authorization | Stage::Registration) => {
-                walk.verdict = "the server has no metadata. Servers of 2025-03-26 may have `/authorize`, `/token` and \
+                report.verdict =
+                    "the server has no metadata. Servers of 2025-03-26 may have `/authorize`, `/token` and \
                                 `/register` all the same; otherwise its operator has to add protected-resource metadata"
-                    .into();
+                        .into();
             }
             Some(Err(error)) => {
-                if let Some(step) = walk.steps.last_mut() {
+                if let Some(step) = report.steps.last_mut() {
                     step.finding = format!("{}. {}", step.finding, error.reason);
                 }
-                walk.registration.clear();
-                walk.verdict = format!("{error}. {}", advice::authorization(error.stage));
+                report.registration.clear();
+                report.verdict = format!("{error}. {}", advice::authorization(error.stage));
             }
         }
-        walk
+        report
     }
 }
 
-impl Walk {
+impl DiscoveryReport {
     /// The report for people.
     fn text(&self) -> String {
         let mut out = String::new();

@@ -43,7 +43,7 @@ pub(crate) fn mirrored(schema: Json<'_>) -> Result<Mirrored<'_>, Box<str>> {
     let none = Mirrored { nodes: Vec::new(), found: Vec::new() };
     // The annotation's name may be written with escapes. Few schemas have a hyphen, which is found faster than a word.
     let may_have = schema.has_either(b'-', b'\\') && (schema.text().contains(ANNOTATION) || schema.has_backslash());
-    if may_have { Walk::new(schema).run() } else { Ok(none) }
+    if may_have { Search::new(schema).run() } else { Ok(none) }
 }
 
 impl<'a> Mirrored<'a> {
@@ -144,14 +144,14 @@ impl<'a> Property<'a> {
 }
 
 /// One pass over a schema's text, with an explicit stack of open brackets.
-struct Walk<'a> {
+struct Search<'a> {
     scan: Scan<'a>,
     levels: Vec<Level>,
     open: Vec<Property<'a>>,
     mirrored: Mirrored<'a>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Search<'a> {
     fn new(schema: Json<'a>) -> Self {
         let name = Json::trusted("");
         let mirrored = Mirrored { nodes: Vec::from([Node { parent: ROOT, name }]), found: Vec::new() };

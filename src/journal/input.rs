@@ -161,44 +161,24 @@ pub enum Input {
     },
 }
 
-impl Input {
-    /// Whether it is a command, which a client may refuse.
-    pub const fn is_command(&self) -> bool {
-        match self {
-            Self::Open
-            | Self::Close
-            | Self::Request(_)
-            | Self::Cancel { .. }
-            | Self::Notify { .. }
-            | Self::Provide { .. }
-            | Self::Decline { .. }
-            | Self::Respond { .. }
-            | Self::Authorized
-            | Self::Subscribe { .. }
-            | Self::Unsubscribe { .. }
-            | Self::SetLogLevel { .. }
-            | Self::SetRoots { .. }
-            | Self::Refresh { .. } => true,
-            Self::Timeout | Self::Message { .. } | Self::Bytes { .. } | Self::Transport { .. } => false,
-            #[cfg(feature = "http")]
-            Self::Head { .. } | Self::Body { .. } | Self::End { .. } | Self::Failure { .. } => false,
-        }
-    }
+/// The role of an input.
+enum Role {
+    Command,
+    /// The next bytes of a connection or an exchange.
+    Chunk(u64),
+    /// The end of a connection or an exchange.
+    End(u64),
+    Other,
 }
 
 impl Input {
-    /// What it is to the bytes from a server.
-    pub(super) fn part(&self, session: u64) -> Part {
+    /// Whether it is a command, which a client may refuse.
+    pub const fn is_command(&self) -> bool {
+        matches!(self.role(), Role::Command)
+    }
+
+    const fn role(&self) -> Role {
         match self {
-            Self::Bytes { connection, .. } => Part::Chunk((session, connection.as_u64())),
-            Self::Transport { event: TransportEvent::SignOfLife, .. } => Part::Other,
-            Self::Transport { connection, .. } => Part::End((session, connection.as_u64())),
-            #[cfg(feature = "http")]
-            Self::Body { exchange, .. } => Part::Chunk((session, exchange.as_u64())),
-            #[cfg(feature = "http")]
-            Self::End { exchange } | Self::Failure { exchange, .. } => Part::End((session, exchange.as_u64())),
-            #[cfg(feature = "http")]
-            Self::Head { .. } => Part::Other,
             Self::Open
             | Self::Close
             | Self::Request(_)
@@ -212,9 +192,26 @@ impl Input {
             | Self::Unsubscribe { .. }
             | Self::SetLogLevel { .. }
             | Self::SetRoots { .. }
-            | Self::Refresh { .. }
-            | Self::Timeout
-            | Self::Message { .. } => Part::Other,
+            | Self::Refresh { .. } => Role::Command,
+            Self::Bytes { connection, .. } => Role::Chunk(connection.as_u64()),
+            Self::Transport { event: TransportEvent::SignOfLife, .. } => Role::Other,
+            Self::Transport { connection, .. } => Role::End(connection.as_u64()),
+            Self::Timeout | Self::Message { .. } => Role::Other,
+            #[cfg(feature = "http")]
+            Self::Body { exchange, .. } => Role::Chunk(exchange.as_u64()),
+            #[cfg(feature = "http")]
+            Self::End { exchange } | Self::Failure { exchange, .. } => Role::End(exchange.as_u64()),
+            #[cfg(feature = "http")]
+            Self::Head { .. } => Role::Other,
+        }
+    }
+
+    /// What it is to the bytes from a server.
+    pub(super) const fn part(&self, session: u64) -> Part {
+        match self.role() {
+            Role::Chunk(stream) => Part::Chunk((session, stream)),
+            Role::End(stream) => Part::End((session, stream)),
+            Role::Command | Role::Other => Part::Other,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The fuzz targets' bodies over the committed corpus, and over inputs from a fixed seed.
 
 #[path = "../../fuzz/bodies/mod.rs"]
+#[allow(unreachable_pub, reason = "public in the library of the fuzz targets")]
 mod bodies;
 
 use std::path::PathBuf;

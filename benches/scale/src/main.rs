@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 scale list                  the parameters, and whether the table and the cases agree
-scale run PARAM N...        runs a case at these sizes: n, bytes in, peak, allocations, bytes allocated
+scale run PARAM:N,N... ...  runs cases at these sizes: n, bytes in, peak, allocations, bytes allocated
 scale check [PARAM...]      runs cases under callgrind at four sizes, prints a table, fails where one grows too fast";
 
 fn main() -> ExitCode {
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
             cases::all().iter().for_each(|case| println!("{}", case.name));
             table::check()
         }
-        ["run", name, sizes @ ..] => run(name, sizes),
+        ["run", cases @ ..] => cases.iter().try_for_each(|case| run(case)),
         ["check", names @ ..] => match (suite::check(names), table::check()) {
             (Err(cases), Err(table)) => Err(format!("{cases}\n{table}")),
             (Err(why), Ok(())) | (Ok(()), Err(why)) => Err(why),
@@ -42,9 +42,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(name: &str, sizes: &[&str]) -> Result<(), String> {
+fn run(case: &str) -> Result<(), String> {
+    let (name, sizes) = case.split_once(':').ok_or(USAGE)?;
     let case = cases::find(name).ok_or_else(|| format!("there is no case `{name}`"))?;
-    for size in sizes {
+    for size in sizes.split(',') {
         let n = size.parse().map_err(|_| format!("`{size}` is no size"))?;
         let meter::Cost { input, peak, blocks, bytes } = (case.run)(n);
         println!("{n} {input} {peak} {blocks} {bytes}");

@@ -25,7 +25,7 @@ impl Counting {
     }
 }
 
-// SAFETY: every call is forwarded unchanged to the system allocator.
+// SAFETY: every call is forwarded to the system allocator; `realloc` does what the default implementation does.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !Self::grow(layout.size()) {
@@ -44,7 +44,15 @@ unsafe impl GlobalAlloc for Counting {
             return std::ptr::null_mut();
         }
         CURRENT.fetch_sub(layout.size(), Relaxed);
-        unsafe { System.realloc(block, layout, size) }
+        // Always copies: whether the system's `realloc` can grow in place depends on what ran before.
+        unsafe {
+            let grown = System.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !grown.is_null() {
+                std::ptr::copy_nonoverlapping(block, grown, layout.size().min(size));
+                System.dealloc(block, layout);
+            }
+            grown
+        }
     }
 }
 

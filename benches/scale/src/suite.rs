@@ -12,8 +12,14 @@ use crate::cases::{self, Case};
 /// Number of parallel cases.
 const WORKERS: usize = 2;
 
-/// Maximum time of a case under callgrind, for all sizes. A usual case takes a second; only an excessive cost reaches
-/// the maximum, however busy the machine is.
+/// Cases of one process: a process starts slowly under callgrind.
+const TOGETHER: usize = 8;
+
+/// The sizes of a case, as multiples of its first.
+const FACTORS: [usize; 4] = [1, 2, 4, 8];
+
+/// Maximum time of a process under callgrind. A usual case takes a second; only an excessive cost reaches the maximum,
+/// however busy the machine is.
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// Maximum ratio of the last doubling's cost to that of the one before: n log n stays below, n^1.33 does not.
@@ -66,14 +72,17 @@ pub fn check(names: &[&str]) -> Result<(), String> {
         "bytes",
         "memory"
     );
+    let batches: Vec<_> = cases.chunks(TOGETHER).collect();
     let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
-                while let Some(case) = cases.get(next.fetch_add(1, Relaxed)) {
-                    let verdict = judge(case, &folder);
-                    println!("{}", verdict.line);
-                    verdicts.lock().unwrap().push((case.name, verdict));
+                while let Some(cases) = batches.get(next.fetch_add(1, Relaxed)) {
+                    for (case, figures) in measure(cases, &folder) {
+                        let verdict = judge(case, figures);
+                        println!("{}", verdict.line);
+                        verdicts.lock().unwrap().push((case.name, verdict));
+                    }
                 }
             });
         }
@@ -89,28 +98,51 @@ pub fn check(names: &[&str]) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
 }
 
-fn judge(case: &Case, folder: &Path) -> Verdict {
-    match measure(case, folder) {
+type Measured = Result<[Figures; 4], String>;
+
+fn judge(case: &Case, figures: Measured) -> Verdict {
+    match figures {
         Ok(figures) => verdict(case, figures),
         Err(why) => Verdict { line: format!("{:<32} {:>7} FAILED: {why}", case.name, case.n), failed: Some(why) },
     }
 }
 
-/// Runs a case at four sizes in one process, with a profile after each size.
-fn measure(case: &Case, folder: &Path) -> Result<[Figures; 4], String> {
+/// Measures each of these cases. The cases after one that fails are measured by another process.
+fn measure<'a>(cases: &'a [Case], folder: &Path) -> Vec<(&'a Case, Measured)> {
+    let mut measured = Vec::new();
+    while let Some(first) = cases.get(measured.len()) {
+        let rest = &cases[measured.len()..];
+        match run(rest, &folder.join(first.name)) {
+            Ok((figures, failed)) => {
+                measured.extend(rest.iter().zip(figures.into_iter().map(Ok)));
+                if let (Some(why), Some(case)) = (failed, cases.get(measured.len())) {
+                    measured.push((case, Err(why)));
+                }
+            }
+            Err(why) => measured.push((first, Err(why))),
+        }
+    }
+    measured
+}
+
+/// Runs cases at four sizes in one process, with a profile after each size. Returns the figures of the cases before the
+/// first that failed, and how it failed.
+fn run(cases: &[Case], out: &Path) -> Result<(Vec<[Figures; 4]>, Option<String>), String> {
     let own = std::env::current_exe().map_err(|why| why.to_string())?;
-    let out: PathBuf = folder.join(case.name);
-    let printed = folder.join(format!("{}.stdout", case.name));
-    let said = folder.join(format!("{}.stderr", case.name));
+    let (printed, said) = (out.with_extension("stdout"), out.with_extension("stderr"));
     let create = |path: &Path| fs::File::create(path).map_err(|why| why.to_string());
+    let arguments = cases.iter().map(|case| {
+        let sizes = FACTORS.map(|factor| (case.n * factor).to_string());
+        format!("{}:{}", case.name, sizes.join(","))
+    });
     let mut child = Command::new("valgrind")
         // Preparing the input is not counted; each size has its own profile.
         .args(["--tool=callgrind", "--toggle-collect=mcp_proto_scale::meter::measured"])
         .arg("--dump-after=mcp_proto_scale::meter::measured")
         .arg(format!("--callgrind-out-file={}", out.display()))
         .arg(own)
-        .args(["run", case.name])
-        .args([1, 2, 4, 8].map(|factor| (case.n * factor).to_string()))
+        .arg("run")
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(create(&printed)?)
         .stderr(create(&said)?)
@@ -119,29 +151,34 @@ fn measure(case: &Case, folder: &Path) -> Result<[Figures; 4], String> {
     let start = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().map_err(|why| why.to_string())? {
-            break status;
+            break Some(status);
         }
         if start.elapsed() > LONGEST {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(format!("no end after {} s", LONGEST.as_secs()));
+            break None;
         }
         std::thread::sleep(Duration::from_millis(5));
     };
     let printed = fs::read_to_string(printed).map_err(|why| why.to_string())?;
-    if !status.success() {
-        let said = fs::read_to_string(said).unwrap_or_default();
-        let said = said.lines().filter(|line| !line.starts_with("==")).take(3).collect::<Vec<_>>().join("; ");
-        return Err(format!("it did not run to its end: {said}"));
-    }
-    let mut figures = [Figures::default(); 4];
-    for ((at, figures), line) in figures.iter_mut().enumerate().zip(printed.lines()) {
+    let mut figures = Vec::new();
+    for (at, line) in printed.lines().enumerate() {
         let numbers: Vec<usize> = line.split(' ').filter_map(|number| number.parse().ok()).collect();
         let [n, input, peak, blocks, bytes] = *numbers else { return Err(format!("`{line}` was printed")) };
-        let instructions = instructions(&folder.join(format!("{}.{}", case.name, at + 1)))?;
-        *figures = Figures { n, input, peak, blocks, bytes, instructions };
+        let instructions = instructions(&PathBuf::from(format!("{}.{}", out.display(), at + 1)))?;
+        figures.push(Figures { n, input, peak, blocks, bytes, instructions });
     }
-    Ok(figures)
+    let figures = figures.as_chunks().0.to_vec();
+    let failed = match status {
+        Some(status) if status.success() && figures.len() == cases.len() => None,
+        Some(_) => {
+            let said = fs::read_to_string(said).unwrap_or_default();
+            let said = said.lines().filter(|line| !line.starts_with("==")).take(3).collect::<Vec<_>>().join("; ");
+            Some(format!("it did not run to its end: {said}"))
+        }
+        None => Some(format!("no end after {} s", LONGEST.as_secs())),
+    };
+    Ok((figures, failed))
 }
 
 /// The instructions in a profile between two dumps.

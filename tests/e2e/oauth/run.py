@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import urllib.request
 
 HERE = pathlib.Path(__file__).parent
 BROWSER = f"{shlex.quote(sys.executable)} {HERE / 'browser.py'}"
+CHROMIUM = f"{shlex.quote(sys.executable)} {HERE / 'chromium.py'}"
 CALL = ["--call", "echo", "--args", '{"message":"hi"}']
 
 
@@ -115,6 +117,14 @@ def main(probe, modules):
     report, _ = bench.run(*stored)
     bench.check("revoked credentials", told(report, "registration", "grants"), ("dynamic", ["authorization_code"]))
     bench.check("the client is registered once a sign-in without credentials", bench.seen()["registrations"], registrations)
+
+    if shutil.which("chromedriver"):
+        report, status = bench.run("--oauth", *CALL, browser=CHROMIUM)
+        granted = told(report, "registration", "grants", "error")
+        bench.check("a user who signs in with Chromium", (granted, status), (("dynamic", ["authorization_code"], None), 0))
+    else:
+        print("skipped: there is no chromedriver")
+        bench.failed = bench.failed or "CI" in os.environ
 
     secret = "hush-client-secret-of-the-service"
     service = ["--oauth", "--client-id", "service", "--client-secret", secret, "--grant", "client-credentials"]

@@ -283,8 +283,8 @@ fn a_client_signs_its_assertion() {
     }
 }
 
-#[test]
-fn an_assertion_of_the_client_that_is_repeated_is_not_shown() {
+/// A client that authenticates by an assertion, at the point where the assertion is to be signed.
+fn assertion_wanted() -> (Rig, SignRequest) {
     let mut rig = Rig::with(|options| {
         let mut client = RegisteredClient::new("app");
         client.auth = Some(ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: None });
@@ -293,6 +293,12 @@ fn an_assertion_of_the_client_that_is_repeated_is_not_shown() {
     rig.refuse(&[]).unwrap();
     rig.run();
     let request = rig.signs.pop_front().unwrap();
+    (rig, request)
+}
+
+#[test]
+fn an_assertion_of_the_client_that_is_repeated_is_not_shown() {
+    let (mut rig, request) = assertion_wanted();
     rig.auth.handle_signature(rig.now, request.id, b"signature");
     rig.pump();
     let assertion = rig.sent[0].form("client_assertion").unwrap();
@@ -304,14 +310,7 @@ fn an_assertion_of_the_client_that_is_repeated_is_not_shown() {
 #[test]
 fn an_assertion_that_is_not_signed_ends_the_attempt() {
     for signs in [true, false] {
-        let mut rig = Rig::with(|options| {
-            let mut client = RegisteredClient::new("app");
-            client.auth = Some(ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: None });
-            (options.flow, options.registered) = (Flow::ClientCredentials, vec![client]);
-        });
-        rig.refuse(&[]).unwrap();
-        rig.run();
-        let request = rig.signs.pop_front().unwrap();
+        let (mut rig, request) = assertion_wanted();
         if signs {
             rig.auth.handle_signature(rig.now, request.id, b"");
             rig.pump();
