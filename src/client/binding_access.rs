@@ -32,6 +32,18 @@ impl Engine {
         self.core.locate(address);
     }
 
+    /// Replaces the words of the server that the engine keeps: the last errors of lists, and why a connection was lost.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn amend_words(&mut self, amend: impl Fn(&mut Box<str>)) {
+        self.lists.words().chain(self.link.words()).for_each(amend);
+    }
+
+    /// Replaces the detail of a recorded quirk.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn amend_quirk(&mut self, quirk: &super::Quirk) {
+        self.core.amend_quirk(quirk);
+    }
+
     /// Takes the next output. A message counts as sent after [`Self::handed_over`].
     pub(crate) fn take(&mut self) -> Option<Output> {
         self.core.outbox.pop()

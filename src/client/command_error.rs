@@ -49,7 +49,7 @@ pub enum CommandError {
     #[error("the result must be a JSON object")]
     ResultNotObject,
     /// The limit of queued requests or of undelivered output is reached.
-    #[error("{limit} requests wait already")]
+    #[error("the limit of {limit} waiting requests or messages is reached")]
     TooManyRequests {
         /// The limit that was reached: [`Limits::queued`](crate::Limits::queued) or
         /// [`Limits::output`](crate::Limits::output).
@@ -86,6 +86,6 @@ pub enum CommandError {
         key: Box<str>,
     },
     /// No such server request is open.
-    #[error("no such question is open")]
+    #[error("no such server request is open")]
     UnknownServerRequest,
 }

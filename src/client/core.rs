@@ -347,6 +347,13 @@ impl Core {
         self.quirks.iter_mut().find(|quirk| quirk.kind == kind && quirk.method.as_deref() == method)
     }
 
+    #[cfg(feature = "oauth")]
+    pub(super) fn amend_quirk(&mut self, quirk: &Quirk) {
+        if let Some(known) = self.known_quirk(quirk.kind, quirk.method.as_deref()) {
+            known.detail.clone_from(&quirk.detail);
+        }
+    }
+
     fn record(&mut self, quirk: Quirk) {
         if self.stage != Stage::Closed && self.quirks.len() < self.options.limits.quirks {
             self.quirks.push(quirk.clone());

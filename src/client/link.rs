@@ -209,7 +209,8 @@ impl Link {
                 let occasion = match core.stage {
                     Stage::Discovery => "during discovery",
                     Stage::Handshake => "during the handshake",
-                    Stage::Down | Stage::Ready | Stage::Closing | Stage::Closed => "while it was in use",
+                    Stage::Down => "before it was open",
+                    Stage::Ready | Stage::Closing | Stage::Closed => "while it was in use",
                 };
                 let message = format!("{server} closed the connection {occasion}: {why}");
                 self.on_end(core, loss::End::Closed, FailureKind::Closed, message.into(), why)
@@ -347,6 +348,12 @@ impl Link {
         let message = format!("the session with {} expired", core.server_name());
         self.failure = Some(Failure { kind: FailureKind::Closed, message: message.into() });
         self.step(core, Input::Expired)
+    }
+
+    /// The message of the failure that is kept.
+    #[cfg(feature = "oauth")]
+    pub(super) fn words(&mut self) -> impl Iterator<Item = &mut Box<str>> {
+        self.failure.iter_mut().map(|failure| &mut failure.message)
     }
 
     /// Everything that belonged to the connection has ended.

@@ -191,12 +191,13 @@ impl<B: Binding> Client<B> {
         self.command(now, |engine| engine.notify(now, method.into(), params))
     }
 
-    /// Provides the input that the server requires for a request: for each key the result of the key's method. The
-    /// server may require a missing key again. Missing fields of an accepted form get the server's defaults (SEP-1034).
+    /// Provides the input that the server requires for a request: for each key of [`Event::InputRequired`] the result of
+    /// the key's method. Missing fields of an accepted form get the server's defaults (SEP-1034).
     ///
     /// # Errors
     /// [`CommandError::UnknownRequest`] if the request does not wait for input, [`CommandError::ResultNotObject`] if a
-    /// result is not a JSON object.
+    /// result is not a JSON object, [`CommandError::MissingInput`], [`CommandError::UnknownInput`] or
+    /// [`CommandError::DuplicateInput`] if the keys are not those that are required.
     pub fn provide<'a>(
         &mut self,
         now: Time,

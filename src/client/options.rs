@@ -263,7 +263,7 @@ pub struct SamplingPolicy {
 #[non_exhaustive]
 pub struct Timeouts {
     /// From `Action::Open` until the client is ready: transport, handshake and discovery together; signs of life extend
-    /// it. `None`: only the timeouts of each bound them.
+    /// it. `None`, the default: only the timeouts of each bound them.
     pub connect: Option<Duration>,
     /// From [`Action::Open`](crate::Action::Open) to [`Transport::Opened`](crate::Transport::Opened); each
     /// [`Transport::SignOfLife`](crate::Transport::SignOfLife) starts it again, up to `handshake_max` in total. 60 s.

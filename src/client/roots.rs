@@ -13,7 +13,7 @@ pub(super) fn set(core: &mut Core, now: Time, roots: Vec<Root>) -> Result<(), Co
     if core.options.capabilities.roots.is_none() {
         return Err(CommandError::NotDeclared { capability: "roots".into() });
     }
-    if core.is_outbox_full() {
+    if core.is_undelivered_full() {
         return Err(CommandError::TooManyRequests { limit: core.options.limits.output });
     }
     core.advance(now);

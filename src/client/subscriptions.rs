@@ -31,7 +31,7 @@ pub(super) struct Subscriptions {
     opened_at: Time,
     failures: u32,
     /// The families whose changes the stream announces.
-    told: PerFamily<bool>,
+    announced: PerFamily<bool>,
     /// The resources with a subscription.
     resources: BTreeMap<Box<str>, resource_subscription::State>,
 }
@@ -44,7 +44,7 @@ impl Default for Subscriptions {
             open: None,
             opened_at: Time::ZERO,
             failures: 0,
-            told: PerFamily::default(),
+            announced: PerFamily::default(),
             resources: BTreeMap::new(),
         }
     }
@@ -142,7 +142,7 @@ impl Subscriptions {
     /// Whether the server announces changes of the family's list.
     pub(super) fn watches(&self, core: &Core, family: Family) -> bool {
         match core.server.as_ref().map(|server| (server.era(), server.capabilities.as_ref())) {
-            Some((Era::Modern, _)) => *self.told.get(family),
+            Some((Era::Modern, _)) => *self.announced.get(family),
             Some((Era::Legacy, Some(capabilities))) => capabilities.list_changed(family.capability()),
             Some((Era::Legacy, None)) | None => false,
         }
@@ -326,7 +326,7 @@ impl Subscriptions {
         for (name, listed) in LISTS {
             let told = wants_list(core, listed) && says(name);
             for family in Family::of(listed.capability()) {
-                let before = core::mem::replace(self.told.get_mut(*family), told);
+                let before = core::mem::replace(self.announced.get_mut(*family), told);
                 *families.get_mut(*family) = Watch { before, now: told };
             }
         }
@@ -359,7 +359,7 @@ impl Subscriptions {
         if core.now.since(self.opened_at) >= LONGEST_WAIT {
             self.failures = 0;
         }
-        Signals::one(Signal::Unwatched(core::mem::take(&mut self.told)))
+        Signals::one(Signal::Unwatched(core::mem::take(&mut self.announced)))
     }
 
     /// Takes `notifications/subscriptions/acknowledged`.

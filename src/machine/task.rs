@@ -60,6 +60,8 @@ alphabet! {
         Refused,
         /// What the server sent about it is invalid.
         Invalid,
+        /// The exchange of a request about it broke, and the connection remains. The request may be repeated.
+        Broken,
         /// The call ends without the server: it is cancelled, timed out, or its input is declined.
         Abandoned,
     }
@@ -108,11 +110,12 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Fetched
             | Input::Refused
             | Input::Invalid
+            | Input::Broken
             | Input::Abandoned => R::ignore(state),
         },
         State::Working => match input {
             Input::Due => R::advance(state, &[Poll]),
-            Input::Working | Input::InputPending => R::advance(state, &[Wait]),
+            Input::Working | Input::InputPending | Input::Broken => R::advance(state, &[Wait]),
             Input::InputWanted => R::advance(State::Asking, &[Ask]),
             Input::InputKnown => R::advance(State::Updating, &[Update]),
             Input::ResultWaits => R::advance(State::Fetching, &[Fetch]),
@@ -125,12 +128,13 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Outcome | Input::Refused => R::advance(State::Over, &[End]),
             Input::Invalid => R::advance(State::Over, &[EndInvalid]),
             Input::Working | Input::InputPending => R::advance(State::Over, &[Cancel, EndReopened]),
+            Input::Broken => R::advance(state, &[Wait]),
+            Input::Due => R::advance(state, &[Poll]),
             Input::Abandoned => R::advance(State::Over, &[]),
             Input::InputWanted
             | Input::InputKnown
             | Input::ResultWaits
             | Input::OverWithoutOutcome
-            | Input::Due
             | Input::InputGiven
             | Input::Updated
             | Input::Fetched => R::ignore(state),
@@ -149,10 +153,13 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Updated
             | Input::Fetched
             | Input::Refused
-            | Input::Invalid => R::ignore(state),
+            | Input::Invalid
+            | Input::Broken => R::ignore(state),
         },
         State::Updating => match input {
             Input::Updated => R::advance(State::Working, &[Wait]),
+            Input::Broken => R::advance(state, &[Wait]),
+            Input::Due => R::advance(state, &[Update]),
             Input::Refused => R::advance(State::Over, &[End]),
             Input::Abandoned => R::advance(State::Over, &[Cancel]),
             Input::Working
@@ -162,13 +169,14 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::ResultWaits
             | Input::Outcome
             | Input::OverWithoutOutcome
-            | Input::Due
             | Input::InputGiven
             | Input::Fetched
             | Input::Invalid => R::ignore(state),
         },
         State::Fetching => match input {
             Input::Fetched | Input::Refused => R::advance(State::Over, &[End]),
+            Input::Broken => R::advance(state, &[Wait]),
+            Input::Due => R::advance(state, &[Fetch]),
             Input::Abandoned => R::advance(State::Over, &[Cancel]),
             Input::Working
             | Input::InputWanted
@@ -177,7 +185,6 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::ResultWaits
             | Input::Outcome
             | Input::OverWithoutOutcome
-            | Input::Due
             | Input::InputGiven
             | Input::Updated
             | Input::Invalid => R::ignore(state),
@@ -196,6 +203,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Fetched
             | Input::Refused
             | Input::Invalid
+            | Input::Broken
             | Input::Abandoned => R::ignore(state),
         },
     }

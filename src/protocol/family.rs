@@ -97,6 +97,12 @@ impl<T> PerFamily<T> {
         Family::EACH.into_iter().zip(&self.0)
     }
 
+    /// The values.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut()
+    }
+
     /// Each family with its value, by value.
     #[cfg(feature = "snapshot")]
     pub(crate) fn into_each(self) -> impl Iterator<Item = (Family, T)> {

@@ -840,8 +840,8 @@ fn a_refusal_changes_nothing() {
     rig.call("mcp_a_list_resources");
     rig.serve();
     for (name, refusal) in [
-        ("mcp_a_x", "the server `a`: 1 requests wait already"),
-        ("mcp_a_list_resources", "the server `a`: 1 requests wait already"),
+        ("mcp_a_x", "the server `a`: the limit of 1 waiting requests or messages is reached"),
+        ("mcp_a_list_resources", "the server `a`: the limit of 1 waiting requests or messages is reached"),
         ("mcp_a_y", "there is no tool `mcp_a_y`"),
     ] {
         let (before, deadline) = (format!("{:?}", rig.hub), rig.hub.deadline());
@@ -863,7 +863,7 @@ fn a_refusal_makes_no_session() {
     let before = format!("{:?}", rig.hub);
     assert_eq!(
         rig.hub.call(rig.now, "mcp_a_x", None).unwrap_err().to_string(),
-        "the server `a`: 0 requests wait already"
+        "the server `a`: the limit of 0 waiting requests or messages is reached"
     );
     assert_eq!((rig.hub.deadline(), rig.hub.servers().next().unwrap().session.is_none()), (None, true));
     assert!(before == format!("{:?}", rig.hub));

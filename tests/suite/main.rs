@@ -106,6 +106,8 @@ mod specification;
 mod sse;
 mod subscriptions;
 mod tasks;
+#[cfg(feature = "http")]
+mod tasks_http;
 #[cfg(feature = "template")]
 mod templates;
 mod testkit;

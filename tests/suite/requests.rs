@@ -392,7 +392,10 @@ fn no_more_than_the_bound_wait_to_be_sent() {
         want(&mut host);
     }
     assert_eq!(refused(&mut host), Err(CommandError::TooManyRequests { limit: 2 }));
-    assert_eq!(CommandError::TooManyRequests { limit: 2 }.to_string(), "2 requests wait already");
+    assert_eq!(
+        CommandError::TooManyRequests { limit: 2 }.to_string(),
+        "the limit of 2 waiting requests or messages is reached"
+    );
 }
 
 #[test]

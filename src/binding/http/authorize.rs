@@ -62,7 +62,7 @@ impl Http {
         }
     }
 
-    /// Tells what waits that there is a token, or that there is none. Returns whether there was something to tell.
+    /// Reports the result of the authorization to held requests and messages. Returns whether there was a result.
     pub(super) fn tell_waiting(&mut self, engine: &mut Engine) -> bool {
         let Some(verdict) = self.tokens.take_verdict() else { return false };
         let waiting = self.tokens.waiting().map(core::mem::take).unwrap_or_default();

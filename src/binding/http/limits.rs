@@ -29,5 +29,5 @@ pub(super) const REDIRECTS: u8 = 5;
 /// Bytes of a refusal's body that are kept.
 pub(super) const WORDS: usize = 64 << 10;
 
-/// Bytes of a body that are quoted where the body makes no sense.
+/// Bytes of an invalid body that are quoted.
 pub(super) const EXCERPT: usize = 200;

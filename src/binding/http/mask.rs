@@ -6,20 +6,66 @@ use alloc::string::String;
 use serde_json::value::RawValue;
 
 use crate::binding::oauth::Authorization;
-use crate::client::{Cause, Event, Outcome, RequestError};
+use crate::client::{Cause, Engine, Event, Outcome, RefreshOutcome, RequestError, TaskError};
 
-/// Hides the secrets in the words of an error or a failure. Results are the server's, byte for byte.
-pub(super) fn mask(authorization: &Authorization, event: &mut Event) {
-    let hide = |text: &mut Box<str>| *text = authorization.without_secrets(text).into_owned().into();
-    if let Event::Finished { outcome: Outcome::Error(RequestError::Server(error)), .. } = event {
-        hide(&mut error.message);
-        if let Some(data) = &mut error.data {
-            mask_json(authorization, data);
+/// Hides the secrets in the server's words: errors, failures, reasons and quirks. Results, and the parameters of
+/// notifications and server requests, are the server's, byte for byte.
+pub(super) fn mask(authorization: &Authorization, engine: &mut Engine, event: &mut Event) {
+    let hide = |text: &mut Box<str>| hide(authorization, text);
+    match event {
+        Event::Finished { outcome: Outcome::Error(error), .. } | Event::LogLevelFailed { error } => {
+            mask_error(authorization, error);
         }
-    } else if let Event::Down { failure, .. } | Event::Closed { cause: Cause::Failed(failure) } = event {
-        hide(&mut failure.message);
-    } else if let Event::Quirk(quirk) = event {
-        hide(&mut quirk.detail);
+        Event::Down { failure, .. } | Event::Closed { cause: Cause::Failed(failure) } => hide(&mut failure.message),
+        Event::Quirk(quirk) => {
+            hide(&mut quirk.detail);
+            engine.amend_quirk(quirk);
+        }
+        Event::Refreshed { outcome: RefreshOutcome::Failed(why), .. }
+        | Event::Subscription { outcome: Err(why), .. }
+        | Event::ServerRequestEnded { reason: Some(why), .. }
+        | Event::Unauthorized { why, .. } => hide(why),
+        Event::Finished { .. }
+        | Event::Closed { .. }
+        | Event::Refreshed { .. }
+        | Event::Subscription { .. }
+        | Event::ServerRequestEnded { .. }
+        | Event::Ready
+        | Event::CatalogChanged { .. }
+        | Event::Resending { .. }
+        | Event::InputRequired { .. }
+        | Event::ServerRequest { .. }
+        | Event::Progress { .. }
+        | Event::Task { .. }
+        | Event::ElicitationComplete { .. }
+        | Event::ResourceUpdated { .. }
+        | Event::Log { .. }
+        | Event::Notification { .. } => {}
+    }
+}
+
+/// Hides the secrets in a text.
+pub(super) fn hide(authorization: &Authorization, text: &mut Box<str>) {
+    let hidden = authorization.without_secrets(text);
+    if *hidden != **text {
+        *text = hidden.into_owned().into();
+    }
+}
+
+fn mask_error(authorization: &Authorization, error: &mut RequestError) {
+    match error {
+        RequestError::Server(error) => {
+            hide(authorization, &mut error.message);
+            if let Some(data) = &mut error.data {
+                mask_json(authorization, data);
+            }
+        }
+        RequestError::Status { message, .. }
+        | RequestError::Invalid(message)
+        | RequestError::Task(TaskError::Cancelled { message } | TaskError::Failed { message }) => {
+            hide(authorization, message);
+        }
+        RequestError::Task(TaskError::OtherTask | TaskError::Reopened) => {}
     }
 }
 

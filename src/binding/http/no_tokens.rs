@@ -10,7 +10,7 @@ use super::action::{ExchangeId, HttpAction};
 use super::response::Refusal;
 use super::waiting::Waiting;
 use crate::Time;
-use crate::client::Event;
+use crate::client::{Engine, Event};
 use crate::machine::http_refusal::Authority;
 
 /// What a request was sent with.
@@ -67,7 +67,9 @@ impl Tokens {
         Cow::Borrowed(text)
     }
 
-    pub(super) const fn mask(&self, _: &mut Event) {}
+    pub(super) const fn mask(&self, _: &mut Engine, _: &mut Event) {}
+
+    pub(super) const fn mask_words(&self, _: &mut Engine) {}
 
     pub(super) const fn waiting(&mut self) -> Option<&mut Waiting> {
         None

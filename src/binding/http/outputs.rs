@@ -24,6 +24,7 @@ impl Http {
                 None => quiet = !self.end_if_owing_nothing(engine),
             }
         }
+        self.tokens.mask_words(engine);
         let (count, bytes) = self.queue.undelivered();
         engine.set_undelivered(count, bytes);
         self.report_unpolled(engine);
@@ -90,7 +91,7 @@ impl Http {
     fn execute(&mut self, engine: &mut Engine, output: Output) {
         match output {
             Output::Event(mut event) => {
-                self.tokens.mask(&mut event);
+                self.tokens.mask(engine, &mut event);
                 self.outbox.event(event);
             }
             Output::Send(message) => self.send(engine, message),

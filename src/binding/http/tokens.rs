@@ -10,12 +10,12 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
 
 use super::action::{ExchangeId, HttpAction};
-use super::mask::mask;
+use super::mask::{hide, mask};
 use super::response::Refusal;
 use super::waiting::Waiting;
 use crate::Time;
 use crate::binding::oauth::{Authorization, Credential, OAuthInput, Presented, Proved, SignId};
-use crate::client::Event;
+use crate::client::{Engine, Event};
 use crate::machine::http_refusal::Authority;
 
 /// What a request was sent with.
@@ -172,10 +172,17 @@ impl Tokens {
         }
     }
 
-    /// Hides the secrets where the server repeats them.
-    pub(super) fn mask(&self, event: &mut Event) {
+    /// Hides the secrets where the server repeats them in an event.
+    pub(super) fn mask(&self, engine: &mut Engine, event: &mut Event) {
         if let Some(authorization) = self.get() {
-            mask(authorization, event);
+            mask(authorization, engine, event);
+        }
+    }
+
+    /// Hides the secrets in the words of the server that the engine keeps.
+    pub(super) fn mask_words(&self, engine: &mut Engine) {
+        if let Some(authorization) = self.get() {
+            engine.amend_words(|text| hide(authorization, text));
         }
     }
 

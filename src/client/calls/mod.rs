@@ -416,8 +416,13 @@ fn effects_of(core: &Core, request: &Request) -> Effects {
 
 /// The exchange of a request broke. `sent`: the request may have reached the server.
 pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
-    let input = if sent { loss_of(core, id) } else { Input::NotRun };
-    step(core, id, input);
+    if !sent {
+        step(core, id, Input::NotRun);
+    } else if core.requests.runs_as_task(id) {
+        task::on_broken(core, id);
+    } else {
+        step(core, id, loss_of(core, id));
+    }
 }
 
 /// Whether the request was sent again for an expired session before.

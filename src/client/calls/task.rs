@@ -108,7 +108,7 @@ pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Option<Sig
         *it = Some(Box::new(CallTask {
             id: (*task).into(),
             state: State::Created,
-            told: None,
+            reported_status: None,
             interval: Duration::ZERO,
             token: id,
             poll_at: None,
@@ -157,6 +157,11 @@ pub(in crate::client) fn on_notification(core: &mut Core, params: &RawValue, jud
 /// A task is to be polled.
 pub(in crate::client) fn on_due(core: &mut Core, id: u64) {
     apply(core, id, Change::of(Input::Due));
+}
+
+/// The exchange of a request about a task broke: it is sent again after the interval of polls.
+pub(super) fn on_broken(core: &mut Core, id: u64) {
+    apply(core, id, Change::of(Input::Broken));
 }
 
 /// The embedder gave the input that a task requires; the request table has it sent.
@@ -268,8 +273,8 @@ fn tell(core: &mut Core, id: u64, status: TaskStatus, report: &Task, created: bo
     let Some(task) = &mut call.task else { return };
     task.interval = report.poll_interval().unwrap_or(default).max(SHORTEST_POLL);
     let now = Some((status, report.message().as_deref().map(excerpt).map(Box::from)));
-    if created || matches!(status, TaskStatus::Working | TaskStatus::InputRequired) && task.told != now {
-        task.told = now;
+    if created || matches!(status, TaskStatus::Working | TaskStatus::InputRequired) && task.reported_status != now {
+        task.reported_status = now;
         let (request, task) = (call.handle, report.clone());
         if full { core.leave_out() } else { core.event(Event::Task { request, task }) }
     }

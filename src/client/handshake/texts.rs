@@ -88,7 +88,7 @@ impl Handshake {
                 ),
             ),
             Failure::Protocol => {
-                (FailureKind::Protocol, format!("{server} answered `{asked}` with what makes no sense: {words}"))
+                (FailureKind::Protocol, format!("{server} sent an invalid response to `{asked}`: {words}"))
             }
             Failure::Closed => {
                 (FailureKind::Closed, format!("{server} closed the connection during the handshake: {words}"))

@@ -77,6 +77,12 @@ impl Lists {
         self.slots.get(family).words.as_deref()
     }
 
+    /// The last errors of the lists.
+    #[cfg(feature = "oauth")]
+    pub(super) fn words(&mut self) -> impl Iterator<Item = &mut Box<str>> {
+        self.slots.values_mut().filter_map(|slot| slot.words.as_mut())
+    }
+
     /// The smallest list that worked.
     pub(super) fn cheapest(&self, core: &Core) -> Option<Family> {
         let allowed = |family| core.gate(gate::Use::Keepalive, family).is_allowed();

@@ -70,6 +70,7 @@ impl Slot {
         self.failures = 0;
         self.unchanged = Used::Never;
         self.slow = 0;
+        self.on_demand = false;
     }
 
     /// What is known of the list, as the gate takes it.

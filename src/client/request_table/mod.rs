@@ -412,9 +412,9 @@ impl RequestTable {
         if !call.request.progress {
             return None;
         }
-        let due = call.told.is_none_or(|told| now.since(told) >= interval);
+        let due = call.progress_reported_at.is_none_or(|at| now.since(at) >= interval);
         if due {
-            call.told = Some(now);
+            call.progress_reported_at = Some(now);
         }
         let (handle, deadline) = (call.handle, (call_time + call.timeout).min(call.latest));
         // The deadline never moves to an earlier time.
@@ -430,7 +430,7 @@ impl RequestTable {
             return TimeBound::Timeout;
         };
         // Progress and a task extend a request up to its maximum time.
-        let extended = call.told.is_some() || call.task.is_some();
+        let extended = call.progress_reported_at.is_some() || call.task.is_some();
         if extended && *deadline == Some(call.latest) { TimeBound::Total } else { TimeBound::Timeout }
     }
 

@@ -64,7 +64,7 @@ pub(in crate::client) struct Call {
     /// For how long the call clock had been paused when the call was made.
     pub(super) stood: Duration,
     /// When progress was reported last.
-    pub(in crate::client) told: Option<Time>,
+    pub(in crate::client) progress_reported_at: Option<Time>,
     /// How often it was sent again although it may have run.
     pub(in crate::client) lost: Used,
     /// The input that the server requires or that was provided.
@@ -182,7 +182,7 @@ impl Call {
             timeout,
             latest,
             stood,
-            told: None,
+            progress_reported_at: None,
             lost: Used::Never,
             input: None,
             blocked: None,

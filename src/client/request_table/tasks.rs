@@ -15,8 +15,8 @@ pub(in crate::client) struct CallTask {
     /// The server's id.
     pub(in crate::client) id: Box<str>,
     pub(in crate::client) state: State,
-    /// What the embedder was told last.
-    pub(in crate::client) told: Option<(TaskStatus, Option<Box<str>>)>,
+    /// The status and the message that were last reported to the embedder.
+    pub(in crate::client) reported_status: Option<(TaskStatus, Option<Box<str>>)>,
     /// The wait before each poll.
     pub(in crate::client) interval: Duration,
     /// The progress token of the call, which stays valid.

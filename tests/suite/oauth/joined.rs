@@ -436,6 +436,28 @@ fn a_token_goes_to_no_other_origin() {
 }
 
 #[test]
+fn a_token_that_the_server_repeats_in_a_body_that_is_no_response_is_not_shown() {
+    let mut it = Joined::ready(modern_site());
+    let (call, exchange) = it.call();
+    it.web.reply(&exchange, Reply::text(200, "no at1-hush").with("content-type", "application/json"));
+    assert_eq!(it.web.outcome(call), "Error");
+    assert!(!format!("{:?}", it.web.events).contains("hush"));
+    assert!(!format!("{:?}", it.web.session.quirks()).contains("hush"));
+}
+
+#[test]
+fn a_token_that_the_server_repeats_in_the_error_of_a_list_is_not_shown() {
+    let mut it = Joined::ready(modern_site());
+    it.web.session.refresh(it.web.now, mcp_proto::Family::Tools).unwrap();
+    it.web.collect();
+    let exchange = it.web.take_the("tools/list");
+    let error = exchange.error(-32000, "no at1-hush");
+    it.web.reply(&exchange, Reply::json(200, &error));
+    assert!(it.web.session.list_error(mcp_proto::Family::Tools).unwrap().contains("[hidden]"));
+    assert!(!format!("{:?} {:?}", it.web.events, it.web.session.quirks()).contains("hush"));
+}
+
+#[test]
 fn a_token_that_the_server_repeats_in_an_error_is_not_shown_however_it_is_written() {
     let mut it = Joined::ready(modern_site());
     for (data, shown) in [

@@ -241,7 +241,7 @@ fn an_invalid_response_fails_wherever_initialize_was_sent() {
     ] {
         let (mut host, initialize) = start();
         reply(&mut host, &initialize, json!({"capabilities": {}}));
-        assert_failed(host, FailureKind::Protocol, &["makes no sense"]);
+        assert_failed(host, FailureKind::Protocol, &["invalid response"]);
     }
 }
 

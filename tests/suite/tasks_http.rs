@@ -1,0 +1,115 @@
+//! Calls that a server runs as tasks, over HTTP: exchanges that break.
+
+use crate::common::{legacy, millis, options, seconds, tools};
+use crate::web::{Exchange, Reply, Site, Web};
+use mcp_proto::binding::http::Broken;
+use mcp_proto::{Options, RequestId};
+use serde_json::{Value, json};
+
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+fn with_tasks(mut options: Options) -> Options {
+    options.capabilities.tasks = true;
+    options.capabilities.elicitation = true;
+    options.listen = false;
+    options
+}
+
+fn modern() -> Web {
+    let mut site = Site::modern(json!({"tools": {}, "extensions": {TASKS: {}}})).result("tools/list", tools(&["a"]));
+    Web::connect(with_tasks(options()), &mut site)
+}
+
+fn legacy_web() -> Web {
+    let mut list = tools(&["a"]);
+    list["tools"][0]["execution"] = json!({"taskSupport": "required"});
+    let tasks = json!({"requests": {"tools": {"call": {}}}, "cancel": {}});
+    let mut site = Site::legacy(json!({"tools": {}, "tasks": tasks})).result("tools/list", list);
+    Web::connect(with_tasks(legacy()), &mut site)
+}
+
+fn task(status: &str, more: Value) -> Value {
+    let mut task = json!({"resultType": "task", "taskId": "t-1", "status": status, "createdAt": "2026-01-01T00:00:00Z",
+        "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": 60000, "pollIntervalMs": 2000});
+    task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    task
+}
+
+fn reply(web: &mut Web, exchange: &Exchange, result: Value) {
+    web.reply(exchange, Reply::json(200, &exchange.result(result)));
+}
+
+fn start(web: &mut Web, status: &str) -> RequestId {
+    let (call, exchange) = web.call("a");
+    reply(web, &exchange, task(status, json!({})));
+    call
+}
+
+/// The exchange breaks, or a gateway responds, five times: each time it is sent again after the interval.
+fn assert_sent_again_after_the_interval(web: &mut Web, method: &str) -> Exchange {
+    for round in 0..5 {
+        let exchange = web.take_the(method);
+        if round % 2 == 0 {
+            web.reply(&exchange, Reply::text(502, "bad gateway"))
+        } else {
+            web.fail(&exchange, Broken::Midway)
+        }
+        web.wait(millis(1999));
+        assert_eq!(web.take_names(), [""; 0], "{method}");
+        web.wait(millis(1));
+    }
+    web.take_the(method)
+}
+
+#[test]
+fn a_poll_whose_exchange_breaks_is_sent_again_after_the_interval() {
+    let mut web = modern();
+    let call = start(&mut web, "working");
+    web.wait(seconds(2));
+    let poll = assert_sent_again_after_the_interval(&mut web, "tasks/get");
+    reply(&mut web, &poll, task("completed", json!({"resultType": "complete", "result": {"content": []}})));
+    assert_eq!(web.outcome(call), "Result");
+    assert_eq!(web.count("tools/call"), 1);
+}
+
+#[test]
+fn the_request_for_the_outcome_of_a_task_whose_exchange_breaks_is_sent_again_after_the_interval() {
+    let mut web = modern();
+    let call = start(&mut web, "completed");
+    let poll = assert_sent_again_after_the_interval(&mut web, "tasks/get");
+    reply(&mut web, &poll, task("completed", json!({"resultType": "complete", "result": {"content": []}})));
+    assert_eq!(web.outcome(call), "Result");
+}
+
+#[test]
+fn an_update_of_a_task_whose_exchange_breaks_is_sent_again_after_the_interval() {
+    let mut web = modern();
+    let call = start(&mut web, "working");
+    web.wait(seconds(2));
+    let poll = web.take_the("tasks/get");
+    let form = json!({"method": "elicitation/create",
+        "params": {"message": "who?", "requestedSchema": {"type": "object"}}});
+    reply(&mut web, &poll, task("input_required", json!({"resultType": "complete", "inputRequests": {"who": form}})));
+    let answer = crate::web::raw(&json!({"action": "decline"}));
+    web.session.provide(web.now, call, [("who", &*answer)]).unwrap();
+    web.collect();
+    let update = assert_sent_again_after_the_interval(&mut web, "tasks/update");
+    assert_eq!(update.json()["params"]["inputResponses"]["who"]["action"], "decline");
+    reply(&mut web, &update, json!({"resultType": "complete"}));
+    web.wait(seconds(2));
+    let poll = web.take_the("tasks/get");
+    reply(&mut web, &poll, task("completed", json!({"resultType": "complete", "result": {"content": []}})));
+    assert_eq!(web.outcome(call), "Result");
+}
+
+#[test]
+fn the_request_for_the_result_of_a_legacy_task_whose_exchange_breaks_is_sent_again_after_the_interval() {
+    let mut web = legacy_web();
+    let (call, exchange) = web.call("a");
+    let legacy_task = json!({"taskId": "t-1", "status": "completed", "createdAt": "2025-11-25T10:30:00Z",
+        "lastUpdatedAt": "2025-11-25T10:30:00Z", "ttl": 60000, "pollInterval": 2000});
+    reply(&mut web, &exchange, json!({"task": legacy_task}));
+    let fetch = assert_sent_again_after_the_interval(&mut web, "tasks/result");
+    reply(&mut web, &fetch, json!({"content": []}));
+    assert_eq!(web.outcome(call), "Result");
+}
