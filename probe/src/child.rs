@@ -33,6 +33,8 @@ const GRACE: Duration = Duration::from_secs(1);
 const DESCENDANT_OUTPUT: Duration = Duration::from_secs(5);
 /// Queued chunks of output; when the queue is full, the process blocks.
 const QUEUE: usize = 64;
+/// Messages that wait for its input, at most.
+const INPUT_QUEUE: usize = 1_024;
 /// Time to wait for the rest of standard error and for descendants to exit.
 const STDERR_WAIT: Duration = Duration::from_millis(500);
 
@@ -95,7 +97,7 @@ enum End {
 pub(crate) struct Server {
     child: Box<dyn ChildWrapper>,
     /// Queue for its input; dropping it closes the input.
-    input: Option<mpsc::Sender<Vec<u8>>>,
+    input: Option<mpsc::SyncSender<Vec<u8>>>,
     pieces: Receiver<Piece>,
     relay: Option<Relay>,
     exit: Option<(ExitStatus, Instant)>,
@@ -122,7 +124,7 @@ impl Server {
         command.wrap(JobObject);
         let mut child = command.spawn()?;
         let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
-        let (input, lines) = mpsc::channel();
+        let (input, lines) = mpsc::sync_channel(INPUT_QUEUE);
         let (sender, pieces) = channel(QUEUE);
         // From here on an early return drops `server`, which kills the process.
         let mut server = Self {
@@ -152,9 +154,11 @@ impl Server {
     }
 
     /// Queues bytes for its input. If the input is broken, its output reports that.
-    pub(crate) fn send(&self, bytes: &[u8]) {
-        if let Some(input) = &self.input {
-            let _ = input.send(bytes.to_vec());
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        let Some(input) = &self.input else { return };
+        if let Err(mpsc::TrySendError::Full(_)) = input.try_send(bytes.to_vec()) {
+            let error = io::Error::other(format!("it does not read its input: {INPUT_QUEUE} messages wait"));
+            self.broken.get_or_insert((error, Instant::now()));
         }
     }
 

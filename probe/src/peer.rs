@@ -151,7 +151,7 @@ impl Peer {
 
     pub(crate) fn send(&mut self, message: &[u8], line: &[u8]) {
         self.trace.sent(message);
-        if let Some(Way::Process(server)) = &self.way {
+        if let Some(Way::Process(server)) = &mut self.way {
             server.send(line);
         }
     }

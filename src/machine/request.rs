@@ -164,7 +164,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Hand => R::advance(State::Sent, &[]),
             Input::Cancelled | Input::Withdrawn => R::advance(State::Ended, &[Retract, EndCancelled]),
             Input::TimedOut => R::advance(State::Ended, &[Retract, EndTimedOut]),
-            Input::Closed => R::advance(State::Ended, &[Retract, EndUnsent]),
+            Input::Closed | Input::Denied => R::advance(State::Ended, &[Retract, EndUnsent]),
             Input::Lost => R::advance(State::Queued, &[Retract, Requeue]),
             Input::LostReplayable
             | Input::LostTask
@@ -180,7 +180,6 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::InputDeclined
             | Input::Refused
             | Input::Admitted
-            | Input::Denied
             | Input::Restarted
             | Input::NotRun
             | Input::Expired

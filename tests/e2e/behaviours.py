@@ -69,6 +69,8 @@ def answer(kind, folder, method, params):
 def serve(kind, folder):
     if count(folder, "starts") == 1 and kind == "starts-late":
         sys.exit(1)
+    while kind == "never-reads":
+        print('{"jsonrpc":"2.0","id":1,"method":"ping"}', flush=True)
     for line in sys.stdin:
         message = json.loads(line)
         if "id" not in message or "method" not in message:
@@ -173,6 +175,12 @@ def the_first_connection_is_retried(probe, folder):
     expect("starts", size(folder, "starts"), 2)
 
 
+def a_server_that_never_reads_is_ended(probe, folder):
+    report = stdio(probe, "never-reads", folder)
+    expect("outcome", report["outcome"], "failed")
+    expect("why", "it does not read its input" in report["failure"]["message"], True)
+
+
 def connect_timeout_bounds_discovery_too(probe, folder):
     report, _, seconds = configured(probe, "silent", folder, {"connect_timeout": 2})
     expect("outcome", report["outcome"], "failed")
@@ -258,6 +266,7 @@ def a_url_is_visited_with_an_answer_and_shown_without(probe, folder):
 
 
 CASES = [
+    a_server_that_never_reads_is_ended,
     a_refused_subscription_is_asked_for_once,
     a_notification_of_a_foreign_subscription_changes_nothing,
     a_task_is_reported_by_events,

@@ -37,12 +37,11 @@ impl Http {
     }
 
     /// A notification or a response was refused, and waits for a token.
-    pub(super) fn hold_message(&mut self, engine: &Engine, message: Outgoing) {
+    pub(super) fn hold_message(&mut self, engine: &mut Engine, message: Outgoing) {
         let limit = engine.options().limits.in_flight.max(1);
-        if let Some(waiting) = self.tokens.waiting()
-            && waiting.messages.len() < limit
-        {
-            waiting.messages.push(message);
+        match self.tokens.waiting().filter(|waiting| waiting.messages.len() < limit) {
+            Some(waiting) => waiting.messages.push(message),
+            None => engine.count_undelivered(),
         }
     }
 
@@ -85,6 +84,7 @@ impl Http {
                 for id in waiting.requests {
                     no_answer(engine, Some(id), StatusCode::UNAUTHORIZED.as_u16(), &why);
                 }
+                waiting.messages.iter().for_each(|_| engine.count_undelivered());
                 engine.deny(engine.now(), &why);
             }
         }
@@ -99,8 +99,11 @@ impl Http {
             } else if is_signed {
                 self.outbox.request(id);
             } else if let Some(it) = self.take(id) {
-                let why = Some("the proof of possession was not signed");
-                self.end(engine, it, End::Unreached, why);
+                let why = "the proof of possession was not signed";
+                match it.purpose.request() {
+                    Some(request) => engine.handle_unproved(engine.now(), request, why),
+                    None => self.end(engine, it, End::Unreached, Some(why)),
+                }
             }
         }
     }

@@ -161,6 +161,9 @@ impl Authorization {
         let challenge = challenges.iter().find(is_known);
         let param = |name| challenge.and_then(|challenge| challenge.param(name));
         let hint = hint_of(param("resource_metadata"), param("scope"))?;
+        if !forbidden && param("error") == Some("use_dpop_nonce") {
+            self.count_demanded_nonce();
+        }
         let status = match (forbidden, param("error")) {
             (false, Some("use_dpop_nonce")) if self.has_other_nonce(sent) => Status::OtherNonce,
             (false, Some("use_dpop_nonce")) => Status::SameNonce,

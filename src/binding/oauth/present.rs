@@ -151,9 +151,13 @@ impl Authorization {
         }
     }
 
-    /// Whether a request that was refused for its nonce is sent again: there is another nonce now.
-    pub(super) fn has_other_nonce(&mut self, sent: Option<Presented>) -> bool {
+    /// The server demanded a nonce.
+    pub(super) const fn count_demanded_nonce(&mut self) {
         self.proofs.demanded = self.proofs.demanded.saturating_add(1);
+    }
+
+    /// Whether a request that was refused for its nonce is sent again: there is another nonce now.
+    pub(super) fn has_other_nonce(&self, sent: Option<Presented>) -> bool {
         sent.is_some_and(|sent| sent.nonce != self.proofs.nonce) && self.proofs.demanded <= NONCES
     }
 }

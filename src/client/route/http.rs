@@ -1,7 +1,7 @@
 //! The router over HTTP: messages and ends of the exchanges of requests.
 
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use core::num::NonZero;
 
 use super::super::core::excerpt;
@@ -91,16 +91,41 @@ impl Engine {
         self.write_requests();
     }
 
+    /// A request cannot be sent: the client cannot prove that its token is its own.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn handle_unproved(&mut self, now: Time, id: u64, why: &str) {
+        let core = &mut self.core;
+        core.advance(now);
+        let Some(open) = core.requests.get(id) else { return };
+        match exchange_loss::take(classify_lost(&open.purpose)) {
+            Recovery::Replay => calls::step(core, id, request::Input::Denied),
+            recovery
+            @ (Recovery::Handshake | Recovery::List | Recovery::EndStream | Recovery::Fail | Recovery::End) => {
+                let words = format!("it was not sent ({why})");
+                self.recover(id, recovery, request::Input::Withdrawn, why, words);
+            }
+        }
+        self.write_requests();
+    }
+
     /// The exchange of a request broke.
     fn on_exchange_lost(&mut self, id: u64, sent: bool, why: &str) {
         let core = &mut self.core;
         let Some(open) = core.requests.get(id).filter(|_| core.is_sent(id)) else { return };
-        let recovery = exchange_loss::take(classify_lost(&open.purpose));
-        if recovery == Recovery::Replay {
-            return calls::on_exchange_lost(core, id, sent);
+        match exchange_loss::take(classify_lost(&open.purpose)) {
+            Recovery::Replay => calls::on_exchange_lost(core, id, sent),
+            recovery
+            @ (Recovery::Handshake | Recovery::List | Recovery::EndStream | Recovery::Fail | Recovery::End) => {
+                let words = format!("the exchange broke before its response ({why})");
+                self.recover(id, recovery, request::Input::Lost, why, words);
+            }
         }
-        let Some(open) = core.end_request(id, request::Input::Lost, "") else { return };
-        let words = format!("the exchange broke before its response ({why})");
+    }
+
+    /// A request of the engine ended without a response.
+    fn recover(&mut self, id: u64, recovery: Recovery, input: request::Input, why: &str, words: String) {
+        let core = &mut self.core;
+        let Some(open) = core.end_request(id, input, "") else { return };
         let signals = match (recovery, open.purpose) {
             (Recovery::List, Purpose::List { family, cursor }) => self.lists.on_broken(core, family, cursor, words),
             (Recovery::Handshake, purpose) => self.handshake.on_broken(core, &purpose, why),

@@ -92,8 +92,7 @@ impl Hub {
         if let Err(until) = server.breaker.admits(now) {
             return Err(CallError::CoolingDown { server: Arc::clone(&server.name), why: server.why_refused(), until });
         }
-        let is_new = server.connection.is_none();
-        router.prepare(handle);
+        let is_new = router.create_session(handle);
         let server = router.servers.get_mut(&handle).ok_or(CallError::Closed)?;
         let session = server.connection.as_mut().ok_or(CallError::Closed)?;
         let id = match session.run(|engine| engine.request(now, request)) {
@@ -106,6 +105,10 @@ impl Hub {
             }
         };
         server.calls.insert(id, target);
+        // An error changes nothing, the entropy of authorizations included.
+        if is_new {
+            router.join_authorization(handle);
+        }
         router.now = now;
         router.touch(handle);
         router.breaker_step(handle, BreakerInput::Call);

@@ -111,8 +111,31 @@ fn a_request_whose_proof_is_not_signed_is_not_sent() {
             it.input(OAuthInput::Signature { id: request.id, signature: b"" });
         }
         assert_eq!(it.web.count("tools/call"), 0);
-        assert_ne!(it.web.outcome(call), "Result");
+        assert_eq!(it.web.outcome(call), "NotSent");
+        // The connection stays, and the next request is signed.
+        let call = it.web.want(mcp_proto::Request::call_tool("a", None));
+        it.take();
+        sign(&mut it);
+        it.serve();
+        assert_eq!(it.web.outcome(call), "Result");
     }
+}
+
+#[test]
+fn a_list_whose_proofs_are_not_signed_fails_and_the_connection_stays() {
+    let mut it = ready();
+    it.web.session.refresh(it.web.now, mcp_proto::Family::Tools).unwrap();
+    it.web.collect();
+    it.take();
+    let mut requests = 0;
+    while let Some(request) = it.signs.pop_front() {
+        requests += 1;
+        assert!(requests < 5, "it is requested without an end");
+        it.input(OAuthInput::Signature { id: request.id, signature: b"" });
+    }
+    let error = it.web.session.list_error(mcp_proto::Family::Tools).unwrap().to_string();
+    assert!(error.contains("the proof of possession was not signed"), "{error}");
+    assert!(it.web.session.is_ready());
 }
 
 #[test]

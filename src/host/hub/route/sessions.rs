@@ -219,17 +219,35 @@ impl Router {
 
     /// Creates the session of a server, if there is none.
     pub(in super::super) fn prepare(&mut self, handle: SessionHandle) {
-        let Some(server) = self.servers.get_mut(&handle).filter(|server| server.connection.is_none()) else { return };
-        if let Some(entry) = self.configuration.servers.get(&*server.name) {
-            server.connection = new_session(server, entry, &self.options, self.seed, &mut self.sharing);
-            #[cfg(feature = "oauth")]
-            if let (Some(connection), Some(oauth)) = (&mut server.connection, &mut self.oauth)
-                && let Some(authorization) = oauth.authorization(&server.name, entry, self.now)
-            {
-                connection.set_oauth(authorization);
-            }
+        if self.create_session(handle) {
+            self.join_authorization(handle);
         }
     }
+
+    /// Creates the session of a server, without an authorization, if there is none.
+    pub(in super::super) fn create_session(&mut self, handle: SessionHandle) -> bool {
+        let Some(server) = self.servers.get_mut(&handle).filter(|server| server.connection.is_none()) else {
+            return false;
+        };
+        let Some(entry) = self.configuration.servers.get(&*server.name) else { return false };
+        server.connection = new_session(server, entry, &self.options, self.seed, &mut self.sharing);
+        server.connection.is_some()
+    }
+
+    /// Lets a new session authorize itself, if its entry says so.
+    #[cfg(feature = "oauth")]
+    pub(in super::super) fn join_authorization(&mut self, handle: SessionHandle) {
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        if let Some(entry) = self.configuration.servers.get(&*server.name)
+            && let (Some(connection), Some(oauth)) = (&mut server.connection, &mut self.oauth)
+            && let Some(authorization) = oauth.authorization(&server.name, entry, self.now)
+        {
+            connection.set_oauth(authorization);
+        }
+    }
+
+    #[cfg(not(feature = "oauth"))]
+    pub(in super::super) const fn join_authorization(&mut self, _: SessionHandle) {}
 
     /// Tracks the required servers that were not up yet.
     pub(super) fn note_present(&mut self, handle: SessionHandle, present: bool) {
