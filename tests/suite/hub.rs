@@ -52,7 +52,7 @@ fn simple() -> Rig {
 }
 
 /// What was saved of a server of this name.
-fn saved(name: &str, server: Server) -> Saved {
+pub(crate) fn saved(name: &str, server: Server) -> Saved {
     rig().peer(name, server).up(&[name]).hub.save(name, KEY, 7).expect("something to save")
 }
 

@@ -43,6 +43,10 @@ impl Many {
     fn of(names: &[&str], oauth: HubOAuth) -> Self {
         let mut session = Options::new("suite", "1.0");
         session.keepalive = None;
+        Self::with(names, oauth, session)
+    }
+
+    fn with(names: &[&str], oauth: HubOAuth, session: Options) -> Self {
         let options = HubOptions::new(session);
         let mut rig = HubRig::new(options.clone());
         rig.hub = rig.hub.with_oauth(oauth);
@@ -404,6 +408,31 @@ fn a_hub_that_is_restored_without_its_authorizations_asks_the_store_again() {
     it.serve();
     assert_eq!(it.rig.state("a"), Some(State::Up));
     assert_eq!(it.asked, ["a", "b"]);
+}
+
+#[test]
+fn a_refused_call_draws_no_entropy() {
+    let shown = |calls: usize| {
+        let mut session = Options::new("suite", "1.0");
+        session.keepalive = None;
+        session.limits.queued = 0;
+        let mut it = Many::with(&["a"], oauth(|_| {}), session);
+        let configured = configuration(entries(&["a"]));
+        let mut saved = crate::hub::saved("a", with_tools(&["x"]));
+        saved.entry = configured.servers["a"].fingerprint(saved.key);
+        it.rig.configure(configured);
+        it.rig.hub.restore(it.rig.now, "a", saved).unwrap();
+        it.rig.collect();
+        for _ in 0..calls {
+            assert!(it.rig.hub.call(it.rig.now, "mcp_a_x", None).is_err());
+        }
+        it.rig.open();
+        it.rig.hub.start(it.rig.now, "a").unwrap();
+        it.rig.collect();
+        it.serve();
+        it.shown[0].1.clone()
+    };
+    assert_eq!(shown(0), shown(2));
 }
 
 #[test]
