@@ -157,3 +157,16 @@ fn a_cancellation_is_polled_though_the_request_timeout_is_zero() {
     let names = web.take_names();
     assert!(names.contains(&"notifications/cancelled".to_string()), "{names:?}");
 }
+
+#[test]
+fn a_transport_that_closes_before_it_is_open_is_not_said_to_have_been_in_use() {
+    let mut session = Client::new(Messages::new(), legacy(), 0);
+    session.open(Time::ZERO).unwrap();
+    session.handle_transport(Time::ZERO, session.connection(), Transport::Closed { why: "gone" });
+    let closed = std::iter::from_fn(|| session.poll()).find_map(|action| match action {
+        Action::Event(Event::Closed { cause: mcp_proto::Cause::Failed(failure) }) => Some(failure.message),
+        _ => None,
+    });
+    let message = closed.unwrap();
+    assert!(message.contains("before it was open"), "{message}");
+}

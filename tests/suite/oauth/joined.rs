@@ -398,6 +398,24 @@ fn a_subscription_and_a_notification_that_are_refused_are_sent_again() {
 }
 
 #[test]
+fn a_notification_that_waits_for_a_token_that_does_not_come_counts_as_undelivered() {
+    let mut it = Joined::ready(McpSite::legacy(json!({})));
+    it.revoke();
+    it.web.session.notify(it.web.now, "notifications/example", None).unwrap();
+    it.web.collect();
+    it.web.serve(&mut it.site);
+    it.take();
+    while let Some(sent) = it.sent.front() {
+        let status = if sent.url.ends_with("/token") { 400 } else { 404 };
+        it.answer(status, r#"{"error":"invalid_request"}"#);
+    }
+    // Nobody signs in.
+    it.wait(3600);
+    assert!(matches!(it.events.last(), Some(OAuthEvent::Failed(_))));
+    assert_eq!(it.web.session.stats().undelivered, 1);
+}
+
+#[test]
 fn the_stream_of_the_server_is_requested_again_when_there_is_a_token() {
     let mut it = Joined::ready(McpSite::legacy(json!({})));
     it.revoke();
