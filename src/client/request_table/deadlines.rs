@@ -11,13 +11,13 @@ pub(super) struct Due {
     /// For a request of the embedder, on the call clock.
     pub(super) at: Time,
     /// For a request of the embedder: for how long the call clock had been paused when it was made.
-    pub(super) stood: Option<Duration>,
+    pub(super) paused_total: Option<Duration>,
 }
 
 impl Due {
     /// When a call ends even if its clock is paused from now on.
-    fn hard(self, most: Duration) -> Option<Time> {
-        self.stood.map(|stood| self.at + stood.saturating_add(most))
+    fn hard_deadline(self, max_pause: Duration) -> Option<Time> {
+        self.paused_total.map(|paused_total| self.at + paused_total.saturating_add(max_pause))
     }
 }
 
@@ -29,13 +29,13 @@ struct Clock {
     /// Since when it is paused, if it is.
     paused: Option<Time>,
     /// For how long it was paused before.
-    stood: Duration,
+    paused_total: Duration,
     /// Maximum pause for one call.
-    most: Duration,
+    max_pause: Duration,
     /// When each call ends even if the clock is paused.
-    hard: BTreeSet<(Time, u64)>,
-    /// Open calls up to this id are in `hard` if they have a deadline.
-    known: u64,
+    hard_deadlines: BTreeSet<(Time, u64)>,
+    /// Open calls up to this id are in `hard_deadlines` if they have a deadline.
+    indexed_up_to: u64,
 }
 
 /// The deadlines of the open requests. Those of the embedder's requests run on the call clock.
@@ -52,12 +52,12 @@ impl Deadlines {
     /// No deadlines, on the same call clock.
     #[cfg(feature = "snapshot")]
     pub(super) fn emptied(&self) -> Self {
-        let clock = self.clock.clone().map(|clock| Box::new(Clock { hard: BTreeSet::new(), ..*clock }));
+        let clock = self.clock.clone().map(|clock| Box::new(Clock { hard_deadlines: BTreeSet::new(), ..*clock }));
         Self { clock, ..Self::default() }
     }
 
     fn of(&mut self, due: Due) -> &mut BTreeSet<(Time, u64)> {
-        if due.stood.is_some() { &mut self.calls } else { &mut self.own }
+        if due.paused_total.is_some() { &mut self.calls } else { &mut self.own }
     }
 
     #[inline]
@@ -65,10 +65,10 @@ impl Deadlines {
         let Some(due) = due else { return };
         self.of(due).insert((due.at, id));
         if let Some(clock) = &mut self.clock
-            && id <= clock.known
-            && let Some(hard) = due.hard(clock.most)
+            && id <= clock.indexed_up_to
+            && let Some(hard) = due.hard_deadline(clock.max_pause)
         {
-            clock.hard.insert((hard, id));
+            clock.hard_deadlines.insert((hard, id));
         }
     }
 
@@ -77,17 +77,17 @@ impl Deadlines {
         let Some(due) = due else { return };
         self.of(due).remove(&(due.at, id));
         if let Some(clock) = &mut self.clock
-            && id <= clock.known
-            && let Some(hard) = due.hard(clock.most)
+            && id <= clock.indexed_up_to
+            && let Some(hard) = due.hard_deadline(clock.max_pause)
         {
-            clock.hard.remove(&(hard, id));
+            clock.hard_deadlines.remove(&(hard, id));
         }
     }
 
     /// For how long the call clock was paused.
     #[inline]
-    pub(super) fn stood(&self) -> Duration {
-        self.clock.as_ref().map_or(Duration::ZERO, |clock| clock.stood)
+    pub(super) fn paused_total(&self) -> Duration {
+        self.clock.as_ref().map_or(Duration::ZERO, |clock| clock.paused_total)
     }
 
     /// The time on the call clock.
@@ -95,7 +95,7 @@ impl Deadlines {
     pub(super) fn call_time(&self, now: Time) -> Time {
         let Some(clock) = &self.clock else { return now };
         let now = clock.paused.unwrap_or(now);
-        Time::ZERO + now.since(Time::ZERO).saturating_sub(clock.stood)
+        Time::ZERO + now.since(Time::ZERO).saturating_sub(clock.paused_total)
     }
 
     #[inline]
@@ -105,8 +105,8 @@ impl Deadlines {
         let (call, hard) = match self.clock.as_deref() {
             None => (call, None),
             Some(clock) => {
-                let call = call.map(|at| at + clock.stood);
-                (call.filter(|at| clock.paused.is_none_or(|since| *at <= since)), first(&clock.hard))
+                let call = call.map(|at| at + clock.paused_total);
+                (call.filter(|at| clock.paused.is_none_or(|since| *at <= since)), first(&clock.hard_deadlines))
             }
         };
         [first(&self.own), call, hard].into_iter().flatten().min()
@@ -114,13 +114,14 @@ impl Deadlines {
 
     /// The requests whose deadline passed, in the order of the deadlines.
     pub(super) fn expired(&self, now: Time) -> Vec<u64> {
-        let (mut stood, mut standing, mut hard) = (Duration::ZERO, now, None);
+        let (mut paused_total, mut clock_time, mut hard) = (Duration::ZERO, now, None);
         if let Some(clock) = self.clock.as_deref() {
-            (stood, standing, hard) = (clock.stood, clock.paused.unwrap_or(now), Some(&clock.hard));
+            (paused_total, clock_time, hard) =
+                (clock.paused_total, clock.paused.unwrap_or(now), Some(&clock.hard_deadlines));
         }
         let own = self.own.iter().copied().take_while(|(at, _)| *at <= now);
-        let calls = self.calls.iter().map(|(at, id)| (*at + stood, *id));
-        let calls = calls.take_while(|(at, _)| *at <= standing);
+        let calls = self.calls.iter().map(|(at, id)| (*at + paused_total, *id));
+        let calls = calls.take_while(|(at, _)| *at <= clock_time);
         let hard = hard.into_iter().flatten().copied().take_while(|(at, _)| *at <= now);
         let mut expired: Vec<_> = own.chain(calls).chain(hard).collect();
         expired.sort_unstable();
@@ -128,28 +129,34 @@ impl Deadlines {
         expired.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Pauses the call clock, for each call by at most `most` in total. `open` returns the requests with a greater id.
+    /// Pauses the call clock, for each call by at most `max_pause` in total. `open` returns the requests with a greater id.
     pub(super) fn pause<I: Iterator<Item = (u64, Due)>>(
         &mut self,
-        most: Duration,
+        max_pause: Duration,
         now: Time,
         open: impl FnOnce(u64) -> I,
     ) {
         let clock = self.clock.get_or_insert_with(|| {
-            Box::new(Clock { paused: None, stood: Duration::ZERO, most, hard: BTreeSet::new(), known: 0 })
+            Box::new(Clock {
+                paused: None,
+                paused_total: Duration::ZERO,
+                max_pause,
+                hard_deadlines: BTreeSet::new(),
+                indexed_up_to: 0,
+            })
         });
         if clock.paused.is_some() {
             return;
         }
         clock.paused = Some(now);
         // Each call is visited once, however many server requests follow.
-        for (id, due) in open(clock.known) {
-            if let Some(hard) = due.hard(clock.most) {
-                clock.hard.insert((hard, id));
+        for (id, due) in open(clock.indexed_up_to) {
+            if let Some(hard) = due.hard_deadline(clock.max_pause) {
+                clock.hard_deadlines.insert((hard, id));
             }
         }
         // Calls that are opened later are added when they are opened.
-        clock.known = u64::MAX;
+        clock.indexed_up_to = u64::MAX;
     }
 
     /// The call clock continues.
@@ -157,8 +164,8 @@ impl Deadlines {
         if let Some(clock) = &mut self.clock
             && let Some(since) = clock.paused.take()
         {
-            clock.stood = clock.stood.saturating_add(now.since(since));
-            clock.known = last_id;
+            clock.paused_total = clock.paused_total.saturating_add(now.since(since));
+            clock.indexed_up_to = last_id;
         }
     }
 

@@ -70,8 +70,8 @@ impl OpenRequest {
     }
 
     fn due(&self) -> Option<Due> {
-        let stood = if let Purpose::Call(call) = &self.purpose { Some(call.stood) } else { None };
-        self.deadline.map(|at| Due { at, stood })
+        let paused_total = if let Purpose::Call(call) = &self.purpose { Some(call.paused_total) } else { None };
+        self.deadline.map(|at| Due { at, paused_total })
     }
 }
 
@@ -96,7 +96,7 @@ impl RequestTable {
         let handle = RequestId(id);
         let now = self.call_time(now);
         let deadline = Some(now + timeout);
-        let call = Call::new(handle, request, timeout, now + max_timeout, self.deadlines.stood());
+        let call = Call::new(handle, request, timeout, now + max_timeout, self.deadlines.paused_total());
         let purpose = Purpose::Call(call);
         self.queues.add_call(id, purpose.is_tool_call());
         self.add(id, OpenRequest { purpose, phase: State::Queued, deadline });

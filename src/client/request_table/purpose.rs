@@ -57,12 +57,12 @@ pub(in crate::client) struct Call {
     pub(in crate::client) request: Request,
     /// It is `tools/call`.
     tool: bool,
-    /// The timeout, which each progress notification restarts,
+    /// The timeout, which each progress notification restarts.
     pub(in crate::client) timeout: Duration,
-    /// up to this time on the call clock.
+    /// When it ends at the latest, on the call clock, whatever progress is reported.
     pub(in crate::client) latest: Time,
     /// For how long the call clock had been paused when the call was made.
-    pub(super) stood: Duration,
+    pub(super) paused_total: Duration,
     /// When progress was reported last.
     pub(in crate::client) progress_reported_at: Option<Time>,
     /// How often it was sent again although it may have run.
@@ -92,9 +92,9 @@ pub(in crate::client) struct Blocked {
     pub(in crate::client) by: Block,
     /// How it ends if what it waits for is not provided.
     pub(in crate::client) outcome: Outcome,
-    /// The time that it had left,
+    /// The time that it had left when it was blocked.
     pub(in crate::client) left: Duration,
-    /// and since when it waits, on the call clock.
+    /// Since when it waits, on the call clock.
     pub(in crate::client) since: Time,
 }
 
@@ -128,9 +128,9 @@ pub(in crate::client) struct InputRounds {
     pub(in crate::client) bytes: usize,
     /// The server's error, if that required the input.
     pub(in crate::client) error: Option<ErrorObject>,
-    /// The time that the request had left when the server required input,
+    /// The time that the request had left when the server required input.
     pub(in crate::client) left: Duration,
-    /// and when that was, on the call clock.
+    /// When the server required it, on the call clock.
     pub(in crate::client) since: Time,
 }
 
@@ -174,14 +174,20 @@ impl Call {
     }
 
     #[inline]
-    pub(super) fn new(handle: RequestId, request: Request, timeout: Duration, latest: Time, stood: Duration) -> Self {
+    pub(super) fn new(
+        handle: RequestId,
+        request: Request,
+        timeout: Duration,
+        latest: Time,
+        paused_total: Duration,
+    ) -> Self {
         Self {
             handle,
             tool: request.method == method::TOOLS_CALL,
             request,
             timeout,
             latest,
-            stood,
+            paused_total,
             progress_reported_at: None,
             lost: Used::Never,
             input: None,
