@@ -71,7 +71,8 @@ config:
   exposed name; --read, --prompt, --watch and --diagram are for one server. The JSON report has
     servers        by name, for each the report that it would have alone; `disabled` is the outcome of one that is
                    turned off, `configuration` the kind of failure of one whose entry has an error
-    toolset        name, server, tool (its own name), renamed (characters, too-long, taken), description, inputSchema
+    toolset        name, server, tool (its own name), renamed (characters, too-long, taken, configured),
+                   description, inputSchema
     leftOut        server, tool, why
     suspicious     server, tool, at, sign, excerpt: texts that try to instruct the model
     calls          server, and what a call's report has

@@ -64,6 +64,7 @@ fn toolset(page: &mut Page, report: &ReportAll<'_>) {
         let why = match function.renamed? {
             "characters" => "characters of it are replaced, as the style of names has it",
             "too-long" => "it would be too long",
+            "configured" => "the configuration names it so",
             _ => "another tool has that name",
         };
         Some(format!("{}: {} of {}; {why}", function.name, one_line(&function.tool), one_line(&function.server)))

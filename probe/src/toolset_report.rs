@@ -79,6 +79,8 @@ impl Offered {
             let key = if server.entry.tools.include.is_some() { "tools.include" } else { "tools.exclude" };
             let unmatched = choice.unmatched.iter().map(|pattern| Trouble::unmatched(server.name, key, pattern));
             offered.unmatched.extend(unmatched);
+            let overrides = choice.unmatched_overrides.iter();
+            offered.unmatched.extend(overrides.map(|tool| Trouble::unmatched(server.name, "tools.overrides", tool)));
         }
         offered
     }
@@ -89,6 +91,7 @@ const fn why(renamed: Renamed) -> &'static str {
         Renamed::Characters => "characters",
         Renamed::TooLong => "too-long",
         Renamed::Taken => "taken",
+        Renamed::Configured => "configured",
         _ => "otherwise",
     }
 }

@@ -55,21 +55,31 @@ struct Form<Text> {
     names: Vec<(Text, Text, Target)>,
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     reserved: Vec<Text>,
+    /// See [`Names::overrides`].
+    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
+    overrides: Vec<(Text, Text, Text)>,
 }
 
 impl Serialize for Names {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let names = self.iter().map(|(name, it)| (name, Cow::Borrowed(it.server), it.target.clone()));
         let reserved = self.reserved().map(Cow::Borrowed).collect();
-        Form { style: self.style(), names: names.collect(), reserved }.serialize(serializer)
+        let borrowed = |(server, tool, name)| (Cow::Borrowed(server), Cow::Borrowed(tool), Cow::Borrowed(name));
+        let overrides = self.overrides().map(borrowed).collect();
+        Form { style: self.style(), names: names.collect(), reserved, overrides }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Names {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Form::<String> { style, names: known, reserved } = Form::deserialize(deserializer)?;
+        let Form::<String> { style, names: known, reserved, overrides } = Form::deserialize(deserializer)?;
         let mut names = Self::new(style);
         names.reserve(reserved);
+        for of_server in overrides.chunk_by(|(one, ..), (other, ..)| one == other) {
+            if let Some((server, ..)) = of_server.first() {
+                names.set_overrides(server, of_server.iter().map(|(_, tool, name)| (&**tool, &**name)));
+            }
+        }
         names.restore(known.iter().map(|(name, server, target)| (&**name, &**server, target.clone())));
         Ok(names)
     }

@@ -2,7 +2,8 @@
 //!
 //! [`choose`] filters a server's tools by the server's entry, using their own names, and adds the utility tools for
 //! resources and prompts, if the entry allows them and the server has resources or prompts. The result lists what was
-//! left out with the reason. A server with nothing left has no toolset.
+//! left out with the reason. A server with nothing left has no toolset. Titles and descriptions are replaced as the
+//! entry's `overrides` say; pass [`ToolPolicy::name_overrides`] to [`Names::set_overrides`], and names are, too.
 //!
 //! ```
 //! # use mcp_proto::{Action, Client, Eras, Messages, Options, Time, Transport};
@@ -49,7 +50,7 @@ use core::fmt;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::config::{Filter, ToolPolicy};
+use super::config::{Filter, ToolOverride, ToolPolicy};
 use super::instructions::{self, Finding, Sign};
 use super::names::{Names, Renamed, Target};
 use super::{Utility, glob, schema};
@@ -115,6 +116,8 @@ pub struct Choice<'a> {
     pub suspicious: Vec<Suspicious<'a>>,
     /// Patterns of the effective filter that match no tool: often exposed names instead of the server's own.
     pub unmatched: Vec<&'a str>,
+    /// Names in `overrides` that no tool of the server has.
+    pub unmatched_overrides: Vec<&'a str>,
 }
 
 /// What a model may call of a server; never empty.
@@ -123,7 +126,8 @@ pub struct Choice<'a> {
 pub struct Toolset<'a> {
     /// The server's name in the configuration.
     pub server: &'a str,
-    /// The tools, in the server's order.
+    /// The tools, in the server's order, with title and description as the entry's `overrides` have them; `raw` is the
+    /// server's.
     pub tools: Vec<Tool<'a>>,
     /// The utility tools, which the host answers.
     pub utilities: Vec<Utility>,
@@ -231,13 +235,17 @@ pub fn choose<'a>(
             leave_out(if policy.include.is_some() { Why::NotIncluded } else { Why::Excluded });
             continue;
         }
-        let tool = Tool::read(name, raw);
+        let mut tool = Tool::read(name, raw);
+        let own = policy.overrides.get(name);
         let before = suspicious.len();
         if suspicion != Suspicion::Ignore {
-            texts(&tool, |at, text| {
+            texts(&tool, own, |at, text| {
                 let found = instructions::find(text).into_iter();
-                suspicious.extend(found.map(|finding| Suspicious { tool: tool.name, at: at.into(), finding }));
+                suspicious.extend(found.map(|finding| Suspicious { tool: name, at: at.into(), finding }));
             });
+        }
+        if let Some(own) = own {
+            own.apply(&mut tool);
         }
         match suspicious.get(before) {
             Some(first) if suspicion == Suspicion::LeaveOut => leave_out(Why::Instructs(first.finding.sign)),
@@ -260,20 +268,23 @@ pub fn choose<'a>(
         false => list.find(pattern).is_some(),
     };
     let unmatched = unmatched.filter(|pattern| !has(pattern));
+    let overrides = policy.overrides.keys().map(|tool| &**tool);
     Choice {
         unmatched: unmatched.collect(),
+        unmatched_overrides: overrides.filter(|tool| list.find(tool).is_none()).collect(),
         toolset: (!tools.is_empty() || !utilities.is_empty()).then_some(Toolset { server, tools, utilities }),
         left_out,
         suspicious,
     }
 }
 
-/// Calls `each` with the JSON Pointer and content of every text of a tool that the model sees.
-fn texts(tool: &Tool<'_>, mut each: impl FnMut(&str, &str)) {
-    if let Some(title) = &tool.title {
+/// Calls `each` with the JSON Pointer and content of every text of a tool that the model sees, unless the user replaced
+/// it.
+fn texts(tool: &Tool<'_>, own: Option<&ToolOverride>, mut each: impl FnMut(&str, &str)) {
+    if let (Some(title), None) = (&tool.title, own.and_then(|own| own.title.as_ref())) {
         each("/title", title);
     }
-    if let Some(description) = &tool.description {
+    if let (Some(description), None) = (&tool.description, own.and_then(|own| own.description.as_ref())) {
         each("/description", description);
     }
     schema::texts(tool.input_schema, |at, text| each(&format!("/inputSchema{at}"), text));

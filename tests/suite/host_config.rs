@@ -7,7 +7,7 @@ use mcp_proto::Options;
 use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::{
     Auth, Changes, Configuration, Document, Endpoint, Entry, Http, Oddity, Problem, Protocol, Sampling, Stdio,
-    ToolPolicy,
+    ToolOverride, ToolPolicy,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -619,6 +619,7 @@ fn every_key_that_differs_is_named() {
         (program, "command: x\ntools: {exclude: a}", "tools.exclude"),
         (program, "command: x\ntools: {resources: no}", "tools.resources"),
         (program, "command: x\ntools: {prompts: no}", "tools.prompts"),
+        (program, "command: x\ntools: {overrides: {a: {name: b}}}", "tools.overrides"),
     ] {
         let changes = Changes::between(&entry(base), &entry(line));
         assert_eq!(changes.changed.len(), 1, "{line}");
@@ -703,6 +704,11 @@ fn any_entry() -> impl Strategy<Value = Entry> {
         }
         let tools = &mut entry.tools;
         (tools.include, tools.exclude, tools.resources, tools.prompts) = filters;
+        for tool in tools.exclude.iter().filter(|tool| tool.len() > 3) {
+            let mut own = ToolOverride::default();
+            (own.name, own.description) = (Some("b".into()), tool.starts_with('a').then(|| "Does it.".into()));
+            tools.overrides.insert(tool.clone(), own);
+        }
         let (timeout, connect, enabled, parallel, sampling) = times;
         entry.timeout = Duration::from_millis(timeout);
         entry.connect_timeout = Duration::from_secs(connect.min(80_000));
@@ -730,7 +736,7 @@ fn anything() -> impl Strategy<Value = Value> {
         any::<f64>().prop_map(Value::from),
         "(yes|off|npx|http://x|-?[0-9]{1,3}|\\PC{0,3})".prop_map(Value::from),
     ];
-    let keys = "(command|url|args|env|headers|timeout|connect_timeout|enabled|tools|include|exclude|resources|sampling|auth|trust|protocol|keepalive_interval|elicitation|type|max_rpm|[a-z_]{0,3})";
+    let keys = "(command|url|args|env|headers|timeout|connect_timeout|enabled|tools|include|exclude|overrides|resources|sampling|auth|trust|protocol|keepalive_interval|elicitation|type|max_rpm|[a-z_]{0,3})";
     scalar.prop_recursive(4, 24, 6, move |inner| {
         prop_oneof![
             1 => prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),

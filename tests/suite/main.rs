@@ -47,6 +47,8 @@ mod host_config;
 mod host_names;
 mod host_oauth;
 #[cfg(feature = "http")]
+mod host_overrides;
+#[cfg(feature = "http")]
 mod host_reserved;
 mod host_session_keys;
 mod host_toolset;

@@ -124,5 +124,6 @@ fn differing(old: &Entry, new: &Entry) -> Vec<&'static str> {
     compare("tools.exclude", old.tools.exclude != new.tools.exclude);
     compare("tools.resources", old.tools.resources != new.tools.resources);
     compare("tools.prompts", old.tools.prompts != new.tools.prompts);
+    compare("tools.overrides", old.tools.overrides != new.tools.overrides);
     keys
 }

@@ -1,5 +1,5 @@
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,11 +8,10 @@ use core::time::Duration;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::{OAuth, Protocol, Sampling};
+use super::{OAuth, Protocol, Sampling, ToolPolicy};
 use crate::address::shown;
 use crate::catalog::{Fingerprint, FingerprintKey};
 use crate::client::{Keepalive, Options};
-use crate::host::glob;
 
 /// Strings by name: environment variables or headers.
 pub type Texts = BTreeMap<Box<str>, Box<str>>;
@@ -113,75 +112,6 @@ impl Auth {
             Self::OAuth => "oauth",
             Self::Other(word) => word,
         }
-    }
-}
-
-/// Which of a server's tools and utility tools a model sees.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ToolPolicy {
-    /// The tools to use, by the server's own names; `*` stands for any text, `?` for any
-    /// character, `[a-z]` for one of these, `[!a-z]` for another. `None` includes all tools, an empty list
-    /// none.
-    pub include: Option<Vec<Box<str>>>,
-    /// The tools not to use. Has no effect if `include` is set.
-    pub exclude: Vec<Box<str>>,
-    /// Whether to add `list_resources` and `read_resource`. Default: `true`.
-    pub resources: bool,
-    /// Whether to add `list_prompts` and `get_prompt`. Default: `true`.
-    pub prompts: bool,
-}
-
-impl Default for ToolPolicy {
-    fn default() -> Self {
-        Self { include: None, exclude: Vec::new(), resources: true, prompts: true }
-    }
-}
-
-impl ToolPolicy {
-    /// A canonical text: equal exactly for policies with the same meaning.
-    pub(in crate::host) fn text(&self) -> Box<str> {
-        serde_json::to_string(self).unwrap_or_default().into()
-    }
-
-    /// Whether the tool with this name, the server's own, passes the filters.
-    ///
-    /// ```
-    /// use mcp_proto::host::config::ToolPolicy;
-    ///
-    /// let mut policy = ToolPolicy::default();
-    /// policy.exclude = vec!["delete-*".into()];
-    /// assert!(!policy.admits("delete-issue"));
-    /// policy.include = Some(vec!["delete-issue".into()]);
-    /// assert!(policy.admits("delete-issue"), "include wins");
-    /// assert!(!policy.admits("list-issues"));
-    /// ```
-    pub fn admits(&self, tool: &str) -> bool {
-        match &self.include {
-            Some(include) => include.iter().any(|pattern| glob::matches(pattern, tool)),
-            None => !self.exclude.iter().any(|pattern| glob::matches(pattern, tool)),
-        }
-    }
-}
-
-/// A policy's patterns, prepared for many tools: names are looked up in a set.
-pub(in crate::host) struct Filter<'a> {
-    names: BTreeSet<&'a str>,
-    globs: Vec<&'a str>,
-    admits: bool,
-}
-
-impl<'a> Filter<'a> {
-    pub(in crate::host) fn new(policy: &'a ToolPolicy) -> Self {
-        let patterns = policy.include.as_ref().unwrap_or(&policy.exclude).iter().map(|pattern| &**pattern);
-        let (globs, names): (Vec<_>, Vec<_>) = patterns.partition(|pattern| glob::is_glob(pattern));
-        Self { names: names.into_iter().collect(), globs, admits: policy.include.is_some() }
-    }
-
-    /// See [`ToolPolicy::admits`].
-    pub(in crate::host) fn admits(&self, tool: &str) -> bool {
-        let named = self.names.contains(tool) || self.globs.iter().any(|pattern| glob::matches(pattern, tool));
-        named == self.admits
     }
 }
 
@@ -409,19 +339,6 @@ impl Serialize for Entry {
     }
 }
 
-/// As under `tools`, without default values.
-impl Serialize for ToolPolicy {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { include, exclude, resources, prompts } = self;
-        let mut map = Written(serializer.serialize_map(None)?);
-        map.unless(include.is_none(), "include", include)?;
-        map.unless(exclude.is_empty(), "exclude", exclude)?;
-        map.unless(*resources, "resources", resources)?;
-        map.unless(*prompts, "prompts", prompts)?;
-        map.0.end()
-    }
-}
-
 /// A map that is being serialized.
 pub(super) struct Written<M>(pub(super) M);
 
@@ -450,31 +367,4 @@ impl Serialize for Seconds {
 /// The path of a key: `tools.include`.
 pub(super) fn path(of: &str, key: &str) -> String {
     format!("{of}.{key}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Filter, ToolPolicy};
-    use alloc::boxed::Box;
-    use alloc::vec::Vec;
-    use proptest::prelude::*;
-
-    fn patterns() -> impl Strategy<Value = Vec<Box<str>>> {
-        prop::collection::vec("[ab*]{0,4}".prop_map(Box::from), 0..6)
-    }
-
-    proptest! {
-        #[test]
-        fn a_prepared_filter_admits_what_its_policy_admits(
-            include in prop::option::of(patterns()),
-            exclude in patterns(),
-            tools in prop::collection::vec("[ab*]{0,4}", 0..8),
-        ) {
-            let policy = ToolPolicy { include, exclude, ..ToolPolicy::default() };
-            let filter = Filter::new(&policy);
-            for tool in &tools {
-                prop_assert_eq!(filter.admits(tool), policy.admits(tool), "{}", tool);
-            }
-        }
-    }
 }

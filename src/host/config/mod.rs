@@ -38,6 +38,7 @@
 //! | `supports_parallel_tool_calls` | both | whether tool calls may run in parallel | false |
 //! | `tools.include`, `tools.exclude` | both | which tools are used: a string or a list; `include` wins | all |
 //! | `tools.resources`, `tools.prompts` | both | whether to add the utility tools for them | true |
+//! | `tools.overrides` | both | by tool, what a model sees of it: `name`, `title`, `description` | the server's own |
 //! | `auth` | URL | how the user authenticates: `oauth` | |
 //! | `oauth.client_id`, `oauth.client_secret` | URL | a client that was registered in advance | |
 //! | `oauth.client_metadata_url` | URL | the URL of the client ID metadata document | |
@@ -63,15 +64,17 @@ mod oauth;
 mod protocol;
 mod read;
 mod sampling;
+mod tools;
 mod value;
 
 pub use changes::{Change, Changes};
-pub(super) use entry::Filter;
-pub use entry::{Auth, Endpoint, Entry, Http, Stdio, Texts, ToolPolicy};
+pub use entry::{Auth, Endpoint, Entry, Http, Stdio, Texts};
 pub use error::{Error, Oddity, Problem, Warning};
 pub use oauth::{OAuth, OAuthGrant};
 pub use protocol::Protocol;
 pub use sampling::Sampling;
+pub(super) use tools::Filter;
+pub use tools::{ToolOverride, ToolPolicy};
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;

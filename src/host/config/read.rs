@@ -1,3 +1,5 @@
+mod tools;
+
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,7 +10,7 @@ use core::time::Duration;
 use super::entry::path;
 use super::error::{Error, Oddity, Problem, Warning};
 use super::value::{Value, excerpt};
-use super::{Auth, Endpoint, Entry, Http, OAuth, OAuthGrant, Protocol, Sampling, Stdio, Texts, ToolPolicy};
+use super::{Auth, Endpoint, Entry, Http, OAuth, OAuthGrant, Protocol, Sampling, Stdio, Texts};
 
 const ENTRY: &[&str] = &[
     "command",
@@ -33,8 +35,6 @@ const ENTRY: &[&str] = &[
     "type",
     "transport",
 ];
-
-const TOOLS: &[&str] = &["include", "exclude", "resources", "prompts"];
 
 const SAMPLING: &[&str] =
     &["enabled", "model", "max_tokens_cap", "timeout", "max_rpm", "allowed_models", "max_tool_rounds", "log_level"];
@@ -203,22 +203,6 @@ impl Reader<'_> {
             | Value::Text(_)
             | Value::List(_)
             | Value::Map(_) => Some(self.seconds(members, key, Duration::ZERO)),
-        }
-    }
-
-    fn tools(&mut self, members: &Members<'_>) -> ToolPolicy {
-        let Some(members) = self.map(members, "tools", TOOLS) else { return ToolPolicy::default() };
-        let empty =
-            members.get("include").filter(|(_, include)| matches!(include, Value::List(list) if list.is_empty()));
-        // A template of all keys, copied: who wants no tool has no use for `exclude`.
-        if let (Some((key, _)), Some(_)) = (empty, members.get("exclude")) {
-            self.warn(Some(key), Oddity::NoTools);
-        }
-        ToolPolicy {
-            include: members.get("include").map(|(key, value)| self.elements(&key, value, true)),
-            exclude: members.get("exclude").map(|(key, value)| self.elements(&key, value, true)).unwrap_or_default(),
-            resources: self.boolean(&members, "resources", true),
-            prompts: self.boolean(&members, "prompts", true),
         }
     }
 

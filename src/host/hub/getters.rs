@@ -130,7 +130,8 @@ impl Hub {
     pub fn toolset(&self, server: &str) -> Option<Toolset<'_>> {
         let Server { name, offer, .. } = self.router.server(server)?;
         let offer = offer.as_ref()?;
-        let tools: Vec<_> = offer.content.catalog.tools().filter(|tool| offer.chosen.has_tool(tool.name)).collect();
+        let tools = offer.content.catalog.tools().filter(|tool| offer.chosen.has_tool(tool.name));
+        let tools: Vec<_> = tools.map(|tool| offer.chosen.overridden(tool)).collect();
         let utilities: Vec<_> = offer.chosen.utilities().collect();
         (!tools.is_empty() || !utilities.is_empty()).then_some(Toolset { server: name, tools, utilities })
     }

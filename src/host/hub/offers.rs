@@ -51,14 +51,28 @@ pub(super) fn rename(
         // A configured server keeps its names, so that no other server gets them meanwhile.
         (_, None) => {}
         // Restored names may be of tools that do not exist any more.
-        (None, Some(after)) => names.update_one(server, after.targets.clone()),
-        (Some(_), Some(_)) => names.revise(server, &gone, &fresh),
+        (None, Some(after)) => {
+            names.set_overrides(server, after.name_overrides());
+            names.update_one(server, after.targets.clone());
+        }
+        (Some(_), Some(after)) => {
+            names.set_overrides(server, after.name_overrides());
+            names.revise(server, &gone, &fresh);
+        }
     }
     difference.added.extend(fresh.iter().filter_map(|target| named(names, target)));
     difference.changed.extend(other.iter().filter_map(|target| named(names, target)));
-    for names in [&mut difference.added, &mut difference.removed, &mut difference.changed] {
-        names.sort_unstable();
+    let Difference { added, removed, changed, .. } = &mut difference;
+    added.sort_unstable();
+    removed.sort_unstable();
+    // A name that one function lost and another got.
+    let passed_on: Vec<_> = added.iter().filter(|name| removed.binary_search(name).is_ok()).cloned().collect();
+    if !passed_on.is_empty() {
+        added.retain(|name| passed_on.binary_search(name).is_err());
+        removed.retain(|name| passed_on.binary_search(name).is_err());
+        changed.extend(passed_on);
     }
+    changed.sort_unstable();
     difference
 }
 
@@ -75,6 +89,8 @@ impl<'a> Parted<'a> {
     fn between(before: Option<&'a Chosen>, after: Option<&'a Chosen>) -> Self {
         let mut parted = Self::default();
         let same = |target| before.zip(after).is_none_or(|(before, after)| before.has_same(after, target));
+        let name = |of: Option<&'a Chosen>, target| of.and_then(|of| of.other_name(target));
+        let is_renamed = |target| name(before, target) != name(after, target);
         let (mut old, mut new) = (Chosen::of(before).iter().peekable(), Chosen::of(after).iter().peekable());
         loop {
             let order = match (old.peek(), new.peek()) {
@@ -86,6 +102,11 @@ impl<'a> Parted<'a> {
             let was = if order.is_le() { old.next() } else { None };
             let is = if order.is_ge() { new.next() } else { None };
             match (was, is) {
+                // A function with another name is another function to the model.
+                (Some(target), Some(_)) if is_renamed(target) => {
+                    parted.gone.push(target);
+                    parted.fresh.push(target);
+                }
                 (Some(target), Some(_)) if !same(target) => parted.other.push(target),
                 (Some(target), None) => parted.gone.push(target),
                 (None, Some(target)) => parted.fresh.push(target),

@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::fmt;
 
-use crate::catalog::{Catalog, List};
+use crate::catalog::{Catalog, List, Tool};
 use crate::client::Options;
 use crate::host::Utility;
-use crate::host::config::{Entry, ToolPolicy};
+use crate::host::config::{Entry, ToolOverride, ToolPolicy};
 use crate::host::names::Target;
 use crate::host::toolset::{self, Suspicion};
 use crate::protocol::{Capability, Family};
@@ -20,8 +20,10 @@ pub(super) struct Chosen {
     key: Key,
     /// The list. It is kept so that no other list gets its address.
     tools: Option<Arc<List>>,
-    /// In the list's order.
+    /// Sorted.
     pub(super) targets: Vec<Target>,
+    /// As in the policy.
+    pub(super) overrides: BTreeMap<Box<str>, ToolOverride>,
 }
 
 /// Its key contains an address, which differs from run to run.
@@ -90,7 +92,8 @@ impl Sharing {
         let choice = toolset::choose(server, policy, offer, looks);
         let mut targets = choice.toolset.map(|toolset| toolset.targets()).unwrap_or_default();
         targets.sort_unstable();
-        let chosen = Arc::new(Chosen { key: key.clone(), tools: tools.cloned(), targets });
+        let overrides = policy.overrides.clone();
+        let chosen = Arc::new(Chosen { key: key.clone(), tools: tools.cloned(), targets, overrides });
         self.choices.insert(key, Arc::clone(&chosen));
         self.sweep();
         chosen
@@ -148,8 +151,28 @@ impl Chosen {
 
     /// Whether two choices have the same definition of a target, byte for byte.
     pub(super) fn has_same(&self, other: &Self, target: &Target) -> bool {
-        let (Target::Tool(name), Some(one), Some(other)) = (target, &self.tools, &other.tools) else { return true };
-        Arc::ptr_eq(one, other) || one.find(name) == other.find(name)
+        let (Target::Tool(name), Some(one), Some(another)) = (target, &self.tools, &other.tools) else { return true };
+        let is_listed = Arc::ptr_eq(one, another) || one.find(name) == another.find(name);
+        is_listed && self.overrides.get(&**name) == other.overrides.get(&**name)
+    }
+
+    /// The names that replace those of tools, by these.
+    pub(super) fn name_overrides(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.overrides.iter().filter_map(|(tool, own)| Some((&**tool, own.name.as_deref()?)))
+    }
+
+    /// A tool as the model sees it.
+    pub(super) fn overridden<'a>(&'a self, mut tool: Tool<'a>) -> Tool<'a> {
+        if let Some(own) = self.overrides.get(tool.name) {
+            own.apply(&mut tool);
+        }
+        tool
+    }
+
+    /// The name that replaces that of a target.
+    pub(super) fn other_name(&self, target: &Target) -> Option<&str> {
+        let Target::Tool(name) = target else { return None };
+        self.overrides.get(&**name)?.name.as_deref().filter(|other| *other != &**name)
     }
 
     pub(super) fn utilities(&self) -> impl Iterator<Item = Utility> {

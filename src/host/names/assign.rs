@@ -37,12 +37,12 @@ impl Names {
     pub(super) fn assign(&mut self, fresh: Vec<(Arc<str>, Target)>) {
         let mut claims: Vec<(String, Rank, usize)> = Vec::with_capacity(fresh.len());
         for (index, (server, target)) in fresh.iter().enumerate() {
-            let plain = self.style.plain(server, target.name());
+            let plain = self.plain(server, target);
             if plain.len() > MAX_LEN {
                 continue;
             }
             let rank = match target {
-                _ if !self.style.allows(server) || !self.style.allows(target.name()) => Rank::Changed,
+                _ if !self.is_unchanged(server, target) => Rank::Changed,
                 Target::Tool(_) => Rank::Own,
                 Target::Utility(_) => Rank::Utility,
             };
@@ -64,7 +64,7 @@ impl Names {
         // The next attempt number, by the first attempt that was taken.
         let mut retries: BTreeMap<String, u32> = BTreeMap::new();
         for ((server, target), name) in fresh.iter().zip(&mut names).filter(|(_, name)| name.is_none()) {
-            let plain = self.style.plain(server, target.name());
+            let plain = self.plain(server, target);
             let kept = plain.get(..KEPT).unwrap_or(&plain);
             let suffixed = |number| format!("{kept}_{:08x}", digits(server, target, number));
             let is_taken = |name: &str| self.is_taken(name) || plains.binary_search(&name).is_ok();

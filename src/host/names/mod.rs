@@ -9,6 +9,8 @@
 //!   there are several or none, all get a suffix. The server's tools take precedence over utility tools.
 //! - The name is that of a function of the host's own ([`Names::reserve`]).
 //!
+//! A user can replace a tool's own name in its exposed name ([`Names::set_overrides`]); that counts as a replacement.
+//!
 //! The digits are the last eight of a hash of the server's name, the byte `0xFF`, which no text contains, and the
 //! tool's own name (for a utility tool: the byte `0xFE` instead of `0xFF`). The hash is the same in every release. If
 //! that name is taken too, the byte `0xFF` and an attempt number in decimal are added to the hashed bytes, until a name
@@ -38,6 +40,8 @@
 //! ```
 
 mod assign;
+mod overrides;
+mod restore;
 mod style;
 mod tool_set;
 
@@ -51,7 +55,8 @@ use core::{fmt, mem};
 
 pub use self::style::Style;
 
-use self::assign::{KEPT, Name};
+use self::assign::Name;
+use self::overrides::Overrides;
 use self::tool_set::{ToolSet, ToolSets};
 use super::Utility;
 
@@ -111,7 +116,7 @@ pub struct Resolved<'a> {
     pub target: &'a Target,
 }
 
-/// Why a tool's exposed name is not its plain name from its own.
+/// Why a tool's exposed name is not formed from its own name without a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
@@ -122,6 +127,8 @@ pub enum Renamed {
     TooLong,
     /// Another tool or a function of the host's own has the name.
     Taken,
+    /// Another name replaces the tool's own ([`Names::set_overrides`]).
+    Configured,
 }
 
 /// The exposed names of all servers' tools. The [module](self) describes how names are chosen.
@@ -141,6 +148,7 @@ pub struct Names {
     sets: ToolSets,
     /// The names of the host's own functions.
     reserved: BTreeSet<Box<str>>,
+    overrides: Overrides,
     /// The number of names.
     len: usize,
 }
@@ -195,7 +203,7 @@ impl Given {
 impl PartialEq for Names {
     fn eq(&self, other: &Self) -> bool {
         let alike = self.style == other.style && self.reserved == other.reserved && self.len == other.len;
-        alike && self.iter().eq(other.iter())
+        alike && self.overrides == other.overrides && self.iter().eq(other.iter())
     }
 }
 
@@ -211,6 +219,7 @@ impl Names {
             stored: BTreeMap::new(),
             sets: ToolSets::new(),
             reserved: BTreeSet::new(),
+            overrides: Overrides::new(),
             len: 0,
         }
     }
@@ -280,47 +289,6 @@ impl Names {
         self.assign(fresh.iter().map(|target| (Arc::clone(server), Target::clone(target))).collect());
     }
 
-    /// Restores names from an earlier run: what [`iter`](Self::iter) returned then. Their tools count as existing until
-    /// the next update of their server. A name that this style does not form, or that is taken, is ignored.
-    ///
-    /// ```
-    /// use mcp_proto::host::names::{Names, Target};
-    ///
-    /// let mut names = Names::default();
-    /// names.restore([("mcp_s_a_b", "s", Target::tool("a-b")), ("of_another_style", "s", Target::tool("c"))]);
-    /// names.update([("s", ["a_b", "a-b", "c"].map(Target::tool))]);
-    /// assert_eq!(names.name("s", &Target::tool("a-b")).as_deref(), Some("mcp_s_a_b"));
-    /// assert_eq!(names.name("s", &Target::tool("c")).as_deref(), Some("mcp_s_c"));
-    /// ```
-    pub fn restore<'a, N: AsRef<str>>(&mut self, known: impl IntoIterator<Item = (N, &'a str, Target)>) {
-        let mut fresh: BTreeMap<Arc<str>, BTreeMap<Target, Name>> = BTreeMap::new();
-        // The plain names that are restored here.
-        let mut plains: BTreeSet<String> = BTreeSet::new();
-        for (name, server, target) in known {
-            let name = name.as_ref();
-            let server = fresh.get_key_value(server).map_or_else(|| self.server(server), |(it, _)| Arc::clone(it));
-            let has_one = self.servers.get(&server).is_some_and(|given| given.has(&target));
-            let has_one = has_one || fresh.get(&server).is_some_and(|given| given.contains_key(&target));
-            let plain = self.style.plain(&server, target.name());
-            let is_taken = self.is_taken(name) || plains.contains(name);
-            if has_one || is_taken || !may_give(name, &plain) {
-                continue;
-            }
-            let given = if name == plain {
-                plains.insert(plain);
-                Name::Plain
-            } else {
-                let name = Arc::<str>::from(name);
-                self.stored.insert(Arc::clone(&name), (Arc::clone(&server), target.clone()));
-                Name::Suffixed(name)
-            };
-            fresh.entry(server).or_default().insert(target, given);
-        }
-        for (server, names) in fresh {
-            self.keep(&server, names.into_iter().collect());
-        }
-    }
-
     /// Adds a server's new names.
     fn keep(&mut self, server: &Arc<str>, names: Vec<(Target, Name)>) {
         if names.is_empty() {
@@ -332,12 +300,12 @@ impl Names {
         let (mut plain, mut stored) = (Vec::new(), mem::take(&mut given.stored).into_vec());
         for (target, name) in names {
             let name = match name {
-                Name::Plain if forms_names => {
+                Name::Plain if forms_names && self.overrides.name(server, &target).is_none() => {
                     plain.push(target);
                     continue;
                 }
                 Name::Plain => {
-                    let name = Arc::<str>::from(self.style.plain(server, target.name()));
+                    let name = Arc::<str>::from(self.overrides.plain(self.style, server, &target));
                     self.stored.insert(Arc::clone(&name), (Arc::clone(server), target.clone()));
                     name
                 }
@@ -380,7 +348,7 @@ impl Names {
         let after = given.len();
         self.len = self.len.saturating_sub(before.saturating_sub(after));
         if after == 0 {
-            self.remove(server);
+            self.remove_names(server);
         }
     }
 
@@ -389,8 +357,13 @@ impl Names {
         self.servers.get_key_value(server).map_or_else(|| server.into(), |(server, _)| Arc::clone(server))
     }
 
-    /// Removes a server's names.
+    /// Removes a server's names, and the names that replace those of its tools.
     pub fn remove(&mut self, server: &str) {
+        self.overrides.remove(server);
+        self.remove_names(server);
+    }
+
+    fn remove_names(&mut self, server: &str) {
         let Some(given) = self.servers.remove(server) else { return };
         self.len = self.len.saturating_sub(given.len());
         for (_, name) in &given.stored {
@@ -420,6 +393,7 @@ impl Names {
         for server in unwanted {
             self.remove(&server);
         }
+        self.overrides.retain(wanted);
     }
 
     /// The server and the tool behind an exposed name.
@@ -449,15 +423,27 @@ impl Names {
     /// Why a tool is exposed under another name; `None` if it is not, or has no name.
     pub fn renamed(&self, server: &str, target: &Target) -> Option<Renamed> {
         let name = self.name(server, target)?;
-        let plain = self.style.plain(server, target.name());
+        let plain = self.plain(server, target);
         if plain.len() > MAX_LEN {
             Some(Renamed::TooLong)
         } else if plain != name {
             Some(Renamed::Taken)
+        } else if self.overrides.name(server, target).is_some() {
+            Some(Renamed::Configured)
         } else {
-            let unchanged = self.style.allows(server) && self.style.allows(target.name());
-            (!unchanged).then_some(Renamed::Characters)
+            (!self.is_unchanged(server, target)).then_some(Renamed::Characters)
         }
+    }
+
+    /// The plain name of a server's tool.
+    fn plain(&self, server: &str, target: &Target) -> String {
+        self.overrides.plain(self.style, server, target)
+    }
+
+    /// Whether the plain name is formed from the server's name and the tool's without a change.
+    fn is_unchanged(&self, server: &str, target: &Target) -> bool {
+        let is_own = self.overrides.name(server, target).is_none();
+        is_own && self.style.allows(server) && self.style.allows(target.name())
     }
 
     /// Every name with what it refers to, sorted by name.
@@ -487,13 +473,4 @@ impl Names {
     pub const fn style(&self) -> Style {
         self.style
     }
-}
-
-/// Whether a name is this plain name, or begins like it and has a suffix.
-fn may_give(name: &str, plain: &str) -> bool {
-    let kept = plain.get(..KEPT).unwrap_or(plain);
-    let digits = name.strip_prefix(kept).and_then(|rest| rest.strip_prefix('_'));
-    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let suffixed = digits.is_some_and(|digits| digits.len() == 8 && digits.bytes().all(is_digit));
-    suffixed || plain == name && plain.len() <= MAX_LEN
 }
