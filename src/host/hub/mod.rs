@@ -46,8 +46,8 @@
 //!
 //! # Change
 //! [`Hub::configure`] takes a new configuration at any time, and affects only servers whose entry changed: if only
-//! filters changed, the functions are chosen again; otherwise the session is closed, and a new one is opened after
-//! that. A server keeps its names as long as it is configured. The table of
+//! what is under `tools` changed, the functions are chosen again; otherwise the session is closed, and a new one is
+//! opened after that. A server keeps its names as long as it is configured and they are not replaced. The table of
 //! [`machine::hub_server`](crate::machine::hub_server) has the states of a session.
 
 mod breaker;
