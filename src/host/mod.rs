@@ -7,13 +7,15 @@
 //! - [`names`] gives every tool a unique name for the model, and resolves it.
 //! - [`schema`] adapts schemas for providers that accept a subset of JSON Schema.
 //! - [`hub`] runs the sessions of all configured servers.
-//! - [`instructions`] finds text that tries to instruct the model.
+//! - [`instructions`] finds text that tries to instruct the model, and invisible characters.
+//! - [`inspection`] does so in what a server offers besides tools.
 //!
 //! None of them does I/O: the embedder reads the file, looks up variables and transfers messages.
 
 pub mod config;
 mod glob;
 pub mod hub;
+pub mod inspection;
 pub mod instructions;
 pub mod names;
 #[cfg(feature = "serde")]

@@ -90,7 +90,8 @@ impl<'a> From<&'a Engine> for OfferView<'a> {
 }
 
 /// What to do with a tool whose text tries to instruct the model ([`instructions`]). Checks title and description of
-/// the tool and in its argument schema, but not names, defaults and examples.
+/// the tool and in its argument schema, but not defaults and examples; of its name only whether it has invisible
+/// characters. [`inspection`](super::inspection) checks the server's other texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
@@ -239,6 +240,8 @@ pub fn choose<'a>(
         let own = policy.overrides.get(name);
         let before = suspicious.len();
         if suspicion != Suspicion::Ignore {
+            let named = instructions::find_hidden(name).filter(|_| own.is_none_or(|own| own.name.is_none()));
+            suspicious.extend(named.map(|finding| Suspicious { tool: name, at: "/name".into(), finding }));
             texts(&tool, own, |at, text| {
                 let found = instructions::find(text).into_iter();
                 suspicious.extend(found.map(|finding| Suspicious { tool: name, at: at.into(), finding }));

@@ -50,15 +50,27 @@ fn overrides_are_read_and_mistakes_in_them_are_named() {
     let policy = policy(&tools);
     assert_eq!(policy.overrides.len(), 1, "one without a value replaces nothing");
     let own = &policy.overrides["a"];
-    assert_eq!((own.name.as_deref(), own.title.as_deref(), own.description.as_deref()), (Some("b"), Some("B"), Some("Does b.")));
+    assert_eq!(
+        (own.name.as_deref(), own.title.as_deref(), own.description.as_deref()),
+        (Some("b"), Some("B"), Some("Does b."))
+    );
     assert_eq!(policy.name_overrides().collect::<Vec<_>>(), [("a", "b")]);
 
     for (overrides, expected) in [
         (json!(["a"]), "server `s`, `tools.overrides`: it is a list; write a map of tools by name"),
         (json!({"a": "b"}), "server `s`, `tools.overrides.a`: it is text; write a map of keys"),
-        (json!({"a": {"name": 1}}), "server `s`, `tools.overrides.a.name`: it is a number; write the name for the model"),
-        (json!({"a": {"title": ""}}), "server `s`, `tools.overrides.a.title`: it is empty; write the title to show, or remove the key"),
-        (json!({"a": {"descripton": "x"}}), "server `s`, `tools.overrides.a.descripton`: nobody knows this key; was `description` meant?"),
+        (
+            json!({"a": {"name": 1}}),
+            "server `s`, `tools.overrides.a.name`: it is a number; write the name for the model",
+        ),
+        (
+            json!({"a": {"title": ""}}),
+            "server `s`, `tools.overrides.a.title`: it is empty; write the title to show, or remove the key",
+        ),
+        (
+            json!({"a": {"descripton": "x"}}),
+            "server `s`, `tools.overrides.a.descripton`: nobody knows this key; was `description` meant?",
+        ),
     ] {
         assert_eq!(said(&json!({ "overrides": overrides })), [expected]);
     }

@@ -44,6 +44,8 @@ mod fuzz_bodies;
 #[cfg(all(feature = "http", feature = "journal"))]
 mod hidden;
 mod host_config;
+#[cfg(feature = "http")]
+mod host_inspection;
 mod host_names;
 mod host_oauth;
 #[cfg(feature = "http")]

@@ -9,6 +9,7 @@ use super::server::Server;
 use crate::Time;
 use crate::client::{Engine, Failure};
 use crate::host::config::{Configuration, Entry};
+use crate::host::inspection::{Notice, inspect};
 use crate::host::names::Names;
 use crate::host::toolset::{self, Choice, Function, Toolset};
 use crate::machine::approval::{self, Approval, Hint, Trust};
@@ -143,6 +144,14 @@ impl Hub {
         let Router { configuration, names, options, .. } = &self.router;
         let policy = &configuration.servers.get(&**name)?.tools;
         Some(toolset::choose(name, policy, offer.as_ref()?.content.view(), options.suspicion).named(names))
+    }
+
+    /// The texts of a server besides its tools that try to instruct the model or have invisible characters: its
+    /// instructions, prompts, resources and resource templates ([`inspect`]). `None` if its lists are not known.
+    pub fn notices(&self, server: &str) -> Option<Vec<Notice<'_>>> {
+        let Server { name, offer, .. } = self.router.server(server)?;
+        let content = &offer.as_ref()?.content;
+        Some(inspect(name, &content.catalog, content.instructions.as_deref()))
     }
 
     /// The exposed names of all tools, and what they stand for. They stay after the hub is closed, to be saved for a

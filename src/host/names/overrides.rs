@@ -58,7 +58,8 @@ impl Names {
     /// ```
     pub fn set_overrides<'a>(&mut self, server: &str, overrides: impl IntoIterator<Item = (&'a str, &'a str)>) {
         let overrides = overrides.into_iter().filter(|(tool, name)| tool != name);
-        let overrides: BTreeMap<Box<str>, Box<str>> = overrides.map(|(tool, name)| (tool.into(), name.into())).collect();
+        let overrides: BTreeMap<Box<str>, Box<str>> =
+            overrides.map(|(tool, name)| (tool.into(), name.into())).collect();
         let same = match self.overrides.0.get(server) {
             Some(before) => *before == overrides,
             None => overrides.is_empty(),
