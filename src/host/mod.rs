@@ -6,6 +6,7 @@
 //! - [`toolset`] selects what a model may call, by a server's entry and by what the server offers.
 //! - [`names`] gives every tool a unique name for the model, and resolves it.
 //! - [`schema`] adapts schemas for providers that accept a subset of JSON Schema.
+//! - [`results`] bounds the size of results that reach a model.
 //! - [`hub`] runs the sessions of all configured servers.
 //! - [`instructions`] finds text that tries to instruct the model, and invisible characters.
 //! - [`inspection`] does so in what a server offers besides tools.
@@ -20,6 +21,7 @@ pub mod instructions;
 pub mod names;
 #[cfg(feature = "serde")]
 mod names_form;
+pub mod results;
 mod saved;
 pub mod schema;
 pub mod toolset;

@@ -620,6 +620,7 @@ fn every_key_that_differs_is_named() {
         (program, "command: x\ntools: {resources: no}", "tools.resources"),
         (program, "command: x\ntools: {prompts: no}", "tools.prompts"),
         (program, "command: x\ntools: {overrides: {a: {name: b}}}", "tools.overrides"),
+        (program, "command: x\ntools: {max_result_bytes: 9}", "tools.max_result_bytes"),
     ] {
         let changes = Changes::between(&entry(base), &entry(line));
         assert_eq!(changes.changed.len(), 1, "{line}");
@@ -710,6 +711,7 @@ fn any_entry() -> impl Strategy<Value = Entry> {
             tools.overrides.insert(tool.clone(), own);
         }
         let (timeout, connect, enabled, parallel, sampling) = times;
+        tools.max_result_bytes = sampling.map(|max| usize::from(max) + 1);
         entry.timeout = Duration::from_millis(timeout);
         entry.connect_timeout = Duration::from_secs(connect.min(80_000));
         (entry.enabled, entry.supports_parallel_tool_calls) = (enabled, parallel);
@@ -736,7 +738,7 @@ fn anything() -> impl Strategy<Value = Value> {
         any::<f64>().prop_map(Value::from),
         "(yes|off|npx|http://x|-?[0-9]{1,3}|\\PC{0,3})".prop_map(Value::from),
     ];
-    let keys = "(command|url|args|env|headers|timeout|connect_timeout|enabled|tools|include|exclude|overrides|resources|sampling|auth|trust|protocol|keepalive_interval|elicitation|type|max_rpm|[a-z_]{0,3})";
+    let keys = "(command|url|args|env|headers|timeout|connect_timeout|enabled|tools|include|exclude|overrides|max_result_bytes|resources|sampling|auth|trust|protocol|keepalive_interval|elicitation|type|max_rpm|[a-z_]{0,3})";
     scalar.prop_recursive(4, 24, 6, move |inner| {
         prop_oneof![
             1 => prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),

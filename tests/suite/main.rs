@@ -52,6 +52,8 @@ mod host_oauth;
 mod host_overrides;
 #[cfg(feature = "http")]
 mod host_reserved;
+#[cfg(feature = "http")]
+mod host_results;
 mod host_session_keys;
 mod host_toolset;
 #[cfg(feature = "http")]

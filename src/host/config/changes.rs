@@ -125,5 +125,6 @@ fn differing(old: &Entry, new: &Entry) -> Vec<&'static str> {
     compare("tools.resources", old.tools.resources != new.tools.resources);
     compare("tools.prompts", old.tools.prompts != new.tools.prompts);
     compare("tools.overrides", old.tools.overrides != new.tools.overrides);
+    compare("tools.max_result_bytes", old.tools.max_result_bytes != new.tools.max_result_bytes);
     keys
 }

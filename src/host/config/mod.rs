@@ -39,6 +39,7 @@
 //! | `tools.include`, `tools.exclude` | both | which tools are used: a string or a list; `include` wins | all |
 //! | `tools.resources`, `tools.prompts` | both | whether to add the utility tools for them | true |
 //! | `tools.overrides` | both | by tool, what a model sees of it: `name`, `title`, `description` | the server's own |
+//! | `tools.max_result_bytes` | both | the most bytes of a result for the model ([`results`](super::results)); 0 for no bound | none |
 //! | `auth` | URL | how the user authenticates: `oauth` | |
 //! | `oauth.client_id`, `oauth.client_secret` | URL | a client that was registered in advance | |
 //! | `oauth.client_metadata_url` | URL | the URL of the client ID metadata document | |

@@ -7,10 +7,12 @@ use alloc::vec::Vec;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use super::entry::Written;
 use crate::catalog::Tool;
 use crate::host::glob;
+use crate::host::results::{self, Bounded};
 
 /// Which of a server's tools and utility tools a model sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub struct ToolPolicy {
     pub prompts: bool,
     /// What a model sees of a tool in place of the server's own, by the server's names.
     pub overrides: BTreeMap<Box<str>, ToolOverride>,
+    /// The most bytes of JSON that a result of a tool may have for a model ([`bound`](Self::bound)). `None` sets no bound.
+    pub max_result_bytes: Option<usize>,
 }
 
 /// What a model sees of a tool in place of what the server says. The tool is called by the server's own name, which
@@ -49,7 +53,14 @@ pub struct ToolOverride {
 
 impl Default for ToolPolicy {
     fn default() -> Self {
-        Self { include: None, exclude: Vec::new(), resources: true, prompts: true, overrides: BTreeMap::new() }
+        Self {
+            include: None,
+            exclude: Vec::new(),
+            resources: true,
+            prompts: true,
+            overrides: BTreeMap::new(),
+            max_result_bytes: None,
+        }
     }
 }
 
@@ -63,6 +74,14 @@ impl ToolPolicy {
     /// [`Names::set_overrides`](crate::host::names::Names::set_overrides).
     pub fn name_overrides(&self) -> impl Iterator<Item = (&str, &str)> {
         self.overrides.iter().filter_map(|(tool, own)| Some((&**tool, own.name.as_deref()?)))
+    }
+
+    /// The result of a tool within `max_result_bytes` ([`results::bound`]); unchanged if no bound is set.
+    pub fn bound<'a>(&self, result: &'a RawValue) -> Bounded<'a> {
+        match self.max_result_bytes {
+            Some(max_bytes) => results::bound(result, max_bytes),
+            None => Bounded::whole(result),
+        }
     }
 
     /// Whether the tool with this name, the server's own, passes the filters.
@@ -121,13 +140,14 @@ impl ToolOverride {
 /// As under `tools`, without default values.
 impl Serialize for ToolPolicy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { include, exclude, resources, prompts, overrides } = self;
+        let Self { include, exclude, resources, prompts, overrides, max_result_bytes } = self;
         let mut map = Written(serializer.serialize_map(None)?);
         map.unless(include.is_none(), "include", include)?;
         map.unless(exclude.is_empty(), "exclude", exclude)?;
         map.unless(*resources, "resources", resources)?;
         map.unless(*prompts, "prompts", prompts)?;
         map.unless(overrides.is_empty(), "overrides", overrides)?;
+        map.unless(max_result_bytes.is_none(), "max_result_bytes", max_result_bytes)?;
         map.0.end()
     }
 }

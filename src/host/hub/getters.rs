@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use serde_json::value::RawValue;
+
 use super::Hub;
 use super::event::SessionHandle;
 use super::route::Router;
@@ -11,6 +13,7 @@ use crate::client::{Engine, Failure};
 use crate::host::config::{Configuration, Entry};
 use crate::host::inspection::{Notice, inspect};
 use crate::host::names::Names;
+use crate::host::results::Bounded;
 use crate::host::toolset::{self, Choice, Function, Toolset};
 use crate::machine::approval::{self, Approval, Hint, Trust};
 use crate::machine::hub;
@@ -152,6 +155,14 @@ impl Hub {
         let Server { name, offer, .. } = self.router.server(server)?;
         let content = &offer.as_ref()?.content;
         Some(inspect(name, &content.catalog, content.instructions.as_deref()))
+    }
+
+    /// The result of a call within the bound of the server's entry ([`ToolPolicy::bound`]); unchanged if there is none.
+    ///
+    /// [`ToolPolicy::bound`]: crate::host::config::ToolPolicy::bound
+    pub fn bounded<'a>(&self, server: &str, result: &'a RawValue) -> Bounded<'a> {
+        let entry = self.router.configuration.servers.get(server);
+        entry.map_or(Bounded::whole(result), |entry| entry.tools.bound(result))
     }
 
     /// The exposed names of all tools, and what they stand for. They stay after the hub is closed, to be saved for a

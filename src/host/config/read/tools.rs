@@ -10,7 +10,7 @@ use super::super::value::{Value, excerpt};
 use super::super::{ToolOverride, ToolPolicy};
 use super::{Members, Reader};
 
-const TOOLS: &[&str] = &["include", "exclude", "resources", "prompts", "overrides"];
+const TOOLS: &[&str] = &["include", "exclude", "resources", "prompts", "overrides", "max_result_bytes"];
 
 const OVERRIDE: &[&str] = &["name", "title", "description"];
 
@@ -29,6 +29,7 @@ impl Reader<'_> {
             resources: self.boolean(&members, "resources", true),
             prompts: self.boolean(&members, "prompts", true),
             overrides: self.overrides(&members),
+            max_result_bytes: Some(self.count(&members, "max_result_bytes", 0)).filter(|max| *max > 0),
         }
     }
 

@@ -1,0 +1,192 @@
+//! Results within a bound.
+
+use crate::common::legacy;
+use crate::rig::{Rig, configuration, with_tools};
+use mcp_proto::host::config::{Changes, Configuration};
+use mcp_proto::host::results::{MIN_BYTES, Omission, bound, bound_text};
+use mcp_proto::protocol::content::{Block, ToolResult};
+use proptest::prelude::*;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+fn raw(value: &Value) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap()
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// A result within a bound, and the notice in it.
+fn bounded(result: &Value, max_bytes: usize) -> (Value, Omission) {
+    let result = raw(result);
+    let bounded = bound(&result, max_bytes);
+    assert!(bounded.result.get().len() <= max_bytes.max(MIN_BYTES), "{} bytes", bounded.result.get().len());
+    let (mut value, left_out): (Value, _) =
+        (serde_json::from_str(bounded.result.get()).unwrap(), bounded.left_out.expect("something is left out"));
+    let notice = value["content"].as_array_mut().unwrap().pop().unwrap();
+    assert_eq!(notice, text(&left_out.to_string()));
+    (value, left_out)
+}
+
+#[test]
+fn a_result_within_the_bound_is_unchanged() {
+    let result = RawValue::from_string(r#"{ "content": [ {"type":"text","text":"\u00e9"} ] }"#.into()).unwrap();
+    let bounded = bound(&result, 0);
+    assert_eq!((bounded.result.get(), bounded.left_out), (result.get(), None));
+    assert_eq!(bound_text("é", 0), "é");
+}
+
+#[test]
+fn a_text_is_cut_at_the_end_of_a_character() {
+    let long = "é\"\n\u{1F600}".repeat(1_000);
+    let result = json!({
+        "content": [{"type": "text", "text": long, "annotations": {"audience": ["user"]}, "_meta": {"k": 1}}],
+        "isError": true,
+        "resultType": "complete",
+    });
+    for max in 2_000..2_020 {
+        let (value, left_out) = bounded(&result, max);
+        let kept = value["content"][0]["text"].as_str().unwrap();
+        assert!(long.starts_with(kept) && kept.len() > 500);
+        assert_eq!((left_out.text_bytes, left_out.max_bytes), (long.len() - kept.len(), max));
+        assert_eq!(value["content"][0]["annotations"], json!({"audience": ["user"]}));
+        assert_eq!((&value["isError"], &value["resultType"]), (&json!(true), &json!("complete")));
+        assert_eq!((left_out.blocks, left_out.structured_bytes, left_out.other_bytes), (0, 0, 0));
+    }
+}
+
+#[test]
+fn an_image_is_left_out_whole_and_what_follows_it_stays() {
+    let image = json!({"type": "image", "data": "a".repeat(5_000), "mimeType": "image/png"});
+    let size = image.to_string().len();
+    let small = json!({"type": "image", "data": "aGk=", "mimeType": "image/png"});
+    let (value, left_out) = bounded(&json!({"content": [text("before"), image, small, text("after")]}), 2_000);
+    assert_eq!(value, json!({"content": [text("before"), small, text("after")]}));
+    assert_eq!((left_out.blocks, left_out.block_bytes, left_out.text_bytes), (1, size, 0));
+    let notice = format!("[The result is longer than 2000 bytes. Left out: 1 block of content ({size} bytes).]");
+    assert_eq!(left_out.to_string(), notice);
+}
+
+#[test]
+fn structured_content_is_kept_whole_or_left_out() {
+    let structured = json!({"list": vec![7; 600]});
+    let size = structured.to_string().len();
+    let result =
+        json!({"content": [text(&structured.to_string())], "structuredContent": structured, "_meta": {"k": 1}});
+    let (value, left_out) = bounded(&result, 2_200);
+    assert_eq!(value, json!({"content": [text(&structured.to_string())], "_meta": {"k": 1}}), "the content is whole");
+    assert_eq!((left_out.structured_bytes, left_out.text_bytes, left_out.blocks), (size, 0, 0));
+    assert!(left_out.to_string().ends_with(&format!("Left out: the structured content ({size} bytes).]")));
+
+    let image = json!({"type": "image", "data": "a".repeat(5_000), "mimeType": "image/png"});
+    let result = json!({"content": [image], "structuredContent": structured, "_meta": {"k": "v".repeat(5_000)}});
+    let (value, left_out) = bounded(&result, 2_200);
+    assert_eq!(value, json!({"content": [], "structuredContent": structured}));
+    assert_eq!((left_out.structured_bytes, left_out.other_bytes), (0, 5_008));
+}
+
+#[test]
+fn a_result_that_is_none_is_bounded_too() {
+    let long = "x".repeat(5_000);
+    for result in [json!(long), json!([long]), json!({"content": long}), json!({"contents": [{"text": long}]})] {
+        let (value, left_out) = bounded(&result, 2_000);
+        assert_eq!(value["content"], json!([]));
+        assert_eq!(left_out.to_string(), "[The result is longer than 2000 bytes.]");
+    }
+    // Texts that are no text: a lone surrogate, a missing member.
+    let odd =
+        format!(r#"{{"content":[{{"type":"text","text":"\ud800{long}"}},{{"type":"text","x":"{long}"}},7,null]}}"#);
+    let bounded = bound(&RawValue::from_string(odd).unwrap(), 2_000).left_out.unwrap();
+    assert_eq!((bounded.blocks, bounded.text_bytes), (2, 0));
+}
+
+#[test]
+fn a_text_for_a_model_is_bounded() {
+    let long = "é".repeat(5_000);
+    for max in 2_000..2_004 {
+        let bounded = bound_text(&long, max);
+        let (kept, notice) = bounded.split_once('\n').unwrap();
+        assert!(bounded.len() <= max && long.starts_with(kept) && kept.len() > 1_000);
+        let missing = long.len() - kept.len();
+        assert_eq!(notice, format!("[The result is longer than {max} bytes. Left out: {missing} bytes of text.]"));
+    }
+}
+
+#[test]
+fn an_entry_bounds_the_results_of_its_server() {
+    let mut rig = Rig::of(legacy()).peer("a", with_tools(&["x"])).peer("b", with_tools(&["x"]));
+    let bound_to = |max: Value| {
+        configuration(json!({"a": {"command": "a", "tools": {"max_result_bytes": max}}, "b": {"command": "b"}}))
+    };
+    rig.configure(bound_to(json!(2_000)));
+    rig.open();
+    rig.serve();
+    let result = raw(&json!({"content": [text(&"x".repeat(5_000))]}));
+    assert!(rig.hub.bounded("a", &result).result.get().len() <= 2_000);
+    for server in ["b", "nobody"] {
+        assert_eq!(rig.hub.bounded(server, &result).result.get(), result.get());
+    }
+    let handle = rig.hub.handle("a");
+    rig.configure(bound_to(json!("3000")));
+    rig.serve();
+    assert_eq!(rig.hub.handle("a"), handle, "the session stays");
+    assert_eq!(rig.hub.bounded("a", &result).left_out.unwrap().max_bytes, 3_000);
+    rig.configure(bound_to(json!(0)));
+    assert!(rig.hub.bounded("a", &result).left_out.is_none(), "0 is no bound");
+}
+
+#[test]
+fn a_bound_is_read_and_its_change_is_named() {
+    let read = |tools: Value| -> Configuration {
+        serde_json::from_value(json!({"s": {"command": "x", "tools": tools}})).unwrap()
+    };
+    let some = read(json!({"max_result_bytes": 2_000}));
+    assert_eq!(some.servers["s"].tools.max_result_bytes, Some(2_000));
+    let changes = Changes::between(&read(json!({})), &some);
+    assert_eq!(changes.changed[0].keys, ["tools.max_result_bytes"]);
+    assert!(!changes.changed[0].needs_session());
+    assert_eq!(read(json!({"max_result_bytes": 0})).servers["s"].tools, read(json!({})).servers["s"].tools);
+    let wrong = read(json!({"max_result_bytes": "2k"})).errors[0].to_string();
+    assert_eq!(wrong, "server `s`, `tools.max_result_bytes`: `2k` is no count; write a whole number, 0 or more");
+    let again: Configuration = serde_json::from_str(&serde_json::to_string(&some).unwrap()).unwrap();
+    assert_eq!(again, some);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_result_is_brought_within_its_bound(
+        blocks in prop::collection::vec(("[a\"\\\\\n\u{1}\u{7f}\u{85}é\u{1F600}]{0,400}", 0..4_u8, any::<bool>()), 0..12),
+        structured in prop::option::of("[aé]{0,900}"),
+        meta in prop::option::of("[a\n]{0,900}"),
+        max in 0..6_000_usize,
+    ) {
+        let blocks: Vec<Value> = blocks.iter().map(|(data, kind, annotated)| match kind {
+            0 => json!({"type": "image", "data": data}),
+            1 => json!({"type": "resource", "resource": {"uri": "r:1", "text": data}}),
+            _ if *annotated => json!({"type": "text", "text": data, "annotations": {"priority": 1}}),
+            _ => text(data),
+        }).collect();
+        let mut result = json!({"content": blocks, "isError": false});
+        for (name, value) in [("structuredContent", structured), ("_meta", meta)] {
+            if let Some(value) = value {
+                result[name] = json!({ "v": value });
+            }
+        }
+        let result = raw(&result);
+        let bounded = bound(&result, max);
+        let size = bounded.result.get().len();
+        prop_assert!(size <= max.max(MIN_BYTES), "{} bytes", size);
+        prop_assert_eq!(bounded.left_out.is_none(), result.get().len() <= max.max(MIN_BYTES));
+        let view = ToolResult::read(&bounded.result);
+        prop_assert!(serde_json::from_str::<Value>(bounded.result.get()).is_ok());
+        if let Some(left_out) = bounded.left_out {
+            let Some(Block::Text(notice)) = view.content.last() else { panic!("no notice") };
+            prop_assert_eq!(&*notice.text, left_out.to_string());
+            let kept = view.content.len() - 1;
+            prop_assert_eq!(kept + left_out.blocks, blocks.len());
+        }
+    }
+}
