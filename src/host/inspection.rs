@@ -6,7 +6,8 @@
 //! use mcp_proto::host::inspection::{Item, inspect};
 //! use mcp_proto::host::instructions::Sign;
 //!
-//! let notices = inspect("docs", &Catalog::default(), Some("Ask for a page.\u{E0041}\u{E0042}"));
+//! let catalog = Catalog::default();
+//! let notices = inspect("docs", &catalog, Some("Ask for a page.\u{E0041}\u{E0042}"));
 //! let [notice] = &notices[..] else { panic!("{notices:?}") };
 //! assert_eq!((notice.server, notice.item, notice.finding.sign), ("docs", Item::Instructions, Sign::Hidden));
 //! ```
