@@ -68,8 +68,8 @@ fn overrides_are_read_and_mistakes_in_them_are_named() {
             "server `s`, `tools.overrides.a.title`: it is empty; write the title to show, or remove the key",
         ),
         (
-            json!({"a": {"descripton": "x"}}),
-            "server `s`, `tools.overrides.a.descripton`: nobody knows this key; was `description` meant?",
+            json!({"a": {"descriptions": "x"}}),
+            "server `s`, `tools.overrides.a.descriptions`: nobody knows this key; was `description` meant?",
         ),
     ] {
         assert_eq!(said(&json!({ "overrides": overrides })), [expected]);
