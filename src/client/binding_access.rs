@@ -218,6 +218,7 @@ impl Engine {
             | Purpose::List { .. }
             | Purpose::SetLevel
             | Purpose::Keepalive(_)
+            | Purpose::Rediscover
             | Purpose::Listen { .. }
             | Purpose::Subscribe(_)
             | Purpose::Unsubscribe(_) => None,

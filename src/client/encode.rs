@@ -88,6 +88,7 @@ impl Core {
             Purpose::List { .. }
             | Purpose::SetLevel
             | Purpose::Keepalive(_)
+            | Purpose::Rediscover
             | Purpose::Listen { .. }
             | Purpose::Subscribe(_)
             | Purpose::Unsubscribe(_)
@@ -105,7 +106,7 @@ impl Core {
                 object_request(&mut line, id, &method, |params| self.write_initialize(params, *version));
             }
             Purpose::List { cursor: None, .. } | Purpose::Keepalive(_) if meta.is_empty() => plain(&mut line),
-            Purpose::Discover(_) | Purpose::Keepalive(_) => {
+            Purpose::Discover(_) | Purpose::Keepalive(_) | Purpose::Rediscover => {
                 object_request(&mut line, id, &method, |params| meta.write(params, None));
             }
             Purpose::List { cursor, .. } => object_request(&mut line, id, &method, |params| {

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::core::Core;
+use super::freshness::Freshness;
 use super::handshake::Handshake;
 use super::keepalive::Keepalive;
 use super::link::Link;
@@ -34,6 +35,7 @@ pub struct Engine {
     pub(super) handshake: Handshake,
     pub(super) lists: Lists,
     pub(super) keepalive: Keepalive,
+    pub(super) freshness: Freshness,
     pub(super) subscriptions: Subscriptions,
     pub(super) server_requests: ServerRequests,
     pub(super) notifications: Notifications,
@@ -64,6 +66,7 @@ impl Engine {
             handshake: Handshake::new(known_era),
             lists: Lists::default(),
             keepalive: Keepalive::default(),
+            freshness: Freshness::default(),
             subscriptions: Subscriptions::default(),
             server_requests: ServerRequests::default(),
             notifications: Notifications::default(),
@@ -90,6 +93,7 @@ impl Engine {
 
     pub(crate) fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
         let id = calls::request(&mut self.core, now, request)?;
+        self.freshness.on_use(&mut self.core);
         self.write_requests();
         Ok(id)
     }
@@ -165,6 +169,7 @@ impl Engine {
 
     pub(crate) fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
         let signals = self.subscriptions.subscribe(&mut self.core, now, uri)?;
+        self.freshness.on_use(&mut self.core);
         self.act(signals);
         self.write_requests();
         Ok(())
@@ -198,6 +203,7 @@ impl Engine {
         }
         core.advance(now);
         let signals = self.lists.demand(core, family);
+        self.freshness.on_use(&mut self.core);
         self.act(signals);
         self.write_requests();
         Ok(())
@@ -262,6 +268,15 @@ impl Engine {
     /// Replaces the items of a family by equal items that are shared.
     pub(crate) fn share_list(&mut self, family: Family, list: Arc<List>) {
         self.core.catalog.share(family, list);
+    }
+
+    /// Until when the server's description is fresh ([`server`](Self::server)): the time to live of `server/discover`
+    /// (specification 2026-07-28, "Caching"). `None` if it has none, or none above zero.
+    ///
+    /// The first request, refresh or subscription after that time has the engine send `server/discover` again. The
+    /// response replaces the description; until then, and if there is no valid response, the stale one stays in use.
+    pub const fn server_fresh_until(&self) -> Option<Time> {
+        self.freshness.until()
     }
 
     /// The current connection, the one that is being opened, or the last one.

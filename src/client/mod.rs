@@ -14,6 +14,7 @@ mod encode;
 mod engine;
 mod event;
 mod forms;
+mod freshness;
 mod handshake;
 mod keepalive;
 mod link;

@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::core::Core;
+use super::freshness::Freshness;
 use super::handshake::Handshake;
 use super::keepalive::Keepalive;
 use super::link::Link;
@@ -130,12 +131,23 @@ pub(crate) type ClientState<B> = (EngineState, <B as Persist>::State);
 
 /// What is saved of an engine: its components.
 #[derive(Deserialize)]
-pub(crate) struct EngineState(Core, Link, Handshake, Lists, Keepalive, Subscriptions, ServerRequests, Notifications);
+pub(crate) struct EngineState(
+    Core,
+    Link,
+    Handshake,
+    Lists,
+    Keepalive,
+    Freshness,
+    Subscriptions,
+    ServerRequests,
+    Notifications,
+);
 
 impl Engine {
     fn state(&self) -> impl Serialize {
-        let Self { core, link, handshake, lists, keepalive, subscriptions, server_requests, notifications } = self;
-        (core, link, handshake, lists, keepalive, subscriptions, server_requests, notifications)
+        let Self { core, link, handshake, lists, keepalive, freshness, subscriptions, server_requests, notifications } =
+            self;
+        (core, link, handshake, lists, keepalive, freshness, subscriptions, server_requests, notifications)
     }
 
     fn restore(
@@ -144,8 +156,17 @@ impl Engine {
         server: Option<Arc<str>>,
         wire: Wire,
     ) -> Result<Self, SnapshotError> {
-        let EngineState(mut core, link, handshake, lists, keepalive, subscriptions, server_requests, notifications) =
-            state;
+        let EngineState(
+            mut core,
+            link,
+            handshake,
+            lists,
+            keepalive,
+            freshness,
+            subscriptions,
+            server_requests,
+            notifications,
+        ) = state;
         core.give_options(options, server, wire);
         let limits = &core.options.limits;
         core.requests.check(limits)?;
@@ -160,7 +181,7 @@ impl Engine {
             core.catalog.list(family).check(limits.items, limits.list_bytes)?;
         }
         let mut engine =
-            Self { core, link, handshake, lists, keepalive, subscriptions, server_requests, notifications };
+            Self { core, link, handshake, lists, keepalive, freshness, subscriptions, server_requests, notifications };
         engine.core.timers.recount();
         engine.server_requests.publish(&mut engine.core);
         Ok(engine)

@@ -17,6 +17,7 @@ pub mod credentials;
 pub mod discovery;
 pub mod era_change;
 pub mod exchange_loss;
+pub mod freshness;
 pub mod gate;
 pub mod get_stream;
 pub mod handshake;

@@ -8,9 +8,9 @@ use core::fmt::Write;
 
 use super::render_markdown::Table;
 use super::{
-    Verdict, breaker, discovery, era_change, get_stream, handshake, http, http_initialized, http_reach, http_sse, hub,
-    hub_offer, hub_server, keepalive, link, listen_stream, offer, paging, refresh, refresh_demand, request,
-    resource_subscription, shutdown, task,
+    Verdict, breaker, discovery, era_change, freshness, get_stream, handshake, http, http_initialized, http_reach,
+    http_sse, hub, hub_offer, hub_server, keepalive, link, listen_stream, offer, paging, refresh, refresh_demand,
+    request, resource_subscription, shutdown, task,
 };
 
 /// Writes the rows that have to be taken, one per line, to the file that `MCP_ROWS_ALL` names.
@@ -37,6 +37,7 @@ fn rows_to_take_are_listed() {
         credentials,
         discovery,
         era_change,
+        freshness,
         handshake,
         keepalive,
         shutdown,
@@ -293,6 +294,19 @@ fn hub_table() {
         assert_eq!(has(Effect::ReportReady), !is_ready(state) && is_ready(row.next), "{state:?} × {input:?}");
         assert!(!is_ready(state) || is_ready(row.next) || is_closed(row.next), "{state:?} × {input:?} forgets it");
         assert!(!is_closed(state) || is_closed(row.next), "{state:?} × {input:?} opens it again");
+    }
+}
+
+#[test]
+fn freshness_table() {
+    use freshness::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: freshness::step };
+    table.check("freshness", &[]);
+    for (state, input) in State::ALL.iter().flat_map(|state| Input::ALL.iter().map(|input| (*state, *input))) {
+        let row = freshness::step(state, input);
+        let requests = state != State::Requested && row.next == State::Requested;
+        assert_eq!(row.effects.contains(&Effect::Request), requests, "{state:?} × {input:?}");
+        assert!(input != Input::Ended || row.next == State::Untimed, "{state:?} outlives its connection");
     }
 }
 

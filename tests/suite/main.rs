@@ -39,6 +39,7 @@ mod envelope;
 mod explore;
 mod extensions;
 mod first_connection;
+mod freshness;
 #[cfg(all(feature = "http", feature = "journal"))]
 mod fuzz_bodies;
 #[cfg(all(feature = "http", feature = "journal"))]

@@ -71,6 +71,7 @@ fn is_implied(core: &Core, id: u64) -> bool {
         | Purpose::Initialize(_)
         | Purpose::SetLevel
         | Purpose::Keepalive(_)
+        | Purpose::Rediscover
         | Purpose::Listen { .. }
         | Purpose::Subscribe(_)
         | Purpose::Unsubscribe(_)

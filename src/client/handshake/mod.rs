@@ -362,6 +362,7 @@ impl Handshake {
             | Purpose::List { .. }
             | Purpose::SetLevel
             | Purpose::Keepalive(_)
+            | Purpose::Rediscover
             | Purpose::Listen { .. }
             | Purpose::Subscribe(_)
             | Purpose::Unsubscribe(_)

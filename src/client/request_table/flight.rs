@@ -41,6 +41,7 @@ impl Count {
             | Purpose::List { .. }
             | Purpose::SetLevel
             | Purpose::Keepalive(_)
+            | Purpose::Rediscover
             | Purpose::Subscribe(_)
             | Purpose::Unsubscribe(_)
             | Purpose::CancelTask(_)

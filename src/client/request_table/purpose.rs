@@ -33,6 +33,8 @@ pub(in crate::client) enum Purpose {
     SetLevel,
     /// A keepalive request with this method.
     Keepalive(#[cfg_attr(feature = "snapshot", serde(deserialize_with = "method::deserialize_keepalive"))] Method),
+    /// `server/discover` again, because the time of its result is over.
+    Rediscover,
     /// The listen stream with this filter, a JSON object. An acknowledged stream waits for no response.
     Listen {
         #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::form::json"))]
@@ -139,7 +141,7 @@ impl Purpose {
     #[inline]
     pub(in crate::client) fn method(&self) -> Cow<'static, str> {
         match self {
-            Self::Discover(_) => Cow::Borrowed(method::DISCOVER),
+            Self::Discover(_) | Self::Rediscover => Cow::Borrowed(method::DISCOVER),
             Self::Initialize(_) => Cow::Borrowed(method::INITIALIZE),
             Self::List { family, .. } => Cow::Borrowed(family.list_method()),
             Self::SetLevel => Cow::Borrowed(method::SET_LEVEL),

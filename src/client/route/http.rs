@@ -144,6 +144,7 @@ impl Engine {
             Some(Purpose::List { .. }) => Refused::List,
             Some(
                 Purpose::SetLevel
+                | Purpose::Rediscover
                 | Purpose::Listen { .. }
                 | Purpose::Subscribe(_)
                 | Purpose::Unsubscribe(_)
@@ -253,7 +254,7 @@ const fn classify_lost(purpose: &Purpose) -> Lost {
         Purpose::Discover(_) | Purpose::Initialize(_) => Lost::Handshake,
         Purpose::List { .. } => Lost::List,
         Purpose::Listen { .. } => Lost::Stream,
-        Purpose::Subscribe(_) | Purpose::Unsubscribe(_) | Purpose::SetLevel => Lost::Reported,
+        Purpose::Subscribe(_) | Purpose::Unsubscribe(_) | Purpose::SetLevel | Purpose::Rediscover => Lost::Reported,
         Purpose::Keepalive(_) | Purpose::CancelTask(_) => Lost::Unneeded,
         Purpose::Call(_) => Lost::Call,
     }

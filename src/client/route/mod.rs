@@ -112,6 +112,7 @@ impl Engine {
             Signal::ModernAgreed => {
                 // A modern server sends no requests, and expects no responses.
                 self.server_requests.end(core, true);
+                self.freshness.start(core);
                 Signals::one(Signal::Discover)
             }
             Signal::Discover => {
@@ -198,6 +199,7 @@ impl Engine {
         core.outbox.take_back(|output| matches!(output, Output::Send(message) if gone || message.method.is_some()));
         let signals = self.keepalive.stop(core);
         core.timers.clear_but(Timer::Grace);
+        self.freshness.stop(core);
         self.link.on_connection_ended();
         self.notifications.drop_held();
         self.server_requests.end(core, gone);
@@ -286,6 +288,10 @@ impl Engine {
             }
             Purpose::SetLevel => {
                 log_level::on_failed(core, RequestError::Invalid(words.into()));
+                Signals::NONE
+            }
+            Purpose::Rediscover => {
+                self.freshness.on_response(core, None);
                 Signals::NONE
             }
             Purpose::Discover(_)
@@ -446,6 +452,10 @@ impl Engine {
             Purpose::Keepalive(_) => {
                 let cheapest = self.lists.cheapest(core);
                 self.keepalive.on_response(core, response.err().as_ref(), cheapest)
+            }
+            Purpose::Rediscover => {
+                self.freshness.on_response(core, response.ok());
+                Signals::NONE
             }
             Purpose::Listen { .. } => self.subscriptions.on_ended(core, id, response.err().as_ref()),
             Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => {

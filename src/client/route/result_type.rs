@@ -10,7 +10,7 @@ use crate::jsonrpc::Json;
 /// 2026-07-28, "Overview", Result types). Pages of lists are checked where they are read.
 pub(super) fn complete<'a>(core: &Core, purpose: &Purpose, result: &'a RawValue) -> Result<&'a RawValue, RequestError> {
     let modern = match purpose {
-        Purpose::Discover(_) => true,
+        Purpose::Discover(_) | Purpose::Rediscover => true,
         Purpose::Keepalive(_) | Purpose::Listen { .. } | Purpose::CancelTask(_) => core.is_modern(),
         Purpose::Initialize(_)
         | Purpose::List { .. }
