@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// A request cannot be sent: the client cannot prove that its token is its own.
-    #[cfg(feature = "oauth")]
+    #[cfg(feature = "http")]
     pub(crate) fn handle_unproved(&mut self, now: Time, id: u64, why: &str) {
         let core = &mut self.core;
         core.advance(now);
