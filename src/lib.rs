@@ -8,7 +8,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
-#[cfg(any(test, feature = "http", feature = "rows", feature = "skills", feature = "testkit"))]
+#[cfg(any(test, feature = "http", feature = "rows", feature = "skills", feature = "testkit", feature = "validate"))]
 #[macro_use]
 extern crate std;
 
@@ -33,6 +33,7 @@ mod snapshot;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 mod time;
+pub mod validation;
 
 pub use binding::Lines;
 #[cfg(feature = "http")]

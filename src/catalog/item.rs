@@ -7,7 +7,8 @@ use super::mirror::mirrored;
 use crate::jsonrpc::{Json, Scan};
 use crate::machine::task::Support;
 use crate::protocol::Family;
-use crate::protocol::content::{Annotations, Icon};
+use crate::protocol::content::{Annotations, Icon, ToolResult};
+use crate::validation::{ValidationError, Validator};
 
 /// The required type of an item's member.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -275,6 +276,22 @@ impl<'a> Tool<'a> {
             Some("required") => Support::Required,
             Some("optional") => Support::Optional,
             Some(_) | None => Support::Forbidden,
+        }
+    }
+
+    /// Checks a result of the tool against its output schema (specification 2026-07-28, "Tools").
+    ///
+    /// A tool without an output schema has no wrong result, and neither has one that says that it failed (`isError`).
+    ///
+    /// # Errors
+    ///
+    /// [`ValidationError::Missing`] if there is no `structuredContent`; else what the validator found.
+    pub fn check_result(&self, validator: &dyn Validator, result: &RawValue) -> Result<(), ValidationError> {
+        let result = ToolResult::read(result);
+        match (self.output_schema, result.structured) {
+            (Some(schema), Some(structured)) if !result.is_error => validator.validate(schema, structured),
+            (Some(_), None) if !result.is_error => Err(ValidationError::Missing),
+            _ => Ok(()),
         }
     }
 

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::core::Core;
+use super::forms;
 use super::freshness::Freshness;
 use super::handshake::Handshake;
 use super::keepalive::Keepalive;
@@ -25,6 +26,7 @@ use crate::jsonrpc::ErrorObject;
 use crate::machine::approval::{self, Approval, Hint};
 use crate::machine::{gate, link, request};
 use crate::protocol::{Family, Root, method};
+use crate::validation::{ValidationError, Validator};
 
 /// The part of a [`Client`](crate::Client) that does not depend on its binding. A client dereferences to it: these are
 /// its getters.
@@ -304,6 +306,25 @@ impl Engine {
     pub fn approval(&self, tool: &str) -> Approval {
         let read_only = self.core.catalog.tool(tool).and_then(|tool| tool.hints.read_only) == Some(true);
         approval::take(self.core.trust(), if read_only { Hint::ReadOnly } else { Hint::Other })
+    }
+
+    /// Checks a user's response to an elicitation against the form's schema (specification 2026-07-28, "Elicitation"):
+    /// before it is given to [`Client::respond`](crate::Client::respond) or [`Client::provide`](crate::Client::provide),
+    /// which check nothing. `params` are those of the request. The defaults that [`Options::form_defaults`] adds are part
+    /// of the response that is checked.
+    ///
+    /// A response that does not accept, or to an elicitation that is not a form, is never wrong.
+    ///
+    /// # Errors
+    ///
+    /// What the validator found.
+    pub fn check_form(
+        &self,
+        validator: &dyn Validator,
+        params: Option<&RawValue>,
+        response: &RawValue,
+    ) -> Result<(), ValidationError> {
+        forms::check(validator, params, response, self.core.options.form_defaults)
     }
 
     /// The state of a family.

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::CommandError;
 use crate::jsonrpc::{Json, Object};
 use crate::protocol::method;
+use crate::validation::{ValidationError, Validator};
 
 /// The defaults of a form's fields (SEP-1034): names and values as JSON.
 #[derive(Clone, Debug, Default)]
@@ -22,11 +23,8 @@ const FIELDS: usize = 1024;
 impl Defaults {
     /// The defaults in the parameters of `elicitation/create`. Only a form has any.
     pub(super) fn read(params: Option<&RawValue>) -> Self {
-        let member = |name| params.and_then(|params| Json::from(params).member(name));
-        let is_form = member("mode").is_none_or(|mode| mode.as_string().as_deref() == Some("form"));
-        let schema = member("requestedSchema").filter(|_| is_form);
         let mut defaults = Vec::new();
-        let properties = schema.and_then(|schema| schema.member("properties")).unwrap_or(Json::EMPTY_ARRAY);
+        let properties = schema(params).and_then(|schema| schema.member("properties")).unwrap_or(Json::EMPTY_ARRAY);
         properties.raw_members(|name, property| {
             if let Some(default) = property.member("default")
                 && defaults.len() < FIELDS
@@ -45,7 +43,7 @@ impl Defaults {
     /// The user's response. Missing fields of an accepted form get their defaults.
     pub(super) fn fill<'a>(&self, answer: &'a RawValue) -> Cow<'a, str> {
         let json = Json::from(answer);
-        let accepted = json.member("action").and_then(Json::as_string).as_deref() == Some("accept");
+        let accepted = accepts(json);
         let given = json.member("content").filter(|content| content.is_object());
         let mut names = BTreeSet::new();
         given.unwrap_or(Json::EMPTY_ARRAY).members(|name, _| {
@@ -72,6 +70,32 @@ impl Defaults {
         filled.end();
         String::from_utf8(out).map_or(Cow::Borrowed(answer.get()), Cow::Owned)
     }
+}
+
+/// The schema in the parameters of `elicitation/create`, if it is a form.
+fn schema(params: Option<&RawValue>) -> Option<Json<'_>> {
+    let params = Json::from(params?);
+    let is_form = params.member("mode").is_none_or(|mode| mode.as_string().as_deref() == Some("form"));
+    params.member("requestedSchema").filter(|_| is_form)
+}
+
+/// Whether the user accepted.
+pub(super) fn accepts(response: Json<'_>) -> bool {
+    response.member("action").and_then(Json::as_string).as_deref() == Some("accept")
+}
+
+/// Checks the content of a response against the form's schema, with the form's defaults if `fill` is set.
+pub(super) fn check(
+    validator: &dyn Validator,
+    params: Option<&RawValue>,
+    response: &RawValue,
+    fill: bool,
+) -> Result<(), ValidationError> {
+    let Some(schema) = schema(params).filter(|_| accepts(Json::from(response))) else { return Ok(()) };
+    let defaults = if fill { Defaults::read(params) } else { Defaults::default() };
+    let filled = defaults.fill(response);
+    let content = Json::trusted(&filled).member("content").unwrap_or(Json::EMPTY_OBJECT);
+    validator.validate(schema.raw(), content.raw())
 }
 
 /// The responses to the inputs that a result requires and the engine does not know, with the defaults of their forms if

@@ -12,6 +12,9 @@ pub mod oauth {}
 #[doc = include_str!("values.md")]
 pub mod values {}
 
+#[doc = include_str!("validation.md")]
+pub mod validation {}
+
 #[doc = include_str!("recording.md")]
 pub mod recording {}
 

@@ -78,6 +78,8 @@ mod hub_playback;
 mod input;
 #[cfg(all(feature = "http", feature = "journal"))]
 mod journal;
+#[cfg(feature = "validate")]
+mod json_schema;
 mod jsonrpc;
 mod keepalive;
 mod laws;
@@ -129,5 +131,6 @@ mod transcripts;
 #[cfg(feature = "http")]
 mod unpolled;
 mod url_elicitation;
+mod validation;
 #[cfg(all(feature = "http", feature = "serde"))]
 mod values;

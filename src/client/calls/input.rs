@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::super::core::{Core, excerpt};
-use super::super::forms::fill_required;
+use super::super::forms::{accepts, fill_required};
 use super::super::request_table::{Call, InputRounds};
 use super::super::server_requests::Reaction;
 use super::super::{CommandError, InputRequest, Outcome, RequestError, RequestId, url_elicitations};
@@ -56,7 +56,7 @@ pub(in crate::client) fn provide<'a>(
         return Err(CommandError::UnknownRequest);
     };
     let filled = fill_required(&rounds.result, &rounds.known, &given, fill)?;
-    let declined = rounds.error.is_some() && !filled.iter().all(|(_, response)| accepts(response));
+    let declined = rounds.error.is_some() && !filled.iter().all(|(_, response)| accepts(Json::trusted(response)));
     core.advance(now);
     let call_time = core.requests.call_time(core.now);
     if let Some(Call { input: Some(rounds), latest, .. }) = core.requests.call_mut(id) {
@@ -149,11 +149,6 @@ pub(super) fn classify_error<'a>(
         call.urls = call.urls.more();
     }
     Classified::Input(Box::new(InputRounds { error: Some(object.clone()), ..rounds }), inputs.wanted)
-}
-
-/// Whether a response says that the user accepted.
-fn accepts(response: &str) -> bool {
-    Json::trusted(response).member("action").and_then(Json::as_string).as_deref() == Some("accept")
 }
 
 /// Reads the inputs that a result requires, except those with these keys.

@@ -1,0 +1,361 @@
+//! The validator of the feature `validate`.
+
+use crate::validation::host;
+use mcp_proto::RawValue;
+use mcp_proto::validation::{JsonSchema, ValidationError, ValidationLimit, Validator};
+use serde_json::{Map, Value, json};
+
+const LATEST: &str = "https://json-schema.org/draft/2020-12/schema";
+
+fn raw(value: &Value) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap()
+}
+
+fn text(text: impl Into<String>) -> Box<RawValue> {
+    RawValue::from_string(text.into()).unwrap()
+}
+
+fn check(schema: &Value, instance: &Value) -> Result<(), ValidationError> {
+    JsonSchema::default().validate(&raw(schema), &raw(instance))
+}
+
+/// Where the instance does not match.
+fn pointer(schema: &Value, instance: &Value) -> String {
+    match check(schema, instance) {
+        Err(ValidationError::Instance(violation)) => violation.pointer.into(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn limit(schema: &Value, instance: &Value) -> ValidationLimit {
+    match check(schema, instance) {
+        Err(ValidationError::Limit(limit)) => limit,
+        other => panic!("{:?}", other.map_err(|error| error.to_string())),
+    }
+}
+
+#[test]
+fn structured_results_are_checked_against_their_output_schema() {
+    let schema = json!({"type": "object", "properties": {"degrees": {"type": "number"}}, "required": ["degrees"]});
+    let host = host(&schema);
+    let tool = host.session.catalog().tool("structured").unwrap();
+    let found = |structured: Value| {
+        let result = raw(&json!({"content": [], "structuredContent": structured}));
+        tool.check_result(&JsonSchema::default(), &result)
+    };
+    assert_eq!(found(json!({"degrees": 22.5})), Ok(()));
+    let Err(ValidationError::Instance(violation)) = found(json!({"degrees": "hot"})) else { panic!() };
+    assert_eq!(&*violation.pointer, "/degrees");
+    assert!(!violation.message.contains("hot"), "the message has no values of the result");
+    assert!(found(json!({})).unwrap_err().is_violation());
+}
+
+#[test]
+fn responses_to_forms_are_checked_against_their_schema() {
+    let schema = json!({"type": "object", "required": ["age"], "properties": {
+        "age": {"type": "integer", "minimum": 0}, "color": {"type": "string", "enum": ["red", "blue"], "default": "red"}
+    }});
+    let host = host(&json!({}));
+    let params = raw(&json!({"message": "?", "requestedSchema": schema}));
+    let found = |content: Value| {
+        let response = raw(&json!({"action": "accept", "content": content}));
+        host.session.check_form(&JsonSchema::default(), Some(&params), &response)
+    };
+    assert_eq!(found(json!({"age": 3})), Ok(()));
+    for wrong in [json!({}), json!({"age": -1}), json!({"age": "3"}), json!({"age": 3, "color": "green"})] {
+        assert!(found(wrong).unwrap_err().is_violation());
+    }
+}
+
+#[test]
+fn a_schema_without_a_dialect_is_read_as_2020_12() {
+    let schema = json!({"prefixItems": [{"type": "string"}], "items": {"type": "integer"}});
+    assert_eq!(check(&schema, &json!(["a", 1, 2])), Ok(()));
+    assert_eq!(pointer(&schema, &json!(["a", 1, "b"])), "/2");
+    assert_eq!(check(&json!(true), &json!(1)), Ok(()));
+    assert_eq!(pointer(&json!(false), &json!(1)), "");
+}
+
+#[test]
+fn the_declared_dialect_decides_what_a_schema_means() {
+    // In draft 4, `exclusiveMinimum` is a boolean; in draft 7, what stands beside `$ref` is ignored.
+    let four = json!({"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": true});
+    assert_eq!(pointer(&four, &json!(1)), "");
+    let sibling = |dialect: &str| {
+        let nothing = json!({"$ref": "#/definitions/any", "maximum": 1});
+        let schema = json!({"$schema": dialect, "definitions": {"any": {}}, "properties": {"a": nothing}});
+        check(&schema, &json!({"a": 2})).is_ok()
+    };
+    for (dialect, ignored) in [
+        ("http://json-schema.org/draft-04/schema#", true),
+        ("http://json-schema.org/draft-06/schema#", true),
+        ("http://json-schema.org/draft-07/schema#", true),
+        ("https://json-schema.org/draft-07/schema", true),
+        ("https://json-schema.org/draft/2019-09/schema", false),
+        (LATEST, false),
+        ("http://json-schema.org/draft/2020-12/schema#", false),
+    ] {
+        assert_eq!(sibling(dialect), ignored, "{dialect}");
+    }
+}
+
+#[test]
+fn an_unknown_dialect_is_an_error_that_names_it() {
+    for dialect in ["https://example.com/my-dialect", "http://json-schema.org/draft-03/schema#", ""] {
+        let expected = ValidationError::dialect(dialect);
+        assert_eq!(check(&json!({"$schema": dialect, "type": "object"}), &json!({})), Err(expected.clone()));
+        let inner = json!({"properties": {"a": {"$id": "https://a.example/a", "$schema": dialect}}});
+        assert_eq!(check(&inner, &json!({})), Err(expected));
+    }
+    assert!(!ValidationError::dialect("").is_violation());
+}
+
+#[test]
+fn a_reference_out_of_the_schema_is_refused_and_not_fetched() {
+    for reference in ["https://example.com/schema.json", "file:///etc/passwd", "other.json", "#/$defs/none", "#none"] {
+        let schema = json!({"properties": {"a": {"$ref": reference}}});
+        let found = check(&schema, &json!({})).unwrap_err();
+        assert!(matches!(found, ValidationError::Reference { .. }), "{reference}: {found:?}");
+    }
+    let dynamic = json!({"$dynamicRef": "https://example.com/schema.json#node"});
+    assert!(matches!(check(&dynamic, &json!({})), Err(ValidationError::Reference { .. })));
+}
+
+#[test]
+fn references_within_a_schema_and_to_a_dialect_are_resolved() {
+    let schema = json!({
+        "$id": "https://a.example/root.json",
+        "$defs": {
+            "positive": {"$anchor": "positive", "exclusiveMinimum": 0},
+            "word": {"$id": "word.json", "type": "string"},
+        },
+        "properties": {
+            "a": {"$ref": "#/$defs/positive"},
+            "b": {"$ref": "#positive"},
+            "c": {"$ref": "word.json"},
+            "d": {"$ref": LATEST},
+        },
+    });
+    assert_eq!(check(&schema, &json!({"a": 1, "b": 1, "c": "x", "d": {"type": "string"}})), Ok(()));
+    for (name, value) in [("a", json!(0)), ("b", json!(0)), ("c", json!(0)), ("d", json!({"type": "strings"}))] {
+        assert!(pointer(&schema, &json!({name: value})).starts_with(&format!("/{name}")));
+    }
+}
+
+#[test]
+fn dynamic_references_lead_to_the_outermost_anchor() {
+    let tree = json!({"$id": "tree", "$dynamicAnchor": "node", "type": "object", "properties": {
+        "data": true, "children": {"type": "array", "items": {"$dynamicRef": "#node"}}
+    }});
+    let schema = json!({
+        "$id": "https://a.example/strict-tree", "$dynamicAnchor": "node", "$ref": "tree",
+        "unevaluatedProperties": false, "$defs": {"tree": tree}
+    });
+    assert_eq!(check(&schema, &json!({"children": [{"data": 1}]})), Ok(()));
+    assert!(check(&schema, &json!({"children": [{"daat": 1}]})).unwrap_err().is_violation());
+}
+
+#[test]
+fn a_schema_that_is_not_valid_is_told_apart_from_a_wrong_value() {
+    for (schema, place) in [
+        (json!({"type": 1}), "/type"),
+        (json!({"properties": {"a": {"minimum": "x"}}}), "/properties/a/minimum"),
+        (json!([]), ""),
+        (json!("object"), ""),
+    ] {
+        let Err(ValidationError::Schema { pointer, .. }) = check(&schema, &json!({})) else { panic!("{schema}") };
+        assert_eq!(&*pointer, place, "{schema}");
+    }
+    for pattern in ["(", "(?=a)b", r"(a)\1"] {
+        let found = check(&json!({"pattern": pattern}), &json!("a")).unwrap_err();
+        assert!(matches!(found, ValidationError::Schema { .. }), "{pattern}: {found:?}");
+    }
+}
+
+#[test]
+fn formats_are_checked_where_the_dialect_or_the_embedder_says_so() {
+    let schema = |dialect: &str| raw(&json!({"$schema": dialect, "format": "date"}));
+    let (old, wrong) = ("http://json-schema.org/draft-07/schema#", raw(&json!("2026-02-30")));
+    let mut validator = JsonSchema::default();
+    for (formats, dialect, valid) in
+        [(None, LATEST, true), (None, old, false), (Some(true), LATEST, false), (Some(false), old, true)]
+    {
+        validator.formats = formats;
+        assert_eq!(validator.validate(&schema(dialect), &wrong).is_ok(), valid, "{formats:?} {dialect}");
+    }
+}
+
+#[test]
+fn a_schema_that_applies_itself_to_the_same_value_is_an_error() {
+    for schema in [
+        json!({"$ref": "#"}),
+        json!({"allOf": [{"$ref": "#"}]}),
+        json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"not": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"}),
+        json!({"properties": {"a": {"$ref": "#/properties/a"}}}),
+        json!({"$dynamicAnchor": "a", "anyOf": [{"$dynamicRef": "#a"}]}),
+        json!({"$schema": "https://json-schema.org/draft/2019-09/schema", "$recursiveRef": "#"}),
+        json!({"unevaluatedProperties": false, "if": {"$ref": "#"}}),
+    ] {
+        assert_eq!(check(&schema, &json!({"a": 1})), Err(ValidationError::Loop), "{schema}");
+    }
+}
+
+#[test]
+fn a_schema_that_refers_to_itself_for_what_a_value_holds_is_applied() {
+    let list = json!({"type": "object", "properties": {"next": {"$ref": "#"}}});
+    let nested = |depth: usize, end: &str| text([r#"{"next":"#.repeat(depth), end.into(), "}".repeat(depth)].concat());
+    let validator = JsonSchema::default();
+    assert_eq!(validator.validate(&raw(&list), &nested(60, "{}")), Ok(()));
+    let Err(ValidationError::Instance(violation)) = validator.validate(&raw(&list), &nested(60, "1")) else { panic!() };
+    assert!(violation.pointer.starts_with("/next/next/"), "{violation:?}");
+    let deep = ValidationError::Limit(ValidationLimit::InstanceDepth);
+    assert_eq!(validator.validate(&raw(&list), &nested(10_000, "{}")), Err(deep));
+}
+
+#[test]
+fn a_schema_of_10_000_levels_is_over_a_bound() {
+    let levels = 10_000;
+    let inline = text([r#"{"not":"#.repeat(levels), "{}".into(), "}".repeat(levels)].concat());
+    let found = JsonSchema::default().validate(&inline, &raw(&json!(1)));
+    assert_eq!(found, Err(ValidationError::Limit(ValidationLimit::SchemaDepth)));
+
+    for keyword in ["$ref", "property", "unused"] {
+        let links = (0..4_000).map(|at| {
+            let next = json!({"$ref": format!("#/$defs/{}", at + 1)});
+            let link = if keyword == "property" { json!({"properties": {"a": next}}) } else { next };
+            (at.to_string(), link)
+        });
+        let mut defs: Map<_, _> = links.collect();
+        defs.insert("4000".into(), json!({}));
+        let first = if keyword == "unused" { json!({}) } else { json!({"$ref": "#/$defs/0"}) };
+        let schema = json!({"$defs": defs, "allOf": [first]});
+        assert_eq!(limit(&schema, &json!(1)), ValidationLimit::Nesting, "{keyword}");
+    }
+}
+
+#[test]
+fn the_deepest_schemas_and_values_fit_in_a_stack_of_1_mib() {
+    let link = |at: usize| json!({"$ref": format!("#/$defs/{at}")});
+    let below = |at: usize| json!({"properties": {"a": link(at + 1), "b": true}, "additionalProperties": link(at + 1)});
+    let same = |at: usize| json!({"oneOf": [link(at + 1)]});
+    let row = |count: usize, each: &dyn Fn(usize) -> Value, end: Value| {
+        let mut defs: Map<_, _> = (0..count).map(|at| (at.to_string(), each(at))).collect();
+        defs.insert(count.to_string(), end);
+        json!({"$defs": defs, "$ref": "#/$defs/0"})
+    };
+    let again = || json!({"additionalProperties": link(0)});
+    let deep = text([r#"{"a":"#.repeat(60), "{}".into(), "}".repeat(60)].concat());
+    let admitted = [
+        row(30, &below, json!({})),
+        row(30, &same, json!({})),
+        row(94, &|at| link(at + 1), json!({})),
+        row(3, &|at| link(at + 1), again()),
+        row(1, &same, again()),
+    ];
+    let mut refused = 0;
+    for schema in admitted.into_iter().chain((31..60).map(|count| row(count, &below, json!({})))) {
+        let (schema, deep) = (raw(&schema), deep.clone());
+        let check = move || JsonSchema::default().validate(&schema, &deep);
+        let found = std::thread::Builder::new().stack_size(1 << 20).spawn(check).unwrap().join().unwrap();
+        match found {
+            Err(ValidationError::Limit(ValidationLimit::Nesting)) => refused += 1,
+            found => assert_eq!(found, Ok(())),
+        }
+    }
+    assert!((1..25).contains(&refused), "{refused}");
+}
+
+/// Definitions that each apply the next one twice: two to the power of `count` at the end.
+fn doubling(count: usize, each: impl Fn(Value) -> Value) -> Map<String, Value> {
+    let mut defs: Map<_, _> =
+        (0..count).map(|at| (at.to_string(), each(json!({"$ref": format!("#/$defs/{}", at + 1)})))).collect();
+    defs.insert(count.to_string(), json!({"type": "integer"}));
+    defs
+}
+
+#[test]
+fn references_that_double_the_work_at_each_step_are_over_a_bound() {
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        let defs = doubling(40, |next| json!({keyword: [next, next]}));
+        let schema = json!({"$defs": defs, "$ref": "#/$defs/0"});
+        assert_eq!(limit(&schema, &json!(1)), ValidationLimit::Subschemas, "{keyword}");
+        let schema = json!({"$defs": defs, "propertyNames": {"$ref": "#/$defs/0"}, "unevaluatedProperties": false});
+        assert_eq!(limit(&schema, &json!(1)), ValidationLimit::Subschemas, "{keyword}");
+    }
+    // The number of subschemas on one value is small, but each level of the value doubles them.
+    let next = json!({"properties": {"a": {"$ref": "#"}}});
+    let schema = json!({"anyOf": [next, next], "not": {"const": 1}});
+    let levels = 55;
+    let deep = text([r#"{"a":"#.repeat(levels), "1".into(), "}".repeat(levels)].concat());
+    let found = JsonSchema::default().validate(&raw(&schema), &deep);
+    assert_eq!(found, Err(ValidationError::Limit(ValidationLimit::Work)));
+}
+
+#[test]
+fn keywords_for_what_was_not_evaluated_do_not_multiply_the_work() {
+    for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
+        let strict = |schema: Value| {
+            let mut schema = schema;
+            schema[keyword] = json!(false);
+            schema
+        };
+        let chain = doubling(30, |next| strict(json!({"anyOf": [next]})));
+        assert_eq!(limit(&json!({"$defs": chain, "$ref": "#/$defs/0"}), &json!(1)), ValidationLimit::Subschemas);
+        let below =
+            doubling(30, |next| strict(json!({"patternProperties": {"a": strict(next.clone()), "b": strict(next)}})));
+        assert_eq!(limit(&json!({"$defs": below, "$ref": "#/$defs/0"}), &json!(1)), ValidationLimit::Subschemas);
+        // The validator would compile this without end.
+        let endless = strict(json!({"patternProperties": {"a": strict(json!({"$ref": "#"}))}}));
+        assert_eq!(limit(&endless, &json!({})), ValidationLimit::Subschemas);
+        // This one is usual.
+        let tree = json!({"properties": {"children": {"items": {"$ref": "#"}}}, "unevaluatedProperties": false});
+        assert_eq!(check(&tree, &json!({"children": [{"children": []}]})), Ok(()));
+        assert!(check(&tree, &json!({"children": [{"other": 1}]})).unwrap_err().is_violation());
+    }
+}
+
+#[test]
+fn each_bound_is_a_typed_error() {
+    let mut validator = JsonSchema::default();
+    validator.limits.schema_bytes = 10;
+    validator.limits.instance_bytes = 5;
+    let found = |schema: &str, instance: &str| validator.validate(&text(schema), &text(instance));
+    assert!(found(r#"{"not":{}}"#, "12345").unwrap_err().is_violation());
+    assert_eq!(found(r#"{"not":{} }"#, "1"), Err(ValidationError::Limit(ValidationLimit::SchemaBytes)));
+    assert_eq!(found("{}", "123456"), Err(ValidationError::Limit(ValidationLimit::InstanceBytes)));
+    assert_eq!(found("{}", "1e999"), Err(ValidationError::Limit(ValidationLimit::Number)));
+
+    let many = vec![json!({}); 10_001];
+    assert_eq!(limit(&json!({"prefixItems": many}), &json!([])), ValidationLimit::Subschemas);
+    let patterns = vec![json!({"pattern": "a"}); 65];
+    assert_eq!(limit(&json!({"allOf": patterns}), &json!("a")), ValidationLimit::Patterns);
+}
+
+#[test]
+fn the_work_of_a_check_is_bounded_before_it_begins() {
+    let many = |subschema: Value| json!({"allOf": vec![subschema; 4_000]});
+    let array: Vec<usize> = (0..20_000).collect();
+    let long = "x".repeat(1 << 20);
+    let names: Map<_, _> = (0..20_000).map(|at| (at.to_string(), json!(1))).collect();
+    let choices: Vec<_> = (0..20_000).map(|at| format!("{at}")).collect();
+    for (schema, instance) in [
+        (many(json!({"uniqueItems": true})), json!(array)),
+        (many(json!({"items": {"type": "integer"}})), json!(array)),
+        (many(json!({"maxLength": 1})), json!(long)),
+        (many(json!({"additionalProperties": false})), json!(names)),
+        (many(json!({"propertyNames": {"maxLength": 9}})), json!(names)),
+        (json!({"items": {"enum": choices}}), json!(array)),
+    ] {
+        assert_eq!(limit(&schema, &instance), ValidationLimit::Work, "{}", schema.to_string().get(..60).unwrap());
+    }
+}
+
+#[test]
+fn a_large_value_is_checked_and_its_violation_is_small() {
+    let schema = json!({"items": {"anyOf": [{"type": "string"}, {"properties": {"n": {"type": "integer"}}}]}});
+    let mut items = vec![json!({"n": 1, "text": "x".repeat(30)}); 30_000];
+    assert_eq!(check(&schema, &json!(items)), Ok(()));
+    items.push(json!({"n": "1"}));
+    let found = check(&schema, &json!(items)).unwrap_err();
+    assert!(found.is_violation() && found.to_string().len() < 300, "{found}");
+}
