@@ -28,8 +28,11 @@ fn printable(char: char) -> char {
     if char.is_control() { ' ' } else { char }
 }
 
-/// Zero-width spaces, bidirectional controls, tags.
+/// Zero-width spaces, bidirectional controls, tags, control characters other than white space.
 fn is_hidden(char: char) -> bool {
+    if char.is_control() {
+        return !char.is_whitespace();
+    }
     let ranges = ['\u{200B}'..='\u{200B}', '\u{2060}'..='\u{2064}', '\u{202A}'..='\u{202E}', '\u{2066}'..='\u{2069}'];
     ranges.iter().any(|range| range.contains(&char)) || matches!(char, '\u{FEFF}' | '\u{E0000}'..='\u{E007F}')
 }
