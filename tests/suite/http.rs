@@ -1860,3 +1860,17 @@ fn a_request_about_a_task_names_it_in_a_header() {
     assert_eq!(cancel.header("mcp-name"), Some("=?base64?dMOpMQ==?="));
     assert!(matches!(web.result_of(id), Outcome::Error(mcp_proto::RequestError::Task(_))));
 }
+
+#[test]
+fn a_response_that_is_larger_than_what_may_be_kept_of_all_ends_its_request() {
+    let mut options = legacy();
+    options.limits.buffered = 4_096;
+    let mut web = Web::connect(options, &mut site());
+    let (call, exchange) = web.call("a");
+    web.head(&exchange, 200, &[("content-type", "application/json")]);
+    web.body(&exchange, format!("{{\"jsonrpc\":\"{}", "x".repeat(8_192)));
+    assert!(web.was_dropped(&exchange));
+    let Some(Outcome::Error(error)) = web.ended(call) else { panic!("{}", web.outcome(call)) };
+    assert!(error.to_string().contains("larger together than 4096 bytes"), "{error}");
+    assert!(web.is_ready());
+}

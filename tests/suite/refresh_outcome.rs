@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::common::{Host, Server, legacy, reconnecting, seconds, tools};
-use mcp_proto::{Event, Family, Options, QuirkKind, RefreshOutcome};
+use crate::common::{Deliver, Host, Server, legacy, reconnecting, seconds, tools};
+use mcp_proto::{Event, Family, Options, QuirkKind, RefreshOutcome, Transport};
 use serde_json::{Value, json};
 
 /// A server whose tools are what the cell holds; `null` is an error.
@@ -84,6 +84,22 @@ fn a_refresh_on_demand_of_a_list_beyond_the_limit_is_partial() {
     host.serve(&mut server);
     assert_eq!(outcomes(&host), [RefreshOutcome::Part]);
     assert_eq!(host.keys(Family::Tools), ["a", "b"]);
+}
+
+#[test]
+fn an_outcome_of_the_same_kind_is_not_repeated_while_it_is_not_polled() {
+    let list = Rc::new(RefCell::new(tools(&["a"])));
+    let (mut host, _) = ready(legacy(), &list);
+    host.take_sent();
+    refresh(&mut host);
+    let request = host.take_one();
+    let error = json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32603, "message": "later"}});
+    host.session.deliver(host.now, format!("{error}\n").as_bytes());
+    host.session.refresh(host.now, Family::Tools).unwrap();
+    host.session.handle_transport(host.now, host.session.connection(), Transport::Closed { why: "gone" });
+    host.collect();
+    let [RefreshOutcome::Failed(why)] = &outcomes(&host)[..] else { panic!("{:?}", outcomes(&host)) };
+    assert!(why.contains("later"), "{why}");
 }
 
 #[test]
