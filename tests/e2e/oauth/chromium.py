@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 
@@ -33,6 +34,15 @@ class Driver:
         found = self.send("/elements", {"using": "css selector", "value": selector})
         return [f"/element/{element[ELEMENT]}" for element in found]
 
+    def wait_for_another_page(self, before):
+        """Waits until a page other than this one is loaded: a click does not wait for redirects."""
+        for _ in range(200):
+            is_other = self.send("/url") != before
+            if is_other and self.send("/execute/sync", {"script": "return document.readyState", "args": []}) == "complete":
+                return
+            time.sleep(0.1)
+        sys.exit(f"no page follows {before}")
+
     def close(self):
         try:
             self.send("", method="DELETE")
@@ -52,7 +62,9 @@ def main(url):
                 return
             for field in driver.find("input[name=login], input[name=password]"):
                 driver.send(f"{field}/value", {"text": "ada"})
+            page = driver.send("/url")
             driver.send(f"{submit[0]}/click", {})
+            driver.wait_for_another_page(page)
         sys.exit("the sign-in does not end")
     finally:
         driver.close()
