@@ -32,6 +32,7 @@ pub mod skills;
 mod snapshot;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+mod text;
 mod time;
 pub mod validation;
 

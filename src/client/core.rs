@@ -1,8 +1,6 @@
 //! What all components share: time, the outbox, the request table, and the server's properties.
 
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::num::NonZero;
@@ -19,20 +17,10 @@ use crate::catalog::Catalog;
 use crate::jsonrpc::{Json, Object, Spans};
 use crate::machine::{QuirkKind, admission, approval, gate, request, task};
 use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, Root, ServerCapabilities, method};
-
-/// Maximum length of a stored text of the server, in characters.
-pub(super) const EXCERPT: usize = 200;
+use crate::text::excerpt;
 
 /// This part of the limits on output is reserved for responses to server requests.
 const RESERVE: usize = 8;
-
-/// The beginning of a text, at most `EXCERPT` characters.
-pub(super) fn excerpt(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(EXCERPT) {
-        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or(""))),
-        None => Cow::Borrowed(text),
-    }
-}
 
 /// The stage of the client, for components other than the link and the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use core::time::Duration;
 
-use super::core::{Core, Stage, excerpt};
+use super::core::{Core, Stage};
 use super::signal::{Loss, Signal, Signals};
 use super::timers::Timer;
 use super::{
@@ -15,6 +15,7 @@ use crate::Time;
 use crate::machine::link::{self, Effect, Input, State};
 use crate::machine::resend::Used;
 use crate::machine::{Verdict, loss, shutdown};
+use crate::text::excerpt;
 
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]

@@ -9,9 +9,9 @@ use core::time::Duration;
 use serde_json::value::RawValue;
 
 use super::SamplingPolicy;
-use super::core::excerpt;
 use crate::Time;
 use crate::jsonrpc::{Json, Object};
+use crate::text::excerpt;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

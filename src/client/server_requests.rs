@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::core::{Core, excerpt};
+use super::core::Core;
 use super::forms::Defaults;
 use super::related_task::RelatedTask;
 use super::sampling::{Sampled, adjust, has_tools, tool_flaw};
@@ -18,6 +18,7 @@ use crate::Time;
 use crate::jsonrpc::{self, ErrorObject, Json, PeerId};
 use crate::machine::server_request::{self, Answer, Asked, Declared, Method, Room};
 use crate::protocol::{ClientCapabilities, error_code, method};
+use crate::text::excerpt;
 
 /// The code with which sampling is refused by the user or the policy (specification 2025-11-25, "Sampling").
 const REJECTED: i64 = -1;

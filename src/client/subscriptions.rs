@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::core::{Core, excerpt};
+use super::core::Core;
 use super::lists::LONGEST_WAIT;
 use super::request_table::Purpose;
 use super::signal::{Signal, Signals, Watch};
@@ -19,6 +19,7 @@ use crate::machine::request;
 use crate::machine::subscribe::{self, Listed, Means, Occasion, Step};
 use crate::machine::{Verdict, gate, listen_stream, resource_subscription};
 use crate::protocol::{Era, Family, PerFamily, method};
+use crate::text::excerpt;
 
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]

@@ -1,5 +1,4 @@
 use alloc::boxed::Box;
-use alloc::string::String;
 
 /// Why an entry or a file of a skill is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,10 +92,5 @@ impl SkillError {
 
 /// The beginning of a text of the server, for a message.
 pub(super) fn excerpt(text: &str) -> Box<str> {
-    const MOST: usize = 200;
-    let mut short: String = text.chars().take(MOST).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short.into()
+    crate::text::excerpt(text).into()
 }

@@ -9,7 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::super::core::{Core, excerpt};
+use super::super::core::Core;
 use super::super::forms::{accepts, fill_required};
 use super::super::request_table::{Call, InputRounds};
 use super::super::server_requests::Reaction;
@@ -19,6 +19,7 @@ use crate::Time;
 use crate::jsonrpc::{Json, Object};
 use crate::machine::request::{Input, State};
 use crate::machine::resend::{self, Reason, Resend};
+use crate::text::excerpt;
 
 /// Decides on an input that the server requires, by its method and parameters.
 pub(in crate::client) type Judge<'a> = dyn FnMut(&mut Core, &str, Option<&RawValue>) -> Reaction + 'a;

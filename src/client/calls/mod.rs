@@ -14,7 +14,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::core::{Core, excerpt};
+use super::core::Core;
 use super::request_table::{Block, Blocked, Call, InputRounds, OpenRequest, Purpose};
 use super::signal::{Signal, Signals};
 use super::{CommandError, Event, InputRequest, Outcome, Request, RequestError, RequestId, ResendReason, Wire};
@@ -24,6 +24,7 @@ use crate::machine::replay::{self, Carrier, Effects, Word};
 use crate::machine::request::{Effect, Input, State, take};
 use crate::machine::resend::{self, Reason, Resend, Unsent, Used};
 use crate::protocol::method;
+use crate::text::excerpt;
 
 /// The server's response to a request, classified.
 enum Classified<'a> {

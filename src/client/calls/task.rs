@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use serde_json::value::RawValue;
 
-use super::super::core::{Core, excerpt};
+use super::super::core::Core;
 use super::super::request_table::CallTask;
 use super::super::signal::Signal;
 use super::super::{Event, InputRequest, Outcome, RequestError, Task, TaskError, TaskStatus};
@@ -19,6 +19,7 @@ use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request;
 use crate::machine::task::{Effect, Input, State, take};
 use crate::protocol::{Era, method};
+use crate::text::excerpt;
 
 /// The shortest wait between two polls.
 const SHORTEST_POLL: Duration = Duration::from_millis(100);

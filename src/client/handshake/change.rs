@@ -3,7 +3,7 @@
 use alloc::format;
 
 use super::super::FailureKind;
-use super::super::core::{Core, excerpt};
+use super::super::core::Core;
 use super::super::request_table::Purpose;
 use super::super::signal::Signals;
 use super::Handshake;
@@ -11,6 +11,7 @@ use crate::jsonrpc::ErrorObject;
 use crate::machine::era_change::{Effect, Input, Phase, Reconnect, State, Watch, take, take_watch};
 use crate::machine::{Verdict, loss};
 use crate::protocol::{Capability, Era, error_code};
+use crate::text::excerpt;
 
 impl Handshake {
     /// Takes the response to a request. Returns the loss of the connection if there has to be a new handshake.

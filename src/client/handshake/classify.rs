@@ -5,13 +5,13 @@ use alloc::format;
 use alloc::string::String;
 use serde_json::value::RawValue;
 
-use super::super::core::excerpt;
 use super::super::{Options, RequestError, Server};
 use super::Handshake;
 use crate::jsonrpc::Json;
 use crate::machine::handshake::Input;
 use crate::machine::offer;
 use crate::protocol::{Era, ProtocolVersion, error_code};
+use crate::text::excerpt;
 
 /// Maximum number of versions that are read from a server's list.
 const VERSIONS: usize = 64;

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use self::classify::{Answer, Refusal, classify_initialized};
 use self::texts::record_shape;
-use super::core::{Core, Stage, excerpt};
+use super::core::{Core, Stage};
 use super::request_table::Purpose;
 use super::signal::{Signal, Signals};
 use super::timers::Timer;
@@ -21,6 +21,7 @@ use crate::machine::handshake::{self, Allowed, Broken, Effect, Input, Known, Req
 use crate::machine::resend::{self, Reason, Used};
 use crate::machine::{Verdict, era_change, loss, offer};
 use crate::protocol::{Era, ProtocolVersion, method};
+use crate::text::excerpt;
 
 /// Factor on the timeout of `server/discover` for a server that is slow, or was modern before.
 const SLOW_DISCOVER: u32 = 3;

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::super::core::{Core, excerpt};
+use super::super::core::Core;
 use super::super::signal::Signals;
 use super::super::{FailureKind, Server};
 use super::Handshake;
@@ -11,6 +11,7 @@ use crate::jsonrpc::Json;
 use crate::machine::handshake::{Failure, Input};
 use crate::machine::{QuirkKind, loss};
 use crate::protocol::{Era, ProtocolVersion, method};
+use crate::text::excerpt;
 
 impl Handshake {
     /// Records a deviation that the table found for this input.

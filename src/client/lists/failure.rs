@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use super::super::core::{Core, Stage, declaration, excerpt};
+use super::super::core::{Core, Stage, declaration};
 use super::super::signal::Signals;
 use super::super::{FailureKind, ListErrors};
 use super::{FamilyStatus, Lists};
@@ -15,6 +15,7 @@ use crate::machine::list_error::{self, Broken, Class, Cost, Meaning};
 use crate::machine::resend::{self, Reason};
 use crate::machine::{discovery, loss, paging};
 use crate::protocol::{Family, error_code};
+use crate::text::excerpt;
 
 /// Why a list failed.
 pub(in crate::client) enum ListFailure<'a> {

@@ -4,12 +4,13 @@ use core::time::Duration;
 use serde_json::value::RawValue;
 
 use super::super::Wire;
-use super::super::core::{Core, excerpt};
+use super::super::core::Core;
 use super::slot::Listing;
 use crate::catalog::{Bounds, Flaws, Items, PageReport};
 use crate::jsonrpc::Json;
 use crate::machine::QuirkKind;
 use crate::protocol::Family;
+use crate::text::excerpt;
 
 /// One page of a list, as it was received.
 pub(super) struct Page<'a> {

@@ -4,7 +4,6 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::num::NonZero;
 
-use super::super::core::excerpt;
 use super::super::request_table::{Block, Purpose};
 use super::super::signal::{Signal, Signals};
 use super::super::transport::{Report, Unauthorized};
@@ -17,6 +16,7 @@ use crate::machine::http_refusal::{
 };
 use crate::machine::resend::Resend;
 use crate::machine::{loss, request};
+use crate::text::excerpt;
 
 impl Engine {
     /// Takes the message that came in the exchange of the request of this id, and was read by [`Self::decode`]. A message

@@ -10,7 +10,7 @@ use alloc::string::{String, ToString};
 use serde_json::value::RawValue;
 
 use self::result_type::complete;
-use super::core::{Core, EXCERPT, excerpt};
+use super::core::Core;
 use super::link::Link;
 use super::lists::ListFailure;
 use super::request_table::{Block, Purpose};
@@ -25,6 +25,7 @@ use crate::machine::response::{self, Match};
 use crate::machine::shape::{self, Shape};
 use crate::machine::{handshake, link, loss, request, shutdown};
 use crate::protocol::{Family, ProtocolVersion};
+use crate::text::{EXCERPT, excerpt};
 
 impl Engine {
     /// Takes a message or a batch of the server.

@@ -2,9 +2,10 @@ use alloc::format;
 use serde_json::value::RawValue;
 
 use super::super::RequestError;
-use super::super::core::{Core, excerpt};
+use super::super::core::Core;
 use super::super::request_table::Purpose;
 use crate::jsonrpc::Json;
+use crate::text::excerpt;
 
 /// A result without its own type, or with the type `complete`. In the modern era any other is invalid (specification
 /// 2026-07-28, "Overview", Result types). Pages of lists are checked where they are read.
