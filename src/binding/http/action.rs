@@ -37,7 +37,8 @@ pub struct HttpRequest {
     pub exchange: ExchangeId,
     /// The embedder's request that it carries or is about, if any, so that it can be authorized as that request's user.
     pub of: Option<RequestId>,
-    /// The request, without the embedder's own headers. They are given anew for each, and never kept here.
+    /// The request, without the embedder's own headers. The embedder adds them to each request; they are never stored
+    /// here.
     pub request: http::Request<Vec<u8>>,
 }
 
@@ -102,8 +103,8 @@ impl ExchangeId {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Broken {
-    /// Nobody was reached: the request was not sent.
+    /// The server was unreachable: the request was not sent.
     Unreachable,
-    /// It broke after the request was sent, or after a part of it was.
+    /// It broke after the request or a part of it was sent.
     Midway,
 }

@@ -24,7 +24,7 @@ use crate::machine::{QuirkKind, http_initialized, http_sse};
 use crate::protocol::method;
 
 impl Http {
-    /// The whole response to a request came, as JSON.
+    /// The complete response to a request arrived, as JSON.
     pub(super) fn answered(&mut self, engine: &mut Engine, message: &Outgoing, status: u16, body: &[u8]) {
         let Some(id) = message.id() else { return };
         let decoded = engine.decode(body);
@@ -39,7 +39,7 @@ impl Http {
         }
     }
 
-    /// The error that a body under a good status is, where it concerns the transport and is not the engine's.
+    /// The error in a body with a success status, if it concerns the transport and not the engine.
     pub(super) fn concerned(
         &self,
         engine: &Engine,
@@ -55,7 +55,7 @@ impl Http {
         }
     }
 
-    /// What an error under a good status means.
+    /// What an error with a success status means.
     fn judge(&self, engine: &Engine, message: &Outgoing, error: &ErrorObject) -> (Expiry, Meaning) {
         let words = if is_known_expiry(error) { Words::NoSession } else { Words::Other };
         let session = self.session_of(engine, message, Status::Good);
@@ -64,7 +64,7 @@ impl Http {
         (take_expiry(Status::Good, session, words, class), take_meaning(Status::Good, post, class))
     }
 
-    /// Takes an error under a good status that concerns the transport.
+    /// Takes an error with a success status that concerns the transport.
     pub(super) fn take_error(&mut self, engine: &mut Engine, message: &Outgoing, error: &ErrorObject) {
         match self.judge(engine, message, error) {
             (Expiry::No, Meaning::EndFormerAs(kind)) => self.end_former(engine, kind, message),
@@ -94,7 +94,7 @@ impl Http {
         let said = error.as_ref().map_or(&*words, |error| &error.message);
         let said = &*self.tokens.without_secrets(said);
         let session = self.session_of(engine, &message, status);
-        // What broke off may have gone on about something else.
+        // A truncated text may have continued with another subject.
         let no_session = session != Session::None && !cut && names_session(said);
         let about = if no_session { Words::NoSession } else { Words::Other };
         match take_expiry(status, session, about, class(error.as_ref())) {
@@ -139,7 +139,7 @@ impl Http {
         }
     }
 
-    /// The session that a message was sent in.
+    /// The session in which a message was sent.
     fn session_of(&self, engine: &Engine, message: &Outgoing, status: Status) -> Session {
         let method = message.method();
         if self.session.id().is_none() || is_modern(message) || method == Some(method::INITIALIZE) {
@@ -182,7 +182,7 @@ impl Http {
         }
     }
 
-    /// A message is sent again after this wait.
+    /// Sends a message again after this wait.
     fn retry(&mut self, engine: &Engine, message: Outgoing, wait: Duration) {
         match message.id() {
             Some(id) => self.pause(engine, id, wait, None),
@@ -193,7 +193,7 @@ impl Http {
         }
     }
 
-    /// `initialize` was refused for the session before, which is ended first then.
+    /// `initialize` was refused because of the previous session, which is ended first.
     fn end_former(&mut self, engine: &mut Engine, kind: QuirkKind, message: &Outgoing) {
         let (Some(former), Some(id)) = (self.session.take_former(), message.id()) else { return };
         let detail = "a new `initialize` was refused for the session before, which was ended first then";
@@ -207,32 +207,32 @@ fn expiry_quirk(engine: &mut Engine, kind: QuirkKind, message: &Outgoing, status
     engine.transport_quirk(kind, message.method(), detail);
 }
 
-/// What a refusal says, as far as people may see it.
+/// The text of a refusal that may be shown.
 fn refusal_words(refusal: &Refusal, said: &str) -> Box<str> {
     match &refusal.location {
         Some(location) if refusal.status.is_redirection() => format!("it points to `{location}`").into(),
-        // The body repeats the address, with what secrets it has.
+        // The body repeats the URL with its secrets.
         None if refusal.status.is_redirection() => "it points to no address".into(),
         Some(_) | None if said.trim_start().starts_with('<') => "".into(),
         Some(_) | None => said.trim().into(),
     }
 }
 
-/// The error that came with a refusal is the response, whatever id it bears.
+/// The error in a refusal is the response, whatever its id.
 fn take_refusal(engine: &mut Engine, id: Option<u64>, error: Option<ErrorObject>, headers: bool) {
     if let (Some(id), Some(error)) = (id, error) {
         engine.take_refusal(engine.now(), id, error, headers);
     }
 }
 
-/// A request stays without a response, and may have run.
+/// A request gets no response, and may have run.
 pub(super) fn lost(engine: &mut Engine, request: Option<u64>, why: &str) {
     if let Some(id) = request {
         engine.handle_report(engine.now(), Report::Lost { id, sent: true, why });
     }
 }
 
-/// What came is no response to a request.
+/// The body is not a response to a request.
 pub(super) fn no_answer(engine: &mut Engine, request: Option<u64>, status: u16, why: &str) {
     if let Some(id) = request {
         engine.handle_report(engine.now(), Report::Refused { id, status, why });

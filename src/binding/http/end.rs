@@ -16,18 +16,18 @@ use crate::machine::{get_stream, http, http_end, http_initialized, http_reach, h
 use crate::protocol::method;
 
 impl Http {
-    /// Takes the end of a response, or that an exchange failed.
+    /// Takes the end of a response, or the failure of an exchange.
     pub(super) fn ended(&mut self, engine: &mut Engine, it: Box<Exchange>, failure: Option<Failure>, why: &str) {
         let end = match failure {
             None => End::Ended,
-            // One whose response began has reached the server, however it failed.
+            // An exchange whose response began has reached the server, whatever the failure.
             Some(Failure::Unreachable) if it.status == 0 => End::Unreached,
             Some(Failure::Unreachable | Failure::Midway) => End::Broke,
         };
         self.end(engine, it, end, failure.map(|_| why));
     }
 
-    /// An exchange that was taken out is over; `why` are words for how it broke.
+    /// An exchange that was removed has ended; `why` says how it broke.
     pub(super) fn end(&mut self, engine: &mut Engine, it: Box<Exchange>, end: End, why: Option<&str>) {
         let (purpose, response) = (self.end_purpose(engine, &it.purpose), self.end_response(&it.reply));
         let (request, status) = (it.purpose.request(), it.status);
@@ -122,12 +122,12 @@ impl Http {
 
     fn end_response(&self, reply: &Reply) -> Response {
         let class = reply.class();
-        // Without a session none can expire.
+        // Without a session id, no session can expire.
         if class == Response::NotFound && self.session.id().is_none() { Response::Refusal } else { class }
     }
 
-    /// The stream of a request broke off: it is resumed from the last id, and after the wait, that the server named in
-    /// any part of it.
+    /// The stream of a request broke: it is resumed from the last event id, after the last `retry` time in the whole
+    /// stream.
     fn resume_broken(&mut self, engine: &mut Engine, it: Box<Exchange>, why: Option<&str>) {
         let (id, before) = match it.purpose {
             ExchangeKind::Message(message) => (message.id(), None),
@@ -156,7 +156,7 @@ impl Http {
         }
     }
 
-    /// A request reached nobody.
+    /// A request did not reach the server.
     fn unreached(&mut self, engine: &mut Engine, purpose: http_end::EndOf, request: Option<u64>, why: &str) {
         let input = if !engine.has_handshake() || purpose == http_end::EndOf::Initialized {
             http_reach::Input::MissedHandshake
@@ -169,7 +169,7 @@ impl Http {
     }
 }
 
-/// The words for a request without a response.
+/// The message for a request without a response.
 const fn lost_words(response: Response) -> &'static str {
     match response {
         Response::EmptyStream | Response::Events => "the stream ended before the answer",

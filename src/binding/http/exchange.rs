@@ -12,7 +12,7 @@ use super::tokens::Sent;
 use crate::client::Outgoing;
 use crate::machine::http_end::{Kept, Response};
 
-/// What an exchange is for.
+/// The purpose of an exchange.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum ExchangeKind {
@@ -24,19 +24,19 @@ pub(super) enum ExchangeKind {
     Resume(u64, Box<Broken>),
     /// The GET of the HTTP+SSE stream.
     Sse,
-    /// The DELETE of the session before; then this request is sent again.
+    /// The DELETE of the previous session; then this request is sent again.
     DeleteFormer(u64, #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::header"))] HeaderValue),
     /// The DELETE of the session.
     Delete(#[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::header"))] HeaderValue),
 }
 
-/// Where the stream of a request broke off.
+/// Where the stream of a request broke.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Broken {
     #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
     pub(super) last_id: Vec<u8>,
-    /// The wait before it is resumed that the server named.
+    /// The `retry` time of the server.
     pub(super) retry: Option<Duration>,
 }
 
@@ -47,17 +47,17 @@ pub(super) struct Exchange {
     pub(super) purpose: ExchangeKind,
     pub(super) url: Address,
     pub(super) redirects: u8,
-    /// The response's; 0 until it begins.
+    /// The status of the response; 0 until it begins.
     pub(super) status: u16,
     pub(super) reply: Reply,
-    /// What it was sent with.
+    /// The credentials that it was sent with.
     #[cfg_attr(feature = "snapshot", serde(skip))]
     pub(super) sent: Sent,
     /// When the exchange is dropped, if it does not end by itself.
     pub(super) release: Option<Timer>,
 }
 
-/// What came of the response so far.
+/// The part of the response that was received.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Reply {
@@ -65,20 +65,20 @@ pub(super) enum Reply {
     Unsent,
     /// Nothing.
     Nothing,
-    /// A good status; whether JSON or a stream follows is not known yet.
+    /// A success status; whether JSON or a stream follows is not known yet.
     Begun(Option<Kind>),
     /// JSON.
     Json(#[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))] Vec<u8>),
     /// A stream of events.
     Events(Box<Events>),
-    /// A bad status.
+    /// An error status.
     Refusal(Box<Refusal>),
-    /// Nothing that matters.
+    /// Nothing relevant.
     Ignored,
 }
 
 impl ExchangeKind {
-    /// The request, by its id on the wire, whose response the exchange brings.
+    /// The request, by its JSON-RPC id, whose response is in the exchange.
     pub(super) fn request(&self) -> Option<u64> {
         match self {
             Self::Message(message) => message.id(),
@@ -87,7 +87,7 @@ impl ExchangeKind {
         }
     }
 
-    /// The message that it posts, where that is a notification or a response.
+    /// The message that it posts, if that is a notification or a response.
     pub(super) fn one_way(&self) -> Option<&Outgoing> {
         match self {
             Self::Message(message) if message.id().is_none() => Some(message),
@@ -102,7 +102,7 @@ impl ExchangeKind {
 }
 
 impl Reply {
-    /// Bytes that are kept until more of them comes.
+    /// Buffered bytes.
     pub(super) fn buffered(&self) -> usize {
         match self {
             Self::Json(body) => body.len(),
@@ -112,7 +112,7 @@ impl Reply {
         }
     }
 
-    /// The class of what came, at the end of the exchange.
+    /// The class of the response at the end of the exchange.
     pub(super) fn class(&self) -> Response {
         match self {
             Self::Unsent | Self::Nothing => Response::Nothing,

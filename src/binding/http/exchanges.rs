@@ -1,4 +1,4 @@
-//! The exchanges that are in flight, and what they hold together.
+//! The exchanges in flight, and their total size.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -13,7 +13,7 @@ use super::timers::Timer;
 pub(super) enum Carrier {
     /// An exchange.
     Exchange(ExchangeId),
-    /// A timer, until which there is no exchange; then its stream is resumed, or the request is sent again.
+    /// A timer: there is no exchange until it fires; then the stream is resumed, or the request is sent again.
     Timer(Timer, Option<Box<Broken>>),
 }
 
@@ -22,9 +22,9 @@ pub(super) enum Carrier {
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Exchanges {
     in_flight: BTreeMap<ExchangeId, Box<Exchange>>,
-    /// By the ids of their requests on the wire.
+    /// By the JSON-RPC ids of their requests.
     carriers: BTreeMap<u64, Carrier>,
-    /// Bytes of responses that are kept until they are whole.
+    /// Bytes of buffered responses.
     buffered: usize,
     last: u64,
 }
@@ -40,7 +40,7 @@ impl Exchanges {
         id
     }
 
-    /// Takes an exchange out, which carries its request no longer.
+    /// Removes an exchange, which then no longer carries its request.
     pub(super) fn remove(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
         let exchange = self.in_flight.remove(&id)?;
         self.buffered = self.buffered.saturating_sub(exchange.reply.buffered());
@@ -56,7 +56,7 @@ impl Exchanges {
         self.in_flight.get(&id).map(|exchange| &**exchange)
     }
 
-    /// The reply of an exchange must not hold another number of bytes afterwards, but by [`Self::grown`].
+    /// The size of the response must not change, except by [`Self::grown`].
     pub(super) fn get_mut(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
         self.in_flight.get_mut(&id).map(|exchange| &mut **exchange)
     }
@@ -66,7 +66,7 @@ impl Exchanges {
         self.in_flight.values_mut().map(|exchange| &mut **exchange)
     }
 
-    /// Whether each exchange carries its request, and its id is not one that is still to come.
+    /// Whether each exchange carries its request, and no id is beyond the newest one.
     #[cfg(feature = "snapshot")]
     pub(super) fn is_consistent(&self) -> bool {
         let carried = self.carriers.iter().all(|(request, carrier)| match carrier {
@@ -76,7 +76,7 @@ impl Exchanges {
         carried && self.in_flight.keys().next_back().is_none_or(|id| id.0 <= self.last)
     }
 
-    /// What an exchange holds changed from `before` to `after` bytes.
+    /// The buffered bytes of an exchange changed from `before` to `after`.
     pub(super) fn grown(&mut self, before: usize, after: usize) {
         self.buffered = self.buffered.saturating_sub(before).saturating_add(after);
     }
@@ -85,7 +85,7 @@ impl Exchanges {
         self.buffered
     }
 
-    /// The request of an exchange is handed over.
+    /// The request of an exchange is polled.
     pub(super) fn hand_over(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
         let exchange = self.get_mut(id)?;
         exchange.reply = Reply::Nothing;
@@ -123,7 +123,7 @@ impl Exchanges {
         self.carry(request, Carrier::Timer(timer, broken));
     }
 
-    /// The wait of a request is over; gives where its stream broke off.
+    /// The wait of a request is over; returns where its stream broke.
     pub(super) fn resume(&mut self, request: u64) -> Option<Box<Broken>> {
         match self.forget(request)? {
             Carrier::Timer(_, broken) => broken,

@@ -1,4 +1,4 @@
-//! Hides the secrets of the authorization where a server repeats them in an event.
+//! Masks the secrets of the authorization that a server repeats in an event.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::binding::oauth::Authorization;
 use crate::client::{Cause, Engine, Event, Outcome, RefreshOutcome, RequestError, TaskError};
 
-/// Hides the secrets in the server's words: errors, failures, reasons and quirks. Results, and the parameters of
+/// Masks the secrets in the server's texts: errors, failures, reasons and quirks. Results, and the parameters of
 /// notifications and server requests, are the server's, byte for byte.
 pub(super) fn mask(authorization: &Authorization, engine: &mut Engine, event: &mut Event) {
     let hide = |text: &mut Box<str>| hide(authorization, text);
@@ -44,7 +44,7 @@ pub(super) fn mask(authorization: &Authorization, engine: &mut Engine, event: &m
     }
 }
 
-/// Hides the secrets in a text.
+/// Masks the secrets in a text.
 pub(super) fn hide(authorization: &Authorization, text: &mut Box<str>) {
     let hidden = authorization.without_secrets(text);
     if *hidden != **text {
@@ -69,7 +69,7 @@ fn mask_error(authorization: &Authorization, error: &mut RequestError) {
     }
 }
 
-/// Hides the secrets in JSON, also those that are written with escapes.
+/// Masks the secrets in JSON, also those with escape sequences.
 fn mask_json(authorization: &Authorization, json: &mut Box<RawValue>) {
     let masked = authorization.without_secrets(json.get());
     let plain = unescaped(&masked);
@@ -82,7 +82,7 @@ fn mask_json(authorization: &Authorization, json: &mut Box<RawValue>) {
     }
 }
 
-/// The text with the characters that its escapes stand for. A token has ASCII characters only.
+/// The text with its escape sequences decoded. A token has ASCII characters only.
 fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

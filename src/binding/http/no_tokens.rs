@@ -13,7 +13,7 @@ use crate::Time;
 use crate::client::{Engine, Event};
 use crate::machine::http_refusal::Authority;
 
-/// What a request was sent with.
+/// The credentials that a request was sent with.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {}
 

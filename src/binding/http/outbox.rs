@@ -39,9 +39,9 @@ impl Outbox {
         self.entries.push_back(Entry::Event(event));
     }
 
-    /// Takes a request back that was not polled.
+    /// Withdraws an unpolled request.
     pub(super) fn retract(&mut self, exchange: ExchangeId) {
-        // Where many are taken back in turn, each is near the front.
+        // If many are withdrawn in order, each is near the front.
         let is_it = |entry: &Entry| matches!(entry, Entry::Request(request) if *request == exchange);
         if let Some(at) = self.entries.iter().position(is_it) {
             self.entries.remove(at);
@@ -62,13 +62,13 @@ impl Outbox {
         self.entries.is_empty()
     }
 
-    /// Takes back every end of an exchange.
+    /// Withdraws the drops of an exchange.
     #[cfg(feature = "snapshot")]
     pub(super) fn retract_drops(&mut self) {
         self.entries.retain(|entry| !matches!(entry, Entry::Drop(_)));
     }
 
-    /// Whether the counts are those of the events.
+    /// Whether the counts match the events.
     #[cfg(feature = "snapshot")]
     pub(super) fn is_counted(&self) -> bool {
         let bytes: usize = self.pending_events().map(Event::payload).sum();

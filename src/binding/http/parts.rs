@@ -13,7 +13,7 @@ use super::tokens::Tokens;
 use crate::client::{ConnectionId, Outgoing};
 use crate::machine::{http as phase, http_initialized, http_reach};
 
-/// Declares the parts of [`Http`], their first values, and what is saved of them.
+/// Declares the parts of [`Http`], their initial values, and their saved state.
 macro_rules! parts {
     ($($(#[$doc:meta])* $part:ident: $type:ty = $first:expr),* $(,)?) => {
         /// Streamable HTTP, in both eras, and HTTP+SSE.
@@ -38,7 +38,7 @@ macro_rules! parts {
             }
         }
 
-        /// What is saved of the binding. Without secrets it has no address: that of the new binding counts.
+        /// The saved state of the binding. Without secrets it has no URL: that of the new binding is used.
         #[cfg(feature = "snapshot")]
         #[derive(Debug, serde::Serialize, serde::Deserialize)]
         pub struct State {
@@ -48,12 +48,12 @@ macro_rules! parts {
 
         #[cfg(feature = "snapshot")]
         impl Http {
-            /// What is saved, with this address.
+            /// The saved state, with this URL.
             pub(super) fn into_state(self, url: Option<Address>) -> State {
                 State { url, $($part: self.$part,)* }
             }
 
-            /// The binding with what was saved; an address that was not saved is its own.
+            /// The binding with its saved state; a URL that was not saved is that of the binding.
             pub(super) fn with_state(self, state: State) -> Self {
                 Self { url: state.url.unwrap_or(self.url), $($part: state.$part,)* tokens: self.tokens }
             }
@@ -102,7 +102,7 @@ impl Http {
     /// embedder has to do, whose results [`handle_oauth`](crate::Client::<Http>::handle_oauth) takes. The authorization
     /// has to be that of the same server.
     ///
-    /// A snapshot does not contain it, so a client that is restored gets one anew.
+    /// A snapshot does not contain it, so a restored client gets a new one.
     #[cfg(feature = "oauth")]
     #[must_use]
     pub fn with_oauth(mut self, authorization: crate::binding::oauth::Authorization) -> Self {

@@ -45,7 +45,7 @@ impl Http {
         engine.hold_tools(phase::holds_calls(self.phase));
     }
 
-    /// Steps the table of the transport. `why` are the words of what is reported, `message` is what the stream brought.
+    /// Steps the table of the transport. `why` is the text that is reported, `message` is the received message.
     pub(super) fn sse_step(&mut self, engine: &mut Engine, input: http_sse::Input, why: &str, message: &[u8]) {
         let now = engine.now();
         for effect in self.sse.step(input).effects {
@@ -100,7 +100,7 @@ impl Http {
         self.stream_step(engine, input);
     }
 
-    /// Steps the table of `notifications/initialized`; `why` are words for how its exchange broke.
+    /// Steps the table of `notifications/initialized`; `why` says how its exchange broke.
     pub(super) fn initialized_step(&mut self, engine: &mut Engine, input: http_initialized::Input, why: &str) {
         let row = http_initialized::take(self.accepting, input);
         self.accepting = row.next;
@@ -110,7 +110,7 @@ impl Http {
                     let sse = http_sse::is_sse(self.sse.state());
                     self.step(engine, if sse { phase::Input::AcceptedSse } else { phase::Input::Accepted });
                 }
-                // The connection is gone.
+                // The connection ended.
                 http_initialized::Effect::Accept => {}
                 http_initialized::Effect::SendAgain => self.post_initialized(),
                 http_initialized::Effect::ReportClosed => {
@@ -120,7 +120,7 @@ impl Http {
         }
     }
 
-    /// Steps the table of reachability; `request` is the one that was not sent, if it is one.
+    /// Steps the table of reachability; `request` is the request that was not sent, if any.
     pub(super) fn reach_step(
         &mut self,
         engine: &mut Engine,
@@ -145,7 +145,7 @@ impl Http {
         }
     }
 
-    /// The connection is gone.
+    /// The connection ended.
     pub(super) fn lose(&mut self, engine: &mut Engine) {
         self.step(engine, phase::Input::Lost);
         self.sse_step(engine, http_sse::Input::Lost, "", b"");
@@ -156,7 +156,7 @@ impl Http {
         self.sse.take_refused();
     }
 
-    /// Drops all that belongs to the connection, but for what a server is owed while the client closes.
+    /// Drops everything of the connection, except responses that are outstanding while the client closes.
     fn clear(&mut self, engine: &Engine) {
         let closing = engine.is_closing();
         self.timers.clear();

@@ -1,4 +1,4 @@
-//! The messages that wait for an exchange, and the count of those that have no response of their own.
+//! The messages that wait for an exchange, and the number of messages without a response in exchanges.
 
 use alloc::collections::VecDeque;
 
@@ -7,15 +7,15 @@ use super::trim::{release, trim};
 use crate::Time;
 use crate::client::Outgoing;
 
-/// The messages that were accepted from the engine and are not in an exchange yet.
+/// The messages of the engine that are not in an exchange yet.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Queue {
     /// They wait until `notifications/initialized` is accepted.
     held: VecDeque<Outgoing>,
-    /// Notifications and responses that wait for room, each with the timer by which it is given up.
+    /// Queued notifications and responses, each with its timeout.
     waiting: VecDeque<(Timer, Outgoing)>,
-    /// Bytes of those that wait for room.
+    /// Bytes of these.
     waiting_bytes: usize,
     /// Notifications and responses that are in an exchange, and their bytes.
     in_exchange: usize,
@@ -33,7 +33,7 @@ impl Queue {
         Some(next)
     }
 
-    /// Gives up a request that is held.
+    /// Removes a held request.
     pub(super) fn retract(&mut self, id: u64) {
         self.held.retain(|message| message.id() != Some(id));
         release(&mut self.held);
@@ -52,7 +52,7 @@ impl Queue {
         Some((timer, message))
     }
 
-    /// The timer of the message that waits longest for room.
+    /// The timer of the oldest queued message.
     pub(super) fn front(&self) -> Option<Timer> {
         self.waiting.front().map(|(timer, _)| *timer)
     }
@@ -69,7 +69,7 @@ impl Queue {
         (self.waiting.len(), self.waiting_bytes)
     }
 
-    /// Drops all but the messages to `keep` that wait for room. Gives the timers of the others.
+    /// Drops all messages except the queued ones to `keep`. Returns the timers of the others.
     pub(super) fn clear(&mut self, keep: impl Fn(&Outgoing) -> bool) -> impl Iterator<Item = Timer> {
         self.held = VecDeque::new();
         let (kept, dropped): (VecDeque<_>, VecDeque<_>) =
@@ -79,14 +79,14 @@ impl Queue {
         dropped.into_iter().map(|(timer, _)| timer)
     }
 
-    /// Gives each message that waits for room a new timer, due when the one before was.
+    /// Gives each queued message a new timer with the same time.
     pub(super) fn rearm(&mut self, mut arm: impl FnMut(Time) -> Timer) {
         for ((due, number), _) in &mut self.waiting {
             (*due, *number) = arm(*due);
         }
     }
 
-    /// Whether the bytes are those of the messages.
+    /// Whether the byte count matches the messages.
     #[cfg(feature = "snapshot")]
     pub(super) fn is_counted(&self) -> bool {
         self.waiting.iter().map(|(_, message)| message.line().len()).sum::<usize>() == self.waiting_bytes
@@ -98,7 +98,7 @@ impl Queue {
         self.in_exchange_bytes = self.in_exchange_bytes.saturating_add(message.line().len());
     }
 
-    /// The exchange of a notification or a response is over.
+    /// The exchange of a notification or a response has ended.
     pub(super) fn leave(&mut self, message: &Outgoing) {
         self.in_exchange = self.in_exchange.saturating_sub(1);
         self.in_exchange_bytes = self.in_exchange_bytes.saturating_sub(message.line().len());

@@ -1,5 +1,4 @@
-//! What stands for the secrets of requests and responses where these are written down. A client that is given the
-//! redacted response decides what it would have decided.
+//! Redacts secrets of requests and responses in records. A client with the redacted response makes the same decisions.
 
 #[cfg(feature = "journal")]
 use alloc::borrow::Cow;
@@ -19,11 +18,11 @@ use http::{HeaderName, HeaderValue, Uri};
 use super::address::ascii;
 use super::request::SESSION_ID;
 
-/// Stands for a secret. It is valid wherever a secret is: in a header, in user information, in a query.
+/// Replaces a secret. It is valid wherever a secret is: in a header, in user information, in a query.
 const REDACTED: &str = "redacted";
 
 #[cfg(feature = "journal")]
-/// The headers of a response that have no secrets, beside `Location`.
+/// The response headers without secrets, beside `Location`.
 const OPEN: [HeaderName; 12] = [
     ALLOW,
     CACHE_CONTROL,
@@ -39,30 +38,30 @@ const OPEN: [HeaderName; 12] = [
     WWW_AUTHENTICATE,
 ];
 
-/// Whether the header of a request holds a secret.
+/// Whether a request header contains a secret.
 pub(super) fn is_secret(name: &HeaderName) -> bool {
     [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE, SESSION_ID].contains(name)
 }
 
-/// A header's value of a request.
+/// The redacted value of a request header.
 pub(super) fn request_value<'a>(name: &HeaderName, value: &'a HeaderValue) -> &'a [u8] {
     if is_secret(name) || value.is_sensitive() { REDACTED.as_bytes() } else { value.as_bytes() }
 }
 
-/// A header's value of a response.
+/// The redacted value of a response header.
 #[cfg(feature = "journal")]
 pub(crate) fn response_value<'a>(name: &HeaderName, value: &'a HeaderValue) -> Cow<'a, [u8]> {
     let bytes = value.as_bytes();
     if OPEN.contains(name) {
         return bytes.into();
     }
-    // A session id that is none stays one.
+    // An invalid session id stays invalid.
     if *name == SESSION_ID && !super::session::is_visible(bytes) {
         return bytes.into();
     }
     match core::str::from_utf8(bytes) {
         Ok(location) if *name == LOCATION => reference(location).into_owned().into_bytes().into(),
-        // What the client resolves, so that the replay resolves the same.
+        // The same text as the client resolves, so that the replay resolves the same.
         Err(_) if *name == LOCATION => reference(&ascii(bytes)).into_owned().into_bytes().into(),
         Ok(_) | Err(_) => REDACTED.as_bytes().into(),
     }
@@ -73,7 +72,7 @@ pub(super) fn address(url: &Uri) -> String {
     masked_address(url, REDACTED)
 }
 
-/// As [`address`], with this mask in place of each.
+/// As [`address`], with this mask for each.
 pub(crate) fn masked_address(url: &Uri, mask: &str) -> String {
     let mut text = String::new();
     if let Some(scheme) = url.scheme_str() {
@@ -93,7 +92,7 @@ pub(crate) fn masked_address(url: &Uri, mask: &str) -> String {
         text.push_str(url.path());
     }
     if let Some(query) = url.query().filter(|query| !query.is_empty()) {
-        // Messages for people show less of an address with such a character.
+        // Messages show less of an address with such a character.
         text.push_str(if query.contains('@') { "?@" } else { "?" });
         text.push_str(mask);
     }
@@ -110,7 +109,7 @@ fn reference(text: &str) -> Cow<'_, str> {
         Some((place, after)) if !text.contains('@') => {
             format!("{place}{}", if after.is_empty() { "" } else { "?redacted" }).into()
         }
-        // Where it is not clear what is user information, nothing is shown.
+        // If it is not clear what is user information, nothing is shown.
         Some(_) | None => match text.parse::<Uri>() {
             Ok(url) if is_unambiguous(&url, text) => address(&url).into(),
             Ok(_) | Err(_) => REDACTED.into(),

@@ -19,10 +19,10 @@ const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// Arguments that are looked at for headers.
+/// Maximum arguments that are examined for headers.
 const PARAMS: usize = 256;
 
-/// What every request of a session has.
+/// The common headers of a session's requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Common<'a> {
     pub(super) session: Option<&'a HeaderValue>,
@@ -40,10 +40,10 @@ impl Common<'_> {
     }
 }
 
-/// What headers repeat of a request.
+/// The parts of a request that headers repeat.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct About<'a> {
-    /// The parameters of a request of the embedder.
+    /// The parameters of an embedder's request.
     pub(super) params: Option<&'a RawValue>,
     /// The task that the request is about.
     pub(super) task: Option<&'a str>,
@@ -57,7 +57,7 @@ pub(super) fn post(
     about: About<'_>,
     catalog: &Catalog,
 ) -> http::Request<Vec<u8>> {
-    // A request is encoded again where it has to be sent again; anything else is copied for that.
+    // A request is encoded again if it has to be sent again; anything else is copied for that.
     let body = if message.id().is_some() { message.take_bytes() } else { message.bytes().to_vec() };
     let mut request = http::Request::new(body);
     *request.method_mut() = Method::POST;
@@ -72,7 +72,7 @@ pub(super) fn post(
     request
 }
 
-/// A GET of a stream, from where it broke if that is known.
+/// A GET of a stream, resumed after the last event id if known.
 pub(super) fn get(url: &Uri, common: Common<'_>, last_id: Option<&[u8]>) -> http::Request<Vec<u8>> {
     let mut request = http::Request::new(Vec::new());
     *request.uri_mut() = url.clone();
@@ -124,7 +124,8 @@ fn mirror(headers: &mut HeaderMap, message: &Outgoing, about: About<'_>, catalog
     }
 }
 
-/// An argument as text; none of one that is null, no single value, or an integer beyond what every peer can compare.
+/// An argument as text; `None` if it is null, not a single value, or an integer outside the range that every peer can
+/// compare.
 fn text_of(value: Json<'_>) -> Option<Cow<'_, str>> {
     match value.first() {
         b'"' => value.as_string(),
@@ -134,8 +135,8 @@ fn text_of(value: Json<'_>) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A number in decimal notation; none of an integer beyond 2^53 - 1 (specification 2026-07-28, "Tools", Header
-/// Parameters). A number with a fraction is left as it is, for the server to refuse: only integers are mirrored.
+/// A number in decimal notation; `None` for an integer beyond 2^53 - 1 (specification 2026-07-28, "Tools", Header
+/// Parameters). A number with a fraction stays as it is, for the server to refuse: only integers are repeated.
 fn decimal(number: &str) -> Option<Cow<'_, str>> {
     const SAFE: f64 = 9_007_199_254_740_991.0;
     let value = number.parse::<f64>().ok().filter(|value| value.is_finite())?;
@@ -146,7 +147,7 @@ fn decimal(number: &str) -> Option<Cow<'_, str>> {
     (value.abs() <= SAFE).then(|| if is_plain { Cow::Borrowed(number) } else { Cow::Owned(format!("{}", value + 0.0)) })
 }
 
-/// A value as a header can hold it (specification 2026-07-28, "Streamable HTTP", Value Encoding).
+/// A value as a valid header value (specification 2026-07-28, "Streamable HTTP", Value Encoding).
 fn encode(value: &str) -> HeaderValue {
     let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && value.trim_matches(' ').len() == value.len()

@@ -1,4 +1,4 @@
-//! The parts of a response that count.
+//! The relevant parts of a response.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -12,7 +12,7 @@ use crate::binding::EventDecoder;
 use crate::client::Challenge;
 use crate::machine::{get_stream, http_answer, http_end, http_head};
 
-/// How an answer comes.
+/// The kind of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Kind {
@@ -25,32 +25,32 @@ pub(super) enum Kind {
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Events {
     pub(super) decoder: EventDecoder,
-    /// How long to wait before it is taken up again.
+    /// The wait before it is resumed.
     pub(super) retry: Option<Duration>,
-    /// It is one, as its label or an event in it shows.
+    /// It is certainly a stream, by its content type or an event.
     pub(super) sure: bool,
 }
 
-/// A response with a bad status.
+/// A response with an error status.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Refusal {
     #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::status"))]
     pub(super) status: StatusCode,
-    /// The wait that the server asks for before the next try, [`LONGEST_RETRY_AFTER`] at most; [`RETRY`] where its
-    /// `Retry-After` says no time.
+    /// The wait before the next attempt, [`LONGEST_RETRY_AFTER`] at most; [`RETRY`] if its `Retry-After` has no valid
+    /// time.
     pub(super) retry_after: Option<Duration>,
     pub(super) challenges: Vec<Challenge>,
-    /// Where the response points.
+    /// The target of the redirect.
     pub(super) location: Option<Address>,
-    /// How long the body is, where the server says.
+    /// The length of the body, if the server declares it.
     pub(super) length: Option<usize>,
     #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
     pub(super) body: Vec<u8>,
 }
 
 impl Kind {
-    /// What the label says.
+    /// The kind by the content type.
     pub(super) fn labelled(headers: &HeaderMap) -> Option<Self> {
         let label = headers.get(CONTENT_TYPE)?;
         match label.as_bytes() {
@@ -72,12 +72,12 @@ impl Kind {
 }
 
 impl Refusal {
-    /// Whether the body is not whole, as far as it counts.
+    /// Whether the relevant part of the body is incomplete.
     pub(super) fn is_cut(&self, broke: bool) -> bool {
         broke || self.length.is_some_and(|length| self.body.len() < length.min(WORDS))
     }
 
-    /// What the status says of a POST.
+    /// The class of the status for a POST.
     pub(super) fn answer_status(&self) -> http_answer::Status {
         use http_answer::Status;
         match self.status {
@@ -95,7 +95,7 @@ impl Refusal {
         }
     }
 
-    /// What the status says at the end of an exchange.
+    /// The class of the status at the end of an exchange.
     pub(super) fn end_response(&self) -> http_end::Response {
         use http_end::Response;
         match self.status {
@@ -122,7 +122,7 @@ impl Refusal {
     }
 }
 
-/// The class of a status, to the exchange that it comes in.
+/// The class of a status for the exchange.
 pub(super) fn head_status(status: StatusCode) -> http_head::Status {
     match status {
         StatusCode::ACCEPTED => http_head::Status::Accepted,
@@ -132,7 +132,7 @@ pub(super) fn head_status(status: StatusCode) -> http_head::Status {
     }
 }
 
-/// What the head of a response means to the GET stream.
+/// The meaning of a response's head for the GET stream.
 pub(super) fn stream_input(status: StatusCode, labelled: Option<Kind>) -> get_stream::Input {
     match status {
         StatusCode::METHOD_NOT_ALLOWED | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
@@ -147,13 +147,13 @@ pub(super) fn stream_input(status: StatusCode, labelled: Option<Kind>) -> get_st
     }
 }
 
-/// The time that `Retry-After` says, where it says one (RFC 9110, section 10.2.3). A date counts from the answer's own
-/// `Date`, since a session knows no calendar.
+/// The time in `Retry-After`, if valid (RFC 9110, section 10.2.3). A date is relative to the response's own `Date`,
+/// since a client has no calendar.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
     let after = text(RETRY_AFTER).filter(|after| !after.is_empty())?;
     let wait = if after.bytes().all(|byte| byte.is_ascii_digit()) {
-        // What overflows is above any bound.
+        // An overflow is above any limit.
         Duration::from_secs(after.parse().unwrap_or(u64::MAX))
     } else {
         let (until, now) = (httpdate::parse_http_date(after).ok()?, httpdate::parse_http_date(text(DATE)?).ok()?);

@@ -1,4 +1,4 @@
-//! Begins exchanges, and ends them from this side.
+//! Begins and drops exchanges.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -27,7 +27,7 @@ pub(super) fn is_modern(message: &Outgoing) -> bool {
     message.version().is_some_and(|version| version.era() == Era::Modern)
 }
 
-/// A notification or a response is not delivered in time.
+/// A notification or a response was not delivered in time.
 pub(super) fn undelivered(engine: &mut Engine, reached: Reached, method: Option<&str>) {
     match take_undelivered(reached) {
         Undelivered::DropAs(kind) => {
@@ -42,12 +42,12 @@ pub(super) fn undelivered(engine: &mut Engine, reached: Reached, method: Option<
 }
 
 impl Http {
-    /// Whether the engine has the connection that the exchanges belong to.
+    /// Whether the exchanges belong to the engine's current connection.
     pub(super) fn is_current(&self, engine: &Engine) -> bool {
         engine.has_transport() && engine.connection() == self.connection
     }
 
-    /// Whether an exchange goes on while the client closes: the DELETE, and the responses that are owed.
+    /// Whether an exchange continues while the client closes: the DELETE, and outstanding responses.
     pub(super) fn is_owed(engine: &Engine, purpose: &ExchangeKind) -> bool {
         match purpose {
             ExchangeKind::Delete(_) => engine.is_closing(),
@@ -58,7 +58,7 @@ impl Http {
         }
     }
 
-    /// Posts a message. Where it has no response of its own, a timer that starts when it is polled drops its exchange.
+    /// Posts a message. If it has no response, a timer that starts with the poll drops its exchange.
     pub(super) fn post(&mut self, message: Outgoing, redirects: u8) -> ExchangeId {
         let url = self.sse.endpoint().unwrap_or(&self.url).clone();
         let initialized = message.method() == Some(method::INITIALIZED);
@@ -72,7 +72,7 @@ impl Http {
         id
     }
 
-    /// Posts a message that waited for an exchange: its timer, which gives it up, drops its exchange from here on.
+    /// Posts a message that waited for an exchange: its timeout then drops its exchange.
     pub(super) fn post_waiting(&mut self, timer: Timer, message: Outgoing) {
         let id = self.post(message, 0);
         self.timers.set(timer, Due::Release(id));
@@ -88,7 +88,7 @@ impl Http {
         }
     }
 
-    /// Posts a request again, under a new id.
+    /// Posts a request again, with a new id.
     pub(super) fn post_again(&mut self, engine: &mut Engine, request: u64) {
         self.exchanges.forget(request);
         if let Some(message) = engine.restart(request) {
@@ -114,13 +114,13 @@ impl Http {
         exchange
     }
 
-    /// Hands over the request of an exchange: it counts as sent from here on.
+    /// The request of an exchange is polled: it counts as sent from here on.
     pub(super) fn hand_over(&mut self, engine: &mut Engine, exchange: ExchangeId) -> Option<HttpRequest> {
         let it = self.exchanges.hand_over(exchange)?;
         let is_opening = |message: &Outgoing| message.method() == Some(method::INITIALIZE);
         let opening = matches!(&it.purpose, ExchangeKind::Message(message) if is_opening(message));
         if opening {
-            // What was polled before it belongs to the session before it.
+            // Requests polled before it belong to the previous session.
             self.session.reset();
         }
         let session = self.session.id();
@@ -156,7 +156,7 @@ impl Http {
         Some(HttpRequest { exchange, of, request })
     }
 
-    /// Takes an exchange out that is over.
+    /// Removes an exchange that has ended.
     pub(super) fn take(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
         let it = self.exchanges.remove(id)?;
         self.tokens.forget(id);
@@ -178,7 +178,7 @@ impl Http {
         Some(it)
     }
 
-    /// Ends an exchange: a request that was not polled is taken back, any other exchange is dropped.
+    /// Ends an exchange: an unpolled request is withdrawn, any other exchange is dropped.
     pub(super) fn drop_exchange(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
         let it = self.take(id)?;
         match it.reply {
@@ -193,7 +193,7 @@ impl Http {
         Some(it)
     }
 
-    /// An exchange has nothing more to do. It has a moment to end by itself, in which a stream may bring other messages.
+    /// An exchange is complete. It has a short time to end by itself, in which a stream may deliver other messages.
     pub(super) fn linger(&mut self, engine: &Engine, id: ExchangeId) {
         let Some(it) = self.exchanges.get(id) else { return };
         let (rest, armed) = (take_rest(it.reply.class(), it.reply.kept()), it.release.is_some());
@@ -208,7 +208,7 @@ impl Http {
         }
     }
 
-    /// Ends whatever carries a request.
+    /// Ends the exchange or timer of a request.
     pub(super) fn drop_carrier(&mut self, request: u64) {
         match self.exchanges.carrier(request) {
             Some(Carrier::Exchange(exchange)) => {
@@ -223,7 +223,7 @@ impl Http {
         }
     }
 
-    /// Lets a request wait, which has no exchange meanwhile.
+    /// A request waits without an exchange.
     pub(super) fn pause(&mut self, engine: &Engine, request: u64, wait: Duration, broken: Option<Box<Broken>>) {
         let due = if broken.is_some() { Due::Resume(request) } else { Due::SendAgain(request) };
         let timer = self.timers.arm(engine.now() + wait, due);

@@ -10,16 +10,16 @@ use super::request::SESSION_ID;
 /// Methods that are remembered for a 404.
 const METHODS: usize = 16;
 
-/// The session's id, and what is known of the session before.
+/// The session id, and data of the previous session.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Session {
     #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::optional_header"))]
     id: Option<HeaderValue>,
-    /// The session before, which the server may still know.
+    /// The previous session, which the server may still know.
     #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::optional_header"))]
     former: Option<HeaderValue>,
-    /// The methods for which the server answered 404 in the session before, and not otherwise since.
+    /// The methods that the server answered with 404 in the previous session, and not otherwise since.
     not_found: VecDeque<Box<str>>,
 }
 
@@ -36,7 +36,7 @@ impl Session {
         self.former.take()
     }
 
-    /// A connection begins: the session becomes the one before.
+    /// A new connection: the session becomes the previous one.
     pub(super) fn renew(&mut self) {
         if let Some(former) = self.id.take() {
             self.former = Some(former);
@@ -49,7 +49,7 @@ impl Session {
         (self.id, self.former) = (None, None);
     }
 
-    /// `initialize` is sent: what an earlier one on this connection was given is no session.
+    /// `initialize` is sent: a session id from an earlier one on this connection is invalid.
     pub(super) fn reset(&mut self) {
         self.id = None;
     }
@@ -58,12 +58,12 @@ impl Session {
     pub(super) fn open(&mut self, headers: &HeaderMap) {
         self.id = headers.get(SESSION_ID).filter(|id| is_visible(id.as_bytes())).cloned();
         if let Some(id) = &mut self.id {
-            // Who has it is the session.
+            // Whoever has the id can use the session.
             id.set_sensitive(true);
         }
     }
 
-    /// A request of this method was answered 404, for which the session is taken for expired.
+    /// A request of this method was answered with 404, so the session counts as expired.
     pub(super) fn add_not_found(&mut self, method: &str) {
         if self.is_not_found(method) {
             return;
@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// Whether a new session was opened since a request of this method was answered 404.
+    /// Whether a new session was opened since a request of this method was answered with 404.
     pub(super) fn is_not_found(&self, method: &str) -> bool {
         self.not_found.iter().any(|known| **known == *method)
     }

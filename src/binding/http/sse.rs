@@ -1,5 +1,5 @@
-//! HTTP+SSE, the transport of 2024-11-05: one stream for everything that the server sends, and an endpoint for what it
-//! is sent.
+//! HTTP+SSE, the transport of 2024-11-05: one stream for all messages of the server, and an endpoint for those of the
+//! client.
 
 use alloc::boxed::Box;
 
@@ -7,7 +7,7 @@ use super::address::Address;
 use crate::machine::Row;
 use crate::machine::http_sse::{Effect, Input, State, take};
 
-/// An `initialize` that was refused as an HTTP+SSE server does.
+/// An `initialize` that was refused as by an HTTP+SSE server.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Refused {
@@ -16,7 +16,7 @@ pub(super) struct Refused {
     pub(super) words: Box<str>,
 }
 
-/// What is known of the server's transport.
+/// The state of the server's transport.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Sse {

@@ -1,4 +1,4 @@
-//! What is due later.
+//! The timers.
 
 use alloc::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use super::action::ExchangeId;
 use super::trim::trim;
 use crate::Time;
 
-/// What is due.
+/// The effect of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Due {
@@ -20,20 +20,20 @@ pub(super) enum Due {
     GetStream,
     /// Stop the wait for the GET stream.
     StreamLate,
-    /// Drop an exchange that nothing waits for.
+    /// Drop an exchange that is not needed.
     Release(ExchangeId),
-    /// Give up the message that waits longest for an exchange.
+    /// Drop the oldest message that waits for an exchange.
     GiveUp,
 }
 
-/// A timer: when it is due, and a number that tells it from others of that time.
+/// A timer: its time, and a number that distinguishes timers of the same time.
 pub(super) type Timer = (Time, u64);
 
 /// The timers of a connection.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Timers {
-    /// In the order in which they are due. Most streamed calls take one, so the memory of a few is kept.
+    /// Ordered by time. Most streamed calls use one, so the memory of a few is kept.
     due: VecDeque<(Timer, Due)>,
     last: u64,
 }
@@ -47,7 +47,7 @@ impl Timers {
         timer
     }
 
-    /// What a timer is for changes, its time does not.
+    /// Changes the effect of a timer, not its time.
     pub(super) fn set(&mut self, timer: Timer, due: Due) {
         if let Some((_, known)) = self.find(timer).and_then(|place| self.due.get_mut(place)) {
             *known = due;
@@ -65,7 +65,7 @@ impl Timers {
         self.due.binary_search_by_key(&timer, |(timer, _)| *timer).ok()
     }
 
-    /// Whether the order is that in which they are due.
+    /// Whether the timers are ordered.
     #[cfg(feature = "snapshot")]
     pub(super) fn is_sorted(&self) -> bool {
         self.due.iter().is_sorted_by(|(one, _), (next, _)| one < next)
@@ -75,7 +75,7 @@ impl Timers {
         self.due = VecDeque::new();
     }
 
-    /// When the next one is due.
+    /// The time of the next timer.
     pub(super) fn next(&self) -> Option<Time> {
         self.due.front().map(|((at, _), _)| *at)
     }
@@ -85,7 +85,7 @@ impl Timers {
         self.last
     }
 
-    /// Takes the next one that is due, of those up to `last`: where time is at its end, a new one is due at once.
+    /// Takes the next due timer up to `last`: at the end of time, a new one is due at once.
     pub(super) fn take(&mut self, now: Time, last: u64) -> Option<(Timer, Due)> {
         let due = self.due.iter().take_while(|((at, _), _)| *at <= now);
         let place = due.into_iter().position(|((_, number), _)| *number <= last)?;

@@ -5,7 +5,7 @@ use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Message, Nois
 use crate::machine::http_answer::Error;
 use crate::protocol::error_code;
 
-/// The code by which 2025-11-25 says that a resource does not exist.
+/// The code of 2025-11-25 for a resource that does not exist.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// The class of the JSON-RPC error in a body.
@@ -23,7 +23,7 @@ pub(super) fn class(error: Option<&ErrorObject>) -> Error {
     }
 }
 
-/// The JSON-RPC error that the body of a refusal is.
+/// The JSON-RPC error in the body of a refusal.
 pub(super) fn error_in(body: &[u8]) -> Option<ErrorObject> {
     let Ok(Decoded::One(Message { body: Body::Error { error, .. }, deviations, .. })) =
         jsonrpc::decode(body, jsonrpc::MessageLimits::default())
@@ -33,8 +33,7 @@ pub(super) fn error_in(body: &[u8]) -> Option<ErrorObject> {
     is_error(deviations, &error).then_some(error)
 }
 
-/// The error that this message answers a request with. An error that bears the id of another request is no answer to
-/// this one.
+/// The error in this message for a request. An error with the id of another request is not a response to this one.
 pub(super) fn error_to<'a>(request: u64, decoded: &'a Result<Decoded<'_>, Noise>) -> Option<&'a ErrorObject> {
     let Ok(Decoded::One(Message { body: Body::Error { id, error }, deviations, .. })) = decoded else { return None };
     match id {
@@ -45,13 +44,12 @@ pub(super) fn error_to<'a>(request: u64, decoded: &'a Result<Decoded<'_>, Noise>
     }
 }
 
-/// Whether an error is one of JSON-RPC: what some gateway says of itself is none.
+/// Whether an error is a JSON-RPC error, and not one of a gateway.
 const fn is_error(deviations: Deviations, error: &ErrorObject) -> bool {
     !deviations.version || error.code != 0
 }
 
-/// Whether an error is, code and whole message, one that transports are known to give under a good status for a session
-/// that they forgot.
+/// Whether code and whole message are those that known transports send with a success status for an unknown session.
 pub(super) fn is_known_expiry(error: &ErrorObject) -> bool {
     const CODES: [i64; 3] = [-32000, -32001, -32600];
     const MESSAGES: [&str; 4] =
@@ -74,11 +72,11 @@ pub(super) fn names_session(said: &str) -> bool {
         in invalid is message mcp missing must no not of or please provide reason request required requires \
         server service stale status statuscode such terminated the there this to transport unauthorized \
         unavailable unknown unrecognized valid was with you your";
-    // What is said of it.
+    // What a message says of the session.
     const SAID: &str = "\
         again any been closed does exist exists first gone given id ids initialize initialized it longer new node on \
         provided reinitialize session sessionid yet";
-    // One of these is among the words.
+    // At least one of these words is required.
     const FAULTS: &str = "\
         again bad been cannot closed expired first given gone invalid longer missing must no not provide provided \
         reinitialize required requires stale terminated unauthorized unknown unrecognized yet";
@@ -94,7 +92,7 @@ pub(super) fn names_session(said: &str) -> bool {
         let Some((word, after)) = rest.split_at_checked(rest.find(between).unwrap_or(rest.len())) else { return false };
         let is = |known: &str| word.eq_ignore_ascii_case(known);
         if is("session") || is("sessionid") || negated && is("initialized") {
-            // Nor does it go on about something else: "Session 7 of the workshop is full".
+            // It must not continue with another subject: "Session 7 of the workshop is full".
             let clause = after.split([':', '.', ';', '\n']).next().unwrap_or_default();
             let mut words = clause.split(between).filter(|word| !word.is_empty());
             let at_fault = at_fault || words.clone().any(|word| is_in(FAULTS, word));
@@ -108,7 +106,7 @@ pub(super) fn names_session(said: &str) -> bool {
     }
 }
 
-/// Whether the words say that the server is initialized already.
+/// Whether the text says that the server is initialized already.
 pub(super) fn is_initialized(said: &str) -> bool {
     const WORDS: &[u8] = b"already initialized";
     said.as_bytes().windows(WORDS.len()).any(|words| words.eq_ignore_ascii_case(WORDS))

@@ -5,47 +5,47 @@ use core::time::Duration;
 use super::line_end::line_end;
 use super::{Sse, SseEvent};
 
-/// Cuts a stream into events, as [`SseDecoder`](super::SseDecoder) describes.
+/// Splits a stream into events, as [`SseDecoder`](super::SseDecoder) describes.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Decoder {
-    /// Not in a snapshot: it is that of the restored client.
+    /// Not in a snapshot: the restored client has its own.
     #[cfg_attr(feature = "snapshot", serde(skip))]
     limit: usize,
     place: Place,
-    /// No line has ended yet, so that a byte order mark may stand here.
+    /// No line has ended yet, so a byte order mark may follow.
     begins: bool,
     /// A carriage return ended the last line; a line feed right after it belongs to it.
     after_return: bool,
     #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
     data: Vec<u8>,
-    /// The event under way has a `data` line already.
+    /// The current event has a `data` line.
     has_data: bool,
-    /// The event under way has more data than the bound already.
+    /// The current event has exceeded the limit.
     cut: bool,
     #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
     name: Vec<u8>,
-    /// The value of the line under way, where it is that of a short field.
+    /// The value of the current line, if its field is a short one.
     #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
     value: Vec<u8>,
-    /// That value is longer than what is held of it.
+    /// The value is longer than its stored part.
     value_cut: bool,
     #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
     id: Vec<u8>,
     has_id: bool,
-    /// The id that the event under way names; it counts once the event is whole.
+    /// The id of the current event; it counts when the event is complete.
     #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
     next_id: Vec<u8>,
     has_next_id: bool,
 }
 
-/// Where in a line the last chunk ended.
+/// The position within a line at which the last chunk ended.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 enum Place {
-    /// In the field's name: the bytes so far, behind a one.
+    /// In the field's name: its bytes so far, after a leading one.
     Name(u64),
-    /// After the colon: one space does not count.
+    /// After the colon: one space is skipped.
     Colon(Field),
     Value(Field),
 }
@@ -57,7 +57,7 @@ enum Field {
     Event,
     Id,
     Retry,
-    /// A comment, or whatever else has no meaning.
+    /// A comment or an unknown field.
     Unknown,
 }
 
@@ -65,7 +65,7 @@ const NO_NAME: u64 = 1;
 const MARK: u64 = u64::from_be_bytes(*b"\0\0\0\0\x01\xef\xbb\xbf");
 
 impl Field {
-    /// The field of a whole line, and its value.
+    /// The field of a complete line, and its value.
     fn split(line: &[u8]) -> (Self, &[u8]) {
         let (field, rest) = if let Some(rest) = line.strip_prefix(b"data") {
             (Self::Data, rest)
@@ -102,9 +102,9 @@ impl Field {
 }
 
 impl Decoder {
-    /// How long a type or an id may be.
+    /// The maximum length of a type or an id.
     const SHORT: usize = 4 << 10;
-    /// How much room for data stays between events.
+    /// The capacity for data that is kept between events.
     const KEPT: usize = 1 << 10;
 
     pub(crate) const fn new(limit: usize) -> Self {
@@ -136,13 +136,13 @@ impl Decoder {
         self.limit = limit;
     }
 
-    /// Bytes of data of the event under way.
+    /// Bytes of data of the current event.
     #[cfg(all(feature = "http", feature = "snapshot"))]
     pub(crate) const fn data_len(&self) -> usize {
         self.data.len()
     }
 
-    /// Bytes that are kept of the event under way, and of the last id.
+    /// Buffered bytes of the current event, and of the last id.
     #[cfg(feature = "http")]
     pub(crate) fn buffered(&self) -> usize {
         let kept = [&self.data, &self.name, &self.value, &self.id, &self.next_id];
@@ -156,7 +156,7 @@ impl Decoder {
                 continue;
             }
             if let Place::Name(NO_NAME) = self.place
-                // A byte order mark may stand there.
+                // A byte order mark may follow.
                 && (!self.begins || *first != 0xef)
                 && let Some(rest) = self.whole_line(chunk, &mut each)
             {
@@ -203,7 +203,7 @@ impl Decoder {
         }
     }
 
-    /// Takes a line that the chunk has all of, and gives what follows it. `None` where its end is not in the chunk.
+    /// Takes a line that is complete in the chunk, and returns the rest. `None` if the chunk does not contain its end.
     fn whole_line<'a>(&mut self, chunk: &'a [u8], each: &mut impl FnMut(Sse<'_>)) -> Option<&'a [u8]> {
         let (line, tail) = chunk.split_at_checked(line_end(chunk)?)?;
         let (ending, tail) = tail.split_first()?;
@@ -213,7 +213,7 @@ impl Decoder {
             return Some(tail);
         }
         let (field, value) = Field::split(line);
-        // An event of one line, which is whole in the chunk, is copied nowhere.
+        // An event of one line that is complete in the chunk is not copied.
         if let (Field::Data, false, b'\n', Some(rest)) = (field, self.has_data, *ending, tail.strip_prefix(b"\n"))
             && value.len() <= self.limit
             && !value.is_empty()
@@ -226,7 +226,7 @@ impl Decoder {
             return Some(rest);
         }
         if let (Field::Event, b"message") = (field, value) {
-            // The type of an event that names none takes no room.
+            // The default type takes no memory.
             self.name.clear();
         } else {
             self.start_value(field);
@@ -238,7 +238,7 @@ impl Decoder {
     }
 
     fn lengthen(&mut self, name: u64, byte: u8) -> Place {
-        // What does not fit is no name that means anything.
+        // A longer name is not a known field.
         if name >> 56 != 0 {
             return Place::Value(Field::Unknown);
         }
@@ -296,7 +296,7 @@ impl Decoder {
         self.after_return = ending == b'\r';
     }
 
-    /// The id that the event names counts from here on.
+    /// The id of the event counts from here on.
     fn take_id(&mut self) {
         if mem::take(&mut self.has_next_id) {
             mem::swap(&mut self.id, &mut self.next_id);
@@ -315,21 +315,21 @@ impl Decoder {
         }
         self.name.clear();
         self.data.clear();
-        // A long event's room is not kept while a stream is idle.
+        // A long event's memory is not kept while a stream is idle.
         self.data.shrink_to(Self::KEPT);
     }
 }
 
-/// Lengths of pieces that transports read at once. One of them is seldom the only one, so room for more is taken.
+/// Usual lengths of a transport's reads. More data usually follows, so more room is allocated.
 const READS: core::ops::Range<usize> = 8 << 10..32 << 10;
 
-/// Appends as much of `bytes` as the bound allows, and says whether that was all.
+/// Appends as much of `bytes` as the limit allows. Returns whether that was all.
 pub(crate) fn keep(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) -> bool {
     let room = limit.saturating_sub(buffer.len());
     let kept = bytes.get(..bytes.len().min(room)).unwrap_or_default();
     let needed = buffer.len().saturating_add(kept.len());
     if needed > buffer.capacity() {
-        // Twice as much each time, but never beyond the bound.
+        // Doubles, but never beyond the limit.
         let room = if READS.contains(&kept.len()) { needed } else { buffer.capacity() };
         let grown = room.saturating_mul(2).min(limit).max(needed);
         buffer.reserve_exact(grown.saturating_sub(buffer.len()));
@@ -338,7 +338,7 @@ pub(crate) fn keep(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) -> bool {
     kept.len() == bytes.len()
 }
 
-/// What ASCII digits say, if there is nothing else.
+/// The number in ASCII digits, if there is nothing else.
 fn number(digits: &[u8]) -> Option<u64> {
     let number = digits.iter().try_fold(0_u64, |number, digit| {
         let digit = char::from(*digit).to_digit(10)?;

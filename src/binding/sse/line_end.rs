@@ -1,4 +1,4 @@
-/// Where the first line ending is. Words without a control character are skipped, and blocks of words first.
+/// The position of the first line ending. Words without a control character are skipped, and blocks of words first.
 pub(super) fn line_end(bytes: &[u8]) -> Option<usize> {
     const WORD: usize = 8;
     let ends = |byte: &u8| *byte == b'\n' || *byte == b'\r';
@@ -21,8 +21,8 @@ pub(super) fn line_end(bytes: &[u8]) -> Option<usize> {
     bytes.get(start..)?.iter().position(ends).map(|at| start.saturating_add(at))
 }
 
-/// Zero where none of these eight bytes is below 16, as the bytes that end lines are; else the lowest bit that is set is
-/// the highest one of the first such byte.
+/// Zero if none of these eight bytes is below 16, as the bytes that end lines are; else the lowest set bit is the
+/// highest bit of the first such byte.
 const fn controls(word: [u8; 8]) -> u64 {
     const ONES: u64 = u64::MAX / 0xff;
     let high = u64::from_le_bytes(word) & (ONES << 4).wrapping_mul(0xf);

@@ -9,37 +9,37 @@ pub(super) use decoder::keep;
 
 use core::time::Duration;
 
-/// A piece of a `text/event-stream`.
+/// An item of a `text/event-stream`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sse<'a> {
-    /// An event that has data.
+    /// An event with data.
     Event(SseEvent<'a>),
-    /// An event with more data than the bound: `data` is the beginning, the rest was left out.
+    /// An event with more data than the limit: `data` is the beginning, the rest was dropped.
     TooLong(SseEvent<'a>),
-    /// `retry`: how long to wait before a connection that was lost is made again.
+    /// `retry`: the time to wait before a lost connection is reopened.
     Retry(Duration),
 }
 
 /// An event of a `text/event-stream`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseEvent<'a> {
-    /// The event's type; `message` where it names none.
+    /// The event's type; `message` if it has none.
     pub name: &'a [u8],
     /// Its `data` lines, with a line feed between them; never empty, unless the bound is zero.
     pub data: &'a [u8],
-    /// [`SseDecoder::last_id`] as of this event, which need not name one itself.
+    /// [`SseDecoder::last_id`] as of this event, which need not have an id itself.
     pub id: Option<&'a [u8]>,
 }
 
-/// Cuts a `text/event-stream`, in chunks of any size, into events (the HTML standard, "Interpreting an event stream";
+/// Splits a `text/event-stream`, in chunks of any size, into events (the HTML standard, "Interpreting an event stream";
 /// specification 2026-07-28, "Streamable HTTP").
 ///
-/// It holds at most one event of at most `limit` bytes of data; comments and unknown fields take no room. A type or an
-/// id has 4 KiB: of a longer type the beginning counts, and a longer id is as an empty one, since a part of it would
-/// resume elsewhere.
+/// It buffers at most one event of at most `limit` bytes of data; comments and unknown fields take no memory. A type or
+/// an id has at most 4 KiB: a longer type is truncated, and a longer id counts as an empty one, since a part of it
+/// would resume at another event.
 ///
-/// An event that the stream's end cuts off is none, as the standard has it; the decoder is dropped with the stream.
-/// Apart from the bounds, it differs from the standard in two ways:
+/// An event that is incomplete at the end of the stream is dropped, as the standard requires; the decoder is dropped
+/// with the stream. Apart from the limits, it differs from the standard in two ways:
 ///
 /// - An event whose `data` is empty is none either, since no message is; servers send them to convey an id.
 /// - Bytes that are not UTF-8 stay as they came, and no replacement characters stand in for them: whoever parses the
@@ -68,9 +68,9 @@ impl SseDecoder {
         Self(Decoder::new(limit))
     }
 
-    /// The id that the last event with one named, be it an event without data: what `Last-Event-ID` is to say.
+    /// The id of the last event that had one, even without data: the value for `Last-Event-ID`.
     ///
-    /// `None` where the stream named none yet; empty where it took back what it had named.
+    /// `None` if no event had an id; empty if an event reset it.
     pub fn last_id(&self) -> Option<&[u8]> {
         self.0.last_id()
     }
