@@ -1,5 +1,5 @@
-//! Nothing accumulates: what is repeated without anybody polling stays within the limits, and nothing outlives a session
-//! that is over.
+//! Nothing accumulates: repeated input and commands without polling stay within the limits, and nothing remains after a
+//! session ends.
 
 #![cfg(feature = "testkit")]
 #![allow(
@@ -41,12 +41,12 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// The memory is the process's, so no two tests run side by side.
+/// The memory is measured for the process, so tests must not run concurrently.
 fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How much memory a value that was made by `make` holds.
+/// The memory that a value made by `make` holds.
 fn held<T>(make: impl FnOnce() -> T) -> (T, usize) {
     let before = MEMORY.current_usage();
     let made = make();
@@ -59,7 +59,7 @@ fn raw(value: &Value) -> Box<RawValue> {
 
 const ALL: &str = "tools prompts resources logging completions";
 
-/// A server that has everything, and one item of each kind.
+/// A server with one item of each kind.
 fn server(modern: bool) -> Server {
     let mut capabilities: serde_json::Map<_, _> = ALL.split(' ').map(|name| (name.into(), json!({}))).collect();
     for name in ["tools", "prompts", "resources"] {
@@ -78,7 +78,7 @@ fn server(modern: bool) -> Server {
         .result("ping", json!({}))
 }
 
-/// Options with limits that are soon reached.
+/// Options with low limits.
 fn small(mut options: Options) -> Options {
     options.capabilities.elicitation = true;
     options.capabilities.sampling = true;
@@ -91,7 +91,7 @@ fn small(mut options: Options) -> Options {
 
 // Repetition.
 
-/// Where a session is.
+/// The state of a session.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Idle,
@@ -116,7 +116,7 @@ const PLACES: [Place; 8] = [
 ];
 
 impl Place {
-    /// A session that is there, and polled empty, with what a call, a question and a stream have for ids.
+    /// A client in this state, fully polled, with the ids of a call, a server request and a stream.
     fn reach(self, options: Options, modern: bool) -> Host {
         let mut host = Host::new(options);
         if matches!(self, Self::Idle) {
@@ -171,7 +171,7 @@ fn transport(session: &mut impl Framed, now: Time, event: Transport<'_>) -> bool
     true
 }
 
-/// Every command and every input, each with a number that is another each time.
+/// Every command and every input, with a number that differs each time.
 fn steps<B: Binding>() -> Vec<(&'static str, Step<B>)>
 where
     Client<B>: Framed,
@@ -261,7 +261,7 @@ where
     ]
 }
 
-/// All ways to set a session up that make a difference to what may wait.
+/// All configurations that affect what may be queued.
 fn setups() -> Vec<(bool, Options)> {
     let mut setups = vec![];
     for modern in [false, true] {
@@ -275,10 +275,10 @@ fn setups() -> Vec<(bool, Options)> {
     setups
 }
 
-/// How many actions may wait, and how many bytes of memory a session may take beyond what it had, while nobody polls.
+/// The maximum number of queued actions, and of additional bytes of memory of a session without polling.
 fn bounds(options: &Options) -> (usize, usize) {
     let limits = &options.limits;
-    // A request ends once, and so do a question and the wish for a resource; an input leads to a few actions at most.
+    // A request ends once, and so do a server request and a subscription; an input leads to a few actions at most.
     let owed =
         limits.in_flight + limits.queued + 2 * limits.server_requests + 2 * limits.subscriptions + limits.quirks + 16;
     (limits.output + owed, 128 * KIB)
@@ -322,7 +322,7 @@ fn each_command_and_each_input_repeated_without_polling_stays_within_the_limits(
 }
 
 #[test]
-fn a_refused_subscription_is_told_of_no_more_often_than_it_is_polled() {
+fn a_refused_subscription_is_reported_once_per_poll_at_most() {
     let _alone = alone();
     let mut options = small(options());
     options.listen = false;
@@ -340,7 +340,7 @@ fn a_refused_subscription_is_told_of_no_more_often_than_it_is_polled() {
 }
 
 #[test]
-fn failures_of_a_transport_that_nobody_was_asked_for_are_not_told() {
+fn failures_of_an_unpolled_transport_are_not_reported() {
     let _alone = alone();
     let options = small(reconnecting(legacy()));
     let mut host = Place::Waiting.reach(options, false);
@@ -352,7 +352,7 @@ fn failures_of_a_transport_that_nobody_was_asked_for_are_not_told() {
     assert!(waiting < 4, "{waiting} actions wait");
 }
 
-// What is kept of what a server wants to know.
+// Data that is kept for server requests.
 
 fn question(id: usize, default: usize) -> String {
     let schema = json!({"properties": {"x": {"type": "string", "default": "y".repeat(default)}}});
@@ -388,7 +388,7 @@ fn defaults_of_open_questions_are_within_the_limit() {
     let grown = MEMORY.current_usage().saturating_sub(before);
     assert_eq!((asked.len(), refused), (3, 61));
     assert!(grown < 2 * MIB, "{grown} bytes");
-    // One that is answered makes room for the next.
+    // An answered request makes room for the next.
     let answer = raw(&json!({"action": "decline"}));
     host.session.respond(host.now, asked[0], Ok(&answer)).unwrap();
     host.receive_text(&ask);
@@ -396,7 +396,7 @@ fn defaults_of_open_questions_are_within_the_limit() {
 }
 
 #[test]
-fn rounds_of_input_that_wait_are_within_the_limit() {
+fn waiting_rounds_of_input_are_within_the_limit() {
     let _alone = alone();
     let mut options = options();
     options.capabilities.elicitation = true;
@@ -417,17 +417,17 @@ fn rounds_of_input_that_wait_are_within_the_limit() {
         |host: &Host, call: &RequestId| matches!(host.ended(*call), Some(Outcome::Error(RequestError::Invalid(_))));
     assert_eq!(calls.iter().filter(|call| host.ended(**call).is_none()).count(), 3);
     assert_eq!(calls.iter().filter(|call| is_invalid(&host, call)).count(), 13);
-    // One that is over makes room for the next.
+    // An ended call makes room for the next.
     host.session.cancel(host.now, calls[0]).unwrap();
     host.collect();
     let next = want(&mut host);
     assert!(host.ended(next).is_none());
 }
 
-// No wait of nothing stops the time.
+// No option of zero stops the time.
 
 #[test]
-fn no_option_of_nothing_is_due_for_ever() {
+fn no_option_of_zero_is_always_due() {
     let _alone = alone();
     for (modern, mut options) in setups() {
         let zero = Duration::ZERO;
@@ -477,14 +477,14 @@ fn no_option_of_nothing_is_due_for_ever() {
     }
 }
 
-// Runs.
+// Random runs.
 
-/// A session, whatever frames its messages.
+/// A client, with any framing of its messages.
 trait Framed: Deliver + Deref<Target = Engine> {
     /// The server sends a message.
     fn message(&mut self, now: Time, bytes: &[u8]);
 
-    /// The beginning of a message, where messages come in pieces.
+    /// The beginning of a message, if the binding receives messages in chunks.
     fn half(&mut self, now: Time, bytes: &[u8]);
 }
 
@@ -507,18 +507,18 @@ impl Framed for Client<Lines> {
     }
 }
 
-/// What happens in a run.
+/// A step of a run.
 #[derive(Clone, Debug)]
 enum Op {
     Step(usize, u64),
-    /// The server answers the oldest request that it was sent, so.
+    /// The server answers the oldest request in this way.
     Answer(Shape),
     /// The server sends the beginning of a message.
     Half,
     Poll,
     Wait(u32),
     WaitForDeadline,
-    /// The embedder answers the oldest question, or gives the oldest round its input.
+    /// The embedder answers the oldest server request, or provides the oldest required input.
     GiveInput,
 }
 
@@ -549,7 +549,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A session in a run, with what it is owed.
+/// A session in a run, with the open requests.
 struct Run<B: Binding> {
     session: Client<B>,
     steps: Vec<(&'static str, Step<B>)>,
@@ -636,7 +636,7 @@ where
         }
     }
 
-    /// The session is closed and polled empty.
+    /// The session is closed and fully polled.
     fn end(mut self) -> Client<B> {
         let _ = self.session.close(self.now);
         for _ in 0..8 {
@@ -650,7 +650,7 @@ where
     }
 }
 
-/// What the session keeps after the run beyond what one keeps that was opened and closed at once.
+/// The memory after the run, less that of a session that was opened and closed at once.
 fn kept<B: Binding<Action = Action> + Default>(options: &Options, modern: bool, ops: &[Op]) -> usize
 where
     Client<B>: Framed,
@@ -660,7 +660,7 @@ where
         ops.iter().for_each(|op| run.apply(op));
         run.end()
     };
-    // What the session is told to keep, and says by its getters, is no matter of this law.
+    // Data that the getters return is not counted.
     let (session, all) = held(|| steps(ops));
     let told = session.quirks().len() * 600
         + session.subscriptions().map(|uri| uri.len() + 100).sum::<usize>()
@@ -673,10 +673,10 @@ where
     all.saturating_sub(least + told)
 }
 
-/// What may stay of containers that were in use: an empty queue's room, an empty tree's node.
+/// The capacity that used containers may keep: of an empty queue, of a node of an empty tree.
 const ROOM: usize = 8 * KIB;
 
-/// Runs a law over random inputs, alone: what the generator takes would count, too.
+/// Checks a property over random inputs, alone, since the memory of the generator counts, too.
 fn check<S: Strategy>(strategy: S, law: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let _alone = alone();
     let config = ProptestConfig {
@@ -689,9 +689,9 @@ fn check<S: Strategy>(strategy: S, law: impl Fn(S::Value) -> Result<(), TestCase
     }
 }
 
-/// A session that is over has no deadline, and keeps nothing of its requests, questions and lines.
+/// A session that is over has no deadline, and keeps nothing of its requests, server requests and lines.
 #[test]
-fn nothing_outlives_a_session_that_is_over() {
+fn nothing_remains_after_a_session_is_over() {
     let setups = setups();
     let ops = prop::collection::vec(op(), 1..80);
     check((0..setups.len(), any::<bool>(), ops), |(setup, lines, ops)| {
@@ -703,9 +703,9 @@ fn nothing_outlives_a_session_that_is_over() {
     });
 }
 
-/// Whatever is repeated in turn without polling stays within the limits.
+/// Repeated steps without polling stay within the limits.
 #[test]
-fn whatever_is_repeated_without_polling_stays_within_the_limits() {
+fn repeated_steps_without_polling_stay_within_the_limits() {
     let setups = setups();
     let steps = prop::collection::vec(0..steps::<Messages>().len() - 1, 1..6);
     let pause = prop_oneof![Just(0), 0..100_000_u64];
@@ -718,16 +718,16 @@ fn whatever_is_repeated_without_polling_stays_within_the_limits() {
     });
 }
 
-/// What a server and a host do again and again, each time polled.
+/// What a server and a host do repeatedly, polled each time.
 type Cycle = fn(&mut Client<Messages>, Time, u64);
 
 fn give(session: &mut Client<Messages>, now: Time, message: &Value) {
     session.deliver(now, message.to_string().as_bytes());
 }
 
-/// A leak of a few bytes a time shows only after many times.
+/// A leak of a few bytes shows only after many repetitions.
 #[test]
-fn what_is_repeated_for_long_holds_no_more_than_at_first() {
+fn long_repetition_uses_no_more_memory() {
     let _alone = alone();
     let cycles: [(&str, Cycle); 5] = [
         ("a request that times out, and is never answered", |session, now, _| {

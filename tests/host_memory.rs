@@ -1,4 +1,4 @@
-//! What of the host layer reads a server's or a user's text takes memory in proportion to it.
+//! The host layer reads texts of servers and users in memory proportional to their length.
 
 #![allow(
     clippy::arithmetic_side_effects,
@@ -23,12 +23,12 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const MIB: usize = 1 << 20;
 
-/// The memory is the process's, so no two tests run side by side.
+/// The memory is measured for the process, so tests must not run concurrently.
 fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How much memory `run` took at its highest, beyond what was there before.
+/// The peak memory of `run`, beyond that at its start.
 fn peak(run: impl FnOnce()) -> usize {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
@@ -67,7 +67,7 @@ fn a_configuration_of_many_small_lists_is_read_in_memory_in_proportion() {
 }
 
 #[test]
-fn names_of_tools_that_other_servers_have_too_take_no_memory_of_their_own() {
+fn names_of_tools_shared_by_servers_are_stored_once() {
     let _alone = alone();
     const SERVERS: usize = 1000;
     let tools: Vec<_> = (0..50).map(|number| Target::tool(&format!("a_tool_number.{number}"))).collect();

@@ -1,4 +1,4 @@
-//! Bad input: each ends in a typed outcome, within the bounds of `Options`, and in memory in proportion to it.
+//! Hostile input: each ends in a typed outcome, within the limits of `Options`, and in proportional memory.
 
 #![cfg(all(feature = "http", feature = "testkit"))]
 #![allow(
@@ -35,12 +35,12 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const MIB: usize = 1 << 20;
 
-/// The memory is the process's, so no two tests run side by side.
+/// The memory is measured for the process, so tests must not run concurrently.
 fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How much memory `run` took at its highest, beyond what was there before.
+/// The peak memory of `run`, beyond that at its start.
 fn peak(run: impl FnOnce()) -> usize {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
@@ -54,7 +54,7 @@ fn ready() -> Host {
     host
 }
 
-/// A session that waits for a list of tools, and the beginning of the answer.
+/// A client that waits for a list of tools, and the beginning of the response.
 fn listing() -> (Host, String) {
     let mut host = Host::open(legacy());
     let id = host.take_one()["id"].clone();
@@ -154,7 +154,7 @@ fn a_cursor_without_end() {
 }
 
 #[test]
-fn a_million_notifications_before_the_answer() {
+fn a_million_notifications_before_the_response() {
     let _alone = alone();
     let told =
         json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x".repeat(100)}}).to_string();
@@ -173,7 +173,7 @@ fn a_million_notifications_before_the_answer() {
 }
 
 #[test]
-fn notifications_for_ever_and_no_answer() {
+fn endless_notifications_without_a_response() {
     let _alone = alone();
     let told = json!({"jsonrpc": "2.0", "method": "notifications/message"}).to_string();
     let mut host = Host::open(legacy());
@@ -185,7 +185,7 @@ fn notifications_for_ever_and_no_answer() {
 }
 
 #[test]
-fn an_answer_of_sixty_mebibytes() {
+fn a_response_of_sixty_mebibytes() {
     let _alone = alone();
     let mut host = ready();
     let call = host.session.request(host.now, Request::new("x/y")).unwrap();
@@ -219,7 +219,7 @@ fn a_page_of_millions() {
 }
 
 #[test]
-fn a_page_of_more_bytes_than_a_list_may_have() {
+fn a_page_with_more_bytes_than_the_list_limit() {
     let _alone = alone();
     let (mut host, beginning) = listing();
     let tool = format!(r#"{{"name":"a","inputSchema":{{}},"description":"{}"}}"#, "d".repeat(60 * MIB));
@@ -232,7 +232,7 @@ fn a_page_of_more_bytes_than_a_list_may_have() {
 }
 
 #[test]
-fn a_million_pings_that_nobody_polls_the_answers_of() {
+fn a_million_pings_with_unpolled_responses() {
     let _alone = alone();
     let ping = json!({"jsonrpc": "2.0", "id": "x".repeat(500), "method": "ping"}).to_string();
     let mut host = ready();
@@ -243,7 +243,7 @@ fn a_million_pings_that_nobody_polls_the_answers_of() {
     });
     host.collect();
     assert_eq!(host.session.stats().left_out, 0);
-    assert_eq!(host.take_sent().len(), 4096, "each that was taken up has its response");
+    assert_eq!(host.take_sent().len(), 4096, "each accepted request has its response");
     assert_eq!(host.failure_kind(), Some(FailureKind::Overrun));
     assert!(memory < 16 * MIB, "{} KiB", memory / 1024);
 }
@@ -267,7 +267,7 @@ fn a_million_list_changed() {
 }
 
 #[test]
-fn an_answer_to_initialize_that_is_nested_too_deep() {
+fn an_initialize_response_that_is_nested_too_deep() {
     let _alone = alone();
     let mut host = Host::open(legacy());
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
@@ -303,9 +303,9 @@ fn a_cursor_without_end_over_full_pages() {
     assert_eq!(host.quirks(), [QuirkKind::ListLimit]);
 }
 
-/// What waits to be polled has a bound in bytes, too, whatever part of a request they are in.
+/// Queued requests are also limited in bytes, whatever part of a request they are in.
 #[test]
-fn requests_of_a_mebibyte_that_nobody_polls_the_answers_of() {
+fn requests_of_a_mebibyte_with_unpolled_responses() {
     let _alone = alone();
     let long = "x".repeat(MIB);
     for request in [
@@ -333,7 +333,7 @@ fn requests_of_a_mebibyte_that_nobody_polls_the_answers_of() {
 }
 
 #[test]
-fn a_million_questions() {
+fn a_million_server_requests() {
     let _alone = alone();
     let ask =
         json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": "?"}}).to_string();
@@ -351,7 +351,7 @@ fn a_million_questions() {
     assert_eq!(host.take_sent().iter().filter(|answer| answer["result"]["action"] == "cancel").count(), 64);
 }
 
-/// The engine answers for roots itself, so a small request for them makes a long answer.
+/// The engine answers requests for roots itself, so a small request causes a long response.
 #[test]
 fn a_million_inputs_for_one_call() {
     let _alone = alone();
@@ -375,7 +375,7 @@ fn a_million_inputs_for_one_call() {
 }
 
 #[test]
-fn list_changed_for_ever() {
+fn endless_list_changed() {
     let _alone = alone();
     let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}).to_string();
     let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", common::tools(&["a"]));
@@ -393,9 +393,9 @@ fn list_changed_for_ever() {
     assert!(memory < MIB, "{} KiB", memory / 1024);
 }
 
-/// The server never ends the streams of its answers: each is let go of, and nothing of it stays.
+/// The server never ends its response streams: each is dropped, and nothing of it remains.
 #[test]
-fn streams_that_are_never_ended_leave_nothing_behind() {
+fn streams_that_never_end_leave_nothing_behind() {
     let _alone = alone();
     let content = json!({"content": []});
     let mut site =
@@ -415,9 +415,9 @@ fn streams_that_are_never_ended_leave_nothing_behind() {
     assert!(many < few + 4096, "{few} bytes after 10 calls, {many} after 2,010");
 }
 
-/// Where the bound on the depth of messages is raised, what is deep costs no more than what is long.
+/// With a raised depth limit, deep messages cost no more than long ones.
 #[test]
-fn depth_overflows_no_stack_where_its_bound_is_raised() {
+fn depth_overflows_no_stack_with_a_raised_limit() {
     const DEPTH: usize = 100_000;
     let _alone = alone();
     let deep = format!("{}{}", "{\"a\":[".repeat(DEPTH / 2), "]}".repeat(DEPTH / 2));

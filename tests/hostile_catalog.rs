@@ -1,4 +1,4 @@
-//! Lists that are made to cost more than their bytes: memory stays in proportion to what came in.
+//! Lists made to cost more than their size: memory stays proportional to the input.
 
 #![cfg(all(feature = "http", feature = "testkit"))]
 #![allow(
@@ -31,7 +31,7 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// The memory is the process's, so no two tests run side by side.
+/// The memory is measured for the process, so tests must not run concurrently.
 fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -42,11 +42,11 @@ fn modern() -> Options {
     options
 }
 
-/// What came of a list with one tool, whose schema this is, over HTTP in the modern era.
+/// The effect of a list with one tool with this schema, over HTTP in the modern era.
 struct Listed {
     /// Bytes in the body of the response.
     body: usize,
-    /// The most bytes held at once while the response was handled, beyond those held before.
+    /// The peak memory while the response was handled, beyond that before.
     peak: usize,
     tools: usize,
     /// The details of the quirks.
@@ -72,7 +72,7 @@ fn list(options: Options, schema: &str) -> Listed {
     Listed { body: body.len(), peak, tools: web.session.catalog().list(Family::Tools).len(), quirks }
 }
 
-/// A property with a long name, and below it many properties with these members.
+/// A property with a long name, and many properties with these members below it.
 fn below_a_long_name(count: usize, member: impl Fn(usize) -> String) -> String {
     let mut inner = String::new();
     for n in 0..count {
@@ -92,7 +92,7 @@ fn annotated_properties_below_a_long_name_take_memory_in_proportion() {
 }
 
 #[test]
-fn wrong_annotations_below_a_long_name_are_reported_in_short() {
+fn invalid_annotations_below_a_long_name_are_reported_briefly() {
     let _alone = alone();
     let schema = below_a_long_name(2_000, |n| format!(r#""type":"string","x-mcp-header":"not a token {n}""#));
     let listed = list(modern(), &schema);
@@ -104,7 +104,7 @@ fn wrong_annotations_below_a_long_name_are_reported_in_short() {
 }
 
 #[test]
-fn annotations_with_escapes_in_their_name_are_seen() {
+fn annotations_with_escapes_in_their_name_are_recognized() {
     let _alone = alone();
     let schema = r#"{"properties":{"a":{"type":"string","x-mcp-head\u0065r":"not a token"}}}"#;
     assert_eq!(list(modern(), schema).tools, 0);
@@ -124,7 +124,7 @@ fn schemas_of_a_hundred_thousand_levels_take_no_stack() {
     ] {
         let mut options = modern();
         options.limits.message.depth = 250_000;
-        // What the raised limit allows: some bytes for each level.
+        // The raised limit allows some bytes for each level.
         let allowed = 64 * options.limits.message.depth;
         let listed = list(options, &schema);
         assert_eq!(listed.tools, tools, "{}…", &schema[..40]);

@@ -1,4 +1,4 @@
-//! Nothing accumulates over HTTP: exchanges, timers and buffers have an owner, and bounds that hold for all of them
+//! Nothing accumulates over HTTP: exchanges, timers and buffers belong to a request or the session, and have limits
 //! together.
 
 #![cfg(all(feature = "http", feature = "testkit"))]
@@ -42,12 +42,12 @@ const MIB: usize = 1 << 20;
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 const STREAM: [(&str, &str); 1] = [("content-type", "text/event-stream")];
 
-/// The memory is the process's, so no two tests run side by side.
+/// The memory is measured for the process, so tests must not run concurrently.
 fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The most memory that `run` takes, beyond what was there before.
+/// The peak memory of `run`, beyond that at its start.
 fn peak(run: impl FnOnce()) -> usize {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
@@ -72,8 +72,8 @@ fn open_named(web: &Web, name: &str) -> usize {
     web.open.values().filter(|exchange| exchange.is(name)).count()
 }
 
-/// A session over HTTP+SSE, with its stream.
-fn older(mut options: Options) -> (Web, Exchange) {
+/// A client over HTTP with SSE, with its stream.
+fn open_over_sse(mut options: Options) -> (Web, Exchange) {
     options.eras = Eras::LegacyOnly;
     let mut web = Web::open(options);
     let first = web.take_the("initialize");
@@ -97,10 +97,10 @@ fn older(mut options: Options) -> (Web, Exchange) {
     (web, stream)
 }
 
-// The answers to what a server asks.
+// Responses to server requests.
 
 #[test]
-fn answers_in_flight_and_waiting_are_bounded() {
+fn responses_in_flight_and_queued_are_limited() {
     let _alone = alone();
     let mut options = legacy();
     (options.limits.in_flight, options.limits.output) = (4, 50);
@@ -125,7 +125,7 @@ fn answers_in_flight_and_waiting_are_bounded() {
         }
     }
     assert_eq!((answered, web.session.stats().left_out), (50, 0));
-    // There is room again, but for no more than the limit.
+    // There is room again, up to the limit.
     let mut taken = 0;
     while web.goes_on(&stream) {
         web.push(&stream, ping(taken));
@@ -156,9 +156,9 @@ fn hundreds_of_thousands_of_pings_take_little_memory() {
     assert!(memory < 2 * MIB, "{} KiB", memory / KIB);
 }
 
-/// A long id makes a long answer: the answers in flight and those that wait have a bound in bytes, too.
+/// A long id makes a long response: the responses in flight and the queued ones are limited in bytes, too.
 #[test]
-fn answers_in_flight_and_waiting_are_bounded_in_bytes() {
+fn responses_in_flight_and_queued_are_limited_in_bytes() {
     let _alone = alone();
     let mut options = legacy();
     options.limits.output_bytes = 20_000;
@@ -174,7 +174,7 @@ fn answers_in_flight_and_waiting_are_bounded_in_bytes() {
 }
 
 #[test]
-fn answers_that_wait_are_sent_before_the_session_ends() {
+fn queued_responses_are_sent_before_the_session_ends() {
     let _alone = alone();
     let mut options = legacy();
     options.limits.in_flight = 2;
@@ -197,11 +197,11 @@ fn answers_that_wait_are_sent_before_the_session_ends() {
     assert!(web.session.is_closed());
 }
 
-// Exchanges without an owner.
+// Exchanges without a request.
 
-/// The answer comes on the GET stream, and the server leaves the POST open, however far it got.
+/// The response comes on the GET stream, and the server leaves the POST open, in whatever state.
 #[test]
-fn the_exchange_of_a_call_that_was_answered_elsewhere_is_let_go() {
+fn the_exchange_of_a_call_answered_elsewhere_is_dropped() {
     let _alone = alone();
     for stage in 0..5 {
         let mut web = Web::connect(legacy(), &mut site());
@@ -231,10 +231,10 @@ fn the_exchange_of_a_call_that_was_answered_elsewhere_is_let_go() {
 }
 
 #[test]
-fn over_the_older_transport_a_post_that_is_left_open_is_let_go() {
+fn over_http_sse_a_post_that_is_left_open_is_dropped() {
     let _alone = alone();
     for heads in [false, true] {
-        let (mut web, stream) = older(legacy());
+        let (mut web, stream) = open_over_sse(legacy());
         for _ in 0..20 {
             let (request, call) = web.call("a");
             if heads {
@@ -250,7 +250,7 @@ fn over_the_older_transport_a_post_that_is_left_open_is_let_go() {
 }
 
 #[test]
-fn thousands_of_calls_that_were_answered_elsewhere_leave_nothing_behind() {
+fn thousands_of_calls_answered_elsewhere_leave_nothing_behind() {
     let _alone = alone();
     let mut web = Web::connect(legacy(), &mut site());
     let stream = web.last("GET");
@@ -267,8 +267,7 @@ fn thousands_of_calls_that_were_answered_elsewhere_leave_nothing_behind() {
     assert!(many < few + 4 * KIB, "{few} bytes after 10 calls, {many} after 4,010");
 }
 
-/// A stream that is to be resumed in years, and a request that is to be sent again in years: neither outlives its
-/// request.
+/// A stream to be resumed in years, and a request to be sent again in years: neither outlives its request.
 #[test]
 fn a_retry_does_not_outlive_its_request() {
     let _alone = alone();
@@ -285,7 +284,7 @@ fn a_retry_does_not_outlive_its_request() {
     web.wait(Duration::from_secs(200));
     assert_eq!(web.events.iter().filter(|event| matches!(event, mcp_proto::Event::Finished { .. })).count(), 40);
     assert_eq!(web.session.deadline(), None);
-    // One that is answered on the GET stream in the meantime.
+    // A request that is answered on the GET stream in the meantime.
     let stream = web.last("GET");
     for busy in [false, true] {
         let (request, call) = web.call("a");
@@ -301,7 +300,7 @@ fn a_retry_does_not_outlive_its_request() {
     }
 }
 
-/// The server answers elsewhere, and then points the POST to another place: what was answered is not sent again.
+/// The server answers elsewhere, and then redirects the POST: an answered request is not sent again.
 #[test]
 fn a_redirect_of_a_call_that_was_answered_is_not_followed() {
     let _alone = alone();
@@ -316,7 +315,7 @@ fn a_redirect_of_a_call_that_was_answered_is_not_followed() {
     assert_eq!(open_named(&web, "tools/call"), 0);
 }
 
-// The endpoint of the older transport.
+// The endpoint of HTTP with SSE.
 
 #[test]
 fn a_long_endpoint_is_copied_nowhere() {
@@ -339,10 +338,10 @@ fn a_long_endpoint_is_copied_nowhere() {
     }
 }
 
-// What is buffered.
+// Buffers.
 
 #[test]
-fn bodies_that_are_under_way_have_one_bound() {
+fn bodies_in_flight_have_a_common_limit() {
     let _alone = alone();
     let mut web = Web::connect(legacy(), &mut site());
     let stream = web.last("GET");
@@ -364,7 +363,7 @@ fn bodies_that_are_under_way_have_one_bound() {
     assert!(ended.iter().all(|(_, call)| web.was_dropped(call)));
     assert_eq!(ended.len(), 13);
     assert!(web.is_ready() && web.goes_on(&stream));
-    // What ended made room for others, and those that go on end as ever.
+    // Ended requests make room for others, and open ones end normally.
     for (request, call) in calls {
         if web.goes_on(&call) {
             web.body(&call, &result(&call).to_string().as_bytes()[1..]);
@@ -377,9 +376,9 @@ fn bodies_that_are_under_way_have_one_bound() {
     assert!(was_answered(&web, request));
 }
 
-/// What a stream brings after the answer is heard for a moment, but it does not pile up.
+/// What a stream sends after the response is read for a short time, and does not accumulate.
 #[test]
-fn an_answered_stream_buffers_next_to_nothing() {
+fn an_answered_stream_buffers_almost_nothing() {
     let _alone = alone();
     let mut web = Web::connect(legacy(), &mut site());
     let chunk = vec![b'x'; MIB];
@@ -398,9 +397,9 @@ fn an_answered_stream_buffers_next_to_nothing() {
     assert!(memory < 3 * MIB, "{} MiB", memory / MIB);
 }
 
-// The law.
+// The property.
 
-/// What happens to an exchange, or on it. The exchange is one of those that go on.
+/// A step on one of the open exchanges.
 #[derive(Clone, Debug)]
 enum Op {
     Call {
@@ -411,14 +410,14 @@ enum Op {
     Notify,
     Subscribe,
     Refresh,
-    /// The whole answer.
+    /// The complete response.
     Answer {
         at: usize,
         by_stream: bool,
     },
-    /// The answer, on a stream that goes on.
+    /// The response, on a stream that stays open.
     AnswerOpenly(usize),
-    /// The answer, on the GET stream.
+    /// The response, on the GET stream.
     AnswerElsewhere(usize),
     Head {
         at: usize,
@@ -428,7 +427,7 @@ enum Op {
         at: usize,
         elsewhere: bool,
     },
-    /// A part of an answer, as long as this.
+    /// A part of a response, of this length.
     Part {
         at: usize,
         size: usize,
@@ -437,7 +436,7 @@ enum Op {
         at: usize,
         method: &'static str,
     },
-    /// A stream that is to be resumed in years, and ends.
+    /// A stream to be resumed in years, which ends.
     Resumable {
         at: usize,
         retry: u64,
@@ -488,7 +487,7 @@ enum Kind {
     Older,
 }
 
-/// Limits that are soon reached.
+/// Low limits.
 fn small(kind: Kind, again: bool) -> Options {
     let mut options = common::options();
     options.eras = if matches!(kind, Kind::Modern) { Eras::Auto } else { Eras::LegacyOnly };
@@ -504,7 +503,7 @@ fn small(kind: Kind, again: bool) -> Options {
 struct Run {
     web: Web,
     site: Site,
-    /// The stream for what the server says unasked.
+    /// The GET stream.
     stream: Option<Exchange>,
     requests: Vec<mcp_proto::RequestId>,
 }
@@ -514,7 +513,7 @@ impl Run {
         let options = small(kind, again);
         let (web, site, stream) = match kind {
             Kind::Older => {
-                let (web, stream) = older(options);
+                let (web, stream) = open_over_sse(options);
                 (web, site(), Some(stream))
             }
             Kind::Legacy => {
@@ -535,7 +534,7 @@ impl Run {
         self.web.open.values().nth(at.checked_rem(self.web.open.len())?).cloned()
     }
 
-    /// An exchange whose head did not come yet gets one of a stream.
+    /// An exchange without a head gets one of a stream.
     fn push(&mut self, exchange: &Exchange, text: &str) {
         let headers = header_map(&STREAM);
         self.web.session.handle_head(self.web.now, exchange.id, StatusCode::OK, &headers);
@@ -626,7 +625,7 @@ impl Run {
                 self.push(exchange, &events(&vec![message; 30]));
             }
             Op::Resumable { retry, .. } => {
-                // A stream of the session's own may be put off for as long as the server likes.
+                // A stream of the client's own may have any retry time.
                 let retry = if exchange.verb() == "GET" { &50 } else { retry };
                 self.push(exchange, &format!("retry: {retry}\nid: 1\ndata:\n\n"));
                 self.end(exchange);
@@ -642,9 +641,9 @@ impl Run {
         }
     }
 
-    /// All within the limits, whatever goes on.
+    /// Everything is within the limits.
     fn is_bounded(&self) {
-        // What the handshake sends waits for nothing.
+        // Messages of the handshake do not wait.
         let is_one_way = |exchange: &&Exchange| {
             let request =
                 exchange.verb() != "POST" || exchange.json()["method"].is_string() && exchange.json()["id"].is_u64();
@@ -656,12 +655,12 @@ impl Run {
         assert!(held(&self.web) < 512 * KIB, "{} KiB", held(&self.web) / KIB);
     }
 
-    /// The server falls silent, and each request ends: what is left is the stream, and what the engine itself asks for.
-    fn comes_to_rest(&mut self) {
+    /// The server stops answering, and each request ends: the GET stream and the engine's own requests remain.
+    fn check_settled(&mut self) {
         self.web.wait(Duration::from_secs(1300));
         let left: Vec<_> = self.web.open.values().map(Exchange::name).collect();
         if self.web.is_ready() {
-            // A list that fails is asked for again, for as long as it takes.
+            // A list that fails is requested repeatedly.
             let owed = ["GET", "subscriptions/listen", "tools/list", "notifications/cancelled"];
             let is_owed = |name: &String| owed.contains(&&**name) && left.iter().filter(|it| *it == name).count() == 1;
             assert!(left.iter().all(is_owed), "{left:?}");
@@ -674,8 +673,8 @@ impl Run {
         }
     }
 
-    /// Nothing is left of it.
-    fn closes(mut self) {
+    /// Nothing remains of the client.
+    fn check_closed(mut self) {
         let _ = self.web.session.close(self.web.now);
         self.web.collect();
         self.web.wait(Duration::from_secs(60));
@@ -685,7 +684,7 @@ impl Run {
         fresh.close();
         fresh.wait(Duration::from_secs(60));
         assert!(fresh.session.is_closed());
-        // The catalogue and the quirks stay to be read.
+        // The catalog and the quirks can still be read.
         let (before, after) = (held(&fresh), held(&self.web));
         assert!(after < before + 8 * KIB, "{before} bytes where nothing happened, {after} where this did");
     }
@@ -708,7 +707,7 @@ proptest! {
     #![proptest_config(config(300))]
 
     #[test]
-    fn nothing_is_left_that_is_owed_to_nothing(
+    fn nothing_remains_without_a_request(
         kind in kind(),
         again in any::<bool>(),
         ops in prop::collection::vec(op(), 1..60),
@@ -719,14 +718,14 @@ proptest! {
             run.apply(op);
             run.is_bounded();
         }
-        run.comes_to_rest();
-        run.closes();
+        run.check_settled();
+        run.check_closed();
     }
 }
 
-/// Each input and command thousands of times, with nobody polling.
+/// Each input and command thousands of times, without polling.
 #[test]
-fn with_nobody_polling_everything_stays_within_the_limits() {
+fn without_polling_everything_stays_within_the_limits() {
     let _alone = alone();
     type Input = (&'static str, fn(&mut Web, &Exchange, &Exchange, u64));
     fn message(web: &mut Web, at: &Exchange, message: Value) {
@@ -784,7 +783,7 @@ fn with_nobody_polling_everything_stays_within_the_limits() {
             for id in 0..4000 {
                 input(&mut run.web, &stream, &call, id);
                 if polls {
-                    // The embedder polls, and the server takes nothing.
+                    // The embedder polls, and the server accepts nothing.
                     while run.web.session.poll().is_some() {}
                 }
             }

@@ -1,4 +1,4 @@
-//! Nothing accumulates in a hub: not while nobody polls, and not after the end.
+//! Nothing accumulates in a hub: not without polling, and not after the end.
 
 #![cfg(all(feature = "http", feature = "testkit"))]
 #![allow(
@@ -37,13 +37,13 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// The memory is the process's, so no two tests run side by side.
+/// The memory is measured for the process, so tests must not run concurrently.
 fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes that a value holds on the heap: those that a copy of it takes. The memory is the process's, and the test
-/// harness has a thread of its own, so two measurements in a row have to agree.
+/// The bytes that a value holds on the heap: those that its clone allocates. The memory is measured for the process,
+/// and the test harness has its own thread, so two measurements in a row have to be equal.
 fn held<T: Clone>(value: &T) -> usize {
     let measure = || {
         let before = MEMORY.current_usage();
@@ -59,7 +59,7 @@ fn held<T: Clone>(value: &T) -> usize {
 
 const OUTPUT: usize = 32;
 
-/// Sessions of which little waits to be polled.
+/// Clients with low limits of queued output.
 fn small() -> Options {
     let mut options = legacy();
     options.limits.output = OUTPUT;
@@ -67,7 +67,7 @@ fn small() -> Options {
     options
 }
 
-/// A hub with `a` and `b`, which offer tools, resources and prompts, both up.
+/// A hub with `a` and `b`, both ready, which have tools, resources and prompts.
 fn up() -> Rig {
     let names = ["a", "b"];
     let peer = || full(&["x", "y"], &["r"], &["p"]);
@@ -78,7 +78,7 @@ fn servers(a: Value) -> Configuration {
     configuration(json!({"a": a, "b": {"command": "b"}}))
 }
 
-/// Repeats a command or an input, and polls nothing.
+/// Repeats a command or an input without polling.
 fn repeated(what: &str, mut hub: Hub, mut each: impl FnMut(&mut Hub, usize)) {
     let most = (0..4 * OUTPUT).map(|at| {
         each(&mut hub, at);
@@ -93,7 +93,7 @@ fn repeated(what: &str, mut hub: Hub, mut each: impl FnMut(&mut Hub, usize)) {
 }
 
 #[test]
-fn commands_that_are_repeated_while_nobody_polls_stay_within_the_limits() {
+fn repeated_commands_without_polling_stay_within_the_limits() {
     type Entries = fn(usize) -> Value;
     let _alone = alone();
     let now = Time::ZERO;
@@ -158,7 +158,7 @@ fn commands_that_are_repeated_while_nobody_polls_stay_within_the_limits() {
 }
 
 #[test]
-fn inputs_that_are_repeated_while_nobody_polls_stay_within_the_limits() {
+fn repeated_inputs_without_polling_stay_within_the_limits() {
     let _alone = alone();
     let now = Time::ZERO;
     let inputs: [(&str, &[u8]); 5] = [
@@ -186,7 +186,7 @@ fn inputs_that_are_repeated_while_nobody_polls_stay_within_the_limits() {
 }
 
 #[test]
-fn a_command_that_finds_no_room_for_its_events_changes_nothing() {
+fn a_command_without_room_for_its_events_changes_nothing() {
     let _alone = alone();
     let mut rig = Rig::of(small());
     rig.configure(configuration(json!({"a": {"url": "/"}})));
@@ -210,7 +210,7 @@ enum Op {
     Tools(u8, u8),
     Wait(u16),
     Serve,
-    Lazy(bool),
+    PausePolling(bool),
 }
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -227,7 +227,7 @@ fn op() -> impl Strategy<Value = Op> {
         (server, 0..8_u8).prop_map(|(server, tools)| Op::Tools(server, tools)),
         any::<u16>().prop_map(Op::Wait),
         Just(Op::Serve),
-        any::<bool>().prop_map(Op::Lazy),
+        any::<bool>().prop_map(Op::PausePolling),
     ]
 }
 
@@ -243,7 +243,7 @@ fn entry(name: &str, which: u8) -> Value {
 }
 
 fn apply(rig: &mut Rig, entries: &mut Value, op: Op) {
-    // Only commands are given one after the other without a poll: the rig answers what it polled.
+    // Only commands are given in a row without a poll: the rig answers polled output.
     if !matches!(op, Op::Configure(..) | Op::Start(_) | Op::Call(_) | Op::Cancel(_)) {
         rig.lazy = false;
         rig.collect();
@@ -276,7 +276,7 @@ fn apply(rig: &mut Rig, entries: &mut Value, op: Op) {
         }
         Op::Wait(millis) => rig.wait(Duration::from_millis(millis.into())),
         Op::Serve => rig.serve(),
-        Op::Lazy(lazy) => rig.lazy = lazy,
+        Op::PausePolling(paused) => rig.lazy = paused,
     }
     rig.collect();
 }
@@ -289,9 +289,9 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// What is left of a hub after the end is its configuration and its names.
+    /// After the end, only the configuration and the names of a hub remain.
     #[test]
-    fn after_the_end_nothing_is_left(ops in prop::collection::vec(op(), 0..40)) {
+    fn nothing_remains_after_the_end(ops in prop::collection::vec(op(), 0..40)) {
         let _alone = alone();
         let mut rig = Rig::of(small());
         for name in NAMES {

@@ -1,8 +1,8 @@
-//! Texts with one hash: of the hash without a key that abridges names, and that anybody can compute.
+//! Texts with equal values of the unkeyed hash that shortens exposed names. Anybody can compute such texts.
 
 #![allow(dead_code, unreachable_pub, reason = "each test crate uses its own part")]
 
-/// The hash, which no release may change: the digits in exposed names are its last 32 bits.
+/// The hash that shortens names; its last 32 bits are the digits in exposed names. No release may change it.
 pub fn hash(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let hash = words.iter().fold(start(bytes.len()), |hash, word| step(hash, u64::from_le_bytes(*word)));
@@ -29,16 +29,16 @@ fn mix(mut hash: u64) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// The text, with spaces at its end so that its length is a multiple of eight.
+/// The text, padded with spaces to a multiple of eight bytes.
 pub fn padded(text: &str) -> String {
     format!("{text:<0$}", text.len().next_multiple_of(8))
 }
 
-/// Pairs of texts of 16 bytes each, to stand behind `before` and each other. Whichever of each pair is taken, the hash is
-/// the same, whatever follows, in texts of all these lengths.
+/// Pairs of texts of 16 bytes each. Appended to `before` in order, one text of each pair, all choices give the same
+/// hash, whatever follows, in texts of each of these lengths.
 pub fn pairs(before: &[u8], lengths: &[usize], count: usize) -> Vec<[String; 2]> {
     let (words, rest) = before.as_chunks::<8>();
-    assert!(rest.is_empty(), "a hash goes by words of eight bytes");
+    assert!(rest.is_empty(), "the hash reads words of eight bytes");
     let follow = |state: u64, words: &[u64]| words.iter().fold(state, |state, word| step(state, *word));
     let words: Vec<_> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
     let mut states: Vec<_> = lengths.iter().map(|length| follow(start(*length), &words)).collect();
@@ -46,7 +46,8 @@ pub fn pairs(before: &[u8], lengths: &[usize], count: usize) -> Vec<[String; 2]>
     let text = |words: [u64; 2]| String::from_utf8(words.map(u64::to_le_bytes).concat()).unwrap();
     let mut found = vec![];
     for _ in 0..count {
-        // A bit of one word changes a single bit of the state, in half of the states, which the next word changes back.
+        // Changing a bit of one word changes a single bit of the state, in half of the states. The next word changes it
+        // back.
         let candidates = (0..100_000).map(|number| {
             let [a, b] = [letters(number), letters(!number)];
             [[a, b], [a ^ 1 << 62, b ^ 1 << 27]]

@@ -1,4 +1,4 @@
-//! A session over HTTP in virtual time, with a client that does as it is told and a server that keeps to its protocol.
+//! A client over HTTP in virtual time, and a simulated server that checks the rules of the protocol.
 
 #![allow(dead_code, unreachable_pub, reason = "each test crate uses its own part")]
 
@@ -12,7 +12,7 @@ use mcp_proto::{Client, Event, Http, Options, Outcome, Request, RequestId, Time}
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
-use crate::common::told::told;
+use crate::common::client_getters::client_getters;
 use crate::common::{Server, Steps, tools};
 
 pub const URL: &str = "https://example.com/mcp";
@@ -20,7 +20,7 @@ pub const SESSION: &str = "mcp-session-id";
 pub const VERSION: &str = "mcp-protocol-version";
 pub const LAST_ID: &str = "last-event-id";
 
-/// An exchange that the session asked for.
+/// An HTTP exchange that the client requested.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     pub id: ExchangeId,
@@ -53,12 +53,12 @@ impl Exchange {
         self.request.body()
     }
 
-    /// The message of a POST.
+    /// The body of a POST, as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(self.body()).unwrap()
     }
 
-    /// The method of the message that is posted, `(answer)`, or the HTTP method.
+    /// The method of the posted message, `(answer)` for a response, or else the HTTP method.
     pub fn name(&self) -> String {
         match self.verb() {
             "POST" => self.json()["method"].as_str().unwrap_or("(answer)").into(),
@@ -70,7 +70,7 @@ impl Exchange {
         self.name() == name
     }
 
-    /// A message to this request: its id with these members.
+    /// A response to this request: its id and one other member.
     pub fn answer(&self, member: &str, value: Value) -> Value {
         json!({"jsonrpc": "2.0", "id": self.json()["id"], member: value})
     }
@@ -84,7 +84,7 @@ impl Exchange {
     }
 }
 
-/// An answer, whole or begun.
+/// An HTTP response, complete or only its beginning.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub status: u16,
@@ -94,7 +94,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// An answer that is no more than its status.
+    /// A response without a body.
     pub fn status(status: u16) -> Self {
         Self { status, headers: vec![], body: vec![], ends: true }
     }
@@ -112,12 +112,12 @@ impl Reply {
         Self::status(status).body("application/json", message.to_string())
     }
 
-    /// A stream of these messages, that ends.
+    /// An event stream of these messages, which ends.
     pub fn events(messages: &[Value]) -> Self {
         Self::status(200).body("text/event-stream", events(messages))
     }
 
-    /// A stream that begins with this text, and goes on.
+    /// An event stream that begins with this text and stays open.
     pub fn stream(text: &str) -> Self {
         Self::status(200).body("text/event-stream", text).goes_on()
     }
@@ -150,26 +150,26 @@ pub fn header_map<V: AsRef<str>>(headers: &[(&'static str, V)]) -> HeaderMap {
     headers.iter().map(header).collect()
 }
 
-/// The messages as events of a stream.
+/// The messages as server-sent events.
 pub fn events(messages: &[Value]) -> String {
     messages.iter().map(|message| format!("event: message\ndata: {message}\n\n")).collect()
 }
 
-/// A session, and all that came out of it.
+/// A client over HTTP, and all its outputs.
 pub struct Web {
     pub session: Client<Http>,
     pub now: Time,
-    /// Every exchange that was ever asked for.
+    /// Every exchange that the client requested.
     pub log: Vec<Exchange>,
-    /// Those that go on.
+    /// The exchanges that are open.
     pub open: BTreeMap<ExchangeId, Exchange>,
-    /// Those that were dropped.
+    /// The exchanges that the client dropped.
     pub dropped: Vec<ExchangeId>,
     pub events: Vec<Event>,
-    /// What has to be done for the authorization.
+    /// The actions that the authorization requested.
     #[cfg(feature = "oauth")]
     pub oauth: VecDeque<mcp_proto::binding::oauth::OAuthAction>,
-    fresh: VecDeque<ExchangeId>,
+    untaken: VecDeque<ExchangeId>,
     lenient: bool,
 }
 
@@ -192,19 +192,19 @@ impl Web {
             events: vec![],
             #[cfg(feature = "oauth")]
             oauth: VecDeque::new(),
-            fresh: VecDeque::new(),
+            untaken: VecDeque::new(),
             lenient: false,
         }
     }
 
-    /// A session that was asked to open.
+    /// A client that is opening.
     pub fn open(options: Options) -> Self {
         let mut web = Self::new(options);
         web.reopen();
         web
     }
 
-    /// A session that went through handshake and discovery.
+    /// A client after handshake and discovery.
     pub fn connect(options: Options, site: &mut Site) -> Self {
         let mut web = Self::open(options);
         web.serve(site);
@@ -221,14 +221,14 @@ impl Web {
         self.collect();
     }
 
-    /// As [`Web::collect`], where the session may drop what it did not hear the end of yet.
+    /// As [`Web::collect`], but the client may drop an exchange whose end it has not received yet.
     pub fn collect_lenient(&mut self) {
         self.lenient = true;
         self.collect();
         self.lenient = false;
     }
 
-    /// Takes everything that the session wants done. What no request may lack, and no drop may do, is looked at here.
+    /// Polls until nothing is left, and checks each request and each drop.
     pub fn collect(&mut self) {
         let mut steps = Steps::until("nothing is left to poll");
         while let Some(action) = self.session.poll() {
@@ -241,61 +241,61 @@ impl Web {
                     assert!(self.log.iter().all(|before| before.id != exchange), "an exchange id was used twice");
                     self.log.push(asked.clone());
                     self.open.insert(exchange, asked);
-                    self.fresh.push_back(exchange);
+                    self.untaken.push_back(exchange);
                 }
                 HttpAction::Drop(exchange) => {
-                    let went_on = self.open.remove(&exchange).is_some();
-                    assert!(went_on || self.lenient, "{exchange:?} does not go on");
+                    let was_open = self.open.remove(&exchange).is_some();
+                    assert!(was_open || self.lenient, "{exchange:?} is not open");
                     assert!(!self.dropped.contains(&exchange), "{exchange:?} is dropped twice");
                     self.dropped.push(exchange);
-                    self.fresh.retain(|fresh| *fresh != exchange);
+                    self.untaken.retain(|untaken| *untaken != exchange);
                 }
                 HttpAction::Event(event) => self.events.push(event),
                 #[cfg(feature = "oauth")]
                 HttpAction::OAuth(action) => self.oauth.push_back(action),
-                other => panic!("an action that no test knows: {other:?}"),
+                other => panic!("an unknown action: {other:?}"),
             }
         }
     }
 
     pub fn head(&mut self, exchange: &Exchange, status: u16, headers: &[(&'static str, &str)]) {
-        assert!(self.open.contains_key(&exchange.id), "{} does not go on", exchange.name());
+        assert!(self.open.contains_key(&exchange.id), "{} is not open", exchange.name());
         let status = StatusCode::from_u16(status).unwrap();
         self.session.handle_head(self.now, exchange.id, status, &header_map(headers));
         self.collect();
     }
 
     pub fn body(&mut self, exchange: &Exchange, chunk: impl AsRef<[u8]>) {
-        assert!(self.open.contains_key(&exchange.id), "{} does not go on", exchange.name());
+        assert!(self.open.contains_key(&exchange.id), "{} is not open", exchange.name());
         self.session.handle_body(self.now, exchange.id, chunk.as_ref());
         self.collect();
     }
 
-    /// A message on the stream of an exchange.
+    /// Sends a message on the stream of an exchange.
     pub fn push(&mut self, exchange: &Exchange, message: Value) {
         self.body(exchange, events(&[message]));
     }
 
     pub fn end(&mut self, exchange: &Exchange) {
-        assert!(self.open.remove(&exchange.id).is_some(), "{} does not go on", exchange.name());
+        assert!(self.open.remove(&exchange.id).is_some(), "{} is not open", exchange.name());
         self.session.handle_end(self.now, exchange.id);
         self.collect();
     }
 
     pub fn fail(&mut self, exchange: &Exchange, broken: Broken) {
-        assert!(self.open.remove(&exchange.id).is_some(), "{} does not go on", exchange.name());
+        assert!(self.open.remove(&exchange.id).is_some(), "{} is not open", exchange.name());
         self.session.handle_failure(self.now, exchange.id, broken, "connection reset");
         self.collect();
     }
 
-    /// Nobody is there any more: a request reaches nobody, and neither does the next try.
+    /// The server is unreachable for this request and for its retry.
     pub fn lose(&mut self, exchange: &Exchange) {
         self.fail(exchange, Broken::Unreachable);
         let again = self.take_the(&exchange.name());
         self.fail(&again, Broken::Unreachable);
     }
 
-    /// Answers, as far as the session wants to hear it.
+    /// Delivers the reply, until the client drops the exchange.
     pub fn reply(&mut self, exchange: &Exchange, reply: Reply) {
         let headers: Vec<_> = reply.headers.iter().map(|(name, value)| (*name, &**value)).collect();
         self.head(exchange, reply.status, &headers);
@@ -307,7 +307,7 @@ impl Web {
         }
     }
 
-    /// As [`Web::reply`], where the session wants to hear all of it.
+    /// As [`Web::reply`]; the client must not drop the exchange.
     pub fn end_with(&mut self, exchange: &Exchange, reply: Reply) {
         self.reply(exchange, reply);
         assert!(!self.goes_on(exchange) && !self.was_dropped(exchange));
@@ -321,7 +321,7 @@ impl Web {
         self.dropped.contains(&exchange.id)
     }
 
-    /// Lets time go by, stopping at each deadline on the way.
+    /// Advances the time, stopping at each deadline.
     pub fn wait(&mut self, duration: Duration) {
         let end = self.now + duration;
         let mut still = 0;
@@ -329,7 +329,7 @@ impl Web {
         while let Some(deadline) = self.session.deadline().filter(|deadline| *deadline <= end) {
             steps.step();
             still = if deadline > self.now { 0 } else { still + 1 };
-            assert!(still < 100, "the same deadline again and again");
+            assert!(still < 100, "the deadline does not advance");
             self.now = self.now.max(deadline);
             self.session.handle_timeout(self.now);
             self.collect();
@@ -339,7 +339,7 @@ impl Web {
         self.collect();
     }
 
-    /// Lets time go by, while the server answers.
+    /// Advances the time while the server answers.
     pub fn wait_and_serve(&mut self, duration: Duration, site: &mut Site) {
         let end = self.now + duration;
         let mut steps = Steps::until("no deadline is left within the time to wait");
@@ -352,12 +352,12 @@ impl Web {
         self.serve(site);
     }
 
-    /// The exchanges that were asked for since the last look, but for those that were dropped.
+    /// The exchanges requested since the last call, without those that were dropped.
     pub fn take(&mut self) -> Vec<Exchange> {
-        std::mem::take(&mut self.fresh).iter().filter_map(|id| self.open.get(id).cloned()).collect()
+        std::mem::take(&mut self.untaken).iter().filter_map(|id| self.open.get(id).cloned()).collect()
     }
 
-    /// The one exchange that was asked for since the last look.
+    /// The one exchange requested since the last call.
     pub fn take_one(&mut self) -> Exchange {
         let mut taken = self.take();
         let names: Vec<_> = taken.iter().map(Exchange::name).collect();
@@ -365,7 +365,7 @@ impl Web {
         taken.remove(0)
     }
 
-    /// The one exchange that was asked for since the last look, which is of this name.
+    /// The one exchange requested since the last call, which has this name.
     pub fn take_the(&mut self, name: &str) -> Exchange {
         let exchange = self.take_one();
         assert_eq!(exchange.name(), name);
@@ -376,7 +376,7 @@ impl Web {
         self.take().iter().map(Exchange::name).collect()
     }
 
-    /// The names of all exchanges that were ever asked for.
+    /// The names of all exchanges that the client requested.
     pub fn names(&self) -> Vec<String> {
         self.log.iter().map(Exchange::name).collect()
     }
@@ -390,18 +390,18 @@ impl Web {
         self.log.iter().rev().find(|exchange| exchange.is(name)).expect(name).clone()
     }
 
-    /// Answers what was asked for, and what that leads to, until nothing is left to answer.
+    /// Answers requests until there are none left.
     pub fn serve(&mut self, site: &mut Site) {
         for _ in 0..10_000 {
-            let Some(id) = self.fresh.pop_front() else { return };
+            let Some(id) = self.untaken.pop_front() else { return };
             let Some(exchange) = self.open.get(&id).cloned() else { continue };
             let reply = site.reply(&exchange);
             self.reply(&exchange, reply);
         }
-        panic!("server and session do not come to rest");
+        panic!("server and client never become idle");
     }
 
-    /// Calls the tool of this name, and gives the exchange that carries it.
+    /// Calls the tool of this name. Returns the call and its exchange.
     pub fn call(&mut self, tool: &str) -> (RequestId, Exchange) {
         let request = self.want(Request::call_tool(tool, None));
         (request, self.take_the("tools/call"))
@@ -413,16 +413,16 @@ impl Web {
         request
     }
 
-    /// The outcome of a request by its variant's name; `open` where it did not end.
+    /// The name of the outcome's variant; `open` while the request has not ended.
     pub fn outcome(&self, request: RequestId) -> String {
         let text = self.ended(request).map_or("open".into(), |outcome| format!("{outcome:?}"));
         text.split(['(', ' ']).next().unwrap().into()
     }
 
-    told!();
+    client_getters!();
 }
 
-/// What holds for every request (specification, "Streamable HTTP", Sending Messages).
+/// What every request must contain (specification, "Streamable HTTP", Sending Messages).
 fn check(exchange: &Exchange) {
     let accept = exchange.header(ACCEPT.as_str()).unwrap_or_default();
     match exchange.verb() {
@@ -446,27 +446,27 @@ fn check(exchange: &Exchange) {
 type Rule = Box<dyn FnMut(&Exchange) -> Option<Reply>>;
 type Change = Box<dyn FnMut(&Exchange, Reply) -> Reply>;
 
-/// A server behind a URL. It is as strict as the specification lets it be: what lacks a header that it must have, it
-/// refuses.
+/// A simulated server at a URL. It is as strict as the specification allows: it rejects requests without a required
+/// header.
 pub struct Site {
     pub server: Server,
-    /// Whether it opens sessions.
+    /// Whether it assigns session ids.
     pub sessions: bool,
-    /// The session that it knows.
+    /// The current session id.
     pub session: Option<String>,
     opened: usize,
     version: Option<String>,
     initialized: bool,
-    /// Whether it has a stream for what it says unasked.
+    /// Whether it has a GET stream for messages of its own.
     pub streams: bool,
-    /// Whether it answers by streams.
+    /// Whether it answers POSTs with event streams.
     pub answers_by_stream: bool,
     rules: Vec<Rule>,
     change: Option<Change>,
 }
 
 impl Site {
-    /// A server of the legacy era, with sessions and a stream.
+    /// A server of the legacy era, with session ids and a GET stream.
     pub fn legacy(capabilities: Value) -> Self {
         Self::of(Server::legacy(capabilities), true)
     }
@@ -501,18 +501,18 @@ impl Site {
         self
     }
 
-    /// What it does before all else; the newest rule comes first.
+    /// Adds a rule that precedes the default behavior; newer rules precede older ones.
     pub fn rule(mut self, rule: impl FnMut(&Exchange) -> Option<Reply> + 'static) -> Self {
         self.rules.insert(0, Box::new(rule));
         self
     }
 
-    /// What it does with all that is of this name.
+    /// How it answers each request of this name.
     pub fn on(self, name: &'static str, mut rule: impl FnMut(&Exchange) -> Reply + 'static) -> Self {
         self.rule(move |exchange| exchange.is(name).then(|| rule(exchange)))
     }
 
-    /// What it does with the first few of this name.
+    /// How it answers the first `times` requests of this name.
     pub fn first(
         self,
         name: &'static str,
@@ -526,7 +526,7 @@ impl Site {
         })
     }
 
-    /// What becomes of its answers to messages on the way.
+    /// Changes its answers to messages.
     pub fn changed(mut self, change: impl FnMut(&Exchange, Reply) -> Reply + 'static) -> Self {
         self.change = Some(Box::new(change));
         self
@@ -573,7 +573,7 @@ impl Site {
                 return Some(Reply::status(404));
             }
             self.initialized |= exchange.is("notifications/initialized");
-            // Before the answer to `initialize` was read there is no version.
+            // The client sends no version before it has read the response to `initialize`.
             let early = exchange.header(VERSION).is_none() && !self.initialized;
             let version = exchange.header(VERSION);
             assert!(early || version == self.version.as_deref(), "{version:?} of {}", exchange.name());
@@ -593,7 +593,7 @@ impl Site {
                 "tasks/get" | "tasks/update" | "tasks/cancel" => params["taskId"].as_str(),
                 _ => None,
             };
-            // What is not plain is encoded.
+            // Other than ASCII characters are encoded in the header.
             if name.is_none_or(str::is_ascii) {
                 assert_eq!(exchange.header("mcp-name"), name);
             }
@@ -624,7 +624,7 @@ impl Site {
     }
 }
 
-/// A legacy server with one tool, sessions and a stream.
+/// A legacy server with one tool, session ids and a GET stream.
 pub fn site() -> Site {
     let content = json!({"content": []});
     Site::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"])).result("tools/call", content)
@@ -644,7 +644,7 @@ pub fn was_answered(web: &Web, request: RequestId) -> bool {
     matches!(web.ended(request), Some(Outcome::Result(_)))
 }
 
-/// Raw JSON.
+/// The value as raw JSON.
 pub fn raw(value: &Value) -> Box<mcp_proto::RawValue> {
     to_raw_value(value).unwrap()
 }

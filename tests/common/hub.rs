@@ -1,4 +1,4 @@
-//! A hub in virtual time, whose sessions are served by name, each by a server that does as it is told.
+//! A simulated hub in virtual time, with one scripted server per name.
 
 #![allow(dead_code, unreachable_pub, reason = "each test crate uses its own part")]
 
@@ -18,43 +18,43 @@ use serde_json::{Value, json};
 
 use crate::common::{Server, Steps, tools};
 
-/// What a server is like.
+/// How a simulated server behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
     Answers,
-    /// It starts, and says nothing.
+    /// It starts, and answers nothing.
     Silent,
-    /// Its command is not to be found, or nobody listens at its address.
+    /// Its command does not exist, or its address is unreachable.
     DoesNotStart,
-    /// It goes away at the first word.
+    /// Its process exits at the first message.
     Exits,
-    /// It wants to know who asks, wherever it can say so.
+    /// Over HTTP, it answers each request with 401.
     Refuses,
-    /// Over stdio, what it writes cannot be read as messages.
+    /// Over stdio, its output is not a valid message.
     Garbles,
 }
 
-/// A server, and what it was told to be.
+/// A simulated server and its script.
 pub struct Peer {
     pub server: Server,
     pub mood: Mood,
-    /// The method that it does not answer for now.
+    /// The method whose requests are not answered until `release`.
     pub holds: Option<&'static str>,
-    /// Its process outlives its input, until it is let go, or killed.
+    /// Its process runs on after its input is closed, until `let_go` or a kill.
     pub clings: bool,
-    /// The token that it demands of each request over HTTP.
+    /// The token that it requires in each request over HTTP.
     pub token: Option<String>,
-    held: Vec<(SessionHandle, Option<ExchangeId>, Value)>,
+    withheld: Vec<(SessionHandle, Option<ExchangeId>, Value)>,
 }
 
-/// A process that runs.
+/// A running process.
 #[derive(Clone, Copy, Debug)]
 struct Process {
     session: SessionHandle,
     ends: bool,
 }
 
-/// What the hub wants done.
+/// What the hub asked for, and the servers have not done yet.
 #[derive(Debug)]
 enum Todo {
     Open(SessionHandle),
@@ -62,58 +62,59 @@ enum Todo {
     Shut(SessionHandle, ShutdownStep),
 }
 
-/// A hub, and all that came out of it.
+/// A hub, and all its outputs.
 pub struct Rig {
     pub hub: Hub,
     pub options: HubOptions,
     pub now: Time,
     pub peers: BTreeMap<String, Peer>,
-    /// What came out, in a line each: `a: open`, `a: > tools/list`, `a: shut`, `a: ready`, `a + mcp_a_x`, `settled`.
+    /// One line per output: `a: open`, `a: > tools/list`, `a: shut`, `a: ready`, `a + mcp_a_x`, `settled`.
     pub log: Vec<String>,
     pub events: Vec<HubEvent>,
-    /// Every message that was ever sent, with its session.
+    /// Every message that was sent, with its session.
     pub sent: Vec<(SessionHandle, Value)>,
-    /// Every HTTP request that was ever sent, with its session.
+    /// Every HTTP request that was sent, with its session.
     pub requests: Vec<(SessionHandle, http::Request<Vec<u8>>)>,
-    /// The names that the differences add up to.
-    pub told: BTreeSet<String>,
+    /// The tools that remain after all reported differences.
+    pub exposed: BTreeSet<String>,
     accepted: Vec<CallId>,
     starts: usize,
-    /// Sessions that were opened, and whose first try is not over.
-    trying: BTreeSet<SessionHandle>,
-    ever: BTreeSet<SessionHandle>,
+    /// Sessions whose first attempt to connect has not ended.
+    starting: BTreeSet<SessionHandle>,
+    started: BTreeSet<SessionHandle>,
     processes: BTreeMap<String, Process>,
     /// The newest connection of each session.
     connections: BTreeMap<SessionHandle, ConnectionId>,
-    /// The newest of all exchanges.
+    /// The newest exchange.
     exchange: Option<ExchangeId>,
     exchanges: BTreeMap<(SessionHandle, ExchangeId), Value>,
-    /// The token of each exchange that has one.
+    /// The bearer token of each exchange that has one.
     bearers: BTreeMap<(SessionHandle, ExchangeId), String>,
-    /// What the authorizations of sessions want done.
+    /// The actions that the authorizations requested.
     #[cfg(feature = "oauth")]
     pub oauth: VecDeque<(SessionHandle, String, mcp_proto::binding::oauth::OAuthAction)>,
     todo: VecDeque<Todo>,
     closing: bool,
-    /// Nothing is polled for now.
+    /// `collect` does not poll.
     pub lazy: bool,
-    /// What is polled may have been decided before the last command.
-    behind: bool,
+    /// The next outputs may be older than the last command.
+    outputs_may_lag: bool,
 }
 
-/// A configuration, of which all is in order.
+/// A configuration without errors and warnings.
 pub fn configuration(servers: Value) -> Configuration {
     let read: Configuration = serde_json::from_value(servers).unwrap();
     assert_eq!((&*read.errors, &*read.warnings), (&[][..], &[][..]));
     read
 }
 
-/// Servers that are programs with these names, and nothing else said of them.
+/// Servers over stdio with these names and default settings.
 pub fn programs(names: &[&str]) -> Configuration {
     configuration(names.iter().map(|name| (*name, json!({"command": name}))).collect())
 }
 
-/// A server of the legacy era with these tools, resources and prompts, as far as there are any.
+/// A server of the legacy era with these tools, resources and prompts. It declares the capabilities of those that are
+/// not empty.
 pub fn full(names: &[&str], resources: &[&str], prompts: &[&str]) -> Server {
     let mut capabilities = json!({"tools": {"listChanged": true}});
     for (capability, has) in [("resources", !resources.is_empty()), ("prompts", !prompts.is_empty())] {
@@ -149,10 +150,10 @@ impl Rig {
             events: vec![],
             sent: vec![],
             requests: vec![],
-            told: BTreeSet::new(),
+            exposed: BTreeSet::new(),
             accepted: vec![],
-            trying: BTreeSet::new(),
-            ever: BTreeSet::new(),
+            starting: BTreeSet::new(),
+            started: BTreeSet::new(),
             processes: BTreeMap::new(),
             connections: BTreeMap::new(),
             exchange: None,
@@ -163,16 +164,16 @@ impl Rig {
             todo: VecDeque::new(),
             closing: false,
             lazy: false,
-            behind: false,
+            outputs_may_lag: false,
         }
     }
 
-    /// A hub of sessions that behave in this way.
+    /// A hub whose clients have these options.
     pub fn of(session: Options) -> Self {
         Self::new(HubOptions::new(session))
     }
 
-    /// Saves the hub, and restores it in its place.
+    /// Saves the hub and replaces it with the restored one.
     #[cfg(feature = "snapshot")]
     pub fn move_hub(&mut self, secrets: mcp_proto::Secrets, moved: mcp_proto::Moved) {
         let text = serde_json::to_string(&self.hub.snapshot(secrets)).unwrap();
@@ -182,13 +183,13 @@ impl Rig {
             self.processes.clear();
             self.exchanges.clear();
             self.todo.clear();
-            self.peers.values_mut().for_each(|peer| peer.held.clear());
+            self.peers.values_mut().for_each(|peer| peer.withheld.clear());
         }
     }
 
-    /// The server of this name.
+    /// Adds the server of this name.
     pub fn peer(mut self, name: &str, server: Server) -> Self {
-        let peer = Peer { server, mood: Mood::Answers, holds: None, clings: false, token: None, held: vec![] };
+        let peer = Peer { server, mood: Mood::Answers, holds: None, clings: false, token: None, withheld: vec![] };
         self.peers.insert(name.into(), peer);
         self
     }
@@ -206,19 +207,19 @@ impl Rig {
         self.peers.get_mut(name).expect(name)
     }
 
-    /// Has a server answer a method with this from now on.
+    /// The server answers this method with this result from now on.
     pub fn answers(&mut self, name: &str, method: &str, result: Value) {
         let peer = self.get(name);
         peer.server = mem::replace(&mut peer.server, Server::new()).result(method, result);
     }
 
-    /// Gives a server other tools from now on, which it tells, if anybody listens.
+    /// The server has these tools from now on, and sends a notification of the change.
     pub fn change_tools(&mut self, name: &str, names: &[&str]) {
         self.answers(name, "tools/list", tools(names));
         self.say(name, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
     }
 
-    /// Takes this configuration.
+    /// Applies this configuration.
     pub fn configure(&mut self, configuration: Configuration) {
         self.hub.configure(self.now, configuration).unwrap();
         self.collect();
@@ -239,7 +240,7 @@ impl Rig {
         self.closing
     }
 
-    /// Programs of these names, started and served.
+    /// Configures programs of these names, opens the hub and serves.
     pub fn up(mut self, names: &[&str]) -> Self {
         self.configure(programs(names));
         self.open();
@@ -255,7 +256,7 @@ impl Rig {
         call
     }
 
-    /// Takes note of a call that was made otherwise.
+    /// Records a call that a test made on the hub itself.
     pub fn accept(&mut self, call: CallId) {
         self.accepted.push(call);
         self.collect();
@@ -265,14 +266,14 @@ impl Rig {
         self.try_call(name, json!({})).unwrap()
     }
 
-    /// A call, and how it ended.
+    /// Makes a call and returns its outcome.
     pub fn outcome_of(&mut self, name: &str, arguments: Value) -> String {
         let call = self.try_call(name, arguments).unwrap();
         self.serve();
         self.outcome(call)
     }
 
-    /// How a call ended, by its variant's name and the result; `open` where it did not.
+    /// The result of a call, or the name of another outcome's variant; `open` while it has not ended.
     pub fn outcome(&self, call: CallId) -> String {
         match self.ended(call) {
             None => "open".into(),
@@ -291,14 +292,14 @@ impl Rig {
         outcome
     }
 
-    /// The calls that did not end.
+    /// The calls that have not ended.
     pub fn open_calls(&self) -> Vec<CallId> {
         self.accepted.iter().copied().filter(|call| self.ended(*call).is_none()).collect()
     }
 
-    /// Takes everything that the hub wants done. What holds for all of it is looked at here.
+    /// Polls until nothing is left, and checks what holds for every output.
     pub fn collect(&mut self) {
-        self.behind |= self.lazy;
+        self.outputs_may_lag |= self.lazy;
         if self.lazy {
             return;
         }
@@ -321,11 +322,11 @@ impl Rig {
                 HubAction::Shutdown { session, how } => {
                     let name = self.name_of(session);
                     self.log.push(format!("{name}: shut"));
-                    self.trying.remove(&session);
+                    self.starting.remove(&session);
                     self.todo.push_back(Todo::Shut(session, how));
                 }
                 HubAction::Request { session, request } => {
-                    if !self.ever.contains(&session) {
+                    if !self.started.contains(&session) {
                         self.opened(session);
                     }
                     let message = serde_json::from_slice(request.request.body()).unwrap_or(Value::Null);
@@ -339,38 +340,39 @@ impl Rig {
                     self.message(session, Some(request.exchange), message);
                 }
                 HubAction::Drop { session, exchange } => {
-                    assert!(self.exchanges.remove(&(session, exchange)).is_some(), "{exchange:?} does not go on");
+                    assert!(self.exchanges.remove(&(session, exchange)).is_some(), "{exchange:?} is not open");
                 }
                 #[cfg(feature = "oauth")]
                 HubAction::OAuth { session, action } => {
                     let name = self.name_of(session);
                     self.oauth.push_back((session, name, action));
                 }
-                HubAction::Event(event) => self.heard(event),
-                other => panic!("an action that no test knows: {other:?}"),
+                HubAction::Event(event) => self.record(event),
+                other => panic!("an unknown action: {other:?}"),
             }
         }
-        self.behind = false;
+        self.outputs_may_lag = false;
         if !self.closing {
             let names: BTreeSet<_> = self.functions().into_iter().collect();
-            assert_eq!(self.told, names, "the differences do not add up");
+            assert_eq!(self.exposed, names, "the reported differences do not match the tools");
         }
     }
 
-    /// A session goes on its way: only that of a server that is to be used, one at a time, and within the cap.
+    /// Checks a session that connects: it belongs to an enabled server, is its only one, and the number of starts is
+    /// within the limit.
     fn opened(&mut self, session: SessionHandle) {
         let name = self.name_of(session);
-        if !self.behind {
+        if !self.outputs_may_lag {
             assert!(!self.closing, "opened while the hub closes");
-            assert_eq!(self.hub.handle(&name), Some(session), "{name} has another session by now");
-            assert!(self.hub.configuration().servers[&*name].enabled, "{name} is turned off");
+            assert_eq!(self.hub.handle(&name), Some(session), "{name} has another session");
+            assert!(self.hub.configuration().servers[&*name].enabled, "{name} is disabled");
         }
-        assert!(!self.processes.contains_key(&name), "{name} is opened while it runs");
-        if self.ever.insert(session) {
-            self.trying.insert(session);
+        assert!(!self.processes.contains_key(&name), "{name} is opened while its process runs");
+        if self.started.insert(session) {
+            self.starting.insert(session);
             let hub = &self.hub;
-            self.trying.retain(|session| hub.server(*session).is_some_and(|name| hub.handle(name) == Some(*session)));
-            assert!(self.trying.len() <= self.starts, "more than {} start at once", self.starts);
+            self.starting.retain(|session| hub.server(*session).is_some_and(|name| hub.handle(name) == Some(*session)));
+            assert!(self.starting.len() <= self.starts, "more than {} start at once", self.starts);
         }
         let starting =
             self.hub.servers().filter(|report| matches!(report.state, Some(State::Opening | State::Starting))).count();
@@ -385,7 +387,7 @@ impl Rig {
         self.todo.push_back(Todo::Message(session, exchange, value));
     }
 
-    fn heard(&mut self, event: HubEvent) {
+    fn record(&mut self, event: HubEvent) {
         match &event {
             HubEvent::Session { session, server, event } => {
                 assert_eq!(self.name_of(*session), **server);
@@ -393,7 +395,7 @@ impl Rig {
                 let what = text.split(['(', ' ']).next().unwrap().to_lowercase();
                 self.log.push(format!("{server}: {what}"));
                 if matches!(event, Event::Ready | Event::Down { .. } | Event::Closed { .. }) {
-                    self.trying.remove(session);
+                    self.starting.remove(session);
                 }
             }
             HubEvent::Ready => self.log.push("ready".into()),
@@ -405,15 +407,15 @@ impl Rig {
                 assert!(!difference.is_empty(), "no difference");
                 for name in &difference.removed {
                     self.log.push(format!("{server} - {name}"));
-                    assert!(self.told.remove(&**name), "{name} was not there");
+                    assert!(self.exposed.remove(&**name), "{name} was not there");
                 }
                 for name in &difference.added {
                     self.log.push(format!("{server} + {name}"));
-                    assert!(self.told.insert((&**name).into()), "{name} was there");
+                    assert!(self.exposed.insert((&**name).into()), "{name} was there");
                 }
                 for name in &difference.changed {
                     self.log.push(format!("{server} ~ {name}"));
-                    assert!(self.told.contains(&**name), "{name} was not there");
+                    assert!(self.exposed.contains(&**name), "{name} was not there");
                 }
             }
             HubEvent::Finished { call, server, .. } => {
@@ -422,29 +424,29 @@ impl Rig {
                 self.log.push(format!("{server}: finished"));
             }
             HubEvent::Closed => {
-                assert!(self.closing, "closed by itself");
+                assert!(self.closing, "closed without a command");
                 self.log.push("closed".into());
             }
-            other => panic!("an event that no test knows: {other:?}"),
+            other => panic!("an unknown event: {other:?}"),
         }
         self.events.push(event);
     }
 
     fn name_of(&self, session: SessionHandle) -> String {
-        self.hub.server(session).expect("the server of a session that does something").into()
+        self.hub.server(session).expect("an active session has a server").into()
     }
 
-    /// Does what the hub wants, and what that leads to, until nothing is left to do.
+    /// Does what the hub asks for, until there is nothing left to do.
     pub fn serve(&mut self) {
         for _ in 0..100_000 {
             let Some(todo) = self.todo.pop_front() else { return };
             match todo {
                 Todo::Open(session) => self.start(session),
-                Todo::Message(session, exchange, message) => self.take(session, exchange, &message),
+                Todo::Message(session, exchange, message) => self.deliver(session, exchange, &message),
                 Todo::Shut(session, how) => self.shut(session, how),
             }
         }
-        panic!("servers and hub do not come to rest");
+        panic!("servers and hub never become idle");
     }
 
     fn start(&mut self, session: SessionHandle) {
@@ -458,7 +460,7 @@ impl Rig {
         self.report(session, event);
     }
 
-    /// A session's transport reports an event.
+    /// Reports an event of a session's transport.
     pub fn report(&mut self, session: SessionHandle, event: Transport<'_>) {
         self.hub.handle_transport(self.now, session, self.connection(session), event);
         self.collect();
@@ -469,7 +471,7 @@ impl Rig {
         self.connections.get(&session).copied().unwrap_or_default()
     }
 
-    fn take(&mut self, session: SessionHandle, exchange: Option<ExchangeId>, message: &Value) {
+    fn deliver(&mut self, session: SessionHandle, exchange: Option<ExchangeId>, message: &Value) {
         let Some(name) = self.hub.server(session).map(String::from) else { return };
         match exchange {
             Some(exchange) if !self.exchanges.contains_key(&(session, exchange)) => return,
@@ -485,7 +487,7 @@ impl Rig {
             return self.end(session, exchange);
         }
         if peer.holds.is_some() && message["method"].as_str() == peer.holds {
-            return peer.held.push((session, exchange, message.clone()));
+            return peer.withheld.push((session, exchange, message.clone()));
         }
         match (peer.mood, exchange) {
             (Mood::Silent, _) => {}
@@ -508,7 +510,7 @@ impl Rig {
         }
     }
 
-    /// A server over HTTP answers each message as one exchange; it has no stream of its own.
+    /// A server over HTTP answers each message in the response to its POST; it has no GET stream.
     fn reply(&mut self, session: SessionHandle, exchange: ExchangeId, message: &Value) {
         let name = self.name_of(session);
         if message.is_null() {
@@ -552,20 +554,20 @@ impl Rig {
         running.find(|(_, process)| process.session == session).map(|(name, _)| &**name)
     }
 
-    /// A process writes this.
+    /// The process writes this message.
     pub fn write(&mut self, session: SessionHandle, message: &Value) {
         self.hub.handle_bytes(self.now, session, self.connection(session), format!("{message}\n").as_bytes());
         self.collect();
     }
 
-    /// A server says something unasked, if its process runs.
+    /// The server's process, if it runs, writes this message.
     pub fn say(&mut self, name: &str, message: &Value) {
         if let Some(process) = self.processes.get(name).copied() {
             self.write(process.session, message);
         }
     }
 
-    /// A server's process goes away by itself.
+    /// The server's process exits by itself.
     pub fn exit(&mut self, name: &str) {
         if let Some(process) = self.processes.remove(name) {
             self.report(process.session, Transport::Closed { why: "exit status 1" });
@@ -584,7 +586,7 @@ impl Rig {
 
     fn shut(&mut self, session: SessionHandle, how: ShutdownStep) {
         let Some(name) = self.process(session).map(String::from) else {
-            // It never came to run.
+            // It was never started.
             return self.report(session, Transport::Closed { why: "never started" });
         };
         if self.get(&name).clings && how != ShutdownStep::Kill {
@@ -594,7 +596,7 @@ impl Rig {
         }
     }
 
-    /// Lets a process that clings go, once it was told to.
+    /// Ends a process that ignores the end of its input, if its input was closed.
     pub fn let_go(&mut self, name: &str) {
         self.get(name).clings = false;
         if self.processes.get(name).is_some_and(|process| process.ends) {
@@ -602,22 +604,22 @@ impl Rig {
         }
     }
 
-    /// Has a server answer what it holds.
+    /// The server answers the requests that it withholds, and no longer withholds any.
     pub fn release(&mut self, name: &str) {
         let peer = self.get(name);
         peer.holds = None;
-        for (session, exchange, message) in mem::take(&mut peer.held) {
-            self.take(session, exchange, &message);
+        for (session, exchange, message) in mem::take(&mut peer.withheld) {
+            self.deliver(session, exchange, &message);
         }
         self.serve();
     }
 
-    /// How many messages a server holds.
+    /// How many requests a server withholds.
     pub fn held(&self, name: &str) -> usize {
-        self.peers[name].held.len()
+        self.peers[name].withheld.len()
     }
 
-    /// Lets time go by while the servers answer, stopping at each deadline on the way.
+    /// Advances the time while the servers answer, stopping at each deadline.
     pub fn wait(&mut self, duration: Duration) {
         self.serve();
         let end = self.now + duration;
@@ -626,7 +628,7 @@ impl Rig {
         while let Some(deadline) = self.hub.deadline().filter(|deadline| *deadline <= end) {
             steps.step();
             still = if deadline > self.now { 0 } else { still + 1 };
-            assert!(still < 100, "the same deadline again and again");
+            assert!(still < 100, "the deadline does not advance");
             self.now = self.now.max(deadline);
             self.timeout();
             self.serve();
@@ -640,10 +642,10 @@ impl Rig {
         self.hub.handle_timeout(self.now);
         self.collect();
         let deadline = self.hub.deadline();
-        assert!(deadline.is_none_or(|at| at > self.now), "time went by, and matters at {deadline:?} already");
+        assert!(deadline.is_none_or(|at| at > self.now), "the deadline {deadline:?} has passed already");
     }
 
-    /// The names of the functions that a model is told of.
+    /// The exposed names of the tools.
     pub fn functions(&self) -> Vec<String> {
         self.hub.functions().map(|(_, function)| function.name.into()).collect()
     }
@@ -652,12 +654,12 @@ impl Rig {
         self.hub.servers().find(|report| report.name == name).expect(name).state
     }
 
-    /// An exchange of a request that was sent.
+    /// The newest exchange.
     pub fn exchange(&self) -> ExchangeId {
-        self.exchange.expect("something went over HTTP")
+        self.exchange.expect("an HTTP request was sent")
     }
 
-    /// What was logged since the last look.
+    /// The log since the last call.
     pub fn take_log(&mut self) -> Vec<String> {
         mem::take(&mut self.log)
     }
@@ -667,12 +669,12 @@ impl Rig {
         self.log.iter().filter(|known| *known == line).count()
     }
 
-    /// Where a line stands in the log.
+    /// The index of a line in the log.
     pub fn at(&self, line: &str) -> usize {
         self.log.iter().position(|known| known == line).unwrap_or_else(|| panic!("no {line:?} in {:#?}", self.log))
     }
 
-    /// The parameters of what a server was asked by this method, in order.
+    /// The parameters of each message of this method that a server received, in order.
     pub fn asked(&self, name: &str, method: &str) -> Vec<Value> {
         let asked = self.peers[name].server.asked();
         asked.filter(|message| message["method"] == method).map(|message| message["params"].clone()).collect()

@@ -1,8 +1,8 @@
-//! A session in virtual time, with a transport that does as it is told and a server that is a closure.
+//! A client in virtual time, with a simulated transport and a scripted server.
 
 #![allow(dead_code, unreachable_pub, reason = "each test crate uses its own part")]
 
-pub mod told;
+pub mod client_getters;
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use mcp_proto::testkit::FakeServer;
 use mcp_proto::{Action, Client, Event, Family, Lines, Messages, Options, Reconnect, ShutdownStep, Time, Transport};
 use serde_json::{Value, json};
 
-use self::told::told;
+use self::client_getters::client_getters;
 
-/// Bounds a loop that runs until something happens: what never happens fails the test instead of hanging it.
+/// Bounds a loop that waits for something, so that the test fails instead of hanging.
 pub struct Steps {
     awaited: &'static str,
     taken: usize,
@@ -32,7 +32,7 @@ impl Steps {
     }
 }
 
-/// Polls until nothing is left, and tells how much there was.
+/// Polls until nothing is left, and returns the number of outputs.
 pub fn drain<A>(mut poll: impl FnMut() -> Option<A>) -> usize {
     let mut steps = Steps::until("nothing is left to poll");
     while poll().is_some() {
@@ -70,17 +70,17 @@ impl Deliver for Client<Lines> {
     }
 }
 
-/// A session and all that came out of it.
+/// A client, and all its outputs.
 pub struct Host {
     pub session: Client<Messages>,
     pub now: Time,
-    /// What was sent and not looked at yet.
+    /// What was sent, and not taken by the test yet.
     pub sent: Vec<Value>,
-    /// Every message that was ever sent, with the version that it was sent under.
+    /// Every message that was sent, with the protocol version in use.
     pub transcript: Vec<(Option<String>, Value)>,
     pub events: Vec<Event>,
     pub shuts: Vec<ShutdownStep>,
-    /// How often the transport was asked for.
+    /// How often the client asked for a connection.
     pub opens: u32,
 }
 
@@ -101,7 +101,7 @@ impl Host {
         }
     }
 
-    /// A session that was asked to open, over a transport that opened.
+    /// A client that is opening, with an open transport.
     pub fn open(options: Options) -> Self {
         let mut host = Self::new(options);
         host.session.open(host.now).unwrap();
@@ -110,14 +110,14 @@ impl Host {
         host
     }
 
-    /// A session that went through handshake and discovery with `server`.
+    /// A client after handshake and discovery with `server`.
     pub fn connect(options: Options, server: &mut Server) -> Self {
         let mut host = Self::open(options);
         host.serve(server);
         host
     }
 
-    /// Takes everything that the session wants done.
+    /// Polls until nothing is left.
     pub fn collect(&mut self) {
         let mut steps = Steps::until("nothing is left to poll");
         while let Some(action) = self.session.poll() {
@@ -134,7 +134,7 @@ impl Host {
                 }
                 Action::Shutdown(how) => self.shuts.push(how),
                 Action::Event(event) => self.events.push(event),
-                other => panic!("an action that no test knows: {other:?}"),
+                other => panic!("an unknown action: {other:?}"),
             }
         }
     }
@@ -161,7 +161,7 @@ impl Host {
         self.collect();
     }
 
-    /// Lets time go by, stopping at each deadline on the way.
+    /// Advances the time, stopping at each deadline.
     pub fn wait(&mut self, duration: Duration) {
         let end = self.now + duration;
         let mut steps = Steps::until("no deadline is left within the time to wait");
@@ -176,43 +176,43 @@ impl Host {
         self.collect();
     }
 
-    /// The messages that were sent since the last look.
+    /// The messages sent since the last call.
     pub fn take_sent(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.sent)
     }
 
-    /// The one message that was sent since the last look.
+    /// The one message sent since the last call.
     pub fn take_one(&mut self) -> Value {
         let mut sent = self.take_sent();
         assert_eq!(sent.len(), 1, "{sent:#?}");
         sent.remove(0)
     }
 
-    /// The messages that were sent since the last look, apart from cancellations.
+    /// The messages sent since the last call, without cancellations.
     pub fn take_uncancelled(&mut self) -> Vec<Value> {
         let mut sent = self.take_sent();
         sent.retain(|message| message["method"] != "notifications/cancelled");
         sent
     }
 
-    /// The one message that was sent since the last look, apart from cancellations.
+    /// The one message sent since the last call, without cancellations.
     pub fn take_request(&mut self) -> Value {
         let mut sent = self.take_uncancelled();
         assert_eq!(sent.len(), 1, "{sent:#?}");
         sent.remove(0)
     }
 
-    /// The methods that were sent since the last look.
+    /// The methods of the messages sent since the last call.
     pub fn take_methods(&mut self) -> Vec<String> {
         self.take_sent().iter().map(|message| message["method"].as_str().unwrap_or("(answer)").into()).collect()
     }
 
-    /// Every method that was ever sent.
+    /// The methods of all messages sent.
     pub fn methods(&self) -> Vec<&str> {
         self.transcript.iter().map(|(_, message)| message["method"].as_str().unwrap_or("(answer)")).collect()
     }
 
-    /// Answers what was sent, and what that leads to, until nothing is left to answer.
+    /// Answers messages until there are none left.
     pub fn serve(&mut self, server: &mut Server) {
         for _ in 0..100_000 {
             let sent = self.take_sent();
@@ -225,18 +225,18 @@ impl Host {
                 }
             }
         }
-        panic!("server and session do not come to rest");
+        panic!("server and client never become idle");
     }
 
     pub fn count(&self, family: Family) -> usize {
         self.session.catalog().list(family).len()
     }
 
-    told!();
+    client_getters!();
 }
 
-/// A fake server with the capabilities that a test declares. What it was given no answer for, it refuses with -32601,
-/// but for a stream of changes, to which it agrees.
+/// A fake server with the capabilities that a test declares. It answers an unknown method with error -32601, and
+/// accepts `subscriptions/listen`.
 #[derive(Debug)]
 pub struct Server(FakeServer);
 
@@ -264,12 +264,12 @@ impl Server {
         Self(self.0.on(method, handler))
     }
 
-    /// Answers a method with this result, always.
+    /// Answers each request of a method with this result.
     pub fn result(self, method: &str, result: Value) -> Self {
         Self(self.0.result(method, result))
     }
 
-    /// Refuses a method with this code, always.
+    /// Answers each request of a method with this error.
     pub fn error(self, method: &str, code: i64, message: &str) -> Self {
         Self(self.0.error(method, code, message))
     }
@@ -278,7 +278,7 @@ impl Server {
         self.0.answer(message)
     }
 
-    /// What it was asked, in order.
+    /// The messages that it received, in order.
     pub fn asked(&self) -> impl DoubleEndedIterator<Item = &Value> {
         self.0.messages()
     }
@@ -288,7 +288,7 @@ impl Server {
     }
 }
 
-/// Options that never reopen and ask nothing by themselves.
+/// Options without reconnects and keepalive.
 pub fn options() -> Options {
     let mut options = Options::new("test-host", "1.0.0");
     options.reconnect = None;
@@ -302,7 +302,7 @@ pub fn legacy() -> Options {
     options
 }
 
-/// As these, with the transport opened again where it is lost.
+/// The same options with reconnects.
 pub fn reconnecting(mut options: Options) -> Options {
     options.reconnect = Some(Reconnect::default());
     options
@@ -319,13 +319,13 @@ pub fn seconds(number: u64) -> Duration {
     Duration::from_secs(number)
 }
 
-/// A list of tools with these names.
+/// The result of `tools/list` with these names.
 pub fn tools(names: &[&str]) -> Value {
     let tool = |name: &&str| json!({"name": name, "inputSchema": {"type": "object"}});
     json!({"tools": names.iter().map(tool).collect::<Vec<_>>()})
 }
 
-/// What a server answers whose list of tools has two pages; `version` is that of the legacy era.
+/// The results of a server whose list of tools has two pages; `version` is for `initialize`.
 pub fn result(method: &str, params: &Value, version: &str, capabilities: &Value) -> Value {
     match method {
         "server/discover" => json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}),

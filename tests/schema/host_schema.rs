@@ -1,4 +1,4 @@
-//! Schemas for providers that accept less than JSON Schema.
+//! Adaptations of schemas to providers that accept only a part of JSON Schema.
 
 #![allow(
     clippy::arithmetic_side_effects,
@@ -24,7 +24,7 @@ fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.into()).unwrap()
 }
 
-/// What a pass makes of a schema, and what it says of it.
+/// The result of a pass over a schema, and its report.
 fn applied(pass: Pass, schema: &str) -> (String, Vec<String>) {
     let schema = raw(schema);
     let Adapted { schema, changes, .. } = pass.apply(&schema);
@@ -35,10 +35,10 @@ fn applied(pass: Pass, schema: &str) -> (String, Vec<String>) {
 fn becomes(pass: Pass, before: &str, after: &str, changes: &[&str]) {
     assert_eq!(applied(pass, before), (after.into(), changes.iter().map(|change| (*change).into()).collect()));
     let again = applied(pass, after);
-    assert_eq!(again, (after.into(), vec![]), "a pass has nothing left to do");
+    assert_eq!(again, (after.into(), vec![]), "a second run of a pass changes nothing");
 }
 
-/// A schema that a pass leaves alone, byte for byte.
+/// A schema that a pass does not change, byte for byte.
 #[track_caller]
 fn stays(pass: Pass, schema: &str) {
     let schema = raw(schema);
@@ -68,7 +68,7 @@ fn passes_follow_each_other() {
 }
 
 #[test]
-fn definitions_become_defs_and_references_follow() {
+fn definitions_become_defs_and_references_are_updated() {
     becomes(
         Pass::Definitions,
         r##"{"definitions":{"A":{"definitions":{"B":{}}},"definitions":{}},"properties":{"a":{"$ref":"#/definitions/A"},"b":{"items":[{"$ref":"#/definitions/A/definitions/B"}]},"c":{"$ref":"#/definitions/definitions"}}}"##,
@@ -84,7 +84,7 @@ fn definitions_become_defs_and_references_follow() {
 }
 
 #[test]
-fn definitions_join_defs_where_they_have_nothing_in_common() {
+fn definitions_are_merged_into_defs_without_common_names() {
     becomes(
         Pass::Definitions,
         r#"{"definitions":{"B":{}},"$defs":{"A":{}}}"#,
@@ -95,7 +95,7 @@ fn definitions_join_defs_where_they_have_nothing_in_common() {
 }
 
 #[test]
-fn references_are_compared_by_what_they_mean() {
+fn references_are_compared_by_their_target() {
     for reference in [
         r##""$ref":"#\/definitions\/A""##,
         r##""$ref":"#/%64efinitions/A""##,
@@ -120,11 +120,11 @@ fn references_are_compared_by_what_they_mean() {
     let (new, _) =
         applied(Pass::Definitions, r##"{"definitions":{"A":{"const":1}},"items":{"$ref":"#\/definitions\/A"}}"##);
     let new: Value = serde_json::from_str(&new).unwrap();
-    assert!(fits(&new, &json!([1])) && !fits(&new, &json!([2])), "it does not dangle");
+    assert!(fits(&new, &json!([1])) && !fits(&new, &json!([2])), "the reference resolves");
 }
 
 #[test]
-fn definitions_that_are_no_keyword_stay() {
+fn definitions_that_are_not_a_keyword_stay() {
     for schema in [
         r#"{"properties":{"definitions":{"type":"string"}}}"#,
         r##"{"properties":{"definitions":{},"a":{"$ref":"#/properties/definitions"}}}"##,
@@ -138,7 +138,7 @@ fn definitions_that_are_no_keyword_stay() {
 }
 
 #[test]
-fn definitions_stay_where_a_reference_may_be_lost() {
+fn definitions_stay_if_a_reference_may_be_lost() {
     for schema in [
         r##"{"definitions":[{}],"items":{"$ref":"#/definitions/0"}}"##,
         r##"{"definitions":{"A":{"definitions":5}},"items":{"$ref":"#/definitions/A/definitions"}}"##,
@@ -152,7 +152,7 @@ fn definitions_stay_where_a_reference_may_be_lost() {
     ] {
         stays(Pass::Definitions, schema);
     }
-    // What is so deep is not looked into.
+    // Schemas over the depth limit are not examined.
     let (open, close) = (r#"{"items":"#.repeat(70), "}".repeat(70));
     stays(
         Pass::Definitions,
@@ -172,7 +172,7 @@ fn a_long_name_is_not_repeated_with_everything_in_it() {
 }
 
 #[test]
-fn null_leaves_lists_of_types() {
+fn null_is_removed_from_lists_of_types() {
     becomes(
         Pass::NullUnions,
         r#"{"properties":{"a":{"type":["string","null"],"default":null,"enum":["x",null]},"b":{"type":["null","string","integer"],"default":1}},"required":["a"]}"#,
@@ -182,7 +182,7 @@ fn null_leaves_lists_of_types() {
 }
 
 #[test]
-fn null_leaves_unions_and_what_is_left_takes_their_place() {
+fn null_is_removed_from_unions_and_a_single_branch_replaces_them() {
     let pointer = "/properties/a: null is not accepted any more";
     for (before, after) in [
         (
@@ -207,7 +207,7 @@ fn null_leaves_unions_and_what_is_left_takes_their_place() {
 }
 
 #[test]
-fn what_is_left_of_a_union_stays_apart_from_constraints_beside_it() {
+fn the_single_branch_of_a_union_is_not_merged_with_other_constraints() {
     for (beside, inner) in [
         (r#""additionalProperties":false"#, r#"{"properties":{"a":{}}}"#),
         (r#""properties":{"a":{}}"#, r#"{"additionalProperties":false}"#),
@@ -231,7 +231,7 @@ fn what_is_left_of_a_union_stays_apart_from_constraints_beside_it() {
 }
 
 #[test]
-fn unions_whose_parts_are_referred_to_by_number_stay() {
+fn unions_with_references_to_their_branches_stay() {
     let within = |reference: &str| {
         format!(
             r##"{{"properties":{{"a/b":{{"anyOf":[{{"type":"null"}},{{"type":"string"}}]}},"c":{{"$ref":"{reference}"}}}}}}"##
@@ -244,7 +244,7 @@ fn unions_whose_parts_are_referred_to_by_number_stay() {
 }
 
 #[test]
-fn unions_in_unions_are_seen_from_within() {
+fn nested_unions_are_adapted_from_the_inside() {
     becomes(
         Pass::NullUnions,
         r#"{"anyOf":[{"anyOf":[{"type":["array","null"],"items":{"type":["null","string"]}},{"type":"null"}]},{"type":"null"}]}"#,
@@ -259,7 +259,7 @@ fn unions_in_unions_are_seen_from_within() {
 }
 
 #[test]
-fn null_stays_where_it_is_all_there_is_or_where_less_would_be_more() {
+fn null_stays_if_it_is_the_only_type_or_its_removal_would_accept_more() {
     for schema in [
         r#"{"type":"null"}"#,
         r#"{"type":["null"]}"#,
@@ -274,7 +274,7 @@ fn null_stays_where_it_is_all_there_is_or_where_less_would_be_more() {
 }
 
 #[test]
-fn types_are_added_where_one_is_implied() {
+fn types_are_added_if_implied() {
     becomes(
         Pass::MissingTypes,
         r#"{"properties":{"a":{"properties":{}},"b":{"items":{}},"c":{"enum":["x","y"]},"d":{"maximum":5},"e":{"pattern":"."},"f":{"const":true},"g":{"enum":[1,2.5]}}}"#,
@@ -306,7 +306,7 @@ fn no_type_is_guessed() {
 }
 
 #[test]
-fn what_is_not_changed_is_written_as_it_was() {
+fn unchanged_parts_keep_their_raw_text() {
     becomes(
         Pass::MissingTypes,
         r#"{"\u0070roperties":{"\u00e9":{"default":1.50e2,"x":"\/"},"a\ud800":[1]}}"#,
@@ -322,7 +322,7 @@ fn pointers_are_escaped() {
 }
 
 #[test]
-fn a_schema_of_any_depth_is_gone_through() {
+fn a_schema_of_any_depth_is_processed() {
     let deep = format!("{}{{}}{}", r#"{"items":"#.repeat(20_000), "}".repeat(20_000));
     for &pass in Pass::ALL {
         let schema = raw(&deep);
@@ -391,7 +391,7 @@ fn schema() -> impl Strategy<Value = Value> {
             "minContains" => (keyword, json!(0)),
             "anyOf" | "allOf" => (keyword, json!([a, b])),
             "nullable" => ("anyOf", json!([a, {"type": "null"}])),
-            // Branches of which no two accept the same.
+            // Branches that exclude each other.
             "exclusive" => ("oneOf", json!([{"type": "null"}, {"type": "object", "properties": {"a": a}}])),
             _ => (keyword, a),
         });
@@ -399,7 +399,7 @@ fn schema() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Whether the value fits the schema.
+/// Whether the value matches the schema.
 fn fits(schema: &Value, value: &Value) -> bool {
     jsonschema::draft202012::new(schema).expect("a schema").is_valid(value)
 }
@@ -408,11 +408,11 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 1024, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_fits_the_new_schema_fits_the_old_one(
+    fn values_of_the_adapted_schema_match_the_original(
         schema in schema(),
         values in prop::collection::vec(instance(), 1..8),
     ) {
-        // The definition is one that no pass changes, so that it does not matter who refers to it.
+        // No pass changes the definition, so references to it do not matter.
         let old = json!({
             "type": "object",
             "additionalProperties": schema,

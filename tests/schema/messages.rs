@@ -1,4 +1,4 @@
-//! What a session sends, against the specification's schemas: `$MCP_SPEC_DIR/<version>.json`.
+//! The messages of a client, validated with the specification's schemas: `$MCP_SPEC_DIR/<version>.json`.
 
 #![allow(
     clippy::arithmetic_side_effects,
@@ -34,13 +34,13 @@ use serde_json::{Value, json};
 struct Schema {
     version: ProtocolVersion,
     root: Value,
-    /// Where the definitions stand, which differs between the dialects.
+    /// The key of the definitions, which depends on the dialect.
     place: &'static str,
     validators: BTreeMap<String, Validator>,
 }
 
 impl Schema {
-    /// Nothing where `MCP_SPEC_DIR` is not set.
+    /// `None` if `MCP_SPEC_DIR` is not set.
     fn load(version: ProtocolVersion) -> Option<Self> {
         let folder = PathBuf::from(std::env::var_os("MCP_SPEC_DIR")?);
         let path = folder.join(format!("{version}.json"));
@@ -54,7 +54,7 @@ impl Schema {
         self.root[self.place].get(name)
     }
 
-    /// What is wrong with a value that is to be as this definition says.
+    /// The violations of this definition by a value.
     fn against(&mut self, name: &str, value: &Value) -> Result<(), String> {
         if !self.validators.contains_key(name) {
             assert!(self.definition(name).is_some(), "{} has no {name}", self.version);
@@ -72,7 +72,7 @@ impl Schema {
         if errors.is_empty() { Ok(()) } else { Err(format!("no {name} of {}: {}", self.version, errors.join("; "))) }
     }
 
-    /// The branch of a union of messages that has this method.
+    /// The branch of a union of messages with this method.
     fn branch(&self, union: &str, method: &str) -> Option<String> {
         let has = |definition: &Value| definition["properties"]["method"]["const"] == method;
         let definition = self.definition(union)?;
@@ -84,7 +84,7 @@ impl Schema {
         names.map(String::from).find(|name| self.definition(name).is_some_and(has))
     }
 
-    /// Checks one message that a client sent; `question` is the method of the request that it answers.
+    /// Checks one message of a client; `question` is the method of the request that it answers.
     fn check(&mut self, message: &Value, question: Option<&str>) -> Result<(), String> {
         self.against("JSONRPCMessage", message)?;
         if let Some(method) = message["method"].as_str() {
@@ -103,7 +103,7 @@ impl Schema {
             return self.against(if newer { "JSONRPCErrorResponse" } else { "JSONRPCError" }, message);
         }
         self.against(if newer { "JSONRPCResultResponse" } else { "JSONRPCResponse" }, message)?;
-        let result = match question.expect("a result answers a question") {
+        let result = match question.expect("a result answers a request") {
             "ping" => "EmptyResult",
             "roots/list" => "ListRootsResult",
             "sampling/createMessage" => "CreateMessageResult",
@@ -115,11 +115,11 @@ impl Schema {
     }
 }
 
-/// A session whose messages are to be checked.
+/// A session whose messages are checked.
 struct Talk {
     host: Host,
     server: Server,
-    /// What the server asked, by the id that it gave.
+    /// The methods of the server's requests, by their ids.
     questions: Vec<&'static str>,
 }
 
@@ -146,7 +146,7 @@ impl Talk {
         request
     }
 
-    /// The server asks; what the embedder has to answer is answered with this.
+    /// The server sends a request; if the embedder has to answer, it uses this response.
     fn ask(&mut self, method: &'static str, params: Value, answer: Result<Value, ErrorObject>) {
         let id = self.questions.len();
         self.questions.push(method);
@@ -184,7 +184,7 @@ fn trace() -> TraceContext {
     trace
 }
 
-/// From no capability to all of them.
+/// From no capabilities to all of them.
 fn offers() -> Vec<Options> {
     let new = || {
         let mut options = Options::new("test-host", "1.0.0");
@@ -221,7 +221,7 @@ fn capabilities() -> Value {
     })
 }
 
-/// A server of this version, whose lists have three pages, and which answers whatever it is asked.
+/// A server of this version, whose lists have three pages, and which answers every request.
 fn server(version: ProtocolVersion) -> Server {
     let mut server = match version.era() {
         Era::Legacy => Server::new().on("initialize", move |_| {
@@ -254,11 +254,11 @@ fn server(version: ProtocolVersion) -> Server {
         .result("completion/complete", json!({"resultType": "complete", "completion": {"values": []}}))
 }
 
-/// Sessions in which everything is sent that a client of this version has to say.
+/// Sessions in which a client of this version sends every kind of message.
 fn talks(version: ProtocolVersion) -> Vec<Talk> {
     let mut talks = Vec::new();
     for mut options in offers() {
-        // Where the versions agree at once, the opening is written under this version, too.
+        // If the versions agree at once, the handshake is of this version, too.
         options.known_era = Some(KnownEra::new(version));
         talks.push(requests(options.clone(), version));
         match version.era() {
@@ -274,7 +274,7 @@ fn talks(version: ProtocolVersion) -> Vec<Talk> {
     talks
 }
 
-/// Whatever an embedder can ask for.
+/// Every request of an embedder.
 fn requests(options: Options, version: ProtocolVersion) -> Talk {
     let mut talk = Talk::ready(options, server(version));
     let arguments = json!({"text": "\u{0}\u{1f600}\"\\", "n": 1.5e300, "deep": [[{}]]});
@@ -320,7 +320,7 @@ fn requests(options: Options, version: ProtocolVersion) -> Talk {
     talk
 }
 
-/// Whatever a server of the legacy era can ask for.
+/// Every request of a server of the legacy era.
 fn questions(options: Options, version: ProtocolVersion) -> Talk {
     let elicits = version >= ProtocolVersion::V2025_06_18;
     let mut talk = Talk::ready(options, server(version));
@@ -339,7 +339,7 @@ fn questions(options: Options, version: ProtocolVersion) -> Talk {
         talk.ask("elicitation/create", url, Ok(json!({"action": "decline"})));
         talk.ask("elicitation/create", json!({"mode": "x"}), Ok(json!({"action": "decline"})));
     }
-    // Nobody answers these, so the engine does.
+    // The embedder does not answer these, so the engine does.
     for (method, params) in [("sampling/createMessage", sample), ("elicitation/create", form)] {
         if elicits || method != "elicitation/create" {
             let id = talk.questions.len();
@@ -349,11 +349,11 @@ fn questions(options: Options, version: ProtocolVersion) -> Talk {
     }
     talk.host.wait(Duration::from_secs(601));
     let answers = talk.host.transcript.iter().filter(|(_, message)| message.get("method").is_none()).count();
-    assert_eq!(answers, talk.questions.len(), "every question has its answer");
+    assert_eq!(answers, talk.questions.len(), "every server request has its response");
     talk
 }
 
-/// Rounds of input, where the client offers it.
+/// Rounds of input, if the client declares it.
 fn rounds(options: Options, version: ProtocolVersion) -> Talk {
     let offers = options.capabilities.clone();
     let wants_input = offers.elicitation || offers.sampling || offers.roots.is_some();
@@ -393,7 +393,7 @@ fn rounds(options: Options, version: ProtocolVersion) -> Talk {
         let responses = inputs.iter().map(|input| {
             (&*input.key, if input.method == mcp_proto::ServerMethod::Elicitation { &*form } else { &*sampled })
         });
-        // Where the engine knew all that was wanted, nobody waits.
+        // If the engine provides all input, nothing is left to answer.
         let _ = talk.host.session.provide(talk.host.now, request, responses);
         talk.host.collect();
         talk.serve();
@@ -405,7 +405,7 @@ fn rounds(options: Options, version: ProtocolVersion) -> Talk {
     talk
 }
 
-/// Keepalive, refresh on demand, and refresh because the list changed.
+/// Keepalive, refresh on demand, and refresh after `list_changed`.
 fn upkeep(version: ProtocolVersion) -> Talk {
     let mut options = offers().pop().unwrap();
     let mut keepalive = Keepalive::default();
@@ -421,7 +421,7 @@ fn upkeep(version: ProtocolVersion) -> Talk {
     talk
 }
 
-/// A lost connection, and what is sent on the next one.
+/// A lost connection, and the messages on the next one.
 fn come_back(version: ProtocolVersion) -> Talk {
     let mut options = offers().pop().unwrap();
     options.reconnect = Some(Reconnect::default());
@@ -436,7 +436,7 @@ fn come_back(version: ProtocolVersion) -> Talk {
     talk
 }
 
-/// Handshakes that take more than one step to this version.
+/// Handshakes with more than one step to this version.
 fn openings(version: ProtocolVersion) -> Vec<Talk> {
     let all = || offers().pop().unwrap();
     let refuse = |code: i64, message: &'static str| move |_: &Value| Err(json!({"code": code, "message": message}));
@@ -488,7 +488,7 @@ fn openings(version: ProtocolVersion) -> Vec<Talk> {
     }
 }
 
-/// What is sent in all sessions of a version: with the version that each message is of, and what it answers.
+/// The messages of all sessions of a version, with the version of each, and the request that it answers.
 fn sent(version: ProtocolVersion) -> Vec<(ProtocolVersion, Value, Option<&'static str>)> {
     let mut sent = Vec::new();
     for talk in talks(version) {
@@ -511,13 +511,13 @@ fn loaded() -> Option<BTreeMap<ProtocolVersion, Schema>> {
     Some(schemas)
 }
 
-/// Checks all that is sent in the sessions of a version, and that it is all that a client of it has to say.
+/// Checks all messages in the sessions of a version, and that every kind of message is among them.
 fn check(version: ProtocolVersion, methods: &[&str]) {
     let sent = sent(version);
     let own: Vec<_> = sent.iter().filter(|(of, _, _)| *of == version).collect();
     let found: BTreeSet<&str> = own.iter().map(|(_, message, _)| message["method"].as_str().unwrap_or("")).collect();
     let wanted: BTreeSet<&str> = methods.iter().copied().collect();
-    assert_eq!(found, wanted, "the sessions do not say what they are to say");
+    assert_eq!(found, wanted, "the sessions lack a kind of message");
     let Some(mut schemas) = loaded() else { return };
     let wrong: BTreeSet<String> = sent
         .iter()
@@ -529,7 +529,7 @@ fn check(version: ProtocolVersion, methods: &[&str]) {
     assert!(wrong.is_empty(), "{} of {} messages:\n{}", wrong.len(), sent.len(), Vec::from_iter(wrong).join("\n"));
 }
 
-/// What every client has to say.
+/// The messages of every client.
 const EVERY: [&str; 9] = [
     "tools/list",
     "prompts/list",
@@ -542,7 +542,7 @@ const EVERY: [&str; 9] = [
     "notifications/cancelled",
 ];
 
-/// The empty name stands for answers.
+/// The empty name stands for responses.
 const LEGACY: [&str; 9] = [
     "initialize",
     "notifications/initialized",
@@ -580,9 +580,9 @@ fn of_2026_07_28() {
     check(ProtocolVersion::V2026_07_28, &[&EVERY[..], &["server/discover", "subscriptions/listen"]].concat());
 }
 
-/// The check can fail: what is sent is refused once something is broken in it.
+/// The check can fail: broken messages are rejected.
 #[test]
-fn broken_messages_are_refused() {
+fn broken_messages_are_rejected() {
     let Some(mut schemas) = loaded() else { return };
     for &version in ProtocolVersion::ALL {
         let sent = sent(version);

@@ -1,4 +1,4 @@
-//! The utility tools' schemas, and what fits them.
+//! The schemas of the utility tools, and matching values.
 
 #![allow(
     clippy::arithmetic_side_effects,
@@ -22,7 +22,7 @@ use mcp_proto::host::names::Names;
 use mcp_proto::host::toolset::{Suspicion, choose};
 use serde_json::{Value, json};
 
-/// A session with a server that has no tools, and resources and prompts.
+/// A session with a server without tools, with resources and prompts.
 fn host() -> Host {
     let mut server = Server::legacy(json!({"tools": {}, "resources": {}, "prompts": {}}))
         .result("tools/list", tools(&[]))

@@ -1,4 +1,4 @@
-//! Which calls a user should approve, by the annotations of the tools and the trust in their server.
+//! Approval: which calls a user should approve, by the annotations of the tools and the trust in their server.
 
 use mcp_proto::machine::approval::Approval;
 use serde_json::json;

@@ -39,7 +39,7 @@ fn raw(value: &Value) -> Box<RawValue> {
 }
 
 #[test]
-fn typed_requests_are_what_the_specification_says() {
+fn typed_requests_match_the_specification() {
     let arguments = raw(&json!({"n": 1.50, "deep": [1, {"a": null}]}));
     let cases = [
         (
@@ -90,16 +90,16 @@ fn progress(token: &Value, done: u32) -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 }
 
-fn told(host: &Host) -> Vec<u64> {
-    let told = host.events.iter().filter_map(|event| match event {
+fn reported_progress(host: &Host) -> Vec<u64> {
+    let reported_progress = host.events.iter().filter_map(|event| match event {
         Event::Progress { progress, .. } => serde_json::from_str::<Value>(progress.raw().get()).ok(),
         _ => None,
     });
-    told.filter_map(|params| params["progress"].as_u64()).collect()
+    reported_progress.filter_map(|params| params["progress"].as_u64()).collect()
 }
 
 #[test]
-fn progress_extends_the_deadline_up_to_the_bound() {
+fn progress_extends_the_deadline_up_to_its_limit() {
     let mut host = ready(options(), false);
     let call =
         Request::call_tool("a", None).progress().timeout(Duration::from_secs(10)).max_timeout(Duration::from_secs(35));
@@ -111,12 +111,12 @@ fn progress_extends_the_deadline_up_to_the_bound() {
         host.wait(Duration::from_secs(8));
     }
     assert!(matches!(host.result_of(id), Outcome::TimedOut(mcp_proto::TimeBound::Total)));
-    assert_eq!(told(&host), [0, 1, 2, 3, 4]);
+    assert_eq!(reported_progress(&host), [0, 1, 2, 3, 4]);
     assert_eq!(host.take_methods(), ["notifications/cancelled"]);
 }
 
 #[test]
-fn progress_that_nobody_asked_for_extends_nothing() {
+fn unrequested_progress_extends_no_deadline() {
     let mut host = ready(options(), false);
     let (id, sent) = request(&mut host, Request::call_tool("a", None).timeout(Duration::from_secs(10)));
     assert_eq!(sent["params"].get("_meta"), None);
@@ -124,12 +124,12 @@ fn progress_that_nobody_asked_for_extends_nothing() {
     host.receive(progress(&sent["id"], 1));
     host.wait(Duration::from_secs(2));
     assert!(matches!(host.result_of(id), Outcome::TimedOut(mcp_proto::TimeBound::Timeout)));
-    assert!(told(&host).is_empty());
+    assert!(reported_progress(&host).is_empty());
     assert!(host.events.iter().any(|event| matches!(event, Event::Notification { .. })));
 }
 
 #[test]
-fn a_flood_of_progress_is_told_ten_times_a_second() {
+fn progress_is_reported_ten_times_a_second_at_most() {
     let mut host = ready(options(), true);
     let (_, sent) = request(&mut host, Request::call_tool("a", None).progress());
     let token = sent["params"]["_meta"]["progressToken"].clone();
@@ -137,12 +137,12 @@ fn a_flood_of_progress_is_told_ten_times_a_second() {
         host.receive(progress(&token, done));
         host.wait(Duration::from_millis(1));
     }
-    assert_eq!(told(&host).len(), 10);
+    assert_eq!(reported_progress(&host).len(), 10);
     assert_eq!(host.session.stats().left_out, 990);
 }
 
 #[test]
-fn one_tool_call_at_a_time_where_the_server_allows_no_more() {
+fn tool_calls_are_sequential_if_the_options_say_so() {
     let mut serial = options();
     serial.parallel_tool_calls = false;
     let mut host = ready(serial, false);
@@ -152,7 +152,7 @@ fn one_tool_call_at_a_time_where_the_server_allows_no_more() {
     host.collect();
     assert!(host.take_sent().is_empty());
     let (_, read) = request(&mut host, Request::read_resource("r:1"));
-    assert_eq!(read["method"], "resources/read", "what is no tool call goes first");
+    assert_eq!(read["method"], "resources/read", "other requests go first");
     answer(&mut host, &first);
     let second = host.take_one();
     assert_eq!(second["params"]["name"], "b");
@@ -161,7 +161,7 @@ fn one_tool_call_at_a_time_where_the_server_allows_no_more() {
 }
 
 #[test]
-fn tool_calls_go_side_by_side_by_default() {
+fn tool_calls_are_concurrent_by_default() {
     let mut host = ready(options(), false);
     for name in ["a", "b", "c"] {
         host.session.request(host.now, Request::call_tool(name, None)).unwrap();
@@ -171,7 +171,7 @@ fn tool_calls_go_side_by_side_by_default() {
 }
 
 #[test]
-fn a_tool_call_that_times_out_makes_room_for_the_next() {
+fn a_tool_call_that_times_out_is_followed_by_the_next() {
     let mut serial = options();
     serial.parallel_tool_calls = false;
     let mut host = ready(serial, false);

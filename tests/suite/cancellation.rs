@@ -1,4 +1,4 @@
-//! Cancellations in both directions: for which requests, with which reason, and the bound that ran out.
+//! Cancellations in both directions: the requests, the reasons, and the deadline that passed.
 
 use crate::common::{Host, Server, legacy, reconnecting, seconds, tools};
 use mcp_proto::{Event, FailureKind, Keepalive, Options, Outcome, Request, RequestId, TimeBound};
@@ -20,7 +20,7 @@ fn call(host: &mut Host, request: Request) -> (RequestId, Value) {
     (id, host.take_one())
 }
 
-/// The ids and reasons of the cancellations that were sent since the last look.
+/// The ids and reasons of the cancellations sent since the last call.
 fn cancelled(host: &mut Host) -> Vec<(Value, String)> {
     let sent = host.take_sent();
     let cancelled = sent.iter().filter(|message| message["method"] == "notifications/cancelled");
@@ -49,8 +49,8 @@ fn the_reason_of_the_embedder_of_a_hub_is_sent() {
     rig.hub.cancel_request_with_reason(rig.now, session, request, "not now").unwrap();
     rig.collect();
     rig.serve();
-    let told = rig.get("a").server.asked().any(|message| message["params"]["reason"] == "not now");
-    assert!(told);
+    let sent = rig.get("a").server.asked().any(|message| message["params"]["reason"] == "not now");
+    assert!(sent);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_reason_of_the_server_is_reported() {
 }
 
 #[test]
-fn a_timeout_says_which_bound_ran_out() {
+fn a_timeout_names_the_deadline_that_passed() {
     for (progress, max, expected) in
         [(0, 90, TimeBound::Timeout), (1, 90, TimeBound::Timeout), (4, 90, TimeBound::Total)]
     {
@@ -97,7 +97,10 @@ fn a_timeout_says_which_bound_ran_out() {
     let request = Request::call_tool("x", None).timeout(seconds(30)).max_timeout(seconds(30));
     let (id, _) = call(&mut host, request);
     host.wait(seconds(30));
-    assert!(matches!(host.result_of(id), Outcome::TimedOut(TimeBound::Timeout)), "both ran out, and nothing came");
+    assert!(
+        matches!(host.result_of(id), Outcome::TimedOut(TimeBound::Timeout)),
+        "both deadlines passed without a message"
+    );
 }
 
 #[test]
@@ -133,10 +136,10 @@ fn lists_that_the_end_of_discovery_cuts_off_are_cancelled() {
     let mut lists: Vec<_> = host.take_sent().iter().filter_map(|message| message.get("id").cloned()).collect();
     assert_eq!(lists.len(), 2);
     host.wait(seconds(20));
-    let mut told: Vec<_> = cancelled(&mut host).into_iter().map(|(id, _)| id).collect();
+    let mut sent: Vec<_> = cancelled(&mut host).into_iter().map(|(id, _)| id).collect();
     lists.sort_by_key(Value::as_u64);
-    told.sort_by_key(Value::as_u64);
-    assert_eq!(told, lists);
+    sent.sort_by_key(Value::as_u64);
+    assert_eq!(sent, lists);
     assert!(host.is_ready());
 }
 

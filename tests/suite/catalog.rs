@@ -1,4 +1,4 @@
-//! What the catalogue keeps of what a server wrote, how it is found, and how it is compared.
+//! The catalog: raw items, lookup, and comparison.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use mcp_proto::catalog::{Catalog, Difference, Fingerprint, FingerprintKey, ToolH
 use mcp_proto::{Event, Family, FamilyStatus, Options, QuirkKind, Reconnect, Transport};
 use serde_json::{Value, json};
 
-/// A list's result around items that are written as they are.
+/// A list result with these items as raw text.
 fn result(family: Family, items: &str) -> String {
     format!(r#"{{"{}":{items}}}"#, family.member())
 }
@@ -20,7 +20,7 @@ fn capability(family: Family) -> &'static str {
     family.capability().as_str()
 }
 
-/// Answers the lists that were asked: `family` with these items, any other with none.
+/// Answers the list requests: `family` with these items, any other with none.
 fn answer_lists(host: &mut Host, family: Family, items: &str) {
     for request in host.take_sent() {
         for asked in Family::ALL.iter().copied().filter(|asked| request["method"] == asked.list_method()) {
@@ -29,7 +29,7 @@ fn answer_lists(host: &mut Host, family: Family, items: &str) {
     }
 }
 
-/// Goes through the handshake, and answers the lists.
+/// Completes the handshake, and answers the list requests.
 fn serve(host: &mut Host, family: Family, items: &str) {
     let initialize = host.take_one();
     let version = &initialize["params"]["protocolVersion"];
@@ -42,7 +42,7 @@ fn serve(host: &mut Host, family: Family, items: &str) {
     assert!(host.is_ready(), "{:?}", host.failure());
 }
 
-/// A session with a server that has these items of one family.
+/// A client whose server has these items of one family.
 fn listed(family: Family, items: &str) -> Host {
     let mut host = Host::open(legacy());
     serve(&mut host, family, items);
@@ -58,7 +58,7 @@ fn array(items: &[&str]) -> String {
 }
 
 #[test]
-fn items_stay_as_the_server_wrote_them() {
+fn items_keep_their_raw_text() {
     let items = [
         "{ \"inputSchema\" :\t{ \"type\":\"object\" ,\n \"properties\":{ } } ,\r\n\"name\":  \"spaced\" }",
         r#"{"zeta":1,"name":"order","alpha":{"b":1,"a":2},"inputSchema":{}}"#,
@@ -76,7 +76,7 @@ fn items_stay_as_the_server_wrote_them() {
 }
 
 #[test]
-fn items_stay_as_they_are_whatever_stands_between_them() {
+fn items_keep_their_raw_text_whatever_separates_them() {
     let item = r#"{"name": "a","inputSchema":{} }"#;
     let host = listed(Family::Tools, &format!(" [\n\t{item}  ,\r\n {{\"name\":\"b\",\"inputSchema\":{{}}}} ] "));
     assert_eq!(raws(&host, Family::Tools), [item, r#"{"name":"b","inputSchema":{}}"#]);
@@ -97,7 +97,7 @@ fn every_family_keeps_its_items() {
 }
 
 #[test]
-fn schemas_stay_as_the_server_wrote_them() {
+fn schemas_keep_their_raw_text() {
     let (input, output) = (r#"{ "b":1e2, "a" : "\u0061" }"#, r#"{"type" :"object","type":"object"}"#);
     let item = format!(r#"{{"outputSchema":{output},"name":"t","inputSchema":{input},"_meta":{{ "m":1.0}}}}"#);
     let host = listed(Family::Tools, &array(&[&item]));
@@ -108,7 +108,7 @@ fn schemas_stay_as_the_server_wrote_them() {
 }
 
 #[test]
-fn a_key_is_found_however_it_is_written() {
+fn a_key_is_found_in_any_encoding() {
     let items = array(&[
         r#"{"name":"\u0061","inputSchema":{}}"#,
         r#"{"name":"\u00e9t\u00E9","inputSchema":{}}"#,
@@ -130,7 +130,7 @@ fn a_key_is_found_however_it_is_written() {
 }
 
 #[test]
-fn two_spellings_of_one_key_are_one_key() {
+fn two_encodings_of_a_key_are_equal() {
     let first = r#"{"name":"\u0061b","inputSchema":{}}"#;
     let host = listed(Family::Tools, &array(&[first, r#"{"name":"ab","inputSchema":{"x":1}}"#]));
     assert_eq!(raws(&host, Family::Tools), [first]);
@@ -161,7 +161,7 @@ fn many_items_are_all_found() {
 }
 
 #[test]
-fn a_tool_is_read_as_it_is_written() {
+fn the_view_of_a_tool_has_all_its_members() {
     let item = r#"{"name":"t","title":"T\u00e9","description":"D","inputSchema":{"a":1}}"#;
     let host = listed(Family::Tools, &array(&[item]));
     let tool = host.session.catalog().tool("t").unwrap();
@@ -171,7 +171,7 @@ fn a_tool_is_read_as_it_is_written() {
 }
 
 #[test]
-fn members_of_a_wrong_type_are_passed_over_in_the_view_alone() {
+fn members_of_a_wrong_type_are_absent_only_in_the_view() {
     let item = r#"{"name":"t","title":5,"description":["D"],"inputSchema":null,"outputSchema":"o","annotations":[],"_meta":1}"#;
     let host = listed(Family::Tools, &array(&[item]));
     let tool = host.session.catalog().tool("t").unwrap();
@@ -183,7 +183,7 @@ fn members_of_a_wrong_type_are_passed_over_in_the_view_alone() {
 }
 
 #[test]
-fn resources_and_templates_pass_over_members_of_a_wrong_type() {
+fn resources_and_templates_skip_members_of_a_wrong_type() {
     let host = listed(Family::Resources, r#"[{"uri":"r:1","name":1,"title":null,"mimeType":{},"size":"5"}]"#);
     let resource = host.session.catalog().resource("r:1").unwrap();
     assert!(resource.name.is_none() && resource.title.is_none() && resource.description.is_none());
@@ -195,7 +195,7 @@ fn resources_and_templates_pass_over_members_of_a_wrong_type() {
 }
 
 #[test]
-fn resources_and_templates_are_read_as_they_are_written() {
+fn views_of_resources_and_templates_have_all_their_members() {
     let host = listed(
         Family::Resources,
         r#"[{"uri":"r:1","name":"n","title":"T","description":"D","mimeType":"text/plain","size":18446744073709551615}]"#,
@@ -216,7 +216,7 @@ fn resources_and_templates_are_read_as_they_are_written() {
 }
 
 #[test]
-fn a_size_that_is_no_whole_number_is_none() {
+fn a_size_that_is_not_a_whole_number_is_absent() {
     for size in ["1.5", "-1", "1e99", "18446744073709551616", "true", "null"] {
         let host = listed(Family::Resources, &format!(r#"[{{"uri":"r:1","name":"r","size":{size}}}]"#));
         assert_eq!(host.session.catalog().resource("r:1").unwrap().size, None, "{size}");
@@ -229,7 +229,7 @@ fn hints(annotations: &str) -> ToolHints {
 }
 
 #[test]
-fn hints_are_what_the_server_says() {
+fn hints_have_the_values_of_the_server() {
     let all = hints(r#"{"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}"#);
     assert_eq!((all.read_only, all.destructive), (Some(true), Some(false)));
     assert_eq!((all.idempotent, all.open_world), (Some(true), Some(false)));
@@ -239,7 +239,7 @@ fn hints_are_what_the_server_says() {
 }
 
 #[test]
-fn the_name_to_show_is_the_title_that_of_the_annotations_or_the_name() {
+fn the_display_name_is_the_title_the_annotated_title_or_the_name() {
     for (members, name) in [
         (r#","title":"T","annotations":{"title":"A"}"#, "T"),
         (r#","annotations":{"title":"A"}"#, "A"),
@@ -252,7 +252,7 @@ fn the_name_to_show_is_the_title_that_of_the_annotations_or_the_name() {
 }
 
 #[test]
-fn hints_of_a_wrong_type_are_none() {
+fn hints_of_a_wrong_type_are_absent() {
     for wrong in ["null", "1", r#""true""#, "{}"] {
         let read = hints(&format!(r#"{{"readOnlyHint":{wrong},"openWorldHint":true}}"#));
         assert_eq!((read.read_only, read.open_world), (None, Some(true)), "{wrong}");
@@ -273,7 +273,7 @@ fn prompt_arguments_are_read_in_order() {
 }
 
 #[test]
-fn prompt_arguments_of_a_wrong_type_are_passed_over() {
+fn prompt_arguments_of_a_wrong_type_are_skipped() {
     let host = listed(
         Family::Prompts,
         r#"[{"name":"p","arguments":[{"required":true},{"name":5},null,"x",{"name":"a","description":1,"required":"yes"}]},{"name":"q","arguments":{"name":"a"}},{"name":"r","arguments":null}]"#,
@@ -310,14 +310,14 @@ fn fingerprints_are_the_same_in_every_release() {
 }
 
 #[test]
-fn fingerprints_of_a_whole_know_no_order() {
+fn fingerprints_of_a_catalog_do_not_depend_on_the_order() {
     assert_eq!(fingerprint(&[A, B]), fingerprint(&[B, A]));
     assert_ne!(fingerprint(&[A, B]), fingerprint(&[A]));
     assert_ne!(fingerprint(&[A]), fingerprint(&[B]));
 }
 
 #[test]
-fn fingerprints_know_no_pages() {
+fn fingerprints_do_not_depend_on_pages() {
     let mut host = Host::open(legacy());
     let pages = [format!(r#"{{"tools":[{A}],"nextCursor":"2"}}"#), format!(r#"{{"tools":[{B}]}}"#)];
     let mut server = Server::legacy(json!({"tools": {}}));
@@ -343,7 +343,7 @@ fn fingerprints_differ_by_a_byte() {
         r#"{"name":"a","inputSchema":{"x":2}}"#,
     ];
     let prints: Vec<_> = variants.iter().map(|item| fingerprint(&[item])).collect();
-    assert_eq!(prints[0], prints[2], "white space after an item is none of it");
+    assert_eq!(prints[0], prints[2], "white space after an item does not belong to it");
     let mut distinct = prints.clone();
     distinct.sort();
     distinct.dedup();
@@ -351,7 +351,7 @@ fn fingerprints_differ_by_a_byte() {
 }
 
 #[test]
-fn fingerprints_tell_the_families_apart() {
+fn fingerprints_differ_by_family() {
     let item = r#"[{"name":"a","inputSchema":{}}]"#;
     let tools = listed(Family::Tools, item).session.catalog().fingerprint(KEY);
     let prompts = listed(Family::Prompts, item).session.catalog().fingerprint(KEY);
@@ -402,7 +402,7 @@ fn reconnecting() -> Options {
     options
 }
 
-/// A session with a server that had these tools, over its next connection.
+/// The next connection of a client, to a server that had these tools before.
 fn reconnected(items: &str) -> Host {
     let mut host = Host::open(reconnecting());
     serve(&mut host, Family::Tools, items);
@@ -414,26 +414,26 @@ fn reconnected(items: &str) -> Host {
 }
 
 #[test]
-fn the_first_list_is_no_change() {
+fn the_first_list_is_not_reported_as_a_change() {
     assert!(changes(&listed(Family::Tools, &before())).is_empty());
 }
 
 #[test]
-fn a_refresh_tells_the_difference() {
+fn a_refresh_reports_the_difference() {
     let mut host = listed(Family::Tools, &before());
     refresh(&mut host, Family::Tools, &after());
     assert_differs(&host);
 }
 
 #[test]
-fn a_reconnect_tells_the_difference() {
+fn a_reconnect_reports_the_difference() {
     let mut host = reconnected(&before());
-    assert_eq!(host.count(Family::Tools), 5, "what was known stays until it is listed again");
+    assert_eq!(host.count(Family::Tools), 5, "items stay until they are listed again");
     serve(&mut host, Family::Tools, &after());
     assert_differs(&host);
 }
 
-/// Two lists of one tool, whose descriptions have one hash.
+/// Two lists of one tool, whose descriptions have equal hashes.
 fn with_one_hash() -> [String; 2] {
     let before = crate::collisions::padded(r#"{"name":"t","inputSchema":{},"description":"Adds. "#);
     let end = r#""}"#;
@@ -445,7 +445,7 @@ fn with_one_hash() -> [String; 2] {
 }
 
 #[test]
-fn a_description_with_the_hash_of_the_one_before_is_a_difference() {
+fn a_changed_description_with_an_equal_hash_is_a_difference() {
     let [one, other] = with_one_hash();
     let mut host = listed(Family::Tools, &one);
     refresh(&mut host, Family::Tools, &other);
@@ -453,11 +453,11 @@ fn a_description_with_the_hash_of_the_one_before_is_a_difference() {
     assert_eq!(difference.changed, ["t".into()]);
     let mut host = reconnected(&one);
     serve(&mut host, Family::Tools, &other);
-    assert_eq!(changes(&host).len(), 1, "over another connection, too");
+    assert_eq!(changes(&host).len(), 1, "also after a reconnect");
 }
 
 #[test]
-fn fingerprints_of_texts_with_one_hash_differ() {
+fn fingerprints_of_texts_with_equal_hashes_differ() {
     let [one, other] = with_one_hash().map(|items| listed(Family::Tools, &items));
     let item = |host: &Host| host.session.catalog().list(Family::Tools).fingerprint_of("t", KEY);
     assert_ne!(item(&one), item(&other));
@@ -465,11 +465,11 @@ fn fingerprints_of_texts_with_one_hash_differ() {
 }
 
 #[test]
-fn fingerprints_under_another_key_are_others() {
+fn fingerprints_with_another_key_differ() {
     let host = listed(Family::Tools, &array(&[A]));
     let other = FingerprintKey::new([7; 16]);
     assert_ne!(host.session.catalog().fingerprint(KEY), host.session.catalog().fingerprint(other));
-    assert_eq!(format!("{KEY:?}"), "FingerprintKey(…)", "it is a secret");
+    assert_eq!(format!("{KEY:?}"), "FingerprintKey(…)", "the key is secret");
     assert_eq!(serde_json::to_string(&KEY).unwrap(), r#""30313233343536373839616263646566""#);
     assert_eq!(serde_json::from_str::<FingerprintKey>(r#""30313233343536373839616263646566""#).unwrap(), KEY);
     let fingerprint = Fingerprint::of(KEY, b"");
@@ -482,17 +482,17 @@ fn fingerprints_under_another_key_are_others() {
 }
 
 #[test]
-fn a_refresh_without_a_difference_tells_nothing() {
+fn a_refresh_without_a_difference_reports_nothing() {
     let mut host = listed(Family::Tools, &array(&[A, B]));
     let fingerprint = host.session.catalog().fingerprint(KEY);
     refresh(&mut host, Family::Tools, &format!("[ {B},\n{A}]"));
     assert!(changes(&host).is_empty());
-    assert_eq!(host.keys(Family::Tools), ["b", "a"], "in the new order all the same");
+    assert_eq!(host.keys(Family::Tools), ["b", "a"], "in the new order");
     assert_eq!(host.session.catalog().fingerprint(KEY), fingerprint);
 }
 
 #[test]
-fn a_reconnect_without_a_difference_tells_nothing() {
+fn a_reconnect_without_a_difference_reports_nothing() {
     let mut host = reconnected(&array(&[A, B]));
     serve(&mut host, Family::Tools, &array(&[A, B]));
     assert!(changes(&host).is_empty());
@@ -512,18 +512,18 @@ fn a_family_that_is_not_declared_any_more_is_removed() {
 }
 
 #[test]
-fn a_refresh_of_resources_tells_the_difference_by_uri() {
+fn a_refresh_of_resources_reports_the_difference_by_uri() {
     let mut host = listed(Family::Resources, r#"[{"uri":"r:1","name":"a"},{"uri":"r:2","name":"b"}]"#);
     refresh(&mut host, Family::Resources, r#"[{"uri":"r:\u0032","name":"b"},{"uri":"r:3","name":"a"}]"#);
     let changes = changes(&host);
     let [(Family::Resources, difference)] = changes.as_slice() else { panic!("{changes:?}") };
     assert_eq!(difference.added, ["r:3".into()]);
     assert_eq!(difference.removed, ["r:1".into()]);
-    assert_eq!(difference.changed, ["r:2".into()], "another spelling is another text");
+    assert_eq!(difference.changed, ["r:2".into()], "another encoding is another text");
 }
 
 #[test]
-fn an_emptied_list_is_all_removed() {
+fn an_empty_list_removes_all_items() {
     let mut host = listed(Family::Tools, &array(&[A, B]));
     refresh(&mut host, Family::Tools, "[]");
     let [(Family::Tools, difference)] = changes(&host)[..] else { panic!("{:?}", changes(&host)) };

@@ -1,4 +1,4 @@
-//! The timeout that bounds transport, handshake and discovery together.
+//! The timeout that covers transport, handshake and discovery together.
 
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
 use mcp_proto::{FailureKind, Options, Transport};

@@ -59,7 +59,7 @@ fn a_result_of_a_tool_is_read_with_all_its_blocks() {
 }
 
 #[test]
-fn what_is_unknown_or_malformed_is_kept_as_it_is() {
+fn unknown_and_malformed_content_is_kept_as_raw_json() {
     let blocks = [
         json!({"type": "hologram", "x": 1}),
         json!({"type": "text"}),
@@ -173,7 +173,7 @@ fn items_have_icons_and_resources_have_annotations() {
 }
 
 #[test]
-fn both_sides_introduce_themselves_in_full() {
+fn client_and_server_info_have_all_members() {
     let mut options = legacy();
     let mut icon = Icon::new("https://x/i.png");
     (icon.mime_type, icon.sizes, icon.theme) = (Some("image/png".into()), vec!["any".into()], Some(Theme::Light));

@@ -1,4 +1,4 @@
-//! Messages, read as `serde_json` reads them.
+//! Decoded messages, compared with what `serde_json` reads.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use proptest::test_runner::FileFailurePersistence;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The members of an object as `serde_json` sees them.
+/// The members of an object, as `serde_json` reads them.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
@@ -39,13 +39,13 @@ impl<'a> Members<'a> {
     }
 }
 
-/// One message against what `serde_json` says of its members.
+/// Compares a message with the members that `serde_json` reads.
 fn check_message(text: &str, members: Option<&Members<'_>>, read: Result<&Message<'_>, &Noise>) {
     let Some(members) = members else { panic!("{text}: no object, and read as {read:?}") };
     let given = |name: &str| members.last(name).filter(|value| *value != "null");
     let same = |read: Option<&RawValue>, name: &str| {
         let expected = if name == "result" { members.last(name) } else { given(name) };
-        // The same slice of the text, not only the same words.
+        // The same slice of the text, not only an equal one.
         assert_eq!(
             read.map(|raw| raw.get().as_bytes().as_ptr_range()),
             expected.map(|text| text.as_bytes().as_ptr_range()),
@@ -83,7 +83,7 @@ fn check_message(text: &str, members: Option<&Members<'_>>, read: Result<&Messag
     }
 }
 
-/// Decodes a text, and compares with `serde_json`; tells whether it was JSON.
+/// Decodes a text, and compares it with `serde_json`. Returns whether it was JSON.
 fn compare(text: &str) -> bool {
     let trimmed = text.trim_start_matches('\u{feff}').trim_matches([' ', '\t', '\r', '\n']);
     let json = serde_json::from_str::<&RawValue>(trimmed);
@@ -111,7 +111,7 @@ fn compare(text: &str) -> bool {
                 check_message(text, members.as_ref(), Err(&Noise::NotAMessage));
             }
         }
-        // A member's name has to be text, so that it can be told from others.
+        // The name of a member must be a string to be recognized.
         Err(Noise::NotJson) if trimmed.starts_with('{') => {
             assert!(serde_json::from_str::<Members<'_>>(trimmed).is_err(), "{text}");
         }
@@ -148,7 +148,7 @@ fn messages_of_many_shapes() {
 }
 
 #[test]
-fn a_name_that_is_no_text_spoils_its_message_alone() {
+fn an_invalid_member_name_invalidates_only_its_message() {
     let noise = |text: &str| decode(text.as_bytes(), MessageLimits::default()).unwrap_err();
     assert_eq!(noise(r#"{"\ud800":1,"method":"a"}"#), Noise::NotJson);
     let text = r#"[{"\ud800":1,"method":"a"},{"method":"b","params":{"\ud800":1}}]"#;
@@ -157,7 +157,7 @@ fn a_name_that_is_no_text_spoils_its_message_alone() {
 }
 
 #[test]
-fn what_nests_too_deep_is_told_as_that_whatever_else_is_wrong() {
+fn excessive_depth_is_reported_whatever_else_is_wrong() {
     let deep = "[".repeat(129);
     for text in [deep.clone(), format!("{{]{deep}"), format!("{{\"a\":\"\n\"{deep}"), format!("[1 2]{deep}")] {
         assert_eq!(
@@ -206,7 +206,7 @@ fn value() -> impl Strategy<Value = String> {
     })
 }
 
-/// JSON that is, or nearly is, a message: some of the right members, more than once, and others.
+/// JSON that is close to a message: some valid members, possibly repeated, and others.
 fn message() -> impl Strategy<Value = String> {
     let name = prop_oneof![
         8 => prop::sample::select(vec!["jsonrpc", "id", "method", "params", "result", "error", r"m\u0065thod", r"resul\u0074"])
@@ -219,7 +219,7 @@ fn message() -> impl Strategy<Value = String> {
     prop::collection::vec(member, 0..7).prop_map(|members| format!("{{{}}}", members.join(",")))
 }
 
-/// What happens to a text on its way: at a place, some bytes less, and another character.
+/// A change of a text: a position, the number of removed bytes, and an inserted character.
 type Damage = (prop::sample::Index, usize, Option<char>);
 
 fn damage() -> impl Strategy<Value = Option<Damage>> {

@@ -1,4 +1,5 @@
-//! Every short sequence of inputs, from sessions in several states: what the laws try at random, here without a gap.
+//! Every short sequence of inputs, from clients in several states: exhaustive where the properties in `laws` are
+//! random.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,19 +13,19 @@ use crate::common::Deliver;
 
 const STEPS: usize = 4;
 
-/// A session, and what it did so far.
+/// A client, and its outputs so far.
 #[derive(Clone)]
 struct Run {
     session: Client<Messages>,
     now: Time,
-    /// Requests that the server owes an answer, with their methods.
+    /// Requests without a response, with their methods.
     asked: Vec<(u64, String)>,
     ids: BTreeSet<u64>,
     finished: BTreeMap<RequestId, u32>,
     accepted: Vec<RequestId>,
-    /// Questions of the server's that are not answered, of this connection.
+    /// Server requests of this connection without a response.
     owed: BTreeSet<String>,
-    /// One was asked that was not answered yet, whatever the session stands at.
+    /// There is a server request without a response.
     pinged: bool,
     closed: bool,
     done: Vec<Input>,
@@ -105,7 +106,7 @@ impl Run {
         let mut polled = 0;
         while let Some(action) = self.session.poll() {
             polled += 1;
-            assert!(polled < 1000, "poll does not run dry, by {:?}", self.done);
+            assert!(polled < 1000, "poll never returns None, after {:?}", self.done);
             assert!(!self.closed, "{action:?} after the end, by {:?}", self.done);
             match action {
                 Action::Send(message) => {
@@ -173,7 +174,7 @@ impl Run {
             Input::Unknown => self.receive(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
             Input::Changed => self.receive(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#),
             Input::Ping => {
-                // Owed where there is a legacy server; whoever else is silent is not there, or has no such requests.
+                // Required with a legacy server; a modern server has no such requests.
                 let legacy = self.session.server().is_some_and(|server| server.era() == Era::Legacy);
                 if self.session.is_ready() && legacy {
                     self.owed.insert("\"p\"".into());
@@ -208,7 +209,7 @@ impl Run {
         assert!(!self.session.is_ready() || !self.closed);
     }
 
-    /// Brings the session to its end, and looks at what is left.
+    /// Closes the client, and checks what is left.
     fn end(mut self) {
         self.take(Input::Close);
         for _ in 0..10 {
@@ -244,7 +245,7 @@ impl Run {
 }
 
 #[test]
-fn every_short_sequence_keeps_the_laws() {
+fn every_short_sequence_has_the_properties() {
     for start in [Run::new(Eras::Auto), Run::ready(Eras::LegacyOnly), Run::ready(Eras::Auto), {
         let mut run = Run::ready(Eras::LegacyOnly);
         run.take(Input::Call);

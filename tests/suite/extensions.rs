@@ -92,7 +92,7 @@ fn call(host: &mut Host, result: Value) -> mcp_proto::RequestId {
 
 /// "The set of supported `resultType` values MUST include any additional values of supported extensions".
 #[test]
-fn a_result_type_of_an_extension_reaches_who_declared_it() {
+fn a_result_type_of_a_declared_extension_is_accepted() {
     let mut extension = Extension::default();
     extension.result_types = vec!["com.acme/later".into()];
     let result = json!({"resultType": "com.acme/later", "ticket": 7});
@@ -109,8 +109,8 @@ fn a_result_type_of_an_extension_reaches_who_declared_it() {
 
 /// "A `resultType` of any value unrecognized by the client MUST be considered invalid": also of the engine's requests.
 #[test]
-fn a_result_of_an_unknown_type_is_no_answer_to_a_discover_request() {
-    // The handshake falls back to `initialize`, as after any response that is not one of the modern era.
+fn a_result_of_an_unknown_type_does_not_answer_server_discover() {
+    // The handshake falls back to `initialize`, as after any response that is not of the modern era.
     let mut host = Host::open(options());
     let sent = host.take_one();
     assert_eq!(sent["method"], "server/discover");
@@ -120,7 +120,7 @@ fn a_result_of_an_unknown_type_is_no_answer_to_a_discover_request() {
 }
 
 #[test]
-fn requests_of_tasks_and_skills_need_what_declares_them() {
+fn requests_of_tasks_and_skills_require_their_declaration() {
     let tasks = "io.modelcontextprotocol/tasks";
     let skills = "io.modelcontextprotocol/skills";
     let refused = |capabilities: Value, modern: bool| {

@@ -1,4 +1,4 @@
-//! The first connection of a client, which is tried a few times before the client is parked.
+//! The first connection of a client: it is tried a few times before the client is parked.
 
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
 use mcp_proto::{Cause, Event, FailureKind, OpenFailure, Options, Outcome, Recovery, Request, Transport};
@@ -27,8 +27,8 @@ impl End {
         }
     }
 
-    /// Has the connection that is being opened end like this, and its transport shut down.
-    fn happen(self, host: &mut Host) {
+    /// Ends the connection that is being opened in this way, and its transport.
+    fn end_connection(self, host: &mut Host) {
         if let Self::Unreachable = self {
             return host.transport(Transport::OpenFailed { how: OpenFailure::Connect, why: "refused" });
         }
@@ -79,24 +79,24 @@ fn a_first_connection_that_fails_is_tried_three_times_and_then_parked() {
         let call = host.session.request(host.now, Request::call_tool("x", None).timeout(seconds(2000))).unwrap();
         for attempt in 1..=2 {
             let before = host.now;
-            end.happen(&mut host);
+            end.end_connection(&mut host);
             let (kind, next) = last_down(&host);
             assert_eq!(kind, end.kind());
             assert!(matches!(next, Recovery::Reopen { .. }), "{end:?}, attempt {attempt}: {next:?}");
             wait_for_open(&mut host);
             assert!(host.now - before <= seconds(70));
         }
-        end.happen(&mut host);
+        end.end_connection(&mut host);
         let (kind, next) = last_down(&host);
         let Recovery::Parked { until } = next else { panic!("{end:?}: {next:?}") };
         assert_eq!((kind, until), (end.kind(), host.now + seconds(300)));
         assert_eq!(host.opens, 3, "{end:?}");
         assert!(!host.session.is_closed() && host.ended(call).is_none());
 
-        // One attempt at each interval; the client is ready once the server is.
+        // One attempt per interval; the client is ready when the server is.
         wait_for_open(&mut host);
         assert_eq!(host.now, until);
-        end.happen(&mut host);
+        end.end_connection(&mut host);
         assert!(matches!(last_down(&host).1, Recovery::Parked { .. }), "{end:?}");
         wait_for_open(&mut host);
         host.transport(Transport::Opened);
@@ -111,17 +111,17 @@ fn a_first_connection_that_fails_is_tried_three_times_and_then_parked() {
 fn a_parked_first_connection_is_tried_again_by_command() {
     let mut host = opening(reconnecting(legacy()));
     for _ in 0..2 {
-        End::Exits.happen(&mut host);
+        End::Exits.end_connection(&mut host);
         wait_for_open(&mut host);
     }
-    End::Exits.happen(&mut host);
+    End::Exits.end_connection(&mut host);
     host.session.open(host.now).unwrap();
     host.collect();
     assert_eq!(host.opens, 4);
 }
 
 #[test]
-fn a_version_that_nobody_shares_parks_the_first_connection_at_once() {
+fn an_unsupported_version_parks_the_first_connection_at_once() {
     let mut host = opening(reconnecting(options()));
     host.transport(Transport::Opened);
     let data = json!({"supported": ["1999-01-01"], "requested": "2026-07-28"});
@@ -138,7 +138,7 @@ fn a_version_that_nobody_shares_parks_the_first_connection_at_once() {
 fn without_reconnects_the_first_failure_closes_the_client() {
     for end in ENDS {
         let mut host = opening(legacy());
-        end.happen(&mut host);
+        end.end_connection(&mut host);
         assert!(host.session.is_closed(), "{end:?}");
         assert!(matches!(host.cause(), Some(Cause::Failed(failure)) if failure.kind == end.kind()), "{end:?}");
         assert_eq!(host.opens, 1);
@@ -152,10 +152,10 @@ fn the_number_of_attempts_is_an_option() {
         options.reconnect.as_mut().unwrap().first = first;
         let mut host = opening(options);
         for _ in 1..first {
-            End::RefusesHandshake.happen(&mut host);
+            End::RefusesHandshake.end_connection(&mut host);
             wait_for_open(&mut host);
         }
-        End::RefusesHandshake.happen(&mut host);
+        End::RefusesHandshake.end_connection(&mut host);
         assert!(matches!(last_down(&host).1, Recovery::Parked { .. }), "{first}");
         assert_eq!(host.opens, first.max(1));
     }

@@ -1,4 +1,4 @@
-//! How long the description of a modern server is fresh.
+//! How long the result of `server/discover` of a modern server is fresh.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use crate::common::{Host, Server, options, reconnecting, seconds, tools};
 use mcp_proto::{CommandError, Family, Request, Time};
 use serde_json::{Value, json};
 
-/// A server whose description changes while it runs.
+/// A server whose description changes at run time.
 struct Described {
     server: Server,
     result: Rc<RefCell<Result<Value, Value>>>,
@@ -45,7 +45,7 @@ impl Described {
         host
     }
 
-    fn asked(&self) -> usize {
+    fn requests_received(&self) -> usize {
         self.server.was_asked("server/discover")
     }
 }
@@ -60,31 +60,31 @@ fn instructions(host: &Host) -> &str {
 }
 
 #[test]
-fn a_stale_description_is_requested_again_when_it_is_used() {
+fn a_stale_description_is_requested_again_on_use() {
     let mut described = Described::new(&json!(60_000));
     let mut host = described.connect();
     let until = host.session.server_fresh_until().unwrap();
     assert_eq!(until, Time::from_millis(60_000));
     described.describe(Ok(description(&json!({"tools": {}, "prompts": {}}), &json!(9000), "two")));
 
-    // Fresh, and then stale without use.
+    // Fresh, then stale and unused.
     call(&mut host);
     host.serve(&mut described.server);
     host.wait(seconds(3600));
-    assert_eq!((described.asked(), host.sent.len()), (1, 0), "the engine does not poll");
+    assert_eq!((described.requests_received(), host.sent.len()), (1, 0), "the engine does not poll");
     let prompt = || Request::get_prompt("p", []);
     let refused = host.session.request(host.now, prompt());
     assert!(matches!(refused, Err(CommandError::NotAdvertised { .. })), "{refused:?}");
     host.collect();
-    assert!(host.sent.is_empty(), "a command that fails changes nothing");
+    assert!(host.sent.is_empty(), "a refused command changes nothing");
 
-    // The first use after that asks once; the old description is in use until the response.
+    // The next use requests it once; the old description is used until the response.
     call(&mut host);
     call(&mut host);
     assert_eq!(host.sent.iter().filter(|it| it["method"] == "server/discover").count(), 1);
     assert_eq!(instructions(&host), "one");
     host.serve(&mut described.server);
-    assert_eq!((described.asked(), instructions(&host)), (2, "two"));
+    assert_eq!((described.requests_received(), instructions(&host)), (2, "two"));
     assert_eq!(host.session.server_fresh_until(), Some(host.now + seconds(9)));
     host.session.request(host.now, prompt()).unwrap();
 
@@ -94,12 +94,12 @@ fn a_stale_description_is_requested_again_when_it_is_used() {
     host.session.refresh(host.now, Family::Tools).unwrap();
     host.collect();
     host.serve(&mut described.server);
-    assert_eq!((described.asked(), instructions(&host)), (3, "three"));
+    assert_eq!((described.requests_received(), instructions(&host)), (3, "three"));
     assert_eq!(host.session.server_fresh_until(), None);
     host.wait(seconds(10));
     call(&mut host);
     host.serve(&mut described.server);
-    assert_eq!(described.asked(), 3);
+    assert_eq!(described.requests_received(), 3);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_description_without_a_time_to_live_is_never_requested_again() {
         host.wait(seconds(3600));
         call(&mut host);
         host.serve(&mut described.server);
-        assert_eq!(described.asked(), 1, "{ttl}");
+        assert_eq!(described.requests_received(), 1, "{ttl}");
     }
 }
 
@@ -128,16 +128,20 @@ fn a_stale_description_stays_in_use_without_a_valid_response() {
         host.wait(seconds(2));
         call(&mut host);
         host.serve(&mut described.server);
-        assert_eq!((described.asked(), instructions(&host)), (2, "one"));
-        assert_eq!(host.session.server_fresh_until(), None, "a server that fails is not asked with every command");
+        assert_eq!((described.requests_received(), instructions(&host)), (2, "one"));
+        assert_eq!(
+            host.session.server_fresh_until(),
+            None,
+            "a failing server does not get a request with every command"
+        );
         call(&mut host);
         host.serve(&mut described.server);
-        assert_eq!(described.asked(), 2);
+        assert_eq!(described.requests_received(), 2);
     }
 }
 
 #[test]
-fn a_description_that_is_not_received_in_time_stays_as_it_is() {
+fn a_description_that_is_not_received_in_time_is_kept() {
     let mut described = Described::new(&json!(1000));
     let mut host = described.connect();
     host.wait(seconds(2));
@@ -150,7 +154,7 @@ fn a_description_that_is_not_received_in_time_stays_as_it_is() {
 }
 
 #[test]
-fn another_connection_has_a_description_of_its_own() {
+fn each_connection_has_its_own_description() {
     for used in [false, true] {
         let mut described = Described::new(&json!(1000));
         let mut host = Host::connect(reconnecting(options()), &mut described.server);

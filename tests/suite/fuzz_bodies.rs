@@ -1,4 +1,4 @@
-//! The fuzz targets' bodies over the committed corpus, and over inputs from a fixed seed.
+//! The bodies of the fuzz targets, over the committed corpus and over inputs from a fixed seed.
 
 #[path = "../../fuzz/bodies/mod.rs"]
 #[allow(unreachable_pub, reason = "public in the library of the fuzz targets")]
@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 type Body = fn(&[u8]) -> u64;
 
-/// Runs a body twice: what comes out is the same.
+/// Runs a body twice: both outputs must be equal.
 fn twice(body: Body, input: &[u8]) {
-    assert_eq!(body(input), body(input), "the same input, another output");
+    assert_eq!(body(input), body(input), "equal inputs, different outputs");
 }
 
 fn over_the_corpus(target: &str, body: Body) {
@@ -100,17 +100,17 @@ fn over_one(body: Body, name: &str) {
 
 /// The error of a variable without a value has at most 40 characters of its name.
 #[test]
-fn a_long_name_of_a_variable_is_abridged_in_its_error() {
+fn a_long_variable_name_is_shortened_in_its_error() {
     over_one(bodies::host, "host/config-variables-with-long-names");
 }
 
 /// A text has one error for each variable without a value, in the order of their names.
 #[test]
-fn a_variable_that_stands_twice_in_a_text_has_one_error() {
+fn a_variable_that_occurs_twice_in_a_text_has_one_error() {
     over_one(bodies::host, "host/config-variables-twice-and-out-of-order");
 }
 
-/// Pieces of messages, put together at random.
+/// Random concatenations of parts of messages.
 #[test]
 fn random_messages() {
     let pieces = [
@@ -145,7 +145,7 @@ fn random_messages() {
     over_random_inputs(bodies::message, |rng| pieced(rng, &pieces));
 }
 
-/// Pieces of configurations and schemas, put together at random, and steps of names.
+/// Random concatenations of parts of configurations and schemas, and steps of names.
 #[test]
 fn random_host_floor() {
     let pieces = [
@@ -192,7 +192,7 @@ fn random_host_floor() {
     });
 }
 
-/// Pieces in any order, and now and then a byte of any kind at the end.
+/// The parts in random order, sometimes followed by a random byte.
 fn pieced(rng: &mut fastrand::Rng, pieces: &[&str]) -> Vec<u8> {
     let mut input = Vec::new();
     for _ in 0..rng.usize(..24) {
@@ -205,7 +205,7 @@ fn pieced(rng: &mut fastrand::Rng, pieces: &[&str]) -> Vec<u8> {
     input
 }
 
-/// Operations with their choices, the likelier ones at the front.
+/// Operations with their choices, the more likely ones first.
 #[test]
 fn random_sessions() {
     over_random_inputs(bodies::session, |rng| {
@@ -222,7 +222,7 @@ fn random_sessions() {
     });
 }
 
-/// As above; more choices follow each operation.
+/// As above, with more choices after each operation.
 #[test]
 fn random_http() {
     over_random_inputs(bodies::http, |rng| {
@@ -239,12 +239,12 @@ fn random_http() {
     });
 }
 
-/// An operation: those of the transport, or those that came later.
+/// An operation: one of the transport, or another one.
 fn letter(rng: &mut fastrand::Rng) -> u8 {
     if rng.u8(..4) > 0 { rng.u8(b'a'..=b'z') } else { *rng.choice(b"SULAEHT").unwrap_or(&b'a') }
 }
 
-/// Sessions of the corpus, saved, with changes at random.
+/// Saved sessions of the corpus, with random changes.
 #[cfg(feature = "snapshot")]
 #[test]
 fn random_snapshots() {

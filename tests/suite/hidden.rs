@@ -1,4 +1,4 @@
-//! Secrets that an embedder names are in no byte of a journal, wherever chunks are cut, and the journal replays.
+//! Secrets that an embedder names appear in no byte of a journal, wherever chunks are cut, and the journal replays.
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use mcp_proto::binding::http::{ExchangeId, HttpAction};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::common::{millis, seconds};
 
-/// Each has what another encoding would change.
+/// Each has characters that another encoding changes.
 const SECRETS: [&str; 4] = ["s3c\"r\\öße/1", "plain-token-0123456789", "8812345678", "line\none\ttwo"];
 
 const LIMITS: fn() -> JournalLimits = JournalLimits::default;
@@ -27,12 +27,13 @@ fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }
 
-/// The text as other libraries write it in a JSON string: each character that may have an escape sequence has one.
+/// The text as other libraries encode it in a JSON string: with an escape sequence for each character that may have
+/// one.
 fn escaped(text: &str) -> String {
     text.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect()
 }
 
-/// A secret in all spellings, as a JSON document.
+/// A secret in all encodings, as a JSON document.
 fn spellings(secret: &str) -> String {
     let mut parts = Vec::new();
     let mut nested = secret.to_owned();
@@ -42,14 +43,14 @@ fn spellings(secret: &str) -> String {
     }
     parts.push(format!("\"{}\"", escaped(secret)));
     parts.push(quoted(&hex(secret)));
-    // Not in a string.
+    // Outside a string.
     if secret.bytes().all(|byte| byte.is_ascii_digit()) {
         parts.push(secret.to_owned());
     }
     format!("[{}]", parts.join(", "))
 }
 
-/// Fails if a spelling of a secret is in the text.
+/// Fails if an encoding of a secret is in the text.
 fn assert_hidden(secret: &str, text: &str, what: &str) {
     let mut forms = vec![secret.to_owned(), escaped(secret), quoted(&escaped(secret)), hex(secret)];
     let mut nested = secret.to_owned();
@@ -63,7 +64,8 @@ fn assert_hidden(secret: &str, text: &str, what: &str) {
     }
 }
 
-/// What the server sends: all secrets in all spellings, as a result, or as an error and in a line that is no message.
+/// A message of the server: all secrets in all encodings, as a result, or as an error and in a line that is not a
+/// message.
 fn response(id: u64, secret: &str, result: bool) -> Vec<u8> {
     let spellings = spellings(secret);
     if result {
@@ -119,7 +121,7 @@ fn over_lines(secret: &str, result: bool, cut: usize) -> (String, Outcome) {
                     client.apply(now, Input::Bytes { connection, bytes: bytes.into() }).unwrap();
                 };
                 if message["method"] == "tools/call" {
-                    // The first line is no message, and not UTF-8.
+                    // The first line is not a message, and not UTF-8.
                     let mut text = [secret.replace('\n', " ").as_bytes(), &[0xff, b'\n']].concat();
                     text.extend(response(message["id"].as_u64().unwrap(), secret, result));
                     text.push(b'\n');
@@ -292,7 +294,7 @@ fn bytes(connection: ConnectionId, text: &str) -> Input {
 }
 
 #[test]
-fn lines_are_held_back_while_a_secret_may_go_on() {
+fn lines_are_delayed_while_a_secret_may_continue() {
     let (mut client, connection) = opened("abcdefgh", LIMITS());
     let mut journal = client.take();
     client.apply(Time::ZERO, bytes(connection, "no message: abcd")).unwrap();
@@ -343,7 +345,7 @@ fn secrets_that_overlap_are_hidden_together_wherever_chunks_are_cut() {
 }
 
 #[test]
-fn lines_that_are_held_back_count_for_the_limits() {
+fn delayed_lines_count_towards_the_limits() {
     let mut limits = LIMITS();
     limits.entries = 50;
     let (mut client, connection) = opened("abcdefgh", limits);
@@ -382,7 +384,7 @@ fn a_dropped_exchange_ends_the_wait_for_its_next_chunk() {
 }
 
 #[test]
-fn a_text_that_is_too_short_or_too_long_is_no_secret() {
+fn a_text_that_is_too_short_or_too_long_is_refused_as_a_secret() {
     let mut client = Recorder::new(Lines::new(), Options::new("host", "1"), 7, LIMITS());
     assert_eq!(client.hide("1234567"), Err(SecretError::TooShort { length: 7 }));
     assert_eq!(client.hide(""), Err(SecretError::TooShort { length: 0 }));

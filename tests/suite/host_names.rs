@@ -1,4 +1,4 @@
-//! The names under which a model sees tools.
+//! The names under which tools are exposed to a model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ fn targets(tools: &[&str]) -> Vec<Target> {
     tools.iter().map(|tool| Target::tool(tool)).collect()
 }
 
-/// The names of one server's tools, all given at once.
+/// The names of one server's tools, all assigned in one update.
 fn named(style: Style, server: &str, tools: &[&str]) -> Vec<String> {
     let mut names = Names::new(style);
     names.update([(server, targets(tools))]);
@@ -23,13 +23,13 @@ fn name(names: &Names, server: &str, tool: &str) -> String {
     names.name(server, &Target::tool(tool)).unwrap().into()
 }
 
-/// The suffix as the documentation has it.
+/// The suffix, as documented.
 fn suffix(server: &str, separator: u8, tool: &str, rest: &[u8]) -> String {
     let bytes = [server.as_bytes(), &[separator], tool.as_bytes(), rest].concat();
     format!("_{:08x}", hash(&bytes) as u32)
 }
 
-/// Tools of the server `colludes` whose names begin alike, and whose digits are the same in every try.
+/// Tools of the server `colludes` whose names begin alike, and whose digits are equal in every attempt.
 fn colliding(doublings: usize) -> Vec<String> {
     let kept = "t".repeat(63);
     let before = ["colludes".as_bytes(), &[0xFF], kept.as_bytes()].concat();
@@ -69,7 +69,7 @@ fn utility_tools_follow_the_same_pattern() {
 }
 
 #[test]
-fn three_styles_and_hyphens_where_the_style_says_so() {
+fn the_three_styles_and_their_hyphens() {
     for (style, expected) in [
         (Style::MCP, "mcp_my_api_get_it_v2"),
         (Style::MCP_DOUBLE, "mcp__my_api__get_it_v2"),
@@ -118,13 +118,13 @@ fn the_digits_are_fixed() {
 }
 
 #[test]
-fn the_length_counts_the_characters_that_are_left_after_replacing() {
+fn the_length_counts_characters_after_replacement() {
     let tool = "é".repeat(64 - "mcp_s_".len());
     assert_eq!(named(Style::MCP, "s", &[&tool]), [format!("mcp_s_{}", "_".repeat(58))], "bytes do not count");
 }
 
 #[test]
-fn two_tools_with_the_same_first_55_characters_stay_apart() {
+fn two_tools_with_the_same_first_55_characters_get_different_names() {
     let server = "chrome-devtools-aaaaaaaaaaaaaaaaaaa";
     let (a, b) = (format!("{}_first", "t".repeat(40)), format!("{}_second", "t".repeat(40)));
     let found = named(Style::MCP, server, &[&a, &b]);
@@ -134,7 +134,7 @@ fn two_tools_with_the_same_first_55_characters_stay_apart() {
 }
 
 #[test]
-fn of_names_that_collide_the_one_that_needed_no_change_stays_plain() {
+fn of_colliding_names_the_unchanged_one_stays_plain() {
     let expected: [String; 3] =
         ["mcp_s_a_b".into(), suffixed("mcp_s_a_b", "s", "a-b"), suffixed("mcp_s_a_b", "s", "a.b")];
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
@@ -146,13 +146,13 @@ fn of_names_that_collide_the_one_that_needed_no_change_stays_plain() {
 }
 
 #[test]
-fn where_every_one_of_them_was_changed_none_stays_plain() {
+fn of_colliding_changed_names_none_stays_plain() {
     let expected = [suffixed("mcp_s_a_b", "s", "a-b"), suffixed("mcp_s_a_b", "s", "a.b")];
     assert_eq!(named(Style::MCP, "s", &["a-b", "a.b"]), expected);
 }
 
 #[test]
-fn servers_collide_as_tools_do() {
+fn names_of_servers_collide_like_names_of_tools() {
     let mut names = Names::default();
     names.update([("a", targets(&["b_c", "x"])), ("a_b", targets(&["c"]))]);
     assert_eq!(name(&names, "a", "b_c"), suffixed("mcp_a_b_c", "a", "b_c"), "neither needed a change");
@@ -164,7 +164,7 @@ fn servers_collide_as_tools_do() {
 }
 
 #[test]
-fn a_servers_own_tool_goes_before_a_utility_of_that_name() {
+fn a_tool_of_the_server_precedes_a_utility_tool_of_that_name() {
     let mut names = Names::default();
     names.update([("s", [Target::from(Utility::GetPrompt), Target::tool("get_prompt")])]);
     assert_eq!(name(&names, "s", "get_prompt"), "mcp_s_get_prompt");
@@ -173,7 +173,7 @@ fn a_servers_own_tool_goes_before_a_utility_of_that_name() {
 }
 
 #[test]
-fn a_name_once_given_stays_while_its_tool_does() {
+fn an_assigned_name_stays_as_long_as_its_tool() {
     let mut names = Names::default();
     names.update([("s", targets(&["a-b"]))]);
     assert_eq!(name(&names, "s", "a-b"), "mcp_s_a_b");
@@ -181,15 +181,15 @@ fn a_name_once_given_stays_while_its_tool_does() {
     assert_eq!(name(&names, "s", "a-b"), "mcp_s_a_b");
     assert_eq!(name(&names, "s", "a_b"), suffixed("mcp_s_a_b", "s", "a_b"));
     names.update([("s", targets(&["a_b"]))]);
-    assert_eq!(name(&names, "s", "a_b"), suffixed("mcp_s_a_b", "s", "a_b"), "it stays even where it need not");
+    assert_eq!(name(&names, "s", "a_b"), suffixed("mcp_s_a_b", "s", "a_b"), "it stays even without a collision");
     assert_eq!(names.resolve("mcp_s_a_b"), None);
     names.update([("s", targets(&[]))]);
     names.update([("s", targets(&["a_b"]))]);
-    assert_eq!(name(&names, "s", "a_b"), "mcp_s_a_b", "its tool was gone");
+    assert_eq!(name(&names, "s", "a_b"), "mcp_s_a_b", "its tool was removed");
 }
 
 #[test]
-fn an_update_leaves_other_servers_alone() {
+fn an_update_does_not_change_other_servers() {
     let mut names = Names::default();
     names.update([("a", targets(&["x"])), ("b", targets(&["x", "y"]))]);
     names.update([("a", targets(&["z"]))]);
@@ -202,7 +202,7 @@ fn an_update_leaves_other_servers_alone() {
 }
 
 #[test]
-fn only_names_that_can_have_been_given_are_restored() {
+fn only_names_that_can_have_been_assigned_are_restored() {
     let long = "x".repeat(70);
     let plain = Style::MCP.plain("s", &long);
     let short: String = plain.chars().take(55).collect();
@@ -229,7 +229,7 @@ fn only_names_that_can_have_been_given_are_restored() {
 }
 
 #[test]
-fn a_tool_that_is_named_as_another_is_exposed_takes_nothing_from_it() {
+fn a_tool_named_like_an_exposed_name_does_not_take_it() {
     let mimic = format!("a_b{}", suffix("s", 0xFF, "a-b", b""));
     let mut names = Names::default();
     names.update([("s", targets(&["a-b", "a_b", &mimic]))]);
@@ -238,7 +238,7 @@ fn a_tool_that_is_named_as_another_is_exposed_takes_nothing_from_it() {
 }
 
 #[test]
-fn digits_that_collide_are_tried_again() {
+fn colliding_digits_are_computed_again() {
     let start = "t".repeat(60);
     let mut seen = BTreeMap::new();
     let (first, second) = (0..)
@@ -259,7 +259,7 @@ fn digits_that_collide_are_tried_again() {
 }
 
 #[test]
-fn thousands_of_tools_whose_digits_collide_are_each_tried_a_few_times() {
+fn thousands_of_colliding_tools_have_a_few_attempts_each() {
     let mut tools = colliding(12);
     for rest in [&b""[..], b"\xFF1", b"\xFF32", b"\xFF4095"] {
         let digits: BTreeSet<_> = tools.iter().map(|tool| suffix("colludes", 0xFF, tool, rest)).collect();
@@ -276,11 +276,11 @@ fn thousands_of_tools_whose_digits_collide_are_each_tried_a_few_times() {
     }
     tools.push(last.clone());
     names.update([("colludes", targets(&tools.iter().map(|tool| &**tool).collect::<Vec<_>>()))]);
-    assert_eq!(names.name("colludes", &Target::tool(&last)), None, "its tries are all taken");
+    assert_eq!(names.name("colludes", &Target::tool(&last)), None, "all its candidates are taken");
 }
 
 #[test]
-fn a_tool_whose_tries_are_all_taken_has_no_name() {
+fn a_tool_without_a_free_candidate_has_no_name() {
     let tries = (0..=32_u32).map(|number| match number {
         0 => suffix("s", 0xFF, "a-b", b""),
         _ => suffix("s", 0xFF, "a-b", &[b"\xFF", number.to_string().as_bytes()].concat()),
@@ -294,11 +294,15 @@ fn a_tool_whose_tries_are_all_taken_has_no_name() {
     assert_eq!(name(&names, "s", "a-c"), "mcp_s_a_c");
     tools.remove(0);
     names.update([("s", tools.iter().map(|tool| Target::tool(tool)))]);
-    assert_eq!(name(&names, "s", "a-b"), format!("mcp_s_a_b{}", suffix("s", 0xFF, "a-b", b"")), "one is free again");
+    assert_eq!(
+        name(&names, "s", "a-b"),
+        format!("mcp_s_a_b{}", suffix("s", 0xFF, "a-b", b"")),
+        "a candidate is free again"
+    );
 }
 
 #[test]
-fn why_a_tool_was_renamed() {
+fn the_reason_for_a_changed_name_is_reported() {
     let long = "x".repeat(70);
     let mut names = Names::default();
     names.update([("s", targets(&["plain", "a.b", "c_d", "c.d", &long])), ("t-t", targets(&["x"]))]);
@@ -313,7 +317,7 @@ fn why_a_tool_was_renamed() {
 }
 
 #[test]
-fn names_of_servers_that_differ_in_replaced_characters_alone_are_found_whichever_goes() {
+fn names_of_servers_that_differ_in_replaced_characters_resolve_after_one_is_removed() {
     let servers = ["a-b", "a.b", "a_b", "a b"];
     for gone in servers {
         let mut names = Names::default();
@@ -336,7 +340,7 @@ fn names_of_servers_that_differ_in_replaced_characters_alone_are_found_whichever
 }
 
 #[test]
-fn a_name_is_found_wherever_the_servers_name_ends_in_it() {
+fn a_name_resolves_wherever_its_server_name_ends() {
     for (style, name) in
         [(Style::MCP, "mcp_a__b___c"), (Style::MCP_DOUBLE, "mcp__a__b___c"), (Style::SERVER, "a__b___c")]
     {
@@ -368,7 +372,7 @@ fn a_name_is_found_wherever_the_servers_name_ends_in_it() {
 }
 
 #[test]
-fn what_is_no_name_resolves_to_nothing() {
+fn an_unknown_name_does_not_resolve() {
     let mut names = Names::default();
     names.update([("s", targets(&["a-b", "é", "list_resources"])), ("t-t", targets(&["x"]))]);
     for name in [
@@ -392,7 +396,7 @@ fn what_is_no_name_resolves_to_nothing() {
     assert_eq!(names.resolve("mcp_s__").map(|found| found.target), Some(&Target::tool("é")));
 }
 
-/// Servers and their tools, of names that like to collide.
+/// Servers and their tools, with names that are likely to collide.
 type Fleet = BTreeMap<String, BTreeSet<Target>>;
 
 fn word() -> impl Strategy<Value = String> {
@@ -438,7 +442,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn whatever_comes_and_goes_names_are_sound_and_lead_back(
+    fn names_stay_unique_and_resolve_after_random_updates(
         style in style(),
         steps in prop::collection::vec(fleet(), 1..5),
     ) {
@@ -472,7 +476,7 @@ proptest! {
     }
 
     #[test]
-    fn names_that_are_restored_are_those_that_were_given(
+    fn restored_names_are_the_assigned_ones(
         style in style(),
         steps in prop::collection::vec(fleet(), 1..4),
     ) {
@@ -503,7 +507,7 @@ proptest! {
     }
 
     #[test]
-    fn who_is_named_at_once_is_named_by_the_rule(style in style(), fleet in fleet()) {
+    fn names_assigned_in_one_update_follow_the_rule(style in style(), fleet in fleet()) {
         let mut names = Names::new(style);
         update(&mut names, &fleet);
         let found = all(&names);

@@ -14,7 +14,7 @@ fn http(configuration: &Configuration) -> &Http {
     match &configuration.servers["s"].endpoint {
         Endpoint::Http(http) => http,
         Endpoint::Stdio(_) => panic!("a program"),
-        _ => panic!("an endpoint that no test knows"),
+        _ => panic!("an unknown endpoint"),
     }
 }
 
@@ -74,7 +74,7 @@ fn the_secret_of_a_client_comes_from_a_variable_and_is_not_shown() {
 }
 
 #[test]
-fn mistakes_under_oauth_are_told() {
+fn mistakes_under_oauth_are_reported() {
     for (oauth, warning) in [
         (
             json!({"client_secret": "x"}),

@@ -1,4 +1,4 @@
-//! Names of the host's own functions, which no tool gets.
+//! Names of the host's own functions, which are never given to tools.
 
 use mcp_proto::Options;
 use mcp_proto::host::config::Configuration;
@@ -62,7 +62,7 @@ fn a_reserved_suffix_and_a_restored_reserved_name_are_not_given() {
 }
 
 #[test]
-fn a_name_that_was_given_stays() {
+fn an_assigned_name_stays() {
     let read = Target::tool("read");
     let mut names = Names::new(Style::SERVER);
     names.update([("s", [read.clone()])]);

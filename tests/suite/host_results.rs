@@ -1,4 +1,4 @@
-//! Results within a bound.
+//! Results with a size limit.
 
 use crate::common::legacy;
 use crate::rig::{Rig, configuration, with_tools};
@@ -17,13 +17,15 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// A result within a bound, and the notice in it.
+/// A result with a size limit, and its notice.
 fn bounded(result: &Value, max_bytes: usize) -> (Value, Omission) {
     let result = raw(result);
     let bounded = bound(&result, max_bytes);
     assert!(bounded.result.get().len() <= max_bytes.max(MIN_BYTES), "{} bytes", bounded.result.get().len());
-    let (mut value, left_out): (Value, _) =
-        (serde_json::from_str(bounded.result.get()).unwrap(), bounded.left_out.expect("something is left out"));
+    let (mut value, left_out): (Value, _) = (
+        serde_json::from_str(bounded.result.get()).unwrap(),
+        bounded.left_out.expect("a notice that content is left out"),
+    );
     let notice = value["content"].as_array_mut().unwrap().pop().unwrap();
     assert_eq!(notice, text(&left_out.to_string()));
     (value, left_out)
@@ -57,7 +59,7 @@ fn a_text_is_cut_at_the_end_of_a_character() {
 }
 
 #[test]
-fn an_image_is_left_out_whole_and_what_follows_it_stays() {
+fn an_image_is_left_out_and_later_content_stays() {
     let image = json!({"type": "image", "data": "a".repeat(5_000), "mimeType": "image/png"});
     let size = image.to_string().len();
     let small = json!({"type": "image", "data": "aGk=", "mimeType": "image/png"});
@@ -69,13 +71,17 @@ fn an_image_is_left_out_whole_and_what_follows_it_stays() {
 }
 
 #[test]
-fn structured_content_is_kept_whole_or_left_out() {
+fn structured_content_is_unchanged_or_left_out() {
     let structured = json!({"list": vec![7; 600]});
     let size = structured.to_string().len();
     let result =
         json!({"content": [text(&structured.to_string())], "structuredContent": structured, "_meta": {"k": 1}});
     let (value, left_out) = bounded(&result, 2_200);
-    assert_eq!(value, json!({"content": [text(&structured.to_string())], "_meta": {"k": 1}}), "the content is whole");
+    assert_eq!(
+        value,
+        json!({"content": [text(&structured.to_string())], "_meta": {"k": 1}}),
+        "the content is unchanged"
+    );
     assert_eq!((left_out.structured_bytes, left_out.text_bytes, left_out.blocks), (size, 0, 0));
     assert!(left_out.to_string().ends_with(&format!("Left out: the structured content ({size} bytes).]")));
 
@@ -87,14 +93,14 @@ fn structured_content_is_kept_whole_or_left_out() {
 }
 
 #[test]
-fn a_result_that_is_none_is_bounded_too() {
+fn an_invalid_result_is_bounded() {
     let long = "x".repeat(5_000);
     for result in [json!(long), json!([long]), json!({"content": long}), json!({"contents": [{"text": long}]})] {
         let (value, left_out) = bounded(&result, 2_000);
         assert_eq!(value["content"], json!([]));
         assert_eq!(left_out.to_string(), "[The result is longer than 2000 bytes.]");
     }
-    // Texts that are no text: a lone surrogate, a missing member.
+    // Invalid texts: a lone surrogate, a missing member.
     let odd =
         format!(r#"{{"content":[{{"type":"text","text":"\ud800{long}"}},{{"type":"text","x":"{long}"}},7,null]}}"#);
     let bounded = bound(&RawValue::from_string(odd).unwrap(), 2_000).left_out.unwrap();
@@ -133,11 +139,11 @@ fn an_entry_bounds_the_results_of_its_server() {
     assert_eq!(rig.hub.handle("a"), handle, "the session stays");
     assert_eq!(rig.hub.bounded("a", &result).left_out.unwrap().max_bytes, 3_000);
     rig.configure(bound_to(json!(0)));
-    assert!(rig.hub.bounded("a", &result).left_out.is_none(), "0 is no bound");
+    assert!(rig.hub.bounded("a", &result).left_out.is_none(), "0 means no limit");
 }
 
 #[test]
-fn a_bound_is_read_and_its_change_is_named() {
+fn the_size_limit_is_read_and_its_change_is_reported() {
     let read = |tools: Value| -> Configuration {
         serde_json::from_value(json!({"s": {"command": "x", "tools": tools}})).unwrap()
     };
@@ -157,7 +163,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_result_is_brought_within_its_bound(
+    fn each_result_is_within_its_size_limit(
         blocks in prop::collection::vec(("[a\"\\\\\n\u{1}\u{7f}\u{85}é\u{1F600}]{0,400}", 0..4_u8, any::<bool>()), 0..12),
         structured in prop::option::of("[aé]{0,900}"),
         meta in prop::option::of("[a\n]{0,900}"),

@@ -1,4 +1,4 @@
-//! A session over HTTP, in both eras and over the older transport: what it sends, and what it makes of the answers.
+//! A client over HTTP, in both eras and over HTTP with SSE: the requests that it sends, and how it handles responses.
 
 use std::collections::BTreeSet;
 
@@ -33,23 +33,23 @@ fn connect(options: Options, site: &mut Site) -> Web {
     web
 }
 
-fn question(id: u64, method: &str) -> Value {
+fn server_request(id: u64, method: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"message": "?", "requestedSchema": {}}})
 }
 
-fn asking(mut options: Options) -> Options {
+fn with_elicitation(mut options: Options) -> Options {
     options.capabilities.elicitation = true;
     options
 }
 
-fn asked(web: &Web) -> Vec<mcp_proto::ServerRequestId> {
+fn server_request_ids(web: &Web) -> Vec<mcp_proto::ServerRequestId> {
     let ask = |event: &Event| if let Event::ServerRequest { id: ask, .. } = event { Some(*ask) } else { None };
     web.events.iter().filter_map(ask).collect()
 }
 
-// The sync guide's cases.
+// Headers of all requests.
 
-/// A session in which everything that a client can send is sent: requests, notifications, answers, streams.
+/// A session that sends everything a client can send: requests, notifications, responses, streams.
 fn full_session(by_stream: bool) -> Web {
     let capabilities = json!({"tools": {}, "prompts": {}, "resources": {"subscribe": true}, "logging": {}});
     let mut site = Site::legacy(capabilities)
@@ -63,7 +63,7 @@ fn full_session(by_stream: bool) -> Web {
         .result("tools/call", json!({"content": []}))
         .result("ping", json!({}));
     site.answers_by_stream = by_stream;
-    let mut options = asking(legacy());
+    let mut options = with_elicitation(legacy());
     options.log_level = Some(LogLevel::Info);
     options.keepalive = Some(Keepalive::default());
     let mut web = connect(options, &mut site);
@@ -73,19 +73,19 @@ fn full_session(by_stream: bool) -> Web {
     web.session.unsubscribe(web.now, "x:1").unwrap();
     web.collect();
     web.serve(&mut site);
-    // A question on the stream, and one during a call.
+    // A server request on the GET stream, and one during a call.
     let stream = web.last("GET");
-    web.push(&stream, question(1, "elicitation/create"));
+    web.push(&stream, server_request(1, "elicitation/create"));
     let (_, call) = web.call("a");
     web.head(&call, 200, &STREAM);
-    web.push(&call, question(2, "elicitation/create"));
-    for ask in asked(&web) {
+    web.push(&call, server_request(2, "elicitation/create"));
+    for ask in server_request_ids(&web) {
         web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "accept"})))).unwrap();
         web.collect();
         let answer = web.take_the("(answer)");
         web.reply(&answer, Reply::status(202));
     }
-    // A call that is taken up where its stream broke, and one that is given up.
+    // A call whose stream is resumed, and a cancelled call.
     web.body(&call, "id: 7\ndata:\n\n");
     web.end(&call);
     web.wait(seconds(2));
@@ -95,7 +95,7 @@ fn full_session(by_stream: bool) -> Web {
     web.session.cancel(web.now, request).unwrap();
     web.collect();
     web.serve(&mut site);
-    // The stream breaks, and the keepalive asks.
+    // The GET stream breaks, and the keepalive pings.
     web.body(&stream, "id: 9\ndata:\n\n");
     web.end(&stream);
     web.wait_and_serve(seconds(100), &mut site);
@@ -109,7 +109,7 @@ fn full_session(by_stream: bool) -> Web {
 }
 
 #[test]
-fn every_request_says_what_it_accepts_and_has_the_session_and_the_version_since_initialize() {
+fn every_request_has_accept_and_after_initialize_the_session_and_version_headers() {
     for by_stream in [false, true] {
         let web = full_session(by_stream);
         let names: BTreeSet<_> = web.names().into_iter().collect();
@@ -143,7 +143,7 @@ fn every_request_says_what_it_accepts_and_has_the_session_and_the_version_since_
         }
         let resumed: Vec<_> = web.log.iter().filter_map(|exchange| exchange.header(LAST_ID)).collect();
         assert_eq!(resumed, ["7", "9"]);
-        // What the modern era wants, and all else, is left out.
+        // Headers of the modern era, and all others, are absent.
         for name in web.log.iter().flat_map(|exchange| exchange.headers().keys()) {
             let known = ["accept", "content-type", SESSION, VERSION, LAST_ID];
             assert!(known.contains(&name.as_str()), "{name}");
@@ -152,7 +152,7 @@ fn every_request_says_what_it_accepts_and_has_the_session_and_the_version_since_
 }
 
 #[test]
-fn the_version_is_the_one_that_was_agreed_on() {
+fn the_version_header_is_the_negotiated_version() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
         let answer = json!({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}});
         let mut web = ready(&mut site().result("initialize", answer));
@@ -163,9 +163,10 @@ fn the_version_is_the_one_that_was_agreed_on() {
     }
 }
 
-/// A session id is visible ASCII (specification 2025-11-25, "Session Management"), and that of `initialize` alone.
+/// A session id is visible ASCII (specification 2025-11-25, "Session Management"), and comes only from the response to
+/// `initialize`.
 #[test]
-fn the_session_is_the_one_that_initialize_was_answered_with() {
+fn the_session_header_is_the_id_from_the_initialize_response() {
     let mut lenient = site().changed(|exchange, reply| match exchange.is("initialize") {
         true => reply,
         false => reply.with(SESSION, "another"),
@@ -181,7 +182,7 @@ fn the_session_is_the_one_that_initialize_was_answered_with() {
 }
 
 #[test]
-fn an_answer_by_stream_and_one_by_json_give_the_same_catalogue() {
+fn responses_by_stream_and_by_json_give_the_same_catalog() {
     let catalogue = |by_stream| {
         let capabilities = json!({"tools": {}, "prompts": {}, "resources": {}});
         let mut site = Site::legacy(capabilities)
@@ -198,15 +199,15 @@ fn an_answer_by_stream_and_one_by_json_give_the_same_catalogue() {
     assert_eq!(catalogue(false), catalogue(true));
 }
 
-/// Whose request an exchange carries is told with it, whatever it takes to carry it.
+/// `of` names the request that each exchange belongs to, also for retries.
 #[test]
-fn a_token_is_the_users_whose_request_it_is() {
+fn each_exchange_names_its_request() {
     let mut site = site();
     let mut web = ready(&mut site);
-    assert!(web.log.iter().all(|exchange| exchange.of.is_none()), "nobody's but the engine's");
+    assert!(web.log.iter().all(|exchange| exchange.of.is_none()), "only the client's own requests");
     let ((one, first), (other, second)) = (web.call("a"), web.call("a"));
     assert_eq!((first.of, second.of), (Some(one), Some(other)));
-    // Again after a refusal for want of a token, a redirect, a busy server, a broken stream.
+    // Sent again after a 401, a redirect, a 503, a broken stream.
     web.reply(&first, Reply::status(401).with("www-authenticate", "Bearer"));
     web.session.authorized(web.now).unwrap();
     web.collect();
@@ -238,9 +239,9 @@ fn a_token_is_the_users_whose_request_it_is() {
     );
 }
 
-/// What the embedder adds to a request stays with that request: nothing of it comes back in another.
+/// Headers that the embedder adds to a request do not appear in other requests.
 #[test]
-fn no_request_has_a_header_of_the_embedders() {
+fn headers_of_the_embedder_stay_with_their_request() {
     let web = full_session(false);
     for exchange in &web.log {
         assert_eq!((exchange.header("authorization"), exchange.header("cookie")), (None, None));
@@ -250,7 +251,7 @@ fn no_request_has_a_header_of_the_embedders() {
 const RENDER: &str =
     "Bearer resource_metadata=\"https://example.com/.well-known/oauth-protected-resource\", scope=\"call\"";
 
-/// The sync guide: Render lists for everybody, and wants to know who calls.
+/// A server like Render: it lists without a token, and requires one for calls.
 fn render() -> Site {
     site().on("tools/call", |_| Reply::text(401, "log in first").with("www-authenticate", RENDER))
 }
@@ -260,7 +261,7 @@ fn unauthorized(web: &Web) -> Vec<&Event> {
 }
 
 #[test]
-fn a_list_without_a_token_and_a_call_that_waits_for_one() {
+fn lists_need_no_token_and_a_call_waits_for_one() {
     for mut site in [
         render(),
         modern_site().on("tools/call", |_| Reply::text(401, "log in first").with("www-authenticate", RENDER)),
@@ -275,7 +276,7 @@ fn a_list_without_a_token_and_a_call_that_waits_for_one() {
         assert_eq!((*whose, &**why, challenges.len()), (Some(request), "log in first", 1));
         assert_eq!((&*challenges[0].scheme, challenges[0].param("scope")), ("Bearer", Some("call")));
         assert_eq!((web.outcome(request), web.is_ready()), ("open".into(), true));
-        // The user takes some time, longer than a call may; the rest goes on meanwhile.
+        // The user takes longer to log in than the deadline of the call; other calls go on.
         web.wait(seconds(300));
         web.session.refresh(web.now, Family::Tools).unwrap();
         web.collect();
@@ -293,7 +294,7 @@ fn a_list_without_a_token_and_a_call_that_waits_for_one() {
 }
 
 #[test]
-fn a_call_that_waits_for_a_token_can_be_declined_or_given_up_and_waits_not_for_ever() {
+fn a_call_that_waits_for_a_token_can_be_declined_or_cancelled_and_has_a_time_limit() {
     let waiting = || {
         let mut web = ready(&mut render());
         let request = web.want(tool("a"));
@@ -324,7 +325,7 @@ fn a_call_that_waits_for_a_token_can_be_declined_or_given_up_and_waits_not_for_e
 }
 
 #[test]
-fn a_token_that_is_not_enough_is_asked_for_again() {
+fn an_insufficient_token_is_requested_again() {
     let mut web = ready(&mut site());
     let (request, call) = web.call("a");
     let scope = "Bearer error=\"insufficient_scope\", scope=\"a b\", error_description=\"say \\\"please\\\"\"";
@@ -347,9 +348,9 @@ fn a_token_that_is_not_enough_is_asked_for_again() {
     assert_eq!(web.outcome(request), "open");
 }
 
-/// Challenges that are not written as they should be cost nobody the event.
+/// Malformed challenges do not suppress the event.
 #[test]
-fn a_challenge_that_makes_no_sense_is_left_out() {
+fn a_malformed_challenge_is_left_out() {
     for challenge in ["", "=,;", "Bearer resource_metadata=unquoted://x?y=z, ", "\"", "Bearer, , Bearer"] {
         let mut site = site();
         site.sessions = false;
@@ -360,9 +361,9 @@ fn a_challenge_that_makes_no_sense_is_left_out() {
     }
 }
 
-/// 403 that wants nothing is final: no token would help.
+/// A 403 without a challenge is final: no token would help.
 #[test]
-fn a_403_without_a_challenge_is_the_requests_answer() {
+fn a_403_without_a_challenge_ends_the_request() {
     let mut web = ready(&mut site());
     let (request, call) = web.call("a");
     web.reply(&call, Reply::text(403, "not you"));
@@ -371,7 +372,7 @@ fn a_403_without_a_challenge_is_the_requests_answer() {
     assert_eq!((web.is_ready(), web.count("tools/call")), (true, 1));
 }
 
-/// Takes the events, and drops every other action.
+/// Takes the events, and drops all other actions.
 fn take_events(web: &mut Web) {
     let mut steps = Steps::until("nothing is left to poll");
     while let Some(action) = web.session.poll() {
@@ -382,9 +383,9 @@ fn take_events(web: &mut Web) {
     }
 }
 
-/// An embedder that has a token at hand says so as soon as it hears of it.
+/// An embedder can call `authorized` at once when it gets the event.
 #[test]
-fn a_token_may_be_there_at_once() {
+fn a_token_can_be_given_at_once() {
     let mut site = modern_site();
     let mut web = Web::open(reconnecting(options()));
     let probe = web.take_one();
@@ -406,9 +407,9 @@ fn a_token_may_be_there_at_once() {
     assert!(web.is_ready());
 }
 
-/// A server that wants to know who lists: the session waits for that, and goes on from the start.
+/// A server that requires a token for lists: the session waits for it, and restarts.
 #[test]
-fn a_list_that_needs_a_token_is_asked_for_again_once_there_is_one() {
+fn a_list_that_requires_a_token_is_requested_again_once_authorized() {
     let mut site = site().first("tools/list", 1, |_| Reply::text(401, "who?").with("www-authenticate", RENDER));
     let mut web = Web::connect(reconnecting(legacy()), &mut site);
     let [Event::Unauthorized { request: None, forbidden: false, challenges, .. }] = unauthorized(&web)[..] else {
@@ -416,27 +417,26 @@ fn a_list_that_needs_a_token_is_asked_for_again_once_there_is_one() {
     };
     assert_eq!(challenges[0].param("scope"), Some("call"));
     assert_eq!((web.failure_kind(), web.is_ready()), (Some(FailureKind::Unauthorized), false));
-    let asked = web.log.len();
+    let requested = web.log.len();
     web.wait_and_serve(seconds(60), &mut site);
-    assert_eq!(web.log.len(), asked, "nothing is asked without a token");
+    assert_eq!(web.log.len(), requested, "no request is sent without a token");
     web.session.authorized(web.now).unwrap();
     web.collect();
     web.serve(&mut site);
     assert_eq!((web.is_ready(), web.keys(Family::Tools)), (true, vec!["a"]));
 }
 
-/// What is about a user's request goes out with that user's token, too: its cancelling, an answer to what was asked
-/// during it.
+/// Messages that belong to a user's request use that user's token, too: a cancellation, a response to a server request.
 #[test]
-fn a_token_is_the_users_whose_request_something_is_about() {
-    let mut web = connect(asking(legacy()), &mut site());
+fn messages_about_a_request_name_that_request() {
+    let mut web = connect(with_elicitation(legacy()), &mut site());
     let (request, call) = web.call("a");
     web.head(&call, 200, &STREAM);
-    web.push(&call, question(1, "elicitation/create"));
-    web.push(&call, question(2, "ping"));
+    web.push(&call, server_request(1, "elicitation/create"));
+    web.push(&call, server_request(2, "ping"));
     let answer = web.take_the("(answer)");
     assert_eq!((&answer.json()["id"], answer.of), (&json!(2), Some(request)));
-    let ask = asked(&web)[0];
+    let ask = server_request_ids(&web)[0];
     web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
     web.collect();
     assert_eq!(web.take_the("(answer)").of, Some(request));
@@ -445,9 +445,9 @@ fn a_token_is_the_users_whose_request_something_is_about() {
     assert_eq!(web.take_the(CANCELLED).of, Some(request));
 }
 
-/// A token that ran out is missed by the lists as well, once the session is ready: they stay as they were.
+/// A refresh of a list whose token expired is reported, and the list stays unchanged.
 #[test]
-fn a_refresh_without_a_token_is_told_of_and_costs_nothing() {
+fn an_unauthorized_refresh_is_reported_and_keeps_the_list() {
     let mut site = site();
     let mut web = ready(&mut site);
     web.session.refresh(web.now, Family::Tools).unwrap();
@@ -478,7 +478,7 @@ fn typed() -> Value {
     json!({"tools": [{"name": "typed", "inputSchema": schema}, {"name": "a", "inputSchema": {"type": "object"}}]})
 }
 
-/// The headers of a call with these arguments that are not those of every request.
+/// The headers of a call with these arguments, without those of every request.
 fn mirrored(web: &mut Web, name: &str, arguments: Value) -> Vec<(String, String)> {
     web.want(Request::call_tool(name, Some(&raw(&arguments))));
     let call = web.take_the("tools/call");
@@ -497,7 +497,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn requests_repeat_their_method_and_name() {
+fn headers_repeat_the_method_and_the_name() {
     let capabilities = json!({"tools": {}, "prompts": {}, "resources": {}, "completions": {}});
     let mut site = Site::modern(capabilities)
         .result("tools/list", tools(&["a"]))
@@ -541,9 +541,9 @@ fn no_more_than_256_arguments_are_mirrored() {
 }
 
 #[test]
-fn calls_repeat_the_arguments_that_the_schema_marks() {
+fn headers_repeat_the_arguments_that_the_schema_annotates() {
     let mut web = modern(&mut modern_site().result("tools/list", typed()));
-    assert_eq!(web.keys(Family::Tools), ["typed", "a"], "a parameter may be called as the annotation is");
+    assert_eq!(web.keys(Family::Tools), ["typed", "a"], "a parameter may have the name of the annotation");
     let whole = json!({
         "region": "us-west1", "method": "GET", "count": 42, "dry": false, "plain": "x",
         "deep": {"er": {"still": "here"}}, "x-mcp-header": "Nope"
@@ -574,7 +574,7 @@ fn calls_repeat_the_arguments_that_the_schema_marks() {
 
 /// "Clients MUST use the most recently obtained `inputSchema`" (specification 2026-07-28, "Streamable HTTP").
 #[test]
-fn calls_go_by_the_schema_that_was_listed_last() {
+fn calls_use_the_latest_schema() {
     let mut web = modern(&mut modern_site());
     assert_eq!(mirrored(&mut web, "typed", json!({"region": "x"})), []);
     web.session.refresh(web.now, Family::Tools).unwrap();
@@ -587,7 +587,7 @@ fn calls_go_by_the_schema_that_was_listed_last() {
 }
 
 #[test]
-fn a_legacy_server_is_given_no_such_headers() {
+fn a_legacy_server_gets_no_such_headers() {
     let mut web = ready(&mut site().result("tools/list", typed()));
     assert_eq!(mirrored(&mut web, "typed", json!({"region": "x"})), []);
     let call = web.last("tools/call");
@@ -599,7 +599,7 @@ fn mismatch(exchange: &Exchange) -> Reply {
 }
 
 #[test]
-fn a_header_mismatch_has_the_tools_listed_anew_and_the_call_made_once_more() {
+fn a_header_mismatch_refreshes_the_tools_and_sends_the_call_once_more() {
     for changes in [true, false] {
         let listed = if changes { typed() } else { tools(&["typed"]) };
         let mut site = modern_site().result("tools/list", tools(&["typed"]));
@@ -615,16 +615,16 @@ fn a_header_mismatch_has_the_tools_listed_anew_and_the_call_made_once_more() {
         assert_eq!(again.header("mcp-param-region"), changes.then_some("x"));
         assert_ne!(again.json()["id"], call.json()["id"]);
         assert_eq!((again.of, web.outcome(request)), (Some(request), "open".into()));
-        // Once: the second refusal is the answer.
+        // Only once: the second refusal is the outcome.
         web.reply(&again, mismatch(&again));
         assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code() == Some(-32020)));
         assert_eq!((web.take().len(), web.is_ready()), (0, true));
     }
 }
 
-/// Only a refusal says that the call did not run.
+/// Only a refusal status means that the call did not run.
 #[test]
-fn a_header_mismatch_under_a_status_that_refuses_nothing_is_the_calls_answer() {
+fn a_header_mismatch_with_a_success_status_ends_the_call() {
     for status in [200, 500] {
         let mut web = modern(&mut modern_site());
         let (request, call) = web.call("a");
@@ -635,7 +635,7 @@ fn a_header_mismatch_under_a_status_that_refuses_nothing_is_the_calls_answer() {
 }
 
 #[test]
-fn a_header_mismatch_ends_with_the_refusal_where_the_list_cannot_be_had() {
+fn a_header_mismatch_ends_the_call_if_the_list_fails() {
     let mut web = modern(&mut modern_site());
     let (request, call) = web.call("a");
     web.reply(&call, mismatch(&call));
@@ -646,9 +646,9 @@ fn a_header_mismatch_ends_with_the_refusal_where_the_list_cannot_be_had() {
     assert_eq!((web.is_ready(), web.keys(Family::Tools)), (true, vec!["a"]));
 }
 
-/// Two calls wait for one list; a prompt has no such schema.
+/// Two calls wait for one list. A prompt has no such schema.
 #[test]
-fn a_header_mismatch_of_many_calls_has_the_tools_listed_once() {
+fn header_mismatches_of_several_calls_refresh_the_tools_once() {
     let mut site = modern_site();
     let mut web = modern(&mut site);
     let calls = [web.call("a"), web.call("a")];
@@ -669,10 +669,10 @@ fn a_header_mismatch_of_many_calls_has_the_tools_listed_once() {
     assert!(web.take().is_empty());
 }
 
-/// Each round of a request that needs input is a request of its own, with the same headers.
+/// Each round of a request with input requests is a new request with the same headers.
 #[test]
-fn a_request_that_needs_input_is_made_again_under_a_new_id() {
-    let mut web = connect(asking(options()), &mut modern_site().result("tools/list", typed()));
+fn a_request_that_needs_input_is_sent_again_with_a_new_id() {
+    let mut web = connect(with_elicitation(options()), &mut modern_site().result("tools/list", typed()));
     let request = web.want(Request::call_tool("typed", Some(&raw(&json!({"region": "x"})))));
     let call = web.take_one();
     let inputs = json!({"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}});
@@ -687,9 +687,9 @@ fn a_request_that_needs_input_is_made_again_under_a_new_id() {
     assert_eq!(again.json()["params"]["requestState"], "s");
 }
 
-/// A modern server that names a session has none (specification 2026-07-28, "Streamable HTTP").
+/// A session id from a modern server is ignored (specification 2026-07-28, "Streamable HTTP").
 #[test]
-fn a_session_that_a_modern_server_names_is_left_alone() {
+fn a_session_id_of_a_modern_server_is_ignored() {
     let mut site = modern_site().changed(|_, reply| reply.with(SESSION, "stray"));
     let mut web = modern(&mut site);
     let request = web.want(tool("a"));
@@ -698,17 +698,17 @@ fn a_session_that_a_modern_server_names_is_left_alone() {
     web.close();
     assert_eq!((web.cause(), web.count("DELETE"), web.count("GET")), (Some(&Cause::Requested), 0, 0));
     assert!(web.log.iter().all(|exchange| exchange.header(SESSION).is_none()));
-    // A 404 is no expiry then.
+    // A 404 is not an expired session then.
     let mut web = modern(&mut modern_site().changed(|_, reply| reply.with(SESSION, "stray")));
     let (request, call) = web.call("a");
     web.reply(&call, Reply::status(404));
     assert!(matches!(web.result_of(request), Outcome::Error(_)) && web.is_ready());
 }
 
-// Giving up.
+// Cancellation.
 
 #[test]
-fn cancelling_in_the_modern_era_is_dropping_the_exchange() {
+fn a_cancellation_in_the_modern_era_drops_the_exchange() {
     for begun in [None, Some(&STREAM), Some(&JSON)] {
         let mut web = modern(&mut modern_site());
         let (request, call) = web.call("a");
@@ -726,7 +726,7 @@ fn cancelling_in_the_modern_era_is_dropping_the_exchange() {
 }
 
 #[test]
-fn cancelling_in_the_legacy_era_is_said_as_well() {
+fn a_cancellation_in_the_legacy_era_is_also_sent() {
     let mut web = ready(&mut site());
     let (request, call) = web.call("a");
     web.session.cancel(web.now, request).unwrap();
@@ -740,7 +740,7 @@ fn cancelling_in_the_legacy_era_is_said_as_well() {
 }
 
 #[test]
-fn a_request_that_takes_too_long_is_given_up_alike() {
+fn a_timeout_is_handled_like_a_cancellation() {
     for (options, mut site, said) in [(legacy(), site(), 1), (options(), modern_site(), 0)] {
         let mut web = connect(options, &mut site);
         let request = web.want(tool("a").timeout(seconds(10)));
@@ -755,9 +755,9 @@ fn a_request_that_takes_too_long_is_given_up_alike() {
     }
 }
 
-/// What waits to be carried again is given up as well: nothing is left to be done later.
+/// A request that waits to be sent again ends with its cancellation: nothing is scheduled.
 #[test]
-fn what_waits_for_its_turn_is_given_up_without_a_request() {
+fn cancelling_a_waiting_retry_sends_nothing() {
     let waits: [fn(&mut Web, &Exchange); 2] = [
         |web, call| web.reply(call, Reply::status(503).with("retry-after", "30")),
         |web, call| {
@@ -777,9 +777,9 @@ fn what_waits_for_its_turn_is_given_up_without_a_request() {
     }
 }
 
-/// Nothing is left of the exchange that takes up a stream, either.
+/// The exchange that resumes a stream ends with the cancellation, too.
 #[test]
-fn what_was_taken_up_is_given_up_too() {
+fn cancelling_a_resumed_request_drops_its_exchange() {
     let mut web = ready(&mut site());
     let (request, call) = web.call("a");
     web.reply(&call, Reply::stream("id: 7\ndata:\n\n"));
@@ -826,7 +826,7 @@ fn a_subscription_is_a_long_post() {
 }
 
 #[test]
-fn a_subscription_is_opened_again_when_it_ends_and_the_list_is_walked() {
+fn a_subscription_that_ends_is_reopened_and_the_lists_are_refreshed() {
     let ends: [fn(&mut Web, &Exchange); 4] = [
         |web, listen| web.end(listen),
         |web, listen| web.fail(listen, Broken::Midway),
@@ -862,7 +862,7 @@ fn a_subscription_is_opened_again_when_it_ends_and_the_list_is_walked() {
 }
 
 #[test]
-fn a_subscription_that_is_not_wanted_any_more_is_dropped_without_a_word() {
+fn a_subscription_that_is_not_needed_any_more_is_dropped_silently() {
     let mut site = Site::modern(json!({"resources": {"subscribe": true}}))
         .result("resources/list", json!({"resources": []}))
         .result("resources/templates/list", json!({"resourceTemplates": []}));
@@ -880,26 +880,26 @@ fn a_subscription_that_is_not_wanted_any_more_is_dropped_without_a_word() {
     assert_eq!((web.count(CANCELLED), web.count(LISTEN)), (0, 1));
 }
 
-// The stream of the legacy era.
+// The GET stream of the legacy era.
 
 #[test]
-fn the_stream_is_asked_for_once_initialized_was_accepted() {
+fn the_get_stream_is_requested_after_initialized_was_accepted() {
     let mut site = site();
     let mut web = Web::open(legacy());
     let initialize = web.take_the("initialize");
     web.end_with(&initialize, site.reply(&initialize));
     let initialized = web.take_the(INITIALIZED);
     web.head(&initialized, 202, &[]);
-    let asked = web.take();
-    let names: Vec<_> = asked.iter().map(Exchange::name).collect();
+    let requested = web.take();
+    let names: Vec<_> = requested.iter().map(Exchange::name).collect();
     assert_eq!(names, ["GET", "tools/list"]);
-    let stream = &asked[0];
+    let stream = &requested[0];
     assert_eq!((stream.header(LAST_ID), stream.of, stream.url()), (None, None, URL.into()));
     assert_eq!((stream.header(SESSION), stream.header(VERSION)), (Some("session-1"), Some("2025-11-25")));
 }
 
 #[test]
-fn what_the_server_says_unasked_is_heard_on_the_stream() {
+fn server_messages_arrive_on_the_get_stream() {
     let mut site = Site::legacy(json!({"tools": {"listChanged": true}})).result("tools/list", tools(&["a"]));
     let mut web = ready(&mut site);
     let stream = web.last("GET");
@@ -914,9 +914,9 @@ fn what_the_server_says_unasked_is_heard_on_the_stream() {
     assert!(web.goes_on(&stream) && web.quirks().is_empty());
 }
 
-/// An answer on that stream is against the rules, and is one all the same.
+/// A response on the GET stream violates the specification, and is accepted.
 #[test]
-fn an_answer_on_the_stream_is_taken() {
+fn a_response_on_the_get_stream_is_accepted() {
     let mut web = ready(&mut site());
     let stream = web.last("GET");
     let (request, call) = web.call("a");
@@ -928,7 +928,7 @@ fn an_answer_on_the_stream_is_taken() {
 }
 
 #[test]
-fn a_stream_that_ends_is_asked_for_again_after_what_the_server_said() {
+fn a_get_stream_that_ends_is_reopened_after_the_servers_retry_time() {
     for (text, wait, last_id) in [
         ("", 1000, None),
         ("id: 3\ndata:\n\n", 1000, Some("3")),
@@ -954,9 +954,9 @@ fn a_stream_that_ends_is_asked_for_again_after_what_the_server_said() {
     }
 }
 
-/// A server that ends it as soon as it began is not asked again and again without a pause.
+/// A stream that ends immediately is reopened with a backoff.
 #[test]
-fn a_stream_that_ends_again_and_again_is_asked_for_less_often() {
+fn a_get_stream_that_ends_repeatedly_is_reopened_with_a_backoff() {
     let mut site = site().on("GET", |_| Reply::events(&[]));
     let mut web = ready(&mut site);
     web.wait_and_serve(seconds(3600), &mut site);
@@ -965,7 +965,7 @@ fn a_stream_that_ends_again_and_again_is_asked_for_less_often() {
 }
 
 #[test]
-fn a_stream_that_cannot_be_had_for_now_is_asked_for_again() {
+fn a_get_stream_that_is_temporarily_refused_is_requested_again() {
     let mut web = ready(&mut site());
     let stream = web.last("GET");
     web.end(&stream);
@@ -977,16 +977,16 @@ fn a_stream_that_cannot_be_had_for_now_is_asked_for_again() {
     }
 }
 
-/// What the server has to ask during a call may come on that stream, so the first call waits for it, for a while.
+/// Server requests during a call may arrive on the GET stream, so the first call waits for it, within a limit.
 fn before_the_stream() -> (Web, Exchange, Site) {
     let mut site = Site::legacy(json!({"tools": {}, "resources": {}}))
         .result("tools/list", tools(&["a"]))
         .result("resources/list", json!({"resources": []}))
         .result("resources/templates/list", json!({"resourceTemplates": []}))
         .result("tools/call", json!({"content": []}));
-    let mut web = Web::open(asking(legacy()));
+    let mut web = Web::open(with_elicitation(legacy()));
     let mut stream = None;
-    let mut steps = Steps::until("the session is ready and asked for a stream");
+    let mut steps = Steps::until("the session is ready and requested a stream");
     while stream.is_none() || !web.is_ready() {
         steps.step();
         for exchange in web.take() {
@@ -1001,7 +1001,7 @@ fn before_the_stream() -> (Web, Exchange, Site) {
 }
 
 #[test]
-fn a_call_waits_for_the_stream_on_which_it_may_be_asked_something() {
+fn a_call_waits_for_the_get_stream() {
     let (mut web, stream, mut site) = before_the_stream();
     let reading = web.want(Request::read_resource("x:1"));
     assert_eq!(web.take_the("resources/read").of, Some(reading));
@@ -1010,8 +1010,8 @@ fn a_call_waits_for_the_stream_on_which_it_may_be_asked_something() {
     assert!(web.take().is_empty());
     web.head(&stream, 200, &STREAM);
     let call = web.take_the("tools/call");
-    web.push(&stream, question(1, "elicitation/create"));
-    let ask = asked(&web)[0];
+    web.push(&stream, server_request(1, "elicitation/create"));
+    let ask = server_request_ids(&web)[0];
     web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
     web.collect();
     let answer = web.take_the("(answer)");
@@ -1021,7 +1021,7 @@ fn a_call_waits_for_the_stream_on_which_it_may_be_asked_something() {
 }
 
 #[test]
-fn a_call_waits_for_the_stream_no_longer_than_half_a_second() {
+fn a_call_waits_for_the_get_stream_half_a_second_at_most() {
     let (mut web, _, _) = before_the_stream();
     web.want(tool("a"));
     web.wait(millis(499));
@@ -1035,7 +1035,7 @@ fn a_call_waits_for_the_stream_no_longer_than_half_a_second() {
 }
 
 #[test]
-fn a_call_does_not_wait_for_a_stream_that_is_refused_or_broke() {
+fn a_call_does_not_wait_for_a_refused_or_broken_get_stream() {
     let (mut web, stream, _) = before_the_stream();
     web.want(tool("a"));
     web.head(&stream, 405, &[]);
@@ -1048,7 +1048,7 @@ fn a_call_does_not_wait_for_a_stream_that_is_refused_or_broke() {
 }
 
 #[test]
-fn a_call_that_waits_for_the_stream_can_be_given_up() {
+fn a_call_that_waits_for_the_get_stream_can_be_cancelled() {
     let (mut web, stream, _) = before_the_stream();
     let request = web.want(tool("a"));
     web.session.cancel(web.now, request).unwrap();
@@ -1058,9 +1058,9 @@ fn a_call_that_waits_for_the_stream_can_be_given_up() {
     assert!(web.take().is_empty());
 }
 
-/// Events have nothing to wait for.
+/// Events do not wait.
 #[test]
-fn a_call_that_waits_for_the_stream_holds_no_event_back() {
+fn a_call_that_waits_for_the_get_stream_delays_no_event() {
     let (mut web, _, _) = before_the_stream();
     let reading = web.want(Request::read_resource("x:1"));
     let read = web.take_one();
@@ -1070,26 +1070,26 @@ fn a_call_that_waits_for_the_stream_holds_no_event_back() {
     assert!(web.take().is_empty());
 }
 
-// What comes on a request's own stream.
+// Messages on the stream of a request.
 
 #[test]
-fn questions_and_notifications_come_before_the_answer() {
-    let mut web = connect(asking(legacy()), &mut site());
+fn server_requests_and_notifications_precede_the_response() {
+    let mut web = connect(with_elicitation(legacy()), &mut site());
     let request = web.want(tool("a").progress());
     let call = web.take_one();
     web.head(&call, 200, &STREAM);
     let token = call.json()["params"]["_meta"]["progressToken"].clone();
     let progress = json!({"progressToken": token, "progress": 1});
     web.push(&call, json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}));
-    web.push(&call, question(1, "elicitation/create"));
+    web.push(&call, server_request(1, "elicitation/create"));
     assert!(web.events.iter().any(|event| matches!(event, Event::Progress { request: of, .. } if *of == request)));
-    let ask = asked(&web)[0];
+    let ask = server_request_ids(&web)[0];
     web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "accept", "content": {}})))).unwrap();
     web.collect();
     let answer = web.take_the("(answer)");
     assert_eq!(answer.json(), json!({"jsonrpc": "2.0", "id": 1, "result": {"action": "accept", "content": {}}}));
     assert_eq!(answer.header(SESSION), Some("session-1"));
-    web.push(&call, question(2, "sampling/createMessage"));
+    web.push(&call, server_request(2, "sampling/createMessage"));
     assert_eq!(web.take_the("(answer)").json()["error"]["code"], -32601);
     web.push(&call, call.result(json!({"content": []})));
     assert!(was_answered(&web, request));
@@ -1099,20 +1099,20 @@ fn questions_and_notifications_come_before_the_answer() {
     assert!(web.quirks().is_empty());
 }
 
-/// "MUST NOT" (specification 2026-07-28, "Streamable HTTP"), so nobody answers.
+/// Server requests are forbidden there ("MUST NOT", specification 2026-07-28, "Streamable HTTP"), and get no response.
 #[test]
-fn a_question_in_the_modern_era_is_left_alone() {
-    let mut web = connect(asking(options()), &mut modern_site());
+fn a_server_request_in_the_modern_era_gets_no_response() {
+    let mut web = connect(with_elicitation(options()), &mut modern_site());
     let (request, call) = web.call("a");
     web.head(&call, 200, &STREAM);
-    web.push(&call, question(1, "elicitation/create"));
+    web.push(&call, server_request(1, "elicitation/create"));
     web.push(&call, call.result(json!({"resultType": "complete", "content": []})));
     assert!(was_answered(&web, request) && web.take().is_empty());
 }
 
-/// 2025-03-26 has batches, in a body and in an event; nobody sends one back.
+/// Revision 2025-03-26 allows batches in a body and in an event. The client never sends one.
 #[test]
-fn a_batch_is_taken_message_by_message() {
+fn the_messages_of_a_batch_are_handled_one_by_one() {
     for by_stream in [false, true] {
         let answer = json!({"protocolVersion": "2025-03-26", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}});
         let mut web = ready(&mut site().result("initialize", answer));
@@ -1128,9 +1128,9 @@ fn a_batch_is_taken_message_by_message() {
     }
 }
 
-/// A stream that the server holds open after the answer has no more to say: it is not kept for ever.
+/// A stream that stays open after the response is dropped after a time.
 #[test]
-fn a_stream_that_outlives_its_answer_is_let_go() {
+fn a_stream_that_stays_open_after_its_response_is_dropped() {
     let mut web = ready(&mut site());
     let mut calls = vec![];
     for _ in 0..20 {
@@ -1145,10 +1145,10 @@ fn a_stream_that_outlives_its_answer_is_let_go() {
     assert!(web.goes_on(&web.last("GET")));
 }
 
-// A server that is busy.
+// Busy servers.
 
 #[test]
-fn a_busy_server_is_asked_again_after_the_time_that_it_says() {
+fn a_busy_server_gets_the_request_again_after_retry_after_seconds() {
     for status in [429, 503] {
         for (after, wait) in [("3", 3000), (" 2 ", 2000), ("0", 100), ("soon", 1000), ("", 1000), ("  ", 1000)] {
             let mut site = site();
@@ -1168,9 +1168,10 @@ fn a_busy_server_is_asked_again_after_the_time_that_it_says() {
     }
 }
 
-/// No id is used twice on a connection (specification 2025-11-25, "Requests"), be it for a message that did not run.
+/// No id is used twice on a connection (specification 2025-11-25, "Requests"), even if the first message was not
+/// processed.
 #[test]
-fn a_restarted_message_has_a_new_id_and_all_that_goes_by_it_follows() {
+fn a_resent_message_has_a_new_id_for_progress_and_cancellation() {
     for status in [429, 503] {
         for (options, mut site) in [(legacy(), site()), (options(), modern_site())] {
             let is_legacy = options.eras == legacy().eras;
@@ -1189,14 +1190,14 @@ fn a_restarted_message_has_a_new_id_and_all_that_goes_by_it_follows() {
             assert_eq!(third.of, Some(request));
             let token = &third.json()["params"]["_meta"]["progressToken"];
             assert_eq!(token.as_u64(), Some(ids[2]));
-            // Progress by the new token is the request's.
+            // Progress with the new token belongs to the request.
             web.head(&third, 200, &[("content-type", "text/event-stream")]);
             let progress = json!({"progressToken": token, "progress": 1});
             let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress});
             web.push(&third, progress);
             let told = |event: &&Event| matches!(event, Event::Progress { request: of, .. } if *of == request);
             assert_eq!(web.events.iter().filter(told).count(), 1);
-            // So is the end of its exchange, and the cancellation.
+            // The end of its exchange and the cancellation belong to it, too.
             web.session.cancel(web.now, request).unwrap();
             web.collect();
             assert!(web.was_dropped(&third));
@@ -1211,7 +1212,7 @@ fn a_restarted_message_has_a_new_id_and_all_that_goes_by_it_follows() {
 }
 
 #[test]
-fn a_restarted_message_of_the_engines_own_has_a_new_id() {
+fn a_resent_message_of_the_engine_has_a_new_id() {
     let mut pinging = legacy();
     pinging.keepalive = Some(mcp_proto::Keepalive::default());
     for (options, site, names) in [
@@ -1233,9 +1234,9 @@ fn a_restarted_message_of_the_engines_own_has_a_new_id() {
     }
 }
 
-/// What waits to be sent again is forgotten with its request.
+/// A message that waits to be sent again is removed with its request.
 #[test]
-fn a_restarted_message_that_is_given_up_leaves_nothing() {
+fn a_cancelled_message_that_waits_to_be_resent_leaves_nothing() {
     let mut web = ready(&mut site());
     let (request, call) = web.call("a");
     web.reply(&call, Reply::status(429).with("retry-after", "30"));
@@ -1251,9 +1252,9 @@ fn a_restarted_message_that_is_given_up_leaves_nothing() {
     assert_eq!(web.session.deadline(), None);
 }
 
-/// What is no time waits as long as where a stream names none. A date is counted from the answer's own `Date`.
+/// An invalid time counts as no time. A date is relative to the response's `Date`.
 #[test]
-fn a_busy_server_is_asked_again_after_the_date_that_it_says() {
+fn a_busy_server_gets_the_request_again_after_the_retry_after_date() {
     const DATE: &str = "Wed, 21 Oct 2026 07:28:00 GMT";
     for (date, after, wait) in [
         (Some(DATE), "Wed, 21 Oct 2026 07:28:07 GMT", 7000),
@@ -1282,9 +1283,9 @@ fn a_busy_server_is_asked_again_after_the_date_that_it_says() {
     }
 }
 
-/// Each wait is an hour at most, however long the server says.
+/// Each wait is at most an hour, whatever the server says.
 #[test]
-fn a_busy_server_is_asked_again_after_an_hour_at_the_latest() {
+fn a_busy_server_gets_the_request_again_after_an_hour_at_the_latest() {
     let dates = [("date", "Wed, 21 Oct 2026 07:28:00 GMT"), ("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT")];
     for headers in [&dates[..], &[("retry-after", "99999999999999999999999")], &[("retry-after", "3601")]] {
         let mut web = ready(&mut site());
@@ -1301,7 +1302,7 @@ fn a_busy_server_is_asked_again_after_an_hour_at_the_latest() {
 }
 
 #[test]
-fn a_busy_server_is_asked_again_in_the_handshake_and_for_lists() {
+fn a_busy_server_gets_handshake_and_list_requests_again() {
     for (options, site, opening) in
         [(options(), modern_site as fn() -> Site, "server/discover"), (legacy(), site, "initialize")]
     {
@@ -1317,7 +1318,7 @@ fn a_busy_server_is_asked_again_in_the_handshake_and_for_lists() {
 }
 
 #[test]
-fn a_busy_server_is_not_waited_for_beyond_the_deadline() {
+fn the_wait_for_a_busy_server_ends_at_the_deadline() {
     for after in ["5", "3600", "99999999999999999999999"] {
         let mut web = ready(&mut site());
         let request = web.want(tool("a").timeout(seconds(30)));
@@ -1339,7 +1340,7 @@ fn a_busy_server_is_not_waited_for_beyond_the_deadline() {
 }
 
 #[test]
-fn a_busy_server_that_says_no_time_refuses() {
+fn a_busy_status_without_retry_after_is_a_refusal() {
     for status in [429, 503] {
         let mut web = ready(&mut site());
         let (request, call) = web.call("a");
@@ -1350,9 +1351,9 @@ fn a_busy_server_that_says_no_time_refuses() {
     }
 }
 
-/// Any other refusal is the request's answer, with the server's words.
+/// Any other refusal is the outcome of the request, with the server's message.
 #[test]
-fn a_refusal_is_the_requests_answer() {
+fn a_refusal_is_the_outcome_of_the_request() {
     for (status, text) in
         [(400, "bad"), (402, "pay"), (413, "too large"), (431, ""), (500, "it broke"), (501, ""), (301, "")]
     {
@@ -1367,9 +1368,9 @@ fn a_refusal_is_the_requests_answer() {
     }
 }
 
-/// A page for people is not quoted, and no more than a little of anything.
+/// An HTML page is not quoted, and other texts only up to a limit.
 #[test]
-fn a_refusals_words_are_few() {
+fn the_quoted_text_of_a_refusal_is_short() {
     let mut web = ready(&mut site());
     let (request, call) = web.call("a");
     web.head(&call, 500, &[("content-type", "text/plain")]);
@@ -1381,10 +1382,10 @@ fn a_refusals_words_are_few() {
     assert!(error.to_string().len() < 1000);
 }
 
-// The end.
+// Closing.
 
 #[test]
-fn a_close_ends_requests_and_exchanges_then_the_session() {
+fn closing_ends_requests_and_exchanges_then_the_session() {
     let mut web = ready(&mut site());
     let (stream, (sent, call)) = (web.last("GET"), web.call("a"));
     web.head(&call, 200, &STREAM);
@@ -1401,43 +1402,43 @@ fn a_close_ends_requests_and_exchanges_then_the_session() {
     assert!(matches!(web.events.last(), Some(Event::Closed { .. })));
 }
 
-/// Every question of the server's is answered, even while closing: that it is declined, the server has to hear.
+/// Each server request gets a response, even while closing: the server has to know that it is declined.
 #[test]
-fn a_close_lets_the_last_answers_out_before_the_session_is_ended() {
-    let mut web = connect(asking(legacy()), &mut site());
+fn closing_sends_the_last_responses_before_it_ends_the_session() {
+    let mut web = connect(with_elicitation(legacy()), &mut site());
     let stream = web.last("GET");
-    web.push(&stream, question(1, "elicitation/create"));
+    web.push(&stream, server_request(1, "elicitation/create"));
     web.close();
     let answer = web.last("(answer)");
     assert_eq!(answer.json()["result"]["action"], "cancel");
-    assert!(web.goes_on(&answer) && web.count("DELETE") == 0, "the answer comes first");
+    assert!(web.goes_on(&answer) && web.count("DELETE") == 0, "the response is sent first");
     web.reply(&answer, Reply::status(202));
     let delete = web.last("DELETE");
     web.reply(&delete, Reply::status(200));
     assert_eq!((web.cause(), web.open.len()), (Some(&Cause::Requested), 0));
 
-    // Not for ever.
-    let mut web = connect(asking(legacy()), &mut site());
+    // The wait is limited.
+    let mut web = connect(with_elicitation(legacy()), &mut site());
     let stream = web.last("GET");
-    web.push(&stream, question(1, "elicitation/create"));
+    web.push(&stream, server_request(1, "elicitation/create"));
     web.close();
     web.wait(seconds(60));
     assert_eq!((web.cause(), web.open.len()), (Some(&Cause::Requested), 0));
 }
 
-/// That an answer cannot be sent any more, or what is left of an exchange, changes nothing.
+/// A response or an exchange that fails then changes nothing.
 #[test]
-fn a_close_drops_what_goes_on_however_it_ends() {
+fn closing_drops_open_exchanges() {
     for broken in [Broken::Unreachable, Broken::Midway] {
-        let mut web = connect(asking(legacy()), &mut site());
+        let mut web = connect(with_elicitation(legacy()), &mut site());
         let stream = web.last("GET");
-        web.push(&stream, question(1, "elicitation/create"));
-        web.push(&stream, question(2, "elicitation/create"));
+        web.push(&stream, server_request(1, "elicitation/create"));
+        web.push(&stream, server_request(2, "elicitation/create"));
         web.close();
         let answers = web.take();
         assert_eq!(answers.iter().map(Exchange::name).collect::<Vec<_>>(), ["(answer)", "(answer)"]);
         web.fail(&answers[0], broken);
-        assert!(web.goes_on(&answers[1]), "the other may get there");
+        assert!(web.goes_on(&answers[1]), "the other response may still arrive");
         web.reply(&answers[1], Reply::status(202));
         let delete = web.take_the("DELETE");
         web.head(&delete, 200, &[]);
@@ -1448,7 +1449,7 @@ fn a_close_drops_what_goes_on_however_it_ends() {
 }
 
 #[test]
-fn a_close_in_the_handshake_drops_it() {
+fn closing_during_the_handshake_drops_its_exchange() {
     for (answered, expected) in [(0, "initialize"), (1, INITIALIZED)] {
         let mut site = site();
         let mut web = Web::open(legacy());
@@ -1465,9 +1466,9 @@ fn a_close_in_the_handshake_drops_it() {
     }
 }
 
-/// However an embedder reports what it should not: nothing comes of it.
+/// Input after the end is ignored.
 #[test]
-fn nothing_is_heard_after_the_end() {
+fn input_after_the_end_is_ignored() {
     let mut web = ready(&mut site());
     let (stream, (_, call)) = (web.last("GET"), web.call("a"));
     web.close();
@@ -1484,9 +1485,9 @@ fn nothing_is_heard_after_the_end() {
     }
 }
 
-/// A session whose server cannot be reached any more is opened again, and what was not sent is sent then.
+/// An unreachable server is reconnected to, and requests that were not sent are sent then.
 #[test]
-fn a_server_that_cannot_be_reached_is_tried_again() {
+fn an_unreachable_server_is_reconnected_to() {
     let mut site = site();
     let mut web = connect(reconnecting(legacy()), &mut site);
     let ((lost, first), (unsent, second)) = (web.call("a"), web.call("a"));
@@ -1506,7 +1507,7 @@ fn a_server_that_cannot_be_reached_is_tried_again() {
 }
 
 #[test]
-fn a_server_that_is_silent_to_the_keepalive_is_opened_anew() {
+fn a_server_that_does_not_answer_the_keepalive_is_reconnected_to() {
     let mut options = reconnecting(legacy());
     options.keepalive = Some(Keepalive::default());
     let mut site = site();
@@ -1519,11 +1520,11 @@ fn a_server_that_is_silent_to_the_keepalive_is_opened_anew() {
     assert_eq!(ids, ["GET".to_owned()].into());
 }
 
-// The older transport.
+// HTTP with SSE.
 
 const OLD: &str = "https://example.com/messages?session=1";
 
-/// A server of the older transport: its stream, and a session that is ready.
+/// A server over HTTP with SSE: its stream, and a session that is ready.
 fn older(options: Options) -> (Web, Exchange, Site) {
     let (mut web, mut site) = (Web::open(options), site());
     let stream = open_older(&mut web, &mut site);
@@ -1536,11 +1537,11 @@ fn open_older(web: &mut Web, site: &mut Site) -> Exchange {
     let mut steps = Steps::until("no exchange is left to answer");
     loop {
         steps.step();
-        let asked = web.take();
-        if asked.is_empty() {
-            return stream.expect("a stream was asked for");
+        let requested = web.take();
+        if requested.is_empty() {
+            return stream.expect("the stream was requested");
         }
-        for exchange in asked {
+        for exchange in requested {
             match exchange.verb() {
                 "GET" => {
                     web.reply(&exchange, Reply::stream("event: endpoint\ndata: /messages?session=1\n\n"));
@@ -1561,17 +1562,17 @@ fn answer_older(web: &mut Web, stream: &Exchange, site: &mut Site, post: &Exchan
 }
 
 #[test]
-fn the_older_transport_has_one_stream_for_all_that_the_server_says() {
-    let (mut web, stream, mut site) = older(asking(legacy()));
+fn http_with_sse_has_one_stream_for_all_server_messages() {
+    let (mut web, stream, mut site) = older(with_elicitation(legacy()));
     assert_eq!((web.session.server().unwrap().version, web.quirks()), (ProtocolVersion::NEWEST_LEGACY, vec![]));
-    // Two calls, answered in the other order; a question between.
+    // Two calls, answered in reverse order, with a server request between.
     let ((one, first), (other, second)) = (web.call("a"), web.call("a"));
     assert_eq!((first.url(), first.of, first.header(SESSION)), (OLD.into(), Some(one), None));
     web.reply(&first, Reply::status(200));
     answer_older(&mut web, &stream, &mut site, &second);
     assert_eq!((web.outcome(one), was_answered(&web, other)), ("open".into(), true));
-    web.push(&stream, question(1, "elicitation/create"));
-    let ask = asked(&web)[0];
+    web.push(&stream, server_request(1, "elicitation/create"));
+    let ask = server_request_ids(&web)[0];
     web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
     web.collect();
     let answer = web.take_the("(answer)");
@@ -1579,7 +1580,7 @@ fn the_older_transport_has_one_stream_for_all_that_the_server_says() {
     web.reply(&answer, Reply::text(202, "Accepted"));
     web.push(&stream, first.result(json!({"content": []})));
     assert!(was_answered(&web, one) && web.goes_on(&stream));
-    // Given up.
+    // A cancelled call.
     let (request, call) = web.call("a");
     web.reply(&call, Reply::status(202));
     web.session.cancel(web.now, request).unwrap();
@@ -1592,9 +1593,9 @@ fn the_older_transport_has_one_stream_for_all_that_the_server_says() {
     assert_eq!((web.cause(), web.count("DELETE"), web.count("GET")), (Some(&Cause::Requested), 0, 1));
 }
 
-/// The answer may be there before the POST has its own.
+/// The response may arrive before the POST is accepted.
 #[test]
-fn the_older_transport_may_answer_before_it_accepts() {
+fn http_with_sse_may_respond_before_it_accepts_the_post() {
     let (mut web, stream, _) = older(legacy());
     let (request, call) = web.call("a");
     web.push(&stream, call.result(json!({"content": []})));
@@ -1606,7 +1607,7 @@ fn the_older_transport_may_answer_before_it_accepts() {
 }
 
 #[test]
-fn the_older_transport_is_lost_with_its_stream() {
+fn http_with_sse_is_lost_with_its_stream() {
     let (mut web, stream, mut site) = older(reconnecting(legacy()));
     let (request, call) = web.call("a");
     web.reply(&call, Reply::status(202));
@@ -1617,16 +1618,16 @@ fn the_older_transport_is_lost_with_its_stream() {
     assert!(web.is_ready() && web.goes_on(&again));
     assert_eq!(again.header(LAST_ID), None);
     let since: Vec<_> = web.log.iter().skip_while(|it| it.id != again.id).map(Exchange::name).collect();
-    assert_eq!(since, ["GET", "initialize", INITIALIZED, "tools/list"], "no probe, nor POST to where there is nothing");
+    assert_eq!(since, ["GET", "initialize", INITIALIZED, "tools/list"], "no probe, and no POST to the wrong URL");
 
     let (mut web, stream, _) = older(legacy());
     web.fail(&stream, Broken::Midway);
     assert!(matches!(web.cause(), Some(Cause::Failed(failure)) if failure.kind == FailureKind::Closed));
 }
 
-/// A server that has moved on in the meantime is found out.
+/// A server that was upgraded in the meantime is recognized.
 #[test]
-fn the_older_transport_that_is_gone_is_given_up_for_the_newer_one() {
+fn a_server_upgraded_from_http_with_sse_is_used_over_streamable_http() {
     let (mut web, stream, mut site) = older(reconnecting(legacy()));
     web.end(&stream);
     web.wait_and_serve(
@@ -1638,9 +1639,9 @@ fn the_older_transport_that_is_gone_is_given_up_for_the_newer_one() {
     assert_eq!((web.last("tools/list").url(), web.last("tools/list").header(SESSION)), (URL.into(), Some("session-1")));
 }
 
-/// 401 to its stream is about who asks, as anywhere.
+/// A 401 to the GET of the stream asks for a token, as any other.
 #[test]
-fn the_older_transport_without_a_token_waits_for_one() {
+fn http_with_sse_waits_for_a_token() {
     let (mut web, stream, mut site) = older(reconnecting(legacy()));
     web.end(&stream);
     web.wait(seconds(1));
@@ -1655,9 +1656,9 @@ fn the_older_transport_without_a_token_waits_for_one() {
     assert!(web.is_ready());
 }
 
-/// However the stream is cut: what follows the endpoint in one chunk is heard as in two.
+/// Messages after the endpoint event are read, in one chunk or in two.
 #[test]
-fn the_older_transport_is_heard_from_the_endpoint_on() {
+fn http_with_sse_reads_messages_after_the_endpoint_event() {
     for cut in [false, true] {
         let (mut web, stream, _) = older(reconnecting(legacy()));
         web.end(&stream);
@@ -1678,11 +1679,11 @@ fn the_older_transport_is_heard_from_the_endpoint_on() {
     }
 }
 
-// Whatever comes, in whatever order: what the laws found.
+// Cases that the property tests found.
 
-/// What is reported between the failure that ends the session and the next look at its output.
+/// Input between the failure that ends the session and the next poll.
 #[test]
-fn the_end_is_the_last_event_whatever_is_reported_before_it_is_taken() {
+fn closed_is_the_last_event_whatever_input_precedes_the_poll() {
     let (mut web, stream, _) = before_the_stream();
     web.want(Request::read_resource("x:1"));
     let read = web.take_the("resources/read");
@@ -1695,14 +1696,14 @@ fn the_end_is_the_last_event_whatever_is_reported_before_it_is_taken() {
     assert!(web.session.is_closed() && web.quirks().is_empty());
 }
 
-/// The modern era has no answers (specification 2026-07-28, "Streamable HTTP", Sending Messages).
+/// The modern era has no responses by the client (specification 2026-07-28, "Streamable HTTP", Sending Messages).
 #[test]
-fn a_question_during_the_probe_is_dropped_where_the_server_is_modern() {
+fn a_server_request_during_the_probe_of_a_modern_server_gets_no_response() {
     let mut site = modern_site();
-    let mut web = Web::open(asking(options()));
+    let mut web = Web::open(with_elicitation(options()));
     let probe = web.take_the("server/discover");
     web.head(&probe, 200, &STREAM);
-    web.push(&probe, question(1, "elicitation/create"));
+    web.push(&probe, server_request(1, "elicitation/create"));
     let reply = site.reply(&probe);
     web.push(&probe, serde_json::from_slice(&reply.body).unwrap());
     web.end(&probe);
@@ -1712,12 +1713,12 @@ fn a_question_during_the_probe_is_dropped_where_the_server_is_modern() {
     web.close();
     assert_eq!((web.count("(answer)"), web.cause()), (0, Some(&Cause::Requested)));
     let ended = web.events.iter().filter(|event| matches!(event, Event::ServerRequestEnded { .. })).count();
-    assert_eq!(ended, asked(&web).len());
+    assert_eq!(ended, server_request_ids(&web).len());
 }
 
-/// A request that timed out, an answer that comes then, and an embedder that looks at neither for a while.
+/// A request that timed out, then its response, both before the next poll.
 #[test]
-fn an_exchange_is_dropped_once() {
+fn each_exchange_is_dropped_once() {
     for begun in [&STREAM, &JSON] {
         let mut web = ready(&mut site());
         let request = web.want(tool("a").timeout(seconds(5)));
@@ -1736,9 +1737,9 @@ fn an_exchange_is_dropped_once() {
     }
 }
 
-/// A session that came with a refusal is none.
+/// A session id in a refusal is ignored.
 #[test]
-fn a_session_of_a_refused_initialize_is_not_used() {
+fn the_session_id_of_a_refused_initialize_is_ignored() {
     let mut web = Web::open(legacy());
     let initialize = web.take_one();
     let refusal = Reply::json(200, &initialize.error(-32602, "Unsupported protocol version"));
@@ -1747,7 +1748,7 @@ fn a_session_of_a_refused_initialize_is_not_used() {
     web.reply(&older, Reply::status(400));
     assert_eq!(web.take_the("GET").header(SESSION), None);
 
-    // A modern server that is asked by `initialize` first.
+    // A modern server that gets `initialize` first.
     let mut options = options();
     options.eras = Eras::LegacyFirst;
     let mut site = modern_site().on("initialize", |initialize| {
@@ -1761,9 +1762,9 @@ fn a_session_of_a_refused_initialize_is_not_used() {
     assert!(web.log.iter().all(|exchange| exchange.header(SESSION).is_none()));
 }
 
-/// Between an expiry and the look at what follows from it nothing of the old session is done any more.
+/// Between the expiry and the next poll, nothing is sent in the old session.
 #[test]
-fn nothing_is_done_for_a_session_that_expired() {
+fn nothing_is_sent_in_an_expired_session() {
     let mut site = site();
     let mut web = ready(&mut site);
     let stream = web.last("GET");
@@ -1780,10 +1781,10 @@ fn nothing_is_done_for_a_session_that_expired() {
     assert_eq!(web.count("GET"), 1);
 }
 
-// Whatever comes.
+// Random input.
 
 #[test]
-fn heads_bodies_and_ends_in_any_order_do_no_harm() {
+fn heads_bodies_and_ends_in_any_order_cause_no_panic() {
     let reports: [fn(&mut Web, &Exchange); 6] = [
         |web, it| web.session.handle_body(web.now, it.id, b"{}"),
         |web, it| web.session.handle_head(web.now, it.id, http::StatusCode::OK, &crate::web::header_map(&STREAM)),
@@ -1816,9 +1817,9 @@ fn heads_bodies_and_ends_in_any_order_do_no_harm() {
     }
 }
 
-/// A body is kept up to the bound of a message, and one that is longer is none.
+/// A body is read up to the limit of a message; a longer one is not a response.
 #[test]
-fn a_body_beyond_the_bound_is_no_answer() {
+fn a_body_over_the_limit_is_not_a_response() {
     for by_stream in [false, true] {
         let mut options = legacy();
         options.limits.message.bytes = 10_000;
@@ -1862,7 +1863,7 @@ fn a_request_about_a_task_names_it_in_a_header() {
 }
 
 #[test]
-fn a_response_that_is_larger_than_what_may_be_kept_of_all_ends_its_request() {
+fn a_response_over_the_total_limit_ends_its_request() {
     let mut options = legacy();
     options.limits.buffered = 4_096;
     let mut web = Web::connect(options, &mut site());

@@ -1,4 +1,4 @@
-//! What holds for a session over HTTP whatever happens to its exchanges, in whatever order, in whatever pieces.
+//! Properties of a client over HTTP: any input, in any order, cut in any way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,35 +23,35 @@ fn config(cases: u32) -> ProptestConfig {
     }
 }
 
-// Pieces.
+// Chunks.
 
-/// What a server's answers are like.
+/// The form of a server's response.
 #[derive(Clone, Copy, Debug)]
 enum Flavour {
     Json,
     /// JSON after white space or a byte order mark.
     JsonAfter(&'static str),
-    /// JSON that is labelled as a stream, or not at all.
+    /// JSON labelled as a stream, or without a content type.
     JsonAs(Option<&'static str>),
-    /// A stream with these line ends.
+    /// A stream with this line ending.
     Stream(&'static str),
     /// A stream after a byte order mark, labelled as JSON.
     StreamAsJson,
-    /// A stream with a comment, an id, a time to wait, an event of another type and a question before the answer.
+    /// A stream with a comment, an id, a retry time, an event of another type and a server request before the response.
     Chatty,
-    /// A stream that says which event was the last, and ends there.
+    /// A stream whose last event has an id, and which ends after it.
     Resumable,
-    /// As much of the answer as this, in percent; then it breaks.
+    /// This percentage of the response; then the connection breaks.
     CutOff(bool, usize),
     Refused(u16, &'static str),
-    /// An error that bears no id, under this status.
+    /// An error without an id, with this status.
     ErrorWithoutId(u16),
     Expired,
     Html,
     Empty,
 }
 
-fn flavour() -> impl Strategy<Value = Flavour> {
+fn response_form() -> impl Strategy<Value = Flavour> {
     let before = prop_oneof![Just("\u{feff}"), Just("\r\n\t "), Just("\u{feff}\n"), Just(" ")];
     let label = prop_oneof![Just(None), Just(Some("text/event-stream")), Just(Some("text/plain"))];
     let refusals = prop_oneof![
@@ -77,8 +77,8 @@ fn flavour() -> impl Strategy<Value = Flavour> {
     ]
 }
 
-/// What becomes of a server's answer to a request; tells also whether it breaks.
-fn flavoured(flavour: Flavour, exchange: &Exchange, reply: Reply) -> (Reply, bool) {
+/// Changes a response to this form; also returns whether the connection breaks.
+fn in_form(response_form: Flavour, exchange: &Exchange, reply: Reply) -> (Reply, bool) {
     let text = String::from_utf8(reply.body.clone()).unwrap();
     let message = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32603, "message": "\u{fc}ber"}});
     let stream = |text: String| {
@@ -86,7 +86,7 @@ fn flavoured(flavour: Flavour, exchange: &Exchange, reply: Reply) -> (Reply, boo
         stream.ends = reply.ends;
         stream
     };
-    let flavoured = match flavour {
+    let in_form = match response_form {
         Flavour::Json => reply,
         Flavour::JsonAfter(before) => reply.body("application/json", format!("{before}{text}")),
         Flavour::JsonAs(Some(label)) => reply.with("content-type", label),
@@ -115,10 +115,10 @@ fn flavoured(flavour: Flavour, exchange: &Exchange, reply: Reply) -> (Reply, boo
         Flavour::Html => reply.body("text/html", "<!doctype html>\n<html></html>"),
         Flavour::Empty => reply.body("text/event-stream", ""),
     };
-    (flavoured, false)
+    (in_form, false)
 }
 
-/// How a body is cut, and whether the session's output is taken between the pieces.
+/// How a body is cut, and whether the client is polled between the chunks.
 #[derive(Clone, Debug)]
 struct Pieces {
     sizes: Vec<usize>,
@@ -143,7 +143,7 @@ impl Pieces {
     }
 }
 
-/// Which server it is.
+/// The kind of server.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Legacy,
@@ -166,7 +166,7 @@ fn a_site(kind: Kind) -> Site {
         .result("tools/call", content)
 }
 
-/// What came of a session: what it sent, what it told, what it knows.
+/// The outputs and the state of a client.
 #[derive(Debug, PartialEq)]
 struct Outcomes {
     sent: Vec<String>,
@@ -178,23 +178,23 @@ struct Play {
     web: Web,
     site: Site,
     kind: Kind,
-    flavours: Vec<Flavour>,
+    forms: Vec<Flavour>,
     answered: usize,
     stream: Option<ExchangeId>,
 }
 
 impl Play {
-    fn run(kind: Kind, flavours: Vec<Flavour>, pieces: &Pieces) -> Outcomes {
+    fn run(kind: Kind, forms: Vec<Flavour>, pieces: &Pieces) -> Outcomes {
         let mut options = Options::new("laws", "1");
         options.keepalive = None;
         options.eras = if matches!(kind, Kind::Older) { Eras::LegacyOnly } else { Eras::Auto };
         let web = Web::open(options);
-        let mut play = Self { web, site: a_site(kind), kind, flavours, answered: 0, stream: None };
+        let mut play = Self { web, site: a_site(kind), kind, forms, answered: 0, stream: None };
         play.serve(pieces);
         for request in
             [Request::call_tool("a", None), Request::read_resource("x:\u{e9}"), Request::call_tool("a", None)]
         {
-            // One that fails for good refuses what comes after.
+            // A session that failed for good refuses commands.
             let _ = play.web.session.request(play.web.now, request);
             play.web.collect();
             play.serve(pieces);
@@ -238,7 +238,7 @@ impl Play {
                 }
             }
         }
-        panic!("server and session do not come to rest");
+        panic!("server and client never become idle");
     }
 
     fn answer(&mut self, exchange: &Exchange, pieces: &Pieces) {
@@ -255,14 +255,14 @@ impl Play {
         let is_request = exchange.verb() == "POST" && exchange.json().get("id").is_some() && !exchange.is("(answer)");
         let mut breaks = false;
         if is_request && reply.status == 200 && reply.ends {
-            let flavour = self.flavours[self.answered % self.flavours.len()];
+            let response_form = self.forms[self.answered % self.forms.len()];
             self.answered += 1;
-            (reply, breaks) = flavoured(flavour, exchange, reply);
+            (reply, breaks) = in_form(response_form, exchange, reply);
         }
         if !older || reply.status != 200 {
             return self.give(exchange, reply, breaks, pieces);
         }
-        // Over the older transport what there is to say comes by the stream, as far as it is events.
+        // Over HTTP with SSE, the response comes on the stream, if it is an event.
         self.give(exchange, Reply::text(202, "Accepted"), false, pieces);
         let events = match reply.headers.iter().find(|(name, _)| *name == "content-type") {
             Some((_, kind)) if kind == "text/event-stream" => reply.body,
@@ -298,7 +298,7 @@ impl Play {
                 web.session.handle_end(web.now, id);
             }
         }
-        // What the session dropped before it heard of the end.
+        // The client dropped it before the end.
         web.collect_lenient();
     }
 }
@@ -307,20 +307,20 @@ proptest! {
     #![proptest_config(config(400))]
 
     #[test]
-    fn any_pieces_give_the_same_outcome(
+    fn chunks_do_not_change_the_outcome(
         kind in prop_oneof![3 => Just(Kind::Legacy), 2 => Just(Kind::Modern), 2 => Just(Kind::Older)],
-        flavours in prop::collection::vec(flavour(), 1..12),
+        forms in prop::collection::vec(response_form(), 1..12),
         sizes in prop::collection::vec(prop_oneof![3 => 1..4_usize, 1 => 1..60_usize], 1..8),
     ) {
-        let whole = Play::run(kind, flavours.clone(), &Pieces::whole());
-        let cut = Play::run(kind, flavours.clone(), &Pieces { sizes: sizes.clone(), poll: false });
+        let whole = Play::run(kind, forms.clone(), &Pieces::whole());
+        let cut = Play::run(kind, forms.clone(), &Pieces { sizes: sizes.clone(), poll: false });
         prop_assert_eq!(&cut, &whole);
-        // With the output taken in between, what is done comes in another order, perhaps; what is known does not.
-        let mut polled = Play::run(kind, flavours, &Pieces { sizes, poll: true });
+        // Polling in between may change the order of the outputs, but not the state.
+        let mut polled = Play::run(kind, forms, &Pieces { sizes, poll: true });
         let mut whole = whole;
         let retired = whole.told.iter().any(|event| event.starts_with("Down"));
         for outcomes in [&mut polled, &mut whole] {
-            // A response that nobody polled goes with its connection.
+            // A response that was not polled ends with its connection.
             outcomes.sent.retain(|sent| !retired || sent.contains("\"method\""));
             outcomes.sent.sort();
             outcomes.told.sort();
@@ -329,7 +329,7 @@ proptest! {
     }
 }
 
-// Orders.
+// Random order.
 
 #[derive(Clone, Copy, Debug)]
 enum Head {
@@ -344,13 +344,13 @@ enum Head {
 
 #[derive(Clone, Copy, Debug)]
 enum Body {
-    /// The answer, as JSON or as an event, or the first half of it.
+    /// The response, as JSON or as an event, or its first half.
     Answer(bool, bool),
     Error(i64, &'static str, bool),
     Text(&'static str),
     Ask(u8),
     Changed,
-    /// The answer of a modern server that wants input first.
+    /// A response of a modern server that requests input.
     InputRequired(bool),
 }
 
@@ -358,7 +358,7 @@ enum Body {
 enum Op {
     Open,
     Authorized,
-    /// Answers as a good server would.
+    /// A correct response.
     Reply(u8, bool),
     Head(u8, Head),
     Body(u8, Body),
@@ -434,19 +434,19 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// An exchange that goes on, as the embedder knows it.
+/// An open exchange, as the embedder knows it.
 #[derive(Clone, Debug)]
 struct Running {
     id: ExchangeId,
     of: Option<RequestId>,
     message: Value,
     verb: String,
-    /// It goes to the endpoint of the older transport.
+    /// It is sent to the endpoint of HTTP with SSE.
     older: bool,
-    /// It names a session.
+    /// It has a session id.
     held: bool,
     status: Option<u16>,
-    /// The server said nothing that tells that it did not run the request.
+    /// The server has not shown that it did not run the request.
     quiet: bool,
 }
 
@@ -455,34 +455,34 @@ impl Running {
         self.message["method"] == "tools/call"
     }
 
-    /// Whether nobody can tell that the request did not run.
+    /// Whether the request may have run.
     fn may_have_run(&self) -> bool {
         self.is_call() && self.quiet && self.status.is_none_or(|status| (200..300).contains(&status))
     }
 }
 
-/// A session, its twin, and the books that are kept on what came out of it.
+/// A client, a second client with the same inputs, and the expected state.
 struct World {
     session: Client<Http>,
     twin: Client<Http>,
     now: Time,
     running: Vec<Running>,
-    /// All that were ever asked for, and those that ended or were dropped.
+    /// All exchanges, and those that ended or were dropped.
     known: BTreeSet<ExchangeId>,
     over: BTreeSet<ExchangeId>,
     dropped: BTreeSet<ExchangeId>,
     accepted: Vec<RequestId>,
     finished: BTreeMap<RequestId, usize>,
-    /// Requests that may have run, of a tool that must not run twice.
+    /// Requests of a tool that must not run twice which may have run.
     ran: BTreeSet<RequestId>,
-    /// The method of each id on the wire.
+    /// The method of each request id.
     ids: BTreeMap<u64, String>,
     asks: Vec<ServerRequestId>,
-    /// The session that the server opened last, and all of them.
+    /// The newest session of the server, and all of them.
     held: Option<String>,
     issued: Vec<String>,
     closed: bool,
-    /// Actions since the last input, where all of them were taken before.
+    /// The actions since the last input, if all previous ones were polled.
     burst: Option<usize>,
 }
 
@@ -532,7 +532,7 @@ impl World {
         let bound = 80 + 2 * self.running.len();
         for _ in 0..most {
             let action = self.session.poll();
-            assert_eq!(format!("{action:?}"), format!("{:?}", self.twin.poll()), "the same inputs, another output");
+            assert_eq!(format!("{action:?}"), format!("{:?}", self.twin.poll()), "equal inputs, different outputs");
             let Some(action) = action else {
                 self.burst = Some(0);
                 return;
@@ -580,12 +580,12 @@ impl World {
                 assert!(accept.contains("application/json") && accept.contains("text/event-stream"), "{accept}");
                 assert_eq!(header("content-type").as_deref(), Some("application/json"));
                 assert_eq!(modern.then(|| method.clone()), header("mcp-method"), "{message}");
-                assert!(!(modern && method.is_empty()), "an answer in the modern era: {message}");
+                assert!(!(modern && method.is_empty()), "a response in the modern era: {message}");
             }
             "GET" => assert!(accept == "text/event-stream" && !modern),
             _ => {
                 assert_eq!(verb, "DELETE");
-                assert!(self.issued.contains(&header(SESSION).unwrap()), "no session of the server's");
+                assert!(self.issued.contains(&header(SESSION).unwrap()), "an unknown session id");
             }
         }
         if matches!(&*method, "initialize" | "server/discover") {
@@ -593,7 +593,7 @@ impl World {
         }
         let answer = verb == "POST" && method.is_empty();
         if answer && self.held.is_none() {
-            // It goes to whoever asked, be it in a handshake that came to nothing.
+            // It may be the response to a request in a failed handshake.
             assert!(header(SESSION).is_none_or(|session| self.issued.contains(&session)));
         } else if verb != "DELETE" {
             assert_eq!(header(SESSION), self.held.clone().filter(|_| !modern), "{verb} {method}");
@@ -603,17 +603,17 @@ impl World {
             assert_eq!(*known, method, "an id was used twice");
         }
         if let Some(of) = of {
-            // What tells of its end may follow it.
+            // A cancellation may follow its end.
             let is_request = verb == "GET" || message["id"].is_u64() && !method.is_empty();
             assert!(self.accepted.contains(&of));
-            assert!(!(is_request && self.finished.contains_key(&of)), "a request that ended");
-            assert!(!(method == "tools/call" && self.ran.contains(&of)), "it may have run, and is sent again");
+            assert!(!(is_request && self.finished.contains_key(&of)), "a request that has ended");
+            assert!(!(method == "tools/call" && self.ran.contains(&of)), "sent again, though it may have run");
         }
         let (older, held) = (request.uri().path() == "/messages", headers.contains_key(SESSION));
         self.running.push(Running { id: exchange, of, message, verb, older, held, status: None, quiet: true });
     }
 
-    /// An exchange is over.
+    /// An exchange has ended.
     fn end(&mut self, it: &Running) {
         self.over.insert(it.id);
         if it.may_have_run() {
@@ -676,7 +676,7 @@ impl World {
 
     fn finish(&mut self, at: usize, broken: Option<Broken>) {
         let it = self.running.remove(at);
-        // Nobody was reached, so it did not run.
+        // The server was unreachable, so the request did not run.
         let unreachable = broken == Some(Broken::Unreachable);
         if !unreachable {
             self.end(&it);
@@ -698,7 +698,7 @@ impl World {
             "POST" if is_request && it.older => {
                 self.head(at, Head::Accepted);
                 self.finish(at, None);
-                // The answer comes by the stream, where there is one.
+                // The response comes on the stream, if there is one.
                 let stream = self.running.iter().rposition(|it| it.verb == "GET" && it.status == Some(200));
                 if let Some(stream) = stream {
                     let answer = json!({"jsonrpc": "2.0", "id": it.message["id"], "result": result(&it.message)});
@@ -819,7 +819,7 @@ impl World {
         }
     }
 
-    /// Goes to the next deadline. Once it was reached, and the output taken, there is none at the same time.
+    /// Advances to the next deadline. After a timeout and polling, the next deadline is later.
     fn settle(&mut self) {
         let Some(deadline) = self.session.deadline() else { return };
         self.now = self.now.max(deadline);
@@ -830,10 +830,10 @@ impl World {
                 return;
             }
         }
-        panic!("the same deadline again and again: {:?}", self.session);
+        panic!("the deadline does not advance: {:?}", self.session);
     }
 
-    /// Ends the session as an embedder would whose exchanges hang, and sees that everything came to its end.
+    /// Closes the client while exchanges never end, and checks that everything ends.
     fn close(mut self) {
         let _ = self.command(|session, now| session.close(now));
         self.poll(usize::MAX);
@@ -858,8 +858,8 @@ impl World {
         }
     }
 
-    /// Answers all there is as a good server would, and sees that every request of the embedder's ends by that.
-    fn calm(&mut self) {
+    /// Answers everything correctly, and checks that every request of the embedder ends.
+    fn answer_everything(&mut self) {
         let _ = self.command(|session, now| session.authorized(now));
         self.poll(usize::MAX);
         for _ in 0..400 {
@@ -870,7 +870,7 @@ impl World {
             }
             self.poll(usize::MAX);
         }
-        panic!("requests are left that no answer ends: {:?}", self.session);
+        panic!("requests that never end: {:?}", self.session);
     }
 }
 
@@ -902,14 +902,14 @@ fn text_of(body: Body, message: &Value) -> String {
     }
 }
 
-/// A server's answer, in whichever era it was asked.
+/// The result of a request, in either era.
 fn result(request: &Value) -> Value {
     let capabilities = json!({"tools": {"listChanged": true}, "prompts": {}, "resources": {"subscribe": true}});
     let method = request["method"].as_str().unwrap_or_default();
     crate::common::result(method, &request["params"], "2025-11-25", &capabilities)
 }
 
-/// The options of a session, and its seed.
+/// The options of a client, and its seed.
 fn session_options() -> impl Strategy<Value = (Options, u64)> {
     let eras = prop_oneof![
         2 => Just(Eras::Auto),
@@ -934,7 +934,7 @@ proptest! {
     #![proptest_config(config(1500))]
 
     #[test]
-    fn they_hold_in_any_order(options in session_options(), ops in prop::collection::vec(op(), 1..150)) {
+    fn holds_in_any_order(options in session_options(), ops in prop::collection::vec(op(), 1..150)) {
         let mut world = World::new(options);
         world.apply(&Op::Open);
         world.poll(usize::MAX);
@@ -945,7 +945,7 @@ proptest! {
     }
 
     #[test]
-    fn a_storm_leaves_nothing_that_calm_does_not_end(
+    fn every_request_ends_after_random_input(
         options in session_options(),
         ops in prop::collection::vec(op().prop_filter("the embedder stays", |op| !matches!(op, Op::Close)), 1..100),
     ) {
@@ -955,7 +955,7 @@ proptest! {
         for op in &ops {
             world.apply(op);
         }
-        world.calm();
+        world.answer_everything();
         world.close();
     }
 }
@@ -984,7 +984,7 @@ mod moves {
             world
         }
 
-        /// The exchanges ended with the process that ran them.
+        /// The exchanges ended with their process.
         fn lose_exchanges(&mut self) {
             for it in std::mem::take(&mut self.running) {
                 self.end(&it);
@@ -998,7 +998,7 @@ mod moves {
         #![proptest_config(config(150))]
 
         #[test]
-        fn a_client_that_is_saved_and_restored_after_each_step_continues_as_one_that_is_not(
+        fn a_client_saved_and_restored_after_each_step_behaves_the_same(
             options in session_options(),
             ops in prop::collection::vec(op(), 1..100),
         ) {
@@ -1010,7 +1010,7 @@ mod moves {
         }
 
         #[test]
-        fn a_client_that_moves_without_its_exchanges_sends_nothing_twice_that_may_have_run(
+        fn a_client_moved_without_its_exchanges_does_not_repeat_calls_that_may_have_run(
             options in session_options(),
             ops in prop::collection::vec(op(), 1..100),
             later in prop::collection::vec(op(), 1..100),

@@ -1,4 +1,4 @@
-//! What a review found over HTTP, and was mended: servers that refuse, are silent, or end things in an odd order.
+//! Regression tests over HTTP: servers that refuse, do not answer, or end exchanges in an unusual order.
 
 use crate::common::{legacy, millis, options, reconnecting, seconds, tools};
 use crate::web::{Exchange, LAST_ID, Reply, SESSION, Site, Web, modern_site, raw, site, tool, was_answered};
@@ -28,7 +28,7 @@ fn ping(id: u64) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "ping"})
 }
 
-/// Whose requests the server wanted to know more of.
+/// The requests for which the server requires more authorization.
 fn unauthorized(web: &Web) -> Vec<Option<RequestId>> {
     let whose = |event: &Event| match event {
         Event::Unauthorized { request, .. } => Some(*request),
@@ -49,8 +49,8 @@ fn authorize(web: &mut Web) {
     web.collect();
 }
 
-/// A server that wants input before it answers a call.
-fn inquiring() -> Site {
+/// A server that requests input before it answers a call.
+fn server_that_requests_input() -> Site {
     let inputs = json!({"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}});
     modern_site().result("tools/call", json!({"resultType": "input_required", "inputRequests": inputs}))
 }
@@ -60,9 +60,9 @@ fn asking(mut options: Options) -> Options {
     options
 }
 
-/// A server that lets everybody in, and wants a token for what follows.
+/// A server that connects anybody, and requires a token for later requests.
 #[test]
-fn a_401_without_a_challenge_to_what_the_engine_sends_is_about_who_asks() {
+fn a_401_without_a_challenge_to_the_engines_requests_is_an_authorization_error() {
     for name in ["tools/list", INITIALIZED] {
         let mut closed = site().on(name, |_| Reply::text(401, "who are you?"));
         let mut web = Web::connect(reconnecting(legacy()), &mut closed);
@@ -82,9 +82,9 @@ fn a_401_without_a_challenge_to_what_the_engine_sends_is_about_who_asks() {
     }
 }
 
-/// 2025-11-25 names the code -32002, and some servers the status 404, for a resource that is not there.
+/// Revision 2025-11-25 defines the code -32002 for a missing resource; some servers use the status 404.
 #[test]
-fn resources_that_are_not_found_by_404_are_no_expired_sessions() {
+fn a_404_for_a_missing_resource_is_not_an_expired_session() {
     let mut site = Site::legacy(json!({"resources": {}}))
         .result("resources/list", json!({"resources": []}))
         .result("resources/templates/list", json!({"resourceTemplates": []}))
@@ -101,9 +101,9 @@ fn resources_that_are_not_found_by_404_are_no_expired_sessions() {
     assert_eq!((web.is_ready(), web.count("initialize"), web.quirks()), (true, 1, vec![]));
 }
 
-/// What a tool says of something else that it has not started is the call's error.
+/// A tool's message that something else is not initialized is the error of the call.
 #[test]
-fn what_else_is_not_initialized_is_no_expired_session() {
+fn not_initialized_errors_of_tools_are_not_expired_sessions() {
     let mut site = site().on("tools/call", |call| Reply::json(200, &call.error(-32603, "Browser not initialized")));
     let mut web = ready(&mut site);
     for _ in 0..5 {
@@ -117,9 +117,9 @@ fn what_else_is_not_initialized_is_no_expired_session() {
     assert_eq!((web.is_ready(), web.count("initialize"), web.quirks()), (true, 1, vec![]));
 }
 
-/// A message that is no request is not worth another try.
+/// A message without a response is sent again only a few times.
 #[test]
-fn answers_and_notifications_that_are_refused_for_now_are_not_sent_for_ever() {
+fn refused_responses_and_notifications_are_sent_again_a_limited_number_of_times() {
     for (status, after) in [(429, "0"), (503, "0"), (429, "1000000000")] {
         let busy = move |_: &Exchange| Reply::status(status).with("retry-after", after);
         let mut site = site().on("(answer)", busy).on("acme/told", busy);
@@ -137,9 +137,9 @@ fn answers_and_notifications_that_are_refused_for_now_are_not_sent_for_ever() {
     }
 }
 
-/// The server asks each second, and answers no POST, or never ends the answer.
+/// The server sends a request each second, and never answers a POST, or never ends the response.
 #[test]
-fn answers_and_notifications_whose_post_is_never_over_are_let_go() {
+fn responses_and_notifications_whose_post_never_ends_are_dropped() {
     for accepted in [false, true] {
         let mut web = ready(&mut site());
         let limit = usize::try_from(web.session.options().timeouts.request.as_secs()).unwrap();
@@ -162,9 +162,9 @@ fn answers_and_notifications_whose_post_is_never_over_are_let_go() {
     }
 }
 
-/// A request that has the head of its answer reached the server, whatever the embedder calls the failure.
+/// A request whose response has begun reached the server, whatever failure the embedder reports.
 #[test]
-fn a_call_whose_answer_began_is_not_sent_again_where_nobody_is_said_to_be_reached() {
+fn a_call_whose_response_began_is_not_sent_again_after_unreachable() {
     for body in ["", "data: "] {
         let mut site = site();
         let mut web = connect(reconnecting(legacy()), &mut site);
@@ -177,9 +177,9 @@ fn a_call_whose_answer_began_is_not_sent_again_where_nobody_is_said_to_be_reache
     }
 }
 
-/// What never left did not run, however often it was tried.
+/// A request that never left did not run, however often it was tried.
 #[test]
-fn a_call_that_reached_nobody_was_not_sent() {
+fn an_unreachable_server_ends_the_call_as_not_sent() {
     for failures in 1..=4 {
         let mut site = site();
         let mut web = connect(reconnecting(legacy()), &mut site);
@@ -195,7 +195,7 @@ fn a_call_that_reached_nobody_was_not_sent() {
                     web.reply(&exchange, reply);
                 }
             }
-            // One that went out again at once reaches nobody either.
+            // The retry that follows at once does not reach the server either.
             if failed >= failures && !web.open.values().any(|exchange| exchange.is("tools/call")) {
                 break;
             }
@@ -207,9 +207,9 @@ fn a_call_that_reached_nobody_was_not_sent() {
     }
 }
 
-/// One connection of many that is refused says nothing of the others.
+/// One refused connection of many says nothing about the others.
 #[test]
-fn a_call_that_reaches_nobody_costs_the_others_nothing() {
+fn one_unreachable_call_does_not_affect_the_others() {
     let mut web = connect(reconnecting(legacy()), &mut site());
     let ((unlucky, call), (other, answered)) = (web.call("a"), web.call("a"));
     web.head(&answered, 200, &STREAM);
@@ -221,21 +221,21 @@ fn a_call_that_reaches_nobody_costs_the_others_nothing() {
     web.reply(&again, Reply::json(200, &again.result(json!({"content": []}))));
     assert!(was_answered(&web, unlucky) && was_answered(&web, other) && web.failure().is_none());
 
-    // Where the next one reaches nobody either, nobody is there.
+    // If the next one is unreachable too, the server is.
     let (_, call) = web.call("a");
     web.lose(&call);
     assert_eq!((web.is_ready(), web.failure_kind()), (false, Some(FailureKind::Connect)));
 }
 
-/// A gateway that got no answer does not know what became of the request.
+/// A gateway without a response does not know whether the request ran.
 #[test]
-fn a_call_that_a_gateway_got_no_answer_to_may_have_run() {
+fn a_call_with_a_gateway_timeout_may_have_run() {
     for status in [502, 504] {
         let mut web = connect(reconnecting(legacy()), &mut site());
         let (request, call) = web.call("a");
         web.reply(&call, Reply::text(status, "no answer"));
         assert_eq!((web.outcome(request), web.is_ready()), ("Unknown".into(), true), "{status}");
-        // What only reads is asked once more.
+        // A read-only request is sent once more.
         let request = web.want(tool("a").replay(true));
         let call = web.take_the("tools/call");
         web.reply(&call, Reply::text(status, "no answer"));
@@ -244,9 +244,9 @@ fn a_call_that_a_gateway_got_no_answer_to_may_have_run() {
     }
 }
 
-/// A stream's label counts for what its first piece leaves open.
+/// The content type decides if the first bytes are not conclusive.
 #[test]
-fn a_stream_may_begin_with_anything_that_says_nothing() {
+fn a_stream_may_begin_with_inconclusive_bytes() {
     for first in ["\n", "\r\n", "\u{feff}", "\u{feff}\n", "\n: ok\n\n", ": ok\n\n", "foo: bar\n\n", "foo\n", " \n"] {
         for whole in [true, false] {
             let mut site = site().on("GET", move |_| Reply::stream(if whole { first } else { "" }));
@@ -262,7 +262,7 @@ fn a_stream_may_begin_with_anything_that_says_nothing() {
     }
 }
 
-/// The list that was to bring the headers went down with its connection; the next connection lists as well.
+/// The list that was to provide the headers ended with its connection; the next connection lists as well.
 #[test]
 fn a_call_that_waits_for_headers_goes_on_after_a_reconnect() {
     let mismatch = |call: &Exchange| Reply::json(400, &call.error(-32020, "Header mismatch"));
@@ -279,9 +279,9 @@ fn a_call_that_waits_for_headers_goes_on_after_a_reconnect() {
     assert_eq!(web.count("tools/call"), 2);
 }
 
-/// As above, where the next connection has no list of tools either: the refusal stands.
+/// As above, but the next connection gets no list of tools either: the refusal stands.
 #[test]
-fn a_call_that_waits_for_headers_ends_where_a_reconnect_brings_no_list() {
+fn a_call_that_waits_for_headers_ends_if_the_reconnect_gets_no_list() {
     let mismatch = |call: &Exchange| Reply::json(400, &call.error(-32020, "Header mismatch"));
     let mut options = reconnecting(options());
     options.tolerance.list_errors = ListErrors::Degrade;
@@ -297,7 +297,7 @@ fn a_call_that_waits_for_headers_ends_where_a_reconnect_brings_no_list() {
     assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code() == Some(-32020)));
 }
 
-/// Whoever has the session's id is the session, and what is printed ends in logs.
+/// The session id is a secret, and printed output ends up in logs.
 #[test]
 fn the_session_id_is_printed_nowhere() {
     let mut web = connect(reconnecting(legacy()), &mut site());
@@ -305,16 +305,16 @@ fn the_session_id_is_printed_nowhere() {
     assert_eq!(call.header(SESSION), Some("session-1"));
     let printed = format!("{:?} {:?}", web.log, web.session);
     assert!(!printed.contains("session-1"));
-    // It is kept as the one before, which may have to be ended.
+    // It is kept as the previous session, which may have to be ended.
     web.reply(&call, Reply::status(404));
     assert!(!format!("{:?}", web.session).contains("session-1"));
     web.close();
     assert!(!format!("{:?} {:?}", web.log, web.session).contains("session-1"));
 }
 
-/// 409 is what a server says that did not notice yet that the stream before broke.
+/// A server answers 409 while it has not noticed that the previous stream broke.
 #[test]
-fn a_stream_that_stood_is_asked_for_again_whatever_refuses_it() {
+fn a_get_stream_that_was_open_is_requested_again_after_any_refusal() {
     for status in [400, 409, 410, 422, 429, 500, 503] {
         let mut site = site();
         let mut web = ready(&mut site);
@@ -331,7 +331,7 @@ fn a_stream_that_stood_is_asked_for_again_whatever_refuses_it() {
 }
 
 #[test]
-fn a_first_stream_that_cannot_be_had_for_now_is_asked_for_again() {
+fn a_first_get_stream_that_is_temporarily_refused_is_requested_again() {
     for reply in [
         Reply::status(502),
         Reply::status(503).with("retry-after", "5"),
@@ -348,7 +348,7 @@ fn a_first_stream_that_cannot_be_had_for_now_is_asked_for_again() {
     }
 }
 
-/// Its end was taken for that of the stream which was asked for meanwhile.
+/// The end was mistaken for that of the stream that was requested meanwhile.
 #[test]
 fn the_late_end_of_a_refused_stream_opens_no_second_one() {
     for status in [429, 503] {
@@ -366,9 +366,9 @@ fn the_late_end_of_a_refused_stream_opens_no_second_one() {
     }
 }
 
-/// A server may wait for its answers before it accepts `initialized`, for which all else waits.
+/// A server may wait for responses before it accepts `initialized`, for which all requests wait.
 #[test]
-fn answers_go_out_before_initialized_is_accepted() {
+fn responses_are_sent_before_initialized_is_accepted() {
     let mut web = Web::open(asking(legacy()));
     let initialize = web.take_the("initialize");
     web.head(&initialize, 200, &[STREAM[0], (SESSION, "session-1")]);
@@ -390,7 +390,7 @@ fn answers_go_out_before_initialized_is_accepted() {
     for answer in answers {
         web.reply(&answer, Reply::status(202));
     }
-    // The answer that is still owed goes ahead of the end of the session.
+    // The response that is still to be sent precedes the end of the session.
     web.close();
     let answer = web.take_the("(answer)");
     assert_eq!((&answer.json()["id"], answer.header(SESSION)), (&json!(4), Some("session-1")));
@@ -400,9 +400,9 @@ fn answers_go_out_before_initialized_is_accepted() {
     assert_eq!((web.take().len(), web.cause()), (0, Some(&Cause::Requested)));
 }
 
-/// What only a stream of changes or a log level was refused for costs just that.
+/// Unauthorized subscriptions or log levels fail alone.
 #[test]
-fn a_token_that_is_missed_beside_the_lists_costs_no_session() {
+fn an_unauthorized_subscription_or_log_level_keeps_the_session() {
     for challenge in [false, true] {
         let refusal = move |_: &Exchange| {
             let reply = Reply::text(401, "who are you?");
@@ -426,9 +426,9 @@ fn a_token_that_is_missed_beside_the_lists_costs_no_session() {
     }
 }
 
-/// Streams break when a server is started anew, and what stands before it says so by such a status.
+/// Streams break when a server restarts, and a gateway reports it with such a status.
 #[test]
-fn the_stream_of_a_call_is_taken_up_after_a_refusal_for_now() {
+fn the_stream_of_a_call_is_resumed_after_a_temporary_refusal() {
     for (status, after, wait) in
         [(429, Some("3"), 3000), (500, None, 2000), (502, None, 2000), (503, Some("3"), 3000), (504, None, 2000)]
     {
@@ -455,11 +455,11 @@ fn the_stream_of_a_call_is_taken_up_after_a_refusal_for_now() {
     }
 }
 
-/// A call that waits for somebody is in no queue, and counts all the same.
+/// A call that waits for input or a token is in no queue, and counts towards the limit.
 #[test]
 fn calls_that_wait_for_input_or_a_token_are_bounded() {
     let closed = modern_site().on("tools/call", |_| Reply::status(401).with("www-authenticate", "Bearer"));
-    for (mut site, what) in [(closed, "token"), (inquiring(), "input")] {
+    for (mut site, what) in [(closed, "token"), (server_that_requests_input(), "input")] {
         let mut options = asking(options());
         (options.limits.queued, options.limits.in_flight) = (3, 2);
         let mut web = connect(options, &mut site);
@@ -481,9 +481,9 @@ fn calls_that_wait_for_input_or_a_token_are_bounded() {
     }
 }
 
-/// An embedder that has a token which the server never takes is not kept busy with it.
+/// The retries of a call whose token is always rejected are limited.
 #[test]
-fn a_call_is_sent_with_another_token_a_few_times() {
+fn a_call_is_sent_again_with_new_tokens_a_limited_number_of_times() {
     let mut site = site().on("tools/call", |_| Reply::text(401, "not this").with("www-authenticate", "Bearer"));
     let mut web = ready(&mut site);
     let request = web.want(tool("a"));
@@ -497,9 +497,9 @@ fn a_call_is_sent_with_another_token_a_few_times() {
     assert!(web.is_ready());
 }
 
-/// The words name the status that came.
+/// The message names the actual status.
 #[test]
-fn a_good_status_without_an_answer_is_told_by_its_number() {
+fn a_success_status_without_a_response_is_reported_by_its_number() {
     for status in [200, 202, 204] {
         let mut web = ready(&mut site());
         let (request, call) = web.call("a");
@@ -511,7 +511,7 @@ fn a_good_status_without_an_answer_is_told_by_its_number() {
     }
 }
 
-/// A server writes its schemas, and one of them may have as many annotations as fit into a list.
+/// The server writes its schemas, and one may have as many annotations as fit into a list.
 #[test]
 fn a_schema_with_many_annotations_is_read_once() {
     const MANY: usize = 130_000;
@@ -521,7 +521,7 @@ fn a_schema_with_many_annotations_is_read_once() {
         let properties: Vec<_> = (0..MANY).map(|at| (at, at)).chain([(MANY, last)]).map(property).collect();
         format!(r#"{{"type":"object","properties":{{{}}}}}"#, properties.join(","))
     };
-    // The last of the other one's annotations is the first one again.
+    // The last annotation of one schema is the first of the other.
     let (sound, unsound) = (schema(MANY), schema(0));
     let listed =
         format!(r#"{{"tools":[{{"name":"a","inputSchema":{sound}}},{{"name":"b","inputSchema":{unsound}}}]}}"#);
@@ -533,14 +533,14 @@ fn a_schema_with_many_annotations_is_read_once() {
     assert_eq!((web.keys(Family::Tools), web.quirks()), (vec!["a"], vec![QuirkKind::InvalidItem]));
 }
 
-/// The longest time that a request may take is its own, without that in which it waited for somebody.
+/// The maximum time of a request excludes the time in which it waited for input or a token.
 #[test]
 fn progress_after_a_long_wait_for_input_or_a_token_extends_the_deadline() {
     for token in [false, true] {
         let mut site = if token {
             modern_site().on("tools/call", |_| Reply::status(401).with("www-authenticate", "Bearer"))
         } else {
-            inquiring()
+            server_that_requests_input()
         };
         let mut web = connect(asking(options()), &mut site);
         let request = web.want(tool("a").progress().timeout(seconds(60)).max_timeout(seconds(600)));
@@ -566,9 +566,9 @@ fn progress_after_a_long_wait_for_input_or_a_token_extends_the_deadline() {
     }
 }
 
-/// What nobody waits for is not missed where others are being answered.
+/// Unneeded messages are not missed while others are being answered.
 #[test]
-fn a_notification_that_reaches_nobody_costs_the_others_nothing() {
+fn one_unreachable_notification_does_not_affect_other_requests() {
     let mut web = connect(reconnecting(legacy()), &mut site());
     let ((given_up, _), (other, answered)) = (web.call("a"), web.call("a"));
     web.head(&answered, 200, &STREAM);
@@ -581,9 +581,9 @@ fn a_notification_that_reaches_nobody_costs_the_others_nothing() {
     assert!(was_answered(&web, other) && web.failure().is_none());
 }
 
-/// Words before "session" that any refusal has do not make it the transport's: what is said of it counts, too.
+/// Words before "session" that refusals usually have: the rest of the text counts, too.
 #[test]
-fn a_refusal_that_goes_on_about_a_session_of_the_tools_is_no_expiry() {
+fn a_refusal_about_a_tools_own_session_is_not_an_expired_session() {
     for (status, code, text) in [
         (400, -32000, "Session 7 of the workshop is full; your card was charged"),
         (503, -32603, "Session store unavailable after commit"),
@@ -602,16 +602,16 @@ fn a_refusal_that_goes_on_about_a_session_of_the_tools_is_no_expiry() {
 }
 
 #[test]
-fn an_initialize_that_is_refused_on_a_stream_is_refused_at_once_where_no_session_was_before() {
+fn a_first_initialize_refused_on_a_stream_fails_at_once() {
     let refused = |it: &Exchange| Reply::events(&[it.error(-32600, "Server already initialized")]);
     let web = Web::connect(legacy(), &mut site().on("initialize", refused));
     let Some(Cause::Failed(failure)) = web.cause() else { panic!("{:?}", web.cause()) };
     assert_eq!((failure.kind, web.quirks().len()), (FailureKind::HandshakeRejected, 0));
 }
 
-/// The stream is optional: POSTs work without it.
+/// The GET stream is optional: POSTs work without it.
 #[test]
-fn a_stream_that_is_redirected_to_another_origin_costs_the_stream_alone() {
+fn a_get_stream_redirected_to_another_origin_fails_alone() {
     let mut site = site().on("GET", |_| Reply::status(307).with("location", "https://login.example.org/?next=1"));
     let mut web = Web::connect(reconnecting(legacy()), &mut site);
     web.wait_and_serve(seconds(100), &mut site);
@@ -621,7 +621,7 @@ fn a_stream_that_is_redirected_to_another_origin_costs_the_stream_alone() {
 }
 
 #[test]
-fn a_stream_is_asked_for_again_within_the_hour_whatever_wait_the_server_names() {
+fn a_get_stream_is_requested_again_within_an_hour_whatever_retry_time() {
     let mut site =
         site().on("GET", |_| Reply::status(200).body("text/event-stream", "retry: 18446744073709551615\n\n"));
     let mut web = Web::connect(reconnecting(legacy()), &mut site);
@@ -630,7 +630,7 @@ fn a_stream_is_asked_for_again_within_the_hour_whatever_wait_the_server_names() 
 }
 
 #[test]
-fn a_redirect_to_no_address_shows_nothing_of_its_body() {
+fn a_redirect_without_a_location_does_not_show_its_body() {
     let body = "Found. Redirecting to https://ada:hush@example.com/login?api_key=hush";
     for location in ["http://[bad?api_key=hush", &format!("https://example.com/?{}", "a".repeat(9000))] {
         for method in ["tools/list", "initialize"] {
@@ -643,9 +643,9 @@ fn a_redirect_to_no_address_shows_nothing_of_its_body() {
     }
 }
 
-/// What is left of "Session closed after payment" says less than the server said.
+/// The beginning of "Session closed after payment" means something else than the whole text.
 #[test]
-fn a_refusal_whose_text_is_cut_off_or_says_no_fault_is_no_expired_session() {
+fn a_refusal_with_a_truncated_or_unrelated_text_is_not_an_expired_session() {
     let cut = "Session closed after payment";
     for (body, length) in
         [("Session", None), ("Service unavailable: session", None), ("Session closed", Some(cut.len()))]
@@ -664,7 +664,7 @@ fn a_refusal_whose_text_is_cut_off_or_says_no_fault_is_no_expired_session() {
     }
 }
 
-/// The response belongs to the session that the server's request came in, although `initialize` is queued behind it.
+/// The response belongs to the session of the server's request, even if `initialize` is queued behind it.
 #[test]
 fn a_response_polled_before_the_next_initialize_names_the_session_of_its_request() {
     let mut web = Web::open(asking(legacy()));

@@ -1,10 +1,10 @@
-//! Law: over HTTP, no call of a tool runs twice that may not, whatever statuses, bodies and error texts come back, and
-//! every request ends once.
+//! Property: over HTTP, no tool call that must not run twice does so, whatever statuses, bodies and error texts the
+//! server sends, and every request ends once.
 //!
 //! The server of these tests counts what ran. A POST counts from when it is sent, and is taken back only where the
 //! answer says that it did not run: by its status (a redirect, 401, 403, 429, 503 with `Retry-After`, 404 for a session,
 //! 400 or 503 with an error that names the transport's session, 400 for headers) or since nobody was reached. All else may
-//! have run: good statuses with any error, other refusals, exchanges that break, hang or are dropped.
+//! have run: success statuses with any error, other refusals, exchanges that break, hang or are dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,17 +17,17 @@ use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
 
-/// What permits a call to run more than once allows two replays.
+/// A call that may run more than once may be sent twice more.
 const RUNS: i32 = 3;
 
-/// What an error or a body says.
+/// The text of an error or a body.
 #[derive(Clone, Debug)]
 enum Text {
-    /// What transports are known to say of a session that they forgot.
+    /// Texts with which transports report an unknown session.
     Known(String),
-    /// What else names the transport's session.
+    /// Other texts that name the transport's session.
     Names(&'static str),
-    /// What tools say, of sessions of their own too.
+    /// Texts of tools, also about their own sessions.
     Own(String),
 }
 
@@ -86,7 +86,7 @@ fn text() -> BoxedStrategy<Text> {
         Just("already"),
         Just("or"),
     ];
-    // The first of these words says that it is about something of the tool's.
+    // The first word says that the text is about the tool.
     let first = prop_oneof![Just("browser"), Just("payment"), Just("kernel:"), Just("\u{30d6}\u{30e9}"), Just("x")];
     let near = (first, prop::collection::vec(word, 0..6));
     prop_oneof![
@@ -99,7 +99,7 @@ fn text() -> BoxedStrategy<Text> {
     .boxed()
 }
 
-/// Whose id an error bears.
+/// Whose id an error has.
 #[derive(Clone, Copy, Debug)]
 enum Id {
     Own,
@@ -113,12 +113,12 @@ enum Body {
     Html,
     Result,
     Text(Text),
-    /// JSON that is no JSON-RPC.
+    /// JSON that is not JSON-RPC.
     Object(Text),
     Error(i64, Text, Id),
-    /// A modern server's answer that wants input first.
+    /// A response of a modern server that requests input.
     InputRequired,
-    /// The beginning of a stream that can be taken up.
+    /// The beginning of a stream that can be resumed.
     Resumable,
 }
 
@@ -143,20 +143,20 @@ fn body() -> BoxedStrategy<Body> {
     .boxed()
 }
 
-/// How an answer ends.
+/// How a response ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Whole,
-    /// After this part of it, in percent, the connection ends or breaks.
+    /// The connection ends or breaks after this percentage.
     Cut(usize),
     Reset(usize),
     Never,
 }
 
-/// What becomes of an exchange.
+/// What the server does with an exchange.
 #[derive(Clone, Debug)]
 enum Reaction {
-    /// As a good server would answer it.
+    /// A correct response.
     Good,
     Answer {
         status: u16,
@@ -166,7 +166,7 @@ enum Reaction {
         retry_after: Option<&'static str>,
         challenge: bool,
     },
-    /// Within the origin, or not.
+    /// To the same origin, or another one.
     Redirect(u16, bool),
     Reset,
     Unreachable,
@@ -215,22 +215,22 @@ fn reaction() -> BoxedStrategy<Reaction> {
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// A call of a tool, with or without permission to run it again, or a request that only reads.
+    /// A tool call, with or without permission to run again, or a read-only request.
     Call(Option<bool>),
     Read,
-    /// Something becomes of one of the exchanges of the embedder's requests.
+    /// The server reacts to one exchange of the embedder's requests.
     React(u8, Reaction),
-    /// Something becomes of one of the engine's own exchanges.
+    /// The server reacts to one exchange of the engine.
     Engine(u8, Reaction),
-    /// All of the engine's own exchanges are answered.
+    /// All exchanges of the engine are answered.
     Serve,
     Wait(u64),
     Cancel(u8),
     Authorized,
     Provide,
-    /// The server forgets its session.
+    /// The server loses its session.
     Forget,
-    /// The stream for what the server says unasked ends.
+    /// The GET stream ends.
     EndStream,
 }
 
@@ -261,21 +261,21 @@ struct World {
     kind: Kind,
     web: Web,
     site: Site,
-    /// How many exchanges of the log were looked at.
+    /// The number of exchanges that were examined.
     seen: usize,
     accepted: Vec<RequestId>,
     /// How often each call may run, by its argument.
     permitted: Vec<i32>,
-    /// How often each call ran, or may have.
+    /// How often each call ran or may have run.
     ran: BTreeMap<usize, i32>,
-    /// The ids of requests so far, and those that a redirect sends on.
+    /// The request ids so far, and those in redirected requests.
     ids: BTreeSet<u64>,
     redirected: BTreeSet<u64>,
-    /// The last message of each of the embedder's requests.
+    /// The last message of each request of the embedder.
     posted: BTreeMap<RequestId, Value>,
-    /// The exchanges that something became of.
+    /// The exchanges that the server reacted to.
     answered: BTreeSet<ExchangeId>,
-    /// The stream of HTTP+SSE.
+    /// The stream of HTTP with SSE.
     stream: Option<ExchangeId>,
 }
 
@@ -315,7 +315,7 @@ impl World {
         world
     }
 
-    /// Takes what the session wants done, and counts what runs.
+    /// Polls, and counts the calls that run.
     fn look(&mut self) {
         self.web.collect_lenient();
         for exchange in self.web.log.iter().skip(self.seen) {
@@ -335,12 +335,12 @@ impl World {
                 let number = argument(&message);
                 let ran = self.ran.entry(number).or_default();
                 *ran += 1;
-                assert!(*ran <= self.permitted[number], "call {number} may have run, and is sent again");
+                assert!(*ran <= self.permitted[number], "call {number} is sent again, though it may have run");
             }
         }
     }
 
-    /// The exchanges that nothing became of, of the embedder's requests or of the engine.
+    /// The exchanges without a reaction, of the embedder's requests or of the engine.
     fn pending(&self, of_requests: bool) -> Vec<Exchange> {
         let is_request =
             |exchange: &Exchange| exchange.of.is_some() && (exchange.verb() == "GET" || exchange.json()["id"].is_u64());
@@ -360,10 +360,10 @@ impl World {
                 }
             }
         }
-        panic!("server and session do not come to rest");
+        panic!("server and client never become idle");
     }
 
-    /// Feeds an answer, as far as the session wants to hear it.
+    /// Delivers a response, until the client drops the exchange.
     fn feed(&mut self, exchange: &Exchange, reply: &Reply, end: End) {
         let (web, id) = (&mut self.web, exchange.id);
         let status = StatusCode::from_u16(reply.status).unwrap();
@@ -371,7 +371,7 @@ impl World {
             End::Whole | End::Never => &reply.body[..],
             End::Cut(part) | End::Reset(part) => &reply.body[..reply.body.len() * part / 100],
         };
-        // An answer that ends early is known by its length, which every answer but a stream has.
+        // A truncated response is recognized by its length, which all responses except streams have.
         let mut headers = reply.header_map();
         if reply.ends {
             headers.insert(http::header::CONTENT_LENGTH, reply.body.len().into());
@@ -399,7 +399,7 @@ impl World {
             *self.ran.get_mut(&argument(&exchange.json())).unwrap() -= 1;
         }
         match reaction {
-            Reaction::Good => self.good(exchange),
+            Reaction::Good => self.answer_correctly(exchange),
             Reaction::Answer { status, body, by_event, end, retry_after, challenge } => {
                 let (kind, text) = self.body(exchange, body, *by_event);
                 let mut reply = Reply::status(*status).body(kind, text);
@@ -429,7 +429,7 @@ impl World {
         }
     }
 
-    /// Gives an answer; over HTTP+SSE a good one comes by the stream.
+    /// Sends a response; over HTTP with SSE, a correct one comes on the stream.
     fn give(&mut self, exchange: &Exchange, reply: &Reply, end: End) {
         let older = self.kind == Kind::Older && exchange.verb() == "POST" && exchange.url() != URL;
         if !older || !(200..300).contains(&reply.status) {
@@ -444,8 +444,8 @@ impl World {
         }
     }
 
-    /// Answers as a good server would.
-    fn good(&mut self, exchange: &Exchange) {
+    /// Answers correctly.
+    fn answer_correctly(&mut self, exchange: &Exchange) {
         let older = self.kind == Kind::Older;
         match exchange.verb() {
             "GET" if older => {
@@ -465,7 +465,7 @@ impl World {
             _ => {
                 let reply = self.site.reply(exchange);
                 if exchange.is("tools/call") && reply.status == 404 {
-                    // It was sent for a session that the server forgot.
+                    // It was sent in a session that the server has lost.
                     *self.ran.get_mut(&argument(&exchange.json())).unwrap() -= 1;
                 }
                 self.feed(exchange, &reply, End::Whole);
@@ -507,7 +507,7 @@ impl World {
         }
     }
 
-    /// Whether a reaction says that the POST of a call did not run.
+    /// Whether a reaction shows that the POST of a call did not run.
     fn did_not_run(&self, exchange: &Exchange, reaction: &Reaction) -> bool {
         let Reaction::Answer { status, body, retry_after, end, .. } = reaction else {
             return matches!(reaction, Reaction::Unreachable | Reaction::Redirect(..));
@@ -530,7 +530,7 @@ impl World {
         }
     }
 
-    /// An error under a good status ends the call that it answers, and a text of the tool's own does no more.
+    /// An error with a success status ends its call. A text of the tool has no other effect.
     fn react_and_check(&mut self, exchange: &Exchange, reaction: &Reaction) {
         let told = match reaction {
             Reaction::Answer { status: 200..300, body: Body::Error(code, text, Id::Own), end: End::Whole, .. } => {
@@ -625,7 +625,7 @@ impl World {
         }
     }
 
-    /// Answers all that goes on, until every request ended, and ends the session.
+    /// Answers everything until each request has ended, and closes the client.
     fn finish(mut self) {
         for _ in 0..40 {
             for op in [Op::Authorized, Op::Provide, Op::Serve] {
@@ -651,7 +651,7 @@ impl World {
     }
 }
 
-/// The argument that no other call has.
+/// The argument that identifies a call.
 fn argument(message: &Value) -> usize {
     usize::try_from(message["params"]["arguments"]["number"].as_u64().unwrap()).unwrap()
 }

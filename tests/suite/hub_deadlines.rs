@@ -1,4 +1,4 @@
-//! A hub handles what is due, of every server, before an input or a command.
+//! A hub handles the due deadlines of all servers before an input or a command.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn entries() -> Value {
     json!({"a": entry("a", 30), "b": entry("b", 3), "c": entry("c", 3)})
 }
 
-/// The servers `a`, `b` and `c`, up; `b` does not answer a call, which times out after [`LIMIT`].
+/// The servers `a`, `b` and `c`, ready; `b` does not answer a call, which times out after [`LIMIT`].
 fn waiting() -> (Rig, CallId) {
     let mut rig = Rig::of(legacy());
     for name in ["a", "b", "c"] {
@@ -45,7 +45,7 @@ fn a_deadline_of_one_server_is_handled_before_the_input_of_another() {
 }
 
 #[test]
-fn a_deadline_is_handled_before_the_input_of_a_session_that_is_gone() {
+fn a_deadline_is_handled_before_the_input_of_a_removed_session() {
     let (mut rig, call) = waiting();
     let c = rig.hub.handle("c").unwrap();
     let connection = rig.connection(c);
@@ -98,14 +98,14 @@ fn a_deadline_of_one_server_is_handled_before_a_command() {
 }
 
 #[test]
-fn a_deadline_of_a_server_is_handled_before_the_response_that_comes_with_it() {
+fn a_deadline_is_handled_before_a_response_at_the_same_time() {
     let (mut rig, call) = waiting();
     rig.release("b");
     assert_eq!(rig.outcome(call), "TimedOut");
 }
 
 #[test]
-fn a_deadline_of_a_server_whose_actions_nobody_polled_is_handled() {
+fn a_deadline_of_a_server_with_unpolled_actions_is_handled() {
     let (mut rig, _) = waiting();
     rig.timeout();
     rig.lazy = true;
@@ -119,7 +119,7 @@ fn a_deadline_of_a_server_whose_actions_nobody_polled_is_handled() {
 }
 
 #[test]
-fn a_deadline_that_begins_when_an_action_is_polled_is_handled_though_another_waits() {
+fn a_deadline_that_starts_with_a_poll_is_handled_while_another_action_waits() {
     let (mut rig, _) = waiting();
     rig.timeout();
     let start = rig.now;

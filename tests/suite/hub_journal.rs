@@ -1,4 +1,4 @@
-//! The journal of a hub replays to the same bytes, in another process, without the secrets of its configuration.
+//! The journal of a hub, without the secrets of its configuration, replays to the same bytes in another process.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ fn session() -> (String, Vec<Outcome>) {
     let refused = apply(&mut sim, node, HubInput::Session { session, input: Input::Open });
     assert_eq!(refused, Err(HubApplyError::NotOfSession));
 
-    // The same configuration changes nothing, another secret opens new sessions.
+    // The same configuration changes nothing; another secret opens new sessions.
     let HubAccepted::Configured(same) = apply(&mut sim, node, HubInput::Configure(configuration("hush-1"))).unwrap()
     else {
         panic!("the difference")
@@ -141,7 +141,7 @@ fn a_replay_gives_the_hub_of_the_session() {
 }
 
 #[test]
-fn secrets_of_the_configuration_are_masked_and_equal_ones_alike() {
+fn secrets_of_the_configuration_are_masked_equal_secrets_by_equal_masks() {
     let (journal, _) = session();
     assert!(!journal.contains("hush"), "a secret is in the journal");
     let configurations: Vec<Value> = journal
@@ -181,7 +181,7 @@ fn saved_lists_apply_to_the_masked_entry() {
 }
 
 #[test]
-fn a_changed_line_of_a_hub_is_named() {
+fn the_replay_of_a_hub_names_a_changed_line() {
     let (journal, _) = session();
     let changed = journal.replacen("files-mcp", "filez-mcp", 1);
     assert!(matches!(replay(changed.as_bytes(), LIMITS()), Err(JournalError::Changed { line: 2 })));

@@ -1,4 +1,4 @@
-//! What holds for a hub whatever happens in whatever order. What every action has to show is looked at by the rig.
+//! Properties of a hub under random operations. `Rig` checks each output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,15 +27,15 @@ struct Setup {
     breaker: bool,
     queued: usize,
     clings: u8,
-    /// The servers of which something was saved.
+    /// The servers whose toolset was saved before.
     saved: u8,
 }
 
-/// What becomes of a server's entry.
+/// A change of a server's entry.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Remove,
-    /// The same program as at first.
+    /// The initial entry.
     Plain,
     Off,
     Command(u8),
@@ -61,14 +61,14 @@ enum Op {
     Mood(u8, Mood),
     Exit(u8),
     Tools(u8, u8),
-    Hold(u8, bool),
-    Cling(u8, bool),
+    Withhold(u8, bool),
+    IgnoreShutdown(u8, bool),
     Late(u8, u8),
     Wait(u32),
     WaitForDeadline,
     Serve,
-    /// The next few commands are given before anything is polled.
-    Lazy(u8),
+    /// The next few commands are given without polling.
+    PausePolling(u8),
 }
 
 fn setup() -> impl Strategy<Value = Setup> {
@@ -104,7 +104,7 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let mood = prop::sample::select(vec![
+    let behavior = prop::sample::select(vec![
         Mood::Answers,
         Mood::Answers,
         Mood::Silent,
@@ -123,16 +123,16 @@ fn op() -> impl Strategy<Value = Op> {
         10 => (any::<u8>(), any::<bool>()).prop_map(|(which, sound)| Op::Call(which, sound)),
         2 => any::<u8>().prop_map(Op::Cancel),
         1 => prop::bool::weighted(0.3).prop_map(|close| if close { Op::Close } else { Op::Serve }),
-        4 => (server(), mood).prop_map(|(server, mood)| Op::Mood(server, mood)),
+        4 => (server(), behavior).prop_map(|(server, behavior)| Op::Mood(server, behavior)),
         2 => server().prop_map(Op::Exit),
         3 => (server(), 0..16_u8).prop_map(|(server, tools)| Op::Tools(server, tools)),
-        3 => (server(), any::<bool>()).prop_map(|(server, holds)| Op::Hold(server, holds)),
-        2 => (server(), any::<bool>()).prop_map(|(server, clings)| Op::Cling(server, clings)),
+        3 => (server(), any::<bool>()).prop_map(|(server, withholds)| Op::Withhold(server, withholds)),
+        2 => (server(), any::<bool>()).prop_map(|(server, clings)| Op::IgnoreShutdown(server, clings)),
         2 => (any::<u8>(), 0..4_u8).prop_map(|(which, what)| Op::Late(which, what)),
         3 => (0..150_000_u32).prop_map(Op::Wait),
         4 => Just(Op::WaitForDeadline),
         10 => Just(Op::Serve),
-        3 => (2..5_u8).prop_map(Op::Lazy),
+        3 => (2..5_u8).prop_map(Op::PausePolling),
     ]
 }
 
@@ -140,14 +140,14 @@ fn some<'a>(names: &[&'a str], mask: u8) -> Vec<&'a str> {
     names.iter().enumerate().filter(|(at, _)| mask >> at & 1 == 1).map(|(_, name)| *name).collect()
 }
 
-/// A rig with servers of these names, of which no two are the same.
-fn peopled(rig: Rig, names: &[&str]) -> Rig {
+/// Adds servers with these names. Each is different.
+fn with_servers(rig: Rig, names: &[&str]) -> Rig {
     names.iter().enumerate().fold(rig, |rig, (at, name)| {
         rig.peer(name, full(&TOOLS[..at.min(TOOLS.len())], &["r"][..at % 2], &["p"][..at / 2 % 2]))
     })
 }
 
-/// A rig, and the books that are kept on it.
+/// A rig, and the expected state.
 struct World {
     rig: Rig,
     names: Vec<&'static str>,
@@ -155,7 +155,7 @@ struct World {
     saved: Vec<Saved>,
     calls: Vec<CallId>,
     handles: BTreeSet<SessionHandle>,
-    lazy: u8,
+    polling_paused: u8,
     is_open: bool,
 }
 
@@ -169,7 +169,7 @@ impl World {
         options.starts = setup.starts;
         options.required = some(&names, setup.required).into_iter().map(Into::into).collect();
         options.breaker = options.breaker.filter(|_| setup.breaker);
-        let mut rig = peopled(Rig::new(options), &names);
+        let mut rig = with_servers(Rig::new(options), &names);
         for name in some(&names, setup.clings) {
             rig.get(name).clings = true;
         }
@@ -181,11 +181,11 @@ impl World {
             saved: vec![],
             calls: vec![],
             handles: BTreeSet::new(),
-            lazy: 0,
+            polling_paused: 0,
             is_open: false,
         };
         world.configure();
-        let before = peopled(Rig::of(legacy()), &world.names).up(&world.names);
+        let before = with_servers(Rig::of(legacy()), &world.names).up(&world.names);
         for name in some(&world.names, setup.saved) {
             let saved = before.hub.save(name, KEY, 7).unwrap();
             world.command(|hub, now| hub.restore(now, name, saved.clone())).unwrap();
@@ -199,7 +199,7 @@ impl World {
         self.names[usize::from(server) % self.names.len()]
     }
 
-    /// Gives a command, and sees that a refusal changed nothing, or no more than the time did.
+    /// Gives a command. A refused command must change nothing, except that deadlines that are due are handled.
     fn command<T, E: std::fmt::Debug>(&mut self, command: impl FnOnce(&mut Hub, Time) -> Result<T, E>) -> Result<T, E> {
         let before = self.rig.hub.clone();
         let result = command(&mut self.rig.hub, self.rig.now);
@@ -269,7 +269,7 @@ impl World {
         }
     }
 
-    /// Input for a session that is gone changes nothing, once the deadlines that are due are handled.
+    /// Input for a removed session changes nothing, except that deadlines that are due are handled.
     fn late(&mut self, which: u8, what: u8) {
         let gone: Vec<_> = self.handles.iter().filter(|handle| self.rig.hub.server(**handle).is_none()).collect();
         let Some(handle) = gone.get(usize::from(which) % gone.len().max(1)) else { return };
@@ -283,10 +283,10 @@ impl World {
             2 => hub.handle_transport(now, session, connection, Transport::Closed { why: "late" }),
             _ => hub.handle_transport(now, session, connection, Transport::SignOfLife),
         }
-        assert!(before == format!("{hub:?}"), "what is late changed something");
+        assert!(before == format!("{hub:?}"), "late input changed something");
     }
 
-    fn misused(&mut self, server: u8, result: &Result<(), HubCommandError>) {
+    fn check_refusal(&mut self, server: u8, result: &Result<(), HubCommandError>) {
         let Err(misuse) = result else { return };
         let name = self.name(server);
         let entry = self.rig.hub.configuration().servers.get(name);
@@ -313,8 +313,8 @@ impl World {
                 | Op::Cancel(_)
                 | Op::Close
         );
-        self.rig.lazy = is_command && self.lazy > 0;
-        self.lazy = if self.rig.lazy { self.lazy - 1 } else { 0 };
+        self.rig.lazy = is_command && self.polling_paused > 0;
+        self.polling_paused = if self.rig.lazy { self.polling_paused - 1 } else { 0 };
         if !self.rig.lazy {
             self.rig.collect();
         }
@@ -325,18 +325,18 @@ impl World {
             }
             Op::Open => {
                 let result = self.command(|hub, now| hub.open(now));
-                self.misused(0, &result);
+                self.check_refusal(0, &result);
                 self.is_open |= result.is_ok();
             }
             Op::Start(server) => {
                 let name = self.name(*server);
                 let result = self.command(|hub, now| hub.start(now, name));
-                self.misused(*server, &result);
+                self.check_refusal(*server, &result);
             }
             Op::Authorized(server) => {
                 let name = self.name(*server);
                 let result = self.command(|hub, now| hub.authorized(now, name));
-                self.misused(*server, &result);
+                self.check_refusal(*server, &result);
             }
             Op::Save(server) => self.saved.extend(self.rig.hub.save(self.name(*server), KEY, 7)),
             Op::Restore(server, which) => {
@@ -344,7 +344,7 @@ impl World {
                 let Some(saved) = self.saved.get(at).cloned() else { return };
                 let name = self.name(*server);
                 let result = self.command(|hub, now| hub.restore(now, name, saved));
-                self.misused(*server, &result);
+                self.check_refusal(*server, &result);
             }
             Op::Call(which, sound) => self.call(*which, *sound),
             Op::Cancel(which) => {
@@ -359,13 +359,13 @@ impl World {
                     self.rig.close();
                 }
             }
-            Op::Mood(server, mood) => self.rig.mood(self.name(*server), *mood),
+            Op::Mood(server, behavior) => self.rig.mood(self.name(*server), *behavior),
             Op::Exit(server) => self.rig.exit(self.name(*server)),
             Op::Tools(server, mask) => self.rig.change_tools(self.name(*server), &some(&TOOLS, *mask)),
-            Op::Hold(server, true) => self.rig.get(self.name(*server)).holds = Some("tools/call"),
-            Op::Hold(server, false) => self.rig.release(self.name(*server)),
-            Op::Cling(server, true) => self.rig.get(self.name(*server)).clings = true,
-            Op::Cling(server, false) => self.rig.let_go(self.name(*server)),
+            Op::Withhold(server, true) => self.rig.get(self.name(*server)).holds = Some("tools/call"),
+            Op::Withhold(server, false) => self.rig.release(self.name(*server)),
+            Op::IgnoreShutdown(server, true) => self.rig.get(self.name(*server)).clings = true,
+            Op::IgnoreShutdown(server, false) => self.rig.let_go(self.name(*server)),
             Op::Late(which, what) => self.late(*which, *what),
             Op::Wait(millis) => self.rig.wait(Duration::from_millis((*millis).into())),
             Op::WaitForDeadline => {
@@ -374,7 +374,7 @@ impl World {
                 }
             }
             Op::Serve => self.rig.serve(),
-            Op::Lazy(commands) => self.lazy = *commands,
+            Op::PausePolling(commands) => self.polling_paused = *commands,
         }
         self.rig.collect();
         self.check();
@@ -392,23 +392,23 @@ impl World {
             let entry = &hub.configuration().servers[server];
             assert!(entry.enabled);
             if let Target::Tool(tool) = resolved.target {
-                assert!(entry.tools.admits(tool), "{tool} is not wanted");
+                assert!(entry.tools.admits(tool), "{tool} is filtered out");
             }
         }
         let shown: BTreeSet<_> = hub.functions().map(|(server, _)| server).collect();
         for (name, resolved) in hub.names().iter().filter(|_| !self.rig.is_closing()) {
-            // A server that is not up keeps its names; one that is has no other than those of its tools.
+            // A server that is not up keeps its names. One that is up has only the names of its tools.
             let enabled = hub.configuration().servers.get(resolved.server).is_some_and(|entry| entry.enabled);
-            assert!(enabled, "{name} is a name of nothing");
-            assert!(!shown.contains(resolved.server) || seen.contains(&name), "{name} is a name of nothing");
+            assert!(enabled, "{name} is a name without a tool");
+            assert!(!shown.contains(resolved.server) || seen.contains(&name), "{name} is a name without a tool");
         }
         if !self.rig.lazy {
-            self.time_is_as_told();
+            self.check_deadline();
         }
     }
 
-    /// Before the deadline nothing is due, at it something is.
-    fn time_is_as_told(&self) {
+    /// Nothing happens before the deadline, and something at the deadline.
+    fn check_deadline(&self) {
         let hub = &self.rig.hub;
         let Some(deadline) = hub.deadline() else {
             let mut later = hub.clone();
@@ -428,8 +428,8 @@ impl World {
         assert!(at.deadline().is_none_or(|next| next > deadline), "no progress at the deadline");
     }
 
-    /// Nothing is in the way any more: what was wanted comes about.
-    fn come_to_rest(&mut self) {
+    /// All servers answer: the hub must reach a final state, and all calls must end.
+    fn settle(&mut self) {
         self.rig.lazy = false;
         self.rig.collect();
         for name in self.names.clone() {
@@ -437,7 +437,7 @@ impl World {
             self.rig.let_go(name);
             self.rig.release(name);
             let result = self.command(|hub, now| hub.authorized(now, name));
-            self.misused(0, &result.or(Ok(())));
+            self.check_refusal(0, &result.or(Ok(())));
         }
         self.rig.collect();
         self.rig.wait(Duration::from_secs(4000));
@@ -456,14 +456,14 @@ impl World {
     }
 
     fn end(&mut self) {
-        self.come_to_rest();
+        self.settle();
         if !self.rig.is_closing() {
             self.rig.close();
         }
         self.rig.wait(Duration::from_secs(60));
         assert_eq!(self.rig.log.last().unwrap(), "closed");
         assert!(self.rig.hub.is_closed() && self.rig.hub.deadline().is_none());
-        assert_eq!(self.rig.running().count(), 0, "a process runs on");
+        assert_eq!(self.rig.running().count(), 0, "a process still runs");
         assert_eq!(self.rig.open_calls(), []);
         assert!(self.rig.count("ready") <= 1);
         let now = self.rig.now;
@@ -473,7 +473,7 @@ impl World {
     }
 }
 
-/// Whether a hub is as it was, or as it was after the deadlines that are due were handled.
+/// Whether a hub is unchanged, or changed only by handling the deadlines that are due.
 fn is_unchanged(before: &Hub, after: &Hub, now: Time) -> bool {
     let after = format!("{after:?}");
     let mut served = before.clone();
@@ -487,7 +487,7 @@ fn text<T>(result: Result<T, impl std::fmt::Debug>) -> Result<(), String> {
     result.map(drop).map_err(|error| format!("{error:?}"))
 }
 
-/// Each command of a hub, if there is something that it can be about.
+/// Each command of a hub, if there is something to apply it to.
 const COMMANDS: &[Command] = &[
     |hub, now, world| {
         let configuration: Configuration = serde_json::from_value(json!(world.entries)).unwrap();
@@ -499,7 +499,7 @@ const COMMANDS: &[Command] = &[
     |hub, now, world| world.saved.last().map(|saved| text(hub.restore(now, world.names[0], saved.clone()))),
     |hub, now, _| Some(text(hub.call(now, "mcp_no_such_tool", None))),
     |hub, now, world| {
-        // What is called is the same, whatever the deadlines change.
+        // The called name is the same for both hubs.
         let function = world.rig.hub.functions().next().map(|(_, function)| function.name.to_string());
         function.map(|name| text(hub.call(now, &name, None)))
     },
@@ -539,7 +539,7 @@ proptest! {
     #![proptest_config(config(100))]
 
     #[test]
-    fn a_command_handles_the_deadlines_that_are_due_first_and_changes_nothing_else_if_it_is_refused(
+    fn a_command_first_handles_due_deadlines_and_changes_nothing_else_if_refused(
         setup in setup(),
         ops in prop::collection::vec(op(), 1..60),
         late in 1..150_000_u32,
@@ -568,9 +568,9 @@ proptest! {
     #![proptest_config(config(50))]
 
     #[test]
-    fn the_same_again_gives_the_same(setup in setup(), ops in prop::collection::vec(op(), 1..80)) {
-        let told = |world: World| (world.rig.log, format!("{:?}{:?}", world.rig.events, world.rig.sent));
-        prop_assert_eq!(told(run(&setup, &ops)), told(run(&setup, &ops)));
+    fn equal_inputs_give_equal_outputs(setup in setup(), ops in prop::collection::vec(op(), 1..80)) {
+        let outputs = |world: World| (world.rig.log, format!("{:?}{:?}", world.rig.events, world.rig.sent));
+        prop_assert_eq!(outputs(run(&setup, &ops)), outputs(run(&setup, &ops)));
     }
 }
 
@@ -584,11 +584,11 @@ mod moves {
         #![proptest_config(config(100))]
 
         #[test]
-        fn a_hub_that_is_saved_and_restored_after_each_step_continues_as_one_that_is_not(
+        fn a_hub_saved_and_restored_after_each_step_behaves_the_same(
             setup in setup(),
             ops in prop::collection::vec(op(), 1..60),
         ) {
-            let told = |world: World| (world.rig.log, format!("{:?}{:?}", world.rig.events, world.rig.sent));
+            let outputs = |world: World| (world.rig.log, format!("{:?}{:?}", world.rig.events, world.rig.sent));
             let mut world = World::new(&setup);
             for op in &ops {
                 world.apply(op);
@@ -597,7 +597,7 @@ mod moves {
                 assert_eq!(format!("{:?}", world.rig.hub), before);
             }
             world.end();
-            prop_assert_eq!(told(world), told(run(&setup, &ops)));
+            prop_assert_eq!(outputs(world), outputs(run(&setup, &ops)));
         }
 
         #[test]

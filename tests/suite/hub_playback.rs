@@ -1,4 +1,4 @@
-//! Servers of a hub's journal are played by name; so are servers that speak first, and redirects.
+//! Fake servers from a journal: by name for a hub, with messages before the client's first one, and with redirects.
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use mcp_proto::binding::http::HttpAction;
@@ -13,7 +13,7 @@ use crate::common::{millis, seconds};
 
 const LIMITS: fn() -> JournalLimits = JournalLimits::default;
 
-/// A hub with a server over stdio and one over HTTP, each with another result.
+/// A hub with a server over stdio and one over HTTP, whose results differ.
 fn hub_journal() -> String {
     let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
     let files = FakeServer::legacy().tool(FakeTool::new("read")).result("tools/call", text("of files"));
@@ -89,7 +89,7 @@ fn each_server_of_a_hubs_journal_is_played_by_its_name() {
     let http = || Http::new("https://example.com/mcp").unwrap();
     assert!(calls_a_tool(played("files").unwrap(), Lines::new(), "read").contains("of files"));
     assert!(calls_a_tool(played("web").unwrap(), http(), "search").contains("of the web"));
-    // Over the other transport, too.
+    // Over the other transport.
     assert!(calls_a_tool(played("web").unwrap(), Lines::new(), "search").contains("of the web"));
     for name in ["off", "none"] {
         assert_eq!(played(name).map(drop), Err(JournalError::NoServer { server: name.into() }));
@@ -120,7 +120,7 @@ fn result(message: &Value) -> Option<String> {
 }
 
 #[test]
-fn what_a_server_says_before_the_client_is_played() {
+fn messages_before_the_clients_first_one_are_played() {
     let mut client = journal::Recorder::new(Lines::new(), Options::new("h", "1"), 1, LIMITS());
     let now = Time::ZERO;
     client.apply(now, Input::Open).unwrap();
@@ -137,7 +137,7 @@ fn what_a_server_says_before_the_client_is_played() {
     }
     assert!(client.is_ready());
     let journal = client.finish().1;
-    // Both come before the first message of the client.
+    // Both precede the first message of the client.
     let order = ["\"in\":{\"type\":\"bytes\"", "\"type\":\"send\""].map(|text| journal.find(text).unwrap());
     assert!(order[0] < order[1]);
 
@@ -149,7 +149,7 @@ fn what_a_server_says_before_the_client_is_played() {
     assert_eq!(sim.server("s").unwrap().mismatches(), []);
 }
 
-/// A session over HTTP in which the request `a/b` is answered with a redirect.
+/// A session over HTTP whose request `a/b` is answered with a redirect.
 fn redirected(location: Option<&'static str>) -> (String, Outcome) {
     let http = Http::new("https://example.com/mcp").unwrap();
     let mut client = journal::Recorder::new(http, Options::new("h", "1"), 1, LIMITS());
@@ -188,7 +188,7 @@ fn redirected(location: Option<&'static str>) -> (String, Outcome) {
 }
 
 #[test]
-fn a_redirect_that_was_followed_is_played_as_what_it_led_to() {
+fn a_followed_redirect_is_played_as_its_final_response() {
     let (journal, recorded) = redirected(Some("/elsewhere"));
     assert!(matches!(recorded, Outcome::Result(_)), "{recorded:?}");
     let server = FakeServer::from_journal(journal.as_bytes(), LIMITS()).unwrap();
@@ -198,7 +198,7 @@ fn a_redirect_that_was_followed_is_played_as_what_it_led_to() {
 }
 
 #[test]
-fn a_redirect_that_led_nowhere_is_played_as_it_was() {
+fn a_redirect_that_was_not_followed_is_played_unchanged() {
     let (journal, recorded) = redirected(None);
     assert_eq!(recorded, Outcome::Unknown);
     let server = FakeServer::from_journal(journal.as_bytes(), LIMITS()).unwrap();

@@ -63,7 +63,7 @@ fn elicitation() -> Value {
     json!({"method": "elicitation/create", "params": {"message": "who?", "requestedSchema": {"type": "object"}}})
 }
 
-fn wanted(host: &Host) -> Vec<&InputRequest> {
+fn required_input(host: &Host) -> Vec<&InputRequest> {
     let inputs = host.events.iter().filter_map(|event| match event {
         Event::InputRequired { inputs, .. } => Some(inputs),
         _ => None,
@@ -79,8 +79,8 @@ fn the_retry_has_a_new_id_the_inputs_and_the_exact_state() {
     let (id, first) = call(&mut host, "plain");
     let inputs = json!({"who": elicitation(), "where": {"method": "roots/list"}});
     answer(&mut host, &first, &required(inputs, Some(STATE)));
-    let asked = wanted(&host);
-    assert_eq!(asked.len(), 1, "roots are the engine's to answer");
+    let asked = required_input(&host);
+    assert_eq!(asked.len(), 1, "the engine answers the request for roots");
     assert_eq!((&*asked[0].key, asked[0].method.as_str()), ("who", "elicitation/create"));
     assert!(host.take_sent().is_empty());
 
@@ -102,7 +102,7 @@ fn the_retry_has_a_new_id_the_inputs_and_the_exact_state() {
 }
 
 #[test]
-fn what_an_accepted_form_leaves_out_gets_its_default() {
+fn missing_fields_of_an_accepted_form_get_their_defaults() {
     let mut host = ready(asking(), true);
     let (id, first) = call(&mut host, "plain");
     let mut form = elicitation();
@@ -156,13 +156,13 @@ fn a_result_that_requires_two_inputs_with_one_key_is_invalid() {
 }
 
 #[test]
-fn what_the_engine_knows_is_answered_at_once() {
+fn input_that_the_engine_provides_is_sent_at_once() {
     let mut host = ready(asking(), true);
     let (id, first) = call(&mut host, "plain");
     answer(&mut host, &first, &required(json!({"r": {"method": "roots/list"}}), None));
     let retry = host.take_one();
     assert_eq!(retry["params"]["inputResponses"], json!({"r": {"roots": [{"uri": "file:///project"}]}}));
-    assert_eq!(retry["params"].get("requestState"), None, "none was given, so none is echoed");
+    assert_eq!(retry["params"].get("requestState"), None, "no state was given, so none is sent back");
     answer(&mut host, &retry, &json!({"resultType": "input_required", "requestState": "again"}));
     let third = host.take_one();
     assert_eq!(third["params"]["requestState"], "again");
@@ -172,7 +172,7 @@ fn what_the_engine_knows_is_answered_at_once() {
 }
 
 #[test]
-fn rounds_are_bounded() {
+fn the_number_of_rounds_is_limited() {
     let mut host = ready(asking(), true);
     let (id, mut sent) = call(&mut host, "plain");
     for _ in 0..10 {
@@ -185,7 +185,7 @@ fn rounds_are_bounded() {
 }
 
 #[test]
-fn input_that_makes_no_sense_is_a_typed_failure() {
+fn invalid_required_input_is_a_typed_failure() {
     let cases = [
         required(json!({"m": {"method": "acme/ask"}}), None),
         required(json!({"m": 7}), None),
@@ -203,7 +203,7 @@ fn input_that_makes_no_sense_is_a_typed_failure() {
 }
 
 #[test]
-fn input_that_is_declined_ends_the_request_with_what_was_wanted() {
+fn declined_input_ends_the_request_and_reports_what_was_required() {
     let mut host = ready(asking(), true);
     let (id, sent) = call(&mut host, "plain");
     let result = required(json!({"who": elicitation()}), Some(STATE));
@@ -216,7 +216,7 @@ fn input_that_is_declined_ends_the_request_with_what_was_wanted() {
 }
 
 #[test]
-fn the_users_time_is_not_the_requests() {
+fn the_users_time_does_not_count_towards_the_deadline() {
     let mut host = ready(asking(), true);
     let (id, sent) = call(&mut host, "plain");
     host.wait(Duration::from_secs(20));
@@ -240,9 +240,9 @@ fn a_user_who_never_answers_ends_the_request() {
     assert!(matches!(host.result_of(id), Outcome::InputRequired(_)));
 }
 
-/// In the legacy era the server's question comes by itself, while the call waits.
+/// In the legacy era, the server request arrives while the call is in flight.
 #[test]
-fn the_users_time_is_not_the_requests_in_the_legacy_era_either() {
+fn the_users_time_does_not_count_in_the_legacy_era_either() {
     let mut host = ready(asking(), false);
     let (id, sent) = call(&mut host, "plain");
     host.wait(Duration::from_secs(20));
@@ -281,7 +281,7 @@ fn crash_and_come_back(host: &mut Host, modern: bool) {
     host.wait(Duration::from_secs(1));
     host.transport(Transport::Opened);
     let mut server = server(modern);
-    // Only the opening is served: what is sent again stays to be looked at.
+    // Only the handshake is served: resent messages are examined.
     let mut steps = Steps::until("the handshake and discovery come to an end");
     loop {
         steps.step();
@@ -298,7 +298,7 @@ fn crash_and_come_back(host: &mut Host, modern: bool) {
     }
 }
 
-/// Options of an embedder that believes the server's annotations, with reconnects.
+/// Options of an embedder that trusts the server's annotations, with reconnects.
 fn trusting() -> Options {
     let mut options = options();
     options.trust = true;
@@ -307,7 +307,7 @@ fn trusting() -> Options {
 }
 
 #[test]
-fn only_a_tool_of_a_trusted_server_that_says_so_is_called_again() {
+fn only_an_annotated_tool_of_a_trusted_server_is_called_again() {
     let cases = [
         (true, "readOnlyHint", true),
         (true, "idempotentHint", true),
@@ -350,7 +350,7 @@ fn only_a_read_only_tool_of_a_trusted_server_needs_no_approval() {
 }
 
 #[test]
-fn the_embedder_has_the_last_word_on_replays() {
+fn the_embedder_decides_on_replays() {
     for (tool, allowed) in [("plain", true), ("readOnlyHint", false)] {
         let mut host = ready(trusting(), false);
         let request = Request::call_tool(tool, None).replay(allowed);
@@ -376,7 +376,7 @@ fn twice_at_most() {
 }
 
 #[test]
-fn what_waits_to_be_sent_again_when_the_session_ends_may_have_run() {
+fn a_call_waiting_to_be_sent_again_ends_as_unknown_with_its_session() {
     let mut host = ready(trusting(), false);
     let (id, _) = call(&mut host, "readOnlyHint");
     host.close_transport();
@@ -386,13 +386,13 @@ fn what_waits_to_be_sent_again_when_the_session_ends_may_have_run() {
 }
 
 #[test]
-fn what_the_client_did_not_offer_is_declined() {
+fn undeclared_input_is_declined() {
     let mut host = ready(options(), true);
     for method in ["sampling/createMessage", "elicitation/create", "roots/list"] {
         let (id, first) = call(&mut host, "plain");
         let result = required(json!({"x": {"method": method, "params": {}}}), None);
         answer(&mut host, &first, &result);
         assert!(matches!(host.result_of(id), Outcome::InputRequired(_)), "{method}");
-        assert!(wanted(&host).is_empty());
+        assert!(required_input(&host).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Journals: what is recorded replays to the same bytes, and what is wrong with a journal is named.
+//! Journals: a recording replays to the same bytes, and errors in a journal are reported.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn options() -> Options {
     Options::new("journal", "1")
 }
 
-/// What a small legacy server answers, if it answers.
+/// The response of a small legacy server, if any.
 fn answer(message: &[u8]) -> Option<String> {
     let message: Value = serde_json::from_slice(message).unwrap();
     let result = match message["method"].as_str()? {
@@ -46,7 +46,7 @@ fn answer(message: &[u8]) -> Option<String> {
     Some(format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, message["id"]))
 }
 
-/// Runs a session over stdio with one call, and returns its journal and the call's outcome.
+/// Runs a session over stdio with one call, and returns its journal and the outcome of the call.
 fn session(limits: JournalLimits) -> (Recorder<Client<Lines>>, Vec<Outcome>) {
     let mut client = Recorder::new(Lines::new(), options(), 7, limits);
     let (mut now, mut outcomes) = (Time::ZERO, Vec::new());
@@ -101,7 +101,7 @@ fn a_session_over_stdio_replays_to_the_same_bytes() {
     let replayed = replay(journal.as_bytes(), LIMITS()).unwrap();
     assert_eq!((replayed.lines, replayed.end), (journal.lines().count(), Some(End::Finished)));
     assert!(replayed.inputs > 8 && replayed.actions > 8, "{replayed:?}");
-    assert_eq!(journal, self::journal(), "the same session, another journal");
+    assert_eq!(journal, self::journal(), "equal sessions, different journals");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_replay_gives_the_actions_and_the_client_of_the_session() {
 }
 
 #[test]
-fn each_changed_byte_is_named_with_its_line() {
+fn each_changed_byte_is_reported_with_its_line() {
     let journal = journal();
     for (at, byte) in journal.bytes().enumerate() {
         let line = 1 + journal.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
@@ -142,8 +142,8 @@ fn each_changed_byte_is_named_with_its_line() {
 }
 
 #[test]
-fn a_difference_shows_what_was_recorded_and_what_came() {
-    // Written by hand: without sums.
+fn a_difference_shows_the_recorded_and_the_actual_output() {
+    // Edited by hand, without checksums.
     let journal = journal();
     let plain: String =
         journal.lines().map(|line| line.rsplit_once(",\"sum\"").unwrap().0.to_owned() + "}\n").collect();
@@ -157,7 +157,7 @@ fn a_difference_shows_what_was_recorded_and_what_came() {
 }
 
 #[test]
-fn a_journal_that_is_cut_off_is_an_error_that_names_the_last_line() {
+fn a_truncated_journal_is_an_error_that_names_the_last_line() {
     let journal = journal();
     let lines = journal.lines().count();
     for end in 0..journal.len() {
@@ -197,7 +197,7 @@ fn a_journal_of_another_version_is_an_error_that_names_it() {
 }
 
 #[test]
-fn what_is_no_journal_is_an_error() {
+fn text_that_is_not_a_journal_is_an_error() {
     for text in ["\n", "{}\n", "[]\n", "\u{feff}{\"journal\":1}\n", "{\"journal\":1}\n", "{\"journal\":\"1\"}\n"] {
         let error = replay(text.as_bytes(), LIMITS()).unwrap_err();
         assert!(matches!(error, JournalError::NotAJournal { .. }), "{text}: {error}");
@@ -268,7 +268,7 @@ fn a_recorder_stops_at_a_limit_says_so_and_does_not_change_the_client() {
 }
 
 #[test]
-fn lines_are_taken_as_they_are_written() {
+fn lines_are_accepted_with_any_json_formatting() {
     let mut client = Recorder::new(Lines::new(), options(), 7, LIMITS());
     let mut text = client.take();
     assert!(text.starts_with("{\"journal\":1,") && text.ends_with("}\n"));
@@ -301,7 +301,7 @@ fn an_input_of_another_binding_is_refused_and_changes_nothing() {
     );
 }
 
-/// Runs a session over HTTP whose responses and addresses have secrets.
+/// Runs a session over HTTP whose responses and URLs have secrets.
 fn web_session() -> String {
     let url = "https://ada:hush@example.com/mcp?key=hush&mail=hush@hush";
     let mut options = options();
@@ -319,7 +319,7 @@ fn web_session() -> String {
                 client.apply(now, Input::Request(Request::call_tool("echo", None))).unwrap();
                 client.apply(now, Input::Request(Request::new("x/y"))).unwrap();
             } else if let HttpAction::Event(Event::Finished { .. }) = action {
-                // The second one finds the client closed.
+                // The client is closed already at the second one.
                 let _ = client.apply(now, Input::Close);
             }
             continue;
@@ -341,7 +341,7 @@ fn web_session() -> String {
         }
         let body = it.request.body().clone();
         if body.windows(3).any(|part| part == b"x/y") && !it.request.uri().path().ends_with("elsewhere") {
-            // It is redirected once, with secrets in the address.
+            // Redirected once, with secrets in the URL.
             client.apply(now, head(308, &[("location", "/elsewhere?token=hush@hush")])).unwrap();
             client.apply(now, Input::End { exchange }).unwrap();
             continue;
@@ -369,7 +369,7 @@ fn a_session_over_http_replays_to_the_same_bytes_without_its_secrets() {
 }
 
 #[test]
-fn the_words_of_a_broken_exchange_have_no_secrets() {
+fn the_error_text_of_a_broken_exchange_has_no_secrets() {
     let mut client = Recorder::new(Http::new("http://localhost/").unwrap(), options(), 7, LIMITS());
     client.apply(Time::ZERO, Input::Open).unwrap();
     while let Some(action) = client.poll() {
@@ -468,7 +468,7 @@ const VALUES: [&[u8]; 10] = [
     b"?b#c",
 ];
 
-/// A client that is recorded does the same as one that is not, and its journal replays to the same bytes.
+/// A recorded client behaves like one that is not, and its journal replays to the same bytes.
 fn check<B: JournalBinding + Clone>(binding: B, inputs: &[(u64, Input, u8)])
 where
     B::Action: std::fmt::Debug + PartialEq,
@@ -494,22 +494,22 @@ fn inputs() -> impl Strategy<Value = Vec<(u64, Input, u8)>> {
 
 proptest! {
     #[test]
-    fn what_is_recorded_of_messages_replays_to_the_same_bytes(inputs in inputs()) {
+    fn recordings_of_messages_replay_to_the_same_bytes(inputs in inputs()) {
         check(Messages::new(), &inputs);
     }
 
     #[test]
-    fn what_is_recorded_of_lines_replays_to_the_same_bytes(inputs in inputs()) {
+    fn recordings_of_lines_replay_to_the_same_bytes(inputs in inputs()) {
         check(Lines::new(), &inputs);
     }
 
     #[test]
-    fn what_is_recorded_of_http_replays_to_the_same_bytes(inputs in inputs()) {
+    fn recordings_of_http_replay_to_the_same_bytes(inputs in inputs()) {
         check(Http::new("https://ada:hush@localhost/mcp?a@b").unwrap(), &inputs);
     }
 
     #[test]
-    fn inputs_return_as_they_were(input in input()) {
+    fn inputs_survive_serialization(input in input()) {
         let text = serde_json::to_string(&input).unwrap();
         let read: Input = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
         assert_eq!(serde_json::to_string(&read).unwrap(), text);

@@ -19,7 +19,7 @@ fn check(schema: &Value, instance: &Value) -> Result<(), ValidationError> {
     JsonSchema::default().validate(&raw(schema), &raw(instance))
 }
 
-/// Where the instance does not match.
+/// The position in the instance of the violation.
 fn pointer(schema: &Value, instance: &Value) -> String {
     match check(schema, instance) {
         Err(ValidationError::Instance(violation)) => violation.pointer.into(),
@@ -78,7 +78,7 @@ fn a_schema_without_a_dialect_is_read_as_2020_12() {
 
 #[test]
 fn the_declared_dialect_decides_what_a_schema_means() {
-    // In draft 4, `exclusiveMinimum` is a boolean; in draft 7, what stands beside `$ref` is ignored.
+    // In draft 4, `exclusiveMinimum` is a boolean; in draft 7, members beside `$ref` are ignored.
     let four = json!({"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": true});
     assert_eq!(pointer(&four, &json!(1)), "");
     let sibling = |dialect: &str| {
@@ -156,7 +156,7 @@ fn dynamic_references_lead_to_the_outermost_anchor() {
 }
 
 #[test]
-fn a_schema_that_is_not_valid_is_told_apart_from_a_wrong_value() {
+fn an_invalid_schema_is_distinguished_from_an_invalid_value() {
     for (schema, place) in [
         (json!({"type": 1}), "/type"),
         (json!({"properties": {"a": {"minimum": "x"}}}), "/properties/a/minimum"),
@@ -173,7 +173,7 @@ fn a_schema_that_is_not_valid_is_told_apart_from_a_wrong_value() {
 }
 
 #[test]
-fn formats_are_checked_where_the_dialect_or_the_embedder_says_so() {
+fn formats_are_checked_if_the_dialect_or_the_embedder_requires_it() {
     let schema = |dialect: &str| raw(&json!({"$schema": dialect, "format": "date"}));
     let (old, wrong) = ("http://json-schema.org/draft-07/schema#", raw(&json!("2026-02-30")));
     let mut validator = JsonSchema::default();
@@ -201,7 +201,7 @@ fn a_schema_that_applies_itself_to_the_same_value_is_an_error() {
 }
 
 #[test]
-fn a_schema_that_refers_to_itself_for_what_a_value_holds_is_applied() {
+fn a_schema_that_refers_to_itself_for_nested_values_is_applied() {
     let list = json!({"type": "object", "properties": {"next": {"$ref": "#"}}});
     let nested = |depth: usize, end: &str| text([r#"{"next":"#.repeat(depth), end.into(), "}".repeat(depth)].concat());
     let validator = JsonSchema::default();
@@ -213,7 +213,7 @@ fn a_schema_that_refers_to_itself_for_what_a_value_holds_is_applied() {
 }
 
 #[test]
-fn a_schema_of_10_000_levels_is_over_a_bound() {
+fn a_schema_of_10_000_levels_exceeds_a_limit() {
     let levels = 10_000;
     let inline = text([r#"{"not":"#.repeat(levels), "{}".into(), "}".repeat(levels)].concat());
     let found = JsonSchema::default().validate(&inline, &raw(&json!(1)));
@@ -265,7 +265,7 @@ fn the_deepest_schemas_and_values_fit_in_a_stack_of_1_mib() {
     assert!((1..25).contains(&refused), "{refused}");
 }
 
-/// Definitions that each apply the next one twice: two to the power of `count` at the end.
+/// Definitions that each apply the next one twice: two to the power of `count` in total.
 fn doubling(count: usize, each: impl Fn(Value) -> Value) -> Map<String, Value> {
     let mut defs: Map<_, _> =
         (0..count).map(|at| (at.to_string(), each(json!({"$ref": format!("#/$defs/{}", at + 1)})))).collect();
@@ -274,7 +274,7 @@ fn doubling(count: usize, each: impl Fn(Value) -> Value) -> Map<String, Value> {
 }
 
 #[test]
-fn references_that_double_the_work_at_each_step_are_over_a_bound() {
+fn references_that_double_the_work_at_each_step_exceed_a_limit() {
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let defs = doubling(40, |next| json!({keyword: [next, next]}));
         let schema = json!({"$defs": defs, "$ref": "#/$defs/0"});
@@ -282,7 +282,7 @@ fn references_that_double_the_work_at_each_step_are_over_a_bound() {
         let schema = json!({"$defs": defs, "propertyNames": {"$ref": "#/$defs/0"}, "unevaluatedProperties": false});
         assert_eq!(limit(&schema, &json!(1)), ValidationLimit::Subschemas, "{keyword}");
     }
-    // The number of subschemas on one value is small, but each level of the value doubles them.
+    // Few subschemas per value, but each level of the value doubles them.
     let next = json!({"properties": {"a": {"$ref": "#"}}});
     let schema = json!({"anyOf": [next, next], "not": {"const": 1}});
     let levels = 55;
@@ -292,7 +292,7 @@ fn references_that_double_the_work_at_each_step_are_over_a_bound() {
 }
 
 #[test]
-fn keywords_for_what_was_not_evaluated_do_not_multiply_the_work() {
+fn keywords_for_unevaluated_members_do_not_multiply_the_work() {
     for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
         let strict = |schema: Value| {
             let mut schema = schema;
@@ -304,10 +304,10 @@ fn keywords_for_what_was_not_evaluated_do_not_multiply_the_work() {
         let below =
             doubling(30, |next| strict(json!({"patternProperties": {"a": strict(next.clone()), "b": strict(next)}})));
         assert_eq!(limit(&json!({"$defs": below, "$ref": "#/$defs/0"}), &json!(1)), ValidationLimit::Subschemas);
-        // The validator would compile this without end.
+        // The validator would never finish compiling this.
         let endless = strict(json!({"patternProperties": {"a": strict(json!({"$ref": "#"}))}}));
         assert_eq!(limit(&endless, &json!({})), ValidationLimit::Subschemas);
-        // This one is usual.
+        // A common schema.
         let tree = json!({"properties": {"children": {"items": {"$ref": "#"}}}, "unevaluatedProperties": false});
         assert_eq!(check(&tree, &json!({"children": [{"children": []}]})), Ok(()));
         assert!(check(&tree, &json!({"children": [{"other": 1}]})).unwrap_err().is_violation());
@@ -315,7 +315,7 @@ fn keywords_for_what_was_not_evaluated_do_not_multiply_the_work() {
 }
 
 #[test]
-fn each_bound_is_a_typed_error() {
+fn each_limit_has_a_typed_error() {
     let mut validator = JsonSchema::default();
     validator.limits.schema_bytes = 10;
     validator.limits.instance_bytes = 5;
@@ -332,7 +332,7 @@ fn each_bound_is_a_typed_error() {
 }
 
 #[test]
-fn the_work_of_a_check_is_bounded_before_it_begins() {
+fn the_work_of_a_check_is_limited_before_it_begins() {
     let many = |subschema: Value| json!({"allOf": vec![subschema; 4_000]});
     let array: Vec<usize> = (0..20_000).collect();
     let long = "x".repeat(1 << 20);

@@ -73,7 +73,7 @@ fn raw(json: &str) -> Box<RawValue> {
 // Decoding.
 
 #[test]
-fn a_request_a_notification_a_result_and_an_error_are_told_apart() {
+fn requests_notifications_results_and_errors_are_distinguished() {
     let request = one(r#"{"jsonrpc":"2.0","id":"a","method":"m","params":{ "x": 1.0 }}"#);
     let Body::Request { id, method, params: Some(params) } = request.body else { panic!("{request:?}") };
     assert_eq!((id.get(), &*method, params.get()), ("\"a\"", "m", "{ \"x\": 1.0 }"));
@@ -130,7 +130,7 @@ fn the_ids_of_responses() {
 }
 
 #[test]
-fn the_ids_of_requests_are_kept_as_they_were_written() {
+fn the_ids_of_requests_keep_their_raw_text() {
     for id in ["0", "-1", "1.50", "1e3", "18446744073709551616", "\"\"", r#""\u00e9\n""#] {
         assert_eq!(peer_id(id).get(), id);
     }
@@ -146,7 +146,7 @@ fn a_notification_with_a_null_id_is_a_deviation() {
 }
 
 #[test]
-fn errors_of_odd_shapes_are_read_all_the_same() {
+fn malformed_errors_are_accepted() {
     for (error, code, message) in [
         (r#"{"code":-1,"message":"no"}"#, -1, "no"),
         (r#"{"message":"n\u00f6 \"x\"\n","code":5}"#, 5, "nö \"x\"\n"),
@@ -181,7 +181,7 @@ fn the_data_of_an_error_is_kept_raw() {
 }
 
 #[test]
-fn deviations_are_told() {
+fn deviations_are_reported() {
     let odd = |text: &str| one(text).deviations;
     let none = Deviations::default;
     for version in ["", r#""jsonrpc":"1.0","#, r#""jsonrpc":2.0,"#, r#""jsonrpc":null,"#] {
@@ -199,13 +199,13 @@ fn deviations_are_told() {
 }
 
 #[test]
-fn null_parameters_are_none() {
+fn null_parameters_count_as_absent() {
     let message = one(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":null}"#);
     assert!(matches!(message.body, Body::Request { params: None, .. }));
 }
 
 #[test]
-fn of_members_that_stand_twice_the_last_counts_and_others_are_passed_over() {
+fn the_last_of_repeated_members_counts_and_unknown_members_are_skipped() {
     let message = one(r#"{"method":"a","x":[{}],"jsonrpc":"1.0","method":"b","jsonrpc":"2.0"}"#);
     assert_eq!((method_of(&message), message.deviations), ("b".into(), Deviations::default()));
 }
@@ -221,7 +221,7 @@ fn escapes_in_names_and_methods_are_read() {
 }
 
 #[test]
-fn white_space_and_byte_order_marks_are_passed_over() {
+fn white_space_and_byte_order_marks_are_skipped() {
     for blank in ["", " ", "\r", "\r\n\t ", "\u{feff}", "\u{feff} \r\n"] {
         assert!(matches!(decode(blank.as_bytes(), limits()), Ok(Decoded::Blank)), "{blank:?}");
     }
@@ -232,7 +232,7 @@ fn white_space_and_byte_order_marks_are_passed_over() {
 }
 
 #[test]
-fn what_is_no_message_is_noise() {
+fn text_that_is_not_a_message_is_noise() {
     for text in ["hello", "{", "{\"a\"", "[1,", "[{}] x", "{}{}", "{\"a\":01}", "nul", "\"a", "{'a':1}", "\u{a0}"] {
         assert_eq!(noise(text), Noise::NotJson, "{text}");
     }
@@ -244,7 +244,7 @@ fn what_is_no_message_is_noise() {
 }
 
 #[test]
-fn a_message_has_no_more_bytes_than_the_bound() {
+fn a_message_over_the_size_limit_is_noise() {
     let text = r#"{"jsonrpc":"2.0","method":"m"}"#;
     let mut limits = limits();
     limits.bytes = text.len();
@@ -259,7 +259,7 @@ fn nested(levels: usize) -> String {
 }
 
 #[test]
-fn a_message_is_no_deeper_than_the_bound() {
+fn a_message_over_the_depth_limit_is_noise() {
     assert_eq!(method_of(&one(&nested(127))), "m");
     for levels in [128, 1000, 1_000_000] {
         assert_eq!(noise(nested(levels)), Noise::TooDeep { limit: 128 });
@@ -272,7 +272,7 @@ fn a_message_is_no_deeper_than_the_bound() {
 }
 
 #[test]
-fn brackets_in_strings_or_side_by_side_are_not_deep() {
+fn brackets_in_strings_or_in_sequence_do_not_count_as_depth() {
     let brackets = "[{".repeat(1000);
     for text in [
         format!(r#"{{"jsonrpc":"2.0","method":"m","params":{{"x":"{brackets}"}}}}"#),
@@ -284,7 +284,7 @@ fn brackets_in_strings_or_side_by_side_are_not_deep() {
 }
 
 #[test]
-fn a_batch_keeps_its_order_and_loses_only_what_is_noise() {
+fn a_batch_keeps_its_order_and_loses_only_noise() {
     let text = r#"[{"method":"a"}, 1, {"method":"b"}, [{"method":"c"}], {}, null, {"method":"d"}]"#;
     let messages = batch(text, limits());
     let methods: Vec<_> = messages.iter().map(|message| message.as_ref().map(method_of).ok()).collect();
@@ -294,13 +294,13 @@ fn a_batch_keeps_its_order_and_loses_only_what_is_noise() {
 }
 
 #[test]
-fn half_a_batch_is_none() {
+fn a_truncated_batch_is_noise() {
     assert_eq!(noise(r#"[{"method":"a"},{"method":"b""#), Noise::NotJson);
     assert_eq!(noise(r#"[{"method":"a"} {"method":"b"}]"#), Noise::NotJson);
 }
 
 #[test]
-fn a_batch_has_no_more_messages_than_the_bound() {
+fn a_batch_over_the_limit_of_messages_is_noise() {
     let mut limits = limits();
     limits.batch = 3;
     let text = |messages: usize| format!("[{}]", vec![r#"{"method":"a"}"#; messages].join(","));
@@ -319,7 +319,7 @@ fn a_batch_has_no_more_messages_than_the_bound() {
 type Params = fn(&mut Vec<u8>);
 
 #[test]
-fn messages_are_written_in_one_order_without_white_space() {
+fn messages_are_encoded_in_a_fixed_order_without_white_space() {
     let params: Params = |out| out.extend_from_slice(br#"{"a":1}"#);
     let none = None::<Params>;
     let id = peer_id("7.50");
@@ -352,7 +352,7 @@ fn messages_are_written_in_one_order_without_white_space() {
 }
 
 #[test]
-fn objects_are_written_member_by_member() {
+fn objects_are_encoded_member_by_member() {
     let text = written(|out| {
         let mut object = Object::begin(out);
         object.string("s\"", "a\nb").raw("r", "[1, 2]").integer("i", i128::MIN);
@@ -366,7 +366,7 @@ fn objects_are_written_member_by_member() {
 }
 
 #[test]
-fn strings_are_escaped_where_they_must_be() {
+fn strings_are_escaped_where_required() {
     for (string, expected) in [
         ("", r#""""#),
         ("a/é😀\u{7f}\u{2028}", "\"a/é😀\u{7f}\u{2028}\""),
@@ -380,7 +380,7 @@ fn strings_are_escaped_where_they_must_be() {
 
 /// "Messages are delimited by newlines, and MUST NOT contain embedded newlines" (specification 2026-07-28, "stdio").
 #[test]
-fn line_breaks_between_an_embedders_tokens_are_no_line_breaks_on_the_wire() {
+fn line_breaks_in_an_embedders_json_are_not_sent() {
     let given = "{\r\n  \"name\": \"a\",\n\n\"arguments\": {\"text\": \"x\\ny\\r\\u000a\"}\r}";
     let capabilities = json!({"tools": {}});
     let servers =
@@ -403,7 +403,7 @@ fn config() -> ProptestConfig {
     ProptestConfig { failure_persistence: Some(path), ..ProptestConfig::default() }
 }
 
-/// Strings in which what must be escaped is frequent.
+/// Strings with many characters that must be escaped.
 fn string() -> impl Strategy<Value = String> {
     let char = prop_oneof![
         3 => any::<char>(),
@@ -429,7 +429,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Text that comes close to a message.
+/// Text that is close to a message.
 fn near_json() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("{"),
@@ -462,14 +462,14 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn strings_come_back_as_they_were(string in string()) {
+    fn strings_survive_encoding_and_decoding(string in string()) {
         let text = written(|out| jsonrpc::string(out, &string));
         prop_assert_eq!(serde_json::from_str::<String>(&text).unwrap(), string);
         prop_assert!(!text.chars().any(|c| c < ' '));
     }
 
     #[test]
-    fn requests_and_notifications_come_back_as_they_were(id: u64, method in string(), params in json_value()) {
+    fn requests_and_notifications_survive_encoding_and_decoding(id: u64, method in string(), params in json_value()) {
         let json = params.to_string();
         let write = |out: &mut Vec<u8>| out.extend_from_slice(json.as_bytes());
         let text = written(|out| jsonrpc::request(out, id, &method, Some(write)));
@@ -486,7 +486,7 @@ proptest! {
     }
 
     #[test]
-    fn answers_come_back_as_they_were(id: u64, result in json_value(), code: i64, message in string()) {
+    fn responses_survive_encoding_and_decoding(id: u64, result in json_value(), code: i64, message in string()) {
         let peer = peer_id(&id.to_string());
         let json = result.to_string();
         let text = written(|out| jsonrpc::result(out, &peer, &json));
@@ -502,13 +502,13 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_message_or_noise(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_decode_to_a_message_or_noise(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = decode(&bytes, limits());
     }
 
-    /// What the parser that everyone uses refuses is noise, and what it takes is not called bad JSON.
+    /// What `serde_json` rejects is noise, and what it accepts is never called invalid JSON.
     #[test]
-    fn what_comes_close_to_json_is_judged_as_serde_json_does(text in near_json()) {
+    fn text_close_to_json_is_judged_like_serde_json(text in near_json()) {
         let trimmed = text.trim_start_matches('\u{feff}').trim_matches([' ', '\n']);
         let valid = serde_json::from_str::<Value>(trimmed).is_ok();
         match decode(text.as_bytes(), limits()) {

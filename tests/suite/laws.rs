@@ -1,4 +1,4 @@
-//! What holds for a session whatever happens in whatever order.
+//! Properties of a client: any input in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,7 +25,7 @@ enum Shape {
     ErrorWithoutId,
     Twice,
     InBatch,
-    /// Where it answers a request of the embedder's in the modern era: not before there is more input.
+    /// In the modern era, the server requests input before it answers.
     WantsInput,
     /// A call runs as a task, or its task has this status.
     Task(usize),
@@ -43,25 +43,25 @@ enum Flood {
     Noise,
 }
 
-/// What belongs to what is over.
+/// Input for something that has ended.
 #[derive(Clone, Copy, Debug)]
 enum Stale {
-    /// A result with the id of a request of an earlier connection. (An error with such an id is, by the contract's row
-    /// `id-null`, one that this connection never used, and may be meant for the only request in flight.)
+    /// A result with the id of a request of an earlier connection. (An error with such an id has an id that this
+    /// connection never used. By the row `id-null` it may belong to the only request in flight.)
     OldResult,
-    /// Another answer to what was answered on this connection, or was given up.
+    /// A second response to a request of this connection, or one to a cancelled request.
     SecondResult,
     SecondError,
     /// Transport events and messages of an earlier connection.
     Former(Former),
-    /// A server agrees to a stream that was asked for on an earlier connection, or is over.
+    /// The server accepts a stream that was requested on an earlier connection or has ended.
     Agreed,
-    /// What comes where there is no connection.
+    /// Input without a connection.
     Ping,
     ListChanged,
 }
 
-/// Input of a connection that is over.
+/// Input of an earlier connection.
 #[derive(Clone, Copy, Debug)]
 enum Former {
     Opened,
@@ -95,13 +95,13 @@ enum Op {
     OpenFailed(bool),
     TransportClosed,
     SignOfLife,
-    /// There is a connection soon, if one is to be had, and discovery is done.
-    Come,
-    /// Answers an open request, the oldest or the newest.
+    /// Connects, if possible, and completes discovery.
+    Connect,
+    /// Answers an open request, the oldest or the newest one.
     Answer(bool, Shape),
-    /// Answers whatever is asked as it should be.
+    /// Answers everything correctly.
     Serve,
-    /// Agrees to the stream that was asked for last.
+    /// Accepts the stream that was requested last.
     Agree,
     Authorized,
     ServerAsks(u8, u8),
@@ -114,7 +114,7 @@ enum Op {
     Request(u8),
     Cancel(u8),
     AnswerAsk(u8, bool),
-    /// Gives the input that a server wants, or none.
+    /// Provides the input that a server requests, or none.
     Provide(u8, bool),
     Refresh(u8),
     Subscribe(u8),
@@ -172,7 +172,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<bool>().prop_map(Op::OpenFailed),
         2 => Just(Op::TransportClosed),
         1 => Just(Op::SignOfLife),
-        4 => Just(Op::Come),
+        4 => Just(Op::Connect),
         4 => Just(Op::Serve),
         2 => Just(Op::Agree),
         1 => Just(Op::Authorized),
@@ -201,40 +201,41 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A session, its twin, and the books that are kept on what came out of it.
+/// A client, a second client with the same inputs, and the expected state.
 struct World {
     session: Client<Messages>,
     twin: Client<Messages>,
-    /// What is stale is told to the session alone, and the twin shows that it makes no difference.
-    haunted: bool,
-    /// How many actions, and how many bytes in them, one input may lead to, where that is measured.
+    /// Only the first client gets stale input; the second shows that it makes no difference.
+    gets_stale_input: bool,
+    /// The maximum number of actions, and of bytes in them, per input, if measured.
     most: Option<(usize, usize)>,
     now: Time,
     accepted: Vec<RequestId>,
     finished: BTreeMap<RequestId, usize>,
     ids: BTreeSet<u64>,
-    /// The ids of this connection, and those of them that were answered or given up.
+    /// The ids of this connection, and those that were answered or cancelled.
     current: Vec<u64>,
     over: Vec<u64>,
-    /// The ids of the connections before.
+    /// The ids of earlier connections.
     old: Vec<u64>,
-    /// Requests of this connection that wait for an answer.
+    /// Requests of this connection without a response.
     open: Vec<Value>,
-    /// Ids that the server asked with in this connection, and how often each waits for an answer.
+    /// Ids of server requests of this connection, and how many with each id need a response.
     asked: BTreeMap<String, usize>,
-    /// How many requests of the message that ended the connection, by their id, may have been accepted before its end.
+    /// The id of the server requests in the message that ended the connection, and how many of them may have been
+    /// accepted.
     overrunning: Option<(String, usize)>,
     /// The id of the last flood of requests.
     last_flood: u64,
     asks: Vec<ServerRequestId>,
     asks_ended: usize,
     wanting: Vec<RequestId>,
-    /// The embedder was told to open the transport, and did not say yet what came of it.
+    /// The transport was requested, and its result is not reported yet.
     opening: bool,
     connected: bool,
     /// The connections of all `Open` actions.
     connections: Vec<ConnectionId>,
-    /// The embedder was told to shut the transport.
+    /// A shutdown of the transport was requested.
     shut: bool,
     closed: Option<Cause>,
 }
@@ -245,7 +246,7 @@ impl World {
         Self {
             twin: session.clone(),
             session,
-            haunted: false,
+            gets_stale_input: false,
             most: None,
             now: Time::ZERO,
             accepted: vec![],
@@ -269,7 +270,7 @@ impl World {
         }
     }
 
-    /// Does the same to both, and sees that a refusal changed nothing.
+    /// Gives the command to both clients. A refused command must change nothing.
     fn command<T: std::fmt::Debug>(
         &mut self,
         command: impl Fn(&mut Client<Messages>, Time) -> Result<T, CommandError>,
@@ -278,12 +279,12 @@ impl World {
         let result = command(&mut self.session, self.now);
         let _ = command(&mut self.twin, self.now);
         if result.is_err() {
-            assert_eq!(before, format!("{:?}", self.session), "a misuse changed something");
+            assert_eq!(before, format!("{:?}", self.session), "a refused command changed something");
         }
         result
     }
 
-    /// An input of this many bytes.
+    /// Input of this many bytes.
     fn input(&mut self, bytes: usize, input: impl Fn(&mut Client<Messages>, Time)) {
         if self.most.is_some() {
             self.poll(usize::MAX);
@@ -303,9 +304,9 @@ impl World {
         self.input(text.len(), |session, now| session.deliver(now, text.as_bytes()));
     }
 
-    /// An input that has no effect any more.
+    /// Input without an effect.
     fn stale_input(&mut self, bytes: usize, input: impl Fn(&mut Client<Messages>, Time)) {
-        if self.haunted {
+        if self.gets_stale_input {
             input(&mut self.session, self.now);
         } else {
             self.input(bytes, input);
@@ -321,7 +322,7 @@ impl World {
         self.over.clear();
     }
 
-    /// Whether the server can be heard, and answered.
+    /// Whether the server is connected.
     fn is_up(&self) -> bool {
         let ends = |action: &Action| {
             matches!(
@@ -338,9 +339,9 @@ impl World {
 
     fn poll(&mut self, most: usize) {
         for _ in 0..most {
-            let action = next(&mut self.session, self.haunted);
-            let twin = next(&mut self.twin, self.haunted);
-            assert_eq!(format!("{action:?}"), format!("{twin:?}"), "the same inputs, another output");
+            let action = next(&mut self.session, self.gets_stale_input);
+            let twin = next(&mut self.twin, self.gets_stale_input);
+            assert_eq!(format!("{action:?}"), format!("{twin:?}"), "equal inputs, different outputs");
             let Some(action) = action else {
                 assert_eq!(self.session.deadline(), self.twin.deadline());
                 return;
@@ -348,7 +349,10 @@ impl World {
             assert_eq!(self.closed, None, "{action:?} after the end");
             match action {
                 Action::Open(connection) => {
-                    assert!(self.connections.last().is_none_or(|last| *last < connection), "a connection comes again");
+                    assert!(
+                        self.connections.last().is_none_or(|last| *last < connection),
+                        "a connection id is used twice"
+                    );
                     self.connections.push(connection);
                     self.transport_gone();
                     self.opening = true;
@@ -359,7 +363,7 @@ impl World {
                     self.sent(value);
                 }
                 Action::Shutdown(how) => {
-                    // A server that is there has its answers first.
+                    // A connected server gets its responses first.
                     if how == ShutdownStep::CloseInput && self.is_legacy() {
                         self.assert_answered();
                     }
@@ -393,7 +397,7 @@ impl World {
                 let id = id.to_string();
                 let waiting = match &mut self.overrunning {
                     Some((overrunning, accepted)) if *overrunning == id => accepted,
-                    _ => self.asked.get_mut(&id).expect("an answer to what was asked"),
+                    _ => self.asked.get_mut(&id).expect("a response to a known server request"),
                 };
                 assert!(*waiting > 0, "answered twice: {value}");
                 *waiting -= 1;
@@ -402,14 +406,15 @@ impl World {
         }
     }
 
-    /// Takes a message with requests of the server's that all have this id.
+    /// Receives a message with `count` server requests of this id.
     fn ask(&mut self, id: u64, message: &Value, count: usize) {
         let up = self.is_up();
         self.receive(message);
         if up && self.is_up() {
             *self.asked.entry(id.to_string()).or_default() += count;
         } else if up {
-            // More requests than responses may wait end the connection. At least the last one was not accepted.
+            // More requests than queued responses may exist end the connection. At least the last request was not
+            // accepted.
             self.overrunning = (count > 1).then(|| (id.to_string(), count - 1));
         }
     }
@@ -425,7 +430,7 @@ impl World {
         let request = if oldest { self.open.remove(0) } else { self.open.pop().unwrap() };
         let id = &request["id"];
         let good = json!({"jsonrpc": "2.0", "id": id, "result": result(&request)});
-        // That one may be taken for another's answer, or for none.
+        // It may be taken for a response to another request, or to none.
         if !matches!(shape, Shape::ErrorWithoutId) {
             self.over.extend(id.as_u64());
         }
@@ -483,7 +488,7 @@ impl World {
 
     fn flood(&mut self, what: Flood, count: u16) {
         let count = usize::from(count);
-        // No other message has this id, so its requests are told apart from others.
+        // No other message has this id, so its requests are distinct.
         self.last_flood += 1;
         let id = self.last_flood;
         let ask = |method: &str| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {}});
@@ -549,7 +554,7 @@ impl World {
                 let _ = self.command(|session, now| session.open(now));
             }
             Op::Opened => {
-                // An embedder reports what it was told to do, so first it hears what that is.
+                // The embedder reports only what it was asked to do, so it polls first.
                 self.poll(usize::MAX);
                 self.connected |= self.opening;
                 self.opening = false;
@@ -565,7 +570,7 @@ impl World {
                 self.input(0, |session, now| session.report(now, Transport::Closed { why: "gone" }));
             }
             Op::SignOfLife => self.input(0, |session, now| session.report(now, Transport::SignOfLife)),
-            Op::Come => {
+            Op::Connect => {
                 self.poll(usize::MAX);
                 for _ in 0..3 {
                     if !self.opening && !self.connected {
@@ -688,7 +693,7 @@ impl World {
         }
     }
 
-    /// Goes to the next deadline. Once it was reached, and the output taken, there is none at the same time.
+    /// Advances to the next deadline. After a timeout and polling, the next deadline is later.
     fn settle(&mut self) {
         let Some(deadline) = self.session.deadline() else { return };
         self.now = self.now.max(deadline);
@@ -699,11 +704,11 @@ impl World {
                 return;
             }
         }
-        panic!("the same deadline again and again: {:?}", self.session);
+        panic!("the deadline does not advance: {:?}", self.session);
     }
 
-    /// A connection that goes on for as long as the embedder has to answer: the server has all its answers then.
-    fn calm(&mut self) {
+    /// The connection stays open until the embedder has answered: then the server has all responses.
+    fn answer_everything(&mut self) {
         let end = self.now + self.session.options().timeouts.server_request;
         self.poll(usize::MAX);
         let mut steps = Steps::until("the time to answer is over");
@@ -720,10 +725,10 @@ impl World {
         }
     }
 
-    /// Ends the session as an embedder would, and sees that everything came to its end.
-    fn end(mut self, calm: bool) {
-        if calm && self.is_legacy() {
-            self.calm();
+    /// Closes the session, and checks that everything ends.
+    fn end(mut self, answer_everything: bool) {
+        if answer_everything && self.is_legacy() {
+            self.answer_everything();
         }
         let _ = self.command(|session, now| session.close(now));
         self.poll(usize::MAX);
@@ -753,19 +758,19 @@ impl World {
     }
 }
 
-/// What would be polled.
+/// The outputs that are ready.
 fn waiting(session: &Client<Messages>) -> Vec<Action> {
     let mut session = session.clone();
     std::iter::from_fn(|| session.poll()).collect()
 }
 
-/// What is polled; of a session that is told what is stale, but for its remarks on that.
-fn next(session: &mut Client<Messages>, haunted: bool) -> Option<Action> {
-    let remark = |action: &Action| matches!(action, Action::Event(Event::Quirk(quirk)) if haunted && quirk.kind == QuirkKind::UnknownId);
+/// Polls. For the client with stale input, quirks about it are skipped.
+fn next(session: &mut Client<Messages>, gets_stale_input: bool) -> Option<Action> {
+    let remark = |action: &Action| matches!(action, Action::Event(Event::Quirk(quirk)) if gets_stale_input && quirk.kind == QuirkKind::UnknownId);
     std::iter::from_fn(|| session.poll()).find(|action| !remark(action))
 }
 
-/// The bytes that an action holds.
+/// The size of an action in bytes.
 fn weight(action: &Action) -> usize {
     let raw = |params: &Option<Box<RawValue>>| params.as_ref().map_or(0, |params| params.get().len());
     match action {
@@ -795,7 +800,7 @@ fn weight(action: &Action) -> usize {
     }
 }
 
-/// A server agrees to the stream of this id.
+/// The server accepts the stream of this id.
 fn agreed(id: &Value) -> Value {
     let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
     let notifications = json!({"toolsListChanged": true, "resourceSubscriptions": ["r:0", "r:1"]});
@@ -803,7 +808,7 @@ fn agreed(id: &Value) -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params})
 }
 
-/// A server's answer, in whichever era it was asked.
+/// The result of a request, in either era.
 fn result(request: &Value) -> Value {
     let capabilities =
         json!({"tools": {"listChanged": true}, "prompts": {}, "resources": {"subscribe": true}, "logging": {}});
@@ -856,16 +861,16 @@ fn setup() -> impl Strategy<Value = Setup> {
     })
 }
 
-/// So many that an answer with them is much longer than the question.
+/// Enough roots that a response with them is much longer than the request.
 fn roots() -> Vec<Root> {
     let root = |number| Root::new(format!("file:///project/{number}/{}", "x".repeat(80)));
     (0..100).map(root).collect()
 }
 
-/// What one input may lead to: actions, and bytes beside twice its own.
+/// The limits of the output for one input: actions, and bytes beside twice its own size.
 fn most(options: &Options) -> (usize, usize) {
     let limits = options.limits;
-    // What is unasked has its bounds; each request ends and is told of, each question is answered and ends.
+    // Unsolicited outputs are limited. Each request ends and is reported, each server request is answered and ends.
     let actions = limits.output
         + 2 * (limits.in_flight + limits.queued + limits.server_requests + limits.subscriptions)
         + limits.quirks
@@ -874,12 +879,12 @@ fn most(options: &Options) -> (usize, usize) {
     (actions, limits.output_bytes + roots + 1024 * actions)
 }
 
-/// How a server takes what it is asked for its lists.
+/// How a server answers requests for its lists.
 #[derive(Clone, Copy, Debug)]
-enum Mood {
+enum Behavior {
     Fine,
     Refuses(i64),
-    /// Only what begins after the first page.
+    /// Only requests with a cursor.
     RefusesCursors,
     Nonsense,
     Silent,
@@ -893,16 +898,16 @@ enum Change {
 }
 
 #[derive(Clone, Debug)]
-enum Gust {
-    /// Another list; the server says so at once, or later.
+enum ListOp {
+    /// Changes a list. The server sends the notification at once, or later.
     Change(u8, Change, bool),
-    /// The server says that a list changed, this often.
+    /// The server sends this many notifications of a changed list.
     Tell(u8, u8),
-    Mood(Mood),
+    Behavior(Behavior),
     /// This many of its messages arrive, in order or the last one first.
     Arrive(u8, bool),
     Lose,
-    /// The server ends the stream of its changes.
+    /// The stream of notifications ends.
     EndStream,
     Opened(bool),
     Refresh(u8),
@@ -910,35 +915,35 @@ enum Gust {
     Wait(u32),
 }
 
-fn gust() -> impl Strategy<Value = Gust> {
+fn list_op() -> impl Strategy<Value = ListOp> {
     let change = prop_oneof![
         2 => Just(Change::Add),
         1 => any::<u8>().prop_map(Change::Remove),
         1 => any::<u8>().prop_map(Change::Alter),
     ];
-    let mood = prop_oneof![
-        4 => Just(Mood::Fine),
-        1 => prop_oneof![Just(-32603), Just(-32602), Just(1)].prop_map(Mood::Refuses),
-        1 => Just(Mood::RefusesCursors),
-        1 => Just(Mood::Nonsense),
-        1 => Just(Mood::Silent),
+    let behavior = prop_oneof![
+        4 => Just(Behavior::Fine),
+        1 => prop_oneof![Just(-32603), Just(-32602), Just(1)].prop_map(Behavior::Refuses),
+        1 => Just(Behavior::RefusesCursors),
+        1 => Just(Behavior::Nonsense),
+        1 => Just(Behavior::Silent),
     ];
     prop_oneof![
-        6 => (0..4_u8, change, any::<bool>()).prop_map(|(family, change, tell)| Gust::Change(family, change, tell)),
-        2 => (0..4_u8, 1..20_u8).prop_map(|(family, times)| Gust::Tell(family, times)),
-        3 => mood.prop_map(Gust::Mood),
-        10 => (1..6_u8, any::<bool>()).prop_map(|(count, in_order)| Gust::Arrive(count, in_order)),
-        2 => Just(Gust::Lose),
-        1 => Just(Gust::EndStream),
-        4 => prop::bool::weighted(0.8).prop_map(Gust::Opened),
-        1 => (0..4_u8).prop_map(Gust::Refresh),
-        1 => Just(Gust::Call),
-        6 => (0..3000_u32).prop_map(Gust::Wait),
-        1 => (0..120_000_u32).prop_map(Gust::Wait),
+        6 => (0..4_u8, change, any::<bool>()).prop_map(|(family, change, tell)| ListOp::Change(family, change, tell)),
+        2 => (0..4_u8, 1..20_u8).prop_map(|(family, times)| ListOp::Tell(family, times)),
+        3 => behavior.prop_map(ListOp::Behavior),
+        10 => (1..6_u8, any::<bool>()).prop_map(|(count, in_order)| ListOp::Arrive(count, in_order)),
+        2 => Just(ListOp::Lose),
+        1 => Just(ListOp::EndStream),
+        4 => prop::bool::weighted(0.8).prop_map(ListOp::Opened),
+        1 => (0..4_u8).prop_map(ListOp::Refresh),
+        1 => Just(ListOp::Call),
+        6 => (0..3000_u32).prop_map(ListOp::Wait),
+        1 => (0..120_000_u32).prop_map(ListOp::Wait),
     ]
 }
 
-/// What a storm begins with.
+/// The start of a random run.
 #[derive(Clone, Copy, Debug)]
 struct Scene {
     keepalive: bool,
@@ -949,46 +954,46 @@ struct Scene {
     lists: [u8; 4],
 }
 
-fn scene() -> impl Strategy<Value = Scene> {
+fn setting() -> impl Strategy<Value = Scene> {
     let parts = (any::<bool>(), 1..6_usize, any::<u64>(), 1..4_usize, prop::array::uniform4(0..4_u8));
     parts.prop_map(|(keepalive, in_flight, seed, page, lists)| Scene { keepalive, in_flight, seed, page, lists })
 }
 
-/// A session, and a server that knows its lists, changes them at random, and says so.
-struct Storm {
+/// A client, and a server with lists that change at random.
+struct ListSimulation {
     session: Client<Messages>,
     now: Time,
     modern: bool,
-    mood: Mood,
-    /// The true lists: each item's name, and how often it was altered.
+    behavior: Behavior,
+    /// The current lists: each item's name and its number of changes.
     lists: [Vec<(String, u32)>; 4],
     last_name: u32,
     page: usize,
-    /// What is on its way to the client.
+    /// Messages that have not arrived yet.
     wire: Vec<Value>,
     opening: bool,
     connected: bool,
-    /// The stream on which a modern server tells of changes, by its id.
+    /// The id of the stream on which a modern server sends notifications.
     stream: Option<Value>,
-    /// The changes that the server has to tell of.
+    /// The notifications that the server has to send.
     owed: BTreeSet<&'static str>,
-    /// The lists as they are by what the session told of them, once it was ready.
-    told: Option<Vec<BTreeSet<String>>>,
+    /// The lists according to the reported changes, once the session was ready.
+    reported: Option<Vec<BTreeSet<String>>>,
 }
 
 const CHANGED: [&str; 4] = ["tools", "prompts", "resources", "resources"];
 
-impl Storm {
+impl ListSimulation {
     fn new(modern: bool, server: Scene) -> Self {
-        let mut options = Options::new("storm", "1");
+        let mut options = Options::new("simulation", "1");
         options.eras = if modern { Eras::Auto } else { Eras::LegacyOnly };
         options.keepalive = server.keepalive.then(Keepalive::default);
         options.limits.in_flight = server.in_flight;
-        let mut storm = Self {
+        let mut simulation = Self {
             session: Client::new(Messages::new(), options, server.seed),
             now: Time::ZERO,
             modern,
-            mood: Mood::Fine,
+            behavior: Behavior::Fine,
             lists: Default::default(),
             last_name: 0,
             page: server.page,
@@ -997,15 +1002,15 @@ impl Storm {
             connected: false,
             stream: None,
             owed: BTreeSet::new(),
-            told: None,
+            reported: None,
         };
         for (family, count) in server.lists.into_iter().enumerate() {
-            (0..count).for_each(|_| storm.change(family, Change::Add));
+            (0..count).for_each(|_| simulation.change(family, Change::Add));
         }
-        storm.session.open(storm.now).unwrap();
-        storm.settle();
-        assert!(storm.told.is_some(), "{:?}", storm.session);
-        storm
+        simulation.session.open(simulation.now).unwrap();
+        simulation.settle();
+        assert!(simulation.reported.is_some(), "{:?}", simulation.session);
+        simulation
     }
 
     fn change(&mut self, family: usize, change: Change) {
@@ -1022,7 +1027,7 @@ impl Storm {
             }
             Change::Remove(_) | Change::Alter(_) => return,
         }
-        // Who connects later sees it anyway, and so does who asks for a stream later.
+        // Clients that connect or open a stream later get the current lists.
         if self.connected && (!self.modern || self.stream.is_some()) {
             self.owed.insert(CHANGED[family]);
         }
@@ -1048,11 +1053,11 @@ impl Storm {
     }
 
     fn list(&self, family: Family, cursor: &Value) -> Result<Value, i64> {
-        match self.mood {
-            Mood::Refuses(code) => return Err(code),
-            Mood::RefusesCursors if !cursor.is_null() => return Err(-32602),
-            Mood::Nonsense => return Ok(json!({(family.member()): "nonsense"})),
-            Mood::Fine | Mood::RefusesCursors | Mood::Silent => {}
+        match self.behavior {
+            Behavior::Refuses(code) => return Err(code),
+            Behavior::RefusesCursors if !cursor.is_null() => return Err(-32602),
+            Behavior::Nonsense => return Ok(json!({(family.member()): "nonsense"})),
+            Behavior::Fine | Behavior::RefusesCursors | Behavior::Silent => {}
         }
         let at: usize = cursor.as_str().map_or(0, |cursor| cursor.parse().unwrap());
         let list = &self.lists[Family::ALL.iter().position(|listed| *listed == family).unwrap()];
@@ -1094,7 +1099,7 @@ impl Storm {
                 return;
             }
             ("ping" | "tools/call", _) => Ok(json!({"resultType": "complete"})),
-            (_, Some(_)) if matches!(self.mood, Mood::Silent) => return,
+            (_, Some(_)) if matches!(self.behavior, Behavior::Silent) => return,
             (_, Some(family)) => self.list(family, &params["cursor"]),
             _ => Err(-32601),
         };
@@ -1127,17 +1132,18 @@ impl Storm {
                     self.gone();
                     self.session.report(self.now, Transport::Closed { why: "shut" });
                 }
-                Action::Event(Event::Ready) if self.told.is_none() => self.told = Some(self.keys()),
+                Action::Event(Event::Ready) if self.reported.is_none() => self.reported = Some(self.keys()),
                 Action::Event(Event::CatalogChanged { family, difference }) => {
                     let at = Family::ALL.iter().position(|listed| *listed == family).unwrap();
-                    let told = &mut self.told.as_mut().expect("changes are told of once the session was ready")[at];
+                    let reported =
+                        &mut self.reported.as_mut().expect("changes are reported once the session was ready")[at];
                     for key in &difference.removed {
-                        assert!(told.remove(&**key), "{key} was removed, and had not been there");
+                        assert!(reported.remove(&**key), "{key} was removed, and had not been there");
                     }
                     for key in &difference.added {
-                        assert!(told.insert((&**key).into()), "{key} was added, and had been there");
+                        assert!(reported.insert((&**key).into()), "{key} was added, and had been there");
                     }
-                    assert!(difference.changed.iter().all(|key| told.contains(&**key)));
+                    assert!(difference.changed.iter().all(|key| reported.contains(&**key)));
                 }
                 Action::Event(Event::Closed { cause }) => panic!("{cause:?}"),
                 _ => {}
@@ -1167,7 +1173,7 @@ impl Storm {
         }
     }
 
-    /// Everything arrives, what opens is opened.
+    /// All messages arrive, and requested connections open.
     fn settle(&mut self) {
         self.collect();
         let mut steps = Steps::until("everything arrived");
@@ -1178,7 +1184,7 @@ impl Storm {
         }
     }
 
-    /// Lets time go by, the server being answered as soon as it may.
+    /// Advances the time while the server answers.
     fn wait(&mut self, time: Duration, settle: bool) {
         let end = self.now + time;
         let mut steps = Steps::until("no deadline is left within the time to wait");
@@ -1196,26 +1202,26 @@ impl Storm {
         self.collect();
     }
 
-    fn apply(&mut self, gust: &Gust) {
-        match *gust {
-            Gust::Change(family, change, tell) => {
+    fn apply(&mut self, list_op: &ListOp) {
+        match *list_op {
+            ListOp::Change(family, change, tell) => {
                 let family = usize::from(family);
                 self.change(family, change);
                 if tell && self.owed.contains(CHANGED[family]) {
                     self.tell(CHANGED[family]);
                 }
             }
-            Gust::Tell(family, times) if self.connected => {
+            ListOp::Tell(family, times) if self.connected => {
                 (0..times).for_each(|_| self.tell(CHANGED[usize::from(family)]));
             }
-            Gust::Mood(mood) => self.mood = mood,
-            Gust::Arrive(count, in_order) => (0..count).for_each(|_| self.arrive(in_order)),
-            Gust::Lose if self.connected => {
+            ListOp::Behavior(behavior) => self.behavior = behavior,
+            ListOp::Arrive(count, in_order) => (0..count).for_each(|_| self.arrive(in_order)),
+            ListOp::Lose if self.connected => {
                 self.gone();
-                self.session.report(self.now, Transport::Closed { why: "storm" });
+                self.session.report(self.now, Transport::Closed { why: "simulation" });
                 self.collect();
             }
-            Gust::EndStream => {
+            ListOp::EndStream => {
                 if let Some(id) = self.stream.take() {
                     self.owed.clear();
                     let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
@@ -1223,29 +1229,28 @@ impl Storm {
                     self.wire.push(json!({"jsonrpc": "2.0", "id": id, "result": result}));
                 }
             }
-            Gust::Tell(..) | Gust::Lose => {}
-            Gust::Opened(opened) => {
+            ListOp::Tell(..) | ListOp::Lose => {}
+            ListOp::Opened(opened) => {
                 if let Some(deadline) = self.session.deadline().filter(|_| !self.opening && !self.connected) {
                     self.wait(deadline - self.now, false);
                 }
                 self.opened(opened);
             }
-            Gust::Refresh(family) => {
+            ListOp::Refresh(family) => {
                 let _ = self.session.refresh(self.now, Family::ALL[usize::from(family)]);
                 self.collect();
             }
-            Gust::Call => {
+            ListOp::Call => {
                 let _ = self.session.request(self.now, Request::call_tool("x", None));
                 self.collect();
             }
-            Gust::Wait(millis) => self.wait(Duration::from_millis(millis.into()), false),
+            ListOp::Wait(millis) => self.wait(Duration::from_millis(millis.into()), false),
         }
     }
 
-    /// The storm is over: the server does as it should, and says what it has to say. Each wait of the session's ends
-    /// within this time.
-    fn calm(mut self) {
-        self.mood = Mood::Fine;
+    /// The server answers correctly and sends its notifications. Each wait of the client ends within this time.
+    fn answer_everything(mut self) {
+        self.behavior = Behavior::Fine;
         for what in self.owed.clone() {
             self.tell(what);
         }
@@ -1259,7 +1264,7 @@ impl Storm {
             let truth: Vec<_> = truth.iter().map(|item| self.item(family, item).to_string()).collect();
             assert_eq!(known, truth, "{family:?}");
         }
-        assert_eq!(self.told, Some(self.keys()), "what was told of the lists does not add up to them");
+        assert_eq!(self.reported, Some(self.keys()), "the reported changes do not match the lists");
     }
 }
 
@@ -1278,22 +1283,22 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 proptest! {
     #![proptest_config(config(2000))]
 
-    /// One end for each request, no id twice, nothing after the end, each question of the server's answered once.
+    /// Each request ends once, no id is used twice, nothing follows the end, and each server request is answered once.
     #[test]
-    fn they_hold(setup in setup(), ops in ops(), calm in any::<bool>()) {
+    fn hold(setup in setup(), ops in ops(), answer_everything in any::<bool>()) {
         let mut world = World::new(setup.options(), setup.seed);
         world.apply(&Op::Open);
         for op in &ops {
             world.apply(op);
         }
-        world.end(calm);
+        world.end(answer_everything);
     }
 }
 
 proptest! {
     #![proptest_config(config(1000))]
 
-    /// A session that hears what is over does the same as one that does not.
+    /// A client with stale input behaves the same as one without.
     #[test]
     fn what_one_input_leads_to_is_bounded(setup in setup(), ops in ops()) {
         let options = setup.options();
@@ -1310,7 +1315,7 @@ proptest! {
 
 type Command = fn(&mut Client<Messages>, Time, &World) -> Option<Result<(), CommandError>>;
 
-/// Each command, if something was accepted or reported that it can be about.
+/// Each command, if something was accepted or reported that it can apply to.
 const COMMANDS: &[Command] = &[
     |client, now, _| Some(client.open(now)),
     |client, now, _| Some(client.close(now)),
@@ -1335,7 +1340,7 @@ proptest! {
     #![proptest_config(config(150))]
 
     #[test]
-    fn a_command_handles_the_deadlines_that_are_due_first_and_changes_nothing_else_if_it_is_refused(
+    fn a_command_first_handles_due_deadlines_and_changes_nothing_else_if_refused(
         setup in setup(),
         ops in ops(),
         late in 1..120_000_u32,
@@ -1368,7 +1373,7 @@ proptest! {
     #![proptest_config(config(150))]
 
     #[test]
-    fn a_client_that_is_saved_and_restored_after_each_step_continues_as_one_that_is_not(
+    fn a_client_saved_and_restored_after_each_step_behaves_the_same(
         setup in setup(),
         ops in ops(),
     ) {
@@ -1382,11 +1387,11 @@ proptest! {
     }
 
     #[test]
-    fn a_client_that_moves_without_its_transport_ends_each_request_once(
+    fn a_client_moved_without_its_transport_ends_each_request_once(
         setup in setup(),
         before in ops(),
         after in ops(),
-        calm in any::<bool>(),
+        answer_everything in any::<bool>(),
     ) {
         let mut world = World::new(setup.options(), setup.seed);
         for op in std::iter::once(&Op::Open).chain(&before) {
@@ -1398,34 +1403,34 @@ proptest! {
         for op in &after {
             world.apply(op);
         }
-        world.end(calm);
+        world.end(answer_everything);
     }
 }
 
-fn gusts() -> impl Strategy<Value = Vec<Gust>> {
-    prop::collection::vec(gust(), 1..80)
+fn list_ops() -> impl Strategy<Value = Vec<ListOp>> {
+    prop::collection::vec(list_op(), 1..80)
 }
 
 proptest! {
     #![proptest_config(config(500))]
 
-    /// The catalogue is the server's last list, once all is quiet.
+    /// The catalog equals the server's last lists after random changes.
     #[test]
-    fn the_catalogue_outlives_any_storm(scene in scene(), gusts in gusts()) {
-        let mut storm = Storm::new(false, scene);
-        for gust in &gusts {
-            storm.apply(gust);
+    fn the_catalog_matches_the_server_after_random_changes(setting in setting(), list_ops in list_ops()) {
+        let mut simulation = ListSimulation::new(false, setting);
+        for list_op in &list_ops {
+            simulation.apply(list_op);
         }
-        storm.calm();
+        simulation.answer_everything();
     }
 
-    /// Likewise of a server that tells of changes on a stream alone, which ends now and then.
+    /// The same for a server that sends notifications only on a stream, which ends now and then.
     #[test]
-    fn the_catalogue_outlives_any_storm_in_the_modern_era(scene in scene(), gusts in gusts()) {
-        let mut storm = Storm::new(true, scene);
-        for gust in &gusts {
-            storm.apply(gust);
+    fn the_catalog_matches_a_modern_server_after_random_changes(setting in setting(), list_ops in list_ops()) {
+        let mut simulation = ListSimulation::new(true, setting);
+        for list_op in &list_ops {
+            simulation.apply(list_op);
         }
-        storm.calm();
+        simulation.answer_everything();
     }
 }

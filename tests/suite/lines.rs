@@ -1,4 +1,4 @@
-//! Bytes in chunks of any size, cut into lines.
+//! Bytes in chunks of any size, split into lines.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
 
-/// A line, and whether it is whole.
+/// A line, and whether it is complete.
 type Cut = (bool, Vec<u8>);
 
 fn owned(line: Line<'_>) -> Cut {
@@ -36,7 +36,7 @@ fn cut<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Cut>
     lines
 }
 
-/// What the decoder is to give, in one line of its own.
+/// The expected output of the decoder for one line.
 fn expected(limit: usize, bytes: &[u8]) -> Vec<Cut> {
     let mut lines: Vec<_> = bytes.split(|byte| *byte == b'\n').collect();
     if lines.last().is_some_and(|line| line.is_empty()) {
@@ -72,9 +72,9 @@ proptest! {
         prop_assert_eq!(&cut(limit, chunked(&bytes, cuts)), &expected);
     }
 
-    /// Long enough for whatever is looked at in blocks.
+    /// Longer than the blocks in which bytes are searched.
     #[test]
-    fn a_line_feed_is_found_wherever_it_stands(before in 0_usize..300, after in 0_usize..300) {
+    fn a_line_feed_is_found_at_any_position(before in 0_usize..300, after in 0_usize..300) {
         let bytes = [&vec![b'a'; before][..], b"\n", &vec![b'b'; after][..], b"\n"].concat();
         prop_assert_eq!(cut(1000, [&bytes[..]]), [whole(&vec![b'a'; before]), whole(&vec![b'b'; after])]);
     }
@@ -91,7 +91,7 @@ proptest! {
 }
 
 #[test]
-fn a_line_may_have_as_many_bytes_as_the_bound() {
+fn a_line_may_have_as_many_bytes_as_the_limit() {
     assert_eq!(cut(3, [&b"abc\nabcd\n\nab\n"[..]]), [whole(b"abc"), too_long(b"abc"), whole(b""), whole(b"ab")]);
     assert_eq!(cut(3, [&b"ab"[..], b"c\n", b"abc", b"d", b"\n"]), [whole(b"abc"), too_long(b"abc")]);
 }
@@ -105,7 +105,7 @@ fn an_unfinished_last_line_is_a_line() {
 }
 
 #[test]
-fn a_line_that_stands_whole_in_a_chunk_is_not_copied() {
+fn a_line_within_one_chunk_is_not_copied() {
     let chunk = b"first\nsecond\n";
     let mut lines = Vec::new();
     LineDecoder::new(100).feed(chunk, |line| match line {
@@ -114,7 +114,7 @@ fn a_line_that_stands_whole_in_a_chunk_is_not_copied() {
     assert_eq!(lines, [chunk.as_ptr(), chunk[6..].as_ptr()]);
 }
 
-/// Its buffer shows in what it prints, some five characters a byte.
+/// The buffer is in the `Debug` output, with about five characters per byte.
 fn held(of: &impl std::fmt::Debug) -> usize {
     format!("{of:?}").len()
 }
@@ -122,7 +122,7 @@ fn held(of: &impl std::fmt::Debug) -> usize {
 const MIB: usize = 1 << 20;
 
 #[test]
-fn a_line_of_100_mib_keeps_memory_bounded() {
+fn a_line_of_100_mib_uses_limited_memory() {
     let limit = 64 << 10;
     let chunk = vec![b'x'; MIB];
     let (mut decoder, mut lines) = (LineDecoder::new(limit), Vec::new());
@@ -202,7 +202,7 @@ impl Lines {
         }
     }
 
-    /// A request that was sent, and its id on the wire.
+    /// Sends a request. Returns it and its id in the message.
     fn ask(&mut self) -> (mcp_proto::RequestId, Value) {
         let request = self.session.request(START, Request::new("tools/call")).unwrap();
         self.collect();
@@ -225,7 +225,7 @@ fn result(id: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "result": {"ok": true}}).to_string()
 }
 
-/// What a server says that was sent two calls.
+/// The messages of a server that received two calls.
 fn conversation(first: &Value, second: &Value) -> Vec<u8> {
     let told = |text: &str| json!({"jsonrpc": "2.0", "method": "notifications/x", "params": {"text": text}});
     let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"});
@@ -233,7 +233,7 @@ fn conversation(first: &Value, second: &Value) -> Vec<u8> {
     format!("\u{feff}starting…\r\n{second}\r\n\n \r\n{ping}\n\u{feff}{first}\r\n\r\n{told}\n{last}").into()
 }
 
-/// All that comes out of a session whose server says this, in pieces of any size, and closes.
+/// All outputs of a client whose server sends these bytes in chunks of any size, and closes.
 fn actions(pieces: impl FnOnce(&[u8]) -> Vec<&[u8]>) -> String {
     let mut lines = Lines::ready(legacy());
     let ((_, first), (_, second)) = (lines.ask(), lines.ask());
@@ -259,7 +259,7 @@ fn line_ends_blank_lines_and_byte_order_marks_are_no_quirks() {
 }
 
 #[test]
-fn a_byte_order_mark_may_come_in_pieces() {
+fn a_byte_order_mark_may_be_split_between_chunks() {
     let mut lines = Lines::ready(legacy());
     let (request, id) = lines.ask();
     for byte in format!("\u{feff}{}\r\n", result(&id)).as_bytes() {
@@ -289,7 +289,7 @@ fn noise_in_an_unfinished_last_line() {
 }
 
 #[test]
-fn what_one_connection_left_unfinished_is_no_part_of_the_next() {
+fn an_unfinished_line_does_not_continue_on_the_next_connection() {
     let mut options = legacy();
     options.reconnect = Some(Reconnect::default());
     let mut lines = Lines::ready(options);
@@ -306,7 +306,7 @@ fn what_one_connection_left_unfinished_is_no_part_of_the_next() {
 }
 
 #[test]
-fn a_sign_of_life_in_the_middle_of_a_line_loses_nothing() {
+fn a_sign_of_life_within_a_line_loses_nothing() {
     let mut lines = Lines::ready(legacy());
     let (request, id) = lines.ask();
     let answer = format!("{}\n", result(&id));
@@ -318,7 +318,7 @@ fn a_sign_of_life_in_the_middle_of_a_line_loses_nothing() {
 }
 
 #[test]
-fn noise_a_line_over_the_bound_loses_that_line_alone() {
+fn noise_a_line_over_the_limit_loses_that_line_alone() {
     let mut options = legacy();
     options.limits.message.bytes = 64 << 10;
     let mut lines = Lines::ready(options);
@@ -340,9 +340,9 @@ fn noise_a_line_over_the_bound_loses_that_line_alone() {
     assert!(lines.events.iter().any(timed_out));
 }
 
-/// The line's end is no part of the message.
+/// The end of the line does not belong to the message.
 #[test]
-fn a_message_of_as_many_bytes_as_the_bound_is_taken_whatever_ends_its_line() {
+fn a_message_at_the_limit_is_accepted_with_any_line_end() {
     for (before, after) in [("", "\n"), ("", "\r\n"), ("\u{feff}", "\r\n")] {
         let mut options = legacy();
         options.limits.message.bytes = 1000;
@@ -369,7 +369,7 @@ fn bytes_after_the_end_are_ignored() {
 }
 
 #[test]
-fn half_a_line_of_a_dead_process_swallows_nothing_of_the_next() {
+fn an_unfinished_line_of_an_ended_process_loses_nothing_of_the_next() {
     for late in [false, true] {
         let mut options = legacy();
         options.reconnect = Some(Reconnect::default());
@@ -389,7 +389,7 @@ fn half_a_line_of_a_dead_process_swallows_nothing_of_the_next() {
             lines.session.handle_bytes(START, dead, br#"{"jsonrpc":"2.0","method":"and the last of it"#);
         }
         lines.serve();
-        assert!(lines.session.is_ready(), "the answers of the next process are taken: {}", lines.log);
+        assert!(lines.session.is_ready(), "the responses of the next process are accepted: {}", lines.log);
     }
 }
 
@@ -413,7 +413,7 @@ fn input_of_an_older_connection_is_dropped() {
 }
 
 #[test]
-fn half_a_line_is_let_go_with_its_connection() {
+fn the_buffer_of_an_unfinished_line_is_freed_with_its_connection() {
     let mut lines = Lines::ready(legacy());
     let half = vec![b'x'; MIB];
     lines.feed(&half);

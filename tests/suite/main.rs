@@ -1,4 +1,4 @@
-//! The tests of the crate, but for those that measure memory: one binary, since linking is what takes long.
+//! The tests of the crate, except those that measure memory. They are one binary because linking takes long.
 
 #![cfg(feature = "testkit")]
 #![allow(

@@ -1,4 +1,4 @@
-//! Discovery against a reference model: the same server, walked by a loop that knows no tables.
+//! Discovery, compared with a reference model: the same server, listed by a loop without tables.
 
 use std::collections::BTreeSet;
 
@@ -21,19 +21,19 @@ enum Declared {
 
 #[derive(Clone, Copy, Debug)]
 enum Item {
-    /// An item of this key.
+    /// A valid item with this key.
     Sound(u8),
-    /// One with a member of a wrong type.
+    /// An item with a member of a wrong type.
     Flawed(u8),
-    /// One without its key.
+    /// An item without its key.
     Keyless,
-    /// No object at all.
+    /// Not an object.
     Scalar,
 }
 
 #[derive(Clone, Debug)]
 enum Answer {
-    /// These items, and the cursor of the page of this index, if there is one.
+    /// These items, and the cursor of the page with this index, if any.
     Page(Vec<Item>, Option<u8>),
     Error(i64),
 }
@@ -41,9 +41,9 @@ enum Answer {
 #[derive(Clone, Debug)]
 struct Plan {
     modern: bool,
-    /// Tools, prompts, resources; nothing where the server says nothing of its capabilities.
+    /// Tools, prompts, resources; `None` if the server does not declare capabilities.
     declared: Option<[Declared; 3]>,
-    /// Each family's answers: the first to the request without a cursor, the others to theirs.
+    /// The responses of each family: the first is for the request without a cursor, the others for theirs.
     families: [Vec<Answer>; 4],
     degrade: bool,
     tools_absent: bool,
@@ -118,7 +118,7 @@ struct Found {
     quirks: BTreeSet<QuirkKind>,
 }
 
-/// Walks a family as TOLERANCE says, in one loop; nothing where the session fails for it.
+/// Lists a family as TOLERANCE.md says, in one loop; `None` if the session fails for it.
 fn walk(plan: &Plan, family: Family) -> Option<Found> {
     let mut found = Found { status: FamilyStatus::Listed, keys: vec![], quirks: BTreeSet::new() };
     let declared = plan.declared.map(|declared| {
@@ -180,7 +180,7 @@ fn walk(plan: &Plan, family: Family) -> Option<Found> {
                         }
                     };
                     let key = format!("k{number}");
-                    // What is beyond the bound is left out, whatever it is.
+                    // Items over the limit are left out.
                     if found.keys.len() == plan.items && !found.keys.contains(&key) {
                         cut = true;
                     }
@@ -276,7 +276,7 @@ proptest! {
     })]
 
     #[test]
-    fn discovery_ends_as_the_model_says(plan in plan()) {
+    fn discovery_matches_the_model(plan in plan()) {
         let host = Host::connect(session_options(&plan), &mut server(&plan));
         let expected: Vec<_> = Family::ALL.iter().map(|family| walk(&plan, *family)).collect();
         if expected.iter().any(Option::is_none) {

@@ -1,4 +1,4 @@
-//! Refusals and reports are serialized in the form of the crate's values, and return as they were; ids are numbers.
+//! Refusals and reports survive serialization; ids are numbers.
 
 use std::fmt::Debug;
 
@@ -28,7 +28,7 @@ fn reads<T: Serialize + DeserializeOwned>(form: Value) {
 }
 
 #[test]
-fn refusals_of_inputs_return_as_they_were() {
+fn refusals_of_inputs_survive_serialization() {
     let mut client = Client::new(Lines::new(), Options::new("h", "1"), 0);
     let refused = client.apply(Time::ZERO, Input::Refresh { family: mcp_proto::Family::Tools }).unwrap_err();
     returns(&refused, json!({"type": "command", "value": {"type": "not_ready"}}));
@@ -54,7 +54,7 @@ fn refusals_of_inputs_return_as_they_were() {
 }
 
 #[test]
-fn reports_return_as_they_were() {
+fn reports_survive_serialization() {
     let mut client = Recorder::new(Lines::new(), Options::new("h", "1"), 0, JournalLimits::default());
     let short = client.hide("short").unwrap_err();
     returns(&short, json!({"type": "too_short", "value": {"length": 5}}));

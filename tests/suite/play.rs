@@ -1,4 +1,4 @@
-//! Turns that are played, and what is counted meanwhile.
+//! Random turns of the test kit, and the operations that they count.
 
 use mcp_proto::testkit::strategy::{Incident, Operation, Turn};
 use mcp_proto::testkit::{Collector, FakeServer, FakeTool, Fault, Link, On, Reply, Sim};

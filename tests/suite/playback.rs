@@ -1,4 +1,4 @@
-//! A journal that is played as a server: another client gets what the recorded one got.
+//! Fake servers from a journal: another client gets the recorded responses.
 
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ fn world<P: Peer>(name: &str, server: FakeServer) -> (World<P>, NodeId) {
     (sim, node)
 }
 
-/// What the client answers to a question.
+/// The client's response to a server request.
 fn reply(event: &Event) -> Option<Input> {
     let answer = |method: ServerMethod| -> Box<RawValue> {
         let value = match method {
@@ -119,7 +119,7 @@ fn reply(event: &Event) -> Option<Input> {
     }
 }
 
-/// Makes a request, answers questions, and returns the outcome.
+/// Makes a request, answers server requests, and returns the outcome.
 fn run<P: Peer>(sim: &mut World<P>, node: NodeId, request: Request) -> Outcome {
     let mut seen = sim.get(node).unwrap().events.len();
     let id = sim.tell(node, |now, client| client.give(now, Input::Request(request))).unwrap().unwrap().unwrap();
@@ -144,7 +144,7 @@ fn tool(name: &str) -> Request {
     Request::call_tool(name, None)
 }
 
-/// A session with everything, and what the client knows in the course of it. `change` is what happens to the server.
+/// A session with all features, and what the client knows in its course. `change` changes the server.
 fn session<P: Peer>(
     name: &str,
     server: FakeServer,
@@ -254,7 +254,7 @@ fn another_client_gets_the_outcomes<B: New>(server: FakeServer, requests: &[Requ
 }
 
 #[test]
-fn equal_requests_get_their_answers_in_order_and_then_the_last_one() {
+fn equal_requests_get_their_responses_in_order_and_then_the_last_one() {
     let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
     let server = FakeServer::legacy().script(On::tool("a"), [Reply::Result(text("1")), Reply::Result(text("2"))]);
     let (journal, _) = recorded_requests::<Lines>(server, &[tool("a"), tool("a")]);
@@ -303,7 +303,7 @@ fn a_request_that_is_not_in_the_journal_is_a_mismatch() {
 }
 
 #[test]
-fn a_script_changes_what_is_played() {
+fn a_script_changes_the_played_responses() {
     let (journal, _) = recorded_requests::<Lines>(FakeServer::legacy(), &[tool("a")]);
     let server = played(&journal).script(On::tool("a"), [Reply::Dies, Reply::Late(seconds(9))]);
     let (mut sim, node) = world::<Client<Lines>>("another", server);
@@ -316,7 +316,7 @@ fn a_script_changes_what_is_played() {
 }
 
 #[test]
-fn a_played_server_survives_faults_of_the_link() {
+fn a_played_server_survives_connection_faults() {
     let (journal, _) = recorded_requests::<Http>(FakeServer::legacy(), &[tool("a"), Request::new("ping")]);
     let (mut sim, node) = world::<Client<Http>>("another", played(&journal));
     for fault in [Fault::Cut, Fault::Crash, Fault::Expire, Fault::Stall(millis(500))] {

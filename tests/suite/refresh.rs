@@ -1,4 +1,4 @@
-//! How lists are kept true: after `list_changed`, by age, on demand.
+//! How lists are refreshed: after `list_changed`, by age, on demand.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use crate::common::{Host, Server, legacy, options, tools};
 use mcp_proto::{CommandError, Event, Family, FamilyStatus, QuirkKind};
 use serde_json::{Value, json};
 
-/// A server whose tools can be changed while it runs.
+/// A server whose tools change at run time.
 struct Changing {
     server: Server,
     tools: Rc<RefCell<Vec<&'static str>>>,
@@ -27,7 +27,7 @@ impl Changing {
         Host::connect(legacy(), &mut self.server)
     }
 
-    /// Lets time go by in small steps, the server answering all the while.
+    /// Advances the time in small steps while the server answers.
     fn run(&mut self, host: &mut Host, time: Duration) {
         const STEP: Duration = Duration::from_millis(50);
         let mut left = time;
@@ -73,7 +73,7 @@ fn a_change_is_told_as_a_difference() {
 
 /// hermes-agent #115502
 #[test]
-fn a_storm_of_list_changed_is_one_walk_in_flight_and_one_to_follow() {
+fn many_list_changed_cause_one_refresh_in_flight_and_one_after() {
     let mut server = Changing::new(&["a"]);
     let mut host = server.connect();
     server.run(&mut host, Duration::from_secs(5));
@@ -81,19 +81,19 @@ fn a_storm_of_list_changed_is_one_walk_in_flight_and_one_to_follow() {
         host.receive(changed());
     }
     host.wait(Duration::from_millis(299));
-    assert!(host.take_sent().is_empty(), "changes are gathered first");
+    assert!(host.take_sent().is_empty(), "notifications are collected first");
     host.wait(Duration::from_millis(1));
     assert_eq!(host.sent.len(), 1);
     for _ in 0..1000 {
         host.receive(changed());
     }
-    assert_eq!(host.sent.len(), 1, "no second walk while one is in flight");
+    assert_eq!(host.sent.len(), 1, "no second refresh while one is in flight");
     server.run(&mut host, Duration::from_secs(10));
-    assert_eq!(server.walks(), 3, "the first, the one asked for, and one that follows");
+    assert_eq!(server.walks(), 3, "the first, the requested, and one after it");
 }
 
 #[test]
-fn walks_are_a_second_apart() {
+fn refreshes_are_a_second_apart() {
     let mut server = Changing::new(&["a"]);
     let mut host = server.connect();
     let names = ["b", "c", "d", "e", "f", "g", "h"];
@@ -107,7 +107,7 @@ fn walks_are_a_second_apart() {
 
 /// aspire #14375
 #[test]
-fn list_changed_loop_is_walked_less_and_less_until_a_walk_differs() {
+fn list_changed_loop_is_refreshed_less_often_until_a_list_differs() {
     let mut server = Changing::new(&["a"]);
     let mut host = server.connect();
     let spin = |host: &mut Host, server: &mut Changing, seconds: u32| {
@@ -129,11 +129,11 @@ fn list_changed_loop_is_walked_less_and_less_until_a_walk_differs() {
     assert!((9..=11).contains(&later), "one a minute at last, not {later} in 600 s");
     *server.tools.borrow_mut() = vec!["b"];
     let after = spin(&mut host, &mut server, 60);
-    assert!(after >= 5, "quick again after a difference, not {after} in 60 s");
+    assert!(after >= 5, "fast again after a difference, not {after} in 60 s");
 }
 
 #[test]
-fn a_refresh_that_fails_keeps_the_last_good_list_and_is_tried_again_with_backoff() {
+fn a_failed_refresh_keeps_the_list_and_is_repeated_with_backoff() {
     let fails = Rc::new(RefCell::new(false));
     let failing = Rc::clone(&fails);
     let mut server = Server::legacy(json!({"tools": {"listChanged": true}})).on("tools/list", move |_| {
@@ -173,7 +173,7 @@ fn a_server_without_tools_triggers_no_refresh() {
 }
 
 #[test]
-fn a_refresh_on_demand_walks_at_once() {
+fn a_requested_refresh_starts_at_once() {
     let mut server = Changing::new(&["a"]);
     let mut host = server.connect();
     *server.tools.borrow_mut() = vec!["b"];

@@ -7,7 +7,7 @@ use crate::common::{Deliver, Host, Server, legacy, reconnecting, seconds, tools}
 use mcp_proto::{Event, Family, Options, QuirkKind, RefreshOutcome, Transport};
 use serde_json::{Value, json};
 
-/// A server whose tools are what the cell holds; `null` is an error.
+/// A server whose tools are in the cell; `null` is an error.
 fn server(list: &Rc<RefCell<Value>>) -> Server {
     let list = Rc::clone(list);
     Server::legacy(json!({"tools": {"listChanged": true}})).on("tools/list", move |_| match &*list.borrow() {
@@ -41,7 +41,7 @@ fn list_changed(host: &mut Host) {
 }
 
 #[test]
-fn a_refresh_on_demand_says_whether_the_list_differs() {
+fn a_requested_refresh_reports_whether_the_list_differs() {
     let list = Rc::new(RefCell::new(tools(&["a"])));
     let (mut host, mut server) = ready(legacy(), &list);
     refresh(&mut host);
@@ -59,7 +59,7 @@ fn a_refresh_on_demand_says_whether_the_list_differs() {
 }
 
 #[test]
-fn a_refresh_on_demand_that_fails_says_so_once() {
+fn a_requested_refresh_that_fails_is_reported_once() {
     let list = Rc::new(RefCell::new(tools(&["a"])));
     let (mut host, mut server) = ready(legacy(), &list);
     *list.borrow_mut() = Value::Null;
@@ -74,7 +74,7 @@ fn a_refresh_on_demand_that_fails_says_so_once() {
 }
 
 #[test]
-fn a_refresh_on_demand_of_a_list_beyond_the_limit_is_partial() {
+fn a_requested_refresh_of_a_list_over_the_limit_is_partial() {
     let list = Rc::new(RefCell::new(tools(&["a"])));
     let mut options = legacy();
     options.limits.items = 2;
@@ -103,7 +103,7 @@ fn an_outcome_of_the_same_kind_is_not_repeated_while_it_is_not_polled() {
 }
 
 #[test]
-fn a_refresh_on_demand_ends_with_its_connection() {
+fn a_requested_refresh_ends_with_its_connection() {
     let list = Rc::new(RefCell::new(tools(&["a"])));
     for commands in [1, 2] {
         let (mut host, _) = ready(reconnecting(legacy()), &list);
@@ -133,7 +133,7 @@ fn a_list_that_was_requested_before_the_command_is_not_its_outcome() {
         refresh(&mut host);
         refresh(&mut host);
         host.serve(&mut server);
-        assert!(outcomes(&host).is_empty(), "the announced change is not the command's");
+        assert!(outcomes(&host).is_empty(), "the announced change does not belong to the command");
         *list.borrow_mut() = found;
         host.wait(seconds(2));
         host.serve(&mut server);
@@ -181,9 +181,9 @@ fn a_partial_list_of_one_command_is_followed_by_that_of_the_next() {
     assert_eq!(outcomes(&host), [RefreshOutcome::Part, RefreshOutcome::Part]);
 }
 
-/// Each page adds to what is told of the invalid items, and the end of the list tells all of it.
+/// Each page adds invalid items to the quirk, and the end of the list reports them all.
 #[test]
-fn every_invalid_item_of_every_page_is_told() {
+fn every_invalid_item_of_every_page_is_reported() {
     let bad = |name: &str| json!({"name": name, "inputSchema": 1});
     let page = move |names: &[&str], next: Option<&str>| {
         let tools: Vec<_> = names.iter().map(|name| bad(name)).collect();
@@ -211,7 +211,7 @@ fn every_invalid_item_of_every_page_is_told() {
     assert_eq!(told(&host).len(), 2);
     assert_eq!(host.session.quirks().iter().filter(|quirk| quirk.kind == QuirkKind::InvalidItem).count(), 1);
 
-    // The same items again are nothing new; a list that fails tells what its pages had.
+    // The same items are not reported again; a list that fails reports the items of its pages.
     refresh(&mut host);
     host.serve(&mut server);
     assert_eq!(told(&host).len(), 2);

@@ -1,4 +1,4 @@
-//! What went wrong once.
+//! Regression tests.
 
 use std::time::Duration;
 
@@ -33,9 +33,9 @@ fn modern_alone() -> Value {
     json!({"code": -32022, "message": "Unsupported protocol version", "data": {"supported": ["2026-07-28"]}})
 }
 
-/// Saturated deadlines are always due, and so is whatever firing them arms.
+/// Saturated deadlines are always due, and so are the deadlines that they set.
 #[test]
-fn the_end_of_time_comes_once_a_call() {
+fn saturated_deadlines_fire_once_per_call() {
     let mut host = Host::connect(reconnecting(), &mut Server::modern(json!({})));
     host.close_transport();
     for _ in 0..10 {
@@ -46,7 +46,7 @@ fn the_end_of_time_comes_once_a_call() {
 }
 
 #[test]
-fn timeouts_of_nothing_fire_once_a_call() {
+fn timeouts_of_zero_fire_once_per_call() {
     let mut options = reconnecting();
     (options.timeouts.open, options.timeouts.grace) = (Duration::ZERO, Duration::ZERO);
     options.reconnect.as_mut().unwrap().initial = Duration::ZERO;
@@ -58,7 +58,7 @@ fn timeouts_of_nothing_fire_once_a_call() {
 }
 
 #[test]
-fn what_one_connection_proved_does_not_feed_the_budget_for_ever() {
+fn one_working_connection_does_not_reset_the_budget_forever() {
     let mut host = Host::connect(reconnecting(), &mut Server::modern(json!({})));
     host.session.request(host.now, Request::new("x/y")).unwrap();
     host.collect();
@@ -72,7 +72,7 @@ fn what_one_connection_proved_does_not_feed_the_budget_for_ever() {
 }
 
 #[test]
-fn handshakes_that_are_never_answered_use_up_the_budget() {
+fn unanswered_handshakes_use_the_budget() {
     let mut host = Host::connect(reconnecting(), &mut Server::modern(json!({})));
     host.close_transport();
     for _ in 0..10 {
@@ -85,7 +85,7 @@ fn handshakes_that_are_never_answered_use_up_the_budget() {
 }
 
 #[test]
-fn a_modern_server_that_crashed_on_a_probe_once_is_found_again() {
+fn a_modern_server_that_crashed_on_a_probe_is_recognized_later() {
     let mut host = Host::open(options());
     host.take_sent();
     host.close_transport();
@@ -95,7 +95,7 @@ fn a_modern_server_that_crashed_on_a_probe_once_is_found_again() {
 }
 
 #[test]
-fn a_command_that_is_refused_before_a_deadline_is_due_changes_no_clock() {
+fn a_refused_command_before_a_deadline_does_not_change_the_time() {
     let mut host = Host::open(options());
     host.take_sent();
     let before = format!("{:?}", host.session);
@@ -104,7 +104,7 @@ fn a_command_that_is_refused_before_a_deadline_is_due_changes_no_clock() {
 }
 
 #[test]
-fn a_command_that_is_refused_after_a_deadline_was_due_handles_that_deadline() {
+fn a_refused_command_after_a_deadline_handles_the_deadline() {
     let mut host = Host::open(options());
     host.take_sent();
     assert_eq!(host.session.open(Time::from_millis(5000)), Err(CommandError::AlreadyOpen));
@@ -113,7 +113,7 @@ fn a_command_that_is_refused_after_a_deadline_was_due_handles_that_deadline() {
 }
 
 #[test]
-fn a_list_that_a_guard_cut_is_there_all_the_same() {
+fn a_list_cut_off_at_a_limit_is_used() {
     let mut options = legacy();
     options.tolerance.list_undeclared = true;
     options.limits.pages = 1;
@@ -124,7 +124,7 @@ fn a_list_that_a_guard_cut_is_there_all_the_same() {
 }
 
 #[test]
-fn what_the_server_refused_to_be_told_of_is_not_offered() {
+fn refused_resource_templates_are_not_offered() {
     let mut options = legacy();
     options.capabilities.elicitation = true;
     let mut host = Host::open(options);
@@ -136,7 +136,7 @@ fn what_the_server_refused_to_be_told_of_is_not_offered() {
 }
 
 #[test]
-fn a_transport_that_never_opened_has_no_exit_to_miss() {
+fn a_transport_that_never_opened_does_not_wait_for_an_exit() {
     let mut host = Host::new(options());
     host.session.open(host.now).unwrap();
     host.wait(Duration::from_secs(120));
@@ -144,7 +144,7 @@ fn a_transport_that_never_opened_has_no_exit_to_miss() {
 }
 
 #[test]
-fn a_server_that_refused_initialize_and_then_names_a_version_is_offered_it() {
+fn a_version_named_after_a_refused_initialize_is_offered() {
     let mut options = options();
     options.eras = Eras::LegacyFirst;
     let mut host = Host::open(options);
@@ -155,7 +155,7 @@ fn a_server_that_refused_initialize_and_then_names_a_version_is_offered_it() {
 }
 
 #[test]
-fn a_probe_answered_without_a_list_of_versions_is_no_modern_server() {
+fn a_discover_result_without_versions_is_not_modern() {
     for versions in [json!(null), json!("2026-07-28"), json!({})] {
         let mut host = Host::open(options());
         answer(&mut host, json!({"supportedVersions": versions}));
@@ -164,7 +164,7 @@ fn a_probe_answered_without_a_list_of_versions_is_no_modern_server() {
 }
 
 #[test]
-fn waking_up_leaves_initialize_its_time() {
+fn a_suspended_host_does_not_shorten_the_initialize_timeout() {
     let mut host = Host::open(options());
     host.session.handle_timeout(Time::from_millis(3_600_000));
     host.collect();
@@ -173,7 +173,7 @@ fn waking_up_leaves_initialize_its_time() {
 }
 
 #[test]
-fn a_batch_before_any_version_is_known_is_one_too_many() {
+fn a_batch_before_the_handshake_is_a_quirk() {
     let mut host = Host::open(options());
     let id = host.take_one()["id"].clone();
     let result = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
@@ -183,7 +183,7 @@ fn a_batch_before_any_version_is_known_is_one_too_many() {
 }
 
 #[test]
-fn quirks_keep_an_excerpt_of_what_they_quote() {
+fn quirks_quote_only_an_excerpt() {
     let mut host = Host::connect(options(), &mut Server::modern(json!({})));
     let long = "m".repeat(1 << 20);
     for index in 0..20 {
@@ -195,7 +195,7 @@ fn quirks_keep_an_excerpt_of_what_they_quote() {
 }
 
 #[test]
-fn what_waits_to_be_polled_is_bounded_by_bytes_too() {
+fn unpolled_output_is_also_limited_in_bytes() {
     let mut options = options();
     options.limits.output_bytes = 1 << 20;
     let mut host = Host::connect(options, &mut Server::modern(json!({})));
@@ -207,7 +207,7 @@ fn what_waits_to_be_polled_is_bounded_by_bytes_too() {
 }
 
 #[test]
-fn an_error_for_everybody_ends_no_request_that_was_not_polled() {
+fn an_error_without_an_id_ends_no_unpolled_request() {
     let mut host = Host::connect(options(), &mut Server::modern(json!({})));
     let request = host.session.request(host.now, Request::new("x/y")).unwrap();
     host.session.deliver(host.now, br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}"#);
@@ -217,7 +217,7 @@ fn an_error_for_everybody_ends_no_request_that_was_not_polled() {
 }
 
 #[test]
-fn the_end_is_not_over_before_it_was_polled() {
+fn the_session_is_not_closed_before_closed_was_polled() {
     let mut host = Host::connect(options(), &mut Server::modern(json!({})));
     host.session.request(host.now, Request::new("x/y")).unwrap();
     host.session.report(host.now, Transport::Closed { why: "crash" });
@@ -228,7 +228,7 @@ fn the_end_is_not_over_before_it_was_polled() {
 }
 
 #[test]
-fn only_the_modern_era_is_asked_for_in_a_version_of_it() {
+fn modern_only_offers_only_modern_versions() {
     let mut options = options();
     options.eras = Eras::ModernOnly(ProtocolVersion::V2025_06_18);
     let discover = Host::open(options).take_one();
@@ -236,7 +236,7 @@ fn only_the_modern_era_is_asked_for_in_a_version_of_it() {
 }
 
 #[test]
-fn pages_that_take_for_ever_do_not_keep_a_session_from_its_end() {
+fn endless_pages_do_not_delay_the_end_of_a_session() {
     let mut page = 0;
     let mut host = Host::open(options());
     answer(&mut host, json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}));
@@ -271,7 +271,7 @@ fn a_discovery_that_takes_too_long_fails_once() {
 }
 
 #[test]
-fn answers_that_nobody_polls_are_bounded_by_bytes_too() {
+fn unpolled_responses_are_also_limited_in_bytes() {
     let mut options = legacy();
     options.limits.output_bytes = 10_000;
     let mut host = Host::connect(options, &mut Server::legacy(json!({})));
@@ -279,7 +279,7 @@ fn answers_that_nobody_polls_are_bounded_by_bytes_too() {
     for _ in 0..30 {
         host.session.deliver(host.now, asked.as_bytes());
     }
-    assert!(host.is_ready(), "it is less than the limit");
+    assert!(host.is_ready(), "the size is below the limit");
     host.collect();
     let answers = host.take_sent();
     assert_eq!(answers.len(), 30);
@@ -294,7 +294,7 @@ fn answers_that_nobody_polls_are_bounded_by_bytes_too() {
 }
 
 #[test]
-fn requests_that_nobody_polls_the_ends_of_are_refused() {
+fn requests_are_refused_while_too_many_outcomes_are_unpolled() {
     let mut host = Host::new(legacy());
     let mut refused = None;
     for _ in 0..10_000 {
@@ -307,7 +307,7 @@ fn requests_that_nobody_polls_the_ends_of_are_refused() {
 }
 
 #[test]
-fn ids_with_signs_or_zeros_are_not_ours() {
+fn ids_with_signs_or_zeros_are_unknown() {
     let mut host = Host::connect(legacy(), &mut Server::legacy(json!({})));
     let request = host.session.request(host.now, Request::new("x/y")).unwrap();
     host.collect();
@@ -320,9 +320,9 @@ fn ids_with_signs_or_zeros_are_not_ours() {
     assert!(matches!(host.result_of(request), Outcome::Result(_)));
 }
 
-/// A lone surrogate is no text, yet JSON.
+/// A lone surrogate is not valid Unicode, but valid JSON.
 #[test]
-fn parameters_reach_the_server_whatever_their_names() {
+fn parameters_with_any_names_reach_the_server() {
     let mut host = Host::connect(options(), &mut Server::modern(json!({})));
     let params = serde_json::value::RawValue::from_string(r#"{"a":1,"\ud800":2}"#.into()).unwrap();
     host.session.request(host.now, Request::new("x/y").params(params)).unwrap();
@@ -332,7 +332,7 @@ fn parameters_reach_the_server_whatever_their_names() {
 }
 
 #[test]
-fn a_keepalive_interval_of_nothing_lets_time_go_by() {
+fn a_keepalive_interval_of_zero_does_not_stop_the_time() {
     let mut options = legacy();
     let mut keepalive = mcp_proto::Keepalive::default();
     keepalive.interval = Duration::ZERO;
@@ -345,7 +345,7 @@ fn a_keepalive_interval_of_nothing_lets_time_go_by() {
 }
 
 #[test]
-fn an_embedder_that_never_polls_lets_nothing_pile_up() {
+fn unpolled_output_does_not_accumulate() {
     let mut host = Host::connect(reconnecting(), &mut Server::modern(json!({})));
     host.close_transport();
     for hour in 1..1000 {
@@ -355,19 +355,22 @@ fn an_embedder_that_never_polls_lets_nothing_pile_up() {
     assert!(waiting < 10, "{waiting} actions wait");
 }
 
-/// Nobody was asked for the transport yet, so that there is nothing to shut.
+/// The transport was not requested yet, so there is nothing to shut down.
 #[test]
-fn a_session_closed_before_its_transport_was_asked_for_ends_at_once() {
+fn a_session_closed_before_its_transport_was_requested_ends_at_once() {
     let mut session = Client::new(Messages::new(), options(), 0);
     session.open(Time::ZERO).unwrap();
     session.close(Time::ZERO).unwrap();
-    let Some(Action::Event(Event::Closed { cause: Cause::Requested })) = session.poll() else { panic!("not the end") };
+    let Some(Action::Event(Event::Closed { cause: Cause::Requested })) = session.poll() else {
+        panic!("closed too early")
+    };
     assert!(session.poll().is_none() && session.is_closed() && session.deadline().is_none());
 }
 
-/// What was carried over a connection that failed may be answered twice on the next one, however much lies in between.
+/// A call carried over from a failed connection may get two responses on the next one, with any number of messages
+/// between.
 #[test]
-fn a_second_error_of_a_call_that_was_carried_over_ends_no_other() {
+fn a_second_error_of_a_carried_over_call_ends_no_other_call() {
     let mut options = options();
     (options.eras, options.reconnect) = (Eras::LegacyFirst, Some(Reconnect::default()));
     let mut host = Host::new(options);

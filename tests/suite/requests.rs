@@ -1,4 +1,4 @@
-//! Requests in both directions, the end of a session, and its return.
+//! Requests in both directions, shutdown, and reconnects.
 
 use std::time::Duration;
 
@@ -41,15 +41,15 @@ fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.into()).unwrap()
 }
 
-/// A request that was handed over, and its id on the wire.
+/// Sends a request. Returns it and its id in the message.
 fn ask(host: &mut Host) -> (RequestId, Value) {
-    let request = want(host);
+    let request = request_unpolled(host);
     host.collect();
     (request, host.take_one()["id"].clone())
 }
 
-/// A request that was not polled yet.
-fn want(host: &mut Host) -> RequestId {
+/// A request that is not polled yet.
+fn request_unpolled(host: &mut Host) -> RequestId {
     host.session.request(host.now, Request::new("tools/call")).unwrap()
 }
 
@@ -65,7 +65,7 @@ fn ended(host: &Host) -> Vec<RequestId> {
     host.events.iter().filter_map(ended).collect()
 }
 
-/// The outcome by its variant's name.
+/// The name of the outcome's variant.
 fn outcome(host: &Host, request: RequestId) -> String {
     let text = format!("{:?}", host.result_of(request));
     text.split(['(', ' ']).next().unwrap().into()
@@ -85,21 +85,21 @@ fn reopen(host: &mut Host, server: &mut Server) {
     host.serve(server);
 }
 
-// Requests of the embedder's.
+// Requests of the embedder.
 
 #[test]
 fn requests_wait_in_order_until_the_session_is_ready() {
     let mut host = Host::new(legacy());
-    let mut requests = vec![want(&mut host)];
+    let mut requests = vec![request_unpolled(&mut host)];
     host.session.open(host.now).unwrap();
-    requests.push(want(&mut host));
+    requests.push(request_unpolled(&mut host));
     host.transport(Transport::Opened);
-    requests.push(want(&mut host));
+    requests.push(request_unpolled(&mut host));
     assert_eq!(host.take_sent().iter().map(|message| &message["method"]).collect::<Vec<_>>(), ["initialize"]);
     let initialize = host.transcript[0].1.clone();
     host.receive(server().answer(&initialize).remove(0));
     assert_eq!(host.take_methods(), ["notifications/initialized", "tools/list"]);
-    requests.push(want(&mut host));
+    requests.push(request_unpolled(&mut host));
     host.collect();
     assert!(host.take_sent().is_empty());
     let list = host.transcript[2].1.clone();
@@ -116,7 +116,7 @@ fn requests_wait_in_order_until_the_session_is_ready() {
 }
 
 #[test]
-fn a_request_is_sent_as_it_was_given() {
+fn a_request_is_sent_unchanged() {
     let mut host = ready();
     let request = Request::new("acme/do").params(raw(r#"{"a": [1, 2.50]}"#));
     host.session.request(host.now, request).unwrap();
@@ -137,7 +137,7 @@ fn a_request_with_parameters_from_serde() {
 }
 
 #[test]
-fn a_result_is_handed_on_byte_for_byte() {
+fn a_result_is_reported_byte_for_byte() {
     let mut host = ready();
     let (request, id) = ask(&mut host);
     let result = r#"{ "x" : 1.0e2, "x": "\u00e9" }"#;
@@ -146,7 +146,7 @@ fn a_result_is_handed_on_byte_for_byte() {
 }
 
 #[test]
-fn an_error_is_handed_on_in_the_servers_own_words() {
+fn an_error_is_reported_with_the_servers_text() {
     let mut host = ready();
     let (request, id) = ask(&mut host);
     let error = json!({"code": 17, "message": "no \"x\"", "data": {"a": 1}});
@@ -157,7 +157,7 @@ fn an_error_is_handed_on_in_the_servers_own_words() {
 }
 
 #[test]
-fn answers_may_come_in_any_order() {
+fn responses_may_arrive_in_any_order() {
     let mut host = ready();
     let asked: Vec<_> = (0..3).map(|_| ask(&mut host)).collect();
     for (_, id) in asked.iter().rev() {
@@ -168,7 +168,7 @@ fn answers_may_come_in_any_order() {
 }
 
 #[test]
-fn a_timeout_tells_the_server_and_ends_the_request() {
+fn a_timeout_sends_a_cancellation_and_ends_the_request() {
     let mut host = ready();
     let (request, id) = ask(&mut host);
     host.wait(millis(59_999));
@@ -192,9 +192,9 @@ fn a_request_has_its_own_timeout() {
 }
 
 #[test]
-fn a_timeout_of_a_request_that_was_not_sent_tells_nobody() {
+fn a_timeout_of_an_unsent_request_sends_no_cancellation() {
     let mut host = Host::open(legacy());
-    let request = want(&mut host);
+    let request = request_unpolled(&mut host);
     host.take_sent();
     host.wait(millis(30_000));
     host.transport(Transport::SignOfLife);
@@ -205,25 +205,25 @@ fn a_timeout_of_a_request_that_was_not_sent_tells_nobody() {
 }
 
 #[test]
-fn a_timeout_of_a_request_that_was_not_polled_takes_it_back() {
+fn a_timeout_of_an_unpolled_request_withdraws_it() {
     let mut host = ready();
-    let request = want(&mut host);
+    let request = request_unpolled(&mut host);
     host.session.handle_timeout(host.now + millis(60_000));
     host.collect();
     assert_eq!((outcome(&host, request), host.take_sent().len()), ("TimedOut".into(), 0));
 }
 
 #[test]
-fn a_cancel_before_the_request_was_polled_takes_it_back() {
+fn cancelling_an_unpolled_request_withdraws_it() {
     let mut host = ready();
-    let request = want(&mut host);
+    let request = request_unpolled(&mut host);
     host.session.cancel(host.now, request).unwrap();
     host.collect();
     assert_eq!((outcome(&host, request), host.take_sent().len()), ("Cancelled".into(), 0));
 }
 
 #[test]
-fn a_cancel_after_the_request_was_polled_tells_the_server() {
+fn cancelling_a_polled_request_sends_a_cancellation() {
     let mut host = ready();
     let (request, id) = ask(&mut host);
     host.session.cancel(host.now, request).unwrap();
@@ -235,9 +235,9 @@ fn a_cancel_after_the_request_was_polled_tells_the_server() {
 }
 
 #[test]
-fn a_cancel_of_a_request_that_waits_tells_nobody() {
+fn cancelling_a_waiting_request_sends_nothing() {
     let mut host = Host::open(legacy());
-    let request = want(&mut host);
+    let request = request_unpolled(&mut host);
     host.session.cancel(host.now, request).unwrap();
     host.serve(&mut server());
     assert_eq!(outcome(&host, request), "Cancelled");
@@ -245,12 +245,12 @@ fn a_cancel_of_a_request_that_waits_tells_nobody() {
 }
 
 #[test]
-fn a_close_ends_every_request() {
+fn closing_ends_every_request() {
     let mut options = legacy();
     options.limits.in_flight = 2;
     let mut host = ready_with(options);
     let (handed, _) = ask(&mut host);
-    let (written, queued) = (want(&mut host), want(&mut host));
+    let (written, queued) = (request_unpolled(&mut host), request_unpolled(&mut host));
     host.session.close(host.now).unwrap();
     host.collect();
     let outcomes = [handed, written, queued].map(|request| outcome(&host, request));
@@ -259,9 +259,9 @@ fn a_close_ends_every_request() {
 }
 
 #[test]
-fn a_close_before_the_session_was_opened_ends_every_request() {
+fn closing_an_unopened_session_ends_every_request() {
     let mut host = Host::new(legacy());
-    let request = want(&mut host);
+    let request = request_unpolled(&mut host);
     host.session.close(host.now).unwrap();
     host.collect();
     assert_eq!((outcome(&host, request), host.opens), ("NotSent".into(), 0));
@@ -269,12 +269,12 @@ fn a_close_before_the_session_was_opened_ends_every_request() {
 }
 
 #[test]
-fn a_lost_transport_ends_every_request_where_it_is_not_opened_again() {
+fn a_lost_connection_ends_every_request_without_reconnects() {
     let mut options = legacy();
     options.limits.in_flight = 2;
     let mut host = ready_with(options);
     let (handed, _) = ask(&mut host);
-    let (written, queued) = (want(&mut host), want(&mut host));
+    let (written, queued) = (request_unpolled(&mut host), request_unpolled(&mut host));
     host.close_transport();
     let outcomes = [handed, written, queued].map(|request| outcome(&host, request));
     assert_eq!(outcomes, ["Unknown", "NotSent", "NotSent"]);
@@ -282,12 +282,12 @@ fn a_lost_transport_ends_every_request_where_it_is_not_opened_again() {
 }
 
 #[test]
-fn a_lost_transport_keeps_what_was_not_polled_for_the_next_one() {
+fn unpolled_requests_are_kept_for_the_next_connection() {
     let mut options = reconnecting();
     options.limits.in_flight = 2;
     let mut host = ready_with(options);
     let (handed, _) = ask(&mut host);
-    let (written, queued) = (want(&mut host), want(&mut host));
+    let (written, queued) = (request_unpolled(&mut host), request_unpolled(&mut host));
     host.session.report(host.now, Transport::Closed { why: "crash" });
     host.collect();
     assert_eq!((outcome(&host, handed), ended(&host).len(), host.take_sent().len()), ("Unknown".into(), 1, 0));
@@ -301,10 +301,10 @@ fn a_lost_transport_keeps_what_was_not_polled_for_the_next_one() {
 }
 
 #[test]
-fn a_request_that_waits_for_the_next_connection_times_out_all_the_same() {
+fn a_request_that_waits_for_the_next_connection_times_out() {
     let mut host = ready_with(reconnecting());
     host.close_transport();
-    let request = want(&mut host);
+    let request = request_unpolled(&mut host);
     host.wait(millis(60_000));
     assert_eq!(outcome(&host, request), "TimedOut");
     reopen(&mut host, &mut server());
@@ -312,7 +312,7 @@ fn a_request_that_waits_for_the_next_connection_times_out_all_the_same() {
 }
 
 #[test]
-fn not_advertised_is_a_misuse_where_it_is_known_and_an_outcome_where_it_turns_out() {
+fn not_advertised_is_a_command_error_or_a_later_outcome() {
     let mut host = Host::open(legacy());
     let methods = ["prompts/get", "resources/read", "completion/complete"];
     let requests = methods.map(|method| host.session.request(host.now, Request::new(method)).unwrap());
@@ -338,11 +338,11 @@ fn a_method_that_needs_no_capability_is_always_sent() {
 }
 
 #[test]
-fn no_more_than_the_bound_are_in_flight() {
+fn requests_in_flight_are_limited() {
     let mut options = legacy();
     options.limits.in_flight = 2;
     let mut host = ready_with(options);
-    let requests: Vec<_> = (0..5).map(|_| want(&mut host)).collect();
+    let requests: Vec<_> = (0..5).map(|_| request_unpolled(&mut host)).collect();
     host.collect();
     let mut open = host.take_sent();
     assert_eq!(open.len(), 2);
@@ -358,11 +358,11 @@ fn no_more_than_the_bound_are_in_flight() {
 }
 
 #[test]
-fn the_lists_of_discovery_count_as_requests_in_flight() {
+fn list_requests_of_discovery_count_as_in_flight() {
     let mut options = legacy();
     options.limits.in_flight = 1;
     let mut host = Host::open(options);
-    let request = want(&mut host);
+    let request = request_unpolled(&mut host);
     let mut server = Server::legacy(json!({"tools": {}, "prompts": {}}))
         .result("tools/list", tools(&[]))
         .result("prompts/list", json!({"prompts": []}));
@@ -376,20 +376,20 @@ fn the_lists_of_discovery_count_as_requests_in_flight() {
 }
 
 #[test]
-fn no_more_than_the_bound_wait_to_be_sent() {
+fn waiting_requests_are_limited() {
     let mut options = legacy();
     options.limits.in_flight = 1;
     options.limits.queued = 2;
     let mut host = Host::open(options);
-    want(&mut host);
-    let given_up = want(&mut host);
+    request_unpolled(&mut host);
+    let given_up = request_unpolled(&mut host);
     let refused = |host: &mut Host| host.session.request(host.now, Request::new("tools/call"));
     assert_eq!(refused(&mut host), Err(CommandError::TooManyRequests { limit: 2 }));
     host.session.cancel(host.now, given_up).unwrap();
-    want(&mut host);
+    request_unpolled(&mut host);
     host.serve(&mut server().on("tools/call", |_| Ok(json!({}))));
     for _ in 0..3 {
-        want(&mut host);
+        request_unpolled(&mut host);
     }
     assert_eq!(refused(&mut host), Err(CommandError::TooManyRequests { limit: 2 }));
     assert_eq!(
@@ -399,7 +399,7 @@ fn no_more_than_the_bound_wait_to_be_sent() {
 }
 
 #[test]
-fn modern_results_are_told_apart_by_their_type() {
+fn modern_results_are_recognized_by_their_type() {
     let host = || Host::connect(options(), &mut Server::modern(json!({"tools": {}})).result("tools/list", tools(&[])));
     for (result, name) in [
         (json!({"resultType": "complete"}), "Result("),
@@ -422,7 +422,7 @@ fn modern_results_are_told_apart_by_their_type() {
 }
 
 #[test]
-fn a_notification_is_sent_where_the_session_is_ready() {
+fn a_notification_is_sent_when_the_session_is_ready() {
     let mut host = ready();
     let params = raw("{\"a\":\r\n1}");
     host.session.notify(host.now, "notifications/example", None).unwrap();
@@ -463,7 +463,7 @@ fn reserved(method: &str) -> CommandError {
 }
 
 #[test]
-fn a_misused_request_leaves_no_trace() {
+fn a_refused_request_changes_nothing() {
     let mut host = ready();
     let missing = CommandError::NotAdvertised {
         server: "the server".into(),
@@ -485,16 +485,16 @@ fn a_misused_request_leaves_no_trace() {
 }
 
 #[test]
-fn a_request_too_many_leaves_no_trace() {
+fn a_request_over_the_limit_changes_nothing() {
     let mut options = legacy();
     options.limits.queued = 1;
     let mut host = Host::open(options);
-    want(&mut host);
+    request_unpolled(&mut host);
     refuses(&mut host, |session, now| request(session, now, "x"), &CommandError::TooManyRequests { limit: 1 });
 }
 
 #[test]
-fn a_misused_notification_leaves_no_trace() {
+fn a_refused_notification_changes_nothing() {
     let cases: [(Try, CommandError); 3] = [
         (|session, now| session.notify(now, "notifications/initialized", None), reserved("notifications/initialized")),
         (|session, now| session.notify(now, "notifications/cancelled", None), reserved("notifications/cancelled")),
@@ -516,7 +516,7 @@ fn a_misused_notification_leaves_no_trace() {
 }
 
 #[test]
-fn a_cancel_or_an_answer_of_what_is_not_open_leaves_no_trace() {
+fn cancelling_or_answering_an_unknown_request_changes_nothing() {
     let mut host = asking();
     let (request, id) = ask(&mut host);
     reply(&mut host, &id, json!({}));
@@ -533,7 +533,7 @@ fn a_cancel_or_an_answer_of_what_is_not_open_leaves_no_trace() {
 }
 
 #[test]
-fn opening_twice_leaves_no_trace() {
+fn opening_twice_changes_nothing() {
     let mut opening = Host::new(legacy());
     opening.session.open(opening.now).unwrap();
     for mut host in [opening, Host::open(legacy()), ready()] {
@@ -542,7 +542,7 @@ fn opening_twice_leaves_no_trace() {
 }
 
 #[test]
-fn whatever_is_asked_of_a_closed_session_leaves_no_trace() {
+fn commands_on_a_closed_session_change_nothing() {
     let attempts: [Try; 4] = [
         |session, now| session.open(now),
         |session, now| session.close(now),
@@ -561,7 +561,7 @@ fn whatever_is_asked_of_a_closed_session_leaves_no_trace() {
     }
 }
 
-// The end.
+// Shutdown.
 
 fn closing(options: Options) -> Host {
     let mut host = ready_with(options);
@@ -584,7 +584,7 @@ fn a_server_that_exits_when_its_input_closes_is_not_terminated() {
 }
 
 #[test]
-fn no_exit_leads_to_a_terminate_then_to_a_kill() {
+fn a_process_that_does_not_exit_is_terminated_then_killed() {
     let mut host = closing(legacy());
     for (shuts, quirks) in [(1, 0), (2, 1), (3, 1)] {
         assert_eq!(host.shuts, [ShutdownStep::CloseInput, ShutdownStep::Terminate, ShutdownStep::Kill][..shuts]);
@@ -600,7 +600,7 @@ fn no_exit_leads_to_a_terminate_then_to_a_kill() {
 }
 
 #[test]
-fn an_exit_at_any_step_of_the_shutdown_is_the_end() {
+fn an_exit_at_any_step_of_the_shutdown_closes_the_session() {
     for steps in 0..3 {
         let mut host = closing(legacy());
         host.wait(millis(2000) * steps);
@@ -613,7 +613,7 @@ fn an_exit_at_any_step_of_the_shutdown_is_the_end() {
 }
 
 #[test]
-fn the_grace_time_is_the_options() {
+fn the_options_set_the_grace_time() {
     let mut options = legacy();
     options.timeouts.grace = millis(50);
     let mut host = closing(options);
@@ -683,7 +683,7 @@ fn a_session_can_be_closed_at_any_time() {
 }
 
 #[test]
-fn a_failure_is_the_cause_of_the_end() {
+fn closed_reports_the_failure_as_its_cause() {
     let mut host = Host::connect(legacy(), &mut Server::new().error("initialize", -1, "no"));
     assert_eq!((host.shuts.len(), host.cause()), (1, None));
     host.close_transport();
@@ -694,7 +694,7 @@ fn a_failure_is_the_cause_of_the_end() {
 }
 
 #[test]
-fn a_lost_connection_is_the_cause_of_the_end() {
+fn closed_reports_the_lost_connection_as_its_cause() {
     let mut host = ready();
     host.transport(Transport::Closed { why: "exit status 9" });
     let Some(Cause::Failed(failure)) = host.cause() else { panic!("{:?}", host.cause()) };
@@ -703,9 +703,9 @@ fn a_lost_connection_is_the_cause_of_the_end() {
     assert!(host.shuts.is_empty());
 }
 
-// The return.
+// Reconnects.
 
-/// How long a session waited for its next transport, each time, until it parked.
+/// The delays before the reconnects, until the session parks.
 fn waits(options: Options, lose: impl Fn(&mut Host)) -> Vec<Duration> {
     waits_with_seed(options, 0, lose)
 }
@@ -746,20 +746,20 @@ fn assert_doubling(waits: &[Duration], first: u64, longest: u64) {
 }
 
 /// Options with this number of attempts at the first connection.
-fn patient(attempts: u32) -> Options {
+fn with_first_attempts(attempts: u32) -> Options {
     let mut options = reconnecting();
     options.reconnect.as_mut().unwrap().first = attempts;
     options
 }
 
 #[test]
-fn the_wait_doubles_within_its_jitter_until_the_session_parks() {
+fn the_reconnect_delay_doubles_with_jitter_until_the_session_parks() {
     let mut all = Vec::new();
     for seed in 0..50 {
-        let waits = waits_with_seed(patient(6), seed, unreachable);
+        let waits = waits_with_seed(with_first_attempts(6), seed, unreachable);
         assert_eq!(waits.len(), 5);
         assert_doubling(&waits, 500, 60_000);
-        assert_eq!(waits, waits_with_seed(patient(6), seed, unreachable));
+        assert_eq!(waits, waits_with_seed(with_first_attempts(6), seed, unreachable));
         all.push(waits);
     }
     all.dedup();
@@ -767,8 +767,8 @@ fn the_wait_doubles_within_its_jitter_until_the_session_parks() {
 }
 
 #[test]
-fn the_wait_has_a_longest() {
-    let mut options = patient(41);
+fn the_reconnect_delay_is_limited() {
+    let mut options = with_first_attempts(41);
     options.reconnect.as_mut().unwrap().max = millis(4000);
     let waits = waits(options, unreachable);
     assert_eq!(waits.len(), 40);
@@ -777,7 +777,7 @@ fn the_wait_has_a_longest() {
 }
 
 #[test]
-fn a_session_that_is_ready_and_lost_again_and_again_parks() {
+fn a_session_that_is_lost_repeatedly_parks() {
     let flap = |host: &mut Host| {
         reopen(host, &mut server());
         assert!(host.is_ready());
@@ -788,23 +788,23 @@ fn a_session_that_is_ready_and_lost_again_and_again_parks() {
     assert_doubling(&waits, 500, 60_000);
 }
 
-/// A connection that answers a request, and is lost.
-fn prove_by_answer(host: &mut Host) {
+/// A connection that answers a request and is then lost.
+fn answer_and_lose_connection(host: &mut Host) {
     reopen(host, &mut server());
     let (_, id) = ask(host);
     reply(host, &id, json!({}));
     host.close_transport();
 }
 
-fn prove_by_time(host: &mut Host) {
+fn stay_connected_and_lose_connection(host: &mut Host) {
     reopen(host, &mut server());
     host.wait(millis(180_000));
     host.close_transport();
 }
 
 #[test]
-fn a_proven_connection_starts_the_wait_anew() {
-    for prove in [prove_by_answer, prove_by_time] {
+fn a_working_connection_resets_the_reconnect_delay() {
+    for prove in [answer_and_lose_connection, stay_connected_and_lose_connection] {
         let mut host = Host::new(reconnecting());
         host.session.open(host.now).unwrap();
         host.collect();
@@ -819,7 +819,7 @@ fn a_proven_connection_starts_the_wait_anew() {
 }
 
 #[test]
-fn a_connection_that_was_not_ready_for_long_enough_proves_nothing() {
+fn a_short_connection_does_not_reset_the_reconnect_delay() {
     let lose = |host: &mut Host| {
         reopen(host, &mut server());
         host.wait(millis(59_999));
@@ -828,10 +828,10 @@ fn a_connection_that_was_not_ready_for_long_enough_proves_nothing() {
     assert_eq!(waits(reconnecting(), lose).len(), 5);
 }
 
-/// What a connection proved is its own: those that follow have to prove themselves.
+/// A working connection resets the delay once. Later connections have to work again.
 #[test]
-fn tries_that_fail_after_a_proven_connection_use_up_the_budget() {
-    for prove in [prove_by_answer, prove_by_time] {
+fn failed_attempts_after_a_working_connection_use_the_budget() {
+    for prove in [answer_and_lose_connection, stay_connected_and_lose_connection] {
         let lose = move |host: &mut Host| if host.opens == 1 { prove(host) } else { unreachable(host) };
         let waits = waits(reconnecting(), lose);
         assert_eq!(waits.len(), 5);
@@ -839,9 +839,9 @@ fn tries_that_fail_after_a_proven_connection_use_up_the_budget() {
     }
 }
 
-/// A server that refuses every handshake after the first proves nothing, as one that cannot be reached.
+/// A server that refuses every handshake after the first counts as unreachable.
 #[test]
-fn refused_handshakes_after_a_connection_that_was_ready_use_up_the_budget() {
+fn refused_handshakes_after_a_ready_connection_use_the_budget() {
     let mut host = ready_with(reconnecting());
     host.close_transport();
     for _ in 0..20 {
@@ -852,11 +852,11 @@ fn refused_handshakes_after_a_connection_that_was_ready_use_up_the_budget() {
         reopen(&mut host, &mut Server::new().error("initialize", -1, "no"));
         host.close_transport();
     }
-    panic!("it never parks: {:?}", downs(&host));
+    panic!("the session never parks: {:?}", downs(&host));
 }
 
 #[test]
-fn an_unresponsive_connection_is_shut_and_opened_again() {
+fn an_unresponsive_connection_is_shut_down_and_reopened() {
     let mut host = ready_with(reconnecting());
     host.close_transport();
     host.wait(millis(500));
@@ -882,13 +882,13 @@ fn parked() -> Host {
         }
         host.wait(millis(60_000));
     }
-    panic!("it does not park");
+    panic!("the session does not park");
 }
 
 #[test]
-fn a_parked_session_tries_again_after_a_long_time() {
+fn a_parked_session_reconnects_after_a_long_delay() {
     let mut host = parked();
-    let Recovery::Parked { until } = downs(&host).last().unwrap().1 else { panic!("it is not parked") };
+    let Recovery::Parked { until } = downs(&host).last().unwrap().1 else { panic!("the session is not parked") };
     assert_eq!(until - host.now, millis(300_000));
     let opens = host.opens;
     host.wait(millis(299_999));
@@ -903,7 +903,7 @@ fn a_parked_session_tries_again_after_a_long_time() {
 }
 
 #[test]
-fn open_while_parked_or_waiting_tries_again_at_once() {
+fn open_while_parked_or_waiting_reconnects_at_once() {
     let mut waiting = ready_with(reconnecting());
     waiting.close_transport();
     for mut host in [parked(), waiting] {
@@ -921,7 +921,7 @@ fn open_while_parked_or_waiting_tries_again_at_once() {
 #[test]
 fn requests_that_wait_for_a_parked_session_are_kept() {
     let mut host = parked();
-    let request = want(&mut host);
+    let request = request_unpolled(&mut host);
     host.session.open(host.now).unwrap();
     host.collect();
     reopen(&mut host, &mut server().result("tools/call", json!({})));
@@ -929,7 +929,7 @@ fn requests_that_wait_for_a_parked_session_are_kept() {
 }
 
 #[test]
-fn ready_comes_again_after_each_reconnect() {
+fn ready_is_reported_after_each_reconnect() {
     let mut host = ready_with(reconnecting());
     host.close_transport();
     host.wait(millis(500));
@@ -939,7 +939,7 @@ fn ready_comes_again_after_each_reconnect() {
 }
 
 #[test]
-fn what_comes_between_two_connections_is_ignored() {
+fn input_between_two_connections_is_ignored() {
     let mut host = ready_with(reconnecting());
     let (_, id) = ask(&mut host);
     host.close_transport();
@@ -952,7 +952,7 @@ fn what_comes_between_two_connections_is_ignored() {
 }
 
 #[test]
-fn an_answer_of_an_older_connection_touches_nothing() {
+fn a_response_of_an_earlier_connection_is_ignored() {
     let mut host = ready_with(reconnecting());
     let (lost, id) = ask(&mut host);
     host.close_transport();
@@ -969,7 +969,7 @@ fn a_command_that_cannot_be_started_ends_or_parks() {
         let mut host = Host::new(named(options));
         host.session.open(host.now).unwrap();
         host.collect();
-        let request = want(&mut host);
+        let request = request_unpolled(&mut host);
         host.transport(Transport::OpenFailed { how: OpenFailure::Spawn, why: "no such file" });
         let next = next.map_or(Recovery::Close, |until| Recovery::Parked { until });
         assert_eq!(downs(&host), [(FailureKind::Spawn, next)]);
@@ -981,7 +981,7 @@ fn a_command_that_cannot_be_started_ends_or_parks() {
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_ends_or_is_tried_again() {
+fn an_unreachable_server_closes_or_reconnects() {
     for options in [legacy(), reconnecting()] {
         let reopens = options.reconnect.is_some();
         let mut host = Host::new(named(options));
@@ -1000,7 +1000,7 @@ fn a_server_that_cannot_be_reached_ends_or_is_tried_again() {
 // Time.
 
 #[test]
-fn early_and_spurious_timeouts_do_nothing() {
+fn early_and_repeated_timeouts_do_nothing() {
     let mut opening = Host::new(reconnecting());
     opening.session.open(opening.now).unwrap();
     let mut waiting = ready_with(reconnecting());
@@ -1027,17 +1027,17 @@ fn early_and_spurious_timeouts_do_nothing() {
 }
 
 #[test]
-fn while_there_is_output_the_deadline_is_now() {
+fn the_deadline_is_now_while_there_is_output() {
     let mut host = ready();
     host.wait(millis(700));
-    want(&mut host);
+    request_unpolled(&mut host);
     assert_eq!(host.session.deadline(), Some(host.now));
     host.collect();
     assert_eq!(host.session.deadline(), Some(host.now + millis(60_000)));
 }
 
 #[test]
-fn time_that_runs_backwards_is_harmless() {
+fn time_may_run_backwards() {
     let mut host = ready();
     host.wait(millis(100_000));
     let late = host.now;
@@ -1056,7 +1056,7 @@ fn time_that_runs_backwards_is_harmless() {
 }
 
 #[test]
-fn time_that_leaps_is_harmless() {
+fn time_may_jump() {
     let mut host = ready_with(reconnecting());
     let (request, _) = ask(&mut host);
     host.now = Time::from_micros(u64::MAX);
@@ -1070,7 +1070,7 @@ fn time_that_leaps_is_harmless() {
     assert!(host.is_ready());
 }
 
-// Requests of the server's.
+// Requests of the server.
 
 fn asking() -> Host {
     let mut options = legacy();
@@ -1099,7 +1099,7 @@ fn ask_ended(host: &Host) -> Vec<ServerRequestId> {
     host.events.iter().filter_map(ended).collect()
 }
 
-/// A question that was passed on, and is open.
+/// A server request that was reported and is open.
 fn elicit(host: &mut Host) -> ServerRequestId {
     host.take_sent();
     ask_client(host, json!("e-1"), "elicitation/create", json!({"message": "who?", "requestedSchema": {}}));
@@ -1125,7 +1125,7 @@ fn roots_are_answered_from_the_options() {
 }
 
 #[test]
-fn elicitation_and_sampling_are_passed_on_and_answered() {
+fn elicitation_and_sampling_are_reported_and_answered() {
     for method in ["elicitation/create", "sampling/createMessage"] {
         let mut host = asking();
         host.receive_text(&format!(
@@ -1148,7 +1148,7 @@ fn elicitation_and_sampling_are_passed_on_and_answered() {
 }
 
 #[test]
-fn a_question_can_be_answered_with_an_error() {
+fn a_server_request_can_be_answered_with_an_error() {
     let mut host = asking();
     let ask = elicit(&mut host);
     let mut error = ErrorObject::new(-1, "not \"now\"");
@@ -1175,7 +1175,7 @@ fn a_server_request_that_is_not_answered_in_time_is_cancelled() {
 }
 
 #[test]
-fn a_question_that_the_server_takes_back_is_not_answered() {
+fn a_cancelled_server_request_is_not_answered() {
     let mut host = asking();
     let ask = elicit(&mut host);
     let cancel = |id| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
@@ -1190,7 +1190,7 @@ fn a_question_that_the_server_takes_back_is_not_answered() {
 }
 
 #[test]
-fn a_question_ends_with_its_connection() {
+fn a_server_request_ends_with_its_connection() {
     let mut host = asking();
     let ask = elicit(&mut host);
     host.close_transport();
@@ -1201,17 +1201,17 @@ fn a_question_ends_with_its_connection() {
     host.session.close(host.now).unwrap();
     host.collect();
     assert_eq!(ask_ended(&host), [ask]);
-    assert_eq!(host.take_one()["result"], json!({"action": "cancel"}), "a server that is there has its answer");
+    assert_eq!(host.take_one()["result"], json!({"action": "cancel"}), "a connected server gets its response");
 }
 
 #[test]
-fn what_was_answered_already_is_sent_though_the_session_closes() {
+fn queued_responses_are_sent_when_the_session_closes() {
     let mut host = asking();
     host.session.deliver(host.now, br#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#);
     host.session.close(host.now).unwrap();
     host.collect();
     assert_eq!(host.take_one(), json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
-    assert_eq!(host.shuts, [ShutdownStep::CloseInput], "after it, not before");
+    assert_eq!(host.shuts, [ShutdownStep::CloseInput], "only after the response");
 }
 
 fn form() -> Value {
@@ -1229,7 +1229,7 @@ fn form() -> Value {
 }
 
 #[test]
-fn what_an_accepted_form_leaves_out_gets_its_default() {
+fn missing_fields_of_an_accepted_form_get_their_defaults() {
     for (given, sent) in [
         (
             json!({"action": "accept", "content": {"name": "Bob", "mail": "b@x"}}),
@@ -1300,7 +1300,7 @@ fn defaults_are_not_used_if_the_options_say_so_or_the_user_visits_a_url() {
 }
 
 #[test]
-fn a_question_that_the_client_did_not_declare_is_refused() {
+fn an_undeclared_server_request_is_refused() {
     let mut host = ready();
     for method in ["elicitation/create", "sampling/createMessage", "roots/list"] {
         ask_client(&mut host, json!(1), method, json!({}));
@@ -1312,7 +1312,7 @@ fn a_question_that_the_client_did_not_declare_is_refused() {
 /// "-32602 (Invalid params): Server sends an `elicitation/create` request with a mode not declared in client
 /// capabilities" (specification 2025-11-25, "Elicitation", Error Handling).
 #[test]
-fn a_mode_of_elicitation_that_the_client_did_not_declare_is_refused() {
+fn an_undeclared_mode_of_elicitation_is_refused() {
     for (form, url) in [(true, false), (false, true), (true, true)] {
         let mut options = legacy();
         options.capabilities.elicitation = form;
@@ -1335,7 +1335,7 @@ fn a_mode_of_elicitation_that_the_client_did_not_declare_is_refused() {
 }
 
 #[test]
-fn no_more_questions_than_the_bound_are_open() {
+fn open_server_requests_are_limited() {
     let mut options = legacy();
     options.capabilities.sampling = true;
     options.limits.server_requests = 2;
@@ -1349,7 +1349,7 @@ fn no_more_questions_than_the_bound_are_open() {
 }
 
 #[test]
-fn a_modern_session_leaves_the_requests_of_its_server_alone() {
+fn a_modern_session_does_not_answer_server_requests() {
     let mut options = options();
     options.capabilities.elicitation = true;
     let mut host = Host::connect(options, &mut Server::modern(json!({})));
@@ -1360,9 +1360,9 @@ fn a_modern_session_leaves_the_requests_of_its_server_alone() {
     assert_eq!(host.quirk_methods(QuirkKind::ServerRequest), ["ping", "elicitation/create", "acme/ask"]);
 }
 
-/// A question that is open stops the time of the requests, but not for ever.
+/// An open server request suspends the deadlines of requests, up to a limit.
 #[test]
-fn questions_without_end_keep_no_request_open() {
+fn endless_server_requests_do_not_keep_a_request_open() {
     for bound in [2, 60] {
         let mut options = legacy();
         options.capabilities.elicitation = true;
@@ -1392,9 +1392,9 @@ fn questions_without_end_keep_no_request_open() {
     }
 }
 
-/// The bound holds for each request from the time at which it was made, whatever the user took before.
+/// The limit counts for each request from its start, whatever time the user took before.
 #[test]
-fn a_request_made_after_many_questions_has_the_whole_time_of_one() {
+fn a_request_after_many_server_requests_has_the_full_time_limit() {
     let mut options = legacy();
     options.capabilities.elicitation = true;
     let mut host = ready_with(options);

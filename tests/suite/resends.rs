@@ -60,7 +60,7 @@ fn each_attempt_after_a_lost_connection_is_reported() {
         host.close_transport();
         host.wait(seconds(5));
         host.transport(mcp_proto::Transport::Opened);
-        // The handshake and the lists, but not the call.
+        // The handshake and the lists, without the call.
         for _ in 0..4 {
             for message in host.take_sent() {
                 if message["method"] != "tools/call" {
@@ -82,7 +82,7 @@ fn web(options: Options, site: &mut Site) -> Web {
 }
 
 #[test]
-fn a_request_that_a_busy_server_takes_later_is_reported() {
+fn a_request_that_a_busy_server_accepts_later_is_reported() {
     let mut site = site();
     let mut web = web(legacy(), &mut site);
     let (request, exchange) = web.call("a");
@@ -116,7 +116,7 @@ fn a_request_that_waited_for_authorization_is_reported() {
 }
 
 #[test]
-fn a_request_that_reached_nobody_is_reported() {
+fn a_request_to_an_unreachable_server_is_reported() {
     let mut site = site();
     let mut web = web(reconnecting(legacy()), &mut site);
     let (request, exchange) = web.call("a");

@@ -1,4 +1,4 @@
-//! Streams that break and are resumed: no response is lost, and nothing runs twice.
+//! Streams that break and are resumed: no response is lost, and no call runs twice.
 
 use mcp_proto::testkit::{Ask, Collector, FakeServer, FakeTool, Fault, Link, NodeId, On, Reply, Sim};
 use mcp_proto::{Client, Event, Family, Http, Options, Outcome, RawValue, Request, RequestId};
@@ -40,10 +40,10 @@ fn ends(sim: &World, node: NodeId, wanted: RequestId) -> Vec<(&Outcome, u32)> {
 }
 
 #[test]
-fn a_response_whose_stream_broke_comes_on_the_resumed_one() {
+fn a_response_arrives_on_the_resumed_stream() {
     let (mut sim, node) = world(1, server(), Link::default());
     let id = call(&mut sim, node, "slow").unwrap();
-    // Before the first report, between two of them, and before the response.
+    // Before the first progress notification, between two of them, and before the response.
     for wait in [500, 1500, 1500] {
         sim.run_for(millis(wait)).unwrap();
         sim.fault("s", Fault::Cut);
@@ -54,7 +54,7 @@ fn a_response_whose_stream_broke_comes_on_the_resumed_one() {
         Event::Progress { progress, .. } => progress.progress(),
         _ => None,
     });
-    // The third comes right after the second, and the client limits how often it reports.
+    // The third follows the second immediately, and the client limits how often it reports.
     assert_eq!(reports.collect::<Vec<_>>(), [1.0, 2.0]);
     let server = sim.server("s").unwrap();
     assert_eq!((server.tool_runs("slow"), server.received("tools/call"), server.received("initialize")), (1, 1, 1));
@@ -62,7 +62,7 @@ fn a_response_whose_stream_broke_comes_on_the_resumed_one() {
 }
 
 #[test]
-fn what_is_announced_while_the_stream_is_down_comes_when_it_is_resumed() {
+fn notifications_during_an_interruption_arrive_on_the_resumed_stream() {
     let (mut sim, node) = world(1, server(), Link::default());
     sim.run_for(seconds(1)).unwrap();
     sim.fault("s", Fault::Unreachable(seconds(1)));

@@ -1,4 +1,4 @@
-//! The client's roots, and what a server is told when they change (specification 2025-11-25, "Roots").
+//! The client's roots, and the notification of their changes (specification 2025-11-25, "Roots").
 
 use crate::common::{Host, Server, legacy, options};
 use mcp_proto::protocol::Root;
@@ -22,7 +22,7 @@ fn set(host: &mut Host, uri: &str) -> Result<(), CommandError> {
 }
 
 #[test]
-fn a_legacy_server_is_told_that_the_roots_changed_and_gets_the_new_ones() {
+fn a_legacy_server_gets_a_notification_and_the_new_roots() {
     let mut host = Host::connect(with_roots(legacy()), &mut Server::legacy(json!({})));
     assert_eq!(host.transcript[0].1["params"]["capabilities"]["roots"], json!({"listChanged": true}));
     host.take_sent();
@@ -33,7 +33,7 @@ fn a_legacy_server_is_told_that_the_roots_changed_and_gets_the_new_ones() {
 }
 
 #[test]
-fn roots_that_change_without_a_connection_are_those_of_the_next() {
+fn roots_changed_without_a_connection_apply_to_the_next_one() {
     let mut host = Host::open(with_roots(legacy()));
     host.take_sent();
     set(&mut host, "file:///b").unwrap();
@@ -46,7 +46,7 @@ fn roots_that_change_without_a_connection_are_those_of_the_next() {
 }
 
 #[test]
-fn a_modern_server_is_not_told_since_it_requires_roots_when_it_needs_them() {
+fn a_modern_server_gets_no_notification_of_changed_roots() {
     let mut host = Host::connect(with_roots(options()), &mut Server::modern(json!({})));
     host.take_sent();
     set(&mut host, "file:///b").unwrap();
@@ -54,7 +54,7 @@ fn a_modern_server_is_not_told_since_it_requires_roots_when_it_needs_them() {
 }
 
 #[test]
-fn roots_that_are_not_declared_cannot_change_and_only_the_client_tells_of_changes() {
+fn undeclared_roots_cannot_change_and_only_the_client_notifies() {
     let mut host = Host::connect(legacy(), &mut Server::legacy(json!({})));
     let error = set(&mut host, "file:///b").unwrap_err();
     assert_eq!(error, CommandError::NotDeclared { capability: "roots".into() });

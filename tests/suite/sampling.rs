@@ -1,4 +1,4 @@
-//! What a server may have of the client's model.
+//! The sampling policy: what a server may request of the client's model.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn with(policy: impl FnOnce(&mut SamplingPolicy)) -> Host {
     Host::connect(options, &mut Server::legacy(json!({})))
 }
 
-/// Whether the embedder was asked; else with what the server was refused.
+/// Whether the request was reported to the embedder; otherwise the error that the server got.
 fn ask(host: &mut Host, params: Value) -> Result<(), String> {
     host.events.clear();
     host.take_sent();
@@ -30,7 +30,7 @@ fn ask(host: &mut Host, params: Value) -> Result<(), String> {
 }
 
 #[test]
-fn without_a_policy_whatever_was_declared_is_asked() {
+fn without_a_policy_declared_requests_are_reported() {
     let mut host = with(|_| {});
     for _ in 0..20 {
         ask(&mut host, json!({"maxTokens": 1_000_000, "messages": []})).unwrap();
@@ -73,7 +73,7 @@ fn the_model_of_the_policy_replaces_the_hints_and_is_checked_in_their_place() {
 /// "Clients MUST return an error if this field is provided but `ClientCapabilities.sampling.tools` is not declared"
 /// (specification 2025-11-25, schema).
 #[test]
-fn tools_are_refused_where_they_are_not_declared() {
+fn tools_are_refused_if_not_declared() {
     for declared in [false, true] {
         let mut options = legacy();
         options.capabilities.sampling = true;
@@ -110,7 +110,7 @@ fn message(role: &str, contents: &[(&str, &str)]) -> Value {
 /// "Tool result missing in request: -32602. Tool results mixed with other content: -32602" (specification 2025-11-25,
 /// "Sampling", Error Handling).
 #[test]
-fn tool_results_that_do_not_fit_the_tool_uses_are_refused() {
+fn tool_results_that_do_not_match_the_tool_uses_are_refused() {
     let user = message("user", &[("text", "hi")]);
     let both = message("assistant", &[("tool_use", "1"), ("tool_use", "2")]);
     let results = message("user", &[("tool_result", "2"), ("tool_result", "1")]);
@@ -171,7 +171,7 @@ fn other_models_than_the_allowed_are_refused() {
 }
 
 #[test]
-fn model_hints_beyond_the_first_hundred_are_not_looked_at() {
+fn model_hints_beyond_the_first_hundred_are_ignored() {
     let mut host = with(|policy| policy.models = vec!["small".into()]);
     let hints = |others: usize| {
         let others = std::iter::repeat_n("large", others).chain(["small"]).map(|name| json!({"name": name}));
@@ -217,7 +217,7 @@ fn a_sampling_request_that_is_not_answered_in_time_is_refused() {
     assert_eq!(host.take_one()["error"]["code"], -1);
 }
 
-/// The outcome of a modern call that requires a sampling with these parameters.
+/// The outcome of a modern call that requires sampling with these parameters.
 fn outcome(options: Options, params: Value) -> Outcome {
     let mut server = Server::modern(json!({"tools": {}})).result("tools/list", tools(&["a"]));
     let mut host = Host::connect(options, &mut server);

@@ -1,4 +1,4 @@
-//! No secret is in any output for people: in no event's or failure's text, no quirk, no `Debug`.
+//! No secret appears in output for people: texts of events and failures, quirks, `Debug`.
 //!
 //! `hush` is in every secret: user info, queries and fragments of addresses, session ids, tokens, values of headers, of
 //! parameters of challenges, of variables, and arguments. What a server writes in bodies of its own is passed on as it
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 const URL: &str = "https://hush-user:hush-pw@example.com/mcp?key=hush";
 
-/// References with secrets in them: within the origin, elsewhere, and such as are no addresses.
+/// References with secrets: within the origin, of another origin, and invalid URLs.
 const REFERENCES: [&str; 12] = [
     "/moved?key=hush",
     "?key=hush",
@@ -40,7 +40,7 @@ const REFERENCES: [&str; 12] = [
     "https://ada:hush@elsewhere.example:99999/",
 ];
 
-/// What HTTP clients say of a failure.
+/// Texts of failures that HTTP clients report.
 const FAILURES: [&str; 5] = [
     "error sending request for url (https://hush-user:hush-pw@example.com/mcp?key=hush): dns error: no such host",
     "https://hush-user:hush-pw@example.com/mcp?key=hush: Connection refused",
@@ -49,7 +49,7 @@ const FAILURES: [&str; 5] = [
     "url=\"https://ada:hush?hush@example.com/mcp?key=hush\"",
 ];
 
-/// What a server does with a request.
+/// How a server reacts to a request.
 #[derive(Clone, Debug)]
 enum Act {
     Answers { by_stream: bool },
@@ -91,12 +91,12 @@ fn check(what: &impl Debug) {
     assert!(!is_secret(&text), "{text}");
 }
 
-/// A session, and an embedder that looks at all that comes out of it.
+/// A client whose outputs are all examined.
 struct Watch {
     session: Client<Http>,
     now: Time,
     asked: Vec<HttpRequest>,
-    /// Which kinds of failure there were.
+    /// The kinds of failure that occurred.
     failed: BTreeSet<FailureKind>,
 }
 
@@ -162,7 +162,7 @@ impl Watch {
         self.poll();
     }
 
-    /// Answers, in whole.
+    /// Sends a complete response.
     fn reply(&mut self, asked: &HttpRequest, status: u16, headers: &[(&'static str, &str)], body: &str) {
         self.head(asked, status, headers);
         self.body(asked, body);
@@ -200,7 +200,7 @@ impl Watch {
                 self.head(asked, 200, &[stream]);
                 self.body(asked, &format!("event: endpoint\ndata: {}\n\n", REFERENCES[*at]));
             }
-            // The way to the older transport.
+            // Leads to HTTP with SSE.
             Act::NamesEndpoint(_) => self.reply(asked, 405, &[], ""),
             Act::Nonsense(body) => self.reply(asked, 200, &[json], body),
             Act::Fails { unreachable, why } => {
@@ -295,7 +295,7 @@ proptest! {
     }
 }
 
-/// Every act at every step of a connection, so that none is left to chance.
+/// Each reaction at each step of a connection.
 #[test]
 fn no_failure_shows_a_secret() {
     let mut acts = vec![Act::Forgets];
@@ -314,7 +314,7 @@ fn no_failure_shows_a_secret() {
             script.extend(std::iter::repeat_n(act.clone(), 8));
             failed.extend(Watch::run(options(eras, false), &script));
         }
-        // The endpoint of the older transport.
+        // The endpoint of HTTP with SSE.
         for at in 0..REFERENCES.len() {
             failed.extend(Watch::run(options(eras, false), &vec![Act::NamesEndpoint(at); 3]));
         }
@@ -331,7 +331,7 @@ fn no_failure_shows_a_secret() {
 }
 
 #[test]
-fn a_redirect_to_another_origin_is_told_of_without_its_secrets() {
+fn a_redirect_to_another_origin_is_reported_without_its_secrets() {
     let mut watch = Watch::new(options(Eras::LegacyOnly, false));
     let asked = watch.asked.remove(0);
     watch.act(&asked, &Act::Redirects { status: 307, to: 3 });
@@ -339,7 +339,7 @@ fn a_redirect_to_another_origin_is_told_of_without_its_secrets() {
 }
 
 #[test]
-fn an_endpoint_of_another_origin_is_told_of_without_its_secrets() {
+fn an_endpoint_of_another_origin_is_reported_without_its_secrets() {
     let mut watch = Watch::new(options(Eras::LegacyOnly, false));
     for _ in 0..2 {
         let asked = watch.asked.remove(0);
@@ -348,7 +348,7 @@ fn an_endpoint_of_another_origin_is_told_of_without_its_secrets() {
     assert_eq!(watch.failed, BTreeSet::from([FailureKind::Protocol]));
 }
 
-/// Where the server's name is its address, messages name it all the same.
+/// If the server's name is its address, messages show it without secrets.
 #[test]
 fn a_session_that_is_named_by_its_address_shows_no_secret() {
     let options = options(Eras::LegacyOnly, false);
@@ -427,7 +427,7 @@ fn no_output_of_a_configuration_or_a_hub_shows_a_secret() {
 
 #[cfg(feature = "http")]
 #[test]
-fn a_text_that_is_no_url_of_a_server_is_refused_by_its_part_and_not_shown() {
+fn an_invalid_url_is_refused_without_showing_it() {
     use mcp_proto::{Http, UrlError};
 
     for (url, error) in [

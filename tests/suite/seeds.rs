@@ -1,4 +1,4 @@
-//! The cases that the project came from.
+//! The cases that motivated the project.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ fn options_for(era: Era) -> Options {
     options
 }
 
-/// A server that has something in every family, whatever it declares.
-fn stocked(era: Era, capabilities: Value) -> Server {
+/// A server that has items in every family, whatever it declares.
+fn server_with_all_families(era: Era, capabilities: Value) -> Server {
     let server = match era {
         Era::Legacy => Server::legacy(capabilities),
         Era::Modern => Server::modern(capabilities),
@@ -38,13 +38,13 @@ fn everything() -> Value {
     json!({"tools": {}, "prompts": {}, "resources": {}})
 }
 
-/// A server that declares everything, and refuses these methods.
+/// A server that declares all families, and refuses these methods.
 fn without(era: Era, methods: &[&str]) -> Server {
-    let server = stocked(era, everything());
+    let server = server_with_all_families(era, everything());
     methods.iter().fold(server, |server, method| server.error(method, -32601, "Method not found"))
 }
 
-/// The lists that were asked, in order.
+/// The list requests, in order.
 fn lists(host: &Host) -> Vec<&str> {
     host.methods().into_iter().filter(|method| method.ends_with("/list")).collect()
 }
@@ -68,9 +68,9 @@ fn assert_list_failed(host: &Host, method: &str, words: &str) {
 
 /// hermes-agent #44550
 #[test]
-fn a_prompt_only_server_connects_and_is_never_asked_for_tools() {
+fn a_prompt_only_server_connects_and_gets_no_tools_list() {
     both(|era| {
-        let host = Host::connect(options_for(era), &mut stocked(era, json!({"prompts": {}})));
+        let host = Host::connect(options_for(era), &mut server_with_all_families(era, json!({"prompts": {}})));
         assert!(host.is_ready());
         assert_eq!(lists(&host), ["prompts/list"]);
         assert_eq!(host.status(Family::Tools), FamilyStatus::NotAdvertised);
@@ -81,9 +81,9 @@ fn a_prompt_only_server_connects_and_is_never_asked_for_tools() {
 
 /// hermes-agent #44550
 #[test]
-fn a_resource_only_server_connects_and_is_never_asked_for_tools() {
+fn a_resource_only_server_connects_and_gets_no_tools_list() {
     both(|era| {
-        let host = Host::connect(options_for(era), &mut stocked(era, json!({"resources": {}})));
+        let host = Host::connect(options_for(era), &mut server_with_all_families(era, json!({"resources": {}})));
         assert!(host.is_ready());
         assert_eq!(lists(&host), ["resources/list", "resources/templates/list"]);
         assert_eq!(host.status(Family::Tools), FamilyStatus::NotAdvertised);
@@ -95,9 +95,9 @@ fn a_resource_only_server_connects_and_is_never_asked_for_tools() {
 
 /// hermes-agent #44550
 #[test]
-fn a_server_with_tools_is_asked_for_them_as_before() {
+fn a_server_with_tools_gets_tools_list() {
     both(|era| {
-        let host = Host::connect(options_for(era), &mut stocked(era, json!({"tools": {}})));
+        let host = Host::connect(options_for(era), &mut server_with_all_families(era, json!({"tools": {}})));
         assert_eq!(lists(&host), ["tools/list"]);
         assert_eq!(host.keys(Family::Tools), ["a", "b"]);
     });
@@ -105,7 +105,7 @@ fn a_server_with_tools_is_asked_for_them_as_before() {
 
 /// toolhive #5232
 #[test]
-fn resources_list_answering_method_not_found_leaves_the_tools() {
+fn resources_list_answering_method_not_found_keeps_the_tools() {
     both(|era| {
         let host = Host::connect(options_for(era), &mut without(era, &["resources/list"]));
         assert!(host.is_ready());
@@ -117,7 +117,7 @@ fn resources_list_answering_method_not_found_leaves_the_tools() {
 
 /// toolhive #5232
 #[test]
-fn prompts_list_answering_method_not_found_leaves_the_tools() {
+fn prompts_list_answering_method_not_found_keeps_the_tools() {
     both(|era| {
         let host = Host::connect(options_for(era), &mut without(era, &["prompts/list"]));
         assert!(host.is_ready());
@@ -129,7 +129,7 @@ fn prompts_list_answering_method_not_found_leaves_the_tools() {
 
 /// toolhive #5232
 #[test]
-fn resources_and_prompts_answering_method_not_found_leave_the_tools() {
+fn resources_and_prompts_answering_method_not_found_keep_the_tools() {
     both(|era| {
         let methods = ["prompts/list", "resources/list", "resources/templates/list"];
         let host = Host::connect(options_for(era), &mut without(era, &methods));
@@ -154,7 +154,7 @@ fn tools_list_answering_method_not_found_fails_and_names_the_method() {
 #[test]
 fn resources_list_answering_internal_error_fails() {
     both(|era| {
-        let mut server = stocked(era, everything()).error("resources/list", -32603, "INTERNAL_ERROR");
+        let mut server = server_with_all_families(era, everything()).error("resources/list", -32603, "INTERNAL_ERROR");
         let host = Host::connect(options_for(era), &mut server);
         assert_list_failed(&host, "resources/list", "INTERNAL_ERROR");
     });
@@ -164,7 +164,7 @@ fn resources_list_answering_internal_error_fails() {
 #[test]
 fn prompts_list_answering_invalid_params_fails() {
     both(|era| {
-        let mut server = stocked(era, everything()).error("prompts/list", -32602, "INVALID_PARAMS");
+        let mut server = server_with_all_families(era, everything()).error("prompts/list", -32602, "INVALID_PARAMS");
         let host = Host::connect(options_for(era), &mut server);
         assert_list_failed(&host, "prompts/list", "INVALID_PARAMS");
     });
@@ -174,7 +174,7 @@ fn prompts_list_answering_invalid_params_fails() {
 #[test]
 fn a_success_fills_every_family() {
     both(|era| {
-        let host = Host::connect(options_for(era), &mut stocked(era, everything()));
+        let host = Host::connect(options_for(era), &mut server_with_all_families(era, everything()));
         assert!(host.is_ready() && host.quirks().is_empty());
         assert_eq!(counts(&host), [2, 1, 1, 1]);
         assert_eq!(statuses(&host), [FamilyStatus::Listed; 4]);
@@ -183,8 +183,8 @@ fn a_success_fills_every_family() {
 
 /// hermes-agent #44550
 #[test]
-fn with_no_captured_capabilities_every_family_is_asked() {
-    let mut server = stocked(Era::Legacy, json!({})).on("initialize", |params| {
+fn without_declared_capabilities_every_family_is_requested() {
+    let mut server = server_with_all_families(Era::Legacy, json!({})).on("initialize", |params| {
         let info = json!({"name": "test", "version": "1"});
         Ok(json!({"protocolVersion": params["protocolVersion"], "serverInfo": info}))
     });
@@ -198,7 +198,7 @@ fn with_no_captured_capabilities_every_family_is_asked() {
 #[test]
 fn list_changed_for_tools_from_a_server_without_tools_sends_nothing() {
     both(|era| {
-        let mut host = Host::connect(options_for(era), &mut stocked(era, json!({"prompts": {}})));
+        let mut host = Host::connect(options_for(era), &mut server_with_all_families(era, json!({"prompts": {}})));
         let before = host.transcript.len();
         host.receive(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
         host.wait(Duration::from_secs(60));

@@ -1,4 +1,4 @@
-//! Skills of servers (SEP-2640): what is requested, which entries are valid, and which content is what they describe.
+//! Skills of servers (SEP-2640): requests, valid entries, and verified content.
 
 use crate::common::{Host, Server, legacy};
 use mcp_proto::skills::{self, Listing, Skill, SkillError, SkillLimits};
@@ -68,7 +68,7 @@ fn a_list_is_requested_page_by_page_and_no_file_before_it_is_needed() {
         cursors.push(sent["params"]["cursor"].clone());
         let page = match cursors.len() {
             1 => json!({"skills": [entry(), {"uri": 1}], "nextCursor": "2", "cacheScope": "public"}),
-            // The cursor came before.
+            // The cursor was used before.
             _ => json!({"skills": [entry()], "nextCursor": "2", "cacheScope": "private"}),
         };
         host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "result": page}));
@@ -125,7 +125,7 @@ fn one_entry_is_requested_by_its_uri_and_must_be_of_that_skill() {
 }
 
 #[test]
-fn a_server_that_does_not_declare_skills_is_not_asked_for_any() {
+fn a_server_that_does_not_declare_skills_gets_no_request_for_them() {
     let mut host = Host::connect(legacy(), &mut Server::legacy(json!({"resources": {}})));
     let error = host.session.request(host.now, skills::get(URI)).unwrap_err();
     assert!(
@@ -243,7 +243,7 @@ fn a_skill_whose_frontmatter_differs_from_its_entry_is_not_loaded() {
 }
 
 #[test]
-fn aliases_in_a_frontmatter_do_not_multiply_what_is_read() {
+fn aliases_in_a_frontmatter_do_not_multiply_the_content() {
     let bomb: String =
         (1..12).map(|at| format!("a{at}: &a{at} [{}]\n", vec![format!("*a{}", at - 1); 9].join(", "))).collect();
     let markdown = MARKDOWN.replace("metadata", &format!("a0: &a0 [x]\n{bomb}metadata"));

@@ -1,4 +1,4 @@
-//! Saved clients: what a document is refused for, and what a move without the transport leads to.
+//! Saved clients: rejected documents, and moves without the transport.
 
 use mcp_proto::{
     Action, Client, Event, Http, Lines, Messages, Moved, Options, Request, RequestId, Secrets, Snapshot, SnapshotError,
@@ -20,8 +20,8 @@ fn options() -> Options {
     reconnecting(legacy())
 }
 
-/// A client that is ready, with a call that was polled and two that wait for it.
-fn busy() -> (Host, [RequestId; 3]) {
+/// A client that is ready, with one polled call and two queued ones.
+fn client_with_calls() -> (Host, [RequestId; 3]) {
     let mut options = options();
     options.parallel_tool_calls = false;
     let mut host = Host::connect(options, &mut server());
@@ -46,7 +46,7 @@ fn restore_with(text: &str, options: Options) -> Result<Client<Messages>, Snapsh
     Client::from_snapshot(Messages::new(), options, &snapshot, Moved::WithTransport)
 }
 
-/// The document with another value.
+/// The document with a changed value.
 fn with(text: &str, member: &str, value: Value) -> String {
     let mut document: Value = serde_json::from_str(text).unwrap();
     document[member] = value;
@@ -62,7 +62,7 @@ fn any_other_document_is_foreign() {
 
 #[test]
 fn a_snapshot_of_another_version_names_both() {
-    let text = text(&busy().0.session);
+    let text = text(&client_with_calls().0.session);
     let error = restore(&with(&text, "version", json!("9.9.9"))).unwrap_err();
     assert!(matches!(&error, SnapshotError::Version { .. }), "{error:?}");
     assert!(error.to_string().contains("9.9.9") && error.to_string().contains(env!("CARGO_PKG_VERSION")), "{error}");
@@ -79,12 +79,12 @@ fn a_snapshot_of_another_kind_names_both() {
 
 #[test]
 fn each_changed_byte_and_each_cut_is_noticed() {
-    let whole = text(&busy().0.session);
+    let whole = text(&client_with_calls().0.session);
     assert!(restore(&whole).is_ok());
     for at in (0..whole.len()).step_by(7) {
         let mut bytes = whole.clone().into_bytes();
         bytes[at] = if bytes[at] == b'1' { b'2' } else { b'1' };
-        // Some changes are not JSON any more, and those of names leave a member out.
+        // Some changes are not JSON any more, and changed names remove a member.
         let read = serde_json::from_slice(&bytes).ok();
         let read =
             read.map(|it| Client::from_snapshot(Messages::new(), options(), &it, Moved::WithTransport).map(drop));
@@ -100,14 +100,14 @@ fn each_changed_byte_and_each_cut_is_noticed() {
 
 #[test]
 fn a_state_of_a_hundred_megabytes_is_refused_by_its_checksum() {
-    let whole = text(&busy().0.session);
+    let whole = text(&client_with_calls().0.session);
     let long = with(&whole, "state", json!("[".repeat(100 << 20)));
     assert_eq!(restore(&long).unwrap_err(), SnapshotError::Damaged);
 }
 
 #[test]
-fn the_limits_of_the_given_options_hold() {
-    let (host, _) = busy();
+fn the_limits_of_the_given_options_apply() {
+    let (host, _) = client_with_calls();
     let text = text(&host.session);
     let lower = |lower: fn(&mut Options)| {
         let mut options = options();
@@ -131,7 +131,7 @@ fn the_time_of_the_last_input_is_known() {
 }
 
 #[test]
-fn an_unfinished_line_moves_along() {
+fn an_unfinished_line_is_saved() {
     let mut client = Client::new(Lines::new(), options(), 1);
     client.open(Time::ZERO).unwrap();
     client.handle_transport(Time::ZERO, client.connection(), Transport::Opened);
@@ -158,7 +158,7 @@ fn reconnect(host: &mut Host, server: &mut Server) {
     host.serve(server);
 }
 
-/// The outcome of a request by its variant's name; `open` if it did not end.
+/// The name of the outcome's variant; `open` if the call has not ended.
 fn outcome(host: &Host, request: RequestId) -> String {
     let text = host.ended(request).map_or("open".into(), |outcome| format!("{outcome:?}"));
     text.split('(').next().unwrap().into()
@@ -170,7 +170,7 @@ fn calls(host: &Host) -> usize {
 
 #[test]
 fn without_the_transport_a_polled_call_is_unknown_and_the_others_are_sent() {
-    let (mut host, [first, second, third]) = busy();
+    let (mut host, [first, second, third]) = client_with_calls();
     host.session = moved(&host.session, Messages::new(), Moved::WithoutTransport);
     host.sent.clear();
     host.collect();
@@ -194,7 +194,7 @@ fn without_the_transport_a_call_that_may_run_twice_is_sent_again() {
 }
 
 #[test]
-fn a_transport_that_nobody_was_asked_for_is_not_lost() {
+fn an_unpolled_transport_is_not_lost() {
     let mut client = Client::new(Messages::new(), options(), 1);
     client.open(Time::ZERO).unwrap();
     let mut client = moved(&client, Messages::new(), Moved::WithoutTransport);
@@ -202,7 +202,7 @@ fn a_transport_that_nobody_was_asked_for_is_not_lost() {
     assert!(client.poll().is_none());
 }
 
-/// A client over HTTP that is ready, in a session.
+/// A client over HTTP that is ready, with a session id.
 fn web() -> (Web, Site) {
     let mut site = Site::of(server(), true);
     let web = Web::connect(options(), &mut site);
@@ -213,7 +213,7 @@ fn http() -> Http {
     Http::new(URL).unwrap()
 }
 
-/// The exchanges ended with the process that ran them.
+/// The exchanges ended with their process.
 fn move_without_exchanges(web: &mut Web) {
     web.session = moved(&web.session, http(), Moved::WithoutTransport);
     web.open.clear();

@@ -1,4 +1,4 @@
-//! Bytes in chunks of any size, cut into server-sent events.
+//! Bytes in chunks of any size, split into server-sent events.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
-/// What a stream gave, with bytes in place of borrowed ones.
+/// The items of a stream, with owned bytes.
 #[derive(Clone, Debug, PartialEq)]
 enum Item {
     Event { name: Vec<u8>, data: Vec<u8>, id: Option<Vec<u8>>, whole: bool },
@@ -39,11 +39,11 @@ fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Decod
     (items, decoder.last_id().map(Into::into))
 }
 
-/// What the decoder is to give: the standard's rules over the whole text, and after them the decoder's own.
+/// The expected output: the rules of the standard over the whole text, then those of the decoder.
 fn expected(limit: usize, bytes: &[u8]) -> Decoded {
     const SHORT: usize = 4096;
     let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
-    // Each byte as the character of its number, so that the standard library's own functions cut the text.
+    // Each byte as the character of its number, so that the functions of the standard library split the text.
     let text: String = text.iter().map(|byte| char::from(*byte)).collect();
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let back = |text: &str| text.chars().map(|c| u8::try_from(c).unwrap()).collect::<Vec<_>>();
@@ -93,7 +93,7 @@ fn chunked(bytes: &[u8], mut cuts: Vec<usize>) -> Vec<&[u8]> {
 
 const LIMIT: usize = 1 << 20;
 
-/// Decodes a stream whole, byte by byte, and cut in two at every place.
+/// Decodes a stream whole, byte by byte, and in two chunks cut at each position.
 #[track_caller]
 fn decoded(limit: usize, stream: &[u8]) -> Decoded {
     let whole = decode(limit, [stream]);
@@ -118,7 +118,7 @@ fn too_long(data: impl AsRef<[u8]>) -> Item {
     Item::Event { name: "message".into(), data: data.as_ref().into(), id: None, whole: false }
 }
 
-/// A row: what the stream is, and the items in it.
+/// A case: a stream, and its items.
 type Row<'a> = (&'a [u8], &'a [Item]);
 
 #[track_caller]
@@ -159,7 +159,7 @@ fn a_blank_line_ends_an_event_whatever_ends_the_lines() {
 }
 
 #[test]
-fn a_carriage_return_ends_an_event_without_what_follows() {
+fn a_carriage_return_ends_an_event_without_the_next_byte() {
     let mut items = Vec::new();
     SseDecoder::new(LIMIT).feed(b"data: a\r\r", |item| items.push(owned(item)));
     assert_eq!(items, [message("a")]);
@@ -216,7 +216,7 @@ fn data_lines_are_joined_by_line_feeds() {
 }
 
 #[test]
-fn an_event_without_data_is_none_but_its_id_and_retry_count() {
+fn an_event_without_data_only_sets_id_and_retry() {
     check(&[
         (b"data\n\n", &[]),
         (b"data:\n\n", &[]),
@@ -231,7 +231,7 @@ fn an_event_without_data_is_none_but_its_id_and_retry_count() {
 }
 
 #[test]
-fn an_event_that_the_stream_cuts_off_is_none() {
+fn a_truncated_event_is_dropped() {
     check(&[
         (b"data: a", &[]),
         (b"data: a\n", &[]),
@@ -243,7 +243,7 @@ fn an_event_that_the_stream_cuts_off_is_none() {
 }
 
 #[test]
-fn what_has_no_meaning_is_left_out() {
+fn unknown_fields_are_ignored() {
     check(&[
         (b": a comment\n\n", &[]),
         (b":\ndata: a\n:data: b\n\n", &[message("a")]),
@@ -257,7 +257,7 @@ fn what_has_no_meaning_is_left_out() {
 }
 
 #[test]
-fn an_event_has_the_type_that_it_names_last() {
+fn the_last_type_of_an_event_counts() {
     check(&[
         (b"event: endpoint\ndata: /x\n\n", &[event("endpoint", "/x", None)]),
         (b"data: /x\nevent: endpoint\n\n", &[event("endpoint", "/x", None)]),
@@ -268,7 +268,7 @@ fn an_event_has_the_type_that_it_names_last() {
 }
 
 #[test]
-fn an_id_holds_until_the_next_one() {
+fn an_id_applies_until_the_next_one() {
     let with = |data: &str, id| event("message", data, Some(id));
     check(&[
         (b"id: 1\ndata: a\n\ndata: b\n\n", &[with("a", "1"), with("b", "1")]),
@@ -317,7 +317,7 @@ fn retry_is_milliseconds_in_ascii_digits() {
 }
 
 #[test]
-fn characters_may_be_split_and_bytes_that_are_none_stay() {
+fn characters_may_be_split_and_invalid_bytes_are_kept() {
     check(&[
         ("data: ßé€😀\n\n".as_bytes(), &[message("ßé€😀")]),
         ("event: ß\nid: é\ndata: 😀\n\n".as_bytes(), &[event("ß", "😀", Some("é"))]),
@@ -329,7 +329,7 @@ fn characters_may_be_split_and_bytes_that_are_none_stay() {
 }
 
 #[test]
-fn data_may_have_as_many_bytes_as_the_bound() {
+fn data_may_have_as_many_bytes_as_the_limit() {
     for (stream, items) in [
         (&b"data: abc\n\n"[..], vec![message("abc")]),
         (b"data: abcd\n\ndata: e\n\n", vec![too_long("abc"), message("e")]),
@@ -354,7 +354,7 @@ fn an_event_that_is_too_long_names_its_type_and_its_id() {
 }
 
 #[test]
-fn a_type_or_an_id_has_4_kib() {
+fn a_type_or_an_id_has_at_most_4_kib() {
     let long = |n: usize| "x".repeat(n);
     let one = |stream: String| {
         let chunked: Vec<_> = stream.as_bytes().chunks(1000).collect();
@@ -370,13 +370,13 @@ fn a_type_or_an_id_has_4_kib() {
     assert_eq!(items, [Item::Retry(1), Item::Retry(3)]);
 }
 
-/// Its buffers show in what it prints, some five characters a byte.
+/// The buffers are in the `Debug` output, with about five characters per byte.
 fn held(of: &impl std::fmt::Debug) -> usize {
     format!("{of:?}").len()
 }
 
 #[test]
-fn long_lines_keep_memory_bounded() {
+fn long_lines_use_limited_memory() {
     let limit = 64 << 10;
     let chunk = vec![b'7'; 4 * limit];
     for (before, after, most, kept) in [
@@ -406,7 +406,7 @@ fn line_ending() -> impl Strategy<Value = &'static [u8]> {
     prop_oneof![3 => Just(&b"\n"[..]), 1 => Just(&b"\r"[..]), 2 => Just(&b"\r\n"[..])]
 }
 
-/// Lines such as servers send, and some that they should not.
+/// Lines that servers send, and invalid ones.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     let name = prop_oneof![
         8 => Just("data"), 2 => Just("event"), 3 => Just("id"), 2 => Just("retry"), 1 => Just(""), 1 => Just("Data"),
@@ -440,7 +440,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
     (mark, rest).prop_map(|(mark, rest)| [mark.as_bytes(), &rest].concat())
 }
 
-/// The standard's rules read on characters, which are what the standard has.
+/// The rules of the standard apply to characters.
 fn replaced((items, id): Decoded) -> Decoded {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned().into_bytes();
     let items = items.into_iter().map(|item| match item {
@@ -479,16 +479,16 @@ proptest! {
         prop_assert_eq!(decode(limit, chunked(&stream, cuts)), expected(limit, &stream));
     }
 
-    /// As the standard has it, which replaces first and then looks for lines.
+    /// As in the standard, which replaces invalid bytes first and then looks for lines.
     #[test]
-    fn bytes_that_are_no_characters_do_not_move_where_events_end(stream in stream()) {
+    fn invalid_characters_do_not_change_where_events_end(stream in stream()) {
         let text = String::from_utf8_lossy(&stream).into_owned();
         prop_assert_eq!(replaced(decode(LIMIT, [&stream[..]])), expected(LIMIT, text.as_bytes()));
     }
 
-    /// Long enough for whatever is looked at in blocks.
+    /// Longer than the blocks in which bytes are searched.
     #[test]
-    fn a_line_ending_is_found_wherever_it_stands(first in 1_usize..300, second in 1_usize..300, end in line_ending()) {
+    fn a_line_ending_is_found_at_any_position(first in 1_usize..300, second in 1_usize..300, end in line_ending()) {
         let (first, second) = (vec![b'a'; first], vec![b'b'; second]);
         let stream = [b"data:", &first[..], end, b"data:", &second, end, end].concat();
         prop_assert_eq!(decode(LIMIT, [&stream[..]]).0, [message([&first[..], b"\n", &second].concat())]);

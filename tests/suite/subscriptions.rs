@@ -1,4 +1,4 @@
-//! Changes that a server announces: streams of a modern one, resources of a legacy one, the log of both.
+//! Changes that a server announces: streams of a modern server, resources of a legacy one, the log messages of both.
 
 use crate::common::{Host, Server, Steps, legacy, options, reconnecting, seconds, tools};
 use mcp_proto::{CommandError, Event, Family, LogLevel, Options, QuirkKind, Request, Transport};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const LISTEN: &str = "subscriptions/listen";
 
-/// A modern server with tools and resources that change. Whoever plays it agrees to streams by hand.
+/// A modern server with tools and resources that change. The test accepts its streams.
 fn modern() -> Server {
     let capabilities = json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}});
     Server::modern(capabilities)
@@ -24,7 +24,7 @@ fn old(subscribe: bool) -> Server {
         .result("logging/setLevel", json!({}))
 }
 
-/// Answers all but the requests for streams, which are given back.
+/// Answers all requests except those for streams, which are returned.
 fn serve(host: &mut Host, server: &mut Server) -> Vec<Value> {
     let mut streams = Vec::new();
     let mut steps = Steps::until("nothing is left to answer");
@@ -44,7 +44,7 @@ fn serve(host: &mut Host, server: &mut Server) -> Vec<Value> {
     }
 }
 
-/// A session that is ready, and the stream that it asked for.
+/// A client that is ready, and the stream that it requested.
 fn listening(options: Options) -> (Host, Server, Value) {
     let (mut host, mut server) = (Host::open(options), modern());
     let mut streams = serve(&mut host, &mut server);
@@ -78,17 +78,17 @@ fn end(host: &mut Host, stream: &Value) {
     host.receive(json!({"jsonrpc": "2.0", "id": stream["id"], "result": {"resultType": "complete", "_meta": meta}}));
 }
 
-/// What was told of resources, and taken from the events.
-fn told(host: &mut Host) -> Vec<String> {
-    let told = host.events.iter().filter_map(|event| match event {
+/// The subscription events, removed from the events.
+fn take_subscription_events(host: &mut Host) -> Vec<String> {
+    let reported = host.events.iter().filter_map(|event| match event {
         Event::Subscription { uri, outcome: Ok(()) } => Some(format!("{uri} active")),
         Event::Subscription { uri, outcome: Err(why) } => Some(format!("{uri} refused: {why}")),
         Event::ResourceUpdated { uri } => Some(format!("{uri} updated")),
         _ => None,
     });
-    let told = told.collect();
+    let reported = reported.collect();
     host.events.clear();
-    told
+    reported
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_stream_is_requested_before_the_lists_whose_changes_it_announces() {
     let sent = host.take_sent();
     let methods: Vec<_> = sent.iter().map(|message| message["method"].as_str().unwrap()).collect();
     assert_eq!(methods, [LISTEN, "tools/list", "resources/list", "resources/templates/list"]);
-    assert_eq!(sent[0]["params"]["notifications"], json!({"toolsListChanged": true}), "what the server declares");
+    assert_eq!(sent[0]["params"]["notifications"], json!({"toolsListChanged": true}), "the declared lists");
 }
 
 #[test]
@@ -107,9 +107,9 @@ fn an_announced_change_refreshes_the_list_and_is_reported_as_a_difference() {
     let (mut host, server, stream) = listening(options());
     agree_to_all(&mut host, &stream);
     assert!(host.session.family(Family::Tools).watched);
-    assert!(!host.session.family(Family::Resources).watched, "nobody declared that");
+    assert!(!host.session.family(Family::Resources).watched, "not declared");
     let mut server = server.result("tools/list", tools(&["a", "b"]));
-    // The first page came before the server agreed: a change in between would have gone unnoticed.
+    // The first page arrived before the server accepted: a change in between was missed.
     host.wait(seconds(2));
     serve(&mut host, &mut server);
     assert_eq!(host.keys(Family::Tools), ["a", "b"]);
@@ -136,7 +136,7 @@ fn a_list_received_after_the_acknowledgement_is_not_requested_again() {
     assert!(host.take_sent().is_empty());
 }
 
-/// The server sees the list's request ahead of the stream's, so that a change may fall between the two.
+/// The server handles the list request before the stream request, so that a change may fall between the two.
 #[test]
 fn a_list_requested_before_the_stream_is_requested_again_whichever_response_comes_first() {
     let (mut host, mut server) = (Host::open(options()), modern());
@@ -179,7 +179,7 @@ fn a_refused_stream_is_requested_once_per_connection() {
         let mut host = Host::connect(reconnecting(options()), &mut server);
         host.session.subscribe(host.now, "x://r").unwrap();
         host.collect();
-        assert_eq!(told(&mut host), ["x://r refused: it refused `subscriptions/listen`"]);
+        assert_eq!(take_subscription_events(&mut host), ["x://r refused: it refused `subscriptions/listen`"]);
         host.serve(&mut server);
         host.wait(seconds(1000));
         assert_eq!((host.is_ready(), host.opens, server.was_asked(LISTEN)), (true, 1, 1), "{code}");
@@ -189,7 +189,7 @@ fn a_refused_stream_is_requested_once_per_connection() {
         host.wait(seconds(1));
         host.transport(Transport::Opened);
         host.serve(&mut server);
-        assert_eq!((host.is_ready(), server.was_asked(LISTEN)), (true, 2), "the next connection asks again");
+        assert_eq!((host.is_ready(), server.was_asked(LISTEN)), (true, 2), "the next connection requests it again");
     }
 }
 
@@ -218,7 +218,7 @@ fn a_notification_of_a_foreign_subscription_changes_nothing() {
     host.receive(changed("notifications/tools/list_changed", json!({})));
     host.wait(seconds(2));
     serve(&mut host, &mut server);
-    assert_eq!(server.was_asked("tools/list"), 5, "one that names no subscription counts");
+    assert_eq!(server.was_asked("tools/list"), 5, "one without a subscription id counts");
 }
 
 #[test]
@@ -255,11 +255,11 @@ fn a_stream_that_ends_is_requested_again_and_the_lists_after_it() {
         serve(&mut host, &mut server);
         assert_eq!(server.was_asked("tools/list"), before + 1, "round {round}");
     }
-    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60], "longer each time, up to a bound");
-    assert!(host.quirks().is_empty(), "walks that the server did not ask for make no loop");
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60], "with increasing delays, up to a limit");
+    assert!(host.quirks().is_empty(), "refreshes without a notification are no loop");
     host.wait(seconds(60));
     end(&mut host, &stream);
-    assert_eq!(host.session.deadline().unwrap().since(host.now), seconds(1), "one that stood is no failure");
+    assert_eq!(host.session.deadline().unwrap().since(host.now), seconds(1), "a stream that was open is no failure");
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn a_stream_that_the_server_cancels_has_ended() {
     host.wait(seconds(1));
     assert_eq!(host.take_methods(), [LISTEN]);
     end(&mut host, &stream);
-    assert_eq!((host.quirks(), host.session.stats().late_answers), (vec![], 1), "the answer may come all the same");
+    assert_eq!((host.quirks(), host.session.stats().late_answers), (vec![], 1), "the response may still arrive");
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn a_stream_that_is_not_acknowledged_in_time_is_cancelled_and_requested_again() 
     assert_eq!(sent[0]["params"]["requestId"], stream["id"]);
     assert_eq!((&sent[1]["method"], sent.len()), (&json!(LISTEN), 2));
     agree_to_all(&mut host, &stream);
-    assert!(!host.session.family(Family::Tools).watched, "that one was given up");
+    assert!(!host.session.family(Family::Tools).watched, "that stream was cancelled");
     agree_to_all(&mut host, &sent[1]);
     assert!(host.session.family(Family::Tools).watched);
     host.wait(seconds(2));
@@ -316,7 +316,7 @@ fn an_acknowledged_stream_does_not_count_as_a_request_in_flight() {
     host.wait(seconds(2));
     serve(&mut host, &mut server);
     host.wait(seconds(70));
-    assert_eq!(host.take_methods(), ["server/discover"], "the keepalive minds no stream");
+    assert_eq!(host.take_methods(), ["server/discover"], "the keepalive ignores streams");
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn the_outcome_of_each_subscription_is_reported_as_the_server_acknowledges_it() 
     let second = host.take_one();
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["x://a"]});
     assert_eq!(second["params"]["notifications"], filter);
-    assert_eq!(told(&mut host), [""; 0]);
+    assert_eq!(take_subscription_events(&mut host), [""; 0]);
     agree_to_all(&mut host, &second);
     let sent = host.take_sent();
     assert_eq!(
@@ -340,14 +340,14 @@ fn the_outcome_of_each_subscription_is_reported_as_the_server_acknowledges_it() 
     let third = &sent[1];
     assert_eq!(third["params"]["notifications"]["resourceSubscriptions"], json!(["x://a", "x://b"]));
     agree(&mut host, third, json!({"toolsListChanged": true, "resourceSubscriptions": ["x://a"]}));
-    assert_eq!(told(&mut host), ["x://a active", "x://b refused: the server did not agree to it"]);
+    assert_eq!(take_subscription_events(&mut host), ["x://a active", "x://b refused: the server did not agree to it"]);
     let updated = json!({"uri": "x://a", "_meta": {"io.modelcontextprotocol/subscriptionId": third["id"]}});
     host.receive(json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": updated}));
-    assert_eq!(told(&mut host), ["x://a updated"]);
+    assert_eq!(take_subscription_events(&mut host), ["x://a updated"]);
     host.take_sent();
     host.session.unsubscribe(host.now, "x://b").unwrap();
     host.collect();
-    assert!(host.take_sent().is_empty(), "the stream does not tell of it anyway");
+    assert!(host.take_sent().is_empty(), "the stream has no notifications of it");
     host.session.unsubscribe(host.now, "x://a").unwrap();
     host.collect();
     assert_eq!(host.take_one()["params"]["notifications"], json!({"toolsListChanged": true}));
@@ -375,7 +375,7 @@ fn a_stream_without_content_is_cancelled() {
     assert_eq!(host.session.deadline(), None);
 }
 
-/// A server that has one stream for a client ends the one before as soon as it is asked for another.
+/// A server with one stream per client ends the previous one when another is requested.
 #[test]
 fn a_stream_that_ends_while_another_is_requested_leaves_its_subscriptions_to_that_one() {
     let (mut host, _, stream) = listening(options());
@@ -385,20 +385,20 @@ fn a_stream_that_ends_while_another_is_requested_leaves_its_subscriptions_to_tha
     let second = host.take_one();
     agree_to_all(&mut host, &second);
     assert_eq!(host.take_methods(), ["notifications/cancelled"]);
-    assert_eq!(told(&mut host), ["x://a active"]);
+    assert_eq!(take_subscription_events(&mut host), ["x://a active"]);
     host.session.subscribe(host.now, "x://b").unwrap();
     host.collect();
     let third = host.take_one();
     end(&mut host, &second);
-    assert_eq!((told(&mut host), host.take_sent()), (vec![], vec![]));
+    assert_eq!((take_subscription_events(&mut host), host.take_sent()), (vec![], vec![]));
     agree_to_all(&mut host, &third);
-    // Nothing told of the first one meanwhile, so it is told anew.
-    assert_eq!(told(&mut host), ["x://a active", "x://b active"]);
+    // The first stream reported nothing, so the subscription is reported again.
+    assert_eq!(take_subscription_events(&mut host), ["x://a active", "x://b active"]);
 }
 
-/// A wish that nobody hears is told to be refused, whenever it was made.
+/// A subscription without a stream is reported as refused, whenever it was made.
 #[test]
-fn a_subscription_without_a_stream_is_refused() {
+fn a_subscription_without_a_stream_is_reported_as_refused() {
     for has_listen in [true, false] {
         let mut silent = options();
         silent.listen = !has_listen;
@@ -408,14 +408,14 @@ fn a_subscription_without_a_stream_is_refused() {
         host.session.subscribe(host.now, "x://early").unwrap();
         host.serve(&mut server);
         assert!(host.is_ready());
-        assert_eq!(told(&mut host), [format!("x://early refused: {why}")]);
+        assert_eq!(take_subscription_events(&mut host), [format!("x://early refused: {why}")]);
         host.session.subscribe(host.now, "x://late").unwrap();
         host.collect();
-        assert_eq!(told(&mut host), [format!("x://late refused: {why}")]);
-        // To ask again is to be told again.
+        assert_eq!(take_subscription_events(&mut host), [format!("x://late refused: {why}")]);
+        // A repeated subscription is reported again.
         host.session.subscribe(host.now, "x://early").unwrap();
         host.collect();
-        assert_eq!(told(&mut host), [format!("x://early refused: {why}")]);
+        assert_eq!(take_subscription_events(&mut host), [format!("x://early refused: {why}")]);
         assert_eq!(server.was_asked(LISTEN), usize::from(!has_listen));
     }
 }
@@ -428,20 +428,24 @@ fn a_stream_and_its_resources_are_restored_on_the_next_connection() {
     host.collect();
     let stream = serve(&mut host, &mut server).pop().unwrap();
     agree_to_all(&mut host, &stream);
-    assert_eq!(told(&mut host), ["x://a active"]);
+    assert_eq!(take_subscription_events(&mut host), ["x://a active"]);
     host.take_sent();
     host.close_transport();
     assert!(!host.session.family(Family::Tools).watched);
     host.session.subscribe(host.now, "x://b").unwrap();
     host.wait(seconds(1));
     assert_eq!(host.opens, 2);
-    assert!(host.take_sent().is_empty(), "nothing goes out before there is a connection");
+    assert!(host.take_sent().is_empty(), "nothing is sent without a connection");
     host.transport(Transport::Opened);
     let streams = serve(&mut host, &mut server);
     assert_eq!((streams.len(), host.is_ready()), (1, true));
     assert_eq!(streams[0]["params"]["notifications"]["resourceSubscriptions"], json!(["x://a", "x://b"]));
     agree_to_all(&mut host, &streams[0]);
-    assert_eq!(told(&mut host), ["x://a active", "x://b active"], "also the one that was active before");
+    assert_eq!(
+        take_subscription_events(&mut host),
+        ["x://a active", "x://b active"],
+        "including the previously active one"
+    );
 }
 
 #[test]
@@ -449,28 +453,28 @@ fn a_legacy_server_is_sent_each_subscription_on_each_connection() {
     let (mut host, mut server) = (Host::open(reconnecting(legacy())), old(true));
     host.session.subscribe(host.now, "x://a").unwrap();
     host.serve(&mut server);
-    assert_eq!(told(&mut host), ["x://a active"]);
+    assert_eq!(take_subscription_events(&mut host), ["x://a active"]);
     host.session.subscribe(host.now, "x://a").unwrap();
     host.session.subscribe(host.now, "x://b").unwrap();
     host.collect();
     let sent = host.take_one();
     assert_eq!((&sent["method"], &sent["params"]), (&json!("resources/subscribe"), &json!({"uri": "x://b"})));
     server.answer(&sent).into_iter().for_each(|answer| host.receive(answer));
-    assert_eq!(told(&mut host), ["x://b active"]);
+    assert_eq!(take_subscription_events(&mut host), ["x://b active"]);
     host.receive(json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "x://b/1"}}));
-    assert_eq!(told(&mut host), ["x://b/1 updated"]);
+    assert_eq!(take_subscription_events(&mut host), ["x://b/1 updated"]);
     host.close_transport();
     host.wait(seconds(1));
     host.transport(Transport::Opened);
     host.serve(&mut server);
-    assert_eq!(told(&mut host), ["x://a active", "x://b active"]);
+    assert_eq!(take_subscription_events(&mut host), ["x://a active", "x://b active"]);
     host.session.unsubscribe(host.now, "x://a").unwrap();
     host.session.unsubscribe(host.now, "x://b").unwrap();
     host.session.subscribe(host.now, "x://b").unwrap();
     host.collect();
     assert_eq!(host.session.subscriptions().collect::<Vec<_>>(), ["x://b"]);
     host.serve(&mut server);
-    assert_eq!(told(&mut host), ["x://b active"], "left, and entered again");
+    assert_eq!(take_subscription_events(&mut host), ["x://b active"], "unsubscribed and subscribed again");
     assert_eq!((server.was_asked("resources/subscribe"), server.was_asked("resources/unsubscribe")), (5, 2));
 }
 
@@ -485,7 +489,7 @@ fn a_subscription_withdrawn_before_its_response_is_ended_after_it() {
     host.serve(&mut server);
     let asked: Vec<_> = server.asked().map(|asked| asked["method"].clone()).collect();
     assert_eq!(asked, ["resources/subscribe", "resources/unsubscribe"]);
-    assert_eq!(told(&mut host), [""; 0]);
+    assert_eq!(take_subscription_events(&mut host), [""; 0]);
 }
 
 #[test]
@@ -496,11 +500,11 @@ fn a_refusal_is_reported_in_the_servers_words_and_a_subscription_may_be_tried_ag
         host.session.subscribe(host.now, "x://a").unwrap();
         host.collect();
         host.serve(&mut server);
-        assert_eq!(told(&mut host), ["x://a refused: no such resource (-32002)"]);
+        assert_eq!(take_subscription_events(&mut host), ["x://a refused: no such resource (-32002)"]);
     }
     host.session.subscribe(host.now, "x://a").unwrap();
     host.wait(seconds(60));
-    assert_eq!(told(&mut host), ["x://a refused: no response within 60s"]);
+    assert_eq!(take_subscription_events(&mut host), ["x://a refused: no response within 60s"]);
     assert_eq!(host.take_methods(), ["resources/subscribe", "notifications/cancelled"]);
 }
 
@@ -514,7 +518,11 @@ fn a_server_that_does_not_declare_subscriptions_is_not_sent_any() {
         let mut host = Host::open(options());
         host.session.subscribe(host.now, "x://a").unwrap();
         host.serve(&mut server);
-        assert_eq!(told(&mut host), ["x://a refused: it does not declare `resources.subscribe`"], "modern: {modern}");
+        assert_eq!(
+            take_subscription_events(&mut host),
+            ["x://a refused: it does not declare `resources.subscribe`"],
+            "modern: {modern}"
+        );
         let refused = host.session.subscribe(host.now, "x://b").unwrap_err();
         assert!(
             matches!(refused, CommandError::NotAdvertised { ref capability, .. } if capability == "resources.subscribe")
@@ -524,7 +532,7 @@ fn a_server_that_does_not_declare_subscriptions_is_not_sent_any() {
 }
 
 #[test]
-fn subscriptions_are_bounded() {
+fn the_number_of_subscriptions_is_limited() {
     let mut bounded = legacy();
     bounded.limits.subscriptions = 2;
     let mut host = Host::new(bounded);
@@ -581,13 +589,13 @@ fn log_messages_are_typed_events_and_invalid_ones_are_raw_notifications() {
     host.receive(log(json!({"level": "loud", "data": 1})));
     host.receive(log(json!({"level": "info"})));
     host.receive(json!({"jsonrpc": "2.0", "method": "notifications/resources/updated"}));
-    let told = host.events.iter().map(|event| match event {
+    let reported = host.events.iter().map(|event| match event {
         Event::Log { level, logger, data } => format!("{level:?} {logger:?} {data}"),
         Event::Notification { method, .. } => method.to_string(),
         other => panic!("{other:?}"),
     });
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        reported.collect::<Vec<_>>(),
         [
             r#"Notice Some("db") {"a":1}"#,
             r#"Emergency None "x""#,
@@ -607,7 +615,7 @@ fn requests_that_the_engine_sends_itself_are_refused() {
     }
 }
 
-/// As above, with one more wish, which the stream that is asked for does not have.
+/// As above, with one more subscription, which the requested stream does not have.
 #[test]
 fn a_stream_that_ends_while_two_subscriptions_wait_leaves_both_to_the_next_streams() {
     let (mut host, _, stream) = listening(options());
@@ -618,12 +626,12 @@ fn a_stream_that_ends_while_two_subscriptions_wait_leaves_both_to_the_next_strea
     host.session.subscribe(host.now, "x://b").unwrap();
     host.collect();
     end(&mut host, &stream);
-    assert_eq!((told(&mut host), host.take_sent()), (vec![], vec![]));
+    assert_eq!((take_subscription_events(&mut host), host.take_sent()), (vec![], vec![]));
     agree_to_all(&mut host, &second);
     let third = host.take_one();
     assert_eq!(third["params"]["notifications"]["resourceSubscriptions"], json!(["x://a", "x://b"]));
     agree_to_all(&mut host, &third);
-    let told = told(&mut host);
-    assert!(told.contains(&"x://a active".into()) && told.contains(&"x://b active".into()), "{told:?}");
-    assert!(told.iter().all(|told| told.ends_with(" active")), "{told:?}");
+    let reported = take_subscription_events(&mut host);
+    assert!(reported.contains(&"x://a active".into()) && reported.contains(&"x://b active".into()), "{reported:?}");
+    assert!(reported.iter().all(|reported| reported.ends_with(" active")), "{reported:?}");
 }

@@ -28,7 +28,7 @@ fn legacy_server(capabilities: Value, support: &str) -> Server {
     Server::legacy(json!({"tools": {}, "tasks": capabilities})).result("tools/list", list)
 }
 
-/// What a server declares that runs tools as tasks, and cancels them.
+/// The capabilities of a server that runs tools as tasks, and cancels them.
 fn runs_tools() -> Value {
     json!({"requests": {"tools": {"call": {}}}, "cancel": {}})
 }
@@ -68,7 +68,7 @@ fn refuse(host: &mut Host, sent: &Value, code: i64) {
     host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "error": {"code": code, "message": "no such task"}}));
 }
 
-/// A modern task's description, with more members.
+/// The description of a modern task, with additional members.
 fn task(kind: &str, status: &str, more: Value) -> Value {
     let mut task = json!({"resultType": kind, "taskId": "t-1", "status": status, "createdAt": "2026-01-01T00:00:00Z",
         "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": 60000, "pollIntervalMs": 2000});
@@ -111,22 +111,22 @@ fn result(host: &Host, id: RequestId) -> Value {
     }
 }
 
-fn told(host: &Host) -> Vec<(TaskStatus, Option<String>)> {
-    let told = |event: &Event| match event {
+fn status_events(host: &Host) -> Vec<(TaskStatus, Option<String>)> {
+    let read = |event: &Event| match event {
         Event::Task { task, .. } => Some((task.status().unwrap(), task.message().map(|message| message.into_owned()))),
         _ => None,
     };
-    host.events.iter().filter_map(told).collect()
+    host.events.iter().filter_map(read).collect()
 }
 
-fn asked(host: &Host) -> Vec<String> {
-    let asked = |event: &Event| match event {
+fn input_requests(host: &Host) -> Vec<String> {
+    let read = |event: &Event| match event {
         Event::InputRequired { inputs, .. } => {
             Some(inputs.iter().map(|input| input.key.to_string()).collect::<Vec<_>>())
         }
         _ => None,
     };
-    host.events.iter().filter_map(asked).flatten().collect()
+    host.events.iter().filter_map(read).flatten().collect()
 }
 
 fn form() -> Value {
@@ -176,14 +176,17 @@ fn a_modern_task_is_polled_at_its_interval_until_it_has_a_result() {
     ));
     assert!(matches!(host.result_of(id), Outcome::Result(result) if result.get() == DONE), "byte for byte");
     let finished = host.events.iter().filter(|event| matches!(event, Event::Finished { attempts: 1, .. })).count();
-    assert_eq!(finished, 1, "one end, and one attempt of the call");
-    assert_eq!(told(&host), [(TaskStatus::Working, Some("begun".into())), (TaskStatus::Working, Some("half".into()))]);
+    assert_eq!(finished, 1, "one outcome, and one attempt of the call");
+    assert_eq!(
+        status_events(&host),
+        [(TaskStatus::Working, Some("begun".into())), (TaskStatus::Working, Some("half".into()))]
+    );
     host.wait(seconds(60));
     assert!(host.take_sent().is_empty());
 }
 
 #[test]
-fn a_task_may_be_told_to_be_over_or_to_require_input_when_it_is_created() {
+fn a_task_may_be_created_as_ended_or_with_required_input() {
     for status in ["completed", "input_required"] {
         let mut host = modern();
         let (id, sent) = call(&mut host);
@@ -196,7 +199,7 @@ fn a_task_may_be_told_to_be_over_or_to_require_input_when_it_is_created() {
 }
 
 #[test]
-fn a_modern_task_ends_as_the_server_says() {
+fn a_modern_task_ends_with_the_status_of_the_server() {
     let cases = [
         (
             task("complete", "failed", json!({"error": {"code": -32603, "message": "broken"}})),
@@ -216,12 +219,12 @@ fn a_modern_task_ends_as_the_server_says() {
         let (id, poll) = polled(&mut host);
         reply(&mut host, &poll, status);
         assert_eq!(error(&host, id), expected);
-        assert!(host.take_sent().is_empty(), "what is over is not cancelled");
+        assert!(host.take_sent().is_empty(), "an ended task is not cancelled");
     }
     let mut host = modern();
     let (id, poll) = polled(&mut host);
     refuse(&mut host, &poll, -32602);
-    assert_eq!(error(&host, id).code(), Some(-32602), "a task that the server does not know any more");
+    assert_eq!(error(&host, id).code(), Some(-32602), "a task that the server has forgotten");
     let (id, sent) = call(&mut host);
     reply(&mut host, &sent, task("task", "failed", json!({})));
     let poll = host.take_one();
@@ -230,14 +233,14 @@ fn a_modern_task_ends_as_the_server_says() {
 }
 
 #[test]
-fn the_input_that_a_task_requires_is_asked_for_once_and_sent_with_an_update() {
+fn the_input_that_a_task_requires_is_requested_once_and_sent_with_an_update() {
     let mut host = modern();
     let (id, poll) = polled(&mut host);
     let inputs = json!({"who": form(), "where": {"method": "roots/list"}});
     reply(&mut host, &poll, task("complete", "input_required", json!({"inputRequests": inputs})));
-    assert_eq!(asked(&host), ["who"], "roots are the engine's to answer");
+    assert_eq!(input_requests(&host), ["who"], "the engine answers the request for roots");
     host.wait(seconds(30));
-    assert!(host.take_sent().is_empty(), "not polled while the user is asked");
+    assert!(host.take_sent().is_empty(), "not polled while the user answers");
     let accept = raw(&json!({"action": "accept", "content": {"name": "x"}}));
     host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
     host.collect();
@@ -254,14 +257,14 @@ fn the_input_that_a_task_requires_is_asked_for_once_and_sent_with_an_update() {
 
     host.wait(seconds(2));
     let poll = host.take_one();
-    // The server has not taken the responses into account yet.
+    // The server has not processed the responses yet.
     reply(&mut host, &poll, task("complete", "input_required", json!({"inputRequests": inputs})));
-    assert_eq!(asked(&host), ["who"], "asked once");
+    assert_eq!(input_requests(&host), ["who"], "requested once");
     host.wait(seconds(2));
     let poll = host.take_one();
     let more = json!({"who": form(), "where": {"method": "roots/list"}, "when": form()});
     reply(&mut host, &poll, task("complete", "input_required", json!({"inputRequests": more})));
-    assert_eq!(asked(&host), ["who", "when"]);
+    assert_eq!(input_requests(&host), ["who", "when"]);
     let decline = raw(&json!({"action": "decline"}));
     host.session.provide(host.now, id, [("when", &*decline)]).unwrap();
     host.collect();
@@ -276,7 +279,7 @@ fn the_input_that_a_task_requires_is_asked_for_once_and_sent_with_an_update() {
 }
 
 #[test]
-fn input_that_the_engine_has_is_sent_at_once() {
+fn input_that_the_engine_provides_for_a_task_is_sent_at_once() {
     let mut host = modern();
     let (id, poll) = polled(&mut host);
     let inputs = json!({"where": {"method": "roots/list"}});
@@ -301,7 +304,7 @@ fn a_task_whose_input_is_declined_or_impossible_is_cancelled() {
     assert!(matches!(host.result_of(id), Outcome::InputRequired(_)));
     assert_eq!(host.take_methods(), ["tasks/cancel"]);
 
-    // The client does not offer sampling.
+    // The client does not declare sampling.
     let mut host = modern();
     let id = wanted(&mut host, json!({"method": "sampling/createMessage", "params": {}}));
     assert!(matches!(host.result_of(id), Outcome::InputRequired(_)));
@@ -315,7 +318,7 @@ fn a_task_whose_input_is_declined_or_impossible_is_cancelled() {
 
 #[test]
 fn a_task_is_cancelled_with_its_own_request() {
-    // While nothing is on its way, while it is polled, while its input is sent, and while the user is asked.
+    // While nothing is in flight, while it is polled, while its input is sent, and while the user answers.
     for stage in 0..4 {
         let mut host = modern();
         let (id, poll) = polled(&mut host);
@@ -376,7 +379,7 @@ fn a_task_without_an_end_is_cancelled_at_the_maximum_time_of_its_call() {
 }
 
 #[test]
-fn a_poll_without_an_answer_ends_with_the_call() {
+fn a_poll_without_a_response_ends_with_the_call() {
     let mut host = modern();
     let (id, _) = polled(&mut host);
     host.wait(seconds(700));
@@ -400,7 +403,7 @@ fn an_interval_counts_from_100_ms_up_and_has_a_default() {
 
 #[test]
 fn a_task_survives_its_connection() {
-    // It is lost between two polls, and while a poll is on its way.
+    // It is lost between two polls, and during a poll.
     for on_its_way in [false, true] {
         let mut options = reconnecting(with_tasks(options()));
         options.listen = false;
@@ -419,8 +422,8 @@ fn a_task_survives_its_connection() {
         host.serve(&mut server);
         assert_eq!(result(&host, id), done());
         assert_eq!(server.was_asked("tools/call"), 0, "the call itself is not sent again");
-        let asked = server.asked().find(|message| message["method"] == "tasks/get").unwrap();
-        assert_eq!(asked["params"]["taskId"], "t-1");
+        let poll = server.asked().find(|message| message["method"] == "tasks/get").unwrap();
+        assert_eq!(poll["params"]["taskId"], "t-1");
     }
 }
 
@@ -467,7 +470,7 @@ fn statuses_that_contradict_each_other_end_the_call() {
 }
 
 #[test]
-fn a_task_that_was_over_and_goes_on_ends_the_call() {
+fn a_task_that_continues_after_its_end_ends_the_call() {
     let inputs = json!({"inputRequests": {"who": form()}});
     for report in [working(), task("complete", "input_required", inputs)] {
         let mut host = modern();
@@ -489,11 +492,11 @@ fn a_task_that_was_over_and_goes_on_ends_the_call() {
     host.take_sent();
     host.session.cancel(host.now, id).unwrap();
     host.collect();
-    assert!(host.take_sent().is_empty(), "what is over is not cancelled");
+    assert!(host.take_sent().is_empty(), "an ended task is not cancelled");
 }
 
 #[test]
-fn a_task_without_a_usable_id_or_status_is_no_result() {
+fn a_task_without_a_valid_id_or_status_is_an_invalid_result() {
     let long = "x".repeat(1025);
     for (id, status) in [(json!(null), "working"), (json!(7), "working"), (json!(long), "working"), (json!("t"), "?")] {
         let mut host = modern();
@@ -522,7 +525,7 @@ fn a_task_in_answer_to_another_method_is_invalid() {
 }
 
 #[test]
-fn the_rounds_of_input_of_a_task_are_bounded() {
+fn the_rounds_of_input_of_a_task_are_limited() {
     let mut host = modern();
     let (id, mut poll) = polled(&mut host);
     for round in 0..10 {
@@ -556,30 +559,30 @@ fn the_status_of_tasks_is_announced_on_the_listen_stream() {
     notify(&mut host, &foreign, task("complete", "completed", json!({"result": {"content": ["foreign"]}})));
     assert!(!host.events.iter().any(|event| matches!(event, Event::Finished { .. })), "not of this stream");
     notify(&mut host, &stream, task("complete", "working", json!({"statusMessage": "half"})));
-    assert_eq!(told(&host).last().unwrap().1.as_deref(), Some("half"));
+    assert_eq!(status_events(&host).last().unwrap().1.as_deref(), Some("half"));
     let inputs = json!({"inputRequests": {"where": {"method": "roots/list"}}});
     notify(&mut host, &stream, task("complete", "input_required", inputs));
     let update = host.take_one();
     assert_eq!(update["method"], "tasks/update");
     notify(&mut host, &stream, task("complete", "completed", json!({"result": done()})));
     reply(&mut host, &update, json!({}));
-    assert!(!host.events.iter().any(|event| matches!(event, Event::Finished { .. })), "its poll tells the same");
+    assert!(!host.events.iter().any(|event| matches!(event, Event::Finished { .. })), "its poll has the same result");
     notify(&mut host, &stream, task("complete", "completed", json!({"result": done()})));
     assert_eq!(result(&host, id), done());
     notify(&mut host, &stream, working());
     let foreign =
         |event: &&Event| matches!(event, Event::Notification { method, .. } if &**method == "notifications/tasks");
-    assert_eq!(host.events.iter().filter(foreign).count(), 1, "of no task of a call: passed on");
+    assert_eq!(host.events.iter().filter(foreign).count(), 1, "not a task of a call: reported");
 }
 
 #[test]
-fn input_that_a_notification_requires_is_asked_for() {
+fn input_that_a_notification_requires_is_requested() {
     let mut host = modern();
     let (id, poll) = polled(&mut host);
     reply(&mut host, &poll, working());
     let params = task("complete", "input_required", json!({"inputRequests": {"who": form()}}));
     host.receive(json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params}));
-    assert_eq!(asked(&host), ["who"]);
+    assert_eq!(input_requests(&host), ["who"]);
     host.session.cancel(host.now, id).unwrap();
     host.collect();
     host.take_sent();
@@ -631,7 +634,7 @@ fn a_tool_is_called_as_a_task_if_it_requires_that_and_the_server_runs_tools_as_t
 }
 
 #[test]
-fn a_legacy_task_is_polled_until_it_is_over_and_its_result_is_requested() {
+fn a_legacy_task_is_polled_until_its_end_then_its_result_is_requested() {
     let mut host = requiring();
     let (id, sent) = start(&mut host, Request::call_tool("a", None).progress());
     reply(&mut host, &sent, json!({"task": legacy_task("working")}));
@@ -648,7 +651,7 @@ fn a_legacy_task_is_polled_until_it_is_over_and_its_result_is_requested() {
         host.events.iter().any(|event| matches!(event, Event::Progress { request, .. } if *request == id)),
         "the progress token stays valid"
     );
-    // Notifications of the status are optional: they change nothing.
+    // Notifications of the status are optional and change nothing.
     host.receive(json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": legacy_task("completed")}));
     assert!(host.take_sent().is_empty());
     host.wait(seconds(2));
@@ -675,7 +678,7 @@ fn a_legacy_task_that_requires_input_sends_its_requests_while_its_result_is_requ
     let mut params = form()["params"].clone();
     params["_meta"] = related.clone();
     host.receive(json!({"jsonrpc": "2.0", "id": "e", "method": "elicitation/create", "params": params}));
-    let Some(Event::ServerRequest { id: ask, .. }) = host.events.last() else { panic!("not asked") };
+    let Some(Event::ServerRequest { id: ask, .. }) = host.events.last() else { panic!("not requested") };
     let ask = *ask;
     let answer = raw(&json!({"action": "decline", "_meta": {"own": 1}}));
     host.session.respond(host.now, ask, Ok(&answer)).unwrap();
@@ -683,7 +686,7 @@ fn a_legacy_task_that_requires_input_sends_its_requests_while_its_result_is_requ
     let mut meta = related.clone();
     meta["own"] = json!(1);
     assert_eq!(host.take_one()["result"], json!({"action": "decline", "_meta": meta}));
-    // The engine's own answers name the task, too.
+    // The engine's own responses name the task, too.
     host.receive(json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list", "params": {"_meta": related}}));
     assert_eq!(host.take_one()["result"]["_meta"], related);
     host.receive(json!({"jsonrpc": "2.0", "id": "e", "method": "elicitation/create", "params": params}));
@@ -707,7 +710,7 @@ fn a_legacy_task_ends_with_the_answer_to_the_request_for_its_result() {
 }
 
 #[test]
-fn a_legacy_task_is_cancelled_with_its_own_request_if_the_server_takes_that() {
+fn a_legacy_task_is_cancelled_with_its_own_request_if_the_server_supports_it() {
     for (capabilities, methods) in
         [(runs_tools(), &["tasks/cancel"][..]), (json!({"requests": {"tools": {"call": {}}}}), &[])]
     {
@@ -729,7 +732,7 @@ fn a_legacy_task_is_cancelled_with_its_own_request_if_the_server_takes_that() {
 }
 
 #[test]
-fn a_call_as_a_task_that_is_cancelled_before_its_task_is_known_is_cancelled_when_it_is() {
+fn a_call_cancelled_before_its_task_is_known_cancels_the_task_later() {
     let mut host = requiring();
     let (id, sent) = call(&mut host);
     host.session.cancel(host.now, id).unwrap();
@@ -764,14 +767,14 @@ fn a_cancellation_of_a_task_that_is_not_sent_in_time_is_left_out() {
     host.session.handle_timeout(host.now);
     host.collect();
     assert!(host.take_methods().iter().all(|method| method != "tasks/cancel"));
-    // Their places in flight are free again.
+    // They do not count as in flight any more.
     let (id, sent) = call(&mut host);
     reply(&mut host, &sent, done());
     assert_eq!(result(&host, id), done());
 }
 
 #[test]
-fn a_result_with_content_is_a_result_whatever_else_it_has() {
+fn a_result_with_content_is_accepted_with_any_other_members() {
     let mut host = requiring();
     let (id, sent) = call(&mut host);
     let plain = json!({"content": [], "task": legacy_task("working")});

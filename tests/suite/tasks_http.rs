@@ -45,7 +45,7 @@ fn start(web: &mut Web, status: &str) -> RequestId {
     call
 }
 
-/// The exchange breaks, or a gateway responds, five times: each time it is sent again after the interval.
+/// The exchange breaks or gets a gateway error five times: the request is sent again after the interval each time.
 fn assert_sent_again_after_the_interval(web: &mut Web, method: &str) -> Exchange {
     for round in 0..5 {
         let exchange = web.take_the(method);

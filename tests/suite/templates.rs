@@ -1,4 +1,4 @@
-//! Resource templates, expanded.
+//! The expansion of resource templates.
 
 use crate::common::{Host, Server, legacy};
 use mcp_proto::catalog::{TemplateError, Variable};
@@ -18,7 +18,7 @@ fn expand(template: &str, values: &[(&str, Variable<'_>)]) -> Result<String, Tem
 }
 
 #[test]
-fn expressions_of_each_kind_are_expanded_as_rfc_6570_shows() {
+fn expressions_of_each_kind_are_expanded_as_in_rfc_6570() {
     let values = [
         ("var", Variable::Text("value")),
         ("hello", Variable::Text("Hello World!")),
@@ -60,7 +60,7 @@ fn the_variables_of_a_template_are_named_in_order() {
 }
 
 #[test]
-fn what_is_no_template_or_does_not_fit_is_a_typed_error() {
+fn an_invalid_template_or_value_is_a_typed_error() {
     for template in ["a:{", "a:}", "a:{x", "a:{!x}", "a:{x y}"] {
         assert!(matches!(expand(template, &[]), Err(TemplateError::Syntax(_))), "{template}");
     }
@@ -69,7 +69,7 @@ fn what_is_no_template_or_does_not_fit_is_a_typed_error() {
 }
 
 #[test]
-fn a_template_with_10_000_expressions_is_expanded_within_a_bound() {
+fn a_template_with_10_000_expressions_has_a_size_limit() {
     let many = format!("a:{}", "{x}".repeat(10_000));
     let uri = expand(&many, &[("x", Variable::Text("y"))]).unwrap();
     assert_eq!(uri.len(), 10_002);

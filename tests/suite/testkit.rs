@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::common::{millis, seconds};
 
-/// The virtual time that a run may take.
+/// The maximum virtual time of a run.
 const MINUTES: Duration = Duration::from_secs(600);
 
 fn options() -> Options {
@@ -24,7 +24,7 @@ fn options() -> Options {
     options
 }
 
-/// A server with everything.
+/// A server with all families.
 pub(crate) fn full(server: FakeServer) -> FakeServer {
     server
         .tool(FakeTool::new("a"))
@@ -128,7 +128,7 @@ fn outcome<C: Commands>(sim: &World<C>, node: NodeId, wanted: RequestId) -> Opti
     })
 }
 
-/// Makes a request, answers what the server asks, and gives the outcome.
+/// Makes a request, answers server requests, and returns the outcome.
 fn run<C: Commands>(sim: &mut World<C>, node: NodeId, request: Request) -> Outcome {
     let mut seen = sim.get(node).unwrap().events.len();
     let id = sim.tell(node, |now, client| client.want(now, request)).unwrap();
@@ -159,7 +159,7 @@ fn server<C: Commands>(sim: &World<C>) -> &FakeServer {
     sim.server("s").unwrap()
 }
 
-/// Runs a check over every binding, against a server of each era.
+/// Runs a check over every binding, with a server of each era.
 macro_rules! everywhere {
     ($($name:ident => $check:ident;)*) => {
         $(
@@ -294,8 +294,8 @@ fn scripts<C: Commands>(fake: &dyn Fn() -> FakeServer) {
     assert_eq!(next("Result(").1, 2);
     assert_eq!(next("Result(").1, 3);
     assert_eq!(next("own").1, 4);
-    assert_eq!(next("busy").1, 4, "it does not run");
-    assert_eq!(next("overloaded").1, 4, "it does not run");
+    assert_eq!(next("busy").1, 4, "the call does not run");
+    assert_eq!(next("overloaded").1, 4, "the call does not run");
     assert_eq!(next("TimedOut").1, 5);
     assert_eq!(next("Unknown").1, 6, "it may have run");
     sim.run_for(MINUTES).unwrap();
@@ -365,7 +365,7 @@ fn many_clients_share_a_server_and_its_counts() {
     assert_eq!(sim.server("s").unwrap().violations(), &[] as &[String]);
 }
 
-/// An embedder that makes each request again at once, whatever came of it.
+/// An embedder that repeats each request at once, whatever its outcome.
 struct Restless(Client<Lines>);
 
 impl mcp_proto::testkit::Embedder for Restless {
@@ -395,7 +395,7 @@ fn a_run_without_an_end_is_reported() {
 }
 
 #[test]
-fn a_client_against_the_protocol_is_noted() {
+fn a_client_that_violates_the_protocol_is_reported() {
     let mut server = full(FakeServer::legacy());
     let ask = |id: u64, method: &str| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {}});
     server.answer(&ask(1, "tools/list"));
@@ -432,9 +432,9 @@ fn a_function_answers_in_place_of_the_content() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever a server sends, a client takes it.
+    /// A client handles any message of a server.
     #[test]
-    fn a_client_takes_any_message(messages in proptest::collection::vec(strategy::message(), 1..40)) {
+    fn a_client_handles_any_message(messages in proptest::collection::vec(strategy::message(), 1..40)) {
         let mut client = <Client<Messages>>::client(options());
         client.begin(mcp_proto::Time::ZERO);
         client.handle_transport(mcp_proto::Time::ZERO, client.connection(), mcp_proto::Transport::Opened);
@@ -445,7 +445,7 @@ proptest! {
         }
     }
 
-    /// On any link and with any incidents, each request ends once, and no call runs twice.
+    /// With any link and any incidents, each request ends once, and no call runs twice.
     #[test]
     fn a_request_ends_once_on_any_link(
         link in strategy::link(),
@@ -487,7 +487,7 @@ fn each<C: Commands>(fake: FakeServer, link: Link, turns: &[Turn], seed: u64) ->
     Ok(())
 }
 
-/// A hub over the kit: one server over a pipe, one over HTTP.
+/// A hub in the test kit: one server over stdio, one over HTTP.
 #[cfg(feature = "http")]
 #[test]
 fn a_hub_runs_servers_of_both_transports_and_eras() {

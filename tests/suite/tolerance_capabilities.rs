@@ -1,4 +1,4 @@
-//! TOLERANCE.md, "Capabilities and discovery": each row, by default and under each of its policies.
+//! TOLERANCE.md, "Capabilities and discovery": each row, with the default and with each policy.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn degrading(era: Era) -> Options {
     options
 }
 
-fn asking_anyway(era: Era) -> Options {
+fn requesting_undeclared(era: Era) -> Options {
     let mut options = options_for(era);
     options.tolerance.list_undeclared = true;
     options
@@ -45,7 +45,7 @@ fn server(era: Era, capabilities: Value) -> Server {
     }
 }
 
-/// A list's result, with what the era wants beside the items.
+/// The result of a list request, with the members that the era requires.
 fn list(era: Era, family: Family, items: Value) -> Value {
     match era {
         Era::Legacy => json!({family.member(): items}),
@@ -66,7 +66,7 @@ fn item(family: Family) -> Value {
 }
 
 /// A server that has one item of each family, whatever it declares.
-fn stocked(era: Era, capabilities: Value) -> Server {
+fn server_with_all_families(era: Era, capabilities: Value) -> Server {
     Family::ALL.iter().copied().fold(server(era, capabilities), |server, family| {
         server.result(family.list_method(), list(era, family, json!([item(family)])))
     })
@@ -85,7 +85,7 @@ fn with_tools(era: Era, tools: Value) -> Host {
     host
 }
 
-/// The lists that were asked, in order.
+/// The list requests, in order.
 fn lists(host: &Host) -> Vec<&str> {
     host.methods().into_iter().filter(|method| method.ends_with("/list")).collect()
 }
@@ -94,7 +94,7 @@ fn list_methods(families: &[Family]) -> Vec<&'static str> {
     families.iter().map(|family| family.list_method()).collect()
 }
 
-/// These families have this status and nothing in them, every other one is listed with its item.
+/// These families have this status and no items; every other family is listed.
 fn assert_lost(host: &Host, families: &[Family], status: FamilyStatus) {
     assert!(host.is_ready(), "{:?}", host.failure());
     for &family in Family::ALL {
@@ -103,7 +103,7 @@ fn assert_lost(host: &Host, families: &[Family], status: FamilyStatus) {
     }
 }
 
-/// The session failed over this method, and says so in the server's words.
+/// The session failed over this method, with the server's message.
 fn assert_list_failed(host: &Host, method: &str, words: &str) {
     assert!(!host.is_ready(), "{method}");
     assert_eq!(host.failure_kind(), Some(FailureKind::ListFailed), "{method}");
@@ -125,7 +125,7 @@ const RESOURCES: [Family; 2] = [Family::Resources, Family::ResourceTemplates];
 
 /// hermes-agent #44550, opencode #31271
 #[test]
-fn a_family_left_out_of_the_capabilities_is_not_asked() {
+fn an_undeclared_family_is_not_requested() {
     let cases = [
         (json!({"prompts": {}, "resources": {}}), &[Family::Tools][..]),
         (json!({"tools": {}, "resources": {}}), &[Family::Prompts]),
@@ -134,7 +134,7 @@ fn a_family_left_out_of_the_capabilities_is_not_asked() {
     ];
     both(|era| {
         for (capabilities, left_out) in &cases {
-            let host = Host::connect(options_for(era), &mut stocked(era, capabilities.clone()));
+            let host = Host::connect(options_for(era), &mut server_with_all_families(era, capabilities.clone()));
             assert_lost(&host, left_out, FamilyStatus::NotAdvertised);
             let asked: Vec<_> = Family::ALL.iter().copied().filter(|family| !left_out.contains(family)).collect();
             assert_eq!(lists(&host), list_methods(&asked));
@@ -145,9 +145,9 @@ fn a_family_left_out_of_the_capabilities_is_not_asked() {
 
 /// hermes-agent #44550
 #[test]
-fn a_family_left_out_is_not_asked_later_either() {
+fn an_undeclared_family_is_not_requested_later() {
     both(|era| {
-        let mut server = stocked(era, json!({}));
+        let mut server = server_with_all_families(era, json!({}));
         let mut host = Host::connect(options_for(era), &mut server);
         for method in LIST_CHANGED {
             host.receive(notification(method));
@@ -166,9 +166,9 @@ fn a_family_left_out_is_not_asked_later_either() {
 
 /// codebase-memory-mcp #1185
 #[test]
-fn undeclared_family_is_listed_where_the_policy_asks() {
+fn undeclared_family_is_listed_by_policy() {
     both(|era| {
-        let host = Host::connect(asking_anyway(era), &mut stocked(era, json!({})));
+        let host = Host::connect(requesting_undeclared(era), &mut server_with_all_families(era, json!({})));
         assert_lost(&host, &[], FamilyStatus::Listed);
         assert_eq!(lists(&host), list_methods(Family::ALL));
         assert_eq!(host.quirk_methods(QuirkKind::UndeclaredFamily), list_methods(Family::ALL));
@@ -178,7 +178,7 @@ fn undeclared_family_is_listed_where_the_policy_asks() {
 
 /// codebase-memory-mcp #1185
 #[test]
-fn undeclared_family_is_told_once_for_all_its_pages() {
+fn undeclared_family_is_reported_once_for_all_its_pages() {
     both(|era| {
         let mut server = server(era, json!({})).on("tools/list", move |params| {
             let second = params["cursor"] == "2";
@@ -188,7 +188,7 @@ fn undeclared_family_is_told_once_for_all_its_pages() {
             }
             Ok(page)
         });
-        let host = Host::connect(asking_anyway(era), &mut server);
+        let host = Host::connect(requesting_undeclared(era), &mut server);
         assert_eq!(host.keys(Family::Tools), ["a", "b"]);
         assert_eq!(host.quirk_methods(QuirkKind::UndeclaredFamily), ["tools/list"]);
     });
@@ -196,12 +196,13 @@ fn undeclared_family_is_told_once_for_all_its_pages() {
 
 /// codebase-memory-mcp #1185
 #[test]
-fn undeclared_family_is_absent_where_the_policy_asks_in_vain() {
+fn undeclared_family_is_absent_if_its_request_fails_by_policy() {
     both(|era| {
         for code in [-32601, -32602, -32603, -32000] {
             for &family in Family::ALL {
-                let mut server = stocked(era, json!({})).error(family.list_method(), code, "none of that here");
-                let host = Host::connect(asking_anyway(era), &mut server);
+                let mut server =
+                    server_with_all_families(era, json!({})).error(family.list_method(), code, "none of that here");
+                let host = Host::connect(requesting_undeclared(era), &mut server);
                 assert_lost(&host, &[family], FamilyStatus::Absent);
                 assert_eq!(host.quirks(), [QuirkKind::UndeclaredFamily; 3]);
             }
@@ -211,10 +212,10 @@ fn undeclared_family_is_absent_where_the_policy_asks_in_vain() {
 
 /// codebase-memory-mcp #1185
 #[test]
-fn undeclared_family_that_never_answers_is_no_failure() {
+fn undeclared_family_that_never_answers_causes_no_failure() {
     both(|era| {
-        let mut host = Host::open(asking_anyway(era));
-        let mut server = stocked(era, json!({}));
+        let mut host = Host::open(requesting_undeclared(era));
+        let mut server = server_with_all_families(era, json!({}));
         for _ in 0..3 {
             for message in host.take_sent().into_iter().filter(|message| message["method"] != "tools/list") {
                 server.answer(&message).into_iter().for_each(|answer| host.receive(answer));
@@ -228,13 +229,13 @@ fn undeclared_family_that_never_answers_is_no_failure() {
 
 /// codebase-memory-mcp #1185
 #[test]
-fn the_clients_own_capabilities_echoed_declare_no_family() {
+fn the_clients_own_capabilities_sent_back_declare_no_family() {
     let echo = |policy: bool| {
         let mut options = options_for(Era::Legacy);
         options.capabilities.sampling = true;
         options.capabilities.elicitation = true;
         options.tolerance.list_undeclared = policy;
-        let mut server = stocked(Era::Legacy, json!({})).on("initialize", |params| {
+        let mut server = server_with_all_families(Era::Legacy, json!({})).on("initialize", |params| {
             Ok(json!({
                 "protocolVersion": params["protocolVersion"],
                 "capabilities": params["capabilities"],
@@ -252,9 +253,9 @@ fn the_clients_own_capabilities_echoed_declare_no_family() {
 #[test]
 fn undeclared_list_changed_is_ignored() {
     both(|era| {
-        let mut server = stocked(era, json!({"completions": {}}));
+        let mut server = server_with_all_families(era, json!({"completions": {}}));
         let mut host = Host::open(options_for(era));
-        // Before the handshake is over, once it is, and again.
+        // Before the handshake ends, after it, and once more.
         for _ in 0..3 {
             for method in LIST_CHANGED {
                 host.receive(notification(method));
@@ -271,9 +272,9 @@ fn undeclared_list_changed_is_ignored() {
 
 /// hermes-agent #44550
 #[test]
-fn undeclared_list_changed_in_mid_discovery_starts_no_walk() {
+fn undeclared_list_changed_during_discovery_starts_no_refresh() {
     both(|era| {
-        let mut server = stocked(era, json!({"prompts": {}}));
+        let mut server = server_with_all_families(era, json!({"prompts": {}}));
         let mut host = Host::open(options_for(era));
         let mut steps = Steps::until("the prompts are asked for");
         while !host.methods().contains(&"prompts/list") {
@@ -296,7 +297,7 @@ fn undeclared_list_changed_is_honoured_by_policy() {
     both(|era| {
         let mut options = options_for(era);
         options.tolerance.undeclared_list_changed = true;
-        let mut server = stocked(era, json!({}));
+        let mut server = server_with_all_families(era, json!({}));
         let mut host = Host::connect(options, &mut server);
         assert_lost(&host, Family::ALL, FamilyStatus::NotAdvertised);
         for method in LIST_CHANGED {
@@ -312,7 +313,7 @@ fn undeclared_list_changed_is_honoured_by_policy() {
 
 /// hermes-agent #44550
 #[test]
-fn undeclared_list_changed_honoured_in_vain_costs_nothing() {
+fn undeclared_list_changed_with_a_failing_list_causes_no_failure() {
     both(|era| {
         let mut options = options_for(era);
         options.tolerance.undeclared_list_changed = true;
@@ -329,16 +330,16 @@ fn undeclared_list_changed_honoured_in_vain_costs_nothing() {
 
 /// toolhive #5231, toolhive #5232, crush #2227, drawio #13
 #[test]
-fn method_not_found_of_prompts_or_resources_leaves_the_rest() {
+fn method_not_found_of_prompts_or_resources_keeps_the_other_families() {
     both(|era| {
         for lost in [&[Family::Prompts][..], &RESOURCES, &Family::ALL[1..]] {
-            let server = stocked(era, everything());
+            let server = server_with_all_families(era, everything());
             let mut server = lost.iter().fold(server, |server, family| {
                 server.error(family.list_method(), -32601, "method not found: Method not found")
             });
             let host = Host::connect(options_for(era), &mut server);
             assert_lost(&host, lost, FamilyStatus::Absent);
-            assert_eq!(lists(&host), list_methods(Family::ALL), "each is asked once");
+            assert_eq!(lists(&host), list_methods(Family::ALL), "each is requested once");
             assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), list_methods(lost));
             assert_eq!(host.quirks().len(), lost.len());
             let families: Vec<_> = host.session.quirks().iter().filter_map(|quirk| quirk.family).collect();
@@ -351,7 +352,7 @@ fn method_not_found_of_prompts_or_resources_leaves_the_rest() {
 #[test]
 fn method_not_found_is_a_warning_that_names_server_and_method() {
     both(|era| {
-        let mut server = stocked(era, everything()).error("prompts/list", -32601, "Method not found");
+        let mut server = server_with_all_families(era, everything()).error("prompts/list", -32601, "Method not found");
         let host = Host::connect(options_for(era), &mut server);
         let [quirk] = host.session.quirks() else { panic!("{:?}", host.quirks()) };
         assert_eq!(quirk.method.as_deref(), Some("prompts/list"));
@@ -363,11 +364,11 @@ fn method_not_found_is_a_warning_that_names_server_and_method() {
 
 /// toolhive #5232
 #[test]
-fn method_not_found_is_told_once_for_all_connections() {
+fn method_not_found_is_reported_once_for_all_connections() {
     both(|era| {
         let mut options = options_for(era);
         options.reconnect = Some(Reconnect::default());
-        let mut server = stocked(era, everything()).error("prompts/list", -32601, "Method not found");
+        let mut server = server_with_all_families(era, everything()).error("prompts/list", -32601, "Method not found");
         let mut host = Host::connect(options, &mut server);
         host.close_transport();
         host.wait(Duration::from_secs(1));
@@ -384,9 +385,10 @@ fn method_not_found_is_told_once_for_all_connections() {
 
 /// turnstone #993, shim-mcp #19
 #[test]
-fn method_not_found_of_resource_templates_leaves_the_resources() {
+fn method_not_found_of_resource_templates_keeps_the_resources() {
     both(|era| {
-        let mut server = stocked(era, everything()).error("resources/templates/list", -32601, "Method not found");
+        let mut server =
+            server_with_all_families(era, everything()).error("resources/templates/list", -32601, "Method not found");
         let host = Host::connect(options_for(era), &mut server);
         assert_lost(&host, &[Family::ResourceTemplates], FamilyStatus::Absent);
         assert_eq!(host.keys(Family::Resources), ["r:1"]);
@@ -399,7 +401,7 @@ fn method_not_found_of_resource_templates_leaves_the_resources() {
 #[test]
 fn method_not_found_of_tools_fails() {
     both(|era| {
-        let mut server = stocked(era, everything()).error("tools/list", -32601, "no such thing here");
+        let mut server = server_with_all_families(era, everything()).error("tools/list", -32601, "no such thing here");
         let host = Host::connect(options_for(era), &mut server);
         assert_list_failed(&host, "tools/list", "no such thing here");
         assert!(host.quirks().is_empty());
@@ -412,7 +414,7 @@ fn method_not_found_of_tools_is_tolerated_by_policy() {
     both(|era| {
         let mut options = options_for(era);
         options.tolerance.tools_absent = true;
-        let mut server = stocked(era, everything()).error("tools/list", -32601, "Method not found");
+        let mut server = server_with_all_families(era, everything()).error("tools/list", -32601, "Method not found");
         let host = Host::connect(options, &mut server);
         assert_lost(&host, &[Family::Tools], FamilyStatus::Absent);
         assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), ["tools/list"]);
@@ -426,7 +428,7 @@ fn any_other_error_to_a_list_fails() {
         for (code, words) in [(-32603, "INTERNAL_ERROR"), (-32602, "INVALID_PARAMS"), (-32000, "not today"), (7, "odd")]
         {
             for &family in Family::ALL {
-                let mut server = stocked(era, everything()).error(family.list_method(), code, words);
+                let mut server = server_with_all_families(era, everything()).error(family.list_method(), code, words);
                 let host = Host::connect(options_for(era), &mut server);
                 assert_list_failed(&host, family.list_method(), words);
                 assert!(host.quirks().is_empty());
@@ -438,11 +440,11 @@ fn any_other_error_to_a_list_fails() {
 
 /// toolhive #5232
 #[test]
-fn any_other_error_to_a_list_costs_that_family_alone_by_policy() {
+fn any_other_error_to_a_list_fails_that_family_alone_by_policy() {
     both(|era| {
         for (code, words) in [(-32603, "INTERNAL_ERROR"), (-32602, "INVALID_PARAMS"), (-32000, "not today")] {
             for &family in Family::ALL {
-                let mut server = stocked(era, everything()).error(family.list_method(), code, words);
+                let mut server = server_with_all_families(era, everything()).error(family.list_method(), code, words);
                 let host = Host::connect(degrading(era), &mut server);
                 assert_lost(&host, &[family], FamilyStatus::Failed);
                 assert!(host.failure().is_none() && host.quirks().is_empty());
@@ -469,7 +471,8 @@ fn a_server_whose_every_list_fails_is_ready_with_nothing_by_policy() {
 fn method_not_found_text_fails_as_any_other_error() {
     both(|era| {
         for code in [-32602, -32603, -32000] {
-            let mut server = stocked(era, everything()).error("prompts/list", code, "Method not found");
+            let mut server =
+                server_with_all_families(era, everything()).error("prompts/list", code, "Method not found");
             let host = Host::connect(options_for(era), &mut server);
             assert_list_failed(&host, "prompts/list", "Method not found");
             assert!(host.quirks().is_empty());
@@ -487,7 +490,7 @@ fn assert_absent_by_text(texts: &[&str]) {
     both(|era| {
         for text in texts {
             for code in [-32602, -32603, -32000] {
-                let mut server = stocked(era, everything()).error("prompts/list", code, text);
+                let mut server = server_with_all_families(era, everything()).error("prompts/list", code, text);
                 let host = Host::connect(by_text(era), &mut server);
                 assert!(host.is_ready(), "{text:?}: {:?}", host.failure());
                 assert_lost(&host, &[Family::Prompts], FamilyStatus::Absent);
@@ -518,10 +521,10 @@ fn method_not_found_text_has_many_phrasings() {
 
 /// python-sdk #1561
 #[test]
-fn method_not_found_text_policy_leaves_other_words_fatal() {
+fn method_not_found_text_policy_keeps_other_texts_fatal() {
     both(|era| {
         for words in ["Invalid request parameters", "the database is down"] {
-            let mut server = stocked(era, everything()).error("resources/list", -32602, words);
+            let mut server = server_with_all_families(era, everything()).error("resources/list", -32602, words);
             let host = Host::connect(by_text(era), &mut server);
             assert_list_failed(&host, "resources/list", words);
         }
@@ -530,9 +533,9 @@ fn method_not_found_text_policy_leaves_other_words_fatal() {
 
 /// fastmcp #4865
 #[test]
-fn method_not_found_text_of_tools_is_as_the_code_is() {
+fn method_not_found_text_of_tools_equals_the_code() {
     both(|era| {
-        let server = || stocked(era, everything()).error("tools/list", -32602, "Method not found");
+        let server = || server_with_all_families(era, everything()).error("tools/list", -32602, "Method not found");
         let host = Host::connect(by_text(era), &mut server());
         assert_list_failed(&host, "tools/list", "Method not found");
 
@@ -557,7 +560,7 @@ fn capability_shape_null_or_false_is_not_advertised() {
     both(|era| {
         for odd in [json!(null), json!(false)] {
             let capabilities = json!({"tools": {}, "prompts": odd, "resources": odd});
-            let host = Host::connect(options_for(era), &mut stocked(era, capabilities));
+            let host = Host::connect(options_for(era), &mut server_with_all_families(era, capabilities));
             assert_lost(&host, &Family::ALL[1..], FamilyStatus::NotAdvertised);
             assert_eq!(lists(&host), ["tools/list"]);
             assert_eq!(host.quirk_methods(QuirkKind::CapabilityShape), [handshake_method(era)]);
@@ -572,7 +575,7 @@ fn capability_shape_true_or_array_is_advertised_without_options() {
     both(|era| {
         for odd in [json!(true), json!([])] {
             let capabilities = json!({"tools": odd, "prompts": odd, "resources": odd});
-            let host = Host::connect(options_for(era), &mut stocked(era, capabilities));
+            let host = Host::connect(options_for(era), &mut server_with_all_families(era, capabilities));
             assert_lost(&host, &[], FamilyStatus::Listed);
             assert_eq!(host.quirk_methods(QuirkKind::CapabilityShape), [handshake_method(era)]);
             assert_eq!(host.quirks(), [QuirkKind::CapabilityShape]);
@@ -587,17 +590,18 @@ fn capability_shape_true_or_array_is_advertised_without_options() {
 
 /// flapi #100
 #[test]
-fn capability_shape_names_what_is_odd() {
+fn capability_shape_names_the_malformed_capability() {
     both(|era| {
-        let host = Host::connect(options_for(era), &mut stocked(era, json!({"tools": {}, "prompts": null})));
+        let host =
+            Host::connect(options_for(era), &mut server_with_all_families(era, json!({"tools": {}, "prompts": null})));
         let detail = &host.session.quirks()[0].detail;
         assert!(detail.contains("prompts") && detail.contains("null") && !detail.contains("tools"), "{detail}");
     });
 }
 
-/// A server that says nothing of its capabilities.
-fn uncaptured(era: Era) -> Server {
-    let server = stocked(era, json!({}));
+/// A server without `capabilities` in its initialize result.
+fn server_without_capabilities(era: Era) -> Server {
+    let server = server_with_all_families(era, json!({}));
     match era {
         Era::Legacy => server.on("initialize", |params| {
             let info = json!({"name": "test", "version": "1"});
@@ -611,22 +615,22 @@ fn uncaptured(era: Era) -> Server {
 
 /// hermes-agent #44550
 #[test]
-fn with_no_captured_capabilities_every_family_is_asked() {
+fn without_declared_capabilities_every_family_is_requested() {
     both(|era| {
-        let host = Host::connect(options_for(era), &mut uncaptured(era));
+        let host = Host::connect(options_for(era), &mut server_without_capabilities(era));
         assert_lost(&host, &[], FamilyStatus::Listed);
         assert_eq!(lists(&host), list_methods(Family::ALL));
-        // The missing member itself is a row of the handshake's.
+        // The missing member is a row of the handshake.
         assert_eq!(host.quirks(), [QuirkKind::InitializeShape]);
     });
 }
 
 /// hermes-agent #44550
 #[test]
-fn with_no_captured_capabilities_method_not_found_is_absent() {
+fn without_declared_capabilities_method_not_found_is_absent() {
     both(|era| {
         for family in [Family::Prompts, Family::Resources, Family::ResourceTemplates] {
-            let mut server = uncaptured(era).error(family.list_method(), -32601, "Method not found");
+            let mut server = server_without_capabilities(era).error(family.list_method(), -32601, "Method not found");
             let host = Host::connect(options_for(era), &mut server);
             assert_lost(&host, &[family], FamilyStatus::Absent);
         }
@@ -635,9 +639,9 @@ fn with_no_captured_capabilities_method_not_found_is_absent() {
 
 /// hermes-agent #44550
 #[test]
-fn with_no_captured_capabilities_method_not_found_is_no_quirk() {
+fn without_declared_capabilities_method_not_found_is_no_quirk() {
     both(|era| {
-        let mut server = uncaptured(era).error("prompts/list", -32601, "Method not found");
+        let mut server = server_without_capabilities(era).error("prompts/list", -32601, "Method not found");
         let host = Host::connect(options_for(era), &mut server);
         assert_eq!(host.status(Family::Prompts), FamilyStatus::Absent);
         assert_eq!(host.quirks(), [QuirkKind::InitializeShape]);
@@ -646,9 +650,9 @@ fn with_no_captured_capabilities_method_not_found_is_no_quirk() {
 
 /// hermes-agent #44550
 #[test]
-fn with_no_captured_capabilities_method_not_found_of_tools_fails() {
+fn without_declared_capabilities_method_not_found_of_tools_fails() {
     both(|era| {
-        let mut server = uncaptured(era).error("tools/list", -32601, "Method not found");
+        let mut server = server_without_capabilities(era).error("tools/list", -32601, "Method not found");
         let host = Host::connect(options_for(era), &mut server);
         assert_list_failed(&host, "tools/list", "Method not found");
     });
@@ -662,8 +666,8 @@ fn logging(level: Option<LogLevel>) -> Options {
 
 /// inspector #696, terraform-mcp-server #74
 #[test]
-fn method_not_found_of_set_level_leaves_the_session() {
-    let server = stocked(Era::Legacy, json!({"tools": {}, "logging": {}}));
+fn method_not_found_of_set_level_keeps_the_session() {
+    let server = server_with_all_families(Era::Legacy, json!({"tools": {}, "logging": {}}));
     let mut server = server.error("logging/setLevel", -32601, "Method not found");
     let host = Host::connect(logging(Some(LogLevel::Warning)), &mut server);
     assert_eq!(server.was_asked("logging/setLevel"), 1);
@@ -673,7 +677,7 @@ fn method_not_found_of_set_level_leaves_the_session() {
     assert_eq!(level_refusals(&host).len(), 1);
 }
 
-/// The refusals of the level that were reported.
+/// The reported refusals of the log level.
 fn level_refusals(host: &Host) -> Vec<String> {
     let refusal = |event: &Event| match event {
         Event::LogLevelFailed { error } => Some(error.to_string()),
@@ -684,14 +688,14 @@ fn level_refusals(host: &Host) -> Vec<String> {
 
 /// inspector #696
 #[test]
-fn method_not_found_text_of_set_level_counts_only_where_texts_are_believed() {
+fn method_not_found_text_of_set_level_counts_only_by_policy() {
     for (text, believed, kind) in [
         ("Unknown method", true, Some(QuirkKind::MethodNotFoundText)),
         ("Unknown method", false, None),
         ("no handler", true, None),
     ] {
         for code in [-32602, -32603, -32000] {
-            let server = stocked(Era::Legacy, json!({"tools": {}, "logging": {}}));
+            let server = server_with_all_families(Era::Legacy, json!({"tools": {}, "logging": {}}));
             let mut server = server.error("logging/setLevel", code, text);
             let mut options = logging(Some(LogLevel::Warning));
             options.tolerance.absent_by_text = believed;
@@ -706,7 +710,7 @@ fn method_not_found_text_of_set_level_counts_only_where_texts_are_believed() {
 
 /// inspector #696
 #[test]
-fn the_level_is_set_only_where_it_is_wanted_and_declared() {
+fn the_log_level_is_set_only_if_requested_and_declared() {
     for (level, capabilities, expected) in [
         (Some(LogLevel::Warning), json!({"logging": {}}), vec!["warning"]),
         (Some(LogLevel::Warning), json!({}), vec![]),
@@ -738,7 +742,7 @@ fn invalid_item_without_a_name_is_left_out() {
 
 /// Kuadrant #689
 #[test]
-fn invalid_item_that_is_no_object_is_left_out() {
+fn invalid_item_that_is_not_an_object_is_left_out() {
     both(|era| {
         let host = with_tools(era, json!([null, 5, "t", [item(Family::Tools)], item(Family::Tools)]));
         assert_eq!(host.keys(Family::Tools), ["t"]);
@@ -748,7 +752,7 @@ fn invalid_item_that_is_no_object_is_left_out() {
 
 /// Kuadrant #689
 #[test]
-fn invalid_item_whose_name_is_no_text_is_left_out_and_told() {
+fn invalid_item_whose_name_is_not_a_string_is_left_out_and_reported() {
     let mut server = Server::legacy(json!({"tools": {}}));
     let mut host = Host::open(options_for(Era::Legacy));
     let initialize = host.take_one();
@@ -763,7 +767,7 @@ fn invalid_item_whose_name_is_no_text_is_left_out_and_told() {
 
 /// claude-code #88049
 #[test]
-fn invalid_item_whose_schema_is_no_object_is_left_out() {
+fn invalid_item_whose_schema_is_not_an_object_is_left_out() {
     both(|era| {
         for schema in [json!("object"), json!([]), json!(true), json!(1)] {
             let host = with_tools(era, json!([{"name": "bad", "inputSchema": schema}, item(Family::Tools)]));
@@ -776,7 +780,7 @@ fn invalid_item_whose_schema_is_no_object_is_left_out() {
 
 /// claude-code #88049
 #[test]
-fn a_schema_without_a_type_is_an_object_all_the_same() {
+fn a_schema_without_a_type_is_accepted() {
     both(|era| {
         let schema = json!({"anyOf": [{"type": "object"}, {"type": "object", "required": ["x"]}]});
         let host = with_tools(era, json!([{"name": "any", "inputSchema": schema}, item(Family::Tools)]));
@@ -788,7 +792,7 @@ fn a_schema_without_a_type_is_an_object_all_the_same() {
 
 /// claude-code #88049
 #[test]
-fn invalid_item_without_a_schema_is_kept_with_any_object() {
+fn invalid_item_without_a_schema_gets_one_for_any_object() {
     both(|era| {
         for bare in [json!({"name": "bare"}), json!({"name": "bare", "inputSchema": null})] {
             let host = with_tools(era, json!([bare, item(Family::Tools)]));
@@ -858,7 +862,7 @@ fn invalid_item_loses_a_null_annotation_alone() {
 
 /// claude-code #88049
 #[test]
-fn invalid_item_is_told_once_for_a_list() {
+fn invalid_item_is_reported_once_for_a_list() {
     both(|era| {
         let host = with_tools(era, json!([{}, {"name": "a"}, {"name": "b", "inputSchema": 1}, {"name": "c"}]));
         assert_eq!(host.keys(Family::Tools), ["a", "c"]);
@@ -905,7 +909,7 @@ fn invalid_item_and_duplicate_item_name_each_item_of_each_page() {
             _ => None,
         });
         let told: Vec<_> = told.collect();
-        assert_eq!(told.len(), 3, "each kind is told once, and again if a further page has more of it");
+        assert_eq!(told.len(), 3, "each kind is reported once, and again if a later page has more");
         assert_eq!(told.get(1), Some(&(QuirkKind::InvalidItem, invalid)));
     });
 }
@@ -924,7 +928,7 @@ fn invalid_item_names_twenty_items_at_most() {
 
 /// Kuadrant #689
 #[test]
-fn invalid_item_of_any_family_is_one_item_lost() {
+fn invalid_item_of_any_family_loses_one_item() {
     both(|era| {
         let mut server = Family::ALL.iter().copied().fold(server(era, everything()), |server, family| {
             server.result(family.list_method(), list(era, family, json!([{"title": "nameless"}, item(family)])))
@@ -953,7 +957,7 @@ fn duplicate_item_keeps_the_first() {
 
 /// openai-agents-python #3561
 #[test]
-fn duplicate_item_of_an_earlier_page_is_passed_over() {
+fn duplicate_item_of_an_earlier_page_is_skipped() {
     both(|era| {
         let mut server = server(era, json!({"tools": {}})).on("tools/list", move |params| {
             let second = params["cursor"] == "2";
@@ -975,7 +979,7 @@ fn duplicate_item_of_an_earlier_page_is_passed_over() {
 
 /// openai-agents-python #3561
 #[test]
-fn duplicate_item_of_one_that_was_left_out_is_kept() {
+fn duplicate_item_of_an_invalid_item_is_kept() {
     both(|era| {
         let host = with_tools(era, json!([{"name": "a", "inputSchema": "bad"}, {"name": "a", "inputSchema": {}}]));
         assert_eq!(host.keys(Family::Tools), ["a"]);

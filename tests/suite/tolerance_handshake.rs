@@ -1,4 +1,4 @@
-//! The contract's section "Handshake", row by row, as far as stdio shows it; eras, versions, metadata.
+//! The tolerances of the section "Handshake", row by row, over stdio; eras, versions, metadata.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn modern_server() -> Server {
     Server::modern(json!({"tools": {}})).result("tools/list", tools(&["a"]))
 }
 
-/// A server that answers `initialize` with this.
+/// A server that answers `initialize` with this result.
 fn initializing(result: Value) -> Server {
     Server::new().result("initialize", result).result("tools/list", tools(&[]))
 }
@@ -74,7 +74,7 @@ fn offered(message: &Value) -> &str {
     }
 }
 
-/// The versions in all that was sent of this method.
+/// The versions in all messages of this method that were sent.
 fn offers<'a>(host: &'a Host, method: &str) -> Vec<&'a str> {
     host.transcript
         .iter()
@@ -84,7 +84,7 @@ fn offers<'a>(host: &'a Host, method: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// What a message to the server was, and which version it offered.
+/// The method of a message and the version that it offers.
 fn opening(message: &Value) -> (&str, &str) {
     (message["method"].as_str().unwrap(), offered(message))
 }
@@ -97,7 +97,7 @@ fn version(host: &Host) -> Option<&str> {
     host.session.server().map(|server| server.version.as_str())
 }
 
-/// It failed in this way, without a hang, and said so with all of these words.
+/// The client failed with this kind, and its message contains these words.
 fn assert_failed(host: &Host, kind: FailureKind, words: &[&str]) {
     let failure = host.failure().expect("a failure");
     assert_eq!(failure.kind, kind, "{failure}");
@@ -113,7 +113,7 @@ fn assert_quirk(host: &Host, kind: QuirkKind, method: &str) {
     assert_eq!(told.count(), 1);
 }
 
-/// Opens the transport that the session asked for, and goes through handshake and discovery.
+/// Opens the transport that the client requested, and completes handshake and discovery.
 fn reopen(host: &mut Host, server: &mut Server) {
     host.take_sent();
     host.transport(Transport::Opened);
@@ -121,7 +121,7 @@ fn reopen(host: &mut Host, server: &mut Server) {
     assert!(host.is_ready());
 }
 
-/// The connection breaks, and the time until the next one goes by.
+/// The connection breaks, and the delay of the reconnect passes.
 fn crash(host: &mut Host) {
     let opens = host.opens;
     host.close_transport();
@@ -129,7 +129,7 @@ fn crash(host: &mut Host) {
     assert_eq!(host.opens, opens + 1);
 }
 
-// Row by row.
+// The rows of the section.
 
 /// rmcp before 3, lific #57, copilot-cli #4809
 #[test]
@@ -163,7 +163,7 @@ fn probe_closed_is_remembered_for_the_next_reconnect() {
 
 /// "Re-probing if the cached assumption later fails" (specification 2026-07-28, "Versioning and Compatibility").
 #[test]
-fn probe_closed_is_probed_again_where_a_later_connection_refuses_initialize() {
+fn probe_closed_is_probed_again_if_a_later_connection_refuses_initialize() {
     let mut host = Host::open(reconnecting(auto()));
     host.close_transport();
     reopen(&mut host, &mut server());
@@ -213,7 +213,7 @@ fn probe_closed_anywhere_in_a_handshake_that_began_with_a_probe() {
 }
 
 #[test]
-fn probe_closed_takes_back_what_was_not_polled() {
+fn probe_closed_withdraws_unpolled_messages() {
     let mut host = Host::new(auto());
     host.session.open(host.now).unwrap();
     host.session.report(host.now, Transport::Opened);
@@ -225,7 +225,7 @@ fn probe_closed_takes_back_what_was_not_polled() {
 }
 
 #[test]
-fn probe_closed_keeps_the_requests_that_wait() {
+fn probe_closed_keeps_waiting_requests() {
     let mut host = Host::open(auto());
     let request = host.session.request(host.now, Request::new("tools/call")).unwrap();
     host.close_transport();
@@ -235,7 +235,7 @@ fn probe_closed_keeps_the_requests_that_wait() {
 }
 
 #[test]
-fn a_close_after_the_handshake_is_no_probe_closed() {
+fn a_close_after_the_handshake_is_not_probe_closed() {
     let mut host = Host::open(auto());
     let probe = host.take_one();
     reply(&mut host, &probe, json!({"supportedVersions": [MODERN], "capabilities": {"tools": {}}}));
@@ -246,7 +246,7 @@ fn a_close_after_the_handshake_is_no_probe_closed() {
 }
 
 #[test]
-fn a_close_where_only_one_era_will_do_fails() {
+fn a_close_with_only_one_era_allowed_fails() {
     for options in [modern_only(), with(Eras::LegacyOnly)] {
         let mut host = Host::open(options);
         host.transport(Transport::Closed { why: "exit status 7" });
@@ -258,7 +258,7 @@ fn a_close_where_only_one_era_will_do_fails() {
 
 /// snow-app #55
 #[test]
-fn probe_silent_is_followed_by_initialize_on_the_same_pipe() {
+fn probe_silent_is_followed_by_initialize_on_the_same_connection() {
     let mut host = Host::open(auto());
     assert_eq!(host.take_methods(), ["server/discover"]);
     host.wait(Duration::from_millis(4999));
@@ -275,7 +275,7 @@ fn probe_silent_is_followed_by_initialize_on_the_same_pipe() {
 }
 
 #[test]
-fn probe_silent_after_the_time_that_the_options_say() {
+fn the_options_set_the_time_of_probe_silent() {
     let mut options = auto();
     options.timeouts.discover = Duration::from_millis(200);
     let mut host = Host::open(options);
@@ -284,7 +284,7 @@ fn probe_silent_after_the_time_that_the_options_say() {
 }
 
 #[test]
-fn silence_where_only_the_modern_era_will_do_fails_without_initialize() {
+fn silence_with_only_the_modern_era_allowed_fails_without_initialize() {
     let mut host = Host::open(modern_only());
     host.wait(Duration::from_secs(60));
     assert_failed(&host, FailureKind::HandshakeTimeout, &["server/discover"]);
@@ -306,8 +306,8 @@ fn silence_on_initialize_fails_without_a_cancellation() {
     }
 }
 
-/// A session that sent `initialize` after a probe without an answer; the probe, and `initialize`.
-fn blind() -> (Host, Value, Value) {
+/// A client that sent `initialize` after a probe without a response; the probe, and `initialize`.
+fn initialize_after_silent_probe() -> (Host, Value, Value) {
     let mut host = Host::open(auto());
     let probe = host.take_one();
     host.wait(Duration::from_secs(5));
@@ -316,7 +316,7 @@ fn blind() -> (Host, Value, Value) {
 }
 
 #[test]
-fn probe_late_goes_on_in_the_modern_era_where_initialize_is_refused() {
+fn probe_late_continues_in_the_modern_era_if_initialize_is_refused() {
     let errors = [
         json!({"code": -32601, "message": "Method not found"}),
         json!({"code": -32602, "message": "Unsupported protocol version"}),
@@ -324,7 +324,7 @@ fn probe_late_goes_on_in_the_modern_era_where_initialize_is_refused() {
         json!({"code": -32022, "message": "no", "data": {"supported": [MODERN]}}),
     ];
     for error in errors {
-        let (mut host, probe, initialize) = blind();
+        let (mut host, probe, initialize) = initialize_after_silent_probe();
         reply(&mut host, &probe, discovered(&[MODERN]));
         assert!(!host.is_ready() && host.take_sent().is_empty());
         refuse(&mut host, &initialize, error);
@@ -337,16 +337,16 @@ fn probe_late_goes_on_in_the_modern_era_where_initialize_is_refused() {
 }
 
 #[test]
-fn probe_late_goes_on_in_the_modern_era_where_initialize_is_not_answered() {
-    let (mut host, probe, _) = blind();
+fn probe_late_continues_in_the_modern_era_if_initialize_is_not_answered() {
+    let (mut host, probe, _) = initialize_after_silent_probe();
     reply(&mut host, &probe, discovered(&[MODERN]));
     host.wait(Duration::from_secs(60));
     assert_eq!((era(&host), host.failure()), (Some(Era::Modern), None));
 }
 
 #[test]
-fn probe_late_stays_legacy_where_initialize_is_accepted() {
-    let (mut host, probe, initialize) = blind();
+fn probe_late_stays_legacy_if_initialize_is_accepted() {
+    let (mut host, probe, initialize) = initialize_after_silent_probe();
     reply(&mut host, &probe, discovered(&[MODERN]));
     reply(&mut host, &initialize, initialized_with("2025-11-25"));
     assert_eq!((era(&host), host.take_methods()), (Some(Era::Legacy), vec!["notifications/initialized".into()]));
@@ -354,8 +354,8 @@ fn probe_late_stays_legacy_where_initialize_is_accepted() {
 }
 
 #[test]
-fn a_probe_that_is_answered_after_initialize_was_changes_nothing() {
-    let (mut host, probe, initialize) = blind();
+fn a_probe_answered_after_initialize_changes_nothing() {
+    let (mut host, probe, initialize) = initialize_after_silent_probe();
     reply(&mut host, &initialize, initialized_with("2025-11-25"));
     host.take_sent();
     reply(&mut host, &probe, discovered(&[MODERN]));
@@ -364,8 +364,8 @@ fn a_probe_that_is_answered_after_initialize_was_changes_nothing() {
 }
 
 #[test]
-fn a_probe_that_is_never_answered_is_not_in_flight_for_ever() {
-    let (mut host, _, initialize) = blind();
+fn a_probe_that_is_never_answered_does_not_stay_in_flight() {
+    let (mut host, _, initialize) = initialize_after_silent_probe();
     reply(&mut host, &initialize, initialized_with("2025-11-25"));
     let request = host.session.request(host.now, Request::new("acme/do")).unwrap();
     host.collect();
@@ -376,25 +376,26 @@ fn a_probe_that_is_never_answered_is_not_in_flight_for_ever() {
 }
 
 #[test]
-fn probe_late_with_an_error_leaves_it_to_initialize() {
+fn probe_late_with_an_error_waits_for_initialize() {
     let refusal = json!({"code": -32601, "message": "no such thing"});
-    let (mut host, probe, initialize) = blind();
+    let (mut host, probe, initialize) = initialize_after_silent_probe();
     refuse(&mut host, &probe, refusal.clone());
     assert!(host.take_sent().is_empty());
     reply(&mut host, &initialize, initialized_with("2025-11-25"));
     assert_eq!(era(&host), Some(Era::Legacy));
     assert_eq!(host.quirks(), [QuirkKind::ProbeSilent, QuirkKind::ProbeLate]);
 
-    let (mut host, probe, initialize) = blind();
+    let (mut host, probe, initialize) = initialize_after_silent_probe();
     refuse(&mut host, &probe, refusal.clone());
     refuse(&mut host, &initialize, refusal);
     assert_failed(&host, FailureKind::HandshakeRejected, &["initialize", "no such thing", "-32601"]);
 }
 
-/// A recognised modern error says that the server is modern, however late (specification 2026-07-28, "stdio").
+/// A recognized error of the modern era shows that the server is modern, however late (specification 2026-07-28,
+/// "stdio").
 #[test]
-fn probe_late_with_a_modern_error_is_evidence_too() {
-    let (mut host, probe, initialize) = blind();
+fn probe_late_with_a_modern_error_selects_the_modern_era() {
+    let (mut host, probe, initialize) = initialize_after_silent_probe();
     refuse(&mut host, &probe, unsupported(&[MODERN]));
     assert!(host.take_sent().is_empty());
     refuse(&mut host, &initialize, json!({"code": -32601, "message": "Method not found"}));
@@ -405,7 +406,7 @@ fn probe_late_with_a_modern_error_is_evidence_too() {
 #[test]
 fn probe_late_never_makes_initialize_offer_a_modern_version_or_one_twice() {
     for late in [&[MODERN][..], &["2025-11-25"], &["2025-06-18"]] {
-        let (mut host, probe, initialize) = blind();
+        let (mut host, probe, initialize) = initialize_after_silent_probe();
         refuse(&mut host, &probe, unsupported(late));
         let mut refusing = Server::new().error("initialize", -32602, "unsupported protocol version");
         for answer in refusing.answer(&initialize) {
@@ -434,7 +435,7 @@ fn any_other_error_to_the_probe_is_followed_by_initialize() {
 }
 
 #[test]
-fn an_error_of_an_odd_shape_to_the_probe_is_followed_by_initialize() {
+fn a_malformed_error_to_the_probe_is_followed_by_initialize() {
     for error in [json!("no"), json!(5), json!([]), json!({}), json!({"code": "x"})] {
         let mut host = Host::open(auto());
         let probe = host.take_one();
@@ -445,7 +446,7 @@ fn an_error_of_an_odd_shape_to_the_probe_is_followed_by_initialize() {
 
 /// "Do not fall back to `initialize`" (specification 2026-07-28, "stdio").
 #[test]
-fn a_recognised_modern_error_to_the_probe_fails_without_initialize() {
+fn a_recognized_modern_error_to_the_probe_fails_without_initialize() {
     for code in [-32020, -32021] {
         for options in [auto(), modern_only()] {
             let mut host = Host::open(options);
@@ -458,7 +459,7 @@ fn a_recognised_modern_error_to_the_probe_fails_without_initialize() {
 }
 
 #[test]
-fn a_result_that_makes_no_sense_is_followed_by_initialize() {
+fn a_malformed_result_of_the_probe_is_followed_by_initialize() {
     for result in [json!(null), json!({}), json!([]), json!("ok"), json!({"tools": []})] {
         let mut host = Host::open(auto());
         let probe = host.take_one();
@@ -493,7 +494,7 @@ fn a_probe_that_lists_no_version_in_common_fails() {
 }
 
 #[test]
-fn a_version_error_that_names_a_modern_version_is_tried_once_more() {
+fn a_version_error_that_names_a_modern_version_is_followed_by_that_version() {
     for options in [auto(), modern_only()] {
         let mut host = Host::open(options);
         let probe = host.take_one();
@@ -529,7 +530,7 @@ fn a_version_error_that_names_legacy_versions_only_is_followed_by_the_newest_of_
 }
 
 #[test]
-fn a_version_error_with_nothing_in_common_fails_at_once() {
+fn a_version_error_without_a_common_version_fails_at_once() {
     let bare = json!({"code": -32022, "message": "Unsupported protocol version"});
     for error in [unsupported(&["2099-01-01"]), unsupported(&[]), bare] {
         for options in [auto(), modern_only()] {
@@ -544,7 +545,7 @@ fn a_version_error_with_nothing_in_common_fails_at_once() {
 
 /// mongodb-mcp-server
 #[test]
-fn codes_of_a_servers_own_are_never_modern_errors() {
+fn error_codes_of_the_servers_own_are_never_modern_errors() {
     for code in -32019..=-32000 {
         let mut host = Host::open(auto());
         let probe = host.take_one();
@@ -561,7 +562,7 @@ fn log(number: usize) -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": number}})
 }
 
-/// The numbers of the log messages that the embedder was told of, after it was told that the session is ready.
+/// The numbers of the log messages that were reported after `Ready`.
 fn logged(host: &Host) -> Vec<usize> {
     let ready = host.events.iter().position(|event| matches!(event, Event::Ready)).unwrap();
     let number = |event: &Event| match event {
@@ -628,7 +629,7 @@ fn list_changed_before_the_answer_to_initialize_is_honoured_once_ready() {
 
 /// chrome-devtools-mcp #2476, playwright #41490
 #[test]
-fn requests_of_the_servers_before_initialized_are_answered_at_once() {
+fn server_requests_before_initialized_are_answered_at_once() {
     for eras in [Eras::Auto, Eras::LegacyFirst, Eras::LegacyOnly] {
         let mut options = with(eras);
         options.capabilities.roots = Some(vec![]);
@@ -649,7 +650,7 @@ fn requests_of_the_servers_before_initialized_are_answered_at_once() {
 
 /// rust-sdk #613, #704
 #[test]
-fn nothing_is_sent_between_the_answer_to_initialize_and_initialized() {
+fn nothing_is_sent_between_the_initialize_response_and_initialized() {
     let mut options = with(Eras::LegacyOnly);
     options.log_level = Some(LogLevel::Info);
     let mut host = Host::open(options);
@@ -687,7 +688,7 @@ fn an_unknown_version_fails() {
 }
 
 #[test]
-fn version_unknown_is_taken_for_the_nearest_below_it_by_policy() {
+fn version_unknown_is_treated_as_the_next_older_one_by_policy() {
     for (unknown, nearest) in [
         ("2025-07-01", "2025-06-18"),
         ("2025-06-17", "2025-03-26"),
@@ -706,15 +707,15 @@ fn version_unknown_is_taken_for_the_nearest_below_it_by_policy() {
 }
 
 #[test]
-fn an_unknown_version_below_all_fails_by_policy_too() {
+fn an_unknown_version_older_than_all_fails_by_policy_too() {
     let mut options = with(Eras::LegacyOnly);
     options.tolerance.nearest_version = true;
     let host = Host::connect(options, &mut initializing(initialized_with("2024-10-07")));
     assert_failed(&host, FailureKind::UnsupportedVersion, &["2024-10-07"]);
 }
 
-/// A server that refuses every version but one, with this error.
-fn picky(accepts: &'static str, error: Value) -> Server {
+/// A server that refuses every version but one with this error.
+fn accepting_one_version(accepts: &'static str, error: Value) -> Server {
     Server::new().on("initialize", move |params| {
         if params["protocolVersion"] == accepts { Ok(initialized_with(accepts)) } else { Err(error.clone()) }
     })
@@ -730,7 +731,7 @@ fn version_refused_offers_the_next_older_version_each_once() {
     ];
     for error in errors {
         for (at, accepts) in LEGACY.into_iter().enumerate().skip(1) {
-            let mut server = picky(accepts, error.clone());
+            let mut server = accepting_one_version(accepts, error.clone());
             let host = Host::connect(with(Eras::LegacyOnly), &mut server);
             assert_eq!(offers(&host, "initialize"), LEGACY[..=at]);
             assert_eq!((era(&host), version(&host)), (Some(Era::Legacy), Some(accepts)));
@@ -744,7 +745,7 @@ fn version_refused_offers_the_next_older_version_each_once() {
 #[test]
 fn version_refused_is_remembered_for_the_next_reconnect() {
     let error = json!({"code": -32602, "message": "unsupported protocol version"});
-    let mut server = picky("2025-03-26", error);
+    let mut server = accepting_one_version("2025-03-26", error);
     let mut host = Host::connect(reconnecting(with(Eras::LegacyOnly)), &mut server);
     crash(&mut host);
     reopen(&mut host, &mut server);
@@ -752,10 +753,10 @@ fn version_refused_is_remembered_for_the_next_reconnect() {
 }
 
 #[test]
-fn version_refused_goes_to_the_version_that_the_error_names() {
+fn version_refused_offers_the_version_that_the_error_names() {
     let mut error = unsupported(&["2025-03-26", "2024-11-05", "2099-01-01"]);
     error["code"] = json!(-32602);
-    let host = Host::connect(with(Eras::LegacyOnly), &mut picky("2025-03-26", error));
+    let host = Host::connect(with(Eras::LegacyOnly), &mut accepting_one_version("2025-03-26", error));
     assert_eq!(offers(&host, "initialize"), ["2025-11-25", "2025-03-26"]);
     assert_quirk(&host, QuirkKind::VersionRefused, "initialize");
 }
@@ -775,7 +776,7 @@ fn every_version_refused_fails_after_each_was_offered_once() {
 }
 
 #[test]
-fn every_version_refused_is_no_refusal_of_the_capabilities() {
+fn every_version_refused_is_not_a_refusal_of_the_capabilities() {
     let mut options = with(Eras::LegacyOnly);
     options.capabilities.sampling = true;
     let mut server = Server::new().error("initialize", -32602, "unsupported protocol version");
@@ -788,7 +789,7 @@ fn every_version_refused_is_no_refusal_of_the_capabilities() {
 fn version_refused_after_the_probe_named_versions_offers_none_twice() {
     let error = json!({"code": -32602, "message": "unsupported protocol version"});
     for named in [discovered(&["2025-06-18"]), discovered(&["2025-06-18", "2024-11-05"])] {
-        let mut server = picky("2025-03-26", error.clone()).result("server/discover", named);
+        let mut server = accepting_one_version("2025-03-26", error.clone()).result("server/discover", named);
         let host = Host::connect(auto(), &mut server);
         assert_eq!(offers(&host, "initialize"), ["2025-06-18", "2025-03-26"]);
         assert_eq!(version(&host), Some("2025-03-26"));
@@ -805,7 +806,7 @@ fn capable() -> Options {
 
 /// fastmcp #3332, higress #4573
 #[test]
-fn capabilities_refused_is_followed_by_initialize_with_none() {
+fn capabilities_refused_is_followed_by_initialize_without_capabilities() {
     for (code, words) in [(-32602, "Invalid request parameters"), (-32603, "json: unknown field \"elicitation\"")] {
         let mut server = Server::new().on("initialize", move |params| {
             if params["capabilities"] == json!({}) {
@@ -847,7 +848,7 @@ fn capabilities_refused_once_more_fails() {
     assert_failed(&host, FailureKind::HandshakeRejected, &["initialize", "json: unknown field", "-32603"]);
 }
 
-/// Reports a sign of life every now and then until something is sent or fails; the time at which it was.
+/// Reports signs of life repeatedly until something is sent or fails; returns the time of that.
 fn keep_alive(host: &mut Host, every: Duration) -> Time {
     let (sent, down) = (host.transcript.len(), host.failure().is_some());
     for _ in 0..10_000 {
@@ -863,12 +864,12 @@ fn keep_alive(host: &mut Host, every: Duration) -> Time {
             }
         }
     }
-    panic!("it waits for ever");
+    panic!("the wait does not end");
 }
 
 /// copilot-cli #4421, comfyui-mcp #1447
 #[test]
-fn signs_of_life_extend_the_time_to_open_up_to_its_bound() {
+fn signs_of_life_extend_the_time_to_open_up_to_its_limit() {
     let mut host = Host::new(auto());
     host.session.open(host.now).unwrap();
     host.collect();
@@ -896,7 +897,7 @@ fn without_signs_of_life_the_time_to_open_ends() {
 }
 
 #[test]
-fn signs_of_life_extend_the_handshake_up_to_its_bound() {
+fn signs_of_life_extend_the_handshake_up_to_its_limit() {
     let mut host = Host::new(with(Eras::LegacyOnly));
     host.session.open(host.now).unwrap();
     host.collect();
@@ -937,7 +938,7 @@ fn signs_of_life_extend_the_probe_up_to_three_times() {
 }
 
 #[test]
-fn a_sign_of_life_to_a_session_that_waits_for_nothing_changes_nothing() {
+fn a_sign_of_life_without_a_deadline_changes_nothing() {
     let mut host = Host::connect(auto(), &mut server());
     let before = format!("{:?}", host.session);
     host.transport(Transport::SignOfLife);
@@ -946,7 +947,7 @@ fn a_sign_of_life_to_a_session_that_waits_for_nothing_changes_nothing() {
 }
 
 #[test]
-fn initialize_shape_without_or_with_an_odd_server_info_is_accepted() {
+fn initialize_shape_with_a_missing_or_malformed_server_info_is_accepted() {
     for info in [None, Some(json!(null)), Some(json!("s")), Some(json!({})), Some(json!({"name": 5, "version": "1"}))] {
         let mut answer = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}});
         if let Some(info) = info {
@@ -976,7 +977,7 @@ fn initialize_shape_with_ill_typed_members_is_accepted_without_them() {
 }
 
 #[test]
-fn extra_members_in_the_answer_to_initialize_are_no_quirk() {
+fn extra_members_in_the_initialize_response_are_no_quirk() {
     let mut answer = initialized_with("2025-11-25");
     answer["x"] = json!({"y": 1});
     answer["serverInfo"]["title"] = json!("S");
@@ -989,7 +990,7 @@ fn extra_members_in_the_answer_to_initialize_are_no_quirk() {
 }
 
 #[test]
-fn initialize_shape_without_capabilities_asks_every_family() {
+fn initialize_shape_without_capabilities_lists_every_family() {
     for capabilities in [None, Some(json!(null)), Some(json!([])), Some(json!("tools"))] {
         let mut answer = json!({"protocolVersion": "2025-11-25", "serverInfo": {"name": "s", "version": "1"}});
         if let Some(capabilities) = capabilities {
@@ -1009,7 +1010,7 @@ fn initialize_shape_without_capabilities_asks_every_family() {
 }
 
 #[test]
-fn an_answer_without_a_version_fails() {
+fn an_initialize_response_without_a_version_fails() {
     for answer in [json!({"capabilities": {}, "x": "odd"}), json!("odd"), json!(null), json!({"protocolVersion": 5})] {
         let host = Host::connect(auto(), &mut initializing(answer.clone()));
         assert_failed(&host, FailureKind::Protocol, &["initialize", &answer.to_string()]);
@@ -1037,7 +1038,7 @@ fn auto_initializes_a_legacy_server_after_the_probe() {
 }
 
 #[test]
-fn auto_fails_where_both_openings_are_refused() {
+fn auto_fails_if_probe_and_initialize_are_refused() {
     let host = Host::connect(auto(), &mut Server::new().error("initialize", -32001, "licence expired"));
     assert_failed(&host, FailureKind::HandshakeRejected, &["initialize", "licence expired", "-32001"]);
     assert_eq!(host.session.known_era(), None);
@@ -1051,7 +1052,7 @@ fn legacy_first_never_probes_a_legacy_server() {
 }
 
 #[test]
-fn legacy_first_probes_where_initialize_is_refused() {
+fn legacy_first_probes_if_initialize_is_refused() {
     let errors = [
         json!({"code": -32601, "message": "Method not found"}),
         json!({"code": -32602, "message": "no `_meta`", "data": {"supported": [MODERN]}}),
@@ -1065,7 +1066,7 @@ fn legacy_first_probes_where_initialize_is_refused() {
 }
 
 #[test]
-fn legacy_first_fails_where_both_openings_are_refused() {
+fn legacy_first_fails_if_probe_and_initialize_are_refused() {
     let mut server = Server::new().error("server/discover", -32001, "licence expired");
     let host = Host::connect(with(Eras::LegacyFirst), &mut server);
     assert_failed(&host, FailureKind::HandshakeRejected, &["server/discover", "licence expired", "-32001"]);
@@ -1079,7 +1080,7 @@ fn legacy_only_never_probes() {
 }
 
 #[test]
-fn legacy_only_says_what_a_modern_server_said() {
+fn legacy_only_reports_the_error_of_a_modern_server() {
     let mut server = modern_server().on("initialize", |_| Err(unsupported(&[MODERN])));
     let host = Host::connect(with(Eras::LegacyOnly), &mut server);
     assert_failed(&host, FailureKind::HandshakeRejected, &["Unsupported protocol version"]);
@@ -1108,7 +1109,7 @@ fn modern_only_refuses_a_server_that_names_legacy_versions_only() {
     }
 }
 
-/// Where there is no version in common.
+/// Without a common version.
 #[test]
 fn the_failure_of_an_unsupported_version_names_the_method() {
     let words = ["server/discover"];
@@ -1129,10 +1130,10 @@ fn the_failure_of_an_excluded_era_names_the_method() {
     assert_failed(&host, FailureKind::HandshakeRejected, &["server/discover"]);
 }
 
-// Saved verdicts.
+// Saved eras.
 
 #[test]
-fn a_saved_legacy_verdict_spares_the_probe() {
+fn a_saved_legacy_era_avoids_the_probe() {
     for version in &ProtocolVersion::ALL[..4] {
         let host = Host::connect(saved(*version), &mut server());
         assert_eq!(opening(&host.transcript[0].1), ("initialize", version.as_str()));
@@ -1142,13 +1143,13 @@ fn a_saved_legacy_verdict_spares_the_probe() {
 }
 
 #[test]
-fn a_saved_modern_verdict_needs_no_initialize() {
+fn a_saved_modern_era_needs_no_initialize() {
     let host = Host::connect(saved(ProtocolVersion::V2026_07_28), &mut modern_server());
     assert_eq!((era(&host), host.methods()), (Some(Era::Modern), vec!["server/discover", "tools/list"]));
 }
 
 #[test]
-fn a_wrong_legacy_verdict_is_probed_again() {
+fn a_wrong_legacy_era_is_probed_again() {
     for discover_closes in [false, true] {
         let mut options = saved(ProtocolVersion::V2025_11_25);
         options.known_era.as_mut().unwrap().discover_closes = discover_closes;
@@ -1159,14 +1160,14 @@ fn a_wrong_legacy_verdict_is_probed_again() {
 }
 
 #[test]
-fn a_wrong_modern_verdict_is_corrected() {
+fn a_wrong_modern_era_is_corrected() {
     let host = Host::connect(saved(ProtocolVersion::V2026_07_28), &mut server());
     assert_eq!(era(&host), Some(Era::Legacy));
     assert_eq!(host.session.known_era(), Some(KnownEra::new(ProtocolVersion::V2025_11_25)));
 }
 
 #[test]
-fn a_saved_verdict_that_the_probe_closes_is_kept() {
+fn a_saved_probe_closed_is_kept() {
     let mut options = saved(ProtocolVersion::V2025_06_18);
     options.known_era.as_mut().unwrap().discover_closes = true;
     let verdict = options.known_era;
@@ -1176,7 +1177,7 @@ fn a_saved_verdict_that_the_probe_closes_is_kept() {
 }
 
 #[test]
-fn a_verdict_of_an_excluded_era_does_not_count() {
+fn a_saved_era_that_is_excluded_is_ignored() {
     let mut options = with(Eras::LegacyOnly);
     options.known_era = Some(KnownEra::new(ProtocolVersion::V2026_07_28));
     let host = Host::connect(options, &mut server());
@@ -1189,7 +1190,7 @@ fn a_verdict_of_an_excluded_era_does_not_count() {
 }
 
 #[test]
-fn a_session_uses_its_own_verdict_on_reconnect() {
+fn a_session_uses_its_known_era_on_reconnect() {
     let mut host = Host::connect(reconnecting(auto()), &mut server());
     crash(&mut host);
     reopen(&mut host, &mut server());
@@ -1201,7 +1202,7 @@ fn a_session_uses_its_own_verdict_on_reconnect() {
 }
 
 #[test]
-fn a_verdict_goes_through_serde() {
+fn a_known_era_survives_serde() {
     let mut verdict = KnownEra::new(ProtocolVersion::V2025_06_18);
     verdict.discover_closes = true;
     let json = serde_json::to_value(verdict).unwrap();
@@ -1212,7 +1213,7 @@ fn a_verdict_goes_through_serde() {
 // Versions.
 
 #[test]
-fn each_version_that_a_server_answers_is_spoken_from_there_on() {
+fn the_version_that_a_server_answers_is_used_from_then_on() {
     for answered in LEGACY {
         let mut host = Host::connect(with(Eras::LegacyOnly), &mut initializing(initialized_with(answered)));
         host.session.request(host.now, Request::new("acme/do")).unwrap();
@@ -1231,7 +1232,7 @@ fn each_version_that_a_server_answers_is_spoken_from_there_on() {
 }
 
 #[test]
-fn of_the_versions_that_a_modern_server_lists_the_newest_in_common_is_spoken() {
+fn the_newest_common_version_of_a_modern_server_is_used() {
     let versions = ["2024-11-05", "2099-01-01", MODERN, "2025-11-25"];
     let host = Host::connect(auto(), &mut Server::new().result("server/discover", discovered(&versions)));
     assert_eq!((era(&host), version(&host)), (Some(Era::Modern), Some(MODERN)));
@@ -1239,7 +1240,7 @@ fn of_the_versions_that_a_modern_server_lists_the_newest_in_common_is_spoken() {
 }
 
 #[test]
-fn initialize_says_who_the_client_is_and_what_it_offers() {
+fn initialize_has_the_clients_name_and_capabilities() {
     let mut options = capable();
     options.client.title = Some("Test \"Host\"".into());
     options.capabilities.elicitation_url = true;
@@ -1261,7 +1262,7 @@ fn raw(json: &str) -> Box<serde_json::value::RawValue> {
     serde_json::value::RawValue::from_string(json.into()).unwrap()
 }
 
-/// The text of what a request is sent as.
+/// The text that is sent for a request.
 fn sent_text(host: &mut Host, request: Request) -> String {
     host.session.request(host.now, request).unwrap();
     let Some(Action::Send(message)) = host.session.poll() else { panic!("nothing was sent") };
@@ -1392,7 +1393,7 @@ fn the_embedders_metadata_cannot_override_reserved_keys() {
 }
 
 #[test]
-fn what_the_embedder_says_beside_the_metadata_is_kept_byte_for_byte() {
+fn params_beside_the_metadata_are_kept_byte_for_byte() {
     let arguments = r#"{ "n": 1.0e5, "big": 12345678901234567890123, "s": "\u00e9\/", "d": 1, "d": 2 }"#;
     for era in [Era::Legacy, Era::Modern] {
         let params = raw(&format!(r#"{{"name":"a","arguments":{arguments}}}"#));
@@ -1408,7 +1409,7 @@ fn levelled(eras: Eras) -> Options {
 }
 
 #[test]
-fn the_log_level_is_set_where_a_legacy_server_declares_logging() {
+fn the_log_level_is_set_if_a_legacy_server_declares_logging() {
     let mut server = Server::legacy(json!({"logging": {}})).result("logging/setLevel", json!({}));
     let mut host = Host::connect(levelled(Eras::LegacyOnly), &mut server);
     assert_eq!(host.methods(), ["initialize", "notifications/initialized", "logging/setLevel"]);
@@ -1417,7 +1418,7 @@ fn the_log_level_is_set_where_a_legacy_server_declares_logging() {
 }
 
 #[test]
-fn the_log_level_is_not_set_where_it_is_unset_or_logging_is_not_declared() {
+fn the_log_level_is_not_set_if_it_is_unset_or_logging_is_not_declared() {
     for (options, capabilities) in
         [(levelled(Eras::LegacyOnly), json!({})), (with(Eras::LegacyOnly), json!({"logging": {}}))]
     {

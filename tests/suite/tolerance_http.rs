@@ -1,4 +1,4 @@
-//! The contract's section "Streamable HTTP", row by row, and what of the other sections only HTTP can show.
+//! The tolerances of the section "Streamable HTTP", row by row, and those of other sections that only HTTP can show.
 
 use crate::common::{Steps, legacy, millis, options, reconnecting, seconds, tools};
 use crate::web::{Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web, modern_site, site, tool, was_answered};
@@ -43,7 +43,7 @@ fn finished(web: &Web) -> Vec<RequestId> {
     web.events.iter().filter_map(finished).collect()
 }
 
-/// It failed in this way, for good, and said so with these words.
+/// The client closed for good with this failure, whose text has these words.
 fn assert_failed(web: &Web, kind: FailureKind, words: &[&str]) {
     let Some(Cause::Failed(failure)) = web.cause() else { panic!("{:?}", web.events) };
     assert_eq!(failure.kind, kind, "{failure}");
@@ -59,11 +59,11 @@ fn assert_quirk(web: &Web, kind: QuirkKind, method: &str) {
     assert_eq!(told.count(), 1);
 }
 
-// Streamable HTTP, row by row.
+// Streamable HTTP.
 
 /// sync guide: Linear; helidon-mcp #97
 #[test]
-fn content_type_is_told_apart_by_the_first_bytes_of_the_body() {
+fn a_wrong_content_type_is_recognized_by_the_first_bytes_of_the_body() {
     for (label, by_stream) in [
         (Some("text/event-stream"), false),
         (Some("application/json"), true),
@@ -104,7 +104,7 @@ fn content_type_with_parameters_in_any_case_is_no_quirk() {
 }
 
 #[test]
-fn content_type_is_not_judged_by_white_space_or_a_byte_order_mark() {
+fn content_type_detection_skips_white_space_and_a_byte_order_mark() {
     for (before, label) in
         [("\u{feff}", "application/json"), ("\r\n \t", "application/json"), ("\u{feff} ", "application/json")]
     {
@@ -119,7 +119,7 @@ fn content_type_is_not_judged_by_white_space_or_a_byte_order_mark() {
 
 /// awslabs/mcp #3295, dify #24962, rust-sdk #849
 #[test]
-fn notification_status_may_be_any_that_is_good() {
+fn a_notification_may_be_accepted_with_any_success_status() {
     for (reply, is_quirk) in [
         (Reply::status(202), false),
         (Reply::text(202, "Accepted"), false),
@@ -149,9 +149,9 @@ fn notification_status_may_be_any_that_is_good() {
     }
 }
 
-/// What an answer to a question of the server's is answered with changes nothing, either.
+/// The status for a response to a server request does not matter, either.
 #[test]
-fn notification_status_of_an_answer_may_be_any() {
+fn a_response_may_be_accepted_with_any_status() {
     for status in [200, 202, 204, 400, 405, 500] {
         let mut web = ready(&mut site());
         let stream = web.last("GET");
@@ -165,7 +165,7 @@ fn notification_status_of_an_answer_may_be_any() {
 
 /// mcp-proxy #62, prompts.chat #1117, cap-js/mcp #36
 #[test]
-fn get_refused_is_not_asked_again_in_this_session() {
+fn a_refused_get_is_not_sent_again_in_the_session() {
     for reply in [
         Reply::text(400, "Bad Request"),
         Reply::json(400, &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "no GET here"}})),
@@ -194,9 +194,9 @@ fn get_refused_by_405_is_no_quirk() {
     assert_eq!((web.is_ready(), web.count("GET"), web.quirks()), (true, 1, vec![]));
 }
 
-/// A body that is labelled as a stream and is none is told apart as that of any answer.
+/// A body labelled as a stream that is JSON is recognized, as for any response.
 #[test]
-fn get_refused_with_json_that_is_labelled_otherwise() {
+fn a_get_refused_with_json_labelled_as_a_stream_is_recognized() {
     for label in [Some("text/event-stream"), Some("text/html"), None] {
         let mut site = site().on("GET", move |_| {
             let reply = Reply::json(200, &json!({"status": "ok"}));
@@ -211,9 +211,9 @@ fn get_refused_with_json_that_is_labelled_otherwise() {
     }
 }
 
-/// Where a stream stood, a fault of the server's or of what is before it does not mean that there is none.
+/// After a stream was open, a failure of the server or of a gateway does not mean that there is no GET stream.
 #[test]
-fn get_refused_after_a_stream_stood_is_asked_again() {
+fn a_get_refused_after_a_stream_was_open_is_sent_again() {
     for status in [500, 502, 503, 504] {
         let mut site = site();
         let mut web = ready(&mut site);
@@ -229,7 +229,7 @@ fn get_refused_after_a_stream_stood_is_asked_again() {
     }
 }
 
-/// A session with three calls: one in flight, one more, and one that waits for its turn. Gives the two in flight.
+/// A session with three calls: two in flight, and one that is queued. Returns the two in flight.
 fn three_calls(site: &mut Site) -> (Web, [(RequestId, Exchange); 2], RequestId) {
     let mut options = legacy();
     options.limits.in_flight = 2;
@@ -248,7 +248,7 @@ fn an_expired_session_is_recovered_once_for_all_requests() {
     let (before, stream) = (web.log.len(), web.last("GET"));
     site.forget();
     web.reply(&one, Reply::status(404));
-    // All that belongs to the old session is gone with it, the stream and the other call included.
+    // Everything of the old session ends, the stream and the other call included.
     assert!(web.was_dropped(&other) && web.was_dropped(&stream));
     assert_eq!(web.outcome(elsewhere), "Unknown");
     web.serve(&mut site);
@@ -261,7 +261,7 @@ fn an_expired_session_is_recovered_once_for_all_requests() {
     }
     assert!(was_answered(&web, refused) && was_answered(&web, waiting));
     for call in &after[4..] {
-        assert_ne!(call.json()["id"], one.json()["id"], "a request that is made anew has a new id");
+        assert_ne!(call.json()["id"], one.json()["id"], "a request that is sent again has a new id");
     }
     let carried = [after[4].of, after[5].of];
     assert!(carried.contains(&Some(refused)) && carried.contains(&Some(waiting)));
@@ -270,9 +270,9 @@ fn an_expired_session_is_recovered_once_for_all_requests() {
     assert_eq!(ready, 2);
 }
 
-/// The others that meet the same fate, or are answered late, start no second recovery.
+/// Other requests with the same error or a late response start no second recovery.
 #[test]
-fn an_expired_session_is_recovered_once_whatever_else_is_reported_before_the_output_is_taken() {
+fn an_expired_session_is_recovered_once_whatever_input_precedes_the_poll() {
     let mut site = site();
     let (mut web, [(_, one), (elsewhere, other)], _) = three_calls(&mut site);
     site.forget();
@@ -282,7 +282,7 @@ fn an_expired_session_is_recovered_once_whatever_else_is_reported_before_the_out
         web.session.handle_end(web.now, exchange.id);
         web.open.remove(&exchange.id);
     }
-    // Its end and the drop of the other may cross.
+    // Its end and the drop of the other exchange may cross.
     web.collect_lenient();
     web.serve(&mut site);
     assert!(web.is_ready());
@@ -291,9 +291,9 @@ fn an_expired_session_is_recovered_once_whatever_else_is_reported_before_the_out
     assert_eq!(finished(&web).len(), 3);
 }
 
-/// During the handshake, and after it.
+/// During and after the handshake.
 #[test]
-fn what_becomes_of_an_old_exchange_touches_no_new_connection() {
+fn input_for_an_old_exchange_does_not_affect_the_new_connection() {
     type Late = fn(&mut Web, &Exchange);
     let late: [Late; 5] = [
         |web, old| late_reply(web, old, 404),
@@ -317,11 +317,11 @@ fn what_becomes_of_an_old_exchange_touches_no_new_connection() {
             assert!(web.is_ready(), "{:?}", web.failure());
             assert_eq!(web.count("initialize"), 2);
         }
-        assert!(was_answered(&web, refused), "what did not run is sent again");
+        assert!(was_answered(&web, refused), "a call that did not run is sent again");
     }
 }
 
-/// A reply to an exchange that was dropped.
+/// A response to a dropped exchange.
 fn late_reply(web: &mut Web, old: &Exchange, status: u16) {
     let status = http::StatusCode::from_u16(status).unwrap();
     web.session.handle_head(web.now, old.id, status, &crate::web::header_map::<&str>(&[]));
@@ -329,7 +329,7 @@ fn late_reply(web: &mut Web, old: &Exchange, status: u16) {
 }
 
 #[test]
-fn an_expired_session_is_found_by_the_get_of_a_stream_that_stood_before() {
+fn an_expired_session_is_noticed_when_the_get_stream_is_reopened() {
     let mut site = site();
     let mut web = ready(&mut site);
     let stream = web.last("GET");
@@ -346,14 +346,14 @@ fn an_expired_session_is_found_by_the_get_of_a_stream_that_stood_before() {
 }
 
 #[test]
-fn an_expired_session_is_found_while_its_lists_are_walked() {
+fn an_expired_session_is_noticed_during_discovery() {
     let mut site = site().first("tools/list", 1, |_| Reply::status(404));
     let web = ready(&mut site);
     assert_eq!((web.count("initialize"), web.count("tools/list"), web.keys(Family::Tools)), (2, 2, vec!["a"]));
 }
 
 #[test]
-fn an_expired_session_is_found_by_a_notification() {
+fn an_expired_session_is_noticed_by_a_notification() {
     let mut site = site();
     let mut web = ready(&mut site);
     site.forget();
@@ -363,9 +363,9 @@ fn an_expired_session_is_found_by_a_notification() {
     assert_eq!((web.is_ready(), web.count("initialize")), (true, 2));
 }
 
-/// What the body says beside it does not matter, as long as it is no unknown method.
+/// The body of the 404 does not matter, except for an unknown method.
 #[test]
-fn an_expired_session_may_have_words() {
+fn a_404_with_a_text_is_an_expired_session() {
     for reply in [
         Reply::text(404, "Session not found"),
         Reply::json(
@@ -393,7 +393,7 @@ fn an_expired_request_is_sent_again_once() {
     web.serve(&mut site);
     assert_eq!((web.count("tools/call"), web.is_ready()), (2, true));
     assert_eq!(finished(&web), [request]);
-    // It is known not to have run, so its outcome is not unknown.
+    // It did not run, so its outcome is not `Unknown`.
     assert!(matches!(web.result_of(request), Outcome::Error(_)));
 }
 
@@ -448,7 +448,7 @@ fn session_expired_status_400_or_503_with_an_error_that_names_the_session() {
     }
 }
 
-/// The errors that transports are known to give for a session that they forgot.
+/// The errors with which known transports report an unknown session.
 fn known_expiries() -> Vec<(i64, String)> {
     let mut known = vec![];
     for message in ["Session not found", "Invalid session ID", "No valid session ID provided", "Server not initialized"]
@@ -463,8 +463,8 @@ fn known_expiries() -> Vec<(i64, String)> {
     known
 }
 
-/// As JSON or as an event, an error to this request under a good status.
-fn good_error(call: &Exchange, by_event: bool, code: i64, message: &str) -> Reply {
+/// As JSON or as an event: an error response with a success status.
+fn error_with_success_status(call: &Exchange, by_event: bool, code: i64, message: &str) -> Reply {
     let error = call.error(code, message);
     if by_event { Reply::events(&[error]) } else { Reply::json(200, &error) }
 }
@@ -476,7 +476,7 @@ fn assert_error(web: &Web, request: RequestId, code: i64, message: &str) {
     assert_eq!((error.code, &*error.message), (code, message));
 }
 
-/// The call may have run: it ends with the server's error, and the next one finds a new session.
+/// The call may have run: it ends with the server's error, and the next call opens a new session.
 #[test]
 fn session_expired_status_200_renews_the_session_and_the_call_is_not_sent_again() {
     for (number, (code, message)) in known_expiries().into_iter().enumerate() {
@@ -484,7 +484,7 @@ fn session_expired_status_200_renews_the_session_and_the_call_is_not_sent_again(
         let mut web = ready(&mut site);
         let (request, call) = web.call("a");
         site.forget();
-        web.reply(&call, good_error(&call, number % 2 == 0, code, &message));
+        web.reply(&call, error_with_success_status(&call, number % 2 == 0, code, &message));
         web.serve(&mut site);
         assert_error(&web, request, code, &message);
         assert!(web.is_ready(), "{message}");
@@ -499,7 +499,7 @@ fn session_expired_status_200_renews_the_session_and_the_call_is_not_sent_again(
 }
 
 #[test]
-fn session_expired_status_200_sends_again_what_only_reads_or_may_be_replayed() {
+fn session_expired_status_200_sends_read_only_and_replayable_calls_again() {
     for by_event in [true, false] {
         for request in [Request::read_resource("x:1"), Request::get_prompt("p", []), tool("a").replay(true)] {
             let mut site = Site::legacy(json!({"tools": {}, "resources": {}, "prompts": {}}))
@@ -514,7 +514,7 @@ fn session_expired_status_200_sends_again_what_only_reads_or_may_be_replayed() {
             let request = web.want(request);
             let exchange = web.take_one();
             site.forget();
-            web.reply(&exchange, good_error(&exchange, by_event, -32001, "Session not found"));
+            web.reply(&exchange, error_with_success_status(&exchange, by_event, -32001, "Session not found"));
             web.serve(&mut site);
             let name = exchange.name();
             assert!(was_answered(&web, request), "{name}: {:?}", web.ended(request));
@@ -524,9 +524,9 @@ fn session_expired_status_200_sends_again_what_only_reads_or_may_be_replayed() {
     }
 }
 
-/// Where a new session does not help, the error is the answer, and the session stays.
+/// If a new session does not help, the error is the outcome, and the session stays.
 #[test]
-fn session_expired_status_200_sends_what_only_reads_again_once() {
+fn session_expired_status_200_sends_read_only_calls_again_once() {
     let mut site = Site::legacy(json!({"resources": {}}))
         .result("resources/list", json!({"resources": []}))
         .result("resources/templates/list", json!({"resourceTemplates": []}))
@@ -544,8 +544,9 @@ fn session_expired_status_200_sends_what_only_reads_again_once() {
 #[test]
 fn session_expired_status_200_to_a_list_is_recovered() {
     for by_event in [true, false] {
-        let mut site =
-            site().first("tools/list", 1, move |list| good_error(list, by_event, -32600, "Server not initialized"));
+        let mut site = site().first("tools/list", 1, move |list| {
+            error_with_success_status(list, by_event, -32600, "Server not initialized")
+        });
         let mut web = ready(&mut site);
         web.serve(&mut site);
         assert_eq!((web.keys(Family::Tools), web.count("initialize"), web.count("tools/list")), (vec!["a"], 2, 2));
@@ -553,10 +554,10 @@ fn session_expired_status_200_to_a_list_is_recovered() {
     }
 }
 
-/// Whatever the status, what a tool says of its own sessions is the call's answer: the call is sent once, the session
-/// stays, and so does the call beside it.
+/// Whatever the status, what a tool says of its own sessions is the outcome of the call: the call is sent once, and the
+/// session and the other call stay.
 #[test]
-fn session_expired_status_is_no_text_of_a_tools_own() {
+fn session_expired_status_does_not_apply_to_texts_of_tools() {
     let own = [
         (-32000, "Browser session not found: abc"),
         (-32000, "Payment declined: invalid session token"),
@@ -569,7 +570,7 @@ fn session_expired_status_is_no_text_of_a_tools_own() {
         (-32000, "Session has expired"),
         (1, "Invalid session ID"),
     ];
-    // These do name a session, and tell by the status that the call did not run.
+    // These name a session, and the status says that the call did not run.
     let names = ["Session not found: abc", "Session not found in the shop", "Session not found", "Session expired"];
     let names_it = |message| {
         names.contains(&message) || ["Server", "Session has", "Invalid"].iter().any(|it| message.starts_with(it))
@@ -582,7 +583,7 @@ fn session_expired_status_is_no_text_of_a_tools_own() {
             let mut site = site();
             let mut web = ready(&mut site);
             let ((request, call), (beside, other)) = (web.call("a"), web.call("a"));
-            let reply = good_error(&call, by_event, code, message);
+            let reply = error_with_success_status(&call, by_event, code, message);
             web.reply(&call, Reply { status, ..reply });
             assert_error(&web, request, code, message);
             assert_eq!((web.outcome(beside), web.goes_on(&other)), ("open".into(), true), "{status} {message}");
@@ -595,9 +596,9 @@ fn session_expired_status_is_no_text_of_a_tools_own() {
     }
 }
 
-/// An error that bears the id of another request is that one's answer, in whichever exchange it comes.
+/// An error with the id of another request belongs to that request, in whichever exchange it arrives.
 #[test]
-fn session_expired_status_200_is_of_the_request_whose_exchange_it_is() {
+fn session_expired_status_200_applies_to_the_request_of_its_exchange() {
     for by_event in [true, false] {
         let mut web = ready(&mut site());
         let ((request, call), (beside, other)) = (web.call("a"), web.call("a"));
@@ -611,7 +612,7 @@ fn session_expired_status_200_is_of_the_request_whose_exchange_it_is() {
 
 /// rmcp 0.8
 #[test]
-fn session_expired_status_401_without_a_challenge_on_a_held_session() {
+fn session_expired_status_401_without_a_challenge_renews_the_session() {
     let mut site = site();
     let mut web = ready(&mut site);
     let (request, call) = web.call("a");
@@ -624,9 +625,9 @@ fn session_expired_status_401_without_a_challenge_on_a_held_session() {
     assert!(!web.events.iter().any(|event| matches!(event, Event::Unauthorized { .. })));
 }
 
-/// The same from a server that means what it says: where a new session does not help, it is about who asks.
+/// The same from a server that requires a token: if a new session does not help, it is an authorization error.
 #[test]
-fn session_expired_status_401_of_a_fresh_session_is_about_who_asks() {
+fn session_expired_status_401_in_a_new_session_is_an_authorization_error() {
     let mut site = site().first("tools/call", 2, |_| Reply::text(401, "who are you?"));
     let mut web = ready(&mut site);
     let request = web.want(Request::call_tool("a", None));
@@ -640,9 +641,9 @@ fn session_expired_status_401_of_a_fresh_session_is_about_who_asks() {
     assert!(was_answered(&web, request));
 }
 
-/// An error is about the session only where it says so; that a tool's name or argument does means nothing.
+/// An error is about the session only if its text says so; the name or an argument of a tool does not matter.
 #[test]
-fn session_expired_status_is_no_other_error() {
+fn session_expired_status_does_not_apply_to_other_errors() {
     for (status, code, message) in [
         (200, -32602, "Unknown tool: list_sessions"),
         (200, -32602, "Invalid arguments: `session_id` is missing"),
@@ -666,9 +667,9 @@ fn session_expired_status_is_no_other_error() {
     }
 }
 
-/// The result of a tool may speak of sessions as it likes.
+/// The result of a tool may mention sessions.
 #[test]
-fn session_expired_status_is_no_result() {
+fn session_expired_status_does_not_apply_to_results() {
     let mut web = ready(&mut site());
     let (request, call) = web.call("a");
     let content = json!({"isError": true, "content": [{"type": "text", "text": "Session not found"}]});
@@ -679,7 +680,7 @@ fn session_expired_status_is_no_result() {
 
 /// googleapis/mcp-toolbox #3588
 #[test]
-fn a_404_with_an_unknown_method_is_no_expired_session() {
+fn a_404_with_an_unknown_method_is_not_an_expired_session() {
     for by_id in [true, false] {
         let mut site = site();
         let mut web = ready(&mut site);
@@ -716,7 +717,7 @@ fn a_404_with_an_unknown_method_to_a_list_is_an_absent_family() {
     assert_eq!((web.count("initialize"), web.quirks()), (1, vec![QuirkKind::MethodNotFound]));
 }
 
-/// The codes that say that something else is not there: what their text says of the session counts all the same.
+/// Codes that mean that something else does not exist: a text that names the session counts all the same.
 #[test]
 fn a_404_with_another_error_that_names_the_session_is_an_expired_session() {
     for code in [-32601, -32602, -32002] {
@@ -728,7 +729,7 @@ fn a_404_with_another_error_that_names_the_session_is_an_expired_session() {
         web.serve(&mut site);
         assert!(was_answered(&web, request), "{code}: {:?}", web.ended(request));
         assert_eq!((web.count("initialize"), web.quirks()), (2, vec![]), "{code}");
-        // Of anything else they are the answer.
+        // For other texts they are the outcome.
         let (request, call) = web.call("a");
         web.reply(&call, Reply::json(404, &call.error(code, "No such tool")));
         assert_error(&web, request, code, "No such tool");
@@ -738,7 +739,7 @@ fn a_404_with_another_error_that_names_the_session_is_an_expired_session() {
 
 /// toolhive #5242
 #[test]
-fn a_404_to_one_method_is_its_answer_after_one_recovery() {
+fn a_404_to_one_method_ends_the_request_after_one_recovery() {
     for reply in [Reply::status(404), Reply::text(404, "404 page not found")] {
         let mut site = Site::legacy(json!({"tools": {}, "resources": {}}))
             .result("tools/list", tools(&["a"]))
@@ -759,7 +760,7 @@ fn a_404_to_one_method_is_its_answer_after_one_recovery() {
             assert!(web.is_ready() && was_answered(&web, request));
         }
         assert!(web.quirks().is_empty());
-        // Another method finds the next session that expires.
+        // Another method notices the next expiry.
         site.forget();
         let request = web.want(tool("a"));
         web.serve(&mut site);
@@ -785,9 +786,9 @@ fn a_404_to_one_list_fails_that_list_after_one_recovery() {
     assert_eq!((web.status(Family::Prompts), web.count("initialize")), (FamilyStatus::Failed, 2));
 }
 
-/// A method that the new session has after all is no such one.
+/// A method that the new session has answered is not unknown.
 #[test]
-fn a_404_to_a_method_that_was_answered_since_is_an_expired_session() {
+fn a_404_to_a_method_answered_in_the_new_session_is_an_expired_session() {
     let mut site = site();
     let mut web = ready(&mut site);
     for round in 2..=5 {
@@ -799,9 +800,9 @@ fn a_404_to_a_method_that_was_answered_since_is_an_expired_session() {
     }
 }
 
-/// A 404 that names the session is about it, however often it comes.
+/// A 404 that names the session is about the session, however often it comes.
 #[test]
-fn a_404_that_names_the_session_is_no_answer_of_one_method() {
+fn a_404_that_names_the_session_is_always_an_expired_session() {
     let mut site = site().first("tools/list", 1, |_| Reply::status(404));
     let mut site = {
         let mut named = 1;
@@ -829,7 +830,7 @@ fn session_loop_fails_after_three_recoveries() {
 }
 
 #[test]
-fn session_loop_is_none_where_calls_are_answered_in_between() {
+fn answered_calls_between_expiries_are_no_session_loop() {
     let mut site = site();
     let mut web = ready(&mut site);
     for round in 2..12 {
@@ -844,9 +845,9 @@ fn session_loop_is_none_where_calls_are_answered_in_between() {
     assert!(web.is_ready() && web.quirks().is_empty());
 }
 
-/// A server that forgets its sessions over night is no such loop, though nobody calls a tool.
+/// A server that expires sessions overnight causes no session loop, even without tool calls.
 #[test]
-fn session_loop_is_none_where_sessions_live_long() {
+fn long_lived_sessions_are_no_session_loop() {
     let mut options = legacy();
     options.keepalive = Some(mcp_proto::Keepalive::default());
     let mut site = site().result("ping", json!({}));
@@ -862,7 +863,7 @@ fn session_loop_is_none_where_sessions_live_long() {
 
 /// frontmcp #474, dynatrace #134
 #[test]
-fn already_initialized_ends_the_former_session_first() {
+fn already_initialized_first_ends_the_previous_session() {
     let error = json!({"code": -32600, "message": "Invalid Request: Server already initialized"});
     let json_error =
         |status, error: Value| move |call: &Exchange| Reply::json(status, &call.answer("error", error.clone()));
@@ -903,7 +904,7 @@ fn already_initialized_ends_the_former_session_first() {
 }
 
 #[test]
-fn already_initialized_without_a_former_session_is_a_refusal() {
+fn already_initialized_without_a_previous_session_is_a_refusal() {
     let words = "Server already initialized";
     let mut site = site().on("initialize", move |initialize| Reply::json(400, &initialize.error(-32600, words)));
     let web = Web::connect(legacy(), &mut site);
@@ -913,7 +914,7 @@ fn already_initialized_without_a_former_session_is_a_refusal() {
 
 /// grafana: 400 for an unknown method
 #[test]
-fn over_http_sse_a_refused_post_is_the_requests_answer() {
+fn over_http_sse_a_refused_post_ends_the_request() {
     for (status, body, words) in [
         (
             400,
@@ -924,7 +925,7 @@ fn over_http_sse_a_refused_post_is_the_requests_answer() {
         (404, String::new(), "404"),
         (500, "it broke".into(), "it broke"),
     ] {
-        let (mut web, stream, mut site) = older();
+        let (mut web, stream, mut site) = open_over_sse();
         let request = web.want(Request::new("acme/do"));
         let post = web.take_the("acme/do");
         let kind = if body.starts_with('{') { "application/json" } else { "text/plain" };
@@ -932,7 +933,7 @@ fn over_http_sse_a_refused_post_is_the_requests_answer() {
         let Outcome::Error(error) = web.result_of(request) else { panic!("{status}: {:?}", web.ended(request)) };
         assert!(error.to_string().contains(words), "{error}");
         assert!(web.is_ready() && web.goes_on(&stream));
-        // The session goes on, and its stream answers.
+        // The session stays open, and its stream delivers responses.
         let (request, post) = web.call("a");
         post_and_answer(&mut web, &stream, &mut site, &post);
         assert!(was_answered(&web, request));
@@ -946,7 +947,7 @@ fn delete_is_sent_only_when_the_session_closes_for_good() {
     options.keepalive = Some(mcp_proto::Keepalive::default());
     let mut site = site();
     let mut web = Web::connect(options, &mut site);
-    // A peer that falls silent, one that cannot be reached, and one that forgot the session.
+    // A server that stops answering, one that is unreachable, and one whose session expired.
     web.wait(seconds(220));
     web.serve(&mut site);
     web.wait_and_serve(seconds(1), &mut site);
@@ -1032,7 +1033,7 @@ fn redirects_are_followed_within_the_origin_and_kept() {
     }
 }
 
-/// A redirect in mid-session: what is redirected goes on with all that it had.
+/// A redirected request during a session keeps its method, body and headers.
 #[test]
 fn redirects_keep_method_body_and_headers() {
     let mut site = site();
@@ -1044,7 +1045,7 @@ fn redirects_keep_method_body_and_headers() {
     assert_eq!((again.body(), again.headers()), (call.body(), call.headers()));
     web.end_with(&again, site.reply(&again));
     assert!(was_answered(&web, request));
-    // The stream, too.
+    // The GET stream, too.
     let stream = web.last("GET");
     web.body(&stream, "id: 5\ndata:\n\n");
     web.end(&stream);
@@ -1057,7 +1058,7 @@ fn redirects_keep_method_body_and_headers() {
 }
 
 #[test]
-fn redirects_of_initialized_hold_back_the_rest_all_the_same() {
+fn requests_wait_for_a_redirected_initialized_notification() {
     let mut site = site();
     let mut web = Web::open(legacy());
     let initialize = web.take_one();
@@ -1070,7 +1071,7 @@ fn redirects_of_initialized_hold_back_the_rest_all_the_same() {
 }
 
 #[test]
-fn redirects_elsewhere_fail() {
+fn redirects_to_another_origin_fail() {
     for location in [
         "https://elsewhere.example/mcp",
         "http://example.com/mcp",
@@ -1087,7 +1088,7 @@ fn redirects_elsewhere_fail() {
             let (_, call) = web.call("a");
             web.reply(&call, Reply::status(307).with("location", location));
             web.wait(seconds(3600));
-            // Who asks is not told.
+            // The message does not show the user name.
             assert_failed(&web, FailureKind::Protocol, &[&location.replace("example.com@", "…@")]);
             assert!(web.log.iter().all(|exchange| exchange.url() == URL), "{location}");
         }
@@ -1095,7 +1096,7 @@ fn redirects_elsewhere_fail() {
 }
 
 #[test]
-fn redirects_in_circles_fail() {
+fn circular_redirects_fail() {
     let mut site = site().rule(|_| Some(Reply::status(307).with("location", "/mcp")));
     let web = Web::connect(legacy(), &mut site);
     assert_failed(&web, FailureKind::Protocol, &["/mcp"]);
@@ -1139,7 +1140,7 @@ fn events_without_data_and_comments_are_no_messages() {
     }
 }
 
-/// "Messages are sent as SSE `message` events" (specification 2024-11-05, "Transports"; the SDKs keep to it).
+/// "Messages are sent as SSE `message` events" (specification 2024-11-05, "Transports"; the SDKs do so).
 #[test]
 fn events_of_another_type_are_no_messages() {
     let mut web = ready(&mut site());
@@ -1173,9 +1174,9 @@ fn retry_sets_the_reconnect_delay() {
     }
 }
 
-/// "It sets the reconnection time" (HTML, "Server-sent events"): until it is set anew.
+/// "It sets the reconnection time" (HTML, "Server-sent events"), until it is set again.
 #[test]
-fn retry_and_the_last_id_stay_until_the_server_names_others() {
+fn retry_and_the_last_id_stay_until_the_server_changes_them() {
     let mut web = ready(&mut site());
     let stream = web.last("GET");
     web.body(&stream, "id: 9\nretry: 4000\ndata:\n\n");
@@ -1191,8 +1192,13 @@ fn retry_and_the_last_id_stay_until_the_server_names_others() {
     }
 }
 
-/// A call whose stream began like this, and broke.
-fn broken_off(site: &mut Site, options: Options, request: Request, text: &str) -> (Web, RequestId, Exchange) {
+/// A call whose stream begins with this text and breaks.
+fn call_with_broken_stream(
+    site: &mut Site,
+    options: Options,
+    request: Request,
+    text: &str,
+) -> (Web, RequestId, Exchange) {
     let mut web = Web::connect(options, site);
     assert!(web.is_ready());
     let request = web.want(request);
@@ -1205,8 +1211,9 @@ fn broken_off(site: &mut Site, options: Options, request: Request, text: &str) -
 
 /// agentdeals #1100
 #[test]
-fn a_stream_that_ends_before_the_answer_is_taken_up_after_its_last_event() {
-    let (mut web, request, call) = broken_off(&mut site(), legacy(), tool("a"), "id: 7\nretry: 3000\ndata:\n\n");
+fn a_stream_that_ends_before_the_response_is_resumed_after_its_last_event() {
+    let (mut web, request, call) =
+        call_with_broken_stream(&mut site(), legacy(), tool("a"), "id: 7\nretry: 3000\ndata:\n\n");
     assert_eq!((web.outcome(request), web.take().len()), ("open".into(), 0));
     web.wait(millis(2999));
     assert!(web.take().is_empty());
@@ -1217,17 +1224,18 @@ fn a_stream_that_ends_before_the_answer_is_taken_up_after_its_last_event() {
     web.head(&get, 200, &[("content-type", "text/event-stream")]);
     web.push(&get, call.result(json!({"content": []})));
     assert!(was_answered(&web, request));
-    assert!(!web.goes_on(&get), "it has done what it was for");
+    assert!(!web.goes_on(&get), "it is complete");
     assert_eq!((web.count("tools/call"), web.quirks()), (1, vec![]));
 }
 
-/// A resumed stream may end the same way again; each time it goes on from where it was.
+/// A resumed stream may end early again; each attempt resumes after the last event.
 #[test]
-fn a_stream_that_ends_before_the_answer_is_taken_up_again_and_again() {
-    let (mut web, request, call) = broken_off(&mut site(), legacy(), tool("a"), "id: 1\nretry: 2000\ndata:\n\n");
+fn a_stream_that_ends_before_the_response_is_resumed_repeatedly() {
+    let (mut web, request, call) =
+        call_with_broken_stream(&mut site(), legacy(), tool("a"), "id: 1\nretry: 2000\ndata:\n\n");
     for text in ["id: 2\ndata:\n\n", "", ": nothing\n\n", "id: 3\ndata:\n\n"] {
         web.wait(millis(1999));
-        assert!(web.take().is_empty(), "what `retry` said holds for later attempts, too");
+        assert!(web.take().is_empty(), "the `retry` time applies to later attempts, too");
         web.wait(millis(1));
         let get = web.take_the("GET");
         web.reply(&get, Reply::stream(text));
@@ -1243,9 +1251,9 @@ fn a_stream_that_ends_before_the_answer_is_taken_up_again_and_again() {
     assert!(was_answered(&web, request));
 }
 
-/// However it broke.
+/// The same after a broken connection.
 #[test]
-fn a_stream_that_breaks_before_the_answer_is_taken_up_alike() {
+fn a_stream_that_breaks_before_the_response_is_resumed() {
     for broken in [Broken::Midway, Broken::Unreachable] {
         let mut web = ready(&mut site());
         let (request, call) = web.call("a");
@@ -1264,9 +1272,9 @@ fn a_stream_that_breaks_before_the_answer_is_taken_up_alike() {
     }
 }
 
-/// Ids are a cursor for each stream, and are never mixed.
+/// Event ids belong to one stream and are never mixed.
 #[test]
-fn a_stream_that_ends_before_the_answer_has_its_own_last_event() {
+fn each_stream_is_resumed_after_its_own_last_event() {
     let mut web = ready(&mut site());
     let stream = web.last("GET");
     let (one, other) = (web.call("a"), web.call("a"));
@@ -1285,7 +1293,7 @@ fn a_stream_that_ends_before_the_answer_has_its_own_last_event() {
     assert_eq!(asked, expected.map(|(id, of)| (id.to_owned(), of)));
 }
 
-/// Options of an embedder that believes the server's annotations.
+/// Options of an embedder that trusts the server's annotations.
 fn trusting(mut options: Options) -> Options {
     options.trust = true;
     options
@@ -1329,13 +1337,13 @@ fn reading() -> Vec<Request> {
     ]
 }
 
-/// The requests on the wire, and the ids that they had.
+/// The requests sent, and their ids.
 fn ids(web: &Web, name: &str) -> Vec<u64> {
     web.log.iter().filter(|it| it.is(name)).map(|it| it.json()["id"].as_u64().unwrap()).collect()
 }
 
 #[test]
-fn a_stream_that_ends_without_an_event_id_is_followed_by_what_only_reads_twice_at_most() {
+fn a_stream_that_ends_without_an_event_id_sends_read_only_requests_twice_at_most() {
     for (options, site) in [(legacy(), readers as fn() -> Site), (modern_only(), modern_readers)] {
         for request in reading() {
             let mut web = Web::connect(trusting(options.clone()), &mut site());
@@ -1357,35 +1365,38 @@ fn a_stream_that_ends_without_an_event_id_is_followed_by_what_only_reads_twice_a
 }
 
 #[test]
-fn a_stream_that_ends_without_an_event_id_leaves_any_other_call_unknown() {
+fn a_stream_that_ends_without_an_event_id_ends_other_calls_as_unknown() {
     for (options, site) in [(legacy(), readers as fn() -> Site), (modern_only(), modern_readers)] {
         for request in [tool("writes"), tool("silent"), tool("unlisted"), Request::new("acme/do")] {
             let text = ": working\n\n";
-            let (mut web, request, exchange) = broken_off(&mut site(), trusting(options.clone()), request, text);
+            let (mut web, request, exchange) =
+                call_with_broken_stream(&mut site(), trusting(options.clone()), request, text);
             assert_eq!(web.outcome(request), "Unknown");
             web.wait(seconds(60));
             assert_eq!((web.count(&exchange.name()), web.is_ready()), (1, true));
         }
         for tool in [tool("reads"), tool("again")] {
-            let (web, request, _) = broken_off(&mut site(), options.clone(), tool, "");
+            let (web, request, _) = call_with_broken_stream(&mut site(), options.clone(), tool, "");
             assert_eq!(web.outcome(request), "Unknown", "the server is not trusted");
         }
     }
 }
 
 #[test]
-fn a_stream_that_ends_is_followed_as_the_embedder_allows() {
-    let (mut web, request, _) = broken_off(&mut readers(), legacy(), tool("silent").replay(true), "");
+fn requests_after_a_broken_stream_are_sent_again_as_the_embedder_allows() {
+    let (mut web, request, _) = call_with_broken_stream(&mut readers(), legacy(), tool("silent").replay(true), "");
     assert_eq!((web.take_the("tools/call").of, web.outcome(request)), (Some(request), "open".into()));
-    let (mut web, request, _) = broken_off(&mut readers(), legacy(), Request::read_resource("x:y").replay(false), "");
+    let (mut web, request, _) =
+        call_with_broken_stream(&mut readers(), legacy(), Request::read_resource("x:y").replay(false), "");
     assert_eq!((web.take().len(), web.outcome(request)), (0, "Unknown".into()));
 }
 
 /// "Resumable SSE streams via `Last-Event-ID` are not supported" (specification 2026-07-28, "Streamable HTTP").
 #[test]
-fn a_stream_that_ends_in_the_modern_era_is_never_taken_up() {
+fn a_stream_of_the_modern_era_is_never_resumed() {
     let text = "id: 7\nretry: 10\ndata:\n\n";
-    let (mut web, request, _) = broken_off(&mut modern_readers(), trusting(modern_only()), tool("silent"), text);
+    let (mut web, request, _) =
+        call_with_broken_stream(&mut modern_readers(), trusting(modern_only()), tool("silent"), text);
     assert_eq!(web.outcome(request), "Unknown");
     let reading = web.want(tool("reads"));
     let exchange = web.take_one();
@@ -1397,16 +1408,16 @@ fn a_stream_that_ends_in_the_modern_era_is_never_taken_up() {
 }
 
 #[test]
-fn a_stream_that_cannot_be_taken_up_is_as_one_without_an_event_id() {
+fn a_stream_that_cannot_be_resumed_counts_as_one_without_an_event_id() {
     for status in [400, 405, 501] {
         let text = "id: 7\ndata:\n\n";
-        let (mut web, request, _) = broken_off(&mut readers(), legacy(), tool("silent"), text);
+        let (mut web, request, _) = call_with_broken_stream(&mut readers(), legacy(), tool("silent"), text);
         web.wait(seconds(5));
         let get = web.take_the("GET");
         web.reply(&get, Reply::status(status));
         assert_eq!((web.outcome(request), web.is_ready()), ("Unknown".into(), true), "{status}");
 
-        let (mut web, request, _) = broken_off(&mut readers(), trusting(legacy()), tool("reads"), text);
+        let (mut web, request, _) = call_with_broken_stream(&mut readers(), trusting(legacy()), tool("reads"), text);
         web.wait(seconds(5));
         let get = web.take_the("GET");
         web.reply(&get, Reply::status(status));
@@ -1414,11 +1425,11 @@ fn a_stream_that_cannot_be_taken_up_is_as_one_without_an_event_id() {
     }
 }
 
-/// 404 to the GET that resumes: the session is gone, and nobody knows what became of the call.
+/// A 404 to the GET that resumes: the session expired, and the outcome of the call is unknown.
 #[test]
-fn a_stream_that_is_taken_up_in_an_expired_session_is_recovered() {
+fn resuming_a_stream_in_an_expired_session_recovers_the_session() {
     let mut site = site();
-    let (mut web, request, _) = broken_off(&mut site, legacy(), tool("a"), "id: 7\ndata:\n\n");
+    let (mut web, request, _) = call_with_broken_stream(&mut site, legacy(), tool("a"), "id: 7\ndata:\n\n");
     site.forget();
     web.wait(seconds(5));
     web.serve(&mut site);
@@ -1426,7 +1437,7 @@ fn a_stream_that_is_taken_up_in_an_expired_session_is_recovered() {
 }
 
 #[test]
-fn a_stream_that_ends_before_the_answer_costs_a_list_nothing_twice() {
+fn a_list_whose_stream_ends_early_is_requested_again() {
     for (options, site) in [(legacy(), site as fn() -> Site), (modern_only(), modern_site)] {
         let mut twice = site().first("tools/list", 2, |_| Reply::events(&[]));
         let web = Web::connect(options.clone(), &mut twice);
@@ -1439,9 +1450,9 @@ fn a_stream_that_ends_before_the_answer_costs_a_list_nothing_twice() {
     }
 }
 
-/// The server refused nothing: where another connection may be had, it is had.
+/// The server refused nothing: a new connection is opened where possible.
 #[test]
-fn a_list_whose_exchanges_break_costs_a_connection_and_not_the_session() {
+fn a_list_whose_exchanges_break_reconnects_without_closing() {
     let mut options = legacy();
     options.reconnect = Some(Reconnect::default());
     let mut site = site().first("tools/list", 3, |_| Reply::events(&[]));
@@ -1451,9 +1462,9 @@ fn a_list_whose_exchanges_break_costs_a_connection_and_not_the_session() {
     assert_eq!((web.is_ready(), web.count("initialize")), (true, 2));
 }
 
-/// One that broke is no answer, and no refusal.
+/// A broken response is neither a response nor a refusal.
 #[test]
-fn the_look_for_the_older_transport_that_breaks_leads_to_no_older_version() {
+fn a_broken_attempt_at_http_with_sse_tries_no_older_version() {
     for broken in [Broken::Unreachable, Broken::Midway] {
         let mut web = Web::open(legacy());
         let initialize = web.take_one();
@@ -1467,15 +1478,15 @@ fn the_look_for_the_older_transport_that_breaks_leads_to_no_older_version() {
 }
 
 #[test]
-fn a_stream_that_ends_before_the_answer_to_the_probe_is_followed_by_another_probe() {
+fn a_probe_whose_stream_ends_early_is_sent_again() {
     let mut twice = modern_site().first("server/discover", 2, |_| Reply::events(&[]));
     let web = Web::connect(options(), &mut twice);
     assert_eq!((era(&web), ids(&web, "server/discover").len()), (Some(Era::Modern), 3));
 }
 
-/// What breaks in mid-answer was no deviation of the server's.
+/// A broken response is not a quirk of the server.
 #[test]
-fn an_answer_that_is_cut_off_is_no_quirk() {
+fn a_truncated_response_is_no_quirk() {
     for (kind, part) in
         [("application/json", r#"{"jsonrpc": "2.0", "id": 3, "resu"#), ("text/event-stream", "data: {\"jsonr")]
     {
@@ -1488,12 +1499,12 @@ fn an_answer_that_is_cut_off_is_no_quirk() {
     }
 }
 
-/// What an older server refuses `initialize` with.
-fn as_older(exchange: &Exchange, status: u16) -> Option<Reply> {
+/// How an open_over_sse server refuses `initialize`.
+fn refuse_initialize(exchange: &Exchange, status: u16) -> Option<Reply> {
     (exchange.verb() == "POST" && exchange.url() == URL).then(|| Reply::text(status, "Not Found"))
 }
 
-/// Answers a POST of the older transport, and gives the answer to its message by the stream.
+/// Accepts a POST over HTTP with SSE, and sends the response on the stream.
 fn post_and_answer(web: &mut Web, stream: &Exchange, site: &mut Site, post: &Exchange) {
     web.reply(post, Reply::text(202, "Accepted"));
     for answer in site.server.answer(&post.json()) {
@@ -1503,28 +1514,28 @@ fn post_and_answer(web: &mut Web, stream: &Exchange, site: &mut Site, post: &Exc
 
 const ENDPOINT: &str = "event: endpoint\ndata: /messages?session=1\n\n";
 
-/// A session that went through handshake and discovery over the older transport; its stream.
-fn older_with(options: Options, status: u16, endpoint: &str) -> (Web, Exchange, Site) {
+/// A session after handshake and discovery over HTTP with SSE; its stream.
+fn open_over_sse_with(options: Options, status: u16, endpoint: &str) -> (Web, Exchange, Site) {
     let (mut web, mut site) = (Web::open(options), site());
     let first = web.take_one();
-    web.reply(&first, as_older(&first, status).unwrap());
+    web.reply(&first, refuse_initialize(&first, status).unwrap());
     if first.is("server/discover") {
         let initialize = web.take_the("initialize");
-        web.reply(&initialize, as_older(&initialize, status).unwrap());
+        web.reply(&initialize, refuse_initialize(&initialize, status).unwrap());
     }
     let stream = web.take_the("GET");
     web.reply(&stream, Reply::stream(endpoint));
-    serve_older(&mut web, &stream, &mut site);
+    serve_over_sse(&mut web, &stream, &mut site);
     (web, stream, site)
 }
 
-fn older() -> (Web, Exchange, Site) {
-    let (web, stream, site) = older_with(legacy(), 405, ENDPOINT);
+fn open_over_sse() -> (Web, Exchange, Site) {
+    let (web, stream, site) = open_over_sse_with(legacy(), 405, ENDPOINT);
     assert!(web.is_ready(), "{:?}", web.failure());
     (web, stream, site)
 }
 
-fn serve_older(web: &mut Web, stream: &Exchange, site: &mut Site) {
+fn serve_over_sse(web: &mut Web, stream: &Exchange, site: &mut Site) {
     let mut steps = Steps::until("no POST is left to answer");
     loop {
         steps.step();
@@ -1539,10 +1550,10 @@ fn serve_older(web: &mut Web, stream: &Exchange, site: &mut Site) {
 }
 
 #[test]
-fn the_older_transport_follows_a_refused_initialize() {
+fn http_with_sse_follows_a_refused_initialize() {
     for status in [400, 404, 405] {
         for options in [legacy(), options()] {
-            let (web, stream, _) = older_with(options, status, ENDPOINT);
+            let (web, stream, _) = open_over_sse_with(options, status, ENDPOINT);
             assert!(web.is_ready() && web.goes_on(&stream), "{status}: {:?}", web.failure());
             assert_eq!((stream.url(), stream.header(SESSION)), (URL.into(), None));
             let after: Vec<_> = web.log.iter().skip_while(|it| it.id != stream.id).skip(1).collect();
@@ -1557,9 +1568,9 @@ fn the_older_transport_follows_a_refused_initialize() {
     }
 }
 
-/// JSON that is no JSON-RPC is no answer to `initialize`.
+/// JSON that is not JSON-RPC is not a response to `initialize`.
 #[test]
-fn the_older_transport_follows_a_refused_initialize_with_a_body_of_json() {
+fn http_with_sse_follows_a_refused_initialize_with_a_json_body() {
     for body in
         [json!({"error": "Not Found"}), json!({"detail": "Method Not Allowed"}), json!({"error": {"type": "x"}})]
     {
@@ -1568,13 +1579,13 @@ fn the_older_transport_follows_a_refused_initialize_with_a_body_of_json() {
         web.reply(&initialize, Reply::json(405, &body));
         let stream = web.take_the("GET");
         web.reply(&stream, Reply::stream(ENDPOINT));
-        serve_older(&mut web, &stream, &mut site());
+        serve_over_sse(&mut web, &stream, &mut site());
         assert_eq!((web.is_ready(), web.quirks()), (true, vec![]), "{body}");
     }
 }
 
 #[test]
-fn the_older_transport_has_its_endpoint_within_the_origin() {
+fn http_with_sse_accepts_endpoints_of_the_same_origin() {
     for (endpoint, target) in [
         ("/messages", "https://example.com/messages"),
         ("messages?id=a%20b", "https://example.com/messages?id=a%20b"),
@@ -1582,14 +1593,14 @@ fn the_older_transport_has_its_endpoint_within_the_origin() {
         ("https://example.com/m", "https://example.com/m"),
         ("https://EXAMPLE.COM:443/m", "https://EXAMPLE.COM:443/m"),
     ] {
-        let (web, _, _) = older_with(legacy(), 404, &format!("event: endpoint\ndata: {endpoint}\n\n"));
+        let (web, _, _) = open_over_sse_with(legacy(), 404, &format!("event: endpoint\ndata: {endpoint}\n\n"));
         assert!(web.is_ready(), "{endpoint}");
         assert_eq!(web.last("tools/list").url(), target);
     }
 }
 
 #[test]
-fn the_older_transport_with_an_endpoint_elsewhere_fails() {
+fn http_with_sse_fails_with_an_endpoint_of_another_origin() {
     for endpoint in [
         "https://elsewhere.example/messages",
         "http://example.com/messages",
@@ -1599,18 +1610,18 @@ fn the_older_transport_with_an_endpoint_elsewhere_fails() {
     ] {
         let text = format!("event: endpoint\ndata: {endpoint}\n\n");
         for options in [legacy(), reconnecting(legacy())] {
-            let (mut web, _, _) = older_with(options, 404, &text);
+            let (mut web, _, _) = open_over_sse_with(options, 404, &text);
             web.wait(seconds(3600));
-            // Who asks is not told.
+            // The message does not show the user name.
             assert_failed(&web, FailureKind::Protocol, &[&endpoint.replace("example.com@", "…@")]);
             assert!(web.log.iter().all(|exchange| exchange.url() == URL), "{endpoint}");
         }
     }
 }
 
-/// higress #3226; no stream of the older transport is there
+/// higress #3226; there is no HTTP with SSE
 #[test]
-fn the_older_transport_that_is_not_there_leaves_it_to_the_version_ladder() {
+fn without_http_with_sse_the_older_versions_are_tried() {
     for reply in [
         Reply::status(405),
         Reply::status(404),
@@ -1631,10 +1642,10 @@ fn the_older_transport_that_is_not_there_leaves_it_to_the_version_ladder() {
     }
 }
 
-/// The first event must be the endpoint (specification 2024-11-05, "HTTP with SSE"), and a server that has another
-/// stream there may hold it open.
+/// The first event must be the endpoint (specification 2024-11-05, "HTTP with SSE"). A server with another stream there
+/// may keep it open.
 #[test]
-fn the_older_transport_that_is_not_there_is_seen_by_the_first_event() {
+fn http_with_sse_is_recognized_by_its_first_event() {
     let mut site = site();
     let mut web = Web::open(legacy());
     let initialize = web.take_one();
@@ -1648,9 +1659,9 @@ fn the_older_transport_that_is_not_there_is_seen_by_the_first_event() {
     assert!(web.is_ready());
 }
 
-/// One look is enough for a handshake.
+/// One attempt per handshake.
 #[test]
-fn the_older_transport_is_looked_for_once() {
+fn http_with_sse_is_tried_once() {
     let mut site = site().on("GET", |_| Reply::status(405)).on("initialize", |_| Reply::status(404));
     let web = Web::connect(legacy(), &mut site);
     assert_failed(&web, FailureKind::HandshakeRejected, &["404"]);
@@ -1658,7 +1669,7 @@ fn the_older_transport_is_looked_for_once() {
 }
 
 #[test]
-fn the_older_transport_is_not_looked_for_where_initialize_has_an_answer() {
+fn http_with_sse_is_not_tried_if_initialize_has_a_response() {
     for (status, code, message) in [
         (400, -32602, "Unsupported protocol version"),
         (404, -32601, "Method not found"),
@@ -1678,12 +1689,12 @@ fn the_older_transport_is_not_looked_for_where_initialize_has_an_answer() {
 }
 
 #[test]
-fn a_400_with_an_error_is_the_answer_to_that_posts_request_whatever_its_id() {
+fn a_400_with_an_error_ends_the_request_of_that_post_whatever_its_id() {
     let ids = [
         json!(null),
         json!("server-error"),
         json!(0),
-        // Of a request that is long answered, of one in flight elsewhere, and of none.
+        // The id of a request that has ended, of one in another exchange, and of none.
         json!(1),
         json!("other"),
         json!(999),
@@ -1706,7 +1717,7 @@ fn a_400_with_an_error_is_the_answer_to_that_posts_request_whatever_its_id() {
 }
 
 #[test]
-fn a_400_with_an_error_answers_lists_and_the_handshake_as_well() {
+fn a_400_with_an_error_ends_lists_and_the_handshake_too() {
     let capabilities = json!({"tools": {}, "prompts": {}});
     let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "no such list"}});
     let mut site = Site::legacy(capabilities)
@@ -1736,7 +1747,7 @@ fn a_406_or_415_never_happens_since_each_post_accepts_both() {
         let (request, call) = web.call("a");
         web.end_with(&call, site.reply(&call));
         assert!(was_answered(&web, request));
-        // An answer, a notification, a cancellation.
+        // A response, a notification, a cancellation.
         web.session.notify(web.now, "notifications/example", None).unwrap();
         web.collect();
         let notification = web.take_one();
@@ -1744,7 +1755,7 @@ fn a_406_or_415_never_happens_since_each_post_accepts_both() {
     }
 }
 
-// Of the section "Capabilities and discovery", what only HTTP can show.
+// Rows of the section "Capabilities and discovery" that only HTTP can show.
 
 /// toolhive #5232
 #[test]
@@ -1807,13 +1818,13 @@ fn a_tool_whose_header_annotation_breaks_the_rules_is_left_out() {
         let quirk = &web.session.quirks()[0];
         assert!(quirk.detail.contains("bad"), "{}", quirk.detail);
 
-        // The legacy era knows no such rule.
+        // The legacy era has no such rule.
         let web = ready(&mut site().result("tools/list", listed));
         assert_eq!((web.keys(Family::Tools), web.quirks()), (vec!["good", "bad", "plain"], vec![]));
     }
 }
 
-// Of the section "Handshake", what only HTTP can show.
+// Rows of the section "Handshake" that only HTTP can show.
 
 /// n8n-mcp #994
 #[test]
@@ -1852,9 +1863,9 @@ fn a_4xx_to_the_probe_is_followed_by_initialize() {
     }
 }
 
-/// A recognised modern error says that the server is modern, whatever the status.
+/// A recognized error of the modern era shows that the server is modern, whatever the status.
 #[test]
-fn a_400_to_the_probe_with_a_modern_error_is_no_fallback() {
+fn a_400_to_the_probe_with_a_modern_error_causes_no_fallback() {
     for code in [-32020, -32021] {
         let mut site =
             site().on("server/discover", move |it| Reply::json(400, &it.error(code, "you did something wrong")));
@@ -1870,7 +1881,7 @@ fn unsupported(exchange: &Exchange, versions: &[&str]) -> Value {
 }
 
 #[test]
-fn a_400_to_the_probe_with_versions_is_taken_at_its_word() {
+fn a_400_to_the_probe_with_versions_selects_among_them() {
     for status in [200, 400] {
         let mut once =
             modern_site().first("server/discover", 1, move |it| Reply::json(status, &unsupported(it, &[MODERN])));
@@ -1910,7 +1921,7 @@ fn a_result_of_the_probe_that_lists_legacy_versions_only_is_followed_by_initiali
 
 /// mongodb-mcp-server
 #[test]
-fn codes_of_a_servers_own_are_never_read_as_modern_errors() {
+fn codes_of_the_servers_own_are_not_modern_errors() {
     for code in [-32000, -32001, -32003, -32004, -32019] {
         let mut site =
             site().on("server/discover", move |it| Reply::json(400, &it.error(code, "session id is required")));
@@ -1939,7 +1950,7 @@ fn probe_5xx_is_followed_by_initialize_and_not_remembered() {
         );
         assert_quirk(&web, QuirkKind::Probe5xx, "server/discover");
         assert_eq!(web.session.known_era(), None, "{told}");
-        // The next connection is probed again.
+        // The next connection probes again.
         let (_, call) = web.call("a");
         web.lose(&call);
         web.wait_and_serve(seconds(5), &mut site);
@@ -1972,7 +1983,7 @@ fn is_refused_for_want_of_a_token(event: &Event, status: u16) -> bool {
 }
 
 #[test]
-fn a_401_or_403_to_the_probe_is_no_verdict_on_the_era() {
+fn a_401_or_403_to_the_probe_does_not_decide_the_era() {
     for (status, kind) in [(401, FailureKind::Unauthorized), (403, FailureKind::Forbidden)] {
         for modern in [true, false] {
             let mut site = if modern { modern_site() } else { site() };
@@ -1982,7 +1993,7 @@ fn a_401_or_403_to_the_probe_is_no_verdict_on_the_era() {
             assert_eq!(web.events.iter().filter(|event| is_refused_for_want_of_a_token(event, status)).count(), 1);
             assert_eq!((web.failure_kind(), web.session.known_era(), web.take().len()), (Some(kind), None, 0));
             web.wait(seconds(5));
-            assert!(web.take().is_empty(), "nothing is asked without a token");
+            assert!(web.take().is_empty(), "no request is sent without a token");
             web.session.authorized(web.now).unwrap();
             web.collect();
             let probe = web.take_the("server/discover");
@@ -1993,9 +2004,9 @@ fn a_401_or_403_to_the_probe_is_no_verdict_on_the_era() {
     }
 }
 
-/// Without another connection to come it is the end, told in the server's words.
+/// Without reconnects it is final, with the server's message.
 #[test]
-fn a_401_or_403_to_the_probe_fails_where_nothing_is_opened_again() {
+fn a_401_or_403_to_the_probe_fails_without_reconnects() {
     for (status, kind) in [(401, FailureKind::Unauthorized), (403, FailureKind::Forbidden)] {
         let mut site = modern_site().on("server/discover", move |_| unauthorised(status));
         let web = Web::connect(options(), &mut site);
@@ -2031,7 +2042,7 @@ fn silence_on_initialize_fails_without_a_cancellation() {
 
 /// chrome-devtools-mcp #2476, playwright #41490
 #[test]
-fn a_question_before_initialize_was_answered_is_answered_at_once() {
+fn a_server_request_during_initialize_is_answered_at_once() {
     let mut web = Web::open(legacy());
     let initialize = web.take_the("initialize");
     web.head(&initialize, 200, &[("content-type", "text/event-stream"), (SESSION, "session-1")]);
@@ -2044,7 +2055,7 @@ fn a_question_before_initialize_was_answered_is_answered_at_once() {
 
 /// rust-sdk #613, #704
 #[test]
-fn nothing_else_is_sent_before_initialized_was_answered() {
+fn requests_wait_until_initialized_was_answered() {
     let mut options = legacy();
     options.log_level = Some(mcp_proto::LogLevel::Info);
     let mut web = Web::open(options);
@@ -2058,7 +2069,7 @@ fn nothing_else_is_sent_before_initialized_was_answered() {
     });
     web.push(&initialize, initialize.result(result));
     let initialized = web.take_the(INITIALIZED);
-    // What the server itself asks on the way is answered at once.
+    // Requests of the server during the handshake are answered at once.
     web.push(&initialize, json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
     web.take_the("(answer)");
     web.end(&initialize);
@@ -2072,7 +2083,7 @@ fn nothing_else_is_sent_before_initialized_was_answered() {
 }
 
 #[test]
-fn nothing_else_is_sent_before_initialized_was_answered_within_the_deadline() {
+fn requests_wait_for_initialized_until_the_deadline() {
     let mut site = site();
     let mut web = Web::open(legacy());
     let initialize = web.take_one();
@@ -2082,12 +2093,12 @@ fn nothing_else_is_sent_before_initialized_was_answered_within_the_deadline() {
     assert!(web.take().is_empty() && web.failure().is_none());
     web.wait(millis(1));
     web.serve(&mut site);
-    assert!(web.is_ready(), "a server that answers all but that is good for the rest: {:?}", web.failure());
+    assert!(web.is_ready(), "the server can still be used: {:?}", web.failure());
 }
 
 /// Refused, it was answered: the next request shows what the session is worth.
 #[test]
-fn nothing_else_is_sent_before_initialized_was_refused() {
+fn requests_are_sent_after_initialized_was_refused() {
     for status in [304, 400, 405, 410, 500] {
         let mut site = site();
         let mut web = Web::open(legacy());
@@ -2100,9 +2111,9 @@ fn nothing_else_is_sent_before_initialized_was_refused() {
     }
 }
 
-/// A server that is busy is told again, and what follows waits for that.
+/// A busy server gets the notification again, and later messages wait for it.
 #[test]
-fn nothing_else_is_sent_before_initialized_was_accepted_by_a_server_that_is_busy() {
+fn requests_wait_until_a_busy_server_accepts_initialized() {
     for status in [429, 503] {
         let mut site = site();
         let mut web = Web::open(legacy());
@@ -2121,7 +2132,7 @@ fn nothing_else_is_sent_before_initialized_was_accepted_by_a_server_that_is_busy
 
 /// xiaohongshu-mcp #697, higress #3226
 #[test]
-fn version_refused_by_a_400_is_followed_by_the_next_older_one() {
+fn a_version_refused_with_a_400_is_followed_by_the_next_older_one() {
     let refusals: [fn(&Exchange) -> Reply; 4] = [
         |it| Reply::json(400, &it.error(-32602, "Unsupported protocol version: 2025-11-25")),
         |_| {
@@ -2138,7 +2149,7 @@ fn version_refused_by_a_400_is_followed_by_the_next_older_one() {
             let newer = it.is("initialize") && it.json()["params"]["protocolVersion"] != "2025-03-26";
             newer.then(|| refusal(it))
         });
-        // Where there is a stream, it is that of a session, which there is none of.
+        // A GET stream belongs to a session id, which there is none of.
         site = site.rule(|it| (it.verb() == "GET" && it.header(SESSION).is_none()).then(|| Reply::status(405)));
         let web = ready(&mut site);
         let offered: Vec<_> = web
@@ -2153,9 +2164,9 @@ fn version_refused_by_a_400_is_followed_by_the_next_older_one() {
     }
 }
 
-/// A page of HTML, or nothing at all, is no JSON-RPC: it is no verdict for the modern era.
+/// HTML or an empty body is not JSON-RPC, and says nothing about the modern era.
 #[test]
-fn an_answer_to_the_probe_that_makes_no_sense_is_followed_by_initialize() {
+fn an_invalid_response_to_the_probe_is_followed_by_initialize() {
     for reply in [
         Reply::status(200).body("text/html", "<!doctype html><html></html>"),
         Reply::json(200, &json!({"status": "ok"})),
@@ -2171,9 +2182,9 @@ fn an_answer_to_the_probe_that_makes_no_sense_is_followed_by_initialize() {
     }
 }
 
-/// The same to `initialize` is an answer that no reading makes sense of.
+/// The same response to `initialize` fails the handshake.
 #[test]
-fn an_answer_to_initialize_that_makes_no_sense_fails() {
+fn an_invalid_response_to_initialize_fails() {
     for reply in [
         Reply::status(200).body("text/html", "<!doctype html><html></html>"),
         Reply::json(200, &json!({"status": "ok"})),
@@ -2195,7 +2206,7 @@ fn nobody_answers_there() {
     assert_eq!(web.names(), ["server/discover"]);
 }
 
-/// A server of which nothing but the transport's own part is known.
+/// A server with nothing but the transport's basic features.
 #[test]
 fn a_server_without_sessions_or_streams_works() {
     let mut site = site();

@@ -1,4 +1,4 @@
-//! The contract's section "JSON-RPC", row by row.
+//! The tolerances of the section "JSON-RPC", row by row.
 
 use std::time::Duration;
 
@@ -27,13 +27,13 @@ fn ready_modern() -> Host {
     host
 }
 
-/// A session whose server answers `initialize` with this version.
+/// A client whose server answers `initialize` with this version.
 fn ready_at(version: &'static str) -> Host {
     let answer = json!({"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
     Host::connect(legacy(), &mut Server::new().result("initialize", answer))
 }
 
-/// A request that was sent, and its id on the wire.
+/// Sends a request. Returns it and its id in the message.
 fn ask(host: &mut Host, method: &'static str) -> (RequestId, Value) {
     let request = host.session.request(host.now, Request::new(method)).unwrap();
     host.collect();
@@ -60,12 +60,12 @@ fn is_open(host: &Host, request: RequestId) -> bool {
     !host.events.iter().any(|event| matches!(event, Event::Finished { request: ended, .. } if *ended == request))
 }
 
-/// All quirks are of this kind, one for each of these methods, and the embedder was told of each once.
+/// All quirks are of this kind, one for each of these methods, and each was reported once.
 fn assert_quirks(host: &Host, kind: QuirkKind, methods: &[&str]) {
     assert_eq!(host.quirks(), vec![kind; methods.len()]);
     assert_eq!(host.quirk_methods(kind), methods);
-    let told = host.events.iter().filter(|event| matches!(event, Event::Quirk(quirk) if quirk.kind == kind));
-    assert_eq!(told.count(), methods.len());
+    let reported = host.events.iter().filter(|event| matches!(event, Event::Quirk(quirk) if quirk.kind == kind));
+    assert_eq!(reported.count(), methods.len());
 }
 
 fn notifications(host: &Host) -> Vec<&str> {
@@ -143,7 +143,7 @@ fn id_null_answers_the_only_request_in_flight() {
 }
 
 #[test]
-fn id_null_answers_the_only_request_in_flight_though_others_wait_to_be_sent() {
+fn id_null_answers_the_only_request_in_flight_while_others_are_queued() {
     let mut options = legacy();
     options.limits.in_flight = 1;
     let mut host = ready_with(options);
@@ -158,7 +158,7 @@ fn id_null_answers_the_only_request_in_flight_though_others_wait_to_be_sent() {
 }
 
 #[test]
-fn id_null_is_recorded_alone_where_two_requests_are_in_flight() {
+fn id_null_is_only_recorded_with_two_requests_in_flight() {
     for message in foreign_ids().iter().map(error).chain([without_id()]) {
         let mut host = ready();
         let (first, first_id) = ask(&mut host, "tools/call");
@@ -174,7 +174,7 @@ fn id_null_is_recorded_alone_where_two_requests_are_in_flight() {
 }
 
 #[test]
-fn id_null_is_recorded_alone_where_no_request_is_in_flight() {
+fn id_null_is_only_recorded_without_a_request_in_flight() {
     let mut host = ready();
     host.receive(without_id());
     assert_quirks(&host, QuirkKind::IdNull, &[""]);
@@ -246,7 +246,7 @@ fn unknown_id_a_result_is_ignored() {
 }
 
 #[test]
-fn unknown_id_a_second_answer_of_either_kind_is_ignored() {
+fn unknown_id_a_second_response_of_either_kind_is_ignored() {
     for second in [result, error] {
         let mut host = ready();
         let (answered, id) = ask(&mut host, "tools/call");
@@ -261,7 +261,7 @@ fn unknown_id_a_second_answer_of_either_kind_is_ignored() {
 }
 
 #[test]
-fn unknown_id_a_second_answer_to_initialize_is_ignored() {
+fn unknown_id_a_second_response_to_initialize_is_ignored() {
     let mut host = ready();
     let initialize = host.transcript[0].1["id"].clone();
     let (request, _) = ask(&mut host, "tools/call");
@@ -270,14 +270,14 @@ fn unknown_id_a_second_answer_to_initialize_is_ignored() {
     assert_quirks(&host, QuirkKind::UnknownId, &[""]);
 }
 
-/// A session that can be opened again.
+/// A client with reconnects.
 fn reconnecting() -> Host {
     let mut options = legacy();
     options.reconnect = Some(mcp_proto::Reconnect::default());
     ready_with(options)
 }
 
-/// The connection is lost, and another one gets as far as to be ready.
+/// The connection is lost, and the next one becomes ready.
 fn reconnect(host: &mut Host) {
     host.session.report(host.now, mcp_proto::Transport::Closed { why: "crash" });
     host.collect();
@@ -293,9 +293,9 @@ fn reconnect(host: &mut Host) {
     }
 }
 
-/// A request that was kept over a reconnect is of the new connection, whenever its id was given.
+/// A request that is kept over a reconnect belongs to the new connection, whenever it got its id.
 #[test]
-fn unknown_id_a_second_answer_to_a_request_that_was_kept_is_ignored() {
+fn unknown_id_a_second_response_to_a_kept_request_is_ignored() {
     let mut host = reconnecting();
     let kept = host.session.request(host.now, Request::new("tools/call")).unwrap();
     reconnect(&mut host);
@@ -309,7 +309,7 @@ fn unknown_id_a_second_answer_to_a_request_that_was_kept_is_ignored() {
 }
 
 #[test]
-fn id_null_an_id_of_an_older_connection_is_none_of_this_one() {
+fn id_null_an_id_of_an_earlier_connection_is_unknown() {
     let mut host = reconnecting();
     let (cancelled, old) = ask(&mut host, "tools/call");
     host.session.cancel(host.now, cancelled).unwrap();
@@ -324,7 +324,7 @@ fn id_null_an_id_of_an_older_connection_is_none_of_this_one() {
 }
 
 #[test]
-fn an_answer_after_a_timeout_or_a_cancel_is_ignored_and_counted() {
+fn a_response_after_a_timeout_or_a_cancellation_is_ignored_and_counted() {
     let mut host = ready();
     let (timed_out, first) = ask(&mut host, "tools/call");
     host.wait(Duration::from_secs(61));
@@ -343,7 +343,7 @@ fn an_answer_after_a_timeout_or_a_cancel_is_ignored_and_counted() {
 }
 
 #[test]
-fn unknown_id_a_second_late_answer() {
+fn unknown_id_a_second_late_response() {
     let mut host = ready();
     let (request, id) = ask(&mut host, "tools/call");
     host.session.cancel(host.now, request).unwrap();
@@ -376,7 +376,7 @@ fn jsonrpc_version_of_notifications_and_requests() {
     assert_quirks(&host, QuirkKind::JsonrpcVersion, &["notifications/x", "ping"]);
 }
 
-fn told(number: u32) -> Value {
+fn reported(number: u32) -> Value {
     json!({"jsonrpc": "2.0", "method": format!("notifications/{number}")})
 }
 
@@ -384,7 +384,7 @@ fn told(number: u32) -> Value {
 fn batch_is_handled_in_order_and_allowed_in_2025_03_26() {
     let mut host = ready_at("2025-03-26");
     let (request, id) = ask(&mut host, "x/y");
-    host.receive(json!([told(1), result(&id), {"jsonrpc": "2.0", "id": 7, "method": "ping"}, told(2)]));
+    host.receive(json!([reported(1), result(&id), {"jsonrpc": "2.0", "id": 7, "method": "ping"}, reported(2)]));
     assert!(is_ok(&host, request));
     assert_eq!(notifications(&host), ["notifications/1", "notifications/2"]);
     assert_eq!(host.take_one()["id"], 7);
@@ -397,24 +397,24 @@ fn batch_is_handled_in_order_and_allowed_in_2025_03_26() {
 fn batch_is_a_quirk_in_every_other_revision() {
     for version in ["2024-11-05", "2025-06-18", "2025-11-25"] {
         let mut host = ready_at(version);
-        host.receive(json!([told(1), told(2)]));
-        host.receive(json!([told(3)]));
+        host.receive(json!([reported(1), reported(2)]));
+        host.receive(json!([reported(3)]));
         assert_eq!(notifications(&host), ["notifications/1", "notifications/2", "notifications/3"]);
         assert_quirks(&host, QuirkKind::Batch, &[""]);
     }
     let mut host = ready_modern();
-    host.receive(json!([told(1)]));
+    host.receive(json!([reported(1)]));
     assert_eq!(notifications(&host), ["notifications/1"]);
     assert_quirks(&host, QuirkKind::Batch, &[""]);
 }
 
-/// A batch that opens a session of another revision is no batch of 2025-03-26.
+/// A batch that starts a session of another revision is not a batch of 2025-03-26.
 #[test]
-fn batch_with_the_answer_to_initialize_of_another_revision() {
+fn batch_with_the_initialize_response_of_another_revision() {
     let mut host = Host::open(legacy());
     let sent = host.take_one();
     let mut answers = Server::legacy(json!({})).answer(&sent);
-    answers.push(told(1));
+    answers.push(reported(1));
     host.receive(Value::Array(answers));
     assert!(host.is_ready());
     assert_eq!(notifications(&host), ["notifications/1"]);
@@ -422,9 +422,9 @@ fn batch_with_the_answer_to_initialize_of_another_revision() {
 }
 
 #[test]
-fn batch_with_noise_in_it_loses_the_noise_alone() {
+fn batch_with_noise_loses_only_the_noise() {
     let mut host = ready_at("2025-03-26");
-    host.receive(json!([told(1), 5, [told(2)], {"x": 1}, told(3)]));
+    host.receive(json!([reported(1), 5, [reported(2)], {"x": 1}, reported(3)]));
     assert_eq!(notifications(&host), ["notifications/1", "notifications/3"]);
     assert_quirks(&host, QuirkKind::Noise, &[""]);
 }
@@ -480,7 +480,7 @@ fn a_byte_order_mark_line_ends_and_blank_lines_are_stripped() {
     assert!(host.quirks().is_empty());
 }
 
-/// The message that `bad` makes of an id is left out, and the request that it would have answered times out.
+/// The message that `bad` makes for an id is left out, and the request times out.
 fn assert_left_out(options: Options, bad: impl Fn(&Value) -> Vec<u8>) {
     let mut host = ready_with(options);
     let (request, id) = ask(&mut host, "tools/call");
@@ -504,7 +504,7 @@ fn noise_invalid_utf8_is_left_out() {
 }
 
 #[test]
-fn noise_a_message_over_the_size_bound_is_left_out() {
+fn noise_a_message_over_the_size_limit_is_left_out() {
     let mut options = legacy();
     options.limits.message.bytes = 1000;
     assert_left_out(options, |id| {
@@ -513,7 +513,7 @@ fn noise_a_message_over_the_size_bound_is_left_out() {
 }
 
 #[test]
-fn a_message_at_the_size_bound_is_taken() {
+fn a_message_at_the_size_limit_is_accepted() {
     let mut options = legacy();
     options.limits.message.bytes = 1000;
     let mut host = ready_with(options);
@@ -535,7 +535,7 @@ fn noise_a_message_too_deep_is_left_out() {
 }
 
 #[test]
-fn a_message_at_the_depth_bound_is_taken() {
+fn a_message_at_the_depth_limit_is_accepted() {
     let mut host = ready();
     let (request, id) = ask(&mut host, "tools/call");
     host.receive_text(&nested(&id, 126));
@@ -544,7 +544,7 @@ fn a_message_at_the_depth_bound_is_taken() {
 }
 
 #[test]
-fn an_unknown_notification_is_passed_on() {
+fn an_unknown_notification_is_reported() {
     for mut host in [ready(), ready_modern()] {
         host.receive_text(r#"{"jsonrpc":"2.0","method":"acme/told","params":{ "b": 1, "a": [] }}"#);
         let passed = host.events.iter().any(|event| {
@@ -579,7 +579,7 @@ fn the_id_of_a_servers_request_is_echoed_byte_for_byte() {
 }
 
 #[test]
-fn server_request_in_the_modern_era_is_left_alone() {
+fn server_request_in_the_modern_era_is_not_answered() {
     let mut options = options();
     options.capabilities.elicitation = true;
     options.capabilities.roots = Some(vec![]);
@@ -594,7 +594,7 @@ fn server_request_in_the_modern_era_is_left_alone() {
 
 /// "The client MUST NOT write JSON-RPC responses" (specification 2026-07-28, "stdio", Sending Messages).
 #[test]
-fn server_request_is_left_alone_from_the_start_where_only_the_modern_era_will_do() {
+fn server_request_is_never_answered_with_only_the_modern_era_allowed() {
     let mut options = options();
     options.eras = Eras::ModernOnly(mcp_proto::ProtocolVersion::V2026_07_28);
     let mut host = Host::open(options);

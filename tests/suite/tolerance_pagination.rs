@@ -1,4 +1,4 @@
-//! TOLERANCE.md, "Pagination": each row, by default and under each of its policies.
+//! TOLERANCE.md, "Pagination": each row, with the default and with each policy.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn server(era: Era) -> Server {
     }
 }
 
-/// A page of tools, and what it says of the next.
+/// A page of tools, with its `nextCursor`.
 fn page(names: &[&str], next: Option<&str>) -> Value {
     let mut page = tools(names);
     if let Some(next) = next {
@@ -57,7 +57,7 @@ fn refusal(code: i64, message: &str) -> Value {
     json!({"code": code, "message": message})
 }
 
-/// A server whose tools come as `answer` says, by the cursor.
+/// A server whose pages of tools `answer` computes from the cursor.
 fn paging(era: Era, mut answer: impl FnMut(Option<&str>) -> Result<Value, Value> + 'static) -> Server {
     server(era).on("tools/list", move |params| {
         let cursor = params.get("cursor").map(|cursor| cursor.as_str().unwrap());
@@ -65,10 +65,10 @@ fn paging(era: Era, mut answer: impl FnMut(Option<&str>) -> Result<Value, Value>
     })
 }
 
-/// The cursors that a server was asked for, in order.
+/// The cursors that a server received, in order.
 fn cursors(server: &Server) -> Vec<Option<&str>> {
-    let asked = server.asked().filter(|message| message["method"] == "tools/list");
-    asked.map(|message| message["params"].get("cursor").map(|cursor| cursor.as_str().unwrap())).collect()
+    let requested = server.asked().filter(|message| message["method"] == "tools/list");
+    requested.map(|message| message["params"].get("cursor").map(|cursor| cursor.as_str().unwrap())).collect()
 }
 
 fn assert_tools(host: &Host, status: FamilyStatus, names: &[&str], quirks: &[QuirkKind]) {
@@ -95,7 +95,7 @@ const LIMITED: &[QuirkKind] = &[QuirkKind::ListLimit];
 const REJECTED: &[QuirkKind] = &[QuirkKind::CursorRejected];
 
 #[test]
-fn a_walk_follows_the_cursors_to_the_end() {
+fn a_list_follows_the_cursors_to_the_end() {
     both(|era| {
         let mut server = paging(era, |cursor| {
             Ok(match cursor {
@@ -140,7 +140,7 @@ fn an_empty_cursor_is_followed() {
 
 /// java-sdk #575, csharp-sdk #1072
 #[test]
-fn an_empty_cursor_for_ever_is_the_end() {
+fn an_endless_empty_cursor_ends_the_list() {
     both(|era| {
         let mut server = paging(era, |_| Ok(page(&["a", "b"], Some(""))));
         let host = Host::connect(options_for(era), &mut server);
@@ -151,7 +151,7 @@ fn an_empty_cursor_for_ever_is_the_end() {
 
 /// java-sdk #575
 #[test]
-fn cursor_loop_of_an_empty_cursor_that_brought_something_is_followed() {
+fn cursor_loop_of_an_empty_cursor_with_new_items_is_followed() {
     both(|era| {
         let mut server = paging(era, |cursor| {
             Ok(if cursor.is_none() { page(&["a", "b"], Some("")) } else { page(&["b", "c"], Some("")) })
@@ -164,7 +164,7 @@ fn cursor_loop_of_an_empty_cursor_that_brought_something_is_followed() {
 
 /// codebase-memory-mcp #1247
 #[test]
-fn cursor_loop_with_nothing_new_is_listed() {
+fn cursor_loop_without_new_items_is_listed() {
     both(|era| {
         for repeated in [&["a"][..], &[]] {
             let mut server = paging(era, move |cursor| {
@@ -182,7 +182,7 @@ fn cursor_loop_with_nothing_new_is_listed() {
 
 /// codebase-memory-mcp #1247
 #[test]
-fn cursor_loop_with_something_new_is_followed() {
+fn cursor_loop_with_new_items_is_followed() {
     both(|era| {
         let mut server = paging(era, |cursor| {
             Ok(match cursor {
@@ -212,10 +212,12 @@ fn cursor_loop_of_one_constant_cursor_for_pages_that_differ_is_followed() {
 
 /// codebase-memory-mcp #1247
 #[test]
-fn cursor_loop_over_several_pages_is_found() {
+fn cursor_loop_over_several_pages_is_detected() {
     both(|era| {
         let (ended, followed) = ([None, Some("A"), Some("B")], [None, Some("A"), Some("B"), Some("A")]);
-        for (last, asked, names) in [(&["a"][..], &ended[..], &["a", "b"][..]), (&["c"], &followed, &["a", "b", "c"])] {
+        for (last, requested, names) in
+            [(&["a"][..], &ended[..], &["a", "b"][..]), (&["c"], &followed, &["a", "b", "c"])]
+        {
             let mut server = paging(era, move |cursor| {
                 Ok(match cursor {
                     None => page(&["a"], Some("A")),
@@ -225,14 +227,14 @@ fn cursor_loop_over_several_pages_is_found() {
             });
             let host = Host::connect(options_for(era), &mut server);
             assert_tools(&host, FamilyStatus::Listed, names, LOOPED);
-            assert_eq!(cursors(&server), asked);
+            assert_eq!(cursors(&server), requested);
         }
     });
 }
 
 /// codebase-memory-mcp #1247
 #[test]
-fn cursor_loop_is_told_once_for_each_method() {
+fn cursor_loop_is_reported_once_for_each_method() {
     both(|era| {
         let capabilities = json!({"tools": {"listChanged": true}, "prompts": {}});
         let server = match era {
@@ -253,7 +255,7 @@ fn cursor_loop_is_told_once_for_each_method() {
     });
 }
 
-/// A server whose pages never end: one tool each, and a cursor that is new each time.
+/// A server with endless pages: one tool each, and always a new cursor.
 fn endless(era: Era) -> Server {
     let mut count = 0_u32;
     paging(era, move |_| {
@@ -265,7 +267,7 @@ fn endless(era: Era) -> Server {
 }
 
 #[test]
-fn list_limit_of_pages_ends_the_walk() {
+fn list_limit_of_pages_ends_the_list() {
     both(|era| {
         let mut options = options_for(era);
         options.limits.pages = 3;
@@ -288,7 +290,7 @@ fn list_limit_of_pages_is_a_thousand() {
 }
 
 #[test]
-fn list_limit_holds_for_pages_without_items() {
+fn list_limit_applies_to_pages_without_items() {
     both(|era| {
         let mut options = options_for(era);
         options.limits.pages = 3;
@@ -304,7 +306,7 @@ fn list_limit_holds_for_pages_without_items() {
 }
 
 /// Three pages with two tools each.
-fn six(era: Era) -> Server {
+fn three_pages(era: Era) -> Server {
     paging(era, |cursor| {
         Ok(match cursor {
             None => page(&["a", "b"], Some("1")),
@@ -319,7 +321,7 @@ fn list_limit_of_items_cuts_the_page() {
     both(|era| {
         let mut options = options_for(era);
         options.limits.items = 3;
-        let mut server = six(era);
+        let mut server = three_pages(era);
         let host = Host::connect(options, &mut server);
         assert_tools(&host, FamilyStatus::Partial, &["a", "b", "c"], LIMITED);
         assert_eq!(cursors(&server), [None, Some("1")]);
@@ -327,7 +329,7 @@ fn list_limit_of_items_cuts_the_page() {
 }
 
 #[test]
-fn list_limit_of_items_holds_within_one_page() {
+fn list_limit_of_items_applies_within_one_page() {
     both(|era| {
         let mut options = options_for(era);
         options.limits.items = 2;
@@ -337,12 +339,12 @@ fn list_limit_of_items_holds_within_one_page() {
 }
 
 #[test]
-fn list_limit_of_bytes_ends_the_walk() {
+fn list_limit_of_bytes_ends_the_list() {
     both(|era| {
         let one_page = tools(&["a", "b"])["tools"].to_string().len();
         let mut options = options_for(era);
         options.limits.list_bytes = one_page * 2;
-        let mut server = six(era);
+        let mut server = three_pages(era);
         let host = Host::connect(options, &mut server);
         assert_tools(&host, FamilyStatus::Partial, &["a", "b", "c", "d"], LIMITED);
         assert_eq!(cursors(&server), [None, Some("1"), Some("2")]);
@@ -350,19 +352,19 @@ fn list_limit_of_bytes_ends_the_walk() {
 }
 
 #[test]
-fn a_list_as_long_as_the_bounds_is_whole() {
+fn a_list_as_long_as_the_limits_is_complete() {
     both(|era| {
         let one_page = tools(&["a", "b"])["tools"].to_string().len();
         let mut options = options_for(era);
         options.limits.pages = 3;
         options.limits.items = 6;
         options.limits.list_bytes = one_page * 3;
-        let host = Host::connect(options, &mut six(era));
+        let host = Host::connect(options, &mut three_pages(era));
         assert_tools(&host, FamilyStatus::Listed, &["a", "b", "c", "d", "e", "f"], &[]);
     });
 }
 
-/// A server that refuses the cursor of the second page the first `refusals` times.
+/// A server that rejects the cursor of the second page the first `refusals` times.
 fn refusing(era: Era, mut refusals: u32, code: i64) -> Server {
     paging(era, move |cursor| match cursor {
         None => Ok(page(&["a"], Some("1"))),
@@ -387,7 +389,7 @@ fn cursor_rejected_once_starts_the_walk_again() {
 }
 
 #[test]
-fn cursor_rejected_leaves_the_first_walk_behind() {
+fn cursor_rejected_discards_the_first_attempt() {
     both(|era| {
         let mut walks = 0_u32;
         let mut server = paging(era, move |cursor| match cursor {
@@ -415,7 +417,7 @@ fn cursor_rejected_twice_fails() {
 }
 
 #[test]
-fn cursor_rejected_twice_keeps_what_came_by_policy() {
+fn cursor_rejected_twice_keeps_the_earlier_pages_by_policy() {
     both(|era| {
         let mut server = refusing(era, 2, -32602);
         let host = Host::connect(degrading(era), &mut server);
@@ -442,7 +444,7 @@ fn invalid_params_without_a_cursor_restarts_nothing() {
 }
 
 #[test]
-fn an_error_in_mid_walk_is_an_error_of_the_list() {
+fn an_error_on_a_later_page_fails_the_list() {
     both(|era| {
         for code in [-32603, -32000, -32601] {
             let mut server = refusing(era, 1, code);
@@ -455,7 +457,7 @@ fn an_error_in_mid_walk_is_an_error_of_the_list() {
 }
 
 #[test]
-fn an_error_in_mid_walk_keeps_what_came_by_policy() {
+fn an_error_on_a_later_page_keeps_the_earlier_pages_by_policy() {
     both(|era| {
         for code in [-32603, -32000] {
             let mut server = refusing(era, 1, code);
@@ -470,11 +472,11 @@ fn list_changed() -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 }
 
-/// A session that waits for the first page of the tools.
-fn walking(options: Options, era: Era) -> Host {
+/// A client that waits for the first page of tools.
+fn waiting_for_first_page(options: Options, era: Era) -> Host {
     let mut host = Host::open(options);
     let mut server = server(era);
-    let mut steps = Steps::until("the tools are asked for");
+    let mut steps = Steps::until("the tools are requested");
     while !host.methods().contains(&"tools/list") {
         steps.step();
         for message in host.take_sent() {
@@ -484,9 +486,9 @@ fn walking(options: Options, era: Era) -> Host {
     host
 }
 
-/// A session that is ready with the tool `a`, five seconds after it was listed.
-fn settled(era: Era) -> Host {
-    let mut host = walking(options_for(era), era);
+/// A client with the tool `a`, five seconds after it was listed.
+fn after_discovery(era: Era) -> Host {
+    let mut host = waiting_for_first_page(options_for(era), era);
     answer(&mut host, None, page(&["a"], None));
     assert_eq!(host.keys(Family::Tools), ["a"]);
     host.wait(Duration::from_secs(5));
@@ -494,7 +496,7 @@ fn settled(era: Era) -> Host {
     host
 }
 
-/// The pages of tools that were asked since the last look.
+/// The list requests for tools since the last call.
 fn take_lists(host: &mut Host) -> Vec<Value> {
     host.take_sent().into_iter().filter(|message| message["method"] == "tools/list").collect()
 }
@@ -503,32 +505,32 @@ fn take_walks(host: &mut Host) -> usize {
     take_lists(host).len()
 }
 
-/// The one page that was asked, which has to be the one of this cursor.
-fn asked(host: &mut Host, cursor: Option<&str>) -> Value {
-    let asked = take_lists(host);
-    let [request] = asked.as_slice() else { panic!("one page at a time: {asked:#?}") };
+/// The one list request, which must have this cursor.
+fn requested_page(host: &mut Host, cursor: Option<&str>) -> Value {
+    let requested = take_lists(host);
+    let [request] = requested.as_slice() else { panic!("one page at a time: {requested:#?}") };
     assert_eq!(request["params"].get("cursor").and_then(Value::as_str), cursor);
     request.clone()
 }
 
 fn answer(host: &mut Host, cursor: Option<&str>, result: Value) {
-    let request = asked(host, cursor);
+    let request = requested_page(host, cursor);
     let modern = request["params"]["_meta"].get("io.modelcontextprotocol/protocolVersion").is_some();
     let result = complete(if modern { Era::Modern } else { Era::Legacy }, result);
     host.receive(json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
 }
 
 fn refuse(host: &mut Host, cursor: Option<&str>, code: i64) {
-    let request = asked(host, cursor);
+    let request = requested_page(host, cursor);
     let error = refusal(code, "that cursor is stale");
     host.receive(json!({"jsonrpc": "2.0", "id": request["id"], "error": error}));
 }
 
 #[test]
-fn list_changed_in_mid_walk_ends_it_as_it_is_and_one_more_follows() {
+fn list_changed_during_a_list_is_followed_by_another_refresh() {
     both(|era| {
         for notifications in [1, 20] {
-            let mut host = walking(options_for(era), era);
+            let mut host = waiting_for_first_page(options_for(era), era);
             answer(&mut host, None, page(&["a"], Some("1")));
             for _ in 0..notifications {
                 host.receive(list_changed());
@@ -545,9 +547,9 @@ fn list_changed_in_mid_walk_ends_it_as_it_is_and_one_more_follows() {
 }
 
 #[test]
-fn list_changed_before_the_first_page_counts_as_in_mid_walk() {
+fn list_changed_before_the_first_page_counts_as_during_the_list() {
     both(|era| {
-        let mut host = walking(options_for(era), era);
+        let mut host = waiting_for_first_page(options_for(era), era);
         host.receive(list_changed());
         answer(&mut host, None, page(&["a"], None));
         answer(&mut host, None, page(&["b"], None));
@@ -556,9 +558,9 @@ fn list_changed_before_the_first_page_counts_as_in_mid_walk() {
 }
 
 #[test]
-fn list_changed_in_the_following_walk_does_not_keep_the_session_from_ready() {
+fn list_changed_in_the_second_refresh_does_not_delay_ready() {
     both(|era| {
-        let mut host = walking(options_for(era), era);
+        let mut host = waiting_for_first_page(options_for(era), era);
         host.receive(list_changed());
         answer(&mut host, None, page(&["a"], None));
         host.receive(list_changed());
@@ -566,7 +568,7 @@ fn list_changed_in_the_following_walk_does_not_keep_the_session_from_ready() {
         assert_tools(&host, FamilyStatus::Listed, &["b"], &[]);
 
         host.wait(Duration::from_millis(999));
-        assert_eq!(take_walks(&mut host), 0, "one walk a second at most");
+        assert_eq!(take_walks(&mut host), 0, "one refresh a second at most");
         host.wait(Duration::from_millis(1));
         answer(&mut host, None, page(&["c"], None));
         assert_tools(&host, FamilyStatus::Listed, &["c"], &[]);
@@ -576,9 +578,9 @@ fn list_changed_in_the_following_walk_does_not_keep_the_session_from_ready() {
 }
 
 #[test]
-fn list_changed_in_the_following_walk_leaves_its_pages_to_come() {
+fn list_changed_in_the_second_refresh_lets_its_pages_arrive() {
     both(|era| {
-        let mut host = walking(options_for(era), era);
+        let mut host = waiting_for_first_page(options_for(era), era);
         host.receive(list_changed());
         answer(&mut host, None, page(&["a"], None));
         answer(&mut host, None, page(&["b"], Some("1")));
@@ -593,9 +595,9 @@ fn list_changed_in_the_following_walk_leaves_its_pages_to_come() {
 }
 
 #[test]
-fn list_changed_at_every_page_ends_in_ready() {
+fn list_changed_on_every_page_reaches_ready() {
     both(|era| {
-        let mut host = walking(options_for(era), era);
+        let mut host = waiting_for_first_page(options_for(era), era);
         for _ in 0..10 {
             host.receive(list_changed());
             if host.is_ready() {
@@ -609,9 +611,9 @@ fn list_changed_at_every_page_ends_in_ready() {
 }
 
 #[test]
-fn list_changed_in_mid_walk_of_a_slow_server_overlaps_no_walks() {
+fn list_changed_of_a_slow_server_causes_no_concurrent_refreshes() {
     both(|era| {
-        let mut host = walking(options_for(era), era);
+        let mut host = waiting_for_first_page(options_for(era), era);
         host.receive(list_changed());
         answer(&mut host, None, page(&["a"], None));
         host.receive(list_changed());
@@ -625,7 +627,7 @@ fn list_changed_in_mid_walk_of_a_slow_server_overlaps_no_walks() {
 }
 
 #[test]
-fn list_changed_of_resources_in_mid_walk_repeats_both_lists() {
+fn list_changed_of_resources_during_a_list_repeats_both_lists() {
     both(|era| {
         let capabilities = json!({"resources": {"listChanged": true}});
         let server = match era {
@@ -636,7 +638,7 @@ fn list_changed_of_resources_in_mid_walk_repeats_both_lists() {
             .result("resources/list", complete(era, json!({"resources": [{"uri": "r:1", "name": "r"}]})))
             .result("resources/templates/list", complete(era, json!({"resourceTemplates": []})));
         let mut host = Host::open(options_for(era));
-        let mut steps = Steps::until("the templates are asked for");
+        let mut steps = Steps::until("the templates are requested");
         while !host.methods().contains(&"resources/templates/list") {
             steps.step();
             for message in host.take_sent() {
@@ -653,7 +655,7 @@ fn list_changed_of_resources_in_mid_walk_repeats_both_lists() {
 #[test]
 fn list_changed_is_debounced() {
     both(|era| {
-        let mut host = settled(era);
+        let mut host = after_discovery(era);
         for _ in 0..10 {
             host.receive(list_changed());
             host.wait(Duration::from_millis(29));
@@ -669,17 +671,17 @@ fn list_changed_is_debounced() {
 }
 
 #[test]
-fn list_changed_leads_to_one_walk_a_second_at_most() {
+fn list_changed_causes_one_refresh_a_second_at_most() {
     both(|era| {
-        let mut host = settled(era);
+        let mut host = after_discovery(era);
         let mut walks = 0;
         for _ in 0..100 {
             host.receive(list_changed());
             host.wait(Duration::from_millis(100));
-            let asked = take_lists(&mut host);
-            assert!(asked.len() <= 1);
-            walks += asked.len();
-            for request in asked {
+            let requested = take_lists(&mut host);
+            assert!(requested.len() <= 1);
+            walks += requested.len();
+            for request in requested {
                 let result = complete(era, page(&[format!("t{walks}").as_str()], None));
                 host.receive(json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
             }
@@ -689,9 +691,9 @@ fn list_changed_leads_to_one_walk_a_second_at_most() {
 }
 
 #[test]
-fn list_changed_in_mid_refresh_ends_it_as_it_is_and_one_more_follows() {
+fn list_changed_during_a_refresh_is_followed_by_another() {
     both(|era| {
-        let mut host = settled(era);
+        let mut host = after_discovery(era);
         host.receive(list_changed());
         host.wait(Duration::from_millis(300));
         answer(&mut host, None, page(&["b"], Some("1")));
@@ -708,9 +710,9 @@ fn list_changed_in_mid_refresh_ends_it_as_it_is_and_one_more_follows() {
 }
 
 #[test]
-fn cursor_rejected_in_mid_refresh_starts_it_again_once() {
+fn cursor_rejected_during_a_refresh_restarts_it_once() {
     both(|era| {
-        let mut host = settled(era);
+        let mut host = after_discovery(era);
         host.receive(list_changed());
         host.wait(Duration::from_millis(300));
         answer(&mut host, None, page(&["b"], Some("1")));
@@ -726,9 +728,9 @@ fn cursor_rejected_in_mid_refresh_starts_it_again_once() {
 }
 
 #[test]
-fn an_error_after_list_changed_in_mid_walk_keeps_what_came_and_one_more_follows() {
+fn an_error_after_list_changed_keeps_the_earlier_pages_and_refreshes() {
     both(|era| {
-        let mut host = walking(degrading(era), era);
+        let mut host = waiting_for_first_page(degrading(era), era);
         answer(&mut host, None, page(&["a"], Some("1")));
         host.receive(list_changed());
         refuse(&mut host, Some("1"), -32603);
@@ -739,9 +741,9 @@ fn an_error_after_list_changed_in_mid_walk_keeps_what_came_and_one_more_follows(
     });
 }
 
-/// A list's result without its array is an empty list; a cursor that is no string is the end.
+/// A list result without its array is an empty list; a cursor that is not a string ends the list.
 #[test]
-fn list_shape_is_taken_for_the_nearest_thing() {
+fn list_shape_is_read_as_the_closest_valid_list() {
     let odd = [
         json!({}),
         json!({"tools": null}),

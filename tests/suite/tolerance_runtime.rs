@@ -1,4 +1,4 @@
-//! The contract's section "At run time", row by row, and the cases of hermes-agent that it came from.
+//! The tolerances of the section "At run time", row by row, and the cases of hermes-agent behind them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -16,16 +16,16 @@ const INTERVAL: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A session that is ready, and the server that it goes on with.
+/// A client that is ready, and its server.
 struct Live {
     host: Host,
     server: Server,
-    /// How long the answers to a method take, where they take any time; never, where there is `None`.
+    /// The delay of the responses to a method; `None`: no response.
     slow: BTreeMap<&'static str, Option<Duration>>,
-    /// What is on its way to the client.
+    /// Messages that have not arrived yet.
     coming: Vec<(Time, Value)>,
     start: Time,
-    /// The methods that were sent since the session was ready, and when that was.
+    /// The methods sent since the session was ready, with their times.
     sent: Vec<(Duration, String)>,
 }
 
@@ -52,10 +52,10 @@ impl Live {
             let (_, answer) = self.coming.remove(at);
             self.host.receive(answer);
         }
-        panic!("server and session do not come to rest");
+        panic!("server and client never become idle");
     }
 
-    /// Lets time go by, stopping wherever one of the two has something to do.
+    /// Advances the time, stopping at each event of the client or the server.
     fn run(&mut self, time: Duration) {
         let end = self.host.now + time;
         let mut steps = Steps::until("the time to run is over");
@@ -73,17 +73,17 @@ impl Live {
         self.sent.iter().map(|(_, method)| method.as_str()).collect()
     }
 
-    /// When this method was sent, in milliseconds since the session was ready.
+    /// The times at which this method was sent, in milliseconds since the session was ready.
     fn times(&self, method: &str) -> Vec<u128> {
         self.sent.iter().filter(|(_, sent)| sent == method).map(|(at, _)| at.as_millis()).collect()
     }
 
-    /// The waits between those times, in milliseconds.
+    /// The intervals between those times, in milliseconds.
     fn gaps(&self, method: &str) -> Vec<u128> {
         self.times(method).windows(2).map(|pair| pair[1] - pair[0]).collect()
     }
 
-    /// Sends a notification, on the stream where there is one.
+    /// Sends a notification, on the stream if there is one.
     fn tell(&mut self, what: &str) {
         let stream = self.server.asked().rfind(|message| message["method"] == "subscriptions/listen");
         let meta = |stream: &Value| json!({"_meta": {"io.modelcontextprotocol/subscriptionId": stream["id"]}});
@@ -102,8 +102,8 @@ impl Live {
         self.host.events.iter().filter(|event| matches!(event, Event::Down { .. })).count()
     }
 
-    /// It is well, and did nothing that was worth a remark.
-    fn assert_well(&self) {
+    /// The session is ready, without quirks.
+    fn assert_ready_without_quirks(&self) {
         assert!(self.host.is_ready(), "{:?}", self.host.failure());
         assert_eq!(self.downs(), 0);
         assert_eq!(self.host.quirks(), []);
@@ -125,7 +125,7 @@ fn alive(mut options: Options, change: impl FnOnce(&mut Keepalive)) -> Options {
     options
 }
 
-/// A server whose shortest list is that of its resources.
+/// A server whose shortest list is `resources/list`.
 fn listing() -> Server {
     Server::legacy(json!({"tools": {}, "prompts": {}, "resources": {}}))
         .on("tools/list", |params| {
@@ -172,7 +172,7 @@ fn both(case: impl Fn(Options, Era)) {
     case(modern(), Era::Modern);
 }
 
-// `ping` answered with any error.
+// `ping` is answered with an error.
 
 /// hermes-agent #50028, agent-framework #5634
 #[test]
@@ -182,16 +182,16 @@ fn ping_answered_with_any_error_is_alive() {
         live.run(HOUR);
         assert_eq!(live.methods(), ["ping"; 60]);
         assert_eq!(live.gaps("ping"), [60_000; 59]);
-        live.assert_well();
+        live.assert_ready_without_quirks();
     }
 }
 
 #[test]
-fn ping_answered_as_it_should_be_is_no_quirk() {
+fn ping_answered_with_a_result_is_no_quirk() {
     let mut live = Live::new(alive(quiet(), |_| {}), listing());
     live.run(24 * HOUR);
     assert_eq!(live.methods(), vec!["ping"; 24 * 60]);
-    live.assert_well();
+    live.assert_ready_without_quirks();
 }
 
 /// hermes-agent #50028
@@ -205,11 +205,11 @@ fn ping_unsupported_moves_the_probe_to_the_cheapest_list_that_worked() {
     assert_eq!(live.host.quirks(), [QuirkKind::PingUnsupported]);
     assert_eq!(live.host.quirk_methods(QuirkKind::PingUnsupported), ["ping"]);
     assert!(live.host.is_ready() && live.downs() == 0);
-    assert_eq!(live.host.keys(Family::Resources), ["r:1"], "the answer to a probe is no list");
+    assert_eq!(live.host.keys(Family::Resources), ["r:1"], "the response to a probe does not update the catalog");
 }
 
 #[test]
-fn ping_unsupported_then_a_list_that_is_gone_is_passive() {
+fn ping_unsupported_and_a_failing_list_is_passive() {
     let gone = Rc::new(Cell::new(false));
     let shared = Rc::clone(&gone);
     let server = listing().error("ping", -32601, "Method not found").on("resources/list", move |_| {
@@ -236,7 +236,7 @@ fn ping_unsupported_by_a_server_whose_lists_did_not_work_is_passive() {
     assert!(live.host.is_ready() && live.downs() == 0);
 }
 
-/// The modern era has no `ping`; what stands in its place is judged the same way.
+/// The modern era has no `ping`; its replacement is judged the same way.
 #[test]
 fn server_discover_answered_with_any_error_is_alive() {
     let refuses = Rc::new(Cell::new(0));
@@ -249,14 +249,14 @@ fn server_discover_answered_with_any_error_is_alive() {
     refuses.set(-32603);
     live.run(HOUR);
     assert_eq!(live.methods(), ["server/discover"; 60]);
-    live.assert_well();
+    live.assert_ready_without_quirks();
     refuses.set(-32601);
     live.run(HOUR);
     assert_eq!(live.methods(), ["server/discover"; 61]);
-    live.assert_well();
+    live.assert_ready_without_quirks();
 }
 
-// `ping` never answered while other requests are.
+// `ping` is not answered while other requests are.
 
 /// hermes-agent #50104
 #[test]
@@ -279,7 +279,7 @@ fn ping_silent_while_busy_is_replaced_by_a_list() {
 }
 
 #[test]
-fn ping_silent_and_the_list_as_well_is_passive_while_calls_are_answered() {
+fn ping_silent_and_list_silent_is_passive_while_calls_are_answered() {
     let mut live = Live::new(alive(quiet(), |_| {}), listing());
     live.slow.extend([("ping", None), ("resources/list", None)]);
     for probe in ["ping", "resources/list"] {
@@ -300,7 +300,7 @@ fn ping_silent_and_the_list_as_well_is_passive_while_calls_are_answered() {
 }
 
 #[test]
-fn a_ping_that_is_answered_beside_other_requests_is_no_quirk() {
+fn a_ping_answered_beside_other_requests_is_no_quirk() {
     let mut live = Live::new(alive(quiet(), |_| {}), listing());
     live.slow.insert("ping", Some(secs(20)));
     for _ in 0..20 {
@@ -309,7 +309,7 @@ fn a_ping_that_is_answered_beside_other_requests_is_no_quirk() {
         live.run(secs(30));
     }
     assert_eq!(live.times("ping").len(), 20);
-    live.assert_well();
+    live.assert_ready_without_quirks();
 }
 
 #[test]
@@ -337,9 +337,9 @@ fn a_server_that_answers_nothing_is_dead_after_the_threshold_and_a_list() {
     assert_eq!(live.host.quirks(), []);
 }
 
-/// It is slow, but each of its answers shows that it is there.
+/// A slow server: each response shows that it is connected.
 #[test]
-fn a_ping_that_is_answered_too_late_is_a_sign_of_life() {
+fn a_ping_answered_too_late_is_a_sign_of_life() {
     let mut live = Live::new(alive(quiet(), |_| {}), listing());
     live.slow.insert("ping", Some(TIMEOUT + secs(5)));
     live.run(HOUR);
@@ -347,9 +347,9 @@ fn a_ping_that_is_answered_too_late_is_a_sign_of_life() {
     assert_eq!(live.downs(), 0);
 }
 
-/// A miss is forgiven by whatever comes after it.
+/// A message after a missed ping resets the count.
 #[test]
-fn misses_with_traffic_between_them_are_not_in_a_row() {
+fn missed_pings_with_traffic_between_them_are_not_in_a_row() {
     let mut live = Live::new(alive(quiet(), |_| {}), listing());
     live.slow.insert("ping", None);
     for round in 0..5 {
@@ -357,7 +357,7 @@ fn misses_with_traffic_between_them_are_not_in_a_row() {
         assert_eq!(live.times("ping").len(), round + 1);
         live.run(secs(1));
         live.tell("message");
-        assert!(live.host.is_ready(), "dead after miss {round}, though it was heard since the one before");
+        assert!(live.host.is_ready(), "dead after miss {round}, though a message arrived since the previous miss");
     }
 }
 
@@ -373,7 +373,7 @@ fn a_long_call_in_flight_is_not_probed() {
     assert!(matches!(live.host.result_of(call), Outcome::Result(_)));
     live.run(INTERVAL);
     assert_eq!(live.times("ping"), [3_660_000], "an interval after the answer");
-    live.assert_well();
+    live.assert_ready_without_quirks();
 }
 
 #[test]
@@ -389,11 +389,11 @@ fn a_long_list_in_flight_is_not_probed() {
     assert_eq!(live.methods(), ["tools/list"]);
     live.run(INTERVAL);
     assert_eq!(live.times("ping"), [1_860_000]);
-    live.assert_well();
+    live.assert_ready_without_quirks();
 }
 
 #[test]
-fn any_traffic_of_the_servers_is_a_sign_of_life() {
+fn any_message_of_the_server_is_a_sign_of_life() {
     let traffic = [
         json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}),
         json!({"jsonrpc": "2.0", "method": "notifications/vendor/beat"}),
@@ -408,15 +408,15 @@ fn any_traffic_of_the_servers_is_a_sign_of_life() {
         assert!(live.times("ping").is_empty(), "{message}");
         live.run(INTERVAL);
         assert_eq!(live.times("ping").len(), 1);
-        live.assert_well();
+        live.assert_ready_without_quirks();
     }
 }
 
-// A storm of `list_changed`.
+// Many `list_changed` notifications.
 
 /// hermes-agent #115502
 #[test]
-fn a_storm_of_list_changed_is_debounced_and_walked_once_a_second_at_most() {
+fn many_list_changed_are_debounced_and_cause_one_refresh_a_second_at_most() {
     both(|options, era| {
         let (server, names) = changing(era);
         let mut live = Live::new(options, server);
@@ -428,17 +428,17 @@ fn a_storm_of_list_changed_is_debounced_and_walked_once_a_second_at_most() {
         }
         live.run(secs(10));
         let times = live.times("tools/list");
-        assert_eq!(times[0], 10_300, "changes are gathered first");
+        assert_eq!(times[0], 10_300, "notifications are collected first");
         assert!(live.gaps("tools/list").iter().all(|gap| (1000..1100).contains(gap)), "{times:?}");
-        assert_eq!(times.len(), 11, "one in each second, and one that follows");
+        assert_eq!(times.len(), 11, "one refresh per second, and one after");
         assert_eq!(live.host.keys(Family::Tools), ["tool 999"]);
-        live.assert_well();
+        live.assert_ready_without_quirks();
     });
 }
 
 /// hermes-agent #115502
 #[test]
-fn a_storm_of_list_changed_never_has_two_walks_in_flight() {
+fn many_list_changed_never_cause_two_concurrent_refreshes() {
     both(|options, era| {
         let (server, names) = changing(era);
         let mut live = Live::new(options, server);
@@ -449,15 +449,15 @@ fn a_storm_of_list_changed_never_has_two_walks_in_flight() {
             live.run(millis(10));
         }
         live.run(secs(20));
-        // Each begins a second after the end of the one before.
+        // Each begins a second after the previous one ends.
         assert_eq!(live.gaps("tools/list"), [6000; 4]);
         assert_eq!(live.host.keys(Family::Tools), ["tool 1999"]);
-        live.assert_well();
+        live.assert_ready_without_quirks();
     });
 }
 
 #[test]
-fn one_list_changed_is_one_walk() {
+fn one_list_changed_causes_one_refresh() {
     both(|options, era| {
         let (server, names) = changing(era);
         let mut live = Live::new(options, server);
@@ -467,13 +467,13 @@ fn one_list_changed_is_one_walk() {
         live.run(HOUR);
         assert_eq!(live.times("tools/list"), [10_300]);
         assert_eq!(live.host.keys(Family::Tools), ["c"]);
-        live.assert_well();
+        live.assert_ready_without_quirks();
     });
 }
 
-// Every list call makes the server send `list_changed`.
+// Every list request makes the server send `list_changed`.
 
-fn say_so_at_every_list(live: &mut Live, time: Duration, before_the_answer: bool) {
+fn list_changed_after_every_list(live: &mut Live, time: Duration, before_the_answer: bool) {
     let end = live.host.now + time;
     let mut steps = Steps::until("the time to run is over");
     while live.host.now < end {
@@ -493,25 +493,25 @@ fn say_so_at_every_list(live: &mut Live, time: Duration, before_the_answer: bool
 
 /// aspire #14375
 #[test]
-fn list_changed_loop_doubles_the_interval_until_a_walk_differs() {
+fn list_changed_loop_doubles_the_interval_until_a_list_differs() {
     both(|options, era| {
         for before_the_answer in [false, true] {
             let (server, names) = changing(era);
             let mut live = Live::new(options.clone(), server);
             live.run(secs(10));
             live.tell("tools/list_changed");
-            say_so_at_every_list(&mut live, secs(2), before_the_answer);
-            assert_eq!(live.host.quirks(), [], "two walks without a difference are none");
-            say_so_at_every_list(&mut live, secs(398), before_the_answer);
+            list_changed_after_every_list(&mut live, secs(2), before_the_answer);
+            assert_eq!(live.host.quirks(), [], "two refreshes without a difference are no loop");
+            list_changed_after_every_list(&mut live, secs(398), before_the_answer);
             let slower = [1000, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000, 60_000];
             assert_eq!(live.gaps("tools/list")[..11], slower);
             assert_eq!(live.host.quirks(), [QuirkKind::ListChangedLoop]);
             assert_eq!(live.host.quirk_methods(QuirkKind::ListChangedLoop), ["tools/list"]);
             *names.borrow_mut() = vec!["c".into()];
             let before = live.times("tools/list").len();
-            say_so_at_every_list(&mut live, secs(80), before_the_answer);
+            list_changed_after_every_list(&mut live, secs(80), before_the_answer);
             let after: Vec<_> = live.gaps("tools/list").into_iter().skip(before).take(4).collect();
-            assert_eq!(after, [1000, 1000, 1000, 2000], "quick again after a difference, then slow again");
+            assert_eq!(after, [1000, 1000, 1000, 2000], "fast again after a difference, then slow again");
             assert_eq!(live.host.keys(Family::Tools), ["c"]);
             assert_eq!(live.host.quirks().len(), 1);
             assert!(live.host.is_ready());
@@ -520,7 +520,7 @@ fn list_changed_loop_doubles_the_interval_until_a_walk_differs() {
 }
 
 #[test]
-fn a_server_whose_every_list_differs_is_in_no_loop() {
+fn a_server_whose_lists_always_differ_is_in_no_loop() {
     both(|options, era| {
         let asked = Rc::new(Cell::new(0));
         let shared = Rc::clone(&asked);
@@ -530,16 +530,16 @@ fn a_server_whose_every_list_differs_is_in_no_loop() {
         });
         let mut live = Live::new(options, server);
         live.tell("tools/list_changed");
-        say_so_at_every_list(&mut live, secs(100), false);
+        list_changed_after_every_list(&mut live, secs(100), false);
         assert!(live.gaps("tools/list").iter().all(|gap| *gap == 1000));
         assert_eq!(live.times("tools/list").len(), 100);
-        live.assert_well();
+        live.assert_ready_without_quirks();
     });
 }
 
-/// The server said nothing, so what it did is no loop of its own.
+/// The server sent no notification, so it causes no loop.
 #[test]
-fn refreshes_on_demand_that_find_nothing_new_are_no_loop() {
+fn requested_refreshes_without_a_difference_are_no_loop() {
     both(|options, era| {
         let (server, names) = changing(era);
         let mut live = Live::new(options, server);
@@ -549,24 +549,24 @@ fn refreshes_on_demand_that_find_nothing_new_are_no_loop() {
             live.host.collect();
         }
         live.run(INTERVAL);
-        live.assert_well();
+        live.assert_ready_without_quirks();
         *names.borrow_mut() = vec!["c".into()];
         live.tell("tools/list_changed");
         live.run(millis(300));
-        assert_eq!(live.host.keys(Family::Tools), ["c"], "at once, since there was no loop");
+        assert_eq!(live.host.keys(Family::Tools), ["c"], "refreshed at once, since there was no loop");
     });
 }
 
 // A refresh fails.
 
-/// How a list fails: what the server answers, if it answers.
+/// How a list fails: the server's response, if any.
 fn failures() -> [Option<Result<Value, Value>>; 6] {
     let error = |code: i64| Some(Err(json!({"code": code, "message": "not now"})));
     [error(-32603), error(-32602), error(-32601), error(5), Some(Ok(json!({"tools": "none"}))), None]
 }
 
 #[test]
-fn a_refresh_that_fails_keeps_the_last_good_catalogue_and_is_tried_again_with_backoff() {
+fn a_failed_refresh_keeps_the_catalog_and_is_repeated_with_backoff() {
     both(|options, era| {
         for failure in failures() {
             let failing: Rc<RefCell<Option<Result<Value, Value>>>> = Rc::default();
@@ -587,7 +587,7 @@ fn a_refresh_that_fails_keeps_the_last_good_catalogue_and_is_tried_again_with_ba
             *names.borrow_mut() = vec!["c".into()];
             live.tell("tools/list_changed");
             live.run(secs(900));
-            // Where there is no answer, the wait begins when the request's time is over.
+            // Without a response, the wait starts when the request times out.
             let waited = if silent { 60_000 } else { 0 };
             let waits = [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000].map(|wait| wait + waited);
             assert_eq!(live.gaps("tools/list")[..7], waits, "{failure:?}");
@@ -595,7 +595,7 @@ fn a_refresh_that_fails_keeps_the_last_good_catalogue_and_is_tried_again_with_ba
             assert_eq!(live.host.status(Family::Tools), FamilyStatus::Listed);
             assert!(live.host.session.family(Family::Tools).stale);
             assert!(live.host.session.list_error(Family::Tools).is_some());
-            live.assert_well();
+            live.assert_ready_without_quirks();
 
             live.slow.clear();
             failing.replace(None);
@@ -604,20 +604,20 @@ fn a_refresh_that_fails_keeps_the_last_good_catalogue_and_is_tried_again_with_ba
             assert!(!live.host.session.family(Family::Tools).stale);
             let walks = live.times("tools/list").len();
             live.run(HOUR);
-            assert_eq!(live.times("tools/list").len(), walks, "a list that is true is not asked again");
+            assert_eq!(live.times("tools/list").len(), walks, "a complete list is not requested again");
 
             failing.replace(Some(Err(json!({"code": -32603, "message": "again"}))));
             live.tell("tools/list_changed");
             live.run(secs(5));
-            assert_eq!(live.gaps("tools/list")[walks..], [1000, 2000], "the backoff began anew");
-            live.assert_well();
+            assert_eq!(live.gaps("tools/list")[walks..], [1000, 2000], "the backoff started again");
+            live.assert_ready_without_quirks();
         }
     });
 }
 
-/// What the pages before the error brought is not taken.
+/// The pages before the error are discarded.
 #[test]
-fn a_refresh_that_fails_in_mid_walk_keeps_the_last_good_catalogue() {
+fn a_refresh_that_fails_after_the_first_page_keeps_the_catalog() {
     both(|options, era| {
         let broken = Rc::new(Cell::new(false));
         let shared = Rc::clone(&broken);
@@ -638,16 +638,16 @@ fn a_refresh_that_fails_in_mid_walk_keeps_the_last_good_catalogue() {
         assert_eq!(live.host.status(Family::Tools), FamilyStatus::Listed);
         assert!(live.host.session.family(Family::Tools).stale);
         assert!(!live.host.events.iter().any(|event| matches!(event, Event::CatalogChanged { .. })));
-        live.assert_well();
+        live.assert_ready_without_quirks();
         broken.set(false);
         live.run(INTERVAL);
         assert!(!live.host.session.family(Family::Tools).stale);
     });
 }
 
-/// A list that was empty is a good one, too.
+/// An empty list counts as complete.
 #[test]
-fn a_list_that_fails_on_a_reconnect_is_tried_again_though_it_was_empty_before() {
+fn an_empty_list_that_fails_on_a_reconnect_is_requested_again() {
     both(|options, era| {
         for last_good in [vec![], vec!["a".to_owned()]] {
             let failing = Rc::new(Cell::new(false));
@@ -678,11 +678,11 @@ fn a_list_that_fails_on_a_reconnect_is_tried_again_though_it_was_empty_before() 
     });
 }
 
-// Never exits when its input closes.
+// The process does not exit when its input closes.
 
 /// Proxyman #2727, ts-sdk #2002
 #[test]
-fn no_exit_asks_for_a_terminate_after_a_grace_time_then_for_a_kill() {
+fn no_exit_terminates_after_a_grace_time_then_kills() {
     let mut live = Live::new(quiet(), listing());
     live.host.session.close(live.host.now).unwrap();
     live.host.collect();
@@ -697,12 +697,12 @@ fn no_exit_asks_for_a_terminate_after_a_grace_time_then_for_a_kill() {
     live.run(millis(1));
     assert_eq!(live.host.shuts, [ShutdownStep::CloseInput, ShutdownStep::Terminate, ShutdownStep::Kill]);
     live.run(HOUR);
-    assert_eq!(live.host.cause(), Some(&Cause::Requested), "what cannot be killed is left");
+    assert_eq!(live.host.cause(), Some(&Cause::Requested), "a process that cannot be killed is abandoned");
     assert_eq!((live.host.quirks().len(), live.host.shuts.len(), live.sent.len()), (1, 3, 0));
 }
 
 #[test]
-fn no_exit_of_a_server_that_exits_when_it_is_terminated_needs_no_kill() {
+fn no_exit_of_a_server_that_exits_when_terminated_needs_no_kill() {
     let mut live = Live::new(quiet(), listing());
     live.host.session.close(live.host.now).unwrap();
     live.run(secs(3));
@@ -723,9 +723,9 @@ fn a_server_that_exits_when_its_input_closes_has_no_quirk() {
     assert_eq!((live.host.quirks(), live.host.cause()), (vec![], Some(&Cause::Requested)));
 }
 
-/// A peer that fell silent is shut the same way, before the next one is opened.
+/// A peer that stopped answering is shut down the same way before the next connection.
 #[test]
-fn no_exit_of_a_dead_peer_delays_the_next_connection_until_it_is_gone() {
+fn no_exit_of_a_dead_peer_delays_the_next_connection_until_it_has_exited() {
     let mut live = Live::new(reconnecting(alive(quiet(), |_| {})), listing());
     live.slow.extend([("ping", None), ("resources/list", None)]);
     live.run((INTERVAL + TIMEOUT) * 2 + TIMEOUT);
@@ -740,53 +740,54 @@ fn no_exit_of_a_dead_peer_delays_the_next_connection_until_it_is_gone() {
 
 // hermes-agent #44550.
 
-/// As that host has it: `tools/list` where there are tools, each 180 s.
-fn as_hermes_does() -> Options {
+/// As that host is configured: `tools/list` every 180 s if there are tools.
+fn hermes_options() -> Options {
     reconnecting(alive(quiet(), |keepalive| {
         (keepalive.method, keepalive.interval) = (KeepaliveMethod::ToolsList, secs(180));
     }))
 }
 
 #[test]
-fn keepalive_is_by_tools_list_with_tools() {
-    // Other lists may be cheaper; this one is asked for.
-    let mut live = Live::new(as_hermes_does(), listing());
+fn keepalive_uses_tools_list_with_tools() {
+    // Other lists may be smaller; the configured one is used.
+    let mut live = Live::new(hermes_options(), listing());
     live.run(10 * HOUR);
     assert_eq!(live.methods(), vec!["tools/list"; 200]);
     assert_eq!(live.gaps("tools/list"), [180_000; 199]);
-    assert_eq!(live.host.count(Family::Tools), 2, "the answer to a probe is no list");
-    live.assert_well();
+    assert_eq!(live.host.count(Family::Tools), 2, "the response to a probe does not update the catalog");
+    live.assert_ready_without_quirks();
 }
 
 #[test]
-fn keepalive_is_by_ping_without_tools() {
+fn keepalive_uses_ping_without_tools() {
     for capabilities in [json!({"prompts": {}}), json!({"resources": {}}), json!({})] {
         let server = Server::legacy(capabilities)
             .result("prompts/list", json!({"prompts": [{"name": "p"}]}))
             .result("resources/list", json!({"resources": []}))
             .result("resources/templates/list", json!({"resourceTemplates": []}))
             .result("ping", json!({}));
-        let mut live = Live::new(as_hermes_does(), server);
+        let mut live = Live::new(hermes_options(), server);
         live.run(10 * HOUR);
         assert_eq!(live.methods(), vec!["ping"; 200]);
         assert_eq!(live.server.was_asked("tools/list"), 0);
-        live.assert_well();
+        live.assert_ready_without_quirks();
     }
 }
 
-/// Its "legacy fallback": nothing is known of what the server can do, so it is asked, and what worked goes on.
+/// The legacy fallback of that host: without known capabilities all lists are requested, and those that worked are
+/// used.
 #[test]
-fn keepalive_is_by_what_worked_where_no_capabilities_were_captured() {
+fn keepalive_uses_a_list_that_worked_without_declared_capabilities() {
     let silent = || {
         Server::new().result("ping", json!({})).on("initialize", |params| {
             let info = json!({"name": "s", "version": "1"});
             Ok(json!({"protocolVersion": params["protocolVersion"], "serverInfo": info}))
         })
     };
-    let mut live = Live::new(as_hermes_does(), silent().result("tools/list", tools(&["a"])));
+    let mut live = Live::new(hermes_options(), silent().result("tools/list", tools(&["a"])));
     live.run(HOUR);
     assert_eq!(live.methods(), ["tools/list"; 20]);
-    let mut options = as_hermes_does();
+    let mut options = hermes_options();
     options.tolerance.tools_absent = true;
     let mut live = Live::new(options, silent().result("prompts/list", json!({"prompts": []})));
     live.run(HOUR);
@@ -810,7 +811,7 @@ fn a_refresh_is_not_triggered_by_a_server_without_tools() {
 }
 
 #[test]
-fn a_refresh_of_prompts_goes_on_beside_a_list_changed_of_tools_that_are_not_there() {
+fn a_refresh_of_prompts_continues_after_list_changed_of_absent_tools() {
     let name = Rc::new(Cell::new("p"));
     let shared = Rc::clone(&name);
     let server = Server::legacy(json!({"prompts": {"listChanged": true}}))
@@ -825,10 +826,10 @@ fn a_refresh_of_prompts_goes_on_beside_a_list_changed_of_tools_that_are_not_ther
     assert_eq!(live.host.quirks(), [QuirkKind::UndeclaredListChanged]);
 }
 
-// What was before, and what is at the end.
+// Before and at the end of a session.
 
 #[test]
-fn what_the_server_asked_is_answered_before_its_input_is_closed() {
+fn server_requests_are_answered_before_the_servers_input_is_closed() {
     let mut options = quiet();
     (options.capabilities.elicitation, options.capabilities.sampling) = (true, true);
     let mut live = Live::new(options, listing());

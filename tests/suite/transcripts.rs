@@ -1,4 +1,4 @@
-//! A whole session in each version, as it goes over the wire.
+//! A complete session in each version, as sent and received.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Deliver, Steps};
 
-/// A session, its server, and what went between them: `→` to the server, `←` from it, `·` what the embedder sees.
+/// A session, its server, and its messages: `→` to the server, `←` from it, `·` an event of the embedder.
 struct Play {
     session: Client<Messages>,
     version: ProtocolVersion,
@@ -83,7 +83,7 @@ impl Play {
         self.collect();
     }
 
-    /// Answers what was sent, and what that leads to.
+    /// Answers messages until there are none left.
     fn serve(&mut self) {
         let mut steps = Steps::until("nothing is left to answer");
         while !self.unanswered.is_empty() {

@@ -1,4 +1,4 @@
-//! What was not polled yet: it is not given up, told or hidden before it is.
+//! Output that was not polled yet is not dropped, reported or hidden early.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ fn a_response_of_a_lost_connection_is_not_polled_before_the_next_one_is_opened()
 }
 
 #[test]
-fn initialized_is_not_given_up_before_it_was_polled() {
+fn initialized_does_not_time_out_before_it_was_polled() {
     let mut options = legacy();
     options.timeouts.discovery = seconds(600);
     let mut web = Web::open(options);
@@ -64,7 +64,7 @@ fn initialized_is_not_given_up_before_it_was_polled() {
     web.session.handle_body(web.now, initialize.id, &reply.body);
     web.open.remove(&initialize.id);
     web.session.handle_end(web.now, initialize.id);
-    // Late.
+    // Too late.
     web.now = web.now + seconds(61);
     web.session.handle_timeout(web.now);
     web.collect();
@@ -73,7 +73,7 @@ fn initialized_is_not_given_up_before_it_was_polled() {
 }
 
 #[test]
-fn a_response_is_not_given_up_before_it_was_polled() {
+fn a_response_does_not_time_out_before_it_was_polled() {
     let mut site = site();
     let mut web = Web::connect(legacy(), &mut site);
     let stream = web.last("GET");
@@ -87,7 +87,7 @@ fn a_response_is_not_given_up_before_it_was_polled() {
 }
 
 #[test]
-fn a_notification_is_not_given_up_before_it_was_polled() {
+fn a_notification_does_not_time_out_before_it_was_polled() {
     let mut site = site();
     let mut web = Web::connect(legacy(), &mut site);
     web.session.notify(web.now, "notifications/x", None).unwrap();
@@ -99,7 +99,7 @@ fn a_notification_is_not_given_up_before_it_was_polled() {
 }
 
 #[test]
-fn down_is_not_told_of_a_connection_that_was_not_polled() {
+fn down_is_not_reported_for_an_unpolled_connection() {
     let mut site = site();
     let mut web = Web::connect(reconnecting(legacy()), &mut site);
     let (_, call) = web.call("a");
@@ -114,7 +114,7 @@ fn down_is_not_told_of_a_connection_that_was_not_polled() {
     }
     eprintln!("events {:?}", web.events);
     let before = web.events.len();
-    // Nobody polls.
+    // Without a poll.
     for _ in 0..3000 {
         web.now = web.now + seconds(600);
         web.session.handle_timeout(web.now);
@@ -125,7 +125,7 @@ fn down_is_not_told_of_a_connection_that_was_not_polled() {
 }
 
 #[test]
-fn down_is_not_told_of_a_pipe_that_was_not_polled() {
+fn down_is_not_reported_for_an_unpolled_stdio_connection() {
     let mut host = pipe(reconnecting(legacy()));
     host.session.handle_transport(host.now, host.session.connection(), Transport::Closed { why: "x" });
     host.collect();
@@ -140,7 +140,7 @@ fn down_is_not_told_of_a_pipe_that_was_not_polled() {
 }
 
 #[test]
-fn a_cancellation_is_polled_though_the_request_timeout_is_zero() {
+fn a_cancellation_is_sent_with_a_request_timeout_of_zero() {
     let mut site = site();
     let mut options = legacy();
     options.timeouts.request = Duration::from_millis(0);
@@ -159,7 +159,7 @@ fn a_cancellation_is_polled_though_the_request_timeout_is_zero() {
 }
 
 #[test]
-fn a_transport_that_closes_before_it_is_open_is_not_said_to_have_been_in_use() {
+fn a_transport_that_closes_before_it_opened_is_not_reported_as_used() {
     let mut session = Client::new(Messages::new(), legacy(), 0);
     session.open(Time::ZERO).unwrap();
     session.handle_transport(Time::ZERO, session.connection(), Transport::Closed { why: "gone" });

@@ -39,7 +39,7 @@ fn complete(host: &mut Host, id: &str) {
     host.receive(json!({"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": params}));
 }
 
-fn wanted(host: &Host) -> Vec<InputRequest> {
+fn required_input(host: &Host) -> Vec<InputRequest> {
     let inputs = host.events.iter().filter_map(|event| match event {
         Event::InputRequired { inputs, .. } => Some(inputs.clone()),
         _ => None,
@@ -60,11 +60,11 @@ fn raw(json: &str) -> Box<RawValue> {
 }
 
 #[test]
-fn a_call_that_requires_urls_is_sent_again_once_when_the_user_is_done() {
+fn a_call_that_requires_urls_is_sent_again_once_after_the_user_is_done() {
     let mut host = ready(with_urls(legacy()), false);
     let (id, sent) = call(&mut host);
     refuse(&mut host, &sent, json!([elicitation("e-1"), elicitation("e-2")]));
-    let inputs = wanted(&host);
+    let inputs = required_input(&host);
     assert_eq!(inputs.iter().map(|input| &*input.key).collect::<Vec<_>>(), ["e-1", "e-2"]);
     assert_eq!(inputs[0].params.as_deref().map(RawValue::get), Some(&*elicitation("e-1").to_string()));
     assert!(host.take_sent().is_empty());
@@ -82,7 +82,7 @@ fn a_call_that_requires_urls_is_sent_again_once_when_the_user_is_done() {
     assert_ne!(again["id"], sent["id"]);
     refuse(&mut host, &again, json!([elicitation("e-3")]));
     assert!(matches!(host.result_of(id), Outcome::Error(error) if error.code() == Some(-32042)), "offered once");
-    assert_eq!(wanted(&host).len(), 2);
+    assert_eq!(required_input(&host).len(), 2);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_call_whose_urls_are_declined_ends_with_the_servers_error() {
 }
 
 #[test]
-fn an_error_without_usable_urls_is_an_error() {
+fn an_error_without_valid_urls_ends_the_call() {
     let mut form = elicitation("e");
     form["mode"] = json!("form");
     let mut nameless = elicitation("e");
@@ -140,7 +140,7 @@ fn the_end_of_an_elicitation_is_reported_once_and_unknown_ones_are_ignored() {
     host.receive(json!({"jsonrpc": "2.0", "method": "notifications/elicitation/complete"}));
     assert_eq!(completed(&host), [("e-1".to_owned(), None)]);
     assert!(!host.events.iter().any(|event| matches!(event, Event::Notification { .. })));
-    // The oldest ones are forgotten beyond the limit.
+    // The oldest ones are removed at the limit.
     for at in 0..65 {
         let (id, sent) = call(&mut host);
         refuse(&mut host, &sent, json!([elicitation(&format!("n-{at}"))]));
@@ -158,7 +158,7 @@ fn the_end_of_an_elicitation_is_reported_once_and_unknown_ones_are_ignored() {
 
     let mut host = ready(legacy(), false);
     complete(&mut host, "e-1");
-    assert!(matches!(host.events.last(), Some(Event::Notification { .. })), "passed on where URLs are not offered");
+    assert!(matches!(host.events.last(), Some(Event::Notification { .. })), "reported if URLs are not declared");
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn a_modern_server_requires_a_url_as_input() {
     let inputs = json!({"k": {"method": "elicitation/create", "params": params}});
     let result = json!({"resultType": "input_required", "inputRequests": inputs, "requestState": "s"});
     host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "result": result}));
-    assert_eq!(wanted(&host)[0].params.as_deref().map(RawValue::get), Some(&*params.to_string()));
+    assert_eq!(required_input(&host)[0].params.as_deref().map(RawValue::get), Some(&*params.to_string()));
     host.session.provide(host.now, id, [("k", &*raw(r#"{"action":"accept"}"#))]).unwrap();
     host.collect();
     assert_eq!(host.take_one()["params"]["inputResponses"], json!({"k": {"action": "accept"}}));

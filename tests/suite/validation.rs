@@ -1,4 +1,4 @@
-//! Results and forms checked with a validator of the embedder's.
+//! Results and forms, checked with a validator of the embedder.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,7 @@ use mcp_proto::RawValue;
 use mcp_proto::validation::{ValidationError, Validator, Violation};
 use serde_json::{Value, json};
 
-/// Finds every instance wrong that holds `wrong`, and records what it is asked.
+/// Rejects every instance that contains `wrong`, and records its inputs.
 #[derive(Default)]
 struct Fake {
     asked: RefCell<Vec<(String, String)>>,
@@ -52,7 +52,7 @@ fn a_result_is_checked_against_the_output_schema_of_its_tool() {
 }
 
 #[test]
-fn a_result_without_structured_content_is_missing_what_the_schema_requires() {
+fn a_result_without_structured_content_violates_its_schema() {
     let validator = Fake::default();
     let found = check("structured", &json!({"content": []}), &validator).unwrap_err();
     assert!(found == ValidationError::Missing && found.is_violation());
@@ -97,7 +97,7 @@ fn an_accepted_form_without_content_is_checked_as_an_empty_one() {
 }
 
 #[test]
-fn what_accepts_no_form_is_not_checked() {
+fn a_response_that_does_not_accept_the_form_is_not_checked() {
     let validator = Fake::default();
     assert_eq!(form(&json!({"action": "decline", "content": {"a": "wrong"}}), true, &validator), Ok(()));
     let host = Host::new(legacy());
@@ -110,7 +110,7 @@ fn what_accepts_no_form_is_not_checked() {
 }
 
 #[test]
-fn texts_of_findings_are_shortened() {
+fn texts_of_violations_are_shortened() {
     let long = "é".repeat(10_000);
     let findings = [
         ValidationError::Instance(Violation::new(&long, &long)),

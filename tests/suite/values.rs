@@ -1,4 +1,4 @@
-//! Values are constructed, compared, written down and read back.
+//! Values are constructed, compared, serialized and deserialized.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use proptest::sample::select;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What is read back equals what was written, and is written in the same way.
+/// A deserialized value equals the original, and serializes to the same text.
 fn returns<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
     let text = serde_json::to_string(value).unwrap();
     let read: T = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
@@ -356,34 +356,34 @@ fn options() -> impl Strategy<Value = Options> {
 
 proptest! {
     #[test]
-    fn events_return_as_they_were(event in event()) {
+    fn events_survive_serialization(event in event()) {
         returns(&event);
     }
 
     #[test]
-    fn actions_return_as_they_were(action in action()) {
+    fn actions_survive_serialization(action in action()) {
         returns(&action);
     }
 
     #[test]
-    fn http_actions_return_as_they_were(request in http_request(), exchange in exchange(), event in event()) {
+    fn http_actions_survive_serialization(request in http_request(), exchange in exchange(), event in event()) {
         returns(&HttpAction::Request(request));
         returns(&HttpAction::Drop(exchange));
         returns(&HttpAction::Event(event));
     }
 
     #[test]
-    fn actions_of_a_hub_return_as_they_were(action in hub_action()) {
+    fn actions_of_a_hub_survive_serialization(action in hub_action()) {
         returns(&action);
     }
 
     #[test]
-    fn requests_return_as_they_were(request in request()) {
+    fn requests_survive_serialization(request in request()) {
         returns(&request);
     }
 
     #[test]
-    fn options_return_as_they_were(options in options(), own in option::of(options())) {
+    fn options_survive_serialization(options in options(), own in option::of(options())) {
         returns(&options);
         let mut hub = HubOptions::new(options);
         hub.own.extend(own.map(|own| ("a".into(), own)));
@@ -460,7 +460,7 @@ fn the_debug_of_a_message_shows_its_text() {
 }
 
 #[test]
-fn secrets_are_not_written_unless_asked_for() {
+fn secrets_are_not_serialized_by_default() {
     let request = http::Request::post("https://ada:hush@example.com/mcp?key=hush")
         .header("authorization", "Bearer hush")
         .header("cookie", "a=hush")
@@ -490,7 +490,7 @@ fn secrets_are_not_written_unless_asked_for() {
 }
 
 #[test]
-fn refusals_return_as_they_were() {
+fn refusals_survive_serialization() {
     let refused = [
         CommandError::NotReady,
         CommandError::NotAdvertised { server: "s".into(), method: "tools/call".into(), capability: "tools".into() },

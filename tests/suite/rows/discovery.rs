@@ -1,4 +1,4 @@
-//! Discovery: lists that change, end early or fail while they come, and what a failed list means and costs.
+//! Rows of discovery: lists that change, end early or fail, and the effects of a failed list.
 
 use mcp_proto::{Event, FailureKind, Family, FamilyStatus, ListErrors, Options, QuirkKind, Tolerance, Transport};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn page(names: &[&str], cursor: &str) -> Value {
     page
 }
 
-/// A legacy session whose handshake is done, and the first request for the list of a family that is declared alone.
+/// A legacy client after the handshake, and the list request of the only declared family.
 fn listing(options: Options, capability: &str) -> (Host, Value) {
     let mut host = Host::open(options);
     let initialize = host.take_one();
@@ -33,17 +33,17 @@ fn listing(options: Options, capability: &str) -> (Host, Value) {
     (host, list)
 }
 
-/// The list came, and had changed in between: the request for the second one.
+/// The list arrived, and changed meanwhile: the request for the second list.
 fn following(options: Options) -> (Host, Value) {
     let (mut host, list) = listing(options, "tools");
     notify(&mut host, TOOLS_CHANGED);
     reply(&mut host, &list, tools(&["first"]));
-    assert!(!host.is_ready(), "the list that came is not true any more");
+    assert!(!host.is_ready(), "the received list is outdated");
     let second = host.take_one();
     (host, second)
 }
 
-/// As following, and the list changed once more.
+/// As `following`, and the list changed once more.
 fn following_stale(options: Options) -> (Host, Value) {
     let (mut host, list) = following(options);
     notify(&mut host, TOOLS_CHANGED);
@@ -58,7 +58,7 @@ fn assert_refreshes(host: &mut Host, method: &str) {
     assert_eq!(host.take_methods(), [method]);
 }
 
-fn assert_rests(host: &mut Host) {
+fn assert_sends_nothing(host: &mut Host) {
     host.wait(seconds(100));
     assert!(host.take_sent().is_empty());
 }
@@ -71,7 +71,7 @@ fn method_not_found_is_final_even_if_the_list_changed_meanwhile() {
     assert!(host.is_ready());
     assert_eq!(host.status(Family::Prompts), FamilyStatus::Absent);
     assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), [PROMPTS]);
-    assert_rests(&mut host);
+    assert_sends_nothing(&mut host);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_list_that_fails_after_it_changed_is_requested_again_by_the_refresh() {
 }
 
 #[test]
-fn a_second_list_that_a_bound_cuts_off_replaces_the_first_one() {
+fn a_second_list_cut_off_at_a_limit_replaces_the_first_one() {
     let mut options = legacy();
     options.limits.pages = 2;
     let (mut host, list) = following(options);
@@ -95,11 +95,11 @@ fn a_second_list_that_a_bound_cuts_off_replaces_the_first_one() {
     assert!(host.is_ready());
     assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Partial, vec!["a", "b"]));
     assert_eq!(host.quirks(), [QuirkKind::ListLimit]);
-    assert_rests(&mut host);
+    assert_sends_nothing(&mut host);
 }
 
 #[test]
-fn a_second_list_that_breaks_off_leaves_the_first_one() {
+fn a_second_list_that_fails_midway_keeps_the_first_one() {
     let (mut host, list) = following(degrading(legacy()));
     reply(&mut host, &list, page(&["a"], "2"));
     let next = host.take_one();
@@ -111,7 +111,7 @@ fn a_second_list_that_breaks_off_leaves_the_first_one() {
 }
 
 #[test]
-fn a_second_list_that_a_bound_cuts_off_and_that_changed_again_is_left_to_the_refresh() {
+fn a_second_list_cut_off_at_a_limit_that_changed_again_is_refreshed() {
     let mut options = legacy();
     options.limits.pages = 1;
     let (mut host, list) = following_stale(options);
@@ -130,11 +130,11 @@ fn method_not_found_for_a_second_list_that_changed_again_drops_the_first_one() {
     refuse(&mut host, &list, -32601, "Method not found");
     assert!(host.is_ready());
     assert_eq!((host.status(Family::Tools), host.count(Family::Tools)), (FamilyStatus::Absent, 0));
-    assert_rests(&mut host);
+    assert_sends_nothing(&mut host);
 }
 
 #[test]
-fn a_second_list_that_fails_and_that_changed_again_costs_nothing_and_is_left_to_the_refresh() {
+fn a_second_list_that_fails_and_changed_again_is_refreshed() {
     for options in [legacy(), degrading(legacy())] {
         let (mut host, list) = following_stale(options);
         refuse(&mut host, &list, -32603, "out of order");
@@ -145,7 +145,7 @@ fn a_second_list_that_fails_and_that_changed_again_costs_nothing_and_is_left_to_
 }
 
 #[test]
-fn a_second_list_that_breaks_off_and_that_changed_again_is_left_to_the_refresh() {
+fn a_second_list_that_fails_midway_and_changed_again_is_refreshed() {
     let (mut host, list) = following_stale(degrading(legacy()));
     reply(&mut host, &list, page(&["a"], "2"));
     let next = host.take_one();
@@ -156,7 +156,7 @@ fn a_second_list_that_breaks_off_and_that_changed_again_is_left_to_the_refresh()
 }
 
 #[test]
-fn a_first_list_that_fails_costs_the_connection_though_it_changed() {
+fn a_first_list_that_changed_and_fails_loses_the_connection() {
     let (mut host, list) = listing(legacy(), "tools");
     notify(&mut host, TOOLS_CHANGED);
     refuse(&mut host, &list, -32603, "out of order");
@@ -165,7 +165,7 @@ fn a_first_list_that_fails_costs_the_connection_though_it_changed() {
 }
 
 #[test]
-fn a_second_list_that_fails_costs_nothing_and_is_left_to_the_refresh() {
+fn a_second_list_that_fails_is_refreshed() {
     let (mut host, list) = following(legacy());
     refuse(&mut host, &list, -32603, "out of order");
     assert!(host.is_ready());
@@ -181,10 +181,10 @@ fn method_not_found_for_a_second_list_drops_the_first_one() {
     refuse(&mut host, &list, -32601, "Method not found");
     assert!(host.is_ready());
     assert_eq!((host.status(Family::Tools), host.count(Family::Tools)), (FamilyStatus::Absent, 0));
-    assert_rests(&mut host);
+    assert_sends_nothing(&mut host);
 }
 
-/// A session that was ready with the tool `former`, and lost its connection: on the next one the handshake is done.
+/// A client that was ready with the tool `former` and lost its connection; on the next one the handshake is done.
 fn listing_later() -> (Host, Value) {
     let mut server = Server::legacy(json!({"tools": {"listChanged": true}})).result(LIST, tools(&["former"]));
     let mut host = Host::connect(reconnecting(legacy()), &mut server);
@@ -201,10 +201,10 @@ fn lose(host: &mut Host) {
     host.transport(Transport::Opened);
 }
 
-/// How often the list changes before its first answer, and after it; without a second number there is no answer.
+/// How often the list changes before its first response, and after it. `None`: there is no response.
 const CHANGES: [(usize, Option<usize>); 3] = [(1, None), (1, Some(0)), (1, Some(1))];
 
-/// The list changed so often, and its request is in flight.
+/// The list changed this often, and its request is in flight.
 fn changed((before, after): (usize, Option<usize>)) -> (Host, Value) {
     let (mut host, mut list) = listing_later();
     (0..before).for_each(|_| notify(&mut host, TOOLS_CHANGED));
@@ -218,7 +218,7 @@ fn changed((before, after): (usize, Option<usize>)) -> (Host, Value) {
 }
 
 #[test]
-fn a_list_that_changes_and_fails_on_a_later_connection_stays_and_is_left_to_the_refresh() {
+fn a_list_that_changes_and_fails_on_a_later_connection_is_kept_and_refreshed() {
     for changes in CHANGES {
         let (mut host, list) = changed(changes);
         refuse(&mut host, &list, -32603, "out of order");
@@ -238,11 +238,11 @@ fn a_list_that_changes_ends_with_its_connection() {
         host.serve(&mut server);
         assert!(host.is_ready());
         assert_eq!((host.keys(Family::Tools), server.was_asked(LIST)), (vec!["a"], 1));
-        assert_rests(&mut host);
+        assert_sends_nothing(&mut host);
     }
 }
 
-/// A session that is ready with a part of the tools.
+/// A client that is ready with a part of the tools.
 fn partial(mut options: Options) -> Host {
     options.limits.pages = 1;
     let (mut host, list) = listing(options, "tools");
@@ -270,8 +270,8 @@ fn a_partial_list_is_requested_on_the_next_connection() {
     assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Listed, vec!["a", "b"]));
 }
 
-/// A session over a server that answers `tools/list` with an error that only its text explains. Without `declared`
-/// the server has no capabilities in its answer.
+/// A client whose server answers `tools/list` with an error that only its text explains. Without `declared`, the server
+/// declares no capabilities.
 fn not_found_by_text(tolerance: Tolerance, declared: bool) -> Host {
     let mut server = if declared {
         Server::legacy(json!({"tools": {}}))
@@ -314,7 +314,7 @@ fn without_capabilities_an_error_text_makes_the_tools_absent_if_tolerated() {
     }
 }
 
-/// A session that was ready without prompts, and lost its connection. The next one declares them.
+/// A client that was ready without prompts and lost its connection. The next server declares them.
 fn prompts_later() -> (Host, Value) {
     let mut host = Host::connect(reconnecting(legacy()), &mut Server::legacy(json!({})));
     assert!(host.is_ready());
@@ -331,7 +331,7 @@ fn prompts_later() -> (Host, Value) {
 }
 
 #[test]
-fn a_list_that_fails_on_a_later_connection_costs_the_list_alone() {
+fn a_list_that_fails_on_a_later_connection_fails_alone() {
     assert_eq!(options().tolerance.list_errors, ListErrors::Fail);
     let (mut host, list) = prompts_later();
     refuse(&mut host, &list, -32603, "out of order");
@@ -340,7 +340,7 @@ fn a_list_that_fails_on_a_later_connection_costs_the_list_alone() {
 }
 
 #[test]
-fn a_list_that_breaks_off_on_a_later_connection_keeps_the_pages_that_came() {
+fn a_list_that_fails_midway_on_a_later_connection_keeps_its_pages() {
     let (mut host, list) = prompts_later();
     reply(&mut host, &list, json!({"prompts": [{"name": "p"}], "nextCursor": "2"}));
     let next = host.take_one();

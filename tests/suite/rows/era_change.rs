@@ -1,4 +1,4 @@
-//! Servers that change their era or version under a live connection, as one behind a gateway may.
+//! Servers that change their era or version during a connection, as one behind a gateway may.
 
 use mcp_proto::{Era, Event, FailureKind, Options, Outcome, QuirkKind, Request, RequestId, Transport};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn call(host: &mut Host) -> (RequestId, Value) {
     (id, host.take_one())
 }
 
-/// The connection is opened again, to this server.
+/// Reconnects to this server.
 fn reopen(host: &mut Host, server: &mut Server) {
     host.close_transport();
     host.wait(seconds(2));
@@ -59,12 +59,12 @@ fn a_modern_error_on_a_legacy_connection_makes_one_new_handshake() {
         refuse(&mut host, &sent, code, "upgraded");
         assert_eq!((downs(&host), host.quirks()), (vec![FailureKind::Protocol], vec![QuirkKind::EraChanged]));
         assert!(host.failure().unwrap().message.contains("changed its era or version: upgraded"));
-        assert!(matches!(host.result_of(other), Outcome::Unknown), "it may have run: {running}");
+        assert!(matches!(host.result_of(other), Outcome::Unknown), "the request may have run: {running}");
         assert!(matches!(host.result_of(id), Outcome::Error(_)));
         let mut server = new();
         reopen(&mut host, &mut server);
         let asked = (server.was_asked("initialize"), server.was_asked("tools/call"));
-        assert_eq!((era(&host), asked), (Some(Era::Modern), (0, 0)), "nothing is sent again");
+        assert_eq!((era(&host), asked), (Some(Era::Modern), (0, 0)), "no request is sent again");
     }
 }
 
@@ -84,7 +84,7 @@ fn a_refused_version_on_a_modern_connection_makes_one_new_handshake() {
 }
 
 #[test]
-fn a_server_that_goes_on_with_such_errors_gets_no_further_handshake() {
+fn a_server_that_repeats_such_errors_gets_no_further_handshake() {
     let mut host = ready(reconnecting(options()), &mut old());
     let (_, sent) = call(&mut host);
     refuse(&mut host, &sent, -32022, "upgraded");
@@ -107,7 +107,7 @@ fn a_server_that_goes_on_with_such_errors_gets_no_further_handshake() {
 }
 
 #[test]
-fn methods_that_are_all_gone_make_one_new_handshake() {
+fn unknown_methods_in_a_row_make_one_new_handshake() {
     for (doubts, code) in [(2, -32601), (1, -32022), (2, -32022)] {
         let mut host = ready(reconnecting(options()), &mut old());
         for _ in 0..doubts {
@@ -132,7 +132,7 @@ fn methods_that_are_all_gone_make_one_new_handshake() {
 }
 
 #[test]
-fn methods_that_no_capability_implies_say_nothing_of_the_era() {
+fn unknown_methods_outside_the_capabilities_do_not_decide_the_era() {
     let mut host = ready(reconnecting(options()), &mut old());
     for _ in 0..10 {
         host.session.request(host.now, Request::new("acme/method")).unwrap();
@@ -166,7 +166,7 @@ fn over_http_a_400_with_a_modern_error_makes_one_new_handshake() {
         web.wait_and_serve(seconds(5), &mut upgraded);
         let era = web.session.server().map(mcp_proto::Server::era);
         let refused = (Some(Era::Modern), vec![QuirkKind::EraChanged]);
-        // An error in a successful response is the tool's own.
+        // An error in a successful response belongs to the tool.
         assert_eq!((era, web.quirks()), if status == 400 { refused } else { (Some(Era::Legacy), vec![]) });
         assert!(web.is_ready());
     }

@@ -1,4 +1,4 @@
-//! The tables of the HTTP binding: rows that the suites of HTTP take by chance, or not at all.
+//! Rows of the tables of the HTTP binding that other suites of HTTP take by chance or not at all.
 
 use crate::common::{Steps, legacy, millis, options, reconnecting, seconds};
 use crate::web::{Exchange, Reply, SESSION, Site, URL, Web, modern_site, raw, site, tool, was_answered};
@@ -17,7 +17,7 @@ fn connect(options: Options, site: &mut Site) -> Web {
     web
 }
 
-/// Answers what an HTTP+SSE server is asked, until nothing is left to answer. Gives the stream.
+/// Answers the requests to a server over HTTP with SSE until there are none left. Returns the stream.
 fn serve_sse(web: &mut Web, site: &mut Site) -> Option<Exchange> {
     let mut stream = None;
     let mut steps = Steps::until("nothing is left to answer");
@@ -80,7 +80,7 @@ fn initialized(web: &mut Web, site: &mut Site) -> Exchange {
 }
 
 /// A client whose connection ended because the POST broke twice, and the POST on the next connection.
-fn doubted() -> (Web, Site, Exchange) {
+fn after_two_failures() -> (Web, Site, Exchange) {
     let (mut web, mut site) = (Web::open(reconnecting(legacy())), site());
     let first = initialized(&mut web, &mut site);
     web.fail(&first, Broken::Midway);
@@ -103,7 +103,7 @@ fn initialized_is_repeated_once_when_its_exchange_breaks_or_ends_without_a_respo
         }
         let second = web.take_the(INITIALIZED);
         assert_eq!(second.body(), first.body());
-        assert!(web.take().is_empty(), "nothing else is sent meanwhile");
+        assert!(web.take().is_empty(), "no other message is sent meanwhile");
         web.reply(&second, Reply::status(202));
         web.serve(&mut site);
         assert!(web.is_ready());
@@ -111,7 +111,7 @@ fn initialized_is_repeated_once_when_its_exchange_breaks_or_ends_without_a_respo
 }
 
 #[test]
-fn initialized_whose_response_breaks_off_is_not_repeated() {
+fn initialized_with_a_broken_response_is_not_repeated() {
     let (mut web, mut site) = (Web::open(legacy()), site());
     let first = initialized(&mut web, &mut site);
     web.head(&first, 500, &[]);
@@ -132,8 +132,8 @@ fn initialized_that_breaks_twice_ends_the_connection_without_reconnects_the_clie
 }
 
 #[test]
-fn after_a_connection_that_ended_as_initialized_broke_twice_the_next_one_goes_on_though_it_breaks_twice_again() {
-    let (mut web, mut site, first) = doubted();
+fn after_initialized_broke_twice_the_next_connection_tolerates_two_failures() {
+    let (mut web, mut site, first) = after_two_failures();
     web.fail(&first, Broken::Midway);
     let second = web.take_the(INITIALIZED);
     assert!(web.take().is_empty());
@@ -143,9 +143,9 @@ fn after_a_connection_that_ended_as_initialized_broke_twice_the_next_one_goes_on
 }
 
 #[test]
-fn after_a_connection_that_ended_as_initialized_broke_twice_a_response_restores_trust() {
+fn after_initialized_broke_twice_a_response_resets_the_count() {
     for repeated in [false, true] {
-        let (mut web, mut site, mut initialized) = doubted();
+        let (mut web, mut site, mut initialized) = after_two_failures();
         if repeated {
             web.fail(&initialized, Broken::Midway);
             initialized = web.take_the(INITIALIZED);
@@ -165,24 +165,24 @@ fn after_a_connection_that_ended_as_initialized_broke_twice_a_response_restores_
 }
 
 #[test]
-fn a_connection_that_is_lost_while_initialized_is_repeated_begins_anew() {
+fn a_connection_lost_while_initialized_is_repeated_resets_the_count() {
     let (mut web, mut site) = (Web::open(reconnecting(legacy())), site());
     let first = initialized(&mut web, &mut site);
     web.fail(&first, Broken::Midway);
     let second = web.take_the(INITIALIZED);
     web.fail(&second, Broken::Unreachable);
-    // One break is not held against the next connection: two more end it.
+    // One failure is not carried over to the next connection: two more end it.
     let third = initialized(&mut web, &mut site);
     web.fail(&third, Broken::Midway);
     let fourth = web.take_the(INITIALIZED);
     web.fail(&fourth, Broken::Midway);
     assert!(web.take().is_empty() && !web.is_ready());
 
-    let (mut web, mut site, first) = doubted();
+    let (mut web, mut site, first) = after_two_failures();
     web.fail(&first, Broken::Midway);
     let second = web.take_the(INITIALIZED);
     web.fail(&second, Broken::Unreachable);
-    // The doubt stays.
+    // The count is kept.
     let third = initialized(&mut web, &mut site);
     web.fail(&third, Broken::Midway);
     let fourth = web.take_the(INITIALIZED);
@@ -229,7 +229,7 @@ fn a_notification_that_is_not_polled_in_time_is_dropped_and_counted() {
     notify(&mut web, "notifications/a");
     web.collect();
     notify(&mut web, "notifications/b");
-    // The first one leaves its exchange to the second one, whose time is over, too.
+    // The first one passes its exchange to the second one, whose time is over, too.
     web.wait(seconds(60));
     assert_eq!(undelivered(&web), (1, 0));
 }
@@ -286,7 +286,7 @@ fn an_unreachable_handshake_after_an_unreachable_request_is_a_failure_to_connect
     web.head(&other, 200, &STREAM);
     web.fail(&missed, Broken::Unreachable);
     assert!(web.is_ready());
-    // The server is silent from here on, until the keepalive ends the connection.
+    // The server does not answer from here on, until the keepalive ends the connection.
     let mut steps = Steps::until("the client connects again");
     while web.count("initialize") < 2 {
         steps.step();
@@ -310,7 +310,7 @@ fn over_http_sse_a_redirect_of_a_message_to_another_origin_ends_the_client() {
 }
 
 #[test]
-fn events_of_other_types_in_a_resumed_stream_mean_nothing() {
+fn events_of_other_types_in_a_resumed_stream_are_ignored() {
     let mut web = connect(legacy(), &mut site());
     let (request, call) = web.call("a");
     web.head(&call, 200, &STREAM);
@@ -328,7 +328,7 @@ fn events_of_other_types_in_a_resumed_stream_mean_nothing() {
 // http_sse
 
 #[test]
-fn an_endpoint_elsewhere_ends_the_client_on_a_later_connection_too() {
+fn an_endpoint_of_another_origin_ends_the_client_on_a_later_connection_too() {
     let (mut web, get, _) = sse_again();
     web.reply(&get, Reply::stream(ELSEWHERE));
     let Some(Cause::Failed(failure)) = web.cause() else { panic!("{:?}", web.events) };
@@ -336,7 +336,7 @@ fn an_endpoint_elsewhere_ends_the_client_on_a_later_connection_too() {
 }
 
 #[test]
-fn a_second_endpoint_replaces_the_first_one_unless_it_is_elsewhere() {
+fn a_second_endpoint_replaces_the_first_one_within_the_origin() {
     let (mut web, stream, _) = sse(legacy());
     web.body(&stream, "event: endpoint\ndata: /other\n\n");
     let (_, call) = web.call("a");
@@ -357,7 +357,7 @@ fn a_known_sse_server_without_an_endpoint_is_tried_over_streamable_http_next() {
 }
 
 #[test]
-fn a_known_sse_server_whose_refusal_breaks_off_is_tried_over_streamable_http_next() {
+fn a_known_sse_server_with_a_broken_refusal_is_tried_over_streamable_http_next() {
     let (mut web, get, mut site) = sse_again();
     web.head(&get, 404, &[]);
     web.fail(&get, Broken::Midway);
@@ -384,7 +384,7 @@ fn a_known_sse_server_whose_stream_breaks_or_is_unreachable_is_tried_over_http_s
         assert!(web.is_ready(), "{broken:?}");
         assert_eq!(web.last("tools/list").url(), "https://example.com/messages");
     }
-    // In use as well.
+    // Also after the connection is established.
     let (mut web, stream, mut site) = sse(reconnecting(legacy()));
     web.fail(&stream, Broken::Midway);
     web.wait(seconds(5));
@@ -392,7 +392,7 @@ fn a_known_sse_server_whose_stream_breaks_or_is_unreachable_is_tried_over_http_s
     assert!(web.is_ready());
 }
 
-/// Streamable HTTP has the session's id in a header; what HTTP+SSE would do with one is nobody's business but its own.
+/// Streamable HTTP sends the session id in a header; HTTP with SSE ignores that header.
 #[test]
 fn a_known_sse_server_that_answers_discover_is_modern() {
     let mut web = Web::open(reconnecting(options()));
@@ -421,7 +421,7 @@ fn over_http_sse_a_response_to_the_server_follows_a_redirect() {
     web.reply(&answer, Reply::status(308).with("location", "/moved"));
     let again = web.take_the("(answer)");
     assert_eq!((again.url(), again.body()), ("https://example.com/moved".into(), answer.body()));
-    // Refused, it costs nothing.
+    // A refusal has no effect.
     web.reply(&again, Reply::status(500));
     assert!(web.is_ready() && web.goes_on(&stream));
 }
@@ -429,7 +429,7 @@ fn over_http_sse_a_response_to_the_server_follows_a_redirect() {
 // http_answer
 
 #[test]
-fn already_initialized_ends_the_former_session_whatever_the_status() {
+fn already_initialized_ends_the_previous_session_with_any_status() {
     for status in [304, 405, 409, 500, 503] {
         let mut site = site();
         let mut web = connect(legacy(), &mut site);
@@ -447,7 +447,7 @@ fn already_initialized_ends_the_former_session_whatever_the_status() {
 }
 
 #[test]
-fn a_header_mismatch_counts_whatever_the_client_error() {
+fn a_header_mismatch_counts_with_any_4xx_status() {
     for status in [400, 404, 405, 422] {
         let mut site = modern_site()
             .first("tools/call", 1, move |call| Reply::json(status, &call.error(-32020, "Header mismatch")));
@@ -461,7 +461,7 @@ fn a_header_mismatch_counts_whatever_the_client_error() {
 }
 
 #[test]
-fn a_modern_error_to_discover_counts_with_status_5xx_too() {
+fn a_modern_error_to_discover_also_counts_with_status_5xx() {
     let error = |probe: &Exchange| Reply::json(503, &probe.error(-32021, "roots are required"));
     let web = Web::connect(options(), &mut modern_site().on("server/discover", error));
     let Some(Cause::Failed(failure)) = web.cause() else { panic!("{:?}", web.events) };
@@ -489,7 +489,7 @@ fn an_unauthorized_notification_is_reported_during_the_handshake() {
 // http_end
 
 #[test]
-fn over_http_sse_a_post_that_breaks_after_it_was_accepted_is_answered_by_the_stream() {
+fn over_http_sse_an_accepted_post_that_breaks_is_answered_on_the_stream() {
     let (mut web, stream, _) = sse(legacy());
     let (request, call) = web.call("a");
     web.head(&call, 202, &[]);
@@ -500,7 +500,7 @@ fn over_http_sse_a_post_that_breaks_after_it_was_accepted_is_answered_by_the_str
 }
 
 #[test]
-fn a_resumed_stream_beyond_the_bound_is_no_answer() {
+fn a_resumed_stream_over_the_limit_is_not_a_response() {
     let mut options = legacy();
     options.limits.buffered = 4096;
     let mut web = connect(options, &mut site());
@@ -521,7 +521,7 @@ fn a_resumed_stream_beyond_the_bound_is_no_answer() {
 }
 
 #[test]
-fn an_sse_stream_beyond_the_bound_is_lost() {
+fn an_sse_stream_over_the_limit_loses_the_connection() {
     let mut options = reconnecting(legacy());
     options.limits.buffered = 4096;
     let (mut web, stream, mut site) = sse(options);
@@ -533,7 +533,7 @@ fn an_sse_stream_beyond_the_bound_is_lost() {
 }
 
 #[test]
-fn an_answered_stream_that_holds_much_of_an_event_is_read_no_more() {
+fn an_answered_stream_with_a_large_partial_event_is_dropped() {
     let mut web = connect(legacy(), &mut site());
     let (request, call) = web.call("a");
     web.head(&call, 200, &STREAM);
@@ -560,7 +560,7 @@ fn cancellations_are_left_out_while_the_message_queue_is_full() {
         web.collect();
         assert_eq!(web.outcome(request), "Cancelled");
     }
-    // As many as may wait are sent as soon as there is room.
+    // As many as may be queued are sent when there is room.
     for _ in 0..2 {
         web.reply(&told, Reply::status(202));
         web.wait(seconds(2));
@@ -571,9 +571,9 @@ fn cancellations_are_left_out_while_the_message_queue_is_full() {
     assert_eq!(web.count("notifications/cancelled"), 2);
 }
 
-// What was not polled was not sent.
+// Unpolled requests are not sent.
 
-/// Makes a request, and polls nothing.
+/// Makes a request without polling.
 fn unpolled(web: &mut Web) -> mcp_proto::RequestId {
     web.session.request(web.now, Request::call_tool("a", Some(&raw(&json!({"x": 1}))))).unwrap()
 }
@@ -583,24 +583,24 @@ fn the_handshake_begins_when_the_client_is_opened() {
     let mut web = Web::new(legacy());
     assert_eq!(web.session.deadline(), None);
     web.session.open(web.now).unwrap();
-    assert_eq!(web.session.deadline(), Some(web.now), "there is something to poll");
+    assert_eq!(web.session.deadline(), Some(web.now), "an output is ready");
     let Some(HttpAction::Request(request)) = web.session.poll() else { panic!("no request") };
     assert!(String::from_utf8_lossy(request.request.body()).contains("initialize"));
 }
 
 #[test]
-fn a_request_that_was_not_polled_is_taken_back_when_it_is_cancelled() {
+fn an_unpolled_request_is_withdrawn_when_cancelled() {
     let mut web = connect(legacy(), &mut site());
     let request = unpolled(&mut web);
     assert!(web.session.deadline() == Some(web.now));
     web.session.cancel(web.now, request).unwrap();
     web.collect();
     assert_eq!((web.outcome(request), web.count("tools/call")), ("Cancelled".into(), 0));
-    assert_eq!(web.count("notifications/cancelled"), 0, "the server was not asked");
+    assert_eq!(web.count("notifications/cancelled"), 0, "no request was sent");
 }
 
 #[test]
-fn a_request_that_was_not_polled_is_taken_back_when_its_time_is_over() {
+fn an_unpolled_request_is_withdrawn_at_its_deadline() {
     let mut web = connect(legacy(), &mut site());
     let request = unpolled(&mut web);
     web.now = web.now + seconds(60);
@@ -611,7 +611,7 @@ fn a_request_that_was_not_polled_is_taken_back_when_its_time_is_over() {
 }
 
 #[test]
-fn a_request_that_was_not_polled_was_not_sent_when_the_connection_is_lost() {
+fn an_unpolled_request_ends_as_not_sent_when_the_connection_is_lost() {
     let mut site = site();
     let mut web = connect(reconnecting(legacy()), &mut site);
     let (sent, call) = web.call("a");
@@ -621,17 +621,17 @@ fn a_request_that_was_not_polled_was_not_sent_when_the_connection_is_lost() {
     web.session.handle_head(web.now, call.id, http::StatusCode::NOT_FOUND, &crate::web::header_map::<&str>(&[]));
     web.session.handle_end(web.now, call.id);
     web.collect();
-    assert_eq!(web.count("tools/call"), 1, "what belongs to the session before is taken back");
+    assert_eq!(web.count("tools/call"), 1, "messages of the previous session are withdrawn");
     web.serve(&mut site);
     assert!(was_answered(&web, sent) && was_answered(&web, request));
-    // The same where the client ends.
+    // The same when the client closes.
     let request = unpolled(&mut web);
     web.close();
     assert_eq!(web.outcome(request), "NotSent");
 }
 
 #[test]
-fn a_client_that_was_not_polled_is_closed_at_once() {
+fn an_unpolled_client_closes_at_once() {
     let mut web = Web::new(legacy());
     web.session.open(web.now).unwrap();
     web.close();

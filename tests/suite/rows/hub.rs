@@ -1,4 +1,5 @@
-//! A hub: calls that were made before a server rests, sessions that end before they start, what is restored too late.
+//! Rows of a hub: responses to calls made before the breaker opened, sessions that end before they start, late
+//! restores.
 
 use mcp_proto::host::Saved;
 use mcp_proto::host::config::Configuration;
@@ -12,40 +13,40 @@ use crate::rig::{Mood, Rig, configuration, full, programs, with_tools};
 
 const CALL: &str = "mcp_a_x";
 
-/// What a call waits for its answer, in seconds, where the entry does not say.
+/// The default timeout of a call, in seconds.
 const TIMEOUT: u64 = 120;
 
-/// The server `a`, up, which does not answer calls.
-fn holding() -> Rig {
+/// The server `a`, ready, which does not answer calls.
+fn unanswered() -> Rig {
     let mut rig = Rig::of(reconnecting(legacy())).peer("a", with_tools(&["x"])).up(&["a"]);
     rig.get("a").holds = Some("tools/call");
     rig
 }
 
-/// A call that waits for its answer longer than others do.
-fn patient_call(rig: &mut Rig) -> CallId {
+/// A call with a longer timeout than the others.
+fn long_call(rig: &mut Rig) -> CallId {
     let call = rig.hub.call_with(rig.now, CALL, None, |request| request.timeout(seconds(900))).unwrap();
     rig.accept(call);
     call
 }
 
-fn is_resting(rig: &mut Rig) -> bool {
+fn is_cooling_down(rig: &mut Rig) -> bool {
     matches!(rig.try_call(CALL, json!({})), Err(CallError::CoolingDown { .. }))
 }
 
-/// Three calls time out, so that the server rests; a patient one is in flight.
-fn resting() -> (Rig, CallId) {
-    let mut rig = holding();
+/// Three calls time out and open the breaker. A call with a longer timeout is in flight.
+fn cooling_down() -> (Rig, CallId) {
+    let mut rig = unanswered();
     let failing: Vec<_> = (0..3).map(|_| rig.call(CALL)).collect();
     rig.wait(seconds(50));
-    let patient = patient_call(&mut rig);
+    let long_call_id = long_call(&mut rig);
     rig.wait(seconds(TIMEOUT - 50));
     assert!(failing.into_iter().all(|call| rig.outcome(call) == "TimedOut"));
-    assert!(is_resting(&mut rig));
-    (rig, patient)
+    assert!(is_cooling_down(&mut rig));
+    (rig, long_call_id)
 }
 
-/// Calls go through, several at a time, and it takes three failures for the server to rest again.
+/// The breaker is closed: several calls go through at once, and three failures open it again.
 fn assert_closed(rig: &mut Rig) {
     rig.get("a").holds = Some("tools/call");
     for _ in 0..2 {
@@ -54,35 +55,35 @@ fn assert_closed(rig: &mut Rig) {
     rig.wait(seconds(TIMEOUT));
     rig.call(CALL);
     rig.wait(seconds(TIMEOUT));
-    assert!(is_resting(rig));
+    assert!(is_cooling_down(rig));
 }
 
 #[test]
 fn a_response_to_an_earlier_call_closes_an_open_breaker() {
-    let (mut rig, patient) = resting();
+    let (mut rig, long_call_id) = cooling_down();
     rig.release("a");
-    assert!(rig.outcome(patient).contains("content"));
+    assert!(rig.outcome(long_call_id).contains("content"));
     assert_closed(&mut rig);
 }
 
 #[test]
 fn a_response_to_an_earlier_call_closes_a_half_open_breaker() {
-    let (mut rig, patient) = resting();
+    let (mut rig, long_call_id) = cooling_down();
     rig.wait(seconds(60));
     rig.release("a");
-    assert!(rig.outcome(patient).contains("content"));
+    assert!(rig.outcome(long_call_id).contains("content"));
     assert_closed(&mut rig);
 }
 
-/// The server's command was not to be found for a while, so that its session was parked; at the next try the process
-/// exited, and at the one after that it is up. `call` is made before all that, while the connection is lost.
+/// A server that is up again after its session was parked, because its command was missing. The process exits at the
+/// first attempt after that, and stays up at the second. `call` is made when the connection is lost.
 fn up_after_parking(call: impl FnOnce(&mut Rig) -> Option<CallId>) -> (Rig, Option<CallId>) {
-    let mut rig = holding();
+    let mut rig = unanswered();
     rig.mood("a", Mood::DoesNotStart);
     rig.exit("a");
     let call = call(&mut rig);
     rig.wait(seconds(10));
-    assert!(is_resting(&mut rig), "the session is parked");
+    assert!(is_cooling_down(&mut rig), "the session is parked");
     rig.mood("a", Mood::Exits);
     rig.take_log();
     rig.wait(seconds(290));
@@ -95,34 +96,34 @@ fn up_after_parking(call: impl FnOnce(&mut Rig) -> Option<CallId>) -> (Rig, Opti
     (rig, call)
 }
 
-fn assert_rests_anew(rig: &mut Rig) {
-    assert!(is_resting(rig));
+fn assert_cools_down_again(rig: &mut Rig) {
+    assert!(is_cooling_down(rig));
     rig.wait(seconds(58));
-    assert!(is_resting(rig));
+    assert!(is_cooling_down(rig));
     rig.wait(seconds(2));
-    assert!(!is_resting(rig), "a trial");
+    assert!(!is_cooling_down(rig), "a trial");
 }
 
 #[test]
 fn a_failed_call_after_the_breaker_timeout_opens_the_breaker_again() {
-    let (mut rig, call) = up_after_parking(|rig| Some(patient_call(rig)));
+    let (mut rig, call) = up_after_parking(|rig| Some(long_call(rig)));
     let call = call.unwrap();
     assert_eq!((rig.outcome(call), rig.held("a")), ("open".into(), 1));
     while rig.outcome(call) == "open" {
         rig.wait(seconds(1));
     }
     assert_eq!(rig.outcome(call), "TimedOut");
-    assert_rests_anew(&mut rig);
+    assert_cools_down_again(&mut rig);
 }
 
 #[test]
 fn a_failed_trial_opens_the_breaker_again_below_the_failure_threshold() {
     let (mut rig, _) = up_after_parking(|_| None);
     let trial = rig.call(CALL);
-    assert!(is_resting(&mut rig), "one at a time");
+    assert!(is_cooling_down(&mut rig), "one trial at a time");
     rig.wait(seconds(TIMEOUT));
     assert_eq!(rig.outcome(trial), "TimedOut");
-    assert_rests_anew(&mut rig);
+    assert_cools_down_again(&mut rig);
 }
 
 #[test]
@@ -183,7 +184,7 @@ fn saved_lists_are_offered_while_a_server_waits_for_its_former_session_to_close(
     assert_eq!((rig.count("a: open"), rig.count("settled")), (0, 1));
 }
 
-/// The server `a`, which lost its connection and is to be tried again.
+/// The server `a`, which lost its connection and reconnects later.
 fn down(rig: Rig) -> Rig {
     let mut rig = rig.peer("a", with_tools(&["x"])).in_mood("a", Mood::Exits).up(&["a"]);
     assert_eq!((rig.state("a"), rig.count("a failed, again")), (Some(State::Down), 1));
@@ -192,7 +193,7 @@ fn down(rig: Rig) -> Rig {
 }
 
 #[test]
-fn a_server_whose_next_connection_cannot_be_used_fails() {
+fn a_server_with_invalid_output_after_a_reconnect_fails() {
     let mut rig = down(Rig::of(reconnecting(legacy())));
     rig.mood("a", Mood::Garbles);
     rig.wait(seconds(2));
@@ -202,7 +203,7 @@ fn a_server_whose_next_connection_cannot_be_used_fails() {
 }
 
 #[test]
-fn a_server_that_is_down_is_closed_with_the_hub() {
+fn a_server_waiting_to_reconnect_is_closed_with_the_hub() {
     let mut rig = down(Rig::of(reconnecting(legacy())));
     rig.close();
     rig.wait(seconds(1000));
@@ -212,7 +213,7 @@ fn a_server_that_is_down_is_closed_with_the_hub() {
 
 #[test]
 fn a_start_command_closes_a_half_open_breaker() {
-    let (mut rig, _) = resting();
+    let (mut rig, _) = cooling_down();
     rig.wait(seconds(60));
     rig.hub.start(rig.now, "a").unwrap();
     rig.collect();
@@ -240,7 +241,7 @@ fn server() -> Server {
     full(&["x"], &["r"], &[])
 }
 
-/// What was saved of the server of this name, under this entry.
+/// The saved toolset of the server of this name with this entry.
 fn saved(name: &str, entry: Value) -> Saved {
     let mut rig = Rig::of(legacy()).peer(name, server());
     rig.configure(configuration(json!({ name: entry })));
@@ -258,12 +259,12 @@ fn is_started(rig: &mut Rig, name: &str) -> bool {
     matches!(refused, Err(HubCommandError::Started { .. }))
 }
 
-/// A hub that is not open, whose server `a` was removed while its process runs, and is configured again.
-fn behind() -> Rig {
-    behind_as(json!({"command": "a"}))
+/// A hub that is not open. Its server `a` was removed while its process runs, and configured again.
+fn removed_and_added() -> Rig {
+    removed_and_added_as(json!({"command": "a"}))
 }
 
-fn behind_as(entry: Value) -> Rig {
+fn removed_and_added_as(entry: Value) -> Rig {
     let mut rig = Rig::of(legacy()).peer("a", server());
     rig.configure(programs(&["a"]));
     rig.hub.start(rig.now, "a").unwrap();
@@ -284,7 +285,7 @@ fn close_all(rig: &mut Rig) {
 }
 
 #[test]
-fn a_server_that_follows_a_session_is_started_after_it_when_it_is_wanted() {
+fn a_server_whose_old_session_is_closing_starts_after_it_on_demand() {
     let ways: [fn(&mut Rig); 3] = [
         |rig| rig.hub.start(rig.now, "a").unwrap(),
         |rig| {
@@ -297,7 +298,7 @@ fn a_server_that_follows_a_session_is_started_after_it_when_it_is_wanted() {
         },
     ];
     for way in ways {
-        let mut rig = behind();
+        let mut rig = removed_and_added();
         assert_eq!(rig.state("a"), Some(State::Behind));
         way(&mut rig);
         rig.collect();
@@ -311,13 +312,13 @@ fn a_server_that_follows_a_session_is_started_after_it_when_it_is_wanted() {
 }
 
 #[test]
-fn a_server_that_follows_a_session_can_be_without_an_address_and_can_be_removed() {
-    let mut rig = behind_as(json!({"url": "/"}));
+fn a_server_whose_old_session_is_closing_can_have_an_invalid_url_or_be_removed() {
+    let mut rig = removed_and_added_as(json!({"url": "/"}));
     assert_eq!(rig.state("a"), Some(State::Failed));
     rig.get("a").clings = false;
     close_all(&mut rig);
 
-    let mut rig = behind();
+    let mut rig = removed_and_added();
     rig.configure(nothing());
     assert_eq!(rig.hub.handle("a"), None);
     rig.let_go("a");
@@ -326,7 +327,7 @@ fn a_server_that_follows_a_session_can_be_without_an_address_and_can_be_removed(
 }
 
 #[test]
-fn a_hub_closes_whatever_its_servers_wait_for() {
+fn a_hub_closes_in_each_waiting_state_of_its_servers() {
     type Way = (fn(&mut Rig), State);
     let ways: [Way; 3] = [
         (|_| {}, State::Behind),
@@ -341,7 +342,7 @@ fn a_hub_closes_whatever_its_servers_wait_for() {
         ),
     ];
     for (way, state) in ways {
-        let mut rig = behind();
+        let mut rig = removed_and_added();
         way(&mut rig);
         assert_eq!(rig.state("a"), Some(state));
         rig.get("a").clings = false;
@@ -350,7 +351,7 @@ fn a_hub_closes_whatever_its_servers_wait_for() {
     }
 }
 
-/// `a` is starting, and says nothing; `b` waits for room.
+/// `a` starts and does not answer; `b` is queued.
 fn queued() -> Rig {
     let mut rig = Rig::new(capped(1, legacy())).peer("a", server()).peer("b", server()).in_mood("a", Mood::Silent);
     rig.configure(programs(&["a", "b"]));
@@ -361,7 +362,7 @@ fn queued() -> Rig {
 }
 
 #[test]
-fn a_server_that_waits_for_room_is_restored_unless_somebody_waits_for_it() {
+fn a_queued_server_is_restored_unless_it_was_called() {
     let mut rig = queued();
     rig.hub.restore(rig.now, "b", saved_program("b")).unwrap();
     rig.collect();
@@ -375,7 +376,7 @@ fn a_server_that_waits_for_room_is_restored_unless_somebody_waits_for_it() {
 }
 
 #[test]
-fn a_list_of_a_server_that_waits_for_room_waits_with_it() {
+fn a_list_call_to_a_queued_server_waits() {
     let mut rig = Rig::new(capped(1, legacy())).peer("a", server()).peer("b", server()).up(&["a", "b"]);
     rig.mood("a", Mood::Silent);
     let entries = ["a", "b"].map(|name| (name, json!({"command": name, "timeout": 900})));
@@ -432,7 +433,7 @@ fn a_call_waits_for_a_session_whose_open_was_not_polled() {
     }
 }
 
-/// A server that was asked for by its name, in a hub that is not open, and lost its connection.
+/// A server that was started by command in a hub that is not open, and lost its connection.
 fn lost(budget: u32, state: State) -> Rig {
     let mut options = legacy();
     let mut reconnect = Reconnect::default();
@@ -450,7 +451,7 @@ fn lost(budget: u32, state: State) -> Rig {
 }
 
 #[test]
-fn a_server_that_lost_its_connection_opens_it_again_when_it_is_wanted() {
+fn a_server_that_lost_its_connection_reconnects_on_demand() {
     let ways: [fn(&mut Rig); 2] = [
         |rig| rig.open(),
         |rig| {
@@ -488,7 +489,7 @@ fn a_server_that_lost_its_connection_can_be_removed_and_closed() {
 }
 
 #[test]
-fn a_server_that_did_not_start_for_long_can_have_a_next_connection_that_cannot_be_used() {
+fn a_parked_server_can_fail_with_invalid_output() {
     let mut rig = Rig::of(reconnecting(legacy())).peer("a", server()).in_mood("a", Mood::DoesNotStart).up(&["a"]);
     assert_eq!(rig.state("a"), Some(State::Parked));
     rig.mood("a", Mood::Garbles);
@@ -500,7 +501,7 @@ fn a_server_that_did_not_start_for_long_can_have_a_next_connection_that_cannot_b
 }
 
 #[test]
-fn a_server_that_refused_the_authorization_is_started_closed_and_not_restored() {
+fn an_unauthorized_server_can_be_started_and_closed_but_not_restored() {
     let entry = || json!({"url": "https://example.com/mcp"});
     let refused = || {
         let mut rig = Rig::of(legacy()).peer("a", server()).in_mood("a", Mood::Refuses);
@@ -527,7 +528,7 @@ fn a_server_that_refused_the_authorization_is_started_closed_and_not_restored() 
 }
 
 #[test]
-fn saved_lists_replace_saved_lists_and_listed_ones() {
+fn saved_lists_replace_earlier_lists() {
     let mut rig = Rig::of(legacy()).peer("a", server());
     rig.configure(programs(&["a"]));
     for _ in 0..2 {
@@ -567,11 +568,11 @@ fn a_hub_is_opened_and_closed_while_a_server_starts() {
     assert!(rig.hub.is_closed());
 }
 
-/// A hub whose required server does not start at the first try.
-fn requiring(mood: Mood) -> Rig {
+/// A hub whose required server fails its first start.
+fn requiring(behavior: Mood) -> Rig {
     let mut options = HubOptions::new(reconnecting(legacy()));
     options.required.insert("a".into());
-    let mut rig = Rig::new(options).peer("a", server()).peer("b", server()).in_mood("a", mood);
+    let mut rig = Rig::new(options).peer("a", server()).peer("b", server()).in_mood("a", behavior);
     rig.configure(programs(&["a"]));
     rig.open();
     rig.serve();
@@ -581,7 +582,7 @@ fn requiring(mood: Mood) -> Rig {
 }
 
 #[test]
-fn a_hub_that_lacks_a_required_server_is_used_all_the_same() {
+fn a_hub_without_a_required_server_can_be_used() {
     // The server is starting.
     let mut rig = requiring(Mood::Silent);
     rig.configure(programs(&["a", "b"]));
@@ -589,7 +590,7 @@ fn a_hub_that_lacks_a_required_server_is_used_all_the_same() {
     assert_eq!((rig.state("b"), rig.count("settled")), (Some(State::Up), 0));
     close_all(&mut rig);
 
-    // It is tried again.
+    // It reconnects later.
     close_all(&mut requiring(Mood::Exits));
     let mut rig = requiring(Mood::Exits);
     assert_eq!((rig.state("a"), rig.count("settled")), (Some(State::Down), 1));

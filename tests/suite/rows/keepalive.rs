@@ -1,4 +1,4 @@
-//! The keepalive: requests that are passed over, lists that are no sign of life any more, a modern server.
+//! Rows of the keepalive: unanswered requests, lists that no longer work as a probe, a modern server.
 
 use mcp_proto::{
     Cause, Event, FailureKind, Keepalive, KeepaliveMethod, Options, QuirkKind, Recovery, ShutdownStep, Transport,
@@ -25,7 +25,7 @@ fn ready(options: Options, server: &mut Server) -> Host {
     host
 }
 
-/// The request that is sent once the interval is over.
+/// The request that is sent after the interval.
 fn due(host: &mut Host, method: &str) -> Value {
     host.wait(seconds(INTERVAL));
     let request = host.take_request();
@@ -33,16 +33,16 @@ fn due(host: &mut Host, method: &str) -> Value {
     request
 }
 
-/// The request stays unanswered, and something else is heard meanwhile. Its answer comes late.
+/// The request is not answered, another message arrives meanwhile, and the response comes late.
 fn pass_over(host: &mut Host, request: &Value) {
     host.wait(seconds(1));
     host.receive(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {}}));
     host.wait(seconds(TIMEOUT));
     reply(host, request, json!({}));
-    assert_eq!(host.session.stats().late_answers, 1, "the request was given up");
+    assert_eq!(host.session.stats().late_answers, 1, "the request was cancelled");
 }
 
-/// The peer is never asked again, and the session goes on.
+/// No further request is sent, and the session stays open.
 fn assert_passive(mut host: Host, quirks: &[QuirkKind]) {
     assert_eq!((host.take_uncancelled().len(), host.session.deadline()), (0, None));
     host.wait(seconds(20 * INTERVAL));
@@ -52,14 +52,14 @@ fn assert_passive(mut host: Host, quirks: &[QuirkKind]) {
 }
 
 #[test]
-fn without_a_list_a_ping_without_response_beside_other_messages_is_the_last_one() {
+fn without_a_list_an_unanswered_ping_beside_other_messages_is_the_last_one() {
     let mut host = ready(kept_alive(legacy()), &mut Server::legacy(json!({})));
     let ping = due(&mut host, "ping");
     pass_over(&mut host, &ping);
     assert_passive(host, &[QuirkKind::PingSilent]);
 }
 
-/// A session whose keepalive requests the only list, which turned out to be a part meanwhile.
+/// A client whose keepalive uses the only list, which is incomplete by now.
 fn listing_a_part() -> (Host, Value) {
     let mut options = kept_alive(legacy());
     options.keepalive.as_mut().unwrap().method = KeepaliveMethod::ToolsList;
@@ -77,14 +77,14 @@ fn listing_a_part() -> (Host, Value) {
 }
 
 #[test]
-fn without_a_list_any_more_an_unknown_method_ends_the_requests() {
+fn after_the_list_is_lost_an_unknown_method_ends_the_requests() {
     let (mut host, list) = listing_a_part();
     refuse(&mut host, &list, -32601, "Method not found");
     assert_passive(host, &[QuirkKind::ListLimit]);
 }
 
 #[test]
-fn without_a_list_any_more_none_is_requested() {
+fn after_the_list_is_lost_no_list_is_requested() {
     let (mut host, list) = listing_a_part();
     reply(&mut host, &list, json!({"tools": []}));
     assert!(host.session.deadline().is_some());
@@ -93,7 +93,7 @@ fn without_a_list_any_more_none_is_requested() {
 }
 
 #[test]
-fn without_a_list_any_more_a_list_without_response_is_the_last_one() {
+fn after_the_list_is_lost_an_unanswered_list_is_the_last_one() {
     let (mut host, list) = listing_a_part();
     pass_over(&mut host, &list);
     assert_passive(host, &[QuirkKind::ListLimit]);
@@ -168,13 +168,13 @@ fn a_clock_that_jumps_while_discover_is_in_flight_is_no_timeout() {
         host.session.handle_timeout(host.now);
         host.collect();
         assert!(host.is_ready() && host.take_sent().is_empty());
-        assert_eq!(host.session.deadline(), Some(host.now + seconds(TIMEOUT)), "the answer has its time once more");
+        assert_eq!(host.session.deadline(), Some(host.now + seconds(TIMEOUT)), "the response gets its full time again");
         reply(&mut host, &discover, json!({"supportedVersions": ["2026-07-28"], "capabilities": {}}));
     }
     assert!(host.is_ready());
 }
 
-/// A client that may lose no connection, whose server is silent: its transport is being shut down.
+/// A client without reconnects whose server does not answer: its transport is being shut down.
 fn retiring() -> Host {
     let mut options = kept_alive(reconnecting(legacy()));
     options.reconnect.as_mut().unwrap().budget = 0;

@@ -1,4 +1,4 @@
-//! The connection: what of it the embedder saw, and how its end is reported.
+//! Rows of the connection: what the embedder has polled of it, and how its end is reported.
 
 use mcp_proto::{Event, OpenFailure, Options, Reconnect, Request, Transport};
 use serde_json::json;
@@ -96,7 +96,7 @@ fn end(host: &mut Host, case: Case) {
     }
 }
 
-/// A loss that the embedder cannot have noticed is not reported, unless it is the last one.
+/// A loss that the embedder cannot have noticed is not reported, unless it is final.
 #[test]
 fn a_loss_is_reported_if_the_embedder_saw_the_connection_or_the_client_closes() {
     for was_ready in [false, true] {
@@ -113,25 +113,25 @@ fn a_loss_is_reported_if_the_embedder_saw_the_connection_or_the_client_closes() 
                     host.collect();
                     let downs = host.events.iter().filter(|event| matches!(event, Event::Down { .. })).count();
                     let closes = host.session.request(host.now, Request::new("x")).is_err();
-                    // An open pipe does not fail to open.
+                    // An open transport cannot fail to open.
                     let lost = !(case.end == End::Close || opened && matches!(case.end, End::Spawn | End::Connect));
                     assert_eq!(downs, usize::from(lost && (seen || closes)), "{case:?}: {:?}", host.events);
-                    assert_eq!(closes, case.end == End::Close || lost && !goes_on(case), "{case:?}");
+                    assert_eq!(closes, case.end == End::Close || lost && !continues(case), "{case:?}");
                 }
             }
         }
     }
 }
 
-/// Whether the client outlives the loss.
-fn goes_on(case: Case) -> bool {
+/// Whether the client continues after the loss.
+fn continues(case: Case) -> bool {
     match case.end {
         End::Close | End::Violation => false,
         End::Spawn | End::Connect | End::Closed | End::Timeout => case.tries != Tries::Never,
     }
 }
 
-/// A connection that nobody saw needs no shutdown.
+/// An unpolled connection needs no shutdown.
 #[test]
 fn a_client_that_closes_before_its_connection_is_polled_is_closed_at_once() {
     for opened in [false, true] {

@@ -1,4 +1,4 @@
-//! Lists that are requested again on demand, and lists whose exchange breaks.
+//! Rows of lists that are requested again on demand, and lists whose exchange breaks.
 
 use mcp_proto::binding::http::Broken;
 use mcp_proto::{FailureKind, Family, FamilyStatus, ListErrors, Options, Outcome};
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::common::{Host, Server, legacy, options, reconnecting, tools};
 use crate::web::{Reply, Site, Web};
 
-/// The embedder wants the tools again, and the list is requested.
+/// The embedder requests a refresh of the tools, and the list is requested.
 fn assert_refreshed(host: &mut Host, server: &mut Server) {
     host.session.refresh(host.now, Family::Tools).unwrap();
     host.collect();
@@ -63,7 +63,7 @@ fn the_type_of_a_result_counts_in_the_modern_era_only() {
     assert!(host.failure().unwrap().message.contains("a result of type `partial`"));
 }
 
-/// The exchange of the list breaks; the requests that followed it, each after the one before broke.
+/// The exchange of the list breaks. Returns the requests that followed, each after the previous one broke.
 fn break_list(web: &mut Web) -> usize {
     let mut count = 0;
     loop {

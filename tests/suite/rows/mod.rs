@@ -1,4 +1,4 @@
-//! Rows of the tables that the other suites do not take, through the public API: what is sent, told and recorded.
+//! Rows of the tables that other suites do not take, through the public API: what is sent, reported and recorded.
 
 mod discovery;
 mod era_change;

@@ -1,4 +1,4 @@
-//! What `initialize` offers next, by what its refusal is about.
+//! What `initialize` offers after a refusal.
 
 use mcp_proto::{KnownEra, Options, ProtocolVersion};
 use serde_json::{Value, json};
@@ -14,13 +14,13 @@ fn capable() -> Options {
     options
 }
 
-/// The oldest version is known to be the server's, so that none is older.
+/// The server is known to support only the oldest version.
 fn oldest(mut options: Options) -> Options {
     options.known_era = Some(KnownEra::new(ProtocolVersion::V2024_11_05));
     options
 }
 
-/// Refuses `initialize`, and tells what is offered next: the version, and whether capabilities are declared.
+/// Refuses `initialize`, and returns the next offer: the version, and whether capabilities are declared.
 fn next(host: &mut Host, code: i64, message: &str) -> Option<(Value, bool)> {
     let initialize = host.take_one();
     refuse(host, &initialize, code, message);

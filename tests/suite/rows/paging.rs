@@ -1,4 +1,4 @@
-//! The pages of a list: a second attempt that does not end well, and refreshes that a bound cuts off.
+//! Rows of the pages of a list: a second attempt that ends badly, and refreshes cut off at a limit.
 
 use mcp_proto::{FailureKind, Family, FamilyStatus, QuirkKind, Transport};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn page(names: &[&str], cursor: &str) -> Value {
     page
 }
 
-/// A session whose server refused the cursor that it had given: the request for the first page once more.
+/// A client whose server rejected its own cursor: the second request for the first page.
 fn restarted(pages: usize) -> (Host, Value) {
     let mut options = reconnecting(legacy());
     options.limits.pages = pages;
@@ -35,7 +35,7 @@ fn restarted(pages: usize) -> (Host, Value) {
     (host, again)
 }
 
-/// The session is ready, with these tools, and asks nothing more.
+/// The client is ready with these tools, and requests nothing else.
 fn assert_ended(mut host: Host, status: FamilyStatus, names: &[&str], quirk: impl Into<Option<QuirkKind>>) {
     assert!(host.is_ready());
     assert_eq!((host.status(Family::Tools), &*host.keys(Family::Tools)), (status, names));
@@ -49,7 +49,7 @@ fn assert_ended(mut host: Host, status: FamilyStatus, names: &[&str], quirk: imp
 }
 
 #[test]
-fn a_second_attempt_whose_last_page_repeats_itself_is_whole() {
+fn a_second_attempt_with_a_repeated_last_page_is_complete() {
     let (mut host, list) = restarted(10);
     reply(&mut host, &list, page(&["a"], "2"));
     let next = host.take_one();
@@ -58,7 +58,7 @@ fn a_second_attempt_whose_last_page_repeats_itself_is_whole() {
 }
 
 #[test]
-fn a_second_attempt_that_ends_with_a_repeated_empty_cursor_is_whole() {
+fn a_second_attempt_with_a_repeated_empty_cursor_is_complete() {
     let (mut host, list) = restarted(10);
     reply(&mut host, &list, page(&["a"], ""));
     let next = host.take_one();
@@ -67,7 +67,7 @@ fn a_second_attempt_that_ends_with_a_repeated_empty_cursor_is_whole() {
 }
 
 #[test]
-fn a_second_attempt_that_repeats_a_cursor_with_new_items_goes_on() {
+fn a_second_attempt_that_repeats_a_cursor_with_new_items_continues() {
     let (mut host, list) = restarted(10);
     reply(&mut host, &list, page(&["a"], "2"));
     let next = host.take_one();
@@ -79,7 +79,7 @@ fn a_second_attempt_that_repeats_a_cursor_with_new_items_goes_on() {
 }
 
 #[test]
-fn a_second_attempt_is_within_the_bounds() {
+fn a_second_attempt_is_within_the_limits() {
     let (mut host, list) = restarted(2);
     reply(&mut host, &list, page(&["a"], "2"));
     let next = host.take_one();
@@ -99,7 +99,7 @@ fn a_list_that_fails_on_its_second_attempt_loses_the_connection() {
     }
 }
 
-/// The connection is lost, and there is another one: how often it was asked for the list.
+/// The connection is lost and reopened. Returns how often the list was requested.
 fn reconnect(host: &mut Host) -> usize {
     host.close_transport();
     host.wait(seconds(1));
@@ -119,7 +119,7 @@ fn a_second_attempt_ends_with_its_connection() {
     assert_eq!(reconnect(&mut host), 1);
 }
 
-/// A session that is ready with the whole list of tools, and the request for the list of a refresh.
+/// A client that is ready with all tools, and the list request of a refresh.
 fn refreshing() -> (Host, Value) {
     let mut options = reconnecting(legacy());
     options.limits.pages = 1;
@@ -138,7 +138,7 @@ fn assert_cut_off(host: &Host) {
 }
 
 #[test]
-fn a_refresh_that_a_bound_cuts_off_replaces_the_list_by_a_part() {
+fn a_refresh_cut_off_at_a_limit_replaces_the_list() {
     let (mut host, list) = refreshing();
     reply(&mut host, &list, page(&["b"], "2"));
     assert_cut_off(&host);
@@ -151,7 +151,7 @@ fn a_refresh_that_a_bound_cuts_off_replaces_the_list_by_a_part() {
 }
 
 #[test]
-fn a_refresh_that_a_bound_cuts_off_is_followed_by_another_where_the_list_changed_again() {
+fn a_refresh_cut_off_at_a_limit_is_repeated_if_the_list_changed_again() {
     let (mut host, list) = refreshing();
     notify(&mut host, CHANGED);
     assert!(host.take_sent().is_empty());

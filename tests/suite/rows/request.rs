@@ -1,4 +1,4 @@
-//! Requests: written at their turn, and sent once the embedder takes them.
+//! Rows of requests: encoded when their turn comes, and sent when the embedder polls them.
 
 use http::StatusCode;
 use mcp_proto::binding::http::Broken;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
 use crate::web::{Exchange, Reply, Web, site, tool};
 
-/// Whether a request may have run depends on whether the embedder took it.
+/// A request may have run only if the embedder polled it.
 #[test]
 fn an_unpolled_request_is_sent_on_the_next_connection_and_a_polled_one_ends_as_unknown() {
     let mut server = Server::legacy(json!({"tools": {}}))
@@ -33,11 +33,11 @@ fn an_unpolled_request_is_sent_on_the_next_connection_and_a_polled_one_ends_as_u
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(server.was_asked("tools/call"), 1, "the one that nobody took");
+    assert_eq!(server.was_asked("tools/call"), 1, "only the unpolled one");
 }
 
 #[test]
-fn a_request_that_waits_for_input_ends_with_its_session_and_what_the_server_wants_to_know() {
+fn a_request_that_waits_for_input_ends_with_its_session_and_its_input_requests() {
     let wanted = json!({"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}});
     let result = json!({"resultType": "input_required", "inputRequests": wanted});
     let server = Server::modern(json!({"tools": {}})).result("tools/list", tools(&["x"]));
@@ -56,7 +56,7 @@ fn a_request_that_waits_for_input_ends_with_its_session_and_what_the_server_want
     );
 }
 
-/// A call that the server refused for now. Its time to be sent again has come, and the embedder did not poll it.
+/// A call that the server temporarily refused. It is due to be sent again, and not polled.
 fn refused_for_now(web: &mut Web) -> (RequestId, Exchange) {
     let (request, call) = web.call("a");
     web.reply(&call, Reply::text(429, "later").with("retry-after", "1"));
@@ -92,7 +92,7 @@ fn a_call_that_is_sent_again_after_429_and_not_polled_goes_to_the_next_session()
     assert_eq!(calls, 4, "each call once in each session, and {refused:?} was refused");
 }
 
-/// What may run twice is sent again twice at most, however often the connection is lost.
+/// A request that may run twice is sent again twice at most, however often the connection is lost.
 #[test]
 fn a_call_that_may_run_twice_ends_as_unknown_after_the_third_loss() {
     let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["x"]));
@@ -105,7 +105,7 @@ fn a_call_that_may_run_twice_ends_as_unknown_after_the_third_loss() {
         host.close_transport();
         host.wait(seconds(5));
         host.transport(Transport::Opened);
-        // It answers all but calls.
+        // The server answers everything but calls.
         while host.sent.iter().any(|message| message["method"] != "tools/call") {
             let (calls, others): (Vec<Value>, Vec<Value>) =
                 host.take_sent().into_iter().partition(|message| message["method"] == "tools/call");
@@ -119,9 +119,9 @@ fn a_call_that_may_run_twice_ends_as_unknown_after_the_third_loss() {
     assert!(matches!(host.result_of(request), Outcome::Unknown));
 }
 
-/// A gateway that got no response does not say that the server refused the list.
+/// A gateway without a response does not mean that the server refused the list.
 #[test]
-fn a_page_that_a_gateway_gives_up_is_requested_again() {
+fn a_page_with_a_gateway_timeout_is_requested_again() {
     for status in [502, 504] {
         let mut site = site().first("tools/list", 2, move |_| Reply::status(status));
         let web = Web::connect(legacy(), &mut site);
@@ -130,9 +130,9 @@ fn a_page_that_a_gateway_gives_up_is_requested_again() {
     }
 }
 
-/// 400 and 503 with a code of JSON-RPC's own are about the request, whatever their text says.
+/// 400 and 503 with a JSON-RPC error code are about the request, whatever their text says.
 #[test]
-fn an_error_about_the_request_expires_no_session_though_its_text_names_one() {
+fn an_error_about_the_request_does_not_expire_the_session_its_text_names() {
     for status in [400, 503] {
         for code in [-32601, -32602] {
             let mut web = Web::connect(legacy(), &mut site());

@@ -1,4 +1,4 @@
-//! Requests of the server, and input that it requires, by method and by what the client declared.
+//! Rows of server requests, and of required input, by method and declared capabilities.
 
 use mcp_proto::{Event, FailureKind, Options, Outcome, Request, RequestError, RequestId};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn undeclared_sampling_is_an_unknown_method_under_any_policy() {
 }
 
 #[test]
-fn a_sampling_request_with_tools_is_refused_as_undeclared_before_the_policy_is_asked() {
+fn an_undeclared_sampling_request_with_tools_is_refused_before_the_policy() {
     let mut options = sampling_policy(options());
     options.capabilities.sampling = true;
     for hint in ["small", "large"] {
@@ -109,7 +109,7 @@ fn with_a_full_outbox_the_engine_responds_itself_and_then_ends_the_connection() 
 }
 
 #[test]
-fn requests_of_a_modern_server_are_ignored_however_much_waits() {
+fn requests_of_a_modern_server_are_ignored_with_a_full_outbox() {
     let mut options = options();
     options.limits.output = 5;
     let mut host = modern(options);

@@ -1,11 +1,11 @@
-//! The stream of a legacy server over HTTP: what becomes of it where its session ends.
+//! Rows of the GET stream of a legacy server when its session ends.
 
 use crate::common::{Steps, legacy, reconnecting, seconds};
 use crate::web::{Site, Web, site};
 
 const GET: &str = "GET";
 
-/// The server forgets the session, and a call finds out. Another session follows, and with it one GET.
+/// The server loses the session, and a call notices it. The next session sends one GET.
 fn assert_follows(mut web: Web, mut site: Site) {
     let before = web.count(GET);
     site.forget();
@@ -18,7 +18,7 @@ fn assert_follows(mut web: Web, mut site: Site) {
     assert_eq!((web.count("initialize"), web.count(GET)), (2, before + 1));
     assert!(web.goes_on(&web.last(GET)));
     web.wait_and_serve(seconds(100), &mut site);
-    assert_eq!(web.count(GET), before + 1, "what waited ended with its session");
+    assert_eq!(web.count(GET), before + 1, "queued requests ended with their session");
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_requested_get_stream_is_requested_again_in_the_next_session() {
     }
     let get = web.last(GET);
     web.wait(seconds(1));
-    assert!(web.is_ready() && web.goes_on(&get), "its answer is not waited for");
+    assert!(web.is_ready() && web.goes_on(&get), "requests do not wait for its response");
     assert_follows(web, site);
 }
 
@@ -63,6 +63,6 @@ fn a_refused_get_stream_is_requested_in_the_next_session() {
     let mut web = Web::connect(reconnecting(legacy()), &mut site);
     site.streams = true;
     web.wait_and_serve(seconds(100), &mut site);
-    assert_eq!((web.is_ready(), web.count(GET)), (true, 1), "it is not asked for again before");
+    assert_eq!((web.is_ready(), web.count(GET)), (true, 1), "not requested again before");
     assert_follows(web, site);
 }

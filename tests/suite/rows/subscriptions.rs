@@ -1,4 +1,4 @@
-//! Subscriptions to resources, and the stream of a modern server: wanted, changed and given up while it is asked for.
+//! Rows of subscriptions to resources, and of the stream of a modern server, which change while it is requested.
 
 use mcp_proto::{CommandError, Event, QuirkKind, Transport};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ const SUBSCRIBE: &str = "resources/subscribe";
 const UNSUBSCRIBE: &str = "resources/unsubscribe";
 const NO_STREAM: &str = "it refused `subscriptions/listen`";
 
-/// A server that tells of resources, and of no list.
+/// A server with subscriptions to resources, and without `listChanged`.
 fn server(mut of_era: impl FnMut(Value) -> Server) -> Server {
     of_era(json!({"resources": {"subscribe": true}}))
         .result("resources/list", json!({"resources": []}))
@@ -46,7 +46,7 @@ fn assert_listens(sent: &Value, uris: &[&str]) {
     assert_eq!(sent["params"]["notifications"]["resourceSubscriptions"], json!(uris));
 }
 
-/// The server agrees to a stream of these resources.
+/// The server accepts a stream of these resources.
 fn agree(host: &mut Host, stream: &Value, uris: &[&str]) {
     acknowledge(host, stream, json!({"resourceSubscriptions": uris}));
 }
@@ -57,95 +57,95 @@ fn acknowledge(host: &mut Host, stream: &Value, to: Value) {
     host.receive(json!({"jsonrpc": "2.0", "method": method, "params": {"_meta": meta, "notifications": to}}));
 }
 
-/// The stream ends before the server agreed to it.
+/// The stream ends before the server accepted it.
 fn end(host: &mut Host, stream: &Value) {
     reply(host, stream, json!({"resultType": "complete"}));
 }
 
-/// What was told of subscriptions since the last look.
-fn told(host: &mut Host) -> Vec<String> {
-    let told = std::mem::take(&mut host.events).into_iter().filter_map(|event| match event {
+/// The subscription events since the last call.
+fn take_subscription_events(host: &mut Host) -> Vec<String> {
+    let reported = std::mem::take(&mut host.events).into_iter().filter_map(|event| match event {
         Event::Subscription { uri, outcome: Ok(()) } => Some(format!("{uri} active")),
         Event::Subscription { uri, outcome: Err(why) } => Some(format!("{uri} refused: {why}")),
         _ => None,
     });
-    told.collect()
+    reported.collect()
 }
 
-/// What was sent gives up these streams, and does nothing else.
-fn assert_gives_up(host: &mut Host, streams: &[&Value]) {
+/// The messages sent cancel these streams, and nothing else.
+fn assert_cancels(host: &mut Host, streams: &[&Value]) {
     let sent = host.take_sent();
     assert!(sent.iter().all(|message| message["method"] == "notifications/cancelled"), "{sent:?}");
     let ids: Vec<_> = sent.iter().map(|message| message["params"]["requestId"].clone()).collect();
     assert_eq!(ids, streams.iter().map(|stream| stream["id"].clone()).collect::<Vec<_>>());
 }
 
-/// Nothing is asked for as time goes by.
-fn assert_rests(host: &mut Host) {
+/// Nothing is requested over time.
+fn assert_sends_nothing(host: &mut Host) {
     host.wait(seconds(200));
     assert!(host.take_sent().is_empty() && host.is_ready());
 }
 
-/// As time goes by nothing is asked for, until there is a subscription.
+/// Nothing is requested over time until there is a subscription.
 fn assert_listens_anew(host: &mut Host) {
-    assert_rests(host);
+    assert_sends_nothing(host);
     subscribe(host, "new");
     the_listen(host, &["new"]);
 }
 
-/// A stream of `x` that the server agreed to.
+/// A stream of `x` that the server accepted.
 fn open() -> (Host, Value) {
     let mut host = modern();
     subscribe(&mut host, "x");
     let stream = the_listen(&mut host, &["x"]);
     agree(&mut host, &stream, &["x"]);
-    assert_eq!(told(&mut host), ["x active"]);
+    assert_eq!(take_subscription_events(&mut host), ["x active"]);
     (host, stream)
 }
 
-/// How a change begins, with the open stream and the one that is asked for, and the resources that are wanted then.
+/// The start of a change: the open stream, the requested stream, and the resources then subscribed to.
 type Start = (fn() -> (Host, Value, Value), &'static [&'static str]);
 
 const STARTS: [Start; 2] = [(changing, &["x", "y"]), (changing_stale, &["x", "y", "z"])];
 
-/// As open, and another stream, of `x` and `y`, was asked for.
+/// As `open`, and another stream, of `x` and `y`, was requested.
 fn changing() -> (Host, Value, Value) {
     let (mut host, open) = open();
     subscribe(&mut host, "y");
-    let asked = the_listen(&mut host, &["x", "y"]);
-    (host, open, asked)
+    let request = the_listen(&mut host, &["x", "y"]);
+    (host, open, request)
 }
 
-/// As changing, and now `z` is wanted as well.
+/// As `changing`, and `z` is subscribed to as well.
 fn changing_stale() -> (Host, Value, Value) {
-    let (mut host, open, asked) = changing();
+    let (mut host, open, request) = changing();
     subscribe(&mut host, "z");
     assert!(host.take_sent().is_empty(), "one at a time");
-    (host, open, asked)
+    (host, open, request)
 }
 
 #[test]
 fn a_requested_stream_is_cancelled_with_the_last_subscription() {
     let mut host = modern();
     subscribe(&mut host, "x");
-    let asked = the_listen(&mut host, &["x"]);
+    let request = the_listen(&mut host, &["x"]);
     unsubscribe(&mut host, "x");
-    assert_gives_up(&mut host, &[&asked]);
-    agree(&mut host, &asked, &["x"]);
+    assert_cancels(&mut host, &[&request]);
+    agree(&mut host, &request, &["x"]);
     assert_listens_anew(&mut host);
-    assert_eq!(told(&mut host), [""; 0]);
+    assert_eq!(take_subscription_events(&mut host), [""; 0]);
 }
 
 #[test]
 fn a_requested_and_outdated_stream_is_cancelled_with_the_last_subscription() {
     let mut host = modern();
     subscribe(&mut host, "x");
-    let asked = the_listen(&mut host, &["x"]);
+    let request = the_listen(&mut host, &["x"]);
     subscribe(&mut host, "y");
     unsubscribe(&mut host, "x");
     assert!(host.take_sent().is_empty());
     unsubscribe(&mut host, "y");
-    assert_gives_up(&mut host, &[&asked]);
+    assert_cancels(&mut host, &[&request]);
     assert_listens_anew(&mut host);
 }
 
@@ -157,7 +157,7 @@ fn both_streams_of_a_change_are_cancelled_with_the_last_subscription() {
     unsubscribe(&mut host, "y");
     let narrow = the_listen(&mut host, &["x"]);
     unsubscribe(&mut host, "x");
-    assert_gives_up(&mut host, &[&narrow, &wide]);
+    assert_cancels(&mut host, &[&narrow, &wide]);
     assert_listens_anew(&mut host);
 }
 
@@ -165,42 +165,45 @@ fn both_streams_of_a_change_are_cancelled_with_the_last_subscription() {
 fn a_stream_is_not_requested_again_after_the_last_subscription() {
     let mut host = modern();
     subscribe(&mut host, "x");
-    let asked = the_listen(&mut host, &["x"]);
-    end(&mut host, &asked);
+    let request = the_listen(&mut host, &["x"]);
+    end(&mut host, &request);
     assert!(host.session.deadline().is_some());
     unsubscribe(&mut host, "x");
     assert_eq!(host.session.deadline(), None);
     assert_listens_anew(&mut host);
 }
 
-/// Nothing listens any more, and nobody asks again: what is subscribed to is refused.
+/// There is no stream, and none is requested: subscriptions are refused.
 fn assert_refused(host: &mut Host, uris: &[&str]) {
-    assert_eq!(told(host), uris.iter().map(|uri| format!("{uri} refused: {NO_STREAM}")).collect::<Vec<_>>());
-    assert_rests(host);
+    assert_eq!(
+        take_subscription_events(host),
+        uris.iter().map(|uri| format!("{uri} refused: {NO_STREAM}")).collect::<Vec<_>>()
+    );
+    assert_sends_nothing(host);
     subscribe(host, "later");
-    assert_eq!(told(host), [format!("later refused: {NO_STREAM}")]);
-    assert_rests(host);
+    assert_eq!(take_subscription_events(host), [format!("later refused: {NO_STREAM}")]);
+    assert_sends_nothing(host);
 }
 
 #[test]
 fn a_refusal_of_a_changed_stream_ends_the_open_one() {
     for (start, uris) in STARTS {
-        let (mut host, open, asked) = start();
-        refuse(&mut host, &asked, -32601, "Method not found");
-        assert_gives_up(&mut host, &[&open]);
+        let (mut host, open, request) = start();
+        refuse(&mut host, &request, -32601, "Method not found");
+        assert_cancels(&mut host, &[&open]);
         assert_refused(&mut host, uris);
         assert_eq!(host.quirk_methods(QuirkKind::ListenRefused), [LISTEN]);
     }
 }
 
-/// A server that said nothing of its capabilities, and the stream of its lists that is asked for.
+/// A server without declared capabilities, and the requested stream of its lists.
 fn without_capabilities() -> (Host, Value) {
     let mut host = Host::open(options());
     let discover = host.take_one();
     reply(&mut host, &discover, json!({"resultType": "complete", "supportedVersions": ["2026-07-28"]}));
     let mut sent = host.take_sent();
-    let asked = sent.remove(0);
-    assert_eq!(asked["method"], LISTEN);
+    let request = sent.remove(0);
+    assert_eq!(request["method"], LISTEN);
     for list in sent {
         let member = match list["method"].as_str().unwrap() {
             "tools/list" => "tools",
@@ -212,15 +215,15 @@ fn without_capabilities() -> (Host, Value) {
         reply(&mut host, &list, json!({"resultType": "complete", member: []}));
     }
     assert!(host.is_ready());
-    (host, asked)
+    (host, request)
 }
 
 #[test]
 fn a_refusal_by_a_server_without_capabilities_is_no_quirk() {
-    let (mut host, asked) = without_capabilities();
+    let (mut host, request) = without_capabilities();
     subscribe(&mut host, "x");
     assert!(host.take_sent().is_empty());
-    refuse(&mut host, &asked, -32601, "Method not found");
+    refuse(&mut host, &request, -32601, "Method not found");
     assert_refused(&mut host, &["x"]);
     assert_eq!(host.quirks(), [QuirkKind::InitializeShape]);
 }
@@ -231,10 +234,10 @@ fn a_refusal_of_a_changed_stream_by_a_server_without_capabilities_ends_the_open_
         let (mut host, open) = without_capabilities();
         acknowledge(&mut host, &open, json!({}));
         subscribe(&mut host, "x");
-        let asked = the_listen(&mut host, &["x"]);
+        let request = the_listen(&mut host, &["x"]);
         uris[1..].iter().for_each(|uri| subscribe(&mut host, uri));
-        refuse(&mut host, &asked, -32601, "Method not found");
-        assert_gives_up(&mut host, &[&open]);
+        refuse(&mut host, &request, -32601, "Method not found");
+        assert_cancels(&mut host, &[&open]);
         assert_refused(&mut host, uris);
         assert_eq!(host.quirks(), [QuirkKind::InitializeShape]);
     }
@@ -243,22 +246,25 @@ fn a_refusal_of_a_changed_stream_by_a_server_without_capabilities_ends_the_open_
 #[test]
 fn a_change_that_is_not_acknowledged_in_time_is_followed_by_one_stream_of_all() {
     for (start, uris) in STARTS {
-        let (mut host, open, asked) = start();
+        let (mut host, open, request) = start();
         host.wait(seconds(60));
-        assert_gives_up(&mut host, &[&asked, &open]);
+        assert_cancels(&mut host, &[&request, &open]);
         host.wait(seconds(2));
         let next = the_listen(&mut host, uris);
         agree(&mut host, &next, uris);
-        assert_eq!(told(&mut host), uris.iter().map(|uri| format!("{uri} active")).collect::<Vec<_>>());
+        assert_eq!(
+            take_subscription_events(&mut host),
+            uris.iter().map(|uri| format!("{uri} active")).collect::<Vec<_>>()
+        );
     }
 }
 
 #[test]
 fn a_change_that_fails_is_followed_by_one_stream_of_all() {
     for (start, uris) in STARTS {
-        let (mut host, open, asked) = start();
-        end(&mut host, &asked);
-        assert_gives_up(&mut host, &[&open]);
+        let (mut host, open, request) = start();
+        end(&mut host, &request);
+        assert_cancels(&mut host, &[&open]);
         host.wait(seconds(2));
         the_listen(&mut host, uris);
     }
@@ -282,33 +288,33 @@ fn a_connection_that_is_lost_during_a_change_is_followed_by_one_stream_of_all() 
 fn a_second_subscription_to_a_resource_requests_nothing() {
     let (mut host, _) = open();
     subscribe(&mut host, "x");
-    assert!(host.take_sent().is_empty() && told(&mut host).is_empty());
+    assert!(host.take_sent().is_empty() && take_subscription_events(&mut host).is_empty());
 }
 
 #[test]
 fn an_active_resource_that_the_next_acknowledgement_leaves_out_is_refused() {
-    let (mut host, _, asked) = changing();
-    agree(&mut host, &asked, &["y"]);
-    assert_eq!(told(&mut host), ["x refused: the server did not agree to it", "y active"]);
+    let (mut host, _, request) = changing();
+    agree(&mut host, &request, &["y"]);
+    assert_eq!(take_subscription_events(&mut host), ["x refused: the server did not agree to it", "y active"]);
 }
 
-/// A session whose server agreed to nothing of `x`, and the stream of `y` that was asked for next.
+/// A client whose server accepted nothing of `x`; then the stream of `y` was requested.
 fn refused() -> (Host, Value) {
     let mut host = modern();
     subscribe(&mut host, "x");
     let stream = the_listen(&mut host, &["x"]);
     agree(&mut host, &stream, &[]);
-    assert_eq!(told(&mut host), ["x refused: the server did not agree to it"]);
+    assert_eq!(take_subscription_events(&mut host), ["x refused: the server did not agree to it"]);
     subscribe(&mut host, "y");
-    let asked = the_listen(&mut host, &["y"]);
-    (host, asked)
+    let request = the_listen(&mut host, &["y"]);
+    (host, request)
 }
 
 #[test]
 fn a_refused_resource_is_active_once_an_acknowledgement_lists_it() {
-    let (mut host, asked) = refused();
-    agree(&mut host, &asked, &["x", "y"]);
-    assert_eq!(told(&mut host), ["x active", "y active"]);
+    let (mut host, request) = refused();
+    agree(&mut host, &request, &["x", "y"]);
+    assert_eq!(take_subscription_events(&mut host), ["x active", "y active"]);
     host.take_sent();
     unsubscribe(&mut host, "y");
     the_listen(&mut host, &["x"]);
@@ -316,45 +322,45 @@ fn a_refused_resource_is_active_once_an_acknowledgement_lists_it() {
 
 #[test]
 fn an_acknowledgement_without_a_list_accepts_what_was_requested() {
-    let (mut host, asked) = refused();
-    acknowledge(&mut host, &asked, Value::Null);
-    assert_eq!(told(&mut host), ["y active"], "`x` was not asked for");
+    let (mut host, request) = refused();
+    acknowledge(&mut host, &request, Value::Null);
+    assert_eq!(take_subscription_events(&mut host), ["y active"], "`x` was not requested");
 }
 
-/// A legacy session, and the request for `x` that was sent.
+/// A legacy client, and the request for `x`.
 fn subscribing() -> (Host, Value) {
     let mut host = Host::connect(reconnecting(legacy()), &mut server(Server::legacy));
     assert!(host.is_ready());
     subscribe(&mut host, "x");
-    let asked = host.take_one();
-    assert_eq!(asked["method"], SUBSCRIBE);
-    (host, asked)
+    let request = host.take_one();
+    assert_eq!(request["method"], SUBSCRIBE);
+    (host, request)
 }
 
 #[test]
 fn a_refusal_of_a_withdrawn_subscription_is_not_reported() {
-    let (mut host, asked) = subscribing();
+    let (mut host, request) = subscribing();
     unsubscribe(&mut host, "x");
-    refuse(&mut host, &asked, -32603, "out of order");
-    assert_eq!(told(&mut host), [""; 0]);
+    refuse(&mut host, &request, -32603, "out of order");
+    assert_eq!(take_subscription_events(&mut host), [""; 0]);
     assert_eq!(host.session.subscriptions().count(), 0);
-    assert_rests(&mut host);
+    assert_sends_nothing(&mut host);
     subscribe(&mut host, "x");
-    assert_eq!(host.take_methods(), [SUBSCRIBE], "as if it had never been wanted");
+    assert_eq!(host.take_methods(), [SUBSCRIBE], "as if never requested");
 }
 
-/// As subscribing, and the server agreed. Then the end was asked for: the request for it.
+/// As `subscribing`, and the server accepted. Then it was unsubscribed: the request for it.
 fn leaving() -> (Host, Value) {
-    let (mut host, asked) = subscribing();
-    reply(&mut host, &asked, json!({}));
-    assert_eq!(told(&mut host), ["x active"]);
+    let (mut host, request) = subscribing();
+    reply(&mut host, &request, json!({}));
+    assert_eq!(take_subscription_events(&mut host), ["x active"]);
     unsubscribe(&mut host, "x");
     let ends = host.take_one();
     assert_eq!(ends["method"], UNSUBSCRIBE);
     (host, ends)
 }
 
-/// The connection is lost, and there is another one: how often what was sent on it.
+/// The connection is lost and reopened. Returns how many subscribe and unsubscribe requests were sent.
 fn reconnect(host: &mut Host) -> (usize, usize) {
     host.close_transport();
     host.wait(seconds(1));
@@ -370,20 +376,20 @@ fn a_subscription_wanted_again_while_it_ends_is_requested_on_the_next_connection
     let (mut host, _) = leaving();
     subscribe(&mut host, "x");
     assert_eq!(reconnect(&mut host), (1, 0));
-    assert_eq!(told(&mut host), ["x active"]);
+    assert_eq!(take_subscription_events(&mut host), ["x active"]);
 }
 
 #[test]
 fn a_withdrawn_subscription_is_not_requested_on_the_next_connection() {
     let regretting = || {
-        let (mut host, asked) = subscribing();
+        let (mut host, request) = subscribing();
         unsubscribe(&mut host, "x");
-        (host, asked)
+        (host, request)
     };
     for start in [leaving, regretting] {
         let (mut host, _) = start();
         assert_eq!(reconnect(&mut host), (0, 0));
-        assert_eq!(told(&mut host), [""; 0]);
+        assert_eq!(take_subscription_events(&mut host), [""; 0]);
         assert!(matches!(host.session.unsubscribe(host.now, "x"), Err(CommandError::UnknownSubscription)));
     }
 }
@@ -392,8 +398,8 @@ fn a_withdrawn_subscription_is_not_requested_on_the_next_connection() {
 fn a_refused_end_of_a_subscription_is_not_requested_again() {
     let (mut host, ends) = leaving();
     refuse(&mut host, &ends, -32603, "out of order");
-    assert_eq!(told(&mut host), [""; 0]);
-    assert_rests(&mut host);
+    assert_eq!(take_subscription_events(&mut host), [""; 0]);
+    assert_sends_nothing(&mut host);
     subscribe(&mut host, "x");
     assert_eq!(host.take_methods(), [SUBSCRIBE]);
 }
@@ -404,8 +410,8 @@ fn a_subscription_wanted_again_while_it_ends_is_requested_even_if_the_end_is_ref
     subscribe(&mut host, "x");
     assert!(host.take_sent().is_empty(), "one at a time");
     refuse(&mut host, &ends, -32603, "out of order");
-    let asked = host.take_one();
-    assert_eq!(asked["method"], SUBSCRIBE);
-    reply(&mut host, &asked, json!({}));
-    assert_eq!(told(&mut host), ["x active"]);
+    let request = host.take_one();
+    assert_eq!(request["method"], SUBSCRIBE);
+    reply(&mut host, &request, json!({}));
+    assert_eq!(take_subscription_events(&mut host), ["x active"]);
 }

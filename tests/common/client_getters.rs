@@ -1,7 +1,7 @@
-//! What became of a session, whatever carries it.
+//! Getters that all simulated clients share.
 
-/// Getters of a type that has a `session`, and the `events` that came out of it.
-macro_rules! told {
+/// Getters for a type with a `session` and its `events`.
+macro_rules! client_getters {
     () => {
         pub fn result_of(&self, request: mcp_proto::RequestId) -> &mcp_proto::Outcome {
             self.ended(request).expect("the request ended")
@@ -35,12 +35,12 @@ macro_rules! told {
             })
         }
 
-        /// The kinds of quirk, in order.
+        /// The kinds of the recorded quirks, in order.
         pub fn quirks(&self) -> Vec<mcp_proto::QuirkKind> {
             self.session.quirks().iter().map(|quirk| quirk.kind).collect()
         }
 
-        /// The methods of the quirks of this kind.
+        /// The methods of the recorded quirks of this kind.
         pub fn quirk_methods(&self, kind: mcp_proto::QuirkKind) -> Vec<&str> {
             let of_kind = self.session.quirks().iter().filter(|quirk| quirk.kind == kind);
             of_kind.map(|quirk| quirk.method.as_deref().unwrap_or("")).collect()
@@ -60,4 +60,4 @@ macro_rules! told {
     };
 }
 
-pub(crate) use told;
+pub(crate) use client_getters;
