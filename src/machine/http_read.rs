@@ -9,9 +9,13 @@ use super::{QuirkKind, alphabet};
 alphabet! {
     /// What is redirected.
     Redirected {
-        /// The POST of a message, over Streamable HTTP.
+        /// The POST of a request of the embedder, over Streamable HTTP.
+        Call,
+        /// The POST of any other message, over Streamable HTTP.
         Message,
-        /// The POST of a message, over HTTP+SSE.
+        /// The POST of a request of the embedder, over HTTP+SSE.
+        SseCall,
+        /// The POST of any other message, over HTTP+SSE.
         SseMessage,
         /// The GET of the GET stream, which is optional.
         Stream,
@@ -29,11 +33,14 @@ alphabet! {
         Elsewhere,
         /// To the same origin, after as many redirects as are followed.
         TooMany,
+        /// Nowhere: the response has no `Location`.
+        Nowhere,
     }
 }
 
 alphabet! {
-    /// What follows from a redirect.
+    /// What follows from a redirect. A server that redirects a message did not process it: "further action needs to be
+    /// taken by the user agent in order to fulfill the request" (RFC 9110, section 15.4).
     Redirect {
         /// The message, and every later one, is posted to the target.
         Post,
@@ -43,6 +50,10 @@ alphabet! {
         Get,
         /// The server has no GET stream.
         NoStream,
+        /// The response is a refusal by its status: [`http_end`](super::http_end) decides.
+        Refuse,
+        /// The request fails with the status, and the connection ends with a protocol violation.
+        RefuseAndEnd,
         /// The connection ends with a protocol violation.
         Violation,
     }
@@ -51,21 +62,34 @@ alphabet! {
 /// Decides what follows from a redirect.
 pub const fn redirect(what: Redirected, target: Target) -> Redirect {
     match what {
+        Redirected::Call => match target {
+            Target::Same => Redirect::Post,
+            Target::Elsewhere | Target::TooMany => Redirect::RefuseAndEnd,
+            Target::Nowhere => Redirect::Refuse,
+        },
         Redirected::Message => match target {
             Target::Same => Redirect::Post,
             Target::Elsewhere | Target::TooMany => Redirect::Violation,
+            Target::Nowhere => Redirect::Refuse,
+        },
+        Redirected::SseCall => match target {
+            Target::Same => Redirect::PostToEndpoint,
+            Target::Elsewhere | Target::TooMany => Redirect::RefuseAndEnd,
+            Target::Nowhere => Redirect::Refuse,
         },
         Redirected::SseMessage => match target {
             Target::Same => Redirect::PostToEndpoint,
             Target::Elsewhere | Target::TooMany => Redirect::Violation,
+            Target::Nowhere => Redirect::Refuse,
         },
         Redirected::Stream => match target {
             Target::Same => Redirect::Get,
-            Target::Elsewhere | Target::TooMany => Redirect::NoStream,
+            Target::Elsewhere | Target::TooMany | Target::Nowhere => Redirect::NoStream,
         },
         Redirected::Get => match target {
             Target::Same => Redirect::Get,
             Target::Elsewhere | Target::TooMany => Redirect::Violation,
+            Target::Nowhere => Redirect::Refuse,
         },
     }
 }

@@ -6,7 +6,7 @@ use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{Hub, HubOptions};
 use mcp_proto::journal::{self, HubInput, Input, JournalError, JournalLimits, TransportEvent};
 use mcp_proto::testkit::{Carried, Collector, Driven, FakeServer, FakeTool, Link, NodeId, Sim};
-use mcp_proto::{Action, Client, Event, Http, Lines, Options, Outcome, Request, Time};
+use mcp_proto::{Action, Client, Event, Http, Lines, Options, Outcome, Request, RequestError, Time};
 use serde_json::{Value, json};
 
 use crate::common::{millis, seconds};
@@ -200,7 +200,7 @@ fn a_followed_redirect_is_played_as_its_final_response() {
 #[test]
 fn a_redirect_that_was_not_followed_is_played_unchanged() {
     let (journal, recorded) = redirected(None);
-    assert_eq!(recorded, Outcome::Unknown);
+    assert!(matches!(recorded, Outcome::Error(RequestError::Status { status: 307, .. })), "{recorded:?}");
     let server = FakeServer::from_journal(journal.as_bytes(), LIMITS()).unwrap();
     let (mut sim, node) = world(server, Http::new("https://example.com/mcp").unwrap());
     assert_eq!(run(&mut sim, node, Request::new("a/b")), recorded);

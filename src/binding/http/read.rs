@@ -6,10 +6,11 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use http::header::LOCATION;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, StatusCode};
 
 use super::action::ExchangeId;
 use super::address::same_origin;
+use super::answer::no_answer;
 use super::exchange::{Exchange, ExchangeKind, Reply};
 use super::limits::{LONGEST_RETRY_AFTER, REDIRECTS, WORDS};
 use super::parts::Http;
@@ -50,7 +51,7 @@ impl Http {
                 let Some(it) = self.exchanges.get(id) else { return };
                 Reply::Refusal(Box::new(Refusal::new(status, headers, &it.url)))
             }
-            http_head::Decision::Redirect => return self.redirect(engine, id, headers),
+            http_head::Decision::Redirect => return self.redirect(engine, id, status, headers),
             http_head::Decision::GetStream => {
                 if let Some(it) = self.exchanges.get(id).filter(|_| status == StatusCode::UNAUTHORIZED) {
                     let (sent, refusal) = (it.sent, Refusal::new(status, headers, &it.url));
@@ -270,24 +271,29 @@ impl Http {
         self.end(engine, it, End::Overflow, Some(&why));
     }
 
-    fn redirect(&mut self, engine: &mut Engine, id: ExchangeId, headers: &HeaderMap) {
+    fn redirect(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode, headers: &HeaderMap) {
         let Some(it) = self.exchanges.get(id) else { return };
-        let Some(what) = self.redirected(&it.purpose) else { return };
-        let location = headers.get(LOCATION).map_or(&b""[..], HeaderValue::as_bytes);
-        let (target, class) = match same_origin(&it.url, location) {
-            Ok(target) if it.redirects < REDIRECTS => (Ok(target), Target::Same),
-            Ok(target) => {
+        let Some(what) = self.redirected(engine, &it.purpose) else { return };
+        let (target, class) = match headers.get(LOCATION).map(|to| same_origin(&it.url, to.as_bytes())) {
+            None => (Err("the server redirects, and names no address".into()), Target::Nowhere),
+            Some(Ok(target)) if it.redirects < REDIRECTS => (Ok(target), Target::Same),
+            Some(Ok(target)) => {
                 let why = format!("the server redirects more than {REDIRECTS} times, last to `{target}`");
                 (Err(why), Target::TooMany)
             }
-            Err(shown) => {
+            Some(Err(shown)) => {
                 let why = format!("the server redirects to `{shown}`, which is another origin, or no address");
                 (Err(why), Target::Elsewhere)
             }
         };
+        let decision = http_read::take_redirect(what, class);
+        if decision == http_read::Redirect::Refuse {
+            let refusal = Refusal::new(status, headers, &it.url);
+            return self.begin_reply(id, status, Reply::Refusal(Box::new(refusal)));
+        }
         let Some(it) = self.drop_exchange(id) else { return };
         let (purpose, again) = (it.purpose, it.redirects.saturating_add(1));
-        match (http_read::take_redirect(what, class), target) {
+        match (decision, target) {
             (http_read::Redirect::Post, Ok(target)) => {
                 self.url = target;
                 self.post_on(engine, purpose, again);
@@ -308,15 +314,27 @@ impl Http {
                 | http_read::Redirect::Get,
                 Err(why),
             ) => engine.handle_transport(engine.now(), Transport::ProtocolViolation { why: &why }),
-            (http_read::Redirect::Violation, Ok(_)) => {}
+            (http_read::Redirect::RefuseAndEnd, Err(why)) => {
+                no_answer(engine, purpose.request(), status.as_u16(), &why);
+                engine.handle_transport(engine.now(), Transport::ProtocolViolation { why: &why });
+            }
+            (http_read::Redirect::Violation | http_read::Redirect::RefuseAndEnd, Ok(_))
+            | (http_read::Redirect::Refuse, _) => {}
         }
     }
 
     /// What a redirect of this exchange concerns. The response to a DELETE is not read.
-    fn redirected(&self, purpose: &ExchangeKind) -> Option<Redirected> {
+    fn redirected(&self, engine: &Engine, purpose: &ExchangeKind) -> Option<Redirected> {
         match purpose {
-            ExchangeKind::Message(_) if http_sse::is_sse(self.sse.state()) => Some(Redirected::SseMessage),
-            ExchangeKind::Message(_) => Some(Redirected::Message),
+            ExchangeKind::Message(message) => {
+                let is_call = message.id().is_some_and(|id| engine.handle_of(id).is_some());
+                Some(match (http_sse::is_sse(self.sse.state()), is_call) {
+                    (false, true) => Redirected::Call,
+                    (false, false) => Redirected::Message,
+                    (true, true) => Redirected::SseCall,
+                    (true, false) => Redirected::SseMessage,
+                })
+            }
             ExchangeKind::Stream => Some(Redirected::Stream),
             ExchangeKind::Resume(..) | ExchangeKind::Sse => Some(Redirected::Get),
             ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => None,

@@ -10,6 +10,7 @@ mod link;
 mod lists;
 mod offer;
 mod paging;
+mod redirects;
 mod request;
 mod server_requests;
 mod stream;
