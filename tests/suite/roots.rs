@@ -64,3 +64,21 @@ fn undeclared_roots_cannot_change_and_only_the_client_notifies() {
     host.session.close(host.now).unwrap();
     assert_eq!(set(&mut host, "file:///b"), Err(CommandError::Closed));
 }
+
+#[test]
+fn roots_are_not_changed_while_too_much_waits_to_be_polled() {
+    let mut options = with_roots(legacy());
+    options.limits.output = 8;
+    let mut host = Host::connect(options, &mut Server::legacy(json!({})));
+    host.take_sent();
+    let uri = |number: usize| vec![Root::new(format!("file:///{number}"))];
+    for number in 0..8 {
+        host.session.set_roots(host.now, uri(number)).unwrap();
+    }
+    let refused = host.session.set_roots(host.now, uri(8));
+    assert_eq!(refused, Err(CommandError::TooManyRequests { limit: 8 }));
+    host.collect();
+    assert_eq!(host.take_methods(), ["notifications/roots/list_changed"; 8]);
+    assert_eq!(listed(&mut host), json!([{"uri": "file:///7"}]));
+    host.session.set_roots(host.now, uri(8)).unwrap();
+}

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use mcp_proto::{Action, Client, Event, Messages, Options, Outcome, Request, Time, Transport};
+use mcp_proto::protocol::Root;
+use mcp_proto::{
+    Action, Client, CommandError, Event, Family, Messages, Options, Outcome, RefreshOutcome, Request, Time, Transport,
+};
 use serde_json::json;
 
 use crate::common::{Host, Server, legacy, reconnecting, seconds, tools};
-use crate::web::{Web, site, tool};
+use crate::web::{Reply, Web, site, tool};
 
 fn pipe(options: Options) -> Host {
     let mut server = Server::legacy(json!({"tools": {}, "logging": {}})).result("tools/list", tools(&["a"]));
@@ -169,4 +172,51 @@ fn a_transport_that_closes_before_it_opened_is_not_reported_as_used() {
     });
     let message = closed.unwrap();
     assert!(message.contains("before it was open"), "{message}");
+}
+
+/// As over a pipe: `a_refresh_on_demand_that_fails_says_so_once`.
+#[test]
+fn over_http_an_outcome_of_the_same_kind_is_not_repeated_while_it_is_not_polled() {
+    for is_polled in [false, true] {
+        let mut web = Web::connect(legacy(), &mut site());
+        web.session.refresh(web.now, Family::Tools).unwrap();
+        web.collect();
+        let list = web.take_the("tools/list");
+        let refusal = Reply::json(200, &list.error(-32603, "later"));
+        web.session.handle_head(web.now, list.id, http::StatusCode::OK, &refusal.header_map());
+        web.session.handle_body(web.now, list.id, &refusal.body);
+        web.open.remove(&list.id);
+        web.session.handle_end(web.now, list.id);
+        if is_polled {
+            web.collect();
+        }
+        web.session.refresh(web.now, Family::Tools).unwrap();
+        web.session.close(web.now).unwrap();
+        web.collect();
+        let outcomes: Vec<_> = web.events.iter().filter(|event| matches!(event, Event::Refreshed { .. })).collect();
+        let [Event::Refreshed { outcome: RefreshOutcome::Failed(why), .. }, later @ ..] = &outcomes[..] else {
+            panic!("{outcomes:?}")
+        };
+        assert!(why.contains("later"), "{why}");
+        assert_eq!(later.len(), usize::from(is_polled));
+    }
+}
+
+#[test]
+fn over_http_roots_are_not_changed_while_too_many_messages_are_not_delivered() {
+    let mut options = legacy();
+    options.capabilities.roots = Some(vec![]);
+    options.limits.output = 8;
+    let mut site = site();
+    let mut web = Web::connect(options, &mut site);
+    let set = |web: &mut Web| {
+        let set = web.session.set_roots(web.now, vec![Root::new("file:///a")]);
+        web.collect();
+        set
+    };
+    let accepted = std::iter::repeat_with(|| set(&mut web)).take_while(Result::is_ok).count();
+    assert_eq!(accepted, 8, "polled, and not delivered");
+    assert_eq!(set(&mut web), Err(CommandError::TooManyRequests { limit: 8 }));
+    web.serve(&mut site);
+    assert_eq!(set(&mut web), Ok(()));
 }

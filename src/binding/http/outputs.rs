@@ -92,6 +92,7 @@ impl Http {
         match output {
             Output::Event(mut event) => {
                 self.tokens.mask(engine, &mut event);
+                engine.queued(&event);
                 self.outbox.event(event);
             }
             Output::Send(message) => self.send(engine, message),

@@ -77,6 +77,7 @@ impl Operate for Http {
                 }
                 Entry::Drop(exchange) => return Some(HttpAction::Drop(exchange)),
                 Entry::Event(event) => {
+                    engine.polled(&event);
                     self.report_unpolled(engine);
                     return Some(HttpAction::Event(event));
                 }

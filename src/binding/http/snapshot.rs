@@ -45,6 +45,7 @@ impl Persist for Http {
         if state.url.is_none() {
             state.exchanges.set_address(&self.url);
         }
+        state.outbox.pending_events().for_each(|event| engine.queued(event));
         Ok(self.with_state(state))
     }
 

@@ -104,12 +104,13 @@ impl Lists {
                 Effect::ReportFailed => RefreshOutcome::Failed(slot.words.clone().unwrap_or_default()),
                 Effect::ReportLost => RefreshOutcome::Failed("the connection ended".into()),
             };
-            let is_unpolled = core.outbox.iter().any(|output| match output {
+            let is_queued = core.outbox.iter().any(|output| match output {
                 Output::Event(Event::Refreshed { family: other, outcome: same }) => {
                     *other == family && discriminant(same) == discriminant(&outcome)
                 }
                 Output::Event(_) | Output::Send(_) | Output::Open(_) | Output::Shutdown(_) | Output::Abort(_) => false,
             });
+            let is_unpolled = is_queued || core.binding.has_refreshed(family, &outcome);
             match refresh_demand::take_report(if is_unpolled { Unpolled::Yes } else { Unpolled::No }) {
                 Report::Tell => core.event(Event::Refreshed { family, outcome }),
                 Report::LeaveOut => {}
