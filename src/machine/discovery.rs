@@ -13,11 +13,11 @@ alphabet! {
         NotAdvertised,
         /// The list is being received.
         Listing,
-        /// The list is being received, and `list_changed` came meanwhile.
+        /// The list is being received, and changed meanwhile.
         ListingStale,
-        /// The list is being received for the second time, because `list_changed` came during the first.
+        /// The list is being received for the second time, because it changed during the first.
         Relisting,
-        /// As `Relisting`, and `list_changed` came again.
+        /// As `Relisting`, and the list changed again.
         RelistingStale,
         /// The whole list is known.
         Listed,
@@ -53,6 +53,8 @@ alphabet! {
         ErrorStale,
         /// The server announced a change of the list.
         ListChanged,
+        /// The list may have changed unnoticed.
+        Outdated,
         /// The embedder or the engine needs the list again.
         Wanted,
         /// A new connection begins.
@@ -76,6 +78,8 @@ pub enum Effect {
     Fail,
     /// Pass the change to the [`refresh`](super::refresh) table.
     Refresh,
+    /// Have the [`refresh`](super::refresh) table find out whether the list changed.
+    Recheck,
     /// Have the [`refresh`](super::refresh) table request the list again.
     Renew,
     /// Report to who needs the list that there is none.
@@ -86,7 +90,7 @@ type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Clear, Commit, Deny, Drop, Fail, Refresh, Renew, Request};
+    use Effect::{Clear, Commit, Deny, Drop, Fail, Recheck, Refresh, Renew, Request};
     match state {
         State::NotRequested => match input {
             Input::Advertised => R::advance(State::Listing, &[Request]),
@@ -99,6 +103,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::ErrorList
             | Input::ErrorStale
             | Input::ListChanged
+            | Input::Outdated
             | Input::Wanted
             | Input::Reset => R::ignore(state),
         },
@@ -114,6 +119,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::ErrorRest
             | Input::ErrorList
             | Input::ErrorStale
+            | Input::Outdated
             | Input::Wanted => R::ignore(state),
         },
         State::Listing => listing(
@@ -169,6 +175,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         ),
         State::Listed | State::Partial | State::Failed => match input {
             Input::ListChanged => R::advance(state, &[Refresh]),
+            Input::Outdated => R::advance(state, &[Recheck]),
             Input::Wanted => R::advance(state, &[Renew]),
             Input::Reset => R::advance(State::NotRequested, &[]),
             Input::Advertised
@@ -194,7 +201,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::ErrorRest
             | Input::ErrorList
             | Input::ErrorStale
-            | Input::ListChanged => R::ignore(state),
+            | Input::ListChanged
+            | Input::Outdated => R::ignore(state),
         },
     }
 }
@@ -219,7 +227,7 @@ const fn listing(state: State, input: Input, ends: Ends) -> R {
         Input::ErrorRest => ends.rest,
         Input::ErrorList => ends.list,
         Input::ErrorStale => R::advance(State::Listed, &[Effect::Drop, Effect::Refresh]),
-        Input::ListChanged => ends.changed,
+        Input::ListChanged | Input::Outdated => ends.changed,
         Input::Reset => R::advance(State::NotRequested, &[Effect::Drop]),
         Input::Advertised | Input::NotAdvertised | Input::Wanted => R::ignore(state),
     }

@@ -38,6 +38,7 @@ pub mod hub_server;
 pub mod keepalive;
 pub mod link;
 pub mod list_error;
+pub mod list_watch;
 pub mod listen_stream;
 pub mod log_level;
 pub mod loss;

@@ -6,16 +6,27 @@ use super::resend::Used;
 use super::{QuirkKind, Row, alphabet, recorded};
 
 alphabet! {
-    /// The state of the refresh of a family.
+    /// The state of the refresh of a family. A change that the server announces counts in loop detection; `Wanted` is a
+    /// refresh without one: the embedder or the engine needs the list, or it may have changed unnoticed.
     State {
         /// The list is up to date.
         Idle,
         /// The list changed, and is requested when the timer fires.
         Due,
+        /// As `Due`, and no change was announced.
+        DueWanted,
         /// The list is being received.
         Refreshing,
         /// The list is being received, and changed again meanwhile.
         RefreshingStale,
+        /// The list is being received, and is needed again, although no other change was announced.
+        RefreshingWantedNext,
+        /// The list is being received, and no change was announced.
+        Wanted,
+        /// As `Wanted`, and the list changed meanwhile.
+        WantedStale,
+        /// As `Wanted`, and the list is needed again.
+        WantedNext,
     }
 }
 
@@ -24,7 +35,9 @@ alphabet! {
     Input {
         /// The server announced a change of the list.
         ListChanged,
-        /// The embedder requested a refresh.
+        /// The list may have changed unnoticed.
+        Outdated,
+        /// The embedder or the engine needs the list.
         Wanted,
         /// The wait is over.
         Timer,
@@ -73,11 +86,12 @@ type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Arm, Commit, CommitPart, Count, Request, Slow, Steady};
+    use Effect::{Arm, Request};
     match state {
         State::Idle => match input {
             Input::ListChanged => R::advance(State::Due, &[Arm]),
-            Input::Wanted => R::advance(State::Refreshing, &[Request]),
+            Input::Outdated => R::advance(State::DueWanted, &[Arm]),
+            Input::Wanted => R::advance(State::Wanted, &[Request]),
             Input::Timer
             | Input::Differs
             | Input::Same
@@ -91,6 +105,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Timer | Input::Wanted => R::advance(State::Refreshing, &[Request]),
             Input::Reset => R::advance(State::Idle, &[]),
             Input::ListChanged
+            | Input::Outdated
             | Input::Differs
             | Input::Same
             | Input::SameAnnounced
@@ -98,34 +113,44 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Part
             | Input::Failed => R::ignore(state),
         },
-        State::Refreshing => refreshing(
-            input,
-            Ends {
-                next: State::Idle,
-                differs: &[Commit, Steady],
-                same: &[Commit],
-                same_announced: &[Commit, Count],
-                same_again: &[Commit, Count, Slow],
-                part: &[CommitPart, Steady],
-            },
-            R::ignore(state),
-        ),
-        State::RefreshingStale => refreshing(
-            input,
-            Ends {
-                next: State::Due,
-                differs: &[Commit, Steady, Arm],
-                same: &[Commit, Arm],
-                same_announced: &[Commit, Count, Arm],
-                same_again: &[Commit, Count, Slow, Arm],
-                part: &[CommitPart, Steady, Arm],
-            },
-            R::ignore(state),
-        ),
+        State::DueWanted => match input {
+            Input::ListChanged => R::advance(State::Due, &[]),
+            Input::Timer | Input::Wanted => R::advance(State::Wanted, &[Request]),
+            Input::Reset => R::advance(State::Idle, &[]),
+            Input::Outdated
+            | Input::Differs
+            | Input::Same
+            | Input::SameAnnounced
+            | Input::SameAgain
+            | Input::Part
+            | Input::Failed => R::ignore(state),
+        },
+        State::Refreshing => {
+            let changes = Changes {
+                announced: R::advance(State::RefreshingStale, &[]),
+                wanted: R::advance(State::RefreshingWantedNext, &[]),
+            };
+            announced(state, input, LAST, State::Due, changes)
+        }
+        State::RefreshingStale => announced(state, input, AGAIN, State::Due, unaffected(state)),
+        State::RefreshingWantedNext => {
+            let changes = Changes { announced: R::advance(State::RefreshingStale, &[]), wanted: R::ignore(state) };
+            announced(state, input, AGAIN_WANTED, State::Due, changes)
+        }
+        State::Wanted => {
+            let changes =
+                Changes { announced: R::advance(State::WantedStale, &[]), wanted: R::advance(State::WantedNext, &[]) };
+            wanted(state, input, LAST, State::DueWanted, changes)
+        }
+        State::WantedStale => wanted(state, input, AGAIN, State::Due, unaffected(state)),
+        State::WantedNext => {
+            let changes = Changes { announced: R::advance(State::WantedStale, &[]), wanted: R::ignore(state) };
+            wanted(state, input, AGAIN_WANTED, State::DueWanted, changes)
+        }
     }
 }
 
-/// The rows for the end of a list, which is requested again or not.
+/// The state after a list that was received, and the effects.
 #[derive(Clone, Copy)]
 struct Ends {
     next: State,
@@ -136,17 +161,84 @@ struct Ends {
     part: &'static [Effect],
 }
 
-const fn refreshing(input: Input, ends: Ends, ignored: R) -> R {
+/// The list is not needed again.
+const LAST: Ends = Ends {
+    next: State::Idle,
+    differs: &[Effect::Commit, Effect::Steady],
+    same: &[Effect::Commit],
+    same_announced: &[Effect::Commit, Effect::Count],
+    same_again: &[Effect::Commit, Effect::Count, Effect::Slow],
+    part: &[Effect::CommitPart, Effect::Steady],
+};
+
+/// The list changed meanwhile, and is requested again.
+const AGAIN: Ends = Ends {
+    next: State::Due,
+    differs: &[Effect::Commit, Effect::Steady, Effect::Arm],
+    same: &[Effect::Commit, Effect::Arm],
+    same_announced: &[Effect::Commit, Effect::Count, Effect::Arm],
+    same_again: &[Effect::Commit, Effect::Count, Effect::Slow, Effect::Arm],
+    part: &[Effect::CommitPart, Effect::Steady, Effect::Arm],
+};
+
+/// The list is requested again, and no change was announced.
+const AGAIN_WANTED: Ends = Ends { next: State::DueWanted, ..AGAIN };
+
+/// The rows for another need of a list that is being received.
+#[derive(Clone, Copy)]
+struct Changes {
+    announced: R,
+    wanted: R,
+}
+
+/// The list is requested again in any case.
+const fn unaffected(state: State) -> Changes {
+    Changes { announced: R::ignore(state), wanted: R::ignore(state) }
+}
+
+/// A list is being received because the server announced a change.
+const fn announced(state: State, input: Input, ends: Ends, failed: State, changes: Changes) -> R {
     match input {
-        Input::Differs => R::advance(ends.next, ends.differs),
-        Input::Same => R::advance(ends.next, ends.same),
         Input::SameAnnounced => R::advance(ends.next, ends.same_announced),
         Input::SameAgain => R::quirk(QuirkKind::ListChangedLoop, ends.next, ends.same_again),
+        Input::Same
+        | Input::ListChanged
+        | Input::Outdated
+        | Input::Wanted
+        | Input::Timer
+        | Input::Differs
+        | Input::Part
+        | Input::Failed
+        | Input::Reset => receiving(state, input, ends, failed, changes),
+    }
+}
+
+/// A list is being received, and no change was announced.
+const fn wanted(state: State, input: Input, ends: Ends, failed: State, changes: Changes) -> R {
+    match input {
+        Input::Same => R::advance(ends.next, ends.same),
+        Input::SameAnnounced
+        | Input::SameAgain
+        | Input::ListChanged
+        | Input::Outdated
+        | Input::Wanted
+        | Input::Timer
+        | Input::Differs
+        | Input::Part
+        | Input::Failed
+        | Input::Reset => receiving(state, input, ends, failed, changes),
+    }
+}
+
+const fn receiving(state: State, input: Input, ends: Ends, failed: State, changes: Changes) -> R {
+    match input {
+        Input::Differs => R::advance(ends.next, ends.differs),
         Input::Part => R::advance(ends.next, ends.part),
-        Input::Failed => R::advance(State::Due, &[Effect::Drop, Effect::ArmRetry]),
-        Input::ListChanged | Input::Wanted => R::advance(State::RefreshingStale, &[]),
+        Input::Failed => R::advance(failed, &[Effect::Drop, Effect::ArmRetry]),
+        Input::ListChanged => changes.announced,
+        Input::Outdated | Input::Wanted => changes.wanted,
         Input::Reset => R::advance(State::Idle, &[]),
-        Input::Timer => ignored,
+        Input::Timer | Input::Same | Input::SameAnnounced | Input::SameAgain => R::ignore(state),
     }
 }
 
@@ -167,8 +259,20 @@ alphabet! {
     Cause {
         /// The server announced a change.
         Announced,
-        /// The embedder or the engine needs it.
+        /// No change was announced.
         Wanted,
+    }
+}
+
+impl State {
+    /// Why the list was requested that is being received; without one, it has no meaning.
+    pub const fn cause(self) -> Cause {
+        match self {
+            Self::Idle | Self::Due | Self::Refreshing | Self::RefreshingStale | Self::RefreshingWantedNext => {
+                Cause::Announced
+            }
+            Self::DueWanted | Self::Wanted | Self::WantedStale | Self::WantedNext => Cause::Wanted,
+        }
     }
 }
 
@@ -188,61 +292,9 @@ pub const fn compared(found: Found, cause: Cause, unchanged: Used) -> Input {
     }
 }
 
-alphabet! {
-    /// Whether a listen stream announces changes of a list.
-    Watch {
-        /// It does from now on, and none did before.
-        Begins,
-        /// It does as the stream before it did, or does not.
-        Unchanged,
-    }
-}
-
-alphabet! {
-    /// When a list was requested.
-    Requested {
-        /// It was received while no stream announced its changes.
-        Unwatched,
-        /// It is in flight, and was requested before the stream.
-        Before,
-        /// It was requested after the stream, or its changes were announced since.
-        After,
-    }
-}
-
-alphabet! {
-    /// Whether a list may be older than the stream that announces its changes.
-    Age {
-        /// It may have changed unnoticed, and counts as changed.
-        Unknown,
-        /// Each change since was or will be announced.
-        Known,
-    }
-}
-
-/// Whether a list may have changed before a listen stream announces its changes.
-#[doc = ""]
-#[doc = include_str!("refresh_watched.md")]
-pub const fn watched(watch: Watch, requested: Requested) -> Age {
-    match watch {
-        Watch::Unchanged => Age::Known,
-        Watch::Begins => match requested {
-            Requested::Unwatched | Requested::Before => Age::Unknown,
-            Requested::After => Age::Known,
-        },
-    }
-}
-
 /// [`compared`], recorded with the feature `rows`.
 pub(crate) fn take_compared(found: Found, cause: Cause, unchanged: Used) -> Input {
     #[cfg(feature = "rows")]
     super::rows::taken("refresh::compared", &[&found, &cause, &unchanged]);
     compared(found, cause, unchanged)
-}
-
-/// [`watched`], recorded with the feature `rows`.
-pub(crate) fn take_watched(watch: Watch, requested: Requested) -> Age {
-    #[cfg(feature = "rows")]
-    super::rows::taken("refresh::watched", &[&watch, &requested]);
-    watched(watch, requested)
 }

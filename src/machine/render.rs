@@ -9,8 +9,8 @@ use core::fmt::Write;
 use super::render_markdown::Table;
 use super::{
     Verdict, breaker, discovery, era_change, freshness, get_stream, handshake, http, http_initialized, http_reach,
-    http_sse, hub, hub_offer, hub_server, keepalive, link, listen_stream, offer, paging, refresh, refresh_demand,
-    request, resource_subscription, shutdown, task,
+    http_sse, hub, hub_offer, hub_server, keepalive, link, list_watch, listen_stream, offer, paging, refresh,
+    refresh_demand, request, resource_subscription, shutdown, task,
 };
 
 /// Writes the rows that have to be taken, one per line, to the file that `MCP_ROWS_ALL` names.
@@ -42,6 +42,7 @@ fn rows_to_take_are_listed() {
         keepalive,
         shutdown,
         link,
+        list_watch,
         hub,
         hub_offer,
         hub_server,
@@ -153,6 +154,14 @@ fn refresh_table() {
     let table = Table { states: State::ALL, inputs: Input::ALL, step: refresh::step };
     table.check("refresh", &[]);
     table.timer("refresh", |effect| matches!(effect, Effect::Arm | Effect::ArmRetry), Input::Timer);
+}
+
+#[test]
+fn list_watch_table() {
+    use list_watch::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: list_watch::step };
+    table.check("list_watch", &[]);
+    assert_eq!(table.after(|effect| effect == Effect::Recheck), BTreeSet::from([State::Watched]), "one refresh");
 }
 
 #[test]

@@ -34,7 +34,6 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         below_decisions(),
         admission_decisions(),
         compared_decisions(),
-        watched_decisions(),
         report_decisions(),
         call_end_decisions(),
     ]
@@ -100,15 +99,6 @@ fn report_decisions() -> Decisions {
         name: "refresh_demand::report",
         columns: vec![column("unpolled", Unpolled::ALL)],
         decide: |at| format!("{:?}", refresh_demand::report(Unpolled::ALL[at[0]])),
-    }
-}
-
-fn watched_decisions() -> Decisions {
-    use refresh::{Requested, Watch};
-    Decisions {
-        name: "refresh::watched",
-        columns: vec![column("stream", Watch::ALL), column("requested", Requested::ALL)],
-        decide: |at| format!("{:?}", refresh::watched(Watch::ALL[at[0]], Requested::ALL[at[1]])),
     }
 }
 
@@ -367,7 +357,6 @@ fn listen_stream_decisions() {
 #[test]
 fn refresh_decisions() {
     bless("refresh_compared", None, &compared_decisions().markdown());
-    bless("refresh_watched", None, &watched_decisions().markdown());
     bless("refresh_demand_report", None, &report_decisions().markdown());
 }
 

@@ -22,7 +22,7 @@ use super::signal::{Signal, Signals};
 use super::{Event, FailureKind};
 use crate::catalog::{Difference, hash};
 use crate::jsonrpc::Json;
-use crate::machine::{Verdict, discovery, gate, list_error, loss, paging, refresh, request};
+use crate::machine::{Verdict, discovery, gate, list_error, list_watch, loss, paging, refresh, request};
 use crate::protocol::{Family, PerFamily};
 
 /// The longest wait between refreshes that fail or find no change.
@@ -122,11 +122,8 @@ impl Lists {
                     return signals;
                 }
                 Effect::Refresh => signals.extend(self.step_refresh(core, family, refresh::Input::ListChanged)),
-                Effect::Renew => {
-                    let slot = self.slots.get_mut(family);
-                    slot.on_demand |= slot.refresh == refresh::State::Idle;
-                    signals.extend(self.step_refresh(core, family, refresh::Input::Wanted));
-                }
+                Effect::Recheck => signals.extend(self.step_refresh(core, family, refresh::Input::Outdated)),
+                Effect::Renew => signals.extend(self.step_refresh(core, family, refresh::Input::Wanted)),
                 Effect::Deny => signals.extend(refreshing::schemas(family, false)),
             }
         }
@@ -241,7 +238,8 @@ impl Lists {
         let slot = self.slots.get_mut(family);
         let Some(listing) = &mut slot.listing else { return Signals::NONE };
         if listing.pages == 0 {
-            slot.unwatched = !watched;
+            let input = if watched { list_watch::Input::Received } else { list_watch::Input::ReceivedUnwatched };
+            slot.watch = list_watch::take(slot.watch, input).next;
         }
         let report = listing.items.add(page.items, page.bounds);
         listing.pages = listing.pages.saturating_add(1);

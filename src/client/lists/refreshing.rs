@@ -8,9 +8,9 @@ use super::super::signal::{Signal, Signals, Watch};
 use super::super::timers::Timer;
 use super::super::{Event, Output, RefreshOutcome};
 use super::{FamilyStatus, LONGEST_WAIT, Lists};
-use crate::machine::refresh::{self, Age, Cause, Found, Requested};
+use crate::machine::refresh::{self, Found};
 use crate::machine::refresh_demand::{Report, Unpolled};
-use crate::machine::{Verdict, discovery, gate, paging, refresh_demand};
+use crate::machine::{Verdict, discovery, gate, list_watch, paging, refresh_demand};
 use crate::protocol::{Family, PerFamily, method};
 
 impl Lists {
@@ -25,10 +25,9 @@ impl Lists {
             let detail = alloc::format!("`{}` is not declared; ignored", family.capability().as_str());
             core.quirk(kind, Some(family), Some(list_changed_method(family)), detail);
         }
-        match (decision.is_allowed(), self.is_refreshing(family)) {
-            (false, _) => Signals::NONE,
-            (true, true) => self.step_refresh(core, family, refresh::Input::ListChanged),
-            (true, false) => self.step_discovery(core, family, discovery::Input::ListChanged),
+        match decision.is_allowed() {
+            true => self.step_discovery(core, family, discovery::Input::ListChanged),
+            false => Signals::NONE,
         }
     }
 
@@ -40,37 +39,38 @@ impl Lists {
         families: &PerFamily<Watch>,
     ) -> Signals {
         let mut signals = Signals::NONE;
-        for (family, watch) in families.iter() {
-            let slot = self.slots.get_mut(family);
-            let watch = match watch.now && !watch.before {
-                true => refresh::Watch::Begins,
-                false => refresh::Watch::Unchanged,
-            };
+        for (family, _) in families.iter().filter(|(_, watch)| watch.now && !watch.before) {
             // A list that was requested before the stream may be older than it, whichever response came first.
-            let before = slot.listing.as_ref().is_some_and(|listing| listing.pages == 0 && listing.first < request);
-            let requested = match (slot.unwatched, before) {
-                (true, _) => Requested::Unwatched,
-                (false, true) => Requested::Before,
-                (false, false) => Requested::After,
-            };
-            match refresh::take_watched(watch, requested) {
-                Age::Known => {}
-                Age::Unknown => {
-                    slot.unwatched = false;
-                    // The server did not announce this change.
-                    slot.on_demand = true;
-                    signals.extend(self.on_changed(core, family));
-                }
-            }
+            let listing = self.slots.get(family).listing.as_ref();
+            let late = listing.is_some_and(|listing| listing.pages == 0 && listing.first < request);
+            let input = if late { list_watch::Input::BegunLate } else { list_watch::Input::Begun };
+            signals.extend(self.step_watch(core, family, input));
         }
         signals
     }
 
     /// Changes of these families are not announced any more.
-    pub(in crate::client) fn on_unwatched(&mut self, families: &PerFamily<bool>) {
-        for (family, told) in families.iter() {
-            self.slots.get_mut(family).unwatched |= told;
+    pub(in crate::client) fn on_unwatched(&mut self, core: &mut Core, families: &PerFamily<bool>) -> Signals {
+        let mut signals = Signals::NONE;
+        for (family, _) in families.iter().filter(|(_, told)| **told) {
+            signals.extend(self.step_watch(core, family, list_watch::Input::Ended));
         }
+        signals
+    }
+
+    fn step_watch(&mut self, core: &mut Core, family: Family, input: list_watch::Input) -> Signals {
+        let slot = self.slots.get_mut(family);
+        let row = list_watch::take(slot.watch, input);
+        slot.watch = row.next;
+        let mut signals = Signals::NONE;
+        for effect in row.effects {
+            match effect {
+                list_watch::Effect::Recheck => {
+                    signals.extend(self.step_discovery(core, family, discovery::Input::Outdated));
+                }
+            }
+        }
+        signals
     }
 
     /// Requests a family's list again, even if it is fresh.
@@ -174,9 +174,11 @@ impl Lists {
             }
             refresh::Input::Part => refresh_demand::Input::Part,
             refresh::Input::Failed => refresh_demand::Input::Failed,
-            refresh::Input::ListChanged | refresh::Input::Wanted | refresh::Input::Timer | refresh::Input::Reset => {
-                return signals;
-            }
+            refresh::Input::ListChanged
+            | refresh::Input::Outdated
+            | refresh::Input::Wanted
+            | refresh::Input::Timer
+            | refresh::Input::Reset => return signals,
         };
         self.step_demand(core, family, found);
         signals
@@ -197,13 +199,11 @@ impl Lists {
         let done = slot.listing.as_ref().and_then(|listing| listing.done.as_ref());
         let same = done.is_some_and(|list| list.has_same_items(core.catalog.list(family)));
         let found = if same { Found::Same } else { Found::Differs };
-        let cause = if slot.on_demand { Cause::Wanted } else { Cause::Announced };
-        refresh::take_compared(found, cause, slot.unchanged)
+        refresh::take_compared(found, slot.refresh.cause(), slot.unchanged)
     }
 
     fn refreshed(&mut self, core: &mut Core, family: Family, status: FamilyStatus) -> Signals {
-        let slot = self.slots.get_mut(family);
-        (slot.failures, slot.on_demand) = (0, false);
+        self.slots.get_mut(family).failures = 0;
         self.set_status(core, family, status);
         self.commit(core, family);
         core.release_memory();

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::Time;
 use crate::catalog::{Builder, Flaws, List};
 use crate::machine::resend::Used;
-use crate::machine::{discovery, gate, paging, refresh, refresh_demand};
+use crate::machine::{discovery, gate, list_watch, paging, refresh, refresh_demand};
 
 /// What is known of the list of one family.
 #[derive(Clone, Debug)]
@@ -21,15 +21,12 @@ pub(super) struct Slot {
     pub(super) status: FamilyStatus,
     pub(super) pages: usize,
     pub(super) stale: bool,
-    /// The list was received while no stream announced its changes (modern era).
-    pub(super) unwatched: bool,
+    pub(super) watch: list_watch::State,
     pub(super) failures: u32,
     /// Announced changes in a row that were none.
     pub(super) unchanged: Used,
     /// How often the interval between refreshes was doubled.
     pub(super) slow: u32,
-    /// The current or next refresh was not caused by the server, so it does not count in loop detection.
-    pub(super) on_demand: bool,
     pub(super) fresh_until: Option<Time>,
     pub(super) last_listed: Option<Time>,
     /// The last error of the family's list.
@@ -47,11 +44,10 @@ impl Default for Slot {
             status: FamilyStatus::NotRequested,
             pages: 0,
             stale: false,
-            unwatched: false,
+            watch: list_watch::State::Watched,
             failures: 0,
             unchanged: Used::Never,
             slow: 0,
-            on_demand: false,
             fresh_until: None,
             last_listed: None,
             words: None,
@@ -66,11 +62,10 @@ impl Slot {
         self.refresh = refresh::take(self.refresh, refresh::Input::Reset).next;
         self.paging = paging::take(self.paging, paging::Input::Stop).next;
         self.listing = None;
-        self.unwatched = false;
+        self.watch = list_watch::take(self.watch, list_watch::Input::Reset).next;
         self.failures = 0;
         self.unchanged = Used::Never;
         self.slow = 0;
-        self.on_demand = false;
     }
 
     /// What is known of the list, as the gate takes it.

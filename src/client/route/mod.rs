@@ -177,10 +177,7 @@ impl Engine {
             }
             Signal::Watched { request, families } => self.lists.on_watched(core, request, &families),
             Signal::TaskCreated => self.subscriptions.on_task_created(core),
-            Signal::Unwatched(families) => {
-                self.lists.on_unwatched(&families);
-                Signals::NONE
-            }
+            Signal::Unwatched(families) => self.lists.on_unwatched(core, &families),
         }
     }
 

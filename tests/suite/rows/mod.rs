@@ -11,6 +11,7 @@ mod lists;
 mod offer;
 mod paging;
 mod redirects;
+mod refresh;
 mod request;
 mod server_requests;
 mod stream;
