@@ -73,11 +73,22 @@ impl Link {
     }
 
     /// Whether a command is possible.
-    pub(super) fn check(&self, input: Input, otherwise: CommandError) -> Result<(), CommandError> {
-        match link::take(self.state, input).verdict {
-            Verdict::Reject if matches!(self.state, State::Closing | State::Closed) => Err(CommandError::Closed),
-            Verdict::Reject => Err(otherwise),
-            Verdict::Advance | Verdict::Ignore | Verdict::Quirk(_) => Ok(()),
+    pub(super) fn check(&self, command: Input, otherwise: CommandError) -> Result<(), CommandError> {
+        match self.state {
+            _ if !link::refuses(self.state, command) => Ok(()),
+            State::Closing | State::Closed => Err(CommandError::Closed),
+            State::Idle
+            | State::OpeningUnseen
+            | State::Opening
+            | State::ConnectingUnseen
+            | State::Connecting
+            | State::Ready
+            | State::Draining
+            | State::Retiring
+            | State::RetiringUnauthorized
+            | State::Waiting
+            | State::Parked
+            | State::ParkedUnauthorized => Err(otherwise),
         }
     }
 

@@ -152,4 +152,4 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     }
 }
 
-recorded!("breaker");
+recorded!("breaker", refuses);

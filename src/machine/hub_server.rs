@@ -453,4 +453,4 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     }
 }
 
-recorded!("hub_server");
+recorded!("hub_server", refuses);

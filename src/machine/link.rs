@@ -353,4 +353,4 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     }
 }
 
-recorded!("link");
+recorded!("link", refuses);

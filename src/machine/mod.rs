@@ -93,6 +93,7 @@ macro_rules! alphabet {
 pub(crate) use alphabet;
 
 /// Gives a state table a `take`, by which the engine steps it: `step`, and with the feature `rows` a record of the row.
+/// With `refuses`, also a question about a command that is not taken yet.
 macro_rules! recorded {
     ($table:literal) => {
         /// [`step`], recorded with the feature `rows`.
@@ -100,6 +101,18 @@ macro_rules! recorded {
             #[cfg(feature = "rows")]
             super::rows::taken($table, &[&state, &input]);
             step(state, input)
+        }
+    };
+    ($table:literal, refuses) => {
+        recorded!($table);
+
+        /// Whether a command is refused in a state. Its row is recorded only then: otherwise the command takes it later.
+        pub(crate) fn refuses(state: State, command: Input) -> bool {
+            let refused = matches!(step(state, command).verdict, super::Verdict::Reject);
+            if refused {
+                take(state, command);
+            }
+            refused
         }
     };
 }

@@ -4,8 +4,7 @@
 use super::event::Breaker;
 use crate::Time;
 use crate::client::{Outcome, RequestError};
-use crate::machine::Verdict;
-use crate::machine::breaker::{Effect, End, Failures, Input, Server, State, take, take_end};
+use crate::machine::breaker::{Effect, End, Failures, Input, Server, State, refuses, step, take, take_end};
 
 /// The breaker of one server.
 #[derive(Clone, Copy, Debug)]
@@ -36,12 +35,12 @@ impl CallBreaker {
 
     /// Whether a call may be made at this time; otherwise, until when not.
     pub(super) fn admits(self, now: Time) -> Result<(), Option<Time>> {
-        let mut later = self;
-        later.cool(now);
-        match take(later.state, Input::Call).verdict {
-            // A trial call is in flight, and its end decides.
-            Verdict::Reject => Err(later.refused_until()),
-            Verdict::Advance | Verdict::Ignore | Verdict::Quirk(_) => Ok(()),
+        let is_over = now >= self.refused_until;
+        let state = if is_over { step(self.state, Input::Cooled).next } else { self.state };
+        match refuses(state, Input::Call) {
+            false => Ok(()),
+            // Without a time, a trial call is in flight, and its end decides.
+            true => Err((state == State::Open).then_some(self.refused_until)),
         }
     }
 

@@ -13,8 +13,8 @@ use crate::host::hub::server::Server;
 use crate::host::hub::sharing::Sharing;
 use crate::host::hub::starts::Rank;
 use crate::machine::breaker::Input as BreakerInput;
-use crate::machine::hub_server::{Effect, Input, take};
-use crate::machine::{Verdict, hub, hub_offer};
+use crate::machine::hub_server::{Effect, Input, refuses, take};
+use crate::machine::{hub, hub_offer};
 
 impl Router {
     /// Creates a session for a configured server, unless it is disabled. It is the server's current one from now on.
@@ -272,8 +272,7 @@ impl Router {
 
     /// Whether saved lists of a server may be restored.
     pub(in super::super) fn may_restore(&self, handle: SessionHandle) -> bool {
-        let state = self.servers.get(&handle).map(|server| server.state);
-        state.is_some_and(|state| take(state, Input::Restored).verdict != Verdict::Reject)
+        self.servers.get(&handle).is_some_and(|server| !refuses(server.state, Input::Restored))
     }
 }
 
