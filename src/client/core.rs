@@ -22,9 +22,24 @@ use crate::text::excerpt;
 /// This part of the limits on output is reserved for responses to server requests.
 const RESERVE: usize = 8;
 
-/// The stage of the client, for components other than the link and the handshake.
+/// What the link tells the other components of its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) enum LinkStage {
+    /// There is no connection that takes messages.
+    Down,
+    /// Handshake and discovery are in progress.
+    Connecting,
+    /// Requests of the embedder are sent.
+    Ready,
+    /// The client is closing.
+    Closing,
+    /// The client is closed.
+    Closed,
+}
+
+/// The stage of the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// There is no connection that takes messages.
     Down,
@@ -62,7 +77,8 @@ pub(super) struct Core {
     pub(super) binding: BindingReport,
     /// Bytes that required inputs of requests may use: the limit, less what server requests use.
     pub(super) input_room: usize,
-    pub(super) stage: Stage,
+    /// Written by the link only.
+    pub(super) link: LinkStage,
     /// The negotiated version of this connection.
     pub(super) agreed: Option<ProtocolVersion>,
     /// The client's capabilities are not declared on this connection, because the server refused them.
@@ -104,7 +120,7 @@ impl Core {
             requests: RequestTable::default(),
             binding: BindingReport::default(),
             input_room: options.limits.input_bytes,
-            stage: Stage::Down,
+            link: LinkStage::Down,
             agreed: None,
             undeclared: false,
             server: None,
@@ -165,19 +181,31 @@ impl Core {
         self.after(self.options.timeouts.request)
     }
 
-    /// Whether the handshake is done on an open connection.
-    pub(super) fn is_established(&self) -> bool {
-        matches!(self.stage, Stage::Discovery | Stage::Ready)
+    /// The stage of the client: the link's, and whether the handshake is done.
+    pub(super) const fn stage(&self) -> Stage {
+        match self.link {
+            LinkStage::Down => Stage::Down,
+            LinkStage::Connecting if self.agreed.is_some() => Stage::Discovery,
+            LinkStage::Connecting => Stage::Handshake,
+            LinkStage::Ready => Stage::Ready,
+            LinkStage::Closing => Stage::Closing,
+            LinkStage::Closed => Stage::Closed,
+        }
     }
 
-    pub(super) fn is_ready(&self) -> bool {
-        self.stage == Stage::Ready
+    /// Whether the handshake is done on an open connection.
+    pub(super) const fn is_established(&self) -> bool {
+        matches!(self.stage(), Stage::Discovery | Stage::Ready)
+    }
+
+    pub(super) const fn is_ready(&self) -> bool {
+        matches!(self.link, LinkStage::Ready)
     }
 
     pub(super) fn check_open(&self) -> Result<(), CommandError> {
-        match self.stage {
-            Stage::Closing | Stage::Closed => Err(CommandError::Closed),
-            Stage::Down | Stage::Handshake | Stage::Discovery | Stage::Ready => Ok(()),
+        match self.link {
+            LinkStage::Closing | LinkStage::Closed => Err(CommandError::Closed),
+            LinkStage::Down | LinkStage::Connecting | LinkStage::Ready => Ok(()),
         }
     }
 
@@ -343,7 +371,7 @@ impl Core {
     }
 
     fn record(&mut self, quirk: Quirk) {
-        if self.stage != Stage::Closed && self.quirks.len() < self.options.limits.quirks {
+        if self.link != LinkStage::Closed && self.quirks.len() < self.options.limits.quirks {
             self.quirks.push(quirk.clone());
             self.event(Event::Quirk(quirk));
         }

@@ -10,6 +10,7 @@ use super::timers::{SHORTEST, Timer};
 use super::{FailureKind, Keepalive as KeepaliveOptions, KeepaliveMethod, RequestError};
 use crate::Time;
 use crate::machine::keepalive::{self, Below, Choice, Effect, Input, Lists, Pings, Policy, Preferred, State, take};
+use crate::machine::keepalive_timeout::{self, Asked, Clock, Heard, Misses};
 use crate::machine::{Verdict, gate, loss, request};
 use crate::protocol::{Era, Family, error_code, method};
 
@@ -106,6 +107,7 @@ impl Keepalive {
                     core.arm(Timer::Keepalive, options.timeout);
                 }
                 Effect::Count => (self.misses, self.missed) = (self.misses_so_far().saturating_add(1), core.now),
+                Effect::Clear => self.misses = 0,
                 Effect::KnowAnswered => self.pings = Pings::Answered,
                 Effect::KnowSilent => self.pings = Pings::Silent,
                 Effect::GiveUp => {
@@ -133,9 +135,12 @@ impl Keepalive {
         let Some(options) = core.options.keepalive else { return Signals::NONE };
         let input = match self.state {
             State::PingDue | State::ListDue | State::DiscoverDue => self.classify_interval(core, options, cheapest),
-            State::Pinging | State::Confirming | State::Listing | State::Discovering => {
-                self.classify_timeout(core, options, cheapest)
-            }
+            State::Pinging => match keepalive::take_below(self.state, lists(core, cheapest)) {
+                Below::List => self.take_timeout(core, options, Asked::PingThenList),
+                Below::Nothing => self.take_timeout(core, options, Asked::Ping),
+            },
+            State::Confirming => self.take_timeout(core, options, Asked::Confirmation),
+            State::Listing | State::Discovering => self.take_timeout(core, options, Asked::Last),
             State::Off | State::Passive => return Signals::NONE,
         };
         self.step(core, input, cheapest)
@@ -152,20 +157,13 @@ impl Keepalive {
     }
 
     /// The keepalive request timed out.
-    fn classify_timeout(&self, core: &Core, options: KeepaliveOptions, cheapest: Option<Family>) -> Input {
+    fn take_timeout(&self, core: &Core, options: KeepaliveOptions, asked: Asked) -> Input {
         let jumped = core.now.since(self.sent) >= options.timeout.max(SHORTEST).saturating_mul(2);
-        // The server is there if it sent anything else meanwhile.
-        let passed_over = self.heard > self.sent;
-        let reached = self.misses_so_far().saturating_add(1) >= options.threshold || self.state == State::Confirming;
-        match (keepalive::take_below(self.state, lists(core, cheapest)), self.pings) {
-            _ if jumped => Input::Jumped,
-            (Below::List, _) if passed_over => Input::PassedOverThenList,
-            (Below::Nothing, _) if passed_over => Input::PassedOverThenPassive,
-            _ if !reached => Input::Missed,
-            (Below::List, _) => Input::SilentThenList,
-            (Below::Nothing, Pings::Unknown) if self.state == State::Pinging => Input::SilentAlways,
-            (Below::Nothing, _) => Input::Silent,
-        }
+        let clock = if jumped { Clock::Jumped } else { Clock::Steady };
+        let heard = if self.heard > self.sent { Heard::Something } else { Heard::Nothing };
+        let reached = self.misses_so_far().saturating_add(1) >= options.threshold;
+        let misses = if reached { Misses::Many } else { Misses::Few };
+        keepalive_timeout::take(clock, heard, asked, misses, self.pings)
     }
 
     /// Timeouts in a row before this one: a message since the last one begins a new row.
@@ -180,7 +178,6 @@ impl Keepalive {
         error: Option<&RequestError>,
         cheapest: Option<Family>,
     ) -> Signals {
-        self.misses = 0;
         self.request = None;
         let unknown = error.is_some_and(|error| error.code() == Some(error_code::METHOD_NOT_FOUND));
         let input = match (unknown, keepalive::take_below(self.state, lists(core, cheapest))) {

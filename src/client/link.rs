@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use core::time::Duration;
 
-use super::core::{Core, Stage};
+use super::core::{Core, LinkStage, Stage};
 use super::signal::{Loss, Signal, Signals};
 use super::timers::Timer;
 use super::{
@@ -159,14 +159,13 @@ impl Link {
         signals
     }
 
-    /// Updates the stage for the other components.
-    fn publish(&self, core: &mut Core) {
-        core.stage = match self.state {
-            State::ConnectingUnseen | State::Connecting if core.agreed.is_some() => Stage::Discovery,
-            State::ConnectingUnseen | State::Connecting => Stage::Handshake,
-            State::Ready => Stage::Ready,
-            State::Closing => Stage::Closing,
-            State::Closed => Stage::Closed,
+    /// Tells the other components.
+    const fn publish(&self, core: &mut Core) {
+        core.link = match self.state {
+            State::ConnectingUnseen | State::Connecting => LinkStage::Connecting,
+            State::Ready => LinkStage::Ready,
+            State::Closing => LinkStage::Closing,
+            State::Closed => LinkStage::Closed,
             State::Idle
             | State::OpeningUnseen
             | State::Opening
@@ -175,7 +174,7 @@ impl Link {
             | State::RetiringUnauthorized
             | State::Waiting
             | State::Parked
-            | State::ParkedUnauthorized => Stage::Down,
+            | State::ParkedUnauthorized => LinkStage::Down,
         };
     }
 
@@ -218,7 +217,7 @@ impl Link {
                 self.on_end(core, loss::End::OpenFailed, kind, message.into(), why)
             }
             Transport::Closed { why } => {
-                let occasion = match core.stage {
+                let occasion = match core.stage() {
                     Stage::Discovery => "during discovery",
                     Stage::Handshake => "during the handshake",
                     Stage::Down => "before it was open",
@@ -258,7 +257,7 @@ impl Link {
     /// The client is not ready in time.
     pub(super) fn connect_timed_out(core: &Core) -> Signals {
         let connect = core.options.timeouts.connect.unwrap_or_default();
-        let doing = match core.stage {
+        let doing = match core.stage() {
             Stage::Handshake => "the handshake",
             Stage::Discovery => "discovery",
             Stage::Down | Stage::Ready | Stage::Closing | Stage::Closed => "the opening of its transport",

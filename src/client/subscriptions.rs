@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::core::Core;
+use super::core::{Core, declaration};
 use super::lists::LONGEST_WAIT;
 use super::request_table::Purpose;
 use super::signal::{Signal, Signals, Watch};
@@ -14,7 +14,7 @@ use super::timers::Timer;
 use super::{CommandError, Event, RequestError};
 use crate::Time;
 use crate::jsonrpc::{Json, Object};
-use crate::machine::listen_stream::{Admission, Content, Listening, Subscription};
+use crate::machine::listen_stream::{Admission, Announced, Content, Listening, Subscription, Watched};
 use crate::machine::request;
 use crate::machine::subscribe::{self, Listed, Means, Occasion, Step};
 use crate::machine::{Verdict, gate, listen_stream, resource_subscription};
@@ -140,12 +140,29 @@ impl Subscriptions {
         self.resources.iter().filter(|(_, state)| state.is_wanted()).map(|(uri, _)| &**uri)
     }
 
-    /// Whether the server announces changes of the family's list.
+    /// Whether the server announces changes of the family's list: an answer for the embedder.
     pub(super) fn watches(&self, core: &Core, family: Family) -> bool {
-        match core.server.as_ref().map(|server| (server.era(), server.capabilities.as_ref())) {
-            Some((Era::Modern, _)) => *self.announced.get(family),
-            Some((Era::Legacy, Some(capabilities))) => capabilities.list_changed(family.capability()),
-            Some((Era::Legacy, None)) | None => false,
+        self.is_watched(core, family, listen_stream::watched)
+    }
+
+    /// As [`Self::watches`], where something follows from it.
+    pub(super) fn take_watches(&self, core: &Core, family: Family) -> bool {
+        self.is_watched(core, family, listen_stream::take_watched)
+    }
+
+    fn is_watched(
+        &self,
+        core: &Core,
+        family: Family,
+        decide: fn(Era, gate::Declaration, Announced) -> Watched,
+    ) -> bool {
+        let Some(server) = core.server.as_deref() else { return false };
+        let capabilities = server.capabilities.as_ref();
+        let declared = declaration(capabilities.map(|capabilities| capabilities.list_changed(family.capability())));
+        let announced = if *self.announced.get(family) { Announced::Yes } else { Announced::No };
+        match decide(server.era(), declared, announced) {
+            Watched::Yes => true,
+            Watched::No => false,
         }
     }
 

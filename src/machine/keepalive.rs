@@ -88,6 +88,8 @@ pub enum Effect {
     Await,
     /// Count the timeout.
     Count,
+    /// Begin to count from zero.
+    Clear,
     /// Remember that the server responds to `ping`.
     KnowAnswered,
     /// Remember that the server does not respond to `ping`: it is not sent again, on the next connections either.
@@ -104,7 +106,7 @@ type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Await, Count, Dead, Disarm, Discover, GiveUp, KnowAnswered, KnowSilent, List, Ping, Rest};
+    use Effect::{Await, Clear, Count, Dead, Disarm, Discover, GiveUp, KnowAnswered, KnowSilent, List, Ping, Rest};
     match state {
         State::Off => match input {
             Input::StartPing => R::advance(State::PingDue, &[Rest]),
@@ -141,9 +143,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             state,
             input,
             Rung {
-                answered: R::advance(State::PingDue, &[KnowAnswered, Rest]),
+                answered: R::advance(State::PingDue, &[KnowAnswered, Clear, Rest]),
                 missed: R::advance(State::PingDue, &[Count, GiveUp, Rest]),
-                unknown_then_list: R::quirk(QuirkKind::PingUnsupported, State::ListDue, &[Rest]),
+                unknown_then_list: R::quirk(QuirkKind::PingUnsupported, State::ListDue, &[Clear, Rest]),
                 unknown_then_passive: R::quirk(QuirkKind::PingUnsupported, State::Passive, &[Disarm]),
                 passed_over_then_list: R::quirk(QuirkKind::PingSilent, State::ListDue, &[KnowSilent, GiveUp, Rest]),
                 passed_over_then_passive: R::quirk(
@@ -159,7 +161,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             state,
             input,
             Rung {
-                answered: R::quirk(QuirkKind::PingSilent, State::ListDue, &[KnowSilent, Rest]),
+                answered: R::quirk(QuirkKind::PingSilent, State::ListDue, &[KnowSilent, Clear, Rest]),
                 missed: R::ignore(state),
                 unknown_then_list: R::ignore(state),
                 unknown_then_passive: R::quirk(QuirkKind::PingSilent, State::Passive, &[KnowSilent, Disarm]),
@@ -237,7 +239,7 @@ struct Rung {
 /// The rows of a method below which there is no other.
 const fn last_rung(state: State, due: State) -> Rung {
     Rung {
-        answered: R::advance(due, &[Effect::Rest]),
+        answered: R::advance(due, &[Effect::Clear, Effect::Rest]),
         missed: R::advance(due, &[Effect::Count, Effect::GiveUp, Effect::Rest]),
         unknown_then_list: R::ignore(state),
         unknown_then_passive: R::advance(State::Passive, &[Effect::Disarm]),

@@ -3,6 +3,7 @@
 #![doc = ""]
 #![doc = include_str!("listen_stream.md")]
 
+use super::gate::Declaration;
 use super::{QuirkKind, Row, alphabet, recorded};
 use crate::protocol::Era;
 
@@ -247,6 +248,42 @@ pub const fn admission(era: Era, subscription: Subscription) -> Admission {
     }
 }
 
+alphabet! {
+    /// Whether the acknowledged stream announces changes of a list.
+    Announced {
+        /// It does.
+        Yes,
+        /// It does not, or there is none.
+        No,
+    }
+}
+
+alphabet! {
+    /// Whether the server announces changes of a list.
+    Watched {
+        /// It does.
+        Yes,
+        /// It does not, as far as it says.
+        No,
+    }
+}
+
+/// Whether the server announces changes of a list. `declared`: its capability `listChanged`.
+#[doc = ""]
+#[doc = include_str!("listen_stream_watched.md")]
+pub const fn watched(era: Era, declared: Declaration, announced: Announced) -> Watched {
+    match era {
+        Era::Legacy => match declared {
+            Declaration::Declared => Watched::Yes,
+            Declaration::Undeclared | Declaration::Unknown => Watched::No,
+        },
+        Era::Modern => match announced {
+            Announced::Yes => Watched::Yes,
+            Announced::No => Watched::No,
+        },
+    }
+}
+
 /// [`wanted`], recorded with the feature `rows`.
 pub(crate) fn take_wanted(listening: Listening, content: Content) -> Input {
     #[cfg(feature = "rows")]
@@ -259,4 +296,11 @@ pub(crate) fn take_admission(era: Era, subscription: Subscription) -> Admission 
     #[cfg(feature = "rows")]
     super::rows::taken("listen_stream::admission", &[&era, &subscription]);
     admission(era, subscription)
+}
+
+/// [`watched`], recorded with the feature `rows`.
+pub(crate) fn take_watched(era: Era, declared: Declaration, announced: Announced) -> Watched {
+    #[cfg(feature = "rows")]
+    super::rows::taken("listen_stream::watched", &[&era, &declared, &announced]);
+    watched(era, declared, announced)
 }

@@ -7,8 +7,8 @@ use alloc::vec;
 
 use super::render_markdown::{Decisions, bless, column};
 use super::{
-    Decision, breaker, gate, handshake, keepalive, link, list_error, listen_stream, loss, refresh, refresh_demand,
-    resend, server_request, subscribe,
+    Decision, breaker, gate, handshake, keepalive, keepalive_timeout, link, list_error, listen_stream, loss, refresh,
+    refresh_demand, resend, server_request, subscribe,
 };
 
 /// Every decision table.
@@ -27,12 +27,15 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         wanted_decisions(),
         handshake_start_decisions(),
         handshake_broken_decisions(),
+        handshake_refused_decisions(),
         opening_decisions(),
         watch_decisions(),
         start_decisions(),
         list_decisions(),
         below_decisions(),
+        keepalive_timeout_decisions(),
         admission_decisions(),
+        watched_decisions(),
         compared_decisions(),
         report_decisions(),
         call_end_decisions(),
@@ -244,6 +247,25 @@ fn below_decisions() -> Decisions {
     }
 }
 
+fn keepalive_timeout_decisions() -> Decisions {
+    use keepalive::Pings;
+    use keepalive_timeout::{Asked, Clock, Heard, Misses};
+    Decisions {
+        name: "keepalive_timeout",
+        columns: vec![
+            column("clock", Clock::ALL),
+            column("heard", Heard::ALL),
+            column("asked", Asked::ALL),
+            column("misses", Misses::ALL),
+            column("pings", Pings::ALL),
+        ],
+        decide: |at| {
+            let (clock, heard, asked) = (Clock::ALL[at[0]], Heard::ALL[at[1]], Asked::ALL[at[2]]);
+            format!("{:?}", keepalive_timeout::decide(clock, heard, asked, Misses::ALL[at[3]], Pings::ALL[at[4]]))
+        },
+    }
+}
+
 fn handshake_start_decisions() -> Decisions {
     use handshake::{Allowed, Known};
     Decisions {
@@ -279,6 +301,22 @@ fn handshake_broken_decisions() -> Decisions {
     }
 }
 
+fn handshake_refused_decisions() -> Decisions {
+    use handshake::{Older, Refused, Request, Status};
+    Decisions {
+        name: "handshake::refused",
+        columns: vec![
+            column("request", Request::ALL),
+            column("status", Status::ALL),
+            column("older version", Older::ALL),
+        ],
+        decide: |at| match handshake::refused(Request::ALL[at[0]], Status::ALL[at[1]], Older::ALL[at[2]]) {
+            Refused::Handshake(input) => format!("{input:?}"),
+            Refused::Offer(input) => format!("offer: {input:?}"),
+        },
+    }
+}
+
 fn wanted_decisions() -> Decisions {
     use listen_stream::{Content, Listening};
     Decisions {
@@ -296,6 +334,21 @@ fn admission_decisions() -> Decisions {
         name: "listen_stream::admission",
         columns: vec![column("era", &ERAS), column("subscription", Subscription::ALL)],
         decide: |at| format!("{:?}", listen_stream::admission(ERAS[at[0]], Subscription::ALL[at[1]])),
+    }
+}
+
+fn watched_decisions() -> Decisions {
+    use crate::protocol::Era;
+    use gate::Declaration;
+    use listen_stream::Announced;
+    const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
+    Decisions {
+        name: "listen_stream::watched",
+        columns: vec![column("era", &ERAS), column("declared", Declaration::ALL), column("announced", Announced::ALL)],
+        decide: |at| {
+            let (era, declared) = (ERAS[at[0]], Declaration::ALL[at[1]]);
+            format!("{:?}", listen_stream::watched(era, declared, Announced::ALL[at[2]]))
+        },
     }
 }
 
@@ -338,6 +391,7 @@ fn keepalive_decisions() {
     bless("keepalive_start", None, &start_decisions().markdown());
     bless("keepalive_list", None, &list_decisions().markdown());
     bless("keepalive_below", None, &below_decisions().markdown());
+    bless("keepalive_timeout", None, &keepalive_timeout_decisions().markdown());
 }
 
 #[test]
@@ -346,12 +400,14 @@ fn handshake_decisions() {
     bless("handshake_opening", None, &opening_decisions().markdown());
     bless("era_change_watch", None, &watch_decisions().markdown());
     bless("handshake_broken", None, &handshake_broken_decisions().markdown());
+    bless("handshake_refused", None, &handshake_refused_decisions().markdown());
 }
 
 #[test]
 fn listen_stream_decisions() {
     bless("listen_stream_wanted", None, &wanted_decisions().markdown());
     bless("listen_stream_admission", None, &admission_decisions().markdown());
+    bless("listen_stream_watched", None, &watched_decisions().markdown());
 }
 
 #[test]

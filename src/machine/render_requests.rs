@@ -10,7 +10,9 @@ use super::approval::{self, Hint, Trust};
 use super::list_error::{ByText, Class};
 use super::render_markdown::{Decisions, bless, column};
 use super::resend::{self, Reason, Resend, Used};
-use super::{Decision, admission, exchange_loss, http_refusal, log_level, replay, response, shape, task};
+use super::{
+    Decision, admission, exchange_loss, http_refusal, log_level, replay, request_timeout, response, shape, task,
+};
 
 /// The decision tables about requests and responses.
 #[cfg(feature = "rows")]
@@ -27,6 +29,7 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         authorization_decisions(),
         status_decisions(),
         exchange_loss_decisions(),
+        timeout_decisions(),
         form_decisions(),
         cancellation_decisions(),
     ]
@@ -163,6 +166,15 @@ fn exchange_loss_decisions() -> Decisions {
     }
 }
 
+fn timeout_decisions() -> Decisions {
+    use request_timeout::Overdue;
+    Decisions {
+        name: "request_timeout",
+        columns: vec![column("request", Overdue::ALL)],
+        decide: |at| format!("{:?}", request_timeout::decide(Overdue::ALL[at[0]])),
+    }
+}
+
 fn form_decisions() -> Decisions {
     use task::{Server, Support};
     Decisions {
@@ -206,6 +218,7 @@ fn http_refusal_table() {
 #[test]
 fn exchange_loss_table() {
     bless("exchange_loss", None, &exchange_loss_decisions().markdown());
+    bless("request_timeout", None, &timeout_decisions().markdown());
 }
 
 #[test]

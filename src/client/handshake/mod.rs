@@ -10,14 +10,16 @@ use serde_json::value::RawValue;
 
 use self::classify::{Answer, Refusal, classify_initialized};
 use self::texts::record_shape;
-use super::core::{Core, Stage};
+use super::core::Core;
 use super::request_table::Purpose;
 use super::signal::{Signal, Signals};
 use super::timers::Timer;
 use super::{Eras, FailureKind, KnownEra, Output, RequestError, Server, Wire};
 use crate::Time;
 use crate::jsonrpc::Json;
-use crate::machine::handshake::{self, Allowed, Broken, Effect, Input, Known, Request, State, take};
+use crate::machine::handshake::{
+    self, Allowed, Broken, Effect, Input, Known, Older, Refused, Request, State, Status, take,
+};
 use crate::machine::resend::{self, Reason, Used};
 use crate::machine::{Verdict, era_change, loss, offer};
 use crate::protocol::{Era, ProtocolVersion, method};
@@ -247,9 +249,6 @@ impl Handshake {
         record_shape(core, &server);
         core.agreed = Some(server.version);
         core.server = Some(server);
-        if core.stage == Stage::Handshake {
-            core.stage = Stage::Discovery;
-        }
         // Open handshake requests were replaced: `server/discover` by `initialize`, or the reverse.
         for id in core.requests.engine() {
             core.give_up(id);
@@ -345,31 +344,22 @@ impl Handshake {
     /// `server/discover` or `initialize` was refused with an HTTP status.
     pub(super) fn on_status(&mut self, core: &mut Core, purpose: &Purpose, status: u16, words: Box<str>) -> Signals {
         self.words = Some(words);
-        if matches!(purpose, Purpose::Discover(_)) {
-            return self.step(core, if status >= 500 { Input::ServerFault } else { Input::NotModern });
-        }
-        match (status, self.older()) {
-            (200..300, _) => self.step(core, Input::Malformed),
-            (400 | 404 | 405, Some(_)) => self.step_offer(core, offer::Input::Version),
-            _ => self.step_offer(core, offer::Input::Other),
+        let status = match status {
+            200..300 => Status::Good,
+            400 | 404 | 405 => Status::NotUnderstood,
+            500.. => Status::Server,
+            _ => Status::Other,
+        };
+        let older = if self.older().is_some() { Older::Some } else { Older::None };
+        match handshake::take_refused(classify_request(purpose), status, older) {
+            Refused::Handshake(input) => self.step(core, input),
+            Refused::Offer(input) => self.step_offer(core, input),
         }
     }
 
     /// The exchange of `server/discover` or `initialize` broke.
     pub(super) fn on_broken(&mut self, core: &mut Core, purpose: &Purpose, why: &str) -> Signals {
-        let request = match purpose {
-            Purpose::Discover(_) => Request::Discover,
-            Purpose::Initialize(_)
-            | Purpose::List { .. }
-            | Purpose::SetLevel
-            | Purpose::Keepalive(_)
-            | Purpose::Rediscover
-            | Purpose::Listen { .. }
-            | Purpose::Subscribe(_)
-            | Purpose::Unsubscribe(_)
-            | Purpose::CancelTask(_)
-            | Purpose::Call(_) => Request::Initialize,
-        };
+        let request = classify_request(purpose);
         match handshake::take_broken(request, resend::take(Reason::Broken, self.broken)) {
             Broken::Again => {
                 self.broken = self.broken.more();
@@ -397,5 +387,22 @@ impl Handshake {
             signals.extend(self.step(core, input));
         }
         signals
+    }
+}
+
+/// The request of the handshake that a request is.
+const fn classify_request(purpose: &Purpose) -> Request {
+    match purpose {
+        Purpose::Discover(_) => Request::Discover,
+        Purpose::Initialize(_)
+        | Purpose::List { .. }
+        | Purpose::SetLevel
+        | Purpose::Keepalive(_)
+        | Purpose::Rediscover
+        | Purpose::Listen { .. }
+        | Purpose::Subscribe(_)
+        | Purpose::Unsubscribe(_)
+        | Purpose::CancelTask(_)
+        | Purpose::Call(_) => Request::Initialize,
     }
 }

@@ -57,7 +57,7 @@ impl Lists {
         words: String,
     ) -> Signals {
         let Some(listing) = &mut self.slots.get_mut(family).listing else { return Signals::NONE };
-        let phase = match core.stage {
+        let phase = match core.stage() {
             Stage::Discovery => list_error::Phase::Discovery,
             Stage::Down | Stage::Handshake | Stage::Ready | Stage::Closing | Stage::Closed => list_error::Phase::Ready,
         };

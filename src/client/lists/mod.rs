@@ -128,7 +128,7 @@ impl Lists {
             }
         }
         let settled = || self.slots.iter().all(|(_, slot)| slot.is_settled());
-        if before != row.next && core.stage == Stage::Discovery && settled() {
+        if before != row.next && core.stage() == Stage::Discovery && settled() {
             signals.push(Signal::Discovered);
         }
         signals

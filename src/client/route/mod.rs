@@ -3,6 +3,7 @@
 mod http;
 mod notifications;
 mod result_type;
+mod timeout;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -255,52 +256,6 @@ impl Engine {
         self.act(signals);
     }
 
-    fn on_request_timeout(&mut self, id: u64) {
-        let core = &mut self.core;
-        let Some(open) = core.requests.get(id) else { return };
-        if let Purpose::Call(_) = open.purpose {
-            return calls::step(core, id, request::Input::TimedOut);
-        }
-        if let Purpose::Listen { .. } = open.purpose {
-            let signals = self.subscriptions.on_silent(core);
-            return self.act(signals);
-        }
-        if let Purpose::CancelTask(_) = open.purpose {
-            // Nothing depends on its response.
-            return core.give_up(id);
-        }
-        let Some(open) = core.end_request(id, request::Input::TimedOut, "no response in time") else { return };
-        let words = format!("no response within {:?}", core.options.timeouts.request);
-        let signals = self.fail(open.purpose, words);
-        self.act(signals);
-    }
-
-    /// A request of the engine that is over has no response, for this reason.
-    pub(super) fn fail(&mut self, purpose: Purpose, words: String) -> Signals {
-        let core = &mut self.core;
-        match purpose {
-            Purpose::List { family, .. } => self.lists.on_failure(core, family, ListFailure::Engine(words.into())),
-            Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => {
-                self.subscriptions.on_response(core, &uri, Some(&words));
-                Signals::NONE
-            }
-            Purpose::SetLevel => {
-                log_level::on_failed(core, RequestError::Invalid(words.into()));
-                Signals::NONE
-            }
-            Purpose::Rediscover => {
-                self.freshness.on_response(core, None);
-                Signals::NONE
-            }
-            Purpose::Discover(_)
-            | Purpose::Initialize(_)
-            | Purpose::Keepalive(_)
-            | Purpose::Listen { .. }
-            | Purpose::CancelTask(_)
-            | Purpose::Call(_) => Signals::NONE,
-        }
-    }
-
     fn receive(&mut self, bytes: &[u8]) {
         if self.link.takes_messages() {
             let decoded = self.decode(bytes);
@@ -435,7 +390,7 @@ impl Engine {
             Purpose::Initialize(_) => self.handshake.on_initialized(core, id, response),
             Purpose::List { family, .. } => match response {
                 Ok(result) => {
-                    let watched = self.subscriptions.watches(core, family);
+                    let watched = self.subscriptions.take_watches(core, family);
                     self.lists.on_result(core, family, result, watched)
                 }
                 Err(RequestError::Server(error)) => self.lists.on_failure(core, family, ListFailure::Server(&error)),

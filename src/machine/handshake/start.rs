@@ -1,7 +1,8 @@
-//! How a handshake starts, and what follows when an exchange of it breaks.
+//! How a handshake starts, and what follows when an exchange of it breaks or is refused.
 
 use super::super::alphabet;
 use super::super::loss::Wire;
+use super::super::offer;
 use super::super::resend::Resend;
 use super::{Input, State};
 
@@ -76,7 +77,7 @@ pub const fn opening(state: State) -> State {
 }
 
 alphabet! {
-    /// The request whose exchange broke.
+    /// The request whose exchange broke, or which was refused with an HTTP status.
     Request {
         /// `server/discover`, which only reads.
         Discover,
@@ -109,6 +110,60 @@ pub const fn broken(request: Request, resend: Resend) -> Broken {
     }
 }
 
+alphabet! {
+    /// The HTTP status with which a request of the handshake was refused.
+    Status {
+        /// 2xx: the body is not a response.
+        Good,
+        /// 400, 404 or 405: the server does not understand the request.
+        NotUnderstood,
+        /// 5xx.
+        Server,
+        /// Any other.
+        Other,
+    }
+}
+
+alphabet! {
+    /// Whether there is an older version to offer.
+    Older {
+        /// There is one.
+        Some,
+        /// There is none.
+        None,
+    }
+}
+
+/// What a refusal with an HTTP status is an input of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Of this table.
+    Handshake(Input),
+    /// Of the [`offer`] table.
+    Offer(offer::Input),
+}
+
+/// What a refusal with an HTTP status means.
+#[doc = ""]
+#[doc = include_str!("../handshake_refused.md")]
+pub const fn refused(request: Request, status: Status, older: Older) -> Refused {
+    match request {
+        Request::Discover => match status {
+            Status::Server => Refused::Handshake(Input::ServerFault),
+            Status::Good | Status::NotUnderstood | Status::Other => Refused::Handshake(Input::NotModern),
+        },
+        Request::Initialize => match status {
+            Status::Good => Refused::Handshake(Input::Malformed),
+            Status::NotUnderstood => match older {
+                Older::Some => Refused::Offer(offer::Input::Version),
+                Older::None => Refused::Offer(offer::Input::Other),
+            },
+            Status::Server | Status::Other => Refused::Offer(offer::Input::Other),
+        },
+    }
+}
+
 /// [`start`], recorded with the feature `rows`.
 pub(crate) fn take_start(allowed: Allowed, known: Known, wire: Wire) -> Input {
     #[cfg(feature = "rows")]
@@ -128,4 +183,11 @@ pub(crate) fn take_broken(request: Request, resend: Resend) -> Broken {
     #[cfg(feature = "rows")]
     crate::machine::rows::taken("handshake::broken", &[&request, &resend]);
     broken(request, resend)
+}
+
+/// [`refused`], recorded with the feature `rows`.
+pub(crate) fn take_refused(request: Request, status: Status, older: Older) -> Refused {
+    #[cfg(feature = "rows")]
+    crate::machine::rows::taken("handshake::refused", &[&request, &status, &older]);
+    refused(request, status, older)
 }
