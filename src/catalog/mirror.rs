@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_the_rules_is_refused() {
+    fn violations_of_the_rules_are_refused() {
         let string = |name: Value| json!({"type": "string", "x-mcp-header": name});
         for (properties, why) in [
             (json!({"a": string(json!(""))}), "header's name"),

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_byte_is_found_wherever_it_stands_and_whatever_surrounds_it() {
+    fn each_byte_is_found_at_any_position_in_any_text() {
         for byte in 0..=u8::MAX {
             let special = matches!(byte, b'"' | b'\\' | 0..=0x1f);
             for around in [b'a', b' ', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xff] {

@@ -58,7 +58,7 @@ fn extensions_and_experimental_capabilities_are_declared_once_each_with_objects_
 /// "If one party supports an extension but the other does not, the supporting party MUST revert to core behaviour": the
 /// embedder sees what the server declares.
 #[test]
-fn what_a_server_declares_of_extensions_can_be_read() {
+fn the_declared_extensions_of_a_server_can_be_read() {
     let capabilities = json!({
         "extensions": {"com.acme/a": {"v": 1}, "com.acme/off": false},
         "experimental": {"trial": {"x": 2}, "none": null},

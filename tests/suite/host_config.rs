@@ -22,7 +22,7 @@ fn json(text: &str) -> Configuration {
     configuration
 }
 
-/// The one server of a configuration in which nothing is wrong or odd.
+/// The only server of a configuration without errors and warnings.
 fn sound(configuration: Configuration) -> Entry {
     assert_eq!((&*configuration.errors, &*configuration.warnings), (&[][..], &[][..]));
     assert_eq!(configuration.servers.len(), 1);
@@ -152,7 +152,7 @@ fn auth_oauth_is_oauth() {
 }
 
 #[test]
-fn auth_of_another_word_is_kept_and_told() {
+fn auth_of_an_unknown_kind_is_kept_and_reported() {
     let read = entry("url: \"https://mcp.example.com/mcp\"\nauth: basic");
     assert_eq!(
         warnings(&read),
@@ -204,7 +204,7 @@ fn sampling_defaults_and_off() {
 }
 
 #[test]
-fn sampling_that_is_no_policy_is_told() {
+fn invalid_sampling_is_reported() {
     let read = entry("command: x\nsampling:\n  max_rpm: -1\n  max_tool_rounds: many\n  allowed_models: 5");
     assert_eq!(
         errors(&read),
@@ -230,7 +230,7 @@ fn filters_are_text_or_a_list() {
 }
 
 #[test]
-fn include_is_unset_where_nothing_stands_behind_it() {
+fn include_without_a_value_is_unset() {
     assert_eq!(sound(entry("command: x\ntools:\n  include:\n  exclude: ~")).tools, ToolPolicy::default());
     assert_eq!(sound(entry("command: x\ntools:")).tools, ToolPolicy::default());
 }
@@ -262,7 +262,7 @@ fn resources_and_prompts_are_as_people_write_them() {
 }
 
 #[test]
-fn a_word_that_says_neither_yes_nor_no_is_an_error() {
+fn an_invalid_boolean_word_is_an_error() {
     let read = entry("command: x\nenabled: maybe\ntools:\n  prompts: 2\n  resources: [yes]");
     assert_eq!(
         errors(&read),
@@ -291,7 +291,7 @@ fn exactly_one_of_command_and_url() {
 }
 
 #[test]
-fn one_bad_server_does_not_cost_the_others() {
+fn one_invalid_server_does_not_affect_the_others() {
     let read = yaml("mcp_servers:\n  a: {command: x}\n  b: {timeout: soon}\n  c: [1]\n  d: {url: \"http://d\"}\n  e:");
     assert_eq!(read.servers.keys().map(|name| &**name).collect::<Vec<_>>(), ["a", "d"]);
     assert_eq!(
@@ -306,7 +306,7 @@ fn one_bad_server_does_not_cost_the_others() {
 }
 
 #[test]
-fn times_that_are_none_are_errors() {
+fn invalid_times_are_errors() {
     for (time, said) in
         [("0", "`0`"), ("-1", "`-1`"), ("\"inf\"", "`inf`"), ("\"nan\"", "`nan`"), ("\"1e30\"", "`1e30`")]
     {
@@ -357,7 +357,7 @@ fn whole_numbers_without_quotes_are_text() {
 }
 
 #[test]
-fn what_may_come_out_otherwise_than_written_is_a_warning() {
+fn a_value_that_yaml_may_read_differently_is_a_warning() {
     let read = entry("command: x\nargs: [off]\nenv: {VERSION: 1.10, DEBUG: true}");
     let mend = "it is no text, and may come out otherwise than written; put it in quotes";
     assert_eq!(warnings(&read), ["args", "env.VERSION", "env.DEBUG"].map(|key| format!("server `s`, `{key}`: {mend}")));
@@ -423,7 +423,7 @@ fn keys_of_the_other_kind_of_server_have_no_effect() {
 }
 
 #[test]
-fn a_key_that_is_there_twice_counts_once() {
+fn the_last_of_repeated_keys_counts() {
     let read = json(r#"{"mcpServers": {"s": {"command": "x", "command": "y"}, "t": {}, "t": {"command": "z"}}}"#);
     assert_eq!(
         warnings(&read),
@@ -458,7 +458,7 @@ fn the_json_that_desktop_clients_share() {
 }
 
 #[test]
-fn a_type_that_contradicts_or_that_nobody_knows_is_a_warning() {
+fn a_contradicting_or_unknown_type_is_a_warning() {
     let read = yaml(
         "mcp_servers:\n  a: {command: x, type: http}\n  b: {url: \"http://b\", transport: stdio}\n  c: {url: \"http://c\", type: websocket}",
     );
@@ -492,7 +492,7 @@ fn a_file_without_servers_has_none() {
 }
 
 #[test]
-fn servers_that_are_no_map_fail_the_file() {
+fn servers_that_are_not_a_map_fail_the_file() {
     for text in ["mcp_servers: [a]", "mcp_servers: 5", "mcp_servers: text"] {
         let error = serde_saphyr::from_str::<Document>(text).unwrap_err().to_string();
         assert!(error.contains("not a map by their names"), "{error}");
@@ -501,13 +501,13 @@ fn servers_that_are_no_map_fail_the_file() {
 }
 
 #[test]
-fn a_number_is_a_number_where_another_crate_wants_arbitrary_precision() {
+fn numbers_are_read_with_the_feature_arbitrary_precision() {
     let read = json(r#"{"mcpServers": {"s": {"command": "x", "timeout": {"$serde_json::private::Number": "1.50"}}}}"#);
     assert_eq!(sound(read).timeout, Duration::from_millis(1500));
 }
 
 #[test]
-fn variables_are_replaced_in_what_reaches_the_server() {
+fn variables_are_replaced_in_values_for_the_server() {
     let lookup = |name: &str| match name {
         "HOME" => Some("/home/ada".into()),
         "TOKEN" => Some("a${HOME}b".into()),
@@ -663,7 +663,7 @@ fn an_entry_sets_a_session_up() {
 }
 
 #[test]
-fn sampling_bounds_what_a_session_offers() {
+fn sampling_limits_the_capabilities_of_a_session() {
     let given = |offers| {
         let mut options = Options::new("host", "1.0");
         options.capabilities.sampling = offers;
@@ -751,7 +751,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_is_read_again(entries in prop::collection::btree_map("[a-z.é-]{0,5}", any_entry(), 0..4)) {
+    fn a_serialized_configuration_can_be_read(entries in prop::collection::btree_map("[a-z.é-]{0,5}", any_entry(), 0..4)) {
         let mut configuration = Configuration::default();
         configuration.servers = entries.into_iter().map(|(name, entry)| (name.into(), entry)).collect();
         let text = serde_json::to_string(&configuration).unwrap();
@@ -810,7 +810,7 @@ fn debug_shows_no_secret() {
 
 /// What is said of a file is not much longer than the file.
 #[test]
-fn long_names_are_not_told_again_and_again() {
+fn long_names_are_not_repeated_in_messages() {
     let (server, variable) = ("s".repeat(40_000), "v".repeat(4_000));
     let nulls: serde_json::Map<_, _> = (0..4_000).map(|n| (n.to_string(), json!([]))).collect();
     let config: Configuration = serde_json::from_value(json!({&*server: {"command": "x", "env": nulls}})).unwrap();
@@ -826,7 +826,7 @@ fn long_names_are_not_told_again_and_again() {
 }
 
 #[test]
-fn what_a_file_or_an_auth_says_is_not_told() {
+fn messages_do_not_quote_the_file_or_auth() {
     for file in ["\"hush\"", "true", "1", "-1", "1.5"] {
         let error = serde_json::from_str::<Document>(file).unwrap_err().to_string();
         assert!(error.starts_with("the file is ") && !error.contains("hush"), "{error}");

@@ -18,7 +18,7 @@ fn policy(tools: &Value) -> ToolPolicy {
     read.servers["s"].tools.clone()
 }
 
-fn said(tools: &Value) -> Vec<String> {
+fn messages_of(tools: &Value) -> Vec<String> {
     let read = read(tools);
     let errors = read.errors.iter().map(ToString::to_string);
     errors.chain(read.warnings.iter().map(ToString::to_string)).collect()
@@ -72,7 +72,7 @@ fn overrides_are_read_and_mistakes_in_them_are_named() {
             "server `s`, `tools.overrides.a.descriptions`: nobody knows this key; was `description` meant?",
         ),
     ] {
-        assert_eq!(said(&json!({ "overrides": overrides })), [expected]);
+        assert_eq!(messages_of(&json!({ "overrides": overrides })), [expected]);
     }
     let twice = r#"{"s": {"command": "x", "tools": {"overrides": {"a": {"name": "b"}, "a": {"name": "c"}}}}}"#;
     let read: Configuration = serde_json::from_str(twice).unwrap();

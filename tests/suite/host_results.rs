@@ -32,7 +32,7 @@ fn bounded(result: &Value, max_bytes: usize) -> (Value, Omission) {
 }
 
 #[test]
-fn a_result_within_the_bound_is_unchanged() {
+fn a_result_within_the_limit_is_unchanged() {
     let result = RawValue::from_string(r#"{ "content": [ {"type":"text","text":"\u00e9"} ] }"#.into()).unwrap();
     let bounded = bound(&result, 0);
     assert_eq!((bounded.result.get(), bounded.left_out), (result.get(), None));

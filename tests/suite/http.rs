@@ -530,7 +530,7 @@ fn headers_repeat_the_method_and_the_name() {
 }
 
 #[test]
-fn no_more_than_256_arguments_are_mirrored() {
+fn headers_repeat_256_arguments_at_most() {
     let property = |at: usize| (format!("p{at}"), json!({"type": "integer", "x-mcp-header": format!("P{at}")}));
     let properties: serde_json::Map<_, _> = (0..300).map(property).collect();
     let schema = json!({"type": "object", "properties": properties});

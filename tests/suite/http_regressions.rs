@@ -60,7 +60,7 @@ fn asking(mut options: Options) -> Options {
     options
 }
 
-/// A server that connects anybody, and requires a token for later requests.
+/// A server that accepts connections from anybody, and requires a token for later requests.
 #[test]
 fn a_401_without_a_challenge_to_the_engines_requests_is_an_authorization_error() {
     for name in ["tools/list", INITIALIZED] {
@@ -264,7 +264,7 @@ fn a_stream_may_begin_with_inconclusive_bytes() {
 
 /// The list that was to provide the headers ended with its connection; the next connection lists as well.
 #[test]
-fn a_call_that_waits_for_headers_goes_on_after_a_reconnect() {
+fn a_call_that_waits_for_headers_continues_after_a_reconnect() {
     let mismatch = |call: &Exchange| Reply::json(400, &call.error(-32020, "Header mismatch"));
     let mut site = modern_site().first("tools/call", 1, mismatch);
     let mut web = connect(reconnecting(options()), &mut site);
@@ -457,7 +457,7 @@ fn the_stream_of_a_call_is_resumed_after_a_temporary_refusal() {
 
 /// A call that waits for input or a token is in no queue, and counts towards the limit.
 #[test]
-fn calls_that_wait_for_input_or_a_token_are_bounded() {
+fn calls_that_wait_for_input_or_a_token_are_limited() {
     let closed = modern_site().on("tools/call", |_| Reply::status(401).with("www-authenticate", "Bearer"));
     for (mut site, what) in [(closed, "token"), (server_that_requests_input(), "input")] {
         let mut options = asking(options());

@@ -1,9 +1,9 @@
 //! Property: over HTTP, no tool call that must not run twice does so, whatever statuses, bodies and error texts the
 //! server sends, and every request ends once.
 //!
-//! The server of these tests counts what ran. A POST counts from when it is sent, and is taken back only where the
-//! answer says that it did not run: by its status (a redirect, 401, 403, 429, 503 with `Retry-After`, 404 for a session,
-//! 400 or 503 with an error that names the transport's session, 400 for headers) or since nobody was reached. All else may
+//! The server of these tests counts the calls that ran. A POST counts when it is sent, unless the response shows that
+//! it did not run: by its status (a redirect, 401, 403, 429, 503 with `Retry-After`, 404 for a session, 400 or 503 with
+//! an error that names the transport's session, 400 for headers), or the server was unreachable. Everything else may
 //! have run: success statuses with any error, other refusals, exchanges that break, hang or are dropped.
 
 use std::collections::{BTreeMap, BTreeSet};

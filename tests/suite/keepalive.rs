@@ -237,7 +237,7 @@ fn a_list_that_confirms_counts_as_answered_by_any_response() {
 }
 
 #[test]
-fn a_list_that_confirms_is_given_up_while_other_messages_come() {
+fn a_confirming_list_is_cancelled_while_other_messages_arrive() {
     let mut host = ready(legacy(), &mut listing());
     for _ in 0..2 {
         probe(&mut host);
@@ -339,7 +339,7 @@ fn a_modern_server_gets_keepalive_requests_only_if_the_options_say_so() {
 }
 
 #[test]
-fn without_a_keepalive_nothing_is_asked() {
+fn without_a_keepalive_no_request_is_sent() {
     let mut options = legacy();
     options.keepalive = None;
     let mut host = ready(options, &mut listing());

@@ -1300,7 +1300,7 @@ proptest! {
 
     /// A client with stale input behaves the same as one without.
     #[test]
-    fn what_one_input_leads_to_is_bounded(setup in setup(), ops in ops()) {
+    fn the_output_for_one_input_is_limited(setup in setup(), ops in ops()) {
         let options = setup.options();
         let most = most(&options);
         let mut world = World::new(options, setup.seed);

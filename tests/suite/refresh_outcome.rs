@@ -146,7 +146,7 @@ fn failed() -> RefreshOutcome {
 }
 
 #[test]
-fn a_command_during_the_list_of_another_has_an_outcome_of_its_own() {
+fn a_command_during_the_list_of_another_has_its_own_outcome() {
     let (same, other) = (tools(&["a"]), tools(&["a", "b"]));
     for (first, expected) in
         [(same.clone(), RefreshOutcome::Same), (other, RefreshOutcome::Differs), (Value::Null, failed())]

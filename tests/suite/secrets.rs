@@ -1,8 +1,8 @@
 //! No secret appears in output for people: texts of events and failures, quirks, `Debug`.
 //!
-//! `hush` is in every secret: user info, queries and fragments of addresses, session ids, tokens, values of headers, of
-//! parameters of challenges, of variables, and arguments. What a server writes in bodies of its own is passed on as it
-//! is, so nothing is planted there but the addresses that the protocol defines.
+//! Each secret contains `hush`: user info, queries and fragments of URLs, session ids, tokens, values of headers, of
+//! parameters of challenges, of variables, and arguments. Bodies of the server are reported unchanged, so they contain
+//! secrets only in the URLs that the protocol defines.
 
 use crate::common::{Deliver, Steps};
 use std::collections::BTreeSet;

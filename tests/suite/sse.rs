@@ -140,7 +140,7 @@ fn check_ids(rows: &[(&[u8], Option<&str>)]) {
 }
 
 #[test]
-fn a_blank_line_ends_an_event_whatever_ends_the_lines() {
+fn a_blank_line_ends_an_event_with_any_line_ending() {
     let (a, b) = (|| message("a"), || message("b"));
     check(&[
         (b"data: a\n\n", &[a()]),

@@ -493,7 +493,7 @@ fn a_subscription_withdrawn_before_its_response_is_ended_after_it() {
 }
 
 #[test]
-fn a_refusal_is_reported_in_the_servers_words_and_a_subscription_may_be_tried_again() {
+fn a_refusal_is_reported_with_the_servers_text_and_a_subscription_may_be_repeated() {
     let mut host = Host::connect(legacy(), &mut old(true));
     let mut server = old(true).error("resources/subscribe", -32002, "no such resource");
     for _ in 0..2 {

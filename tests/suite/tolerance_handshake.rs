@@ -578,7 +578,7 @@ fn logged(host: &Host) -> Vec<usize> {
 
 /// effect-mcp #18, ruflo #898
 #[test]
-fn notifications_before_the_answer_to_initialize_wait_in_order_until_the_session_is_ready() {
+fn notifications_before_the_initialize_response_wait_in_order_until_the_session_is_ready() {
     let mut host = Host::open(with(Eras::LegacyOnly));
     let initialize = host.take_one();
     for number in 0..3 {
@@ -593,7 +593,7 @@ fn notifications_before_the_answer_to_initialize_wait_in_order_until_the_session
 }
 
 #[test]
-fn notifications_before_the_answer_to_initialize_are_bounded() {
+fn notifications_before_the_initialize_response_are_limited() {
     let mut host = Host::open(with(Eras::LegacyOnly));
     for number in 0..300 {
         host.receive(log(number));
@@ -604,7 +604,7 @@ fn notifications_before_the_answer_to_initialize_are_bounded() {
 }
 
 #[test]
-fn notifications_before_the_answer_to_initialize_are_bounded_in_bytes() {
+fn notifications_before_the_initialize_response_are_limited_in_bytes() {
     let mut host = Host::open(with(Eras::LegacyOnly));
     for number in 0..5 {
         let params = json!({"data": number, "text": "x".repeat(300 << 10)});
@@ -616,7 +616,7 @@ fn notifications_before_the_answer_to_initialize_are_bounded_in_bytes() {
 }
 
 #[test]
-fn list_changed_before_the_answer_to_initialize_is_honoured_once_ready() {
+fn list_changed_before_the_initialize_response_is_honored_once_ready() {
     let mut host = Host::open(with(Eras::LegacyOnly));
     host.receive(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
     let mut server = server();

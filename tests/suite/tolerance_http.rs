@@ -398,7 +398,7 @@ fn an_expired_request_is_sent_again_once() {
 }
 
 #[test]
-fn a_404_without_a_session_is_no_expiry() {
+fn a_404_without_a_session_id_is_not_an_expired_session() {
     let mut site = site();
     site.sessions = false;
     let mut web = ready(&mut site);
@@ -2149,7 +2149,7 @@ fn a_version_refused_with_a_400_is_followed_by_the_next_older_one() {
             let newer = it.is("initialize") && it.json()["params"]["protocolVersion"] != "2025-03-26";
             newer.then(|| refusal(it))
         });
-        // A GET stream belongs to a session id, which there is none of.
+        // A GET stream requires a session id, and there is none.
         site = site.rule(|it| (it.verb() == "GET" && it.header(SESSION).is_none()).then(|| Reply::status(405)));
         let web = ready(&mut site);
         let offered: Vec<_> = web
@@ -2198,7 +2198,7 @@ fn an_invalid_response_to_initialize_fails() {
 }
 
 #[test]
-fn nobody_answers_there() {
+fn unreachable_server() {
     let mut web = Web::open(options());
     let probe = web.take_one();
     web.fail(&probe, Broken::Unreachable);

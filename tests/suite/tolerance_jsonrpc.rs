@@ -448,7 +448,7 @@ fn noise_is_left_out_with_an_excerpt() {
 }
 
 #[test]
-fn noise_excerpts_are_bounded() {
+fn excerpts_of_noise_are_limited() {
     let mut host = ready();
     host.receive_text(&"é".repeat(100_000));
     assert_quirks(&host, QuirkKind::Noise, &[""]);

@@ -185,7 +185,7 @@ mod tests {
         }
     }
     #[test]
-    fn integers_are_decimal_and_none_beyond_what_every_peer_can_compare() {
+    fn integers_are_decimal_and_within_the_range_of_every_peer() {
         for (number, header) in [
             ("42", Some("42")),
             ("-7", Some("-7")),

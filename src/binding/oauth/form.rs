@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn encoded_text_decodes_to_the_original() {
         let mut form = Form::default();
         for (name, value) in [("a", "1 2+3"), ("b", "ä&=%"), ("c", "")] {
             form.push(name, value);

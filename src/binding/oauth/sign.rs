@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_key_is_refused() {
+    fn a_text_that_is_not_a_key_is_refused() {
         assert_eq!(SigningKey::from_pem("-----BEGIN PRIVATE KEY-----").err(), Some(NoKey));
     }
 }

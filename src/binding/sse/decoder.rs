@@ -352,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_bounded_and_given_back() {
+    fn memory_is_limited_and_released() {
         let (limit, mut too_long) = (3000, 0);
         let mut decoder = Decoder::new(limit);
         decoder.feed(b"data: ", |_| {});

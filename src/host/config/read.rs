@@ -411,7 +411,7 @@ mod tests {
     use super::{ENTRY, distance, nearest};
 
     #[test]
-    fn the_distance_is_what_has_to_be_changed() {
+    fn the_distance_is_the_number_of_changes() {
         for (a, b, expected) in
             [("", "", 0), ("", "abc", 3), ("kitten", "sitting", 3), ("abc", "abc", 0), ("ab", "ba", 2)]
         {

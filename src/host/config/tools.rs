@@ -165,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_prepared_filter_admits_what_its_policy_admits(
+        fn a_prepared_filter_equals_its_policy(
             include in prop::option::of(patterns()),
             exclude in patterns(),
             tools in prop::collection::vec("[ab*]{0,4}", 0..8),

@@ -105,7 +105,7 @@ fn the_first_grant_for_the_scopes_of_a_challenge_counts_as_well() {
     rig.consent();
     rig.run();
     assert_eq!(rig.forbid("a").unwrap_err().stage, Stage::StepUp);
-    // A token that was in use for long, and is renewed, begins the count anew.
+    // A token that was in use for long, and is renewed, resets the count.
     rig.wait(61);
     rig.refuse(&[("scope", "a")]).unwrap();
     rig.run();

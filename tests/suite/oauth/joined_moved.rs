@@ -62,7 +62,7 @@ impl Traveller {
         self.call.is_some_and(|call| self.it.web.ended(call).is_some())
     }
 
-    /// Another process goes on, with an authorization of its own.
+    /// Another process continues with its own authorization.
     fn travel(&mut self) {
         let it = &mut self.it;
         let mut options = OAuthOptions::new("suite", REDIRECT);

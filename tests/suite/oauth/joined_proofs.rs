@@ -78,7 +78,7 @@ fn a_request_is_sent_again_with_the_nonce_that_the_server_demands() {
             assert_eq!(it.token_requests(), 1);
         }
     }
-    // A server that refuses each nonce is not believed for ever.
+    // The retries with a server that refuses each nonce are limited.
     assert_eq!(it.web.outcome(call), "Error");
 }
 

@@ -1,4 +1,4 @@
-//! Laws of an authorization, over any order of refusals, responses, redirects, times and a second process.
+//! Properties of an authorization, over any order of refusals, responses, redirects, times and a second process.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the laws need to know of the past.
+/// The expected state.
 #[derive(Default)]
 struct Past {
     /// Refresh tokens that the authorization server exchanged.
@@ -127,12 +127,12 @@ proptest! {
             }
             past.check(&rig);
         }
-        // Left alone, everything comes to rest.
+        // Without further input, the authorization becomes idle.
         for _ in 0..100 {
             let busy = !rig.sent.is_empty() || rig.browse.is_some();
             let Some(deadline) = rig.auth.deadline().filter(|_| busy) else { break };
             rig.wait(deadline.since(rig.now).as_secs() + 1);
         }
-        prop_assert!(rig.browse.is_none(), "the user is asked for ever");
+        prop_assert!(rig.browse.is_none(), "the user is asked repeatedly");
     }
 }

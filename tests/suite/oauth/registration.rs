@@ -275,7 +275,7 @@ fn a_client_signs_its_assertion() {
         assert!(sent.form("client_assertion_type").unwrap().ends_with("jwt-bearer"));
         rig.run();
         rig.assert_authorized();
-        // A refresh is signed anew.
+        // A refresh is signed again.
         if flow == Flow::User {
             rig.wait(3580);
             assert_ne!(rig.signs.pop_front().unwrap().input, request.input);

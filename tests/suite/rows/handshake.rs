@@ -1,4 +1,4 @@
-//! Handshakes: a second `server/discover`, a second transport, late answers.
+//! Rows of the handshake: a second `server/discover`, a second transport, late responses.
 
 use mcp_proto::{Cause, Era, Eras, FailureKind, Options, ProtocolVersion, QuirkKind, Transport};
 use serde_json::{Value, json};
@@ -67,8 +67,8 @@ fn initializing_after_discover(options: Options) -> (Host, Value) {
     (host, initialize)
 }
 
-/// `server/discover` was not answered; `initialize` was sent. Gives both.
-fn initializing_blind(options: Options) -> (Host, Value, Value) {
+/// `server/discover` was not answered, and `initialize` was sent. Returns both.
+fn initializing_after_silence(options: Options) -> (Host, Value, Value) {
     let mut host = Host::open(options);
     let discover = host.take_one();
     host.wait(seconds(5));
@@ -77,18 +77,18 @@ fn initializing_blind(options: Options) -> (Host, Value, Value) {
     (host, discover, initialize)
 }
 
-/// As blind, and then `server/discover` was answered by a modern server.
-fn initializing_backed(options: Options) -> (Host, Value) {
-    let (mut host, discover, initialize) = initializing_blind(options);
+/// As `initializing_after_silence`, and then a modern server answered `server/discover`.
+fn initializing_after_late_result(options: Options) -> (Host, Value) {
+    let (mut host, discover, initialize) = initializing_after_silence(options);
     reply(&mut host, &discover, discovered(&[MODERN]));
     assert_eq!(host.quirks(), [QuirkKind::ProbeSilent, QuirkKind::ProbeLate]);
     assert!(host.take_sent().is_empty(), "`initialize` is in flight");
     (host, initialize)
 }
 
-/// As blind, and then `server/discover` was refused as only modern servers refuse.
-fn initializing_warned(options: Options) -> (Host, Value) {
-    let (mut host, discover, initialize) = initializing_blind(options);
+/// As `initializing_after_silence`, and then `server/discover` was refused with an error of the modern era.
+fn initializing_after_late_error(options: Options) -> (Host, Value) {
+    let (mut host, discover, initialize) = initializing_after_silence(options);
     refuse(&mut host, &discover, -32021, "a capability is missing");
     assert_eq!(host.quirks(), [QuirkKind::ProbeSilent, QuirkKind::ProbeLate]);
     assert!(host.take_sent().is_empty(), "`initialize` is in flight");
@@ -104,20 +104,20 @@ fn the_initialize(host: &mut Host) -> Value {
     initialize
 }
 
-/// Goes through the discovery that follows the handshake, and tells the era.
+/// Completes discovery after the handshake, and returns the era.
 fn finish(host: &mut Host) -> Era {
     let list = host.take_sent().pop().unwrap();
     assert_eq!(list["method"], "tools/list");
     reply(host, &list, tools(&["a"]));
     assert!(host.is_ready());
-    // What the server sends from here on belongs to the session, not to the handshake.
+    // Messages of the server from here on belong to the session, not to the handshake.
     notify(host, "notifications/tools/list_changed");
     host.wait(seconds(2));
     assert_eq!(host.take_methods(), ["tools/list"]);
     host.session.server().unwrap().era()
 }
 
-/// The session ended in this way, asked nothing more and did not open another transport.
+/// The session failed in this way, sent no further request and did not open another transport.
 fn assert_failed(mut host: Host, kind: FailureKind, words: &[&str]) {
     let opens = host.opens;
     let failure = host.failure().expect("a failure");
@@ -163,14 +163,14 @@ fn a_second_discover_that_is_refused_fails() {
 fn a_second_discover_that_is_not_answered_fails_at_the_deadline() {
     let (mut host, _) = discovering_again(options());
     host.wait(seconds(59));
-    assert!(host.failure().is_none() && host.take_sent().is_empty(), "it is no probe that `initialize` may follow");
+    assert!(host.failure().is_none() && host.take_sent().is_empty(), "it is not a probe that `initialize` may follow");
     host.wait(seconds(2));
-    // The shutdown runs its course meanwhile.
+    // The shutdown continues meanwhile.
     assert_failed(host, FailureKind::HandshakeTimeout, &["server/discover"]);
 }
 
 #[test]
-fn a_second_discover_that_meets_a_fault_of_the_server_fails() {
+fn a_second_discover_that_gets_a_server_error_fails() {
     for options in [options(), modern_only()] {
         let mut web = Web::open(options);
         let first = web.take_the("server/discover");
@@ -218,10 +218,10 @@ fn an_unknown_version_fails_wherever_initialize_was_sent() {
     for start in [
         || initializing_again(options()),
         || {
-            let (host, _, initialize) = initializing_blind(options());
+            let (host, _, initialize) = initializing_after_silence(options());
             (host, initialize)
         },
-        || initializing_warned(options()),
+        || initializing_after_late_error(options()),
     ] {
         let (mut host, initialize) = start();
         reply(&mut host, &initialize, initialized(FUTURE));
@@ -234,10 +234,10 @@ fn an_invalid_response_fails_wherever_initialize_was_sent() {
     for start in [
         || initializing_again(options()),
         || {
-            let (host, _, initialize) = initializing_blind(options());
+            let (host, _, initialize) = initializing_after_silence(options());
             (host, initialize)
         },
-        || initializing_warned(options()),
+        || initializing_after_late_error(options()),
     ] {
         let (mut host, initialize) = start();
         reply(&mut host, &initialize, json!({"capabilities": {}}));
@@ -247,7 +247,7 @@ fn an_invalid_response_fails_wherever_initialize_was_sent() {
 
 #[test]
 fn refused_capabilities_are_left_out_wherever_initialize_was_sent() {
-    for start in [initializing_again, initializing_after_discover, initializing_warned] {
+    for start in [initializing_again, initializing_after_discover, initializing_after_late_error] {
         let (mut host, initialize) = start(capable());
         assert_eq!(initialize["params"]["capabilities"], json!({"elicitation": {}}));
         refuse(&mut host, &initialize, -32602, "unknown capability elicitation");
@@ -267,16 +267,16 @@ fn a_refusal_on_the_second_transport_is_final() {
 }
 
 #[test]
-fn after_a_late_modern_answer_a_failed_initialize_does_not_matter() {
+fn after_a_late_modern_result_a_failed_initialize_does_not_matter() {
     let answers: [fn(&mut Host, &Value); 3] = [
         |host, initialize| reply(host, initialize, initialized(FUTURE)),
         |host, initialize| refuse(host, initialize, -32602, "unknown capability elicitation"),
         |host, initialize| reply(host, initialize, json!({"capabilities": {}})),
     ];
     for answer in answers {
-        let (mut host, initialize) = initializing_backed(capable());
+        let (mut host, initialize) = initializing_after_late_result(capable());
         answer(&mut host, &initialize);
-        assert_eq!(host.methods(), ["server/discover", "initialize", "tools/list"], "nothing is offered again");
+        assert_eq!(host.methods(), ["server/discover", "initialize", "tools/list"], "no version is offered again");
         assert_eq!(finish(&mut host), Era::Modern);
         assert_eq!(host.quirks(), [QuirkKind::ProbeSilent, QuirkKind::ProbeLate]);
     }
@@ -284,7 +284,7 @@ fn after_a_late_modern_answer_a_failed_initialize_does_not_matter() {
 
 #[test]
 fn after_a_late_modern_error_an_accepted_initialize_opens_a_legacy_session() {
-    let (mut host, initialize) = initializing_warned(options());
+    let (mut host, initialize) = initializing_after_late_error(options());
     reply(&mut host, &initialize, initialized(LEGACY));
     assert_eq!(host.methods()[2..], ["notifications/initialized", "tools/list"]);
     assert_eq!(finish(&mut host), Era::Legacy);
@@ -292,7 +292,7 @@ fn after_a_late_modern_error_an_accepted_initialize_opens_a_legacy_session() {
 
 #[test]
 fn after_a_late_modern_error_a_refusal_that_names_modern_versions_leads_to_discover() {
-    let (mut host, initialize) = initializing_warned(options());
+    let (mut host, initialize) = initializing_after_late_error(options());
     refuse_with(&mut host, &initialize, unsupported(&[MODERN]));
     let discover = host.take_one();
     assert_eq!(discover["method"], "server/discover");
@@ -302,14 +302,14 @@ fn after_a_late_modern_error_a_refusal_that_names_modern_versions_leads_to_disco
 
 #[test]
 fn after_a_late_modern_error_initialize_has_a_deadline() {
-    let (mut host, _) = initializing_warned(options());
+    let (mut host, _) = initializing_after_late_error(options());
     host.wait(seconds(61));
     assert_failed(host, FailureKind::HandshakeTimeout, &["initialize"]);
 }
 
 #[test]
-fn after_a_late_modern_error_a_close_opens_the_transport_again_for_initialize() {
-    let (mut host, _) = initializing_warned(options());
+fn after_a_late_modern_error_a_close_reopens_the_transport_for_initialize() {
+    let (mut host, _) = initializing_after_late_error(options());
     host.close_transport();
     assert_eq!((host.opens, host.failure()), (2, None));
     host.transport(Transport::Opened);
@@ -338,8 +338,8 @@ fn initialize_on_the_second_transport_has_a_deadline() {
 }
 
 #[test]
-fn a_refusal_that_names_modern_versions_leads_to_discover_though_that_was_not_answered() {
-    let (mut host, _, initialize) = initializing_blind(options());
+fn a_refusal_that_names_modern_versions_leads_to_another_discover() {
+    let (mut host, _, initialize) = initializing_after_silence(options());
     refuse_with(&mut host, &initialize, unsupported(&[MODERN]));
     let discover = host.take_one();
     assert_eq!(discover["method"], "server/discover");
@@ -348,8 +348,8 @@ fn a_refusal_that_names_modern_versions_leads_to_discover_though_that_was_not_an
 }
 
 #[test]
-fn after_a_late_modern_answer_a_close_opens_the_transport_again_for_initialize() {
-    let (mut host, _) = initializing_backed(options());
+fn after_a_late_modern_result_a_close_reopens_the_transport_for_initialize() {
+    let (mut host, _) = initializing_after_late_result(options());
     host.close_transport();
     assert_eq!((host.opens, host.failure()), (2, None));
     host.transport(Transport::Opened);
@@ -360,10 +360,10 @@ fn after_a_late_modern_answer_a_close_opens_the_transport_again_for_initialize()
 
 type Begin = fn(Options) -> (Host, Value);
 
-/// A version that is not known is taken for the nearest older one, where the options say so, however the handshake came
-/// to `initialize`.
+/// An unknown version counts as the nearest older one if the options say so, however the handshake reached
+/// `initialize`.
 #[test]
-fn an_unknown_version_is_taken_for_the_nearest_in_every_handshake() {
+fn an_unknown_version_counts_as_the_nearest_in_every_handshake() {
     let nearest = || {
         let mut options = options();
         options.tolerance.nearest_version = true;
@@ -373,11 +373,11 @@ fn an_unknown_version_is_taken_for_the_nearest_in_every_handshake() {
         ("again", initializing_again),
         ("after discover", initializing_after_discover),
         ("blind", |options| {
-            let (host, _, initialize) = initializing_blind(options);
+            let (host, _, initialize) = initializing_after_silence(options);
             (host, initialize)
         }),
-        ("backed", initializing_backed),
-        ("warned", initializing_warned),
+        ("backed", initializing_after_late_result),
+        ("warned", initializing_after_late_error),
     ];
     for (way, begin) in ways {
         let (mut host, initialize) = begin(nearest());
@@ -389,7 +389,7 @@ fn an_unknown_version_is_taken_for_the_nearest_in_every_handshake() {
 }
 
 /// A server over HTTP that answered `server/discover` with a 5xx; `initialize` was sent.
-fn initializing_after_a_fault(options: Options) -> (Web, Exchange) {
+fn initializing_after_server_error(options: Options) -> (Web, Exchange) {
     let mut web = Web::open(options);
     let discover = web.take_the("server/discover");
     web.end_with(&discover, Reply::text(503, "out of order"));
@@ -399,11 +399,11 @@ fn initializing_after_a_fault(options: Options) -> (Web, Exchange) {
 }
 
 #[test]
-fn an_era_that_follows_a_fault_of_the_server_is_not_remembered() {
+fn an_era_found_after_a_server_error_is_not_remembered() {
     for version in [LEGACY, FUTURE] {
         let mut nearest = options();
         nearest.tolerance.nearest_version = true;
-        let (mut web, initialize) = initializing_after_a_fault(nearest);
+        let (mut web, initialize) = initializing_after_server_error(nearest);
         let result = initialize.result(initialized(version));
         web.end_with(&initialize, Reply::json(200, &result));
         assert_eq!(web.session.server().map(|server| server.version.as_str()), Some(LEGACY));
@@ -414,26 +414,26 @@ fn an_era_that_follows_a_fault_of_the_server_is_not_remembered() {
 type Answer = fn(&Exchange) -> Value;
 
 #[test]
-fn initialize_after_a_fault_of_the_server_fails_as_it_does_elsewhere() {
+fn initialize_after_a_server_error_fails_with_the_same_failure() {
     let answers: [(Answer, FailureKind); 3] = [
         (|initialize| initialize.result(initialized(FUTURE)), FailureKind::UnsupportedVersion),
         (|initialize| initialize.result(json!({"capabilities": {}})), FailureKind::Protocol),
         (|initialize| initialize.error(-32000, "go away"), FailureKind::HandshakeRejected),
     ];
     for (answer, kind) in answers {
-        let (mut web, initialize) = initializing_after_a_fault(options());
+        let (mut web, initialize) = initializing_after_server_error(options());
         let answer = answer(&initialize);
         web.end_with(&initialize, Reply::json(200, &answer));
         assert_eq!(web.failure_kind(), Some(kind));
     }
-    let (mut web, _) = initializing_after_a_fault(options());
+    let (mut web, _) = initializing_after_server_error(options());
     web.wait(seconds(61));
     assert_eq!(web.failure_kind(), Some(FailureKind::HandshakeTimeout));
 }
 
 #[test]
-fn initialize_after_a_fault_of_the_server_offers_less_if_it_is_refused() {
-    let (mut web, initialize) = initializing_after_a_fault(capable());
+fn initialize_after_a_server_error_offers_less_if_refused() {
+    let (mut web, initialize) = initializing_after_server_error(capable());
     let refusal = initialize.error(-32602, "Unsupported protocol version");
     web.end_with(&initialize, Reply::json(200, &refusal));
     let older = web.take_the("initialize");

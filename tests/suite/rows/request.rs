@@ -74,7 +74,7 @@ fn a_call_that_is_sent_again_after_429_and_not_polled_ends_as_not_sent() {
 }
 
 #[test]
-fn a_call_that_is_sent_again_after_429_and_not_polled_goes_to_the_next_session() {
+fn a_call_that_is_sent_again_after_429_and_not_polled_is_sent_in_the_next_session() {
     let mut site = site();
     let mut web = Web::connect(legacy(), &mut site);
     let (_, other) = web.call("a");

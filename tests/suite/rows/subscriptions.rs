@@ -372,7 +372,7 @@ fn reconnect(host: &mut Host) -> (usize, usize) {
 }
 
 #[test]
-fn a_subscription_wanted_again_while_it_ends_is_requested_on_the_next_connection() {
+fn a_subscription_renewed_while_it_ends_is_requested_on_the_next_connection() {
     let (mut host, _) = leaving();
     subscribe(&mut host, "x");
     assert_eq!(reconnect(&mut host), (1, 0));
@@ -405,7 +405,7 @@ fn a_refused_end_of_a_subscription_is_not_requested_again() {
 }
 
 #[test]
-fn a_subscription_wanted_again_while_it_ends_is_requested_even_if_the_end_is_refused() {
+fn a_subscription_renewed_while_it_ends_is_requested_even_if_the_end_is_refused() {
     let (mut host, ends) = leaving();
     subscribe(&mut host, "x");
     assert!(host.take_sent().is_empty(), "one at a time");
