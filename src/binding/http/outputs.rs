@@ -11,7 +11,7 @@ use crate::machine::{http as phase, http_sse};
 use crate::protocol::{Era, method};
 
 impl Http {
-    /// Takes all that the engine wants done.
+    /// Takes all outputs of the engine.
     pub(super) fn drain(&mut self, engine: &mut Engine) {
         let mut quiet = self.is_quiet(engine);
         while !quiet {
@@ -30,7 +30,7 @@ impl Http {
         self.report_unpolled(engine);
     }
 
-    /// Whether nothing is to be done.
+    /// Whether there are no outputs.
     fn is_quiet(&self, engine: &Engine) -> bool {
         !engine.has_outputs()
             && !engine.has_settled()
@@ -52,7 +52,7 @@ impl Http {
         engine.set_unpolled(count, bytes);
     }
 
-    /// Ends what belongs to a connection that is gone, or to requests that are over.
+    /// Ends the exchanges of a connection that ended, or of requests that ended.
     fn tidy(&mut self, engine: &mut Engine) {
         if self.is_connected() && !self.is_current(engine) {
             self.lose(engine);
@@ -62,7 +62,7 @@ impl Http {
         }
     }
 
-    /// A request is over, and its exchange need not go on; the server has a moment to end it.
+    /// A request ended, and its exchange is not needed; the server has a short time to end it.
     fn request_over(&mut self, engine: &Engine, request: u64) {
         if engine.is_on_wire(request) {
             return;
@@ -109,7 +109,7 @@ impl Http {
         self.sse_step(engine, http_sse::Input::Connect, "", b"");
     }
 
-    /// Takes a message from the engine.
+    /// Takes a message of the engine.
     fn send(&mut self, engine: &mut Engine, message: Outgoing) {
         let kind = match (message.id(), message.method()) {
             (Some(_), _) => Message::Request,
@@ -149,12 +149,12 @@ impl Http {
         }
     }
 
-    /// Whether another exchange may carry a message that has no response of its own.
+    /// Whether another exchange may carry a message without a response.
     fn has_exchange(&self, engine: &Engine) -> bool {
         self.queue.in_exchange() < engine.options().limits.in_flight.max(1)
     }
 
-    /// Sends the next message that waited and need not wait any more.
+    /// Sends the next queued message that may be sent.
     fn send_next(&mut self, engine: &mut Engine) -> bool {
         if self.queue.is_waiting() && self.has_exchange(engine) {
             if let Some((timer, message)) = self.queue.next_waiting() {
@@ -171,7 +171,8 @@ impl Http {
         false
     }
 
-    /// Shuts the connection down: first the responses that are owed, then the DELETE, each as long as a step takes.
+    /// Shuts the connection down: first the outstanding responses, then the DELETE, each for as long as a step may
+    /// take.
     fn shut_down(&mut self, engine: &mut Engine, step: ShutdownStep) {
         let input = match step {
             _ if !engine.is_closing() => phase::Input::Retire,
@@ -196,14 +197,14 @@ impl Http {
         self.queue.is_waiting() || self.exchanges.iter().any(|(_, it)| Self::is_owed(engine, &it.purpose))
     }
 
-    /// Whether there is a session to end. A modern server has none, whatever it named before it turned out to be one,
-    /// and there is none before `initialize` was answered.
+    /// Whether there is a session to end. A modern server has none, even if it sent a session id before it was
+    /// recognized as modern, and there is none before `initialize` was answered.
     fn has_session(&self, engine: &Engine) -> bool {
         let legacy = engine.server().is_some_and(|server| server.era() == Era::Legacy);
         legacy && engine.has_agreed() && self.session.id().is_some()
     }
 
-    /// While the client closes: once no response is owed any more, the rest follows.
+    /// While the client closes: after the last outstanding response, the rest follows.
     fn end_if_owing_nothing(&mut self, engine: &mut Engine) -> bool {
         if self.phase != phase::State::Ending || self.owes(engine) {
             return false;

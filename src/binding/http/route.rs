@@ -31,14 +31,14 @@ impl Operate for Http {
         if engine.is_closed() {
             self.tokens.close();
         }
-        // A verdict may lead to another one: each is about other tokens.
+        // A result may cause another one: each is about other tokens.
         while self.tell_waiting(engine) {
             self.drain(engine);
         }
     }
 
     fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
-        // What was held for a response to `initialized` that does not come has its whole time from here on.
+        // Messages held for a response to `initialized` that never arrives get their full time from here on.
         let late = |it: &Exchange| match it.release {
             Some((due, _)) => due <= now,
             // It was not polled yet.
@@ -131,8 +131,8 @@ impl Client<Http> {
         self.binding.over(&mut self.engine, now, exchange, None, "");
     }
 
-    /// Takes that an exchange failed, at any time before its end. An exchange whose head came has reached the server,
-    /// however it failed.
+    /// Takes the failure of an exchange, at any time before its end. An exchange whose head arrived has reached the
+    /// server, whatever the failure.
     pub fn handle_failure(&mut self, now: Time, exchange: ExchangeId, broken: Broken, why: &str) {
         self.binding.over(&mut self.engine, now, exchange, Some(broken), &shown_in(why));
     }
@@ -154,8 +154,7 @@ impl Http {
         if self.tokens.has_actions() { Some(false) } else { self.outbox.is_event_last() }
     }
 
-    /// Serves what is due before an input that came at this time. What is due at the time of the input before it was
-    /// served then.
+    /// Handles due deadlines before an input at this time. Deadlines due at the previous input were handled then.
     fn handle_due(&mut self, engine: &mut Engine, now: Time) {
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         if now <= engine.served() {
@@ -168,7 +167,7 @@ impl Http {
         }
     }
 
-    /// An exchange is over: it is not dropped, whatever is due.
+    /// An exchange ended: it is not dropped, whatever is due.
     pub(super) fn over(&mut self, engine: &mut Engine, now: Time, id: ExchangeId, failure: Option<Broken>, why: &str) {
         let (it, connection) = (self.take(id), self.connection);
         self.handle_due(engine, now);

@@ -64,13 +64,13 @@ impl Persist for Http {
                 self.settle(engine);
             }
         }
-        // The exchanges are gone.
+        // The exchanges have ended.
         self.outbox.retract_drops();
     }
 }
 
 impl Exchanges {
-    /// Checks what belongs together. `limit` is the size of a message and somewhat more.
+    /// Checks the consistency. `limit` is the size of a message and somewhat more.
     fn check(&mut self, limit: usize) -> Result<(), SnapshotError> {
         let mut buffered = 0_usize;
         for it in self.iter_mut() {
