@@ -127,7 +127,7 @@ fn responses_in_flight_and_queued_are_limited() {
     assert_eq!((answered, web.session.stats().left_out), (50, 0));
     // There is room again, up to the limit.
     let mut taken = 0;
-    while web.goes_on(&stream) {
+    while web.is_open(&stream) {
         web.push(&stream, ping(taken));
         taken += 1;
         assert!(open_named(&web, "(answer)") <= 4);
@@ -165,7 +165,7 @@ fn responses_in_flight_and_queued_are_limited_in_bytes() {
     let mut web = Web::connect(options, &mut site());
     let stream = web.last("GET");
     let mut most = 0;
-    while web.goes_on(&stream) {
+    while web.is_open(&stream) {
         most = most.max(open_named(&web, "(answer)"));
         web.push(&stream, json!({"jsonrpc": "2.0", "id": "x".repeat(900), "method": "ping"}));
     }
@@ -226,7 +226,7 @@ fn the_exchange_of_a_call_answered_elsewhere_is_dropped() {
         }
         web.wait(Duration::from_secs(2));
         assert_eq!(open_named(&web, "tools/call"), 0, "stage {stage}");
-        assert!(web.goes_on(&stream));
+        assert!(web.is_open(&stream));
     }
 }
 
@@ -245,7 +245,7 @@ fn over_http_sse_a_post_that_is_left_open_is_dropped() {
         }
         web.wait(Duration::from_secs(2));
         assert_eq!(open_named(&web, "tools/call"), 0);
-        assert!(web.goes_on(&stream));
+        assert!(web.is_open(&stream));
     }
 }
 
@@ -362,10 +362,10 @@ fn bodies_in_flight_have_a_common_limit() {
     let ended: Vec<_> = calls.iter().filter(invalid).collect();
     assert!(ended.iter().all(|(_, call)| web.was_dropped(call)));
     assert_eq!(ended.len(), 13);
-    assert!(web.is_ready() && web.goes_on(&stream));
+    assert!(web.is_ready() && web.is_open(&stream));
     // Ended requests make room for others, and open ones end normally.
     for (request, call) in calls {
-        if web.goes_on(&call) {
+        if web.is_open(&call) {
             web.body(&call, &result(&call).to_string().as_bytes()[1..]);
             web.end(&call);
             assert!(was_answered(&web, request));
@@ -543,7 +543,7 @@ impl Run {
     }
 
     fn end(&mut self, exchange: &Exchange) {
-        if self.web.goes_on(exchange) {
+        if self.web.is_open(exchange) {
             self.web.end(exchange);
         }
     }

@@ -119,7 +119,7 @@ impl Reply {
 
     /// An event stream that begins with this text and stays open.
     pub fn stream(text: &str) -> Self {
-        Self::status(200).body("text/event-stream", text).goes_on()
+        Self::status(200).body("text/event-stream", text).unfinished()
     }
 
     pub fn with(mut self, name: &'static str, value: &str) -> Self {
@@ -133,7 +133,7 @@ impl Reply {
         self
     }
 
-    pub fn goes_on(mut self) -> Self {
+    pub fn unfinished(mut self) -> Self {
         self.ends = false;
         self
     }
@@ -289,7 +289,7 @@ impl Web {
     }
 
     /// The server is unreachable for this request and for its retry.
-    pub fn lose(&mut self, exchange: &Exchange) {
+    pub fn make_unreachable(&mut self, exchange: &Exchange) {
         self.fail(exchange, Broken::Unreachable);
         let again = self.take_the(&exchange.name());
         self.fail(&again, Broken::Unreachable);
@@ -299,10 +299,10 @@ impl Web {
     pub fn reply(&mut self, exchange: &Exchange, reply: Reply) {
         let headers: Vec<_> = reply.headers.iter().map(|(name, value)| (*name, &**value)).collect();
         self.head(exchange, reply.status, &headers);
-        if self.goes_on(exchange) && !reply.body.is_empty() {
+        if self.is_open(exchange) && !reply.body.is_empty() {
             self.body(exchange, &reply.body);
         }
-        if self.goes_on(exchange) && reply.ends {
+        if self.is_open(exchange) && reply.ends {
             self.end(exchange);
         }
     }
@@ -310,10 +310,10 @@ impl Web {
     /// As [`Web::reply`]; the client must not drop the exchange.
     pub fn end_with(&mut self, exchange: &Exchange, reply: Reply) {
         self.reply(exchange, reply);
-        assert!(!self.goes_on(exchange) && !self.was_dropped(exchange));
+        assert!(!self.is_open(exchange) && !self.was_dropped(exchange));
     }
 
-    pub fn goes_on(&self, exchange: &Exchange) -> bool {
+    pub fn is_open(&self, exchange: &Exchange) -> bool {
         self.open.contains_key(&exchange.id)
     }
 
@@ -403,11 +403,11 @@ impl Web {
 
     /// Calls the tool of this name. Returns the call and its exchange.
     pub fn call(&mut self, tool: &str) -> (RequestId, Exchange) {
-        let request = self.want(Request::call_tool(tool, None));
+        let request = self.request(Request::call_tool(tool, None));
         (request, self.take_the("tools/call"))
     }
 
-    pub fn want(&mut self, request: Request) -> RequestId {
+    pub fn request(&mut self, request: Request) -> RequestId {
         let request = self.session.request(self.now, request).unwrap();
         self.collect();
         request
@@ -527,12 +527,12 @@ impl Site {
     }
 
     /// Changes its answers to messages.
-    pub fn changed(mut self, change: impl FnMut(&Exchange, Reply) -> Reply + 'static) -> Self {
+    pub fn map_replies(mut self, change: impl FnMut(&Exchange, Reply) -> Reply + 'static) -> Self {
         self.change = Some(Box::new(change));
         self
     }
 
-    pub fn forget(&mut self) {
+    pub fn forget_session(&mut self) {
         self.session = None;
     }
 
@@ -610,7 +610,7 @@ impl Site {
         let mut reply = match (is_answer, self.answers_by_stream) {
             (true, false) => Reply::json(200, &answer),
             (true, true) => Reply::events(std::slice::from_ref(&answer)),
-            (false, _) => Reply::events(std::slice::from_ref(&answer)).goes_on(),
+            (false, _) => Reply::events(std::slice::from_ref(&answer)).unfinished(),
         };
         if exchange.is("initialize") && self.sessions {
             self.opened += 1;

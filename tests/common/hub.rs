@@ -676,7 +676,7 @@ impl Rig {
 
     /// The parameters of each message of this method that a server received, in order.
     pub fn asked(&self, name: &str, method: &str) -> Vec<Value> {
-        let asked = self.peers[name].server.asked();
+        let asked = self.peers[name].server.messages();
         asked.filter(|message| message["method"] == method).map(|message| message["params"].clone()).collect()
     }
 }

@@ -189,7 +189,7 @@ impl Host {
     }
 
     /// The messages sent since the last call, without cancellations.
-    pub fn take_uncancelled(&mut self) -> Vec<Value> {
+    pub fn take_without_cancellations(&mut self) -> Vec<Value> {
         let mut sent = self.take_sent();
         sent.retain(|message| message["method"] != "notifications/cancelled");
         sent
@@ -197,7 +197,7 @@ impl Host {
 
     /// The one message sent since the last call, without cancellations.
     pub fn take_request(&mut self) -> Value {
-        let mut sent = self.take_uncancelled();
+        let mut sent = self.take_without_cancellations();
         assert_eq!(sent.len(), 1, "{sent:#?}");
         sent.remove(0)
     }
@@ -279,11 +279,11 @@ impl Server {
     }
 
     /// The messages that it received, in order.
-    pub fn asked(&self) -> impl DoubleEndedIterator<Item = &Value> {
+    pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Value> {
         self.0.messages()
     }
 
-    pub fn was_asked(&self, method: &str) -> usize {
+    pub fn received(&self, method: &str) -> usize {
         self.0.received(method)
     }
 }

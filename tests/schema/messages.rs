@@ -399,7 +399,7 @@ fn rounds(options: Options, version: ProtocolVersion) -> Talk {
         talk.serve();
     }
     talk.host.result_of(request);
-    let says = |member| talk.server.asked().any(|message| message["params"].get(member).is_some());
+    let says = |member| talk.server.messages().any(|message| message["params"].get(member).is_some());
     assert!(says("requestState"));
     assert_eq!(says("inputResponses"), wants_input);
     talk

@@ -49,7 +49,7 @@ fn the_reason_of_the_embedder_of_a_hub_is_sent() {
     rig.hub.cancel_request_with_reason(rig.now, session, request, "not now").unwrap();
     rig.collect();
     rig.serve();
-    let sent = rig.get("a").server.asked().any(|message| message["params"]["reason"] == "not now");
+    let sent = rig.get("a").server.messages().any(|message| message["params"]["reason"] == "not now");
     assert!(sent);
 }
 

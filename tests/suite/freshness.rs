@@ -46,7 +46,7 @@ impl Described {
     }
 
     fn requests_received(&self) -> usize {
-        self.server.was_asked("server/discover")
+        self.server.received("server/discover")
     }
 }
 

@@ -167,7 +167,7 @@ fn the_version_header_is_the_negotiated_version() {
 /// `initialize`.
 #[test]
 fn the_session_header_is_the_id_from_the_initialize_response() {
-    let mut lenient = site().changed(|exchange, reply| match exchange.is("initialize") {
+    let mut lenient = site().map_replies(|exchange, reply| match exchange.is("initialize") {
         true => reply,
         false => reply.with(SESSION, "another"),
     });
@@ -227,7 +227,7 @@ fn each_exchange_names_its_request() {
     assert_eq!(resumed.of, Some(one));
     web.reply(&resumed, Reply::events(&[again.result(json!({"content": []}))]));
     // And in another session.
-    site.forget();
+    site.forget_session();
     web.reply(&second, Reply::status(404));
     web.serve(&mut site);
     assert_eq!(web.last("tools/call").of, Some(other));
@@ -268,7 +268,7 @@ fn lists_need_no_token_and_a_call_waits_for_one() {
     ] {
         let mut web = connect(options(), &mut site);
         assert_eq!((web.keys(Family::Tools), unauthorized(&web).len()), (vec!["a"], 0));
-        let request = web.want(tool("a"));
+        let request = web.request(tool("a"));
         web.serve(&mut site);
         let [Event::Unauthorized { request: whose, forbidden: false, why, challenges }] = unauthorized(&web)[..] else {
             panic!("{:?}", web.events)
@@ -297,7 +297,7 @@ fn lists_need_no_token_and_a_call_waits_for_one() {
 fn a_call_that_waits_for_a_token_can_be_declined_or_cancelled_and_has_a_time_limit() {
     let waiting = || {
         let mut web = ready(&mut render());
-        let request = web.want(tool("a"));
+        let request = web.request(tool("a"));
         let call = web.take_one();
         web.end_with(&call, render().reply(&call));
         assert_eq!(web.outcome(request), "open");
@@ -480,7 +480,7 @@ fn typed() -> Value {
 
 /// The headers of a call with these arguments, without those of every request.
 fn mirrored(web: &mut Web, name: &str, arguments: Value) -> Vec<(String, String)> {
-    web.want(Request::call_tool(name, Some(&raw(&arguments))));
+    web.request(Request::call_tool(name, Some(&raw(&arguments))));
     let call = web.take_the("tools/call");
     let mut headers: Vec<_> = call
         .headers()
@@ -522,7 +522,7 @@ fn headers_repeat_the_method_and_the_name() {
         (Request::new("acme/do"), None),
     ];
     for (request, name) in requests {
-        web.want(request);
+        web.request(request);
         let exchange = web.take_one();
         assert_eq!((exchange.header("mcp-method"), exchange.header("mcp-name")), (Some(&*exchange.name()), name));
         assert_eq!(exchange.header(SESSION), None);
@@ -605,7 +605,7 @@ fn a_header_mismatch_refreshes_the_tools_and_sends_the_call_once_more() {
         let mut site = modern_site().result("tools/list", tools(&["typed"]));
         let mut web = modern(&mut site);
         let mut site = modern_site().result("tools/list", listed);
-        let request = web.want(Request::call_tool("typed", Some(&raw(&json!({"region": "x"})))));
+        let request = web.request(Request::call_tool("typed", Some(&raw(&json!({"region": "x"})))));
         let call = web.take_the("tools/call");
         assert_eq!(call.header("mcp-param-region"), None);
         web.reply(&call, mismatch(&call));
@@ -662,7 +662,7 @@ fn header_mismatches_of_several_calls_refresh_the_tools_once() {
 
     let mut site = Site::modern(json!({"prompts": {}})).result("prompts/list", json!({"prompts": []}));
     let mut web = modern(&mut site);
-    let request = web.want(Request::get_prompt("p", []));
+    let request = web.request(Request::get_prompt("p", []));
     let exchange = web.take_one();
     web.reply(&exchange, mismatch(&exchange));
     assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code() == Some(-32020)));
@@ -673,7 +673,7 @@ fn header_mismatches_of_several_calls_refresh_the_tools_once() {
 #[test]
 fn a_request_that_needs_input_is_sent_again_with_a_new_id() {
     let mut web = connect(with_elicitation(options()), &mut modern_site().result("tools/list", typed()));
-    let request = web.want(Request::call_tool("typed", Some(&raw(&json!({"region": "x"})))));
+    let request = web.request(Request::call_tool("typed", Some(&raw(&json!({"region": "x"})))));
     let call = web.take_one();
     let inputs = json!({"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}});
     let wanted = json!({"resultType": "input_required", "inputRequests": inputs, "requestState": "s"});
@@ -690,16 +690,16 @@ fn a_request_that_needs_input_is_sent_again_with_a_new_id() {
 /// A session id from a modern server is ignored (specification 2026-07-28, "Streamable HTTP").
 #[test]
 fn a_session_id_of_a_modern_server_is_ignored() {
-    let mut site = modern_site().changed(|_, reply| reply.with(SESSION, "stray"));
+    let mut site = modern_site().map_replies(|_, reply| reply.with(SESSION, "stray"));
     let mut web = modern(&mut site);
-    let request = web.want(tool("a"));
+    let request = web.request(tool("a"));
     web.serve(&mut site);
     assert!(was_answered(&web, request));
     web.close();
     assert_eq!((web.cause(), web.count("DELETE"), web.count("GET")), (Some(&Cause::Requested), 0, 0));
     assert!(web.log.iter().all(|exchange| exchange.header(SESSION).is_none()));
     // A 404 is not an expired session then.
-    let mut web = modern(&mut modern_site().changed(|_, reply| reply.with(SESSION, "stray")));
+    let mut web = modern(&mut modern_site().map_replies(|_, reply| reply.with(SESSION, "stray")));
     let (request, call) = web.call("a");
     web.reply(&call, Reply::status(404));
     assert!(matches!(web.result_of(request), Outcome::Error(_)) && web.is_ready());
@@ -743,12 +743,12 @@ fn a_cancellation_in_the_legacy_era_is_also_sent() {
 fn a_timeout_is_handled_like_a_cancellation() {
     for (options, mut site, said) in [(legacy(), site(), 1), (options(), modern_site(), 0)] {
         let mut web = connect(options, &mut site);
-        let request = web.want(tool("a").timeout(seconds(10)));
+        let request = web.request(tool("a").timeout(seconds(10)));
         let call = web.take_one();
         web.head(&call, 200, &STREAM);
         web.body(&call, ": working\n\n");
         web.wait(millis(9_999));
-        assert_eq!((web.outcome(request), web.goes_on(&call)), ("open".into(), true));
+        assert_eq!((web.outcome(request), web.is_open(&call)), ("open".into(), true));
         web.wait(millis(1));
         assert_eq!((web.outcome(request), web.was_dropped(&call)), ("TimedOut".into(), true));
         assert_eq!((web.count(CANCELLED), web.is_ready()), (said, true));
@@ -810,7 +810,7 @@ fn a_subscription_is_a_long_post() {
     let mut web = modern(&mut site);
     let listen = web.last(LISTEN);
     assert_eq!((listen.verb(), listen.header("mcp-method"), listen.header("mcp-name")), ("POST", Some(LISTEN), None));
-    assert!(web.goes_on(&listen) && web.session.family(Family::Tools).watched);
+    assert!(web.is_open(&listen) && web.session.family(Family::Tools).watched);
     web.wait_and_serve(seconds(5), &mut site);
     site = site.result("tools/list", tools(&["a", "b"]));
     web.push(&listen, tools_changed(&listen));
@@ -818,7 +818,7 @@ fn a_subscription_is_a_long_post() {
     assert_eq!(web.keys(Family::Tools), ["a", "b"]);
     // It has no deadline.
     web.wait_and_serve(seconds(86_400), &mut site);
-    assert!(web.goes_on(&listen));
+    assert!(web.is_open(&listen));
     assert_eq!((web.count(LISTEN), web.quirks(), web.open.len()), (1, vec![], 1));
     web.close();
     assert!(web.was_dropped(&listen));
@@ -837,7 +837,7 @@ fn a_subscription_that_ends_is_reopened_and_the_lists_are_refreshed() {
         |web, listen| {
             let params = json!({"requestId": listen.json()["id"]});
             web.push(listen, json!({"jsonrpc": "2.0", "method": CANCELLED, "params": params}));
-            if web.goes_on(listen) {
+            if web.is_open(listen) {
                 web.end(listen);
             }
         },
@@ -846,17 +846,17 @@ fn a_subscription_that_ends_is_reopened_and_the_lists_are_refreshed() {
         let mut site = changing();
         let mut web = modern(&mut site);
         web.wait_and_serve(seconds(5), &mut site);
-        let (listen, walks) = (web.last(LISTEN), site.server.was_asked("tools/list"));
+        let (listen, walks) = (web.last(LISTEN), site.server.received("tools/list"));
         end(&mut web, &listen);
         assert!(!web.session.family(Family::Tools).watched);
         site = site.result("tools/list", tools(&["b"]));
         web.wait_and_serve(seconds(5), &mut site);
         let again = web.last(LISTEN);
-        assert!(again.id != listen.id && web.goes_on(&again));
+        assert!(again.id != listen.id && web.is_open(&again));
         assert!(again.json()["id"].as_u64() > listen.json()["id"].as_u64());
         assert_eq!(again.header(LAST_ID), None);
         assert_eq!((web.count(LISTEN), web.keys(Family::Tools)), (2, vec!["b"]));
-        assert!(site.server.was_asked("tools/list") > walks && web.session.family(Family::Tools).watched);
+        assert!(site.server.received("tools/list") > walks && web.session.family(Family::Tools).watched);
         assert!(web.is_ready() && web.quirks().is_empty());
     }
 }
@@ -911,7 +911,7 @@ fn server_messages_arrive_on_the_get_stream() {
     web.push(&stream, json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
     web.wait_and_serve(seconds(2), &mut site);
     assert_eq!(web.keys(Family::Tools), ["b"]);
-    assert!(web.goes_on(&stream) && web.quirks().is_empty());
+    assert!(web.is_open(&stream) && web.quirks().is_empty());
 }
 
 /// A response on the GET stream violates the specification, and is accepted.
@@ -1003,9 +1003,9 @@ fn before_the_stream() -> (Web, Exchange, Site) {
 #[test]
 fn a_call_waits_for_the_get_stream() {
     let (mut web, stream, mut site) = before_the_stream();
-    let reading = web.want(Request::read_resource("x:1"));
+    let reading = web.request(Request::read_resource("x:1"));
     assert_eq!(web.take_the("resources/read").of, Some(reading));
-    let request = web.want(tool("a"));
+    let request = web.request(tool("a"));
     web.wait(millis(300));
     assert!(web.take().is_empty());
     web.head(&stream, 200, &STREAM);
@@ -1023,7 +1023,7 @@ fn a_call_waits_for_the_get_stream() {
 #[test]
 fn a_call_waits_for_the_get_stream_half_a_second_at_most() {
     let (mut web, _, _) = before_the_stream();
-    web.want(tool("a"));
+    web.request(tool("a"));
     web.wait(millis(499));
     assert!(web.take().is_empty());
     web.wait(millis(1));
@@ -1037,12 +1037,12 @@ fn a_call_waits_for_the_get_stream_half_a_second_at_most() {
 #[test]
 fn a_call_does_not_wait_for_a_refused_or_broken_get_stream() {
     let (mut web, stream, _) = before_the_stream();
-    web.want(tool("a"));
+    web.request(tool("a"));
     web.head(&stream, 405, &[]);
     web.take_the("tools/call");
 
     let (mut web, stream, _) = before_the_stream();
-    web.want(tool("a"));
+    web.request(tool("a"));
     web.fail(&stream, Broken::Midway);
     web.take_the("tools/call");
 }
@@ -1050,7 +1050,7 @@ fn a_call_does_not_wait_for_a_refused_or_broken_get_stream() {
 #[test]
 fn a_call_that_waits_for_the_get_stream_can_be_cancelled() {
     let (mut web, stream, _) = before_the_stream();
-    let request = web.want(tool("a"));
+    let request = web.request(tool("a"));
     web.session.cancel(web.now, request).unwrap();
     web.collect();
     assert_eq!((web.outcome(request), web.take().len()), ("Cancelled".into(), 0));
@@ -1062,9 +1062,9 @@ fn a_call_that_waits_for_the_get_stream_can_be_cancelled() {
 #[test]
 fn a_call_that_waits_for_the_get_stream_delays_no_event() {
     let (mut web, _, _) = before_the_stream();
-    let reading = web.want(Request::read_resource("x:1"));
+    let reading = web.request(Request::read_resource("x:1"));
     let read = web.take_one();
-    web.want(tool("a"));
+    web.request(tool("a"));
     web.reply(&read, Reply::json(200, &read.result(json!({"contents": []}))));
     assert!(was_answered(&web, reading));
     assert!(web.take().is_empty());
@@ -1075,7 +1075,7 @@ fn a_call_that_waits_for_the_get_stream_delays_no_event() {
 #[test]
 fn server_requests_and_notifications_precede_the_response() {
     let mut web = connect(with_elicitation(legacy()), &mut site());
-    let request = web.want(tool("a").progress());
+    let request = web.request(tool("a").progress());
     let call = web.take_one();
     web.head(&call, 200, &STREAM);
     let token = call.json()["params"]["_meta"]["progressToken"].clone();
@@ -1093,7 +1093,7 @@ fn server_requests_and_notifications_precede_the_response() {
     assert_eq!(web.take_the("(answer)").json()["error"]["code"], -32601);
     web.push(&call, call.result(json!({"content": []})));
     assert!(was_answered(&web, request));
-    if web.goes_on(&call) {
+    if web.is_open(&call) {
         web.end(&call);
     }
     assert!(web.quirks().is_empty());
@@ -1142,7 +1142,7 @@ fn a_stream_that_stays_open_after_its_response_is_dropped() {
     }
     web.wait(seconds(60));
     assert!(calls.iter().all(|call| web.was_dropped(call)), "{} are still open", web.open.len());
-    assert!(web.goes_on(&web.last("GET")));
+    assert!(web.is_open(&web.last("GET")));
 }
 
 // Busy servers.
@@ -1177,7 +1177,7 @@ fn a_resent_message_has_a_new_id_for_progress_and_cancellation() {
             let is_legacy = options.eras == legacy().eras;
             let mut web = connect(options, &mut site);
             let busy = || Reply::status(status).with("retry-after", "1");
-            let request = web.want(tool("a").progress());
+            let request = web.request(tool("a").progress());
             let call = web.take_one();
             web.reply(&call, busy());
             web.wait(seconds(1));
@@ -1289,7 +1289,7 @@ fn a_busy_server_gets_the_request_again_after_an_hour_at_the_latest() {
     let dates = [("date", "Wed, 21 Oct 2026 07:28:00 GMT"), ("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT")];
     for headers in [&dates[..], &[("retry-after", "99999999999999999999999")], &[("retry-after", "3601")]] {
         let mut web = ready(&mut site());
-        let request = web.want(tool("a").timeout(seconds(86_400)).max_timeout(seconds(86_400)));
+        let request = web.request(tool("a").timeout(seconds(86_400)).max_timeout(seconds(86_400)));
         let call = web.take_one();
         let reply = headers.iter().fold(Reply::status(503), |reply, (name, value)| reply.with(name, value));
         web.reply(&call, reply);
@@ -1321,7 +1321,7 @@ fn a_busy_server_gets_handshake_and_list_requests_again() {
 fn the_wait_for_a_busy_server_ends_at_the_deadline() {
     for after in ["5", "3600", "99999999999999999999999"] {
         let mut web = ready(&mut site());
-        let request = web.want(tool("a").timeout(seconds(30)));
+        let request = web.request(tool("a").timeout(seconds(30)));
         let call = web.take_one();
         web.reply(&call, Reply::status(429).with("retry-after", after));
         while web.now < Time::from_millis(29_999) {
@@ -1411,7 +1411,7 @@ fn closing_sends_the_last_responses_before_it_ends_the_session() {
     web.close();
     let answer = web.last("(answer)");
     assert_eq!(answer.json()["result"]["action"], "cancel");
-    assert!(web.goes_on(&answer) && web.count("DELETE") == 0, "the response is sent first");
+    assert!(web.is_open(&answer) && web.count("DELETE") == 0, "the response is sent first");
     web.reply(&answer, Reply::status(202));
     let delete = web.last("DELETE");
     web.reply(&delete, Reply::status(200));
@@ -1438,7 +1438,7 @@ fn closing_drops_open_exchanges() {
         let answers = web.take();
         assert_eq!(answers.iter().map(Exchange::name).collect::<Vec<_>>(), ["(answer)", "(answer)"]);
         web.fail(&answers[0], broken);
-        assert!(web.goes_on(&answers[1]), "the other response may still arrive");
+        assert!(web.is_open(&answers[1]), "the other response may still arrive");
         web.reply(&answers[1], Reply::status(202));
         let delete = web.take_the("DELETE");
         web.head(&delete, 200, &[]);
@@ -1492,7 +1492,7 @@ fn an_unreachable_server_is_reconnected_to() {
     let mut web = connect(reconnecting(legacy()), &mut site);
     let ((lost, first), (unsent, second)) = (web.call("a"), web.call("a"));
     web.head(&first, 200, &STREAM);
-    web.lose(&second);
+    web.make_unreachable(&second);
     assert_eq!((web.outcome(lost), web.outcome(unsent)), ("Unknown".into(), "open".into()));
     assert!(web.open.is_empty() && web.was_dropped(&first));
     let Some(Event::Down { failure, next: Recovery::Reopen { .. } }) =
@@ -1579,7 +1579,7 @@ fn http_with_sse_has_one_stream_for_all_server_messages() {
     assert_eq!(answer.url(), OLD);
     web.reply(&answer, Reply::text(202, "Accepted"));
     web.push(&stream, first.result(json!({"content": []})));
-    assert!(was_answered(&web, one) && web.goes_on(&stream));
+    assert!(was_answered(&web, one) && web.is_open(&stream));
     // A cancelled call.
     let (request, call) = web.call("a");
     web.reply(&call, Reply::status(202));
@@ -1600,7 +1600,7 @@ fn http_with_sse_may_respond_before_it_accepts_the_post() {
     let (request, call) = web.call("a");
     web.push(&stream, call.result(json!({"content": []})));
     assert!(was_answered(&web, request));
-    if web.goes_on(&call) {
+    if web.is_open(&call) {
         web.reply(&call, Reply::status(202));
     }
     assert!(web.is_ready() && web.quirks().is_empty());
@@ -1615,7 +1615,7 @@ fn http_with_sse_is_lost_with_its_stream() {
     assert_eq!((web.outcome(request), web.failure_kind()), ("Unknown".into(), Some(FailureKind::Closed)));
     web.wait(seconds(1));
     let again = open_older(&mut web, &mut site);
-    assert!(web.is_ready() && web.goes_on(&again));
+    assert!(web.is_ready() && web.is_open(&again));
     assert_eq!(again.header(LAST_ID), None);
     let since: Vec<_> = web.log.iter().skip_while(|it| it.id != again.id).map(Exchange::name).collect();
     assert_eq!(since, ["GET", "initialize", INITIALIZED, "tools/list"], "no probe, and no POST to the wrong URL");
@@ -1685,7 +1685,7 @@ fn http_with_sse_reads_messages_after_the_endpoint_event() {
 #[test]
 fn closed_is_the_last_event_whatever_input_precedes_the_poll() {
     let (mut web, stream, _) = before_the_stream();
-    web.want(Request::read_resource("x:1"));
+    web.request(Request::read_resource("x:1"));
     let read = web.take_the("resources/read");
     web.session.handle_failure(web.now, read.id, Broken::Unreachable, "no route");
     web.session.handle_head(web.now, stream.id, http::StatusCode::NOT_FOUND, &crate::web::header_map(&JSON));
@@ -1721,7 +1721,7 @@ fn a_server_request_during_the_probe_of_a_modern_server_gets_no_response() {
 fn each_exchange_is_dropped_once() {
     for begun in [&STREAM, &JSON] {
         let mut web = ready(&mut site());
-        let request = web.want(tool("a").timeout(seconds(5)));
+        let request = web.request(tool("a").timeout(seconds(5)));
         let call = web.take_one();
         web.head(&call, 200, begun);
         web.session.handle_timeout(web.now + seconds(5));
@@ -1755,7 +1755,7 @@ fn the_session_id_of_a_refused_initialize_is_ignored() {
         Reply::json(200, &initialize.error(-32601, "Method not found")).with(SESSION, "stray")
     });
     let mut web = connect(options, &mut site);
-    let request = web.want(tool("a"));
+    let request = web.request(tool("a"));
     web.serve(&mut site);
     web.close();
     assert!(was_answered(&web, request) && web.cause().is_some());
@@ -1849,7 +1849,7 @@ fn a_request_about_a_task_names_it_in_a_header() {
     let mut enabled = options();
     (enabled.capabilities.tasks, enabled.listen) = (true, false);
     let mut web = Web::connect(enabled, &mut site);
-    let id = web.want(tool("a"));
+    let id = web.request(tool("a"));
     let call = web.take_one();
     let task = json!({"resultType": "task", "taskId": "t\u{e9}1", "status": "completed", "pollIntervalMs": 1000});
     web.reply(&call, Reply::json(200, &call.result(task)));

@@ -228,12 +228,12 @@ impl Play {
                 return;
             }
             for exchange in asked.iter().filter(|exchange| exchange.verb() != "GET") {
-                if self.web.goes_on(exchange) {
+                if self.web.is_open(exchange) {
                     self.answer(exchange, pieces);
                 }
             }
             for exchange in asked.iter().filter(|exchange| exchange.verb() == "GET") {
-                if self.web.goes_on(exchange) {
+                if self.web.is_open(exchange) {
                     self.stream(exchange, pieces);
                 }
             }

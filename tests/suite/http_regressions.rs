@@ -91,7 +91,7 @@ fn a_404_for_a_missing_resource_is_not_an_expired_session() {
         .on("resources/read", |read| Reply::json(404, &read.error(-32002, "Resource not found")));
     let mut web = connect(reconnecting(legacy()), &mut site);
     for uri in ["x:1", "x:2", "x:3", "x:4", "x:5"] {
-        let request = web.want(Request::read_resource(uri));
+        let request = web.request(Request::read_resource(uri));
         web.serve(&mut site);
         let Outcome::Error(RequestError::Server(error)) = web.result_of(request) else {
             panic!("{uri}: {:?}", web.ended(request))
@@ -107,7 +107,7 @@ fn not_initialized_errors_of_tools_are_not_expired_sessions() {
     let mut site = site().on("tools/call", |call| Reply::json(200, &call.error(-32603, "Browser not initialized")));
     let mut web = ready(&mut site);
     for _ in 0..5 {
-        let request = web.want(tool("a"));
+        let request = web.request(tool("a"));
         web.serve(&mut site);
         let Outcome::Error(RequestError::Server(error)) = web.result_of(request) else {
             panic!("{:?}", web.ended(request))
@@ -183,14 +183,14 @@ fn an_unreachable_server_ends_the_call_as_not_sent() {
     for failures in 1..=4 {
         let mut site = site();
         let mut web = connect(reconnecting(legacy()), &mut site);
-        let request = web.want(tool("a"));
+        let request = web.request(tool("a"));
         let mut failed = 0;
         for _ in 0..600 {
             for exchange in web.take() {
                 if exchange.is("tools/call") {
                     web.fail(&exchange, Broken::Unreachable);
                     failed += 1;
-                } else if web.goes_on(&exchange) {
+                } else if web.is_open(&exchange) {
                     let reply = site.reply(&exchange);
                     web.reply(&exchange, reply);
                 }
@@ -223,7 +223,7 @@ fn one_unreachable_call_does_not_affect_the_others() {
 
     // If the next one is unreachable too, the server is.
     let (_, call) = web.call("a");
-    web.lose(&call);
+    web.make_unreachable(&call);
     assert_eq!((web.is_ready(), web.failure_kind()), (false, Some(FailureKind::Connect)));
 }
 
@@ -236,7 +236,7 @@ fn a_call_with_a_gateway_timeout_may_have_run() {
         web.reply(&call, Reply::text(status, "no answer"));
         assert_eq!((web.outcome(request), web.is_ready()), ("Unknown".into(), true), "{status}");
         // A read-only request is sent once more.
-        let request = web.want(tool("a").replay(true));
+        let request = web.request(tool("a").replay(true));
         let call = web.take_the("tools/call");
         web.reply(&call, Reply::text(status, "no answer"));
         web.serve(&mut site());
@@ -255,7 +255,7 @@ fn a_stream_may_begin_with_inconclusive_bytes() {
             if !whole {
                 first.as_bytes().chunks(1).for_each(|chunk| web.body(&stream, chunk));
             }
-            assert_eq!((web.goes_on(&stream), web.quirks()), (true, vec![]), "{first:?}");
+            assert_eq!((web.is_open(&stream), web.quirks()), (true, vec![]), "{first:?}");
             web.push(&stream, ping(7));
             assert_eq!(web.take_the("(answer)").json()["id"], 7, "{first:?}");
         }
@@ -268,7 +268,7 @@ fn a_call_that_waits_for_headers_continues_after_a_reconnect() {
     let mismatch = |call: &Exchange| Reply::json(400, &call.error(-32020, "Header mismatch"));
     let mut site = modern_site().first("tools/call", 1, mismatch);
     let mut web = connect(reconnecting(options()), &mut site);
-    let request = web.want(tool("a"));
+    let request = web.request(tool("a"));
     let call = web.take_the("tools/call");
     web.end_with(&call, site.reply(&call));
     let list = web.take_the("tools/list");
@@ -326,7 +326,7 @@ fn a_get_stream_that_was_open_is_requested_again_after_any_refusal() {
         web.wait(seconds(60));
         let third = web.take_the("GET");
         web.reply(&third, Reply::stream(""));
-        assert_eq!((web.goes_on(&third), web.quirks()), (true, vec![]), "{status}");
+        assert_eq!((web.is_open(&third), web.quirks()), (true, vec![]), "{status}");
     }
 }
 
@@ -344,7 +344,7 @@ fn a_first_get_stream_that_is_temporarily_refused_is_requested_again() {
         let mut web = ready(&mut site);
         web.wait_and_serve(seconds(60), &mut site);
         assert_eq!((web.count("GET"), web.quirks()), (2, vec![]), "{told}");
-        assert!(web.goes_on(&web.last("GET")), "{told}");
+        assert!(web.is_open(&web.last("GET")), "{told}");
     }
 }
 
@@ -352,12 +352,12 @@ fn a_first_get_stream_that_is_temporarily_refused_is_requested_again() {
 #[test]
 fn the_late_end_of_a_refused_stream_opens_no_second_one() {
     for status in [429, 503] {
-        let mut web = ready(&mut site().on("GET", move |_| Reply::status(status).goes_on()));
+        let mut web = ready(&mut site().on("GET", move |_| Reply::status(status).unfinished()));
         let refused = web.last("GET");
         web.wait(seconds(5));
         let stream = web.take_the("GET");
         web.reply(&stream, Reply::stream(""));
-        if web.goes_on(&refused) {
+        if web.is_open(&refused) {
             web.end(&refused);
         }
         web.wait_and_serve(seconds(60), &mut site());
@@ -477,7 +477,7 @@ fn calls_that_wait_for_input_or_a_token_are_limited() {
         assert!(waiting.iter().all(|request| web.outcome(*request) == "open"), "{what}");
         web.session.decline(web.now, waiting[0]).unwrap();
         web.collect();
-        web.want(tool("a"));
+        web.request(tool("a"));
     }
 }
 
@@ -486,7 +486,7 @@ fn calls_that_wait_for_input_or_a_token_are_limited() {
 fn a_call_is_sent_again_with_new_tokens_a_limited_number_of_times() {
     let mut site = site().on("tools/call", |_| Reply::text(401, "not this").with("www-authenticate", "Bearer"));
     let mut web = ready(&mut site);
-    let request = web.want(tool("a"));
+    let request = web.request(tool("a"));
     for _ in 0..20 {
         web.serve(&mut site);
         authorize(&mut web);
@@ -543,7 +543,7 @@ fn progress_after_a_long_wait_for_input_or_a_token_extends_the_deadline() {
             server_that_requests_input()
         };
         let mut web = connect(asking(options()), &mut site);
-        let request = web.want(tool("a").progress().timeout(seconds(60)).max_timeout(seconds(600)));
+        let request = web.request(tool("a").progress().timeout(seconds(60)).max_timeout(seconds(600)));
         web.serve(&mut site);
         web.wait(seconds(595));
         if token {
@@ -591,7 +591,7 @@ fn a_refusal_about_a_tools_own_session_is_not_an_expired_session() {
     ] {
         let mut site = site().on("tools/call", move |it| Reply::json(status, &it.error(code, text)));
         let mut web = ready(&mut site);
-        let request = web.want(tool("a"));
+        let request = web.request(tool("a"));
         web.serve(&mut site);
         assert_eq!((web.count("tools/call"), web.count("initialize")), (1, 1), "{text}");
         let Some(Outcome::Error(RequestError::Server(error))) = web.ended(request) else {

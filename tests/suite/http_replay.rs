@@ -355,7 +355,7 @@ impl World {
                 return;
             }
             for exchange in pending {
-                if self.web.goes_on(&exchange) {
+                if self.web.is_open(&exchange) {
                     self.react(&exchange, &Reaction::Good);
                 }
             }
@@ -615,7 +615,7 @@ impl World {
                 }
                 self.look();
             }
-            Op::Forget => self.site.forget(),
+            Op::Forget => self.site.forget_session(),
             Op::EndStream => {
                 let stream = self.web.open.values().find(|it| it.verb() == "GET" && it.of.is_none()).cloned();
                 if let Some(stream) = stream {
@@ -632,7 +632,7 @@ impl World {
                 self.apply(&op);
             }
             for exchange in self.pending(true) {
-                if self.web.goes_on(&exchange) {
+                if self.web.is_open(&exchange) {
                     self.react(&exchange, &Reaction::Good);
                 }
             }

@@ -248,7 +248,7 @@ fn a_confirming_list_is_cancelled_while_other_messages_arrive() {
     host.receive(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {}}));
     host.wait(INTERVAL * 10);
     assert_eq!(host.quirk_methods(QuirkKind::PingSilent), ["ping"]);
-    assert!(host.is_ready() && host.take_uncancelled().is_empty());
+    assert!(host.is_ready() && host.take_without_cancellations().is_empty());
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn tools_list_keeps_a_server_with_tools_alive_and_ping_one_without() {
     let mut prompts_alone = Server::legacy(json!({"prompts": {}})).result("prompts/list", json!({"prompts": []}));
     let mut host = ready(by_list, &mut prompts_alone);
     assert_eq!(probe(&mut host)["method"], "ping");
-    assert_eq!(prompts_alone.was_asked("tools/list"), 0);
+    assert_eq!(prompts_alone.received("tools/list"), 0);
 }
 
 #[test]

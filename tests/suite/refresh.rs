@@ -39,7 +39,7 @@ impl Changing {
     }
 
     fn walks(&self) -> usize {
-        self.server.was_asked("tools/list")
+        self.server.received("tools/list")
     }
 }
 
@@ -146,7 +146,7 @@ fn a_failed_refresh_keeps_the_list_and_is_repeated_with_backoff() {
         host.wait(Duration::from_millis(100));
         host.serve(&mut server);
     }
-    let tries = server.was_asked("tools/list") - 1;
+    let tries = server.received("tools/list") - 1;
     assert!((6..=9).contains(&tries), "{tries} tries in two minutes");
     assert!(host.is_ready());
     assert_eq!(host.keys(Family::Tools), ["a", "b"]);

@@ -297,7 +297,7 @@ fn unpolled_requests_are_kept_for_the_next_connection() {
     reopen(&mut host, &mut server);
     assert_eq!((outcome(&host, written), outcome(&host, queued)), ("Result".into(), "Result".into()));
     assert_eq!(ended(&host), [handed, written, queued]);
-    assert_eq!(server.was_asked("tools/call"), 2);
+    assert_eq!(server.received("tools/call"), 2);
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn a_request_of_an_expired_session_is_reported() {
     let mut site = site();
     let mut web = web(legacy(), &mut site);
     let (request, exchange) = web.call("a");
-    site.forget();
+    site.forget_session();
     web.reply(&exchange, Reply::status(404));
     web.serve(&mut site);
     assert_eq!(attempts(&web.events, request), (vec![(2, ResendReason::SessionExpired)], Some(2)));

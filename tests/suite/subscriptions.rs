@@ -113,7 +113,7 @@ fn an_announced_change_refreshes_the_list_and_is_reported_as_a_difference() {
     host.wait(seconds(2));
     serve(&mut host, &mut server);
     assert_eq!(host.keys(Family::Tools), ["a", "b"]);
-    assert_eq!(server.was_asked("tools/list"), 2);
+    assert_eq!(server.received("tools/list"), 2);
     let mut server = server.result("tools/list", tools(&["b"]));
     tools_changed(&mut host, &stream);
     host.wait(seconds(2));
@@ -153,7 +153,7 @@ fn a_list_requested_before_the_stream_is_requested_again_whichever_response_come
     host.wait(seconds(2));
     serve(&mut host, &mut server);
     assert_eq!(host.keys(Family::Tools), ["a", "b"]);
-    assert_eq!((server.was_asked("tools/list"), host.session.family(Family::Tools).watched), (2, true));
+    assert_eq!((server.received("tools/list"), host.session.family(Family::Tools).watched), (2, true));
     host.wait(seconds(100));
     assert!(host.take_sent().is_empty());
 }
@@ -162,12 +162,12 @@ fn a_list_requested_before_the_stream_is_requested_again_whichever_response_come
 fn no_stream_is_requested_without_content_or_if_the_options_turn_it_off() {
     let mut server = Server::modern(json!({"tools": {}})).result("tools/list", tools(&[]));
     let host = Host::connect(options(), &mut server);
-    assert_eq!((host.is_ready(), server.was_asked(LISTEN)), (true, 0));
+    assert_eq!((host.is_ready(), server.received(LISTEN)), (true, 0));
     let (mut options, mut server) = (options(), modern());
     options.listen = false;
     let mut host = Host::connect(options, &mut server);
     host.session.subscribe(host.now, "x://r").unwrap();
-    assert_eq!((host.is_ready(), server.was_asked(LISTEN)), (true, 0));
+    assert_eq!((host.is_ready(), server.received(LISTEN)), (true, 0));
 }
 
 /// github-mcp-server #3073, appwrite #100
@@ -182,14 +182,14 @@ fn a_refused_stream_is_requested_once_per_connection() {
         assert_eq!(take_subscription_events(&mut host), ["x://r refused: it refused `subscriptions/listen`"]);
         host.serve(&mut server);
         host.wait(seconds(1000));
-        assert_eq!((host.is_ready(), host.opens, server.was_asked(LISTEN)), (true, 1, 1), "{code}");
+        assert_eq!((host.is_ready(), host.opens, server.received(LISTEN)), (true, 1, 1), "{code}");
         assert_eq!(host.keys(Family::Tools), ["a"]);
         assert_eq!(host.quirk_methods(QuirkKind::ListenRefused), [LISTEN]);
         host.close_transport();
         host.wait(seconds(1));
         host.transport(Transport::Opened);
         host.serve(&mut server);
-        assert_eq!((host.is_ready(), server.was_asked(LISTEN)), (true, 2), "the next connection requests it again");
+        assert_eq!((host.is_ready(), server.received(LISTEN)), (true, 2), "the next connection requests it again");
     }
 }
 
@@ -218,7 +218,7 @@ fn a_notification_of_a_foreign_subscription_changes_nothing() {
     host.receive(changed("notifications/tools/list_changed", json!({})));
     host.wait(seconds(2));
     serve(&mut host, &mut server);
-    assert_eq!(server.was_asked("tools/list"), 5, "one without a subscription id counts");
+    assert_eq!(server.received("tools/list"), 5, "one without a subscription id counts");
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn a_stream_that_ends_is_requested_again_and_the_lists_after_it() {
     serve(&mut host, &mut server);
     let mut waits = Vec::new();
     for round in 0..8 {
-        let before = server.was_asked("tools/list");
+        let before = server.received("tools/list");
         end(&mut host, &stream);
         assert!(!host.session.family(Family::Tools).watched);
         let ended = host.now;
@@ -253,7 +253,7 @@ fn a_stream_that_ends_is_requested_again_and_the_lists_after_it() {
         agree_to_all(&mut host, &stream);
         host.wait(seconds(5));
         serve(&mut host, &mut server);
-        assert_eq!(server.was_asked("tools/list"), before + 1, "round {round}");
+        assert_eq!(server.received("tools/list"), before + 1, "round {round}");
     }
     assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60], "with increasing delays, up to a limit");
     assert!(host.quirks().is_empty(), "refreshes without a notification are no loop");
@@ -416,7 +416,7 @@ fn a_subscription_without_a_stream_is_reported_as_refused() {
         host.session.subscribe(host.now, "x://early").unwrap();
         host.collect();
         assert_eq!(take_subscription_events(&mut host), [format!("x://early refused: {why}")]);
-        assert_eq!(server.was_asked(LISTEN), usize::from(!has_listen));
+        assert_eq!(server.received(LISTEN), usize::from(!has_listen));
     }
 }
 
@@ -475,7 +475,7 @@ fn a_legacy_server_is_sent_each_subscription_on_each_connection() {
     assert_eq!(host.session.subscriptions().collect::<Vec<_>>(), ["x://b"]);
     host.serve(&mut server);
     assert_eq!(take_subscription_events(&mut host), ["x://b active"], "unsubscribed and subscribed again");
-    assert_eq!((server.was_asked("resources/subscribe"), server.was_asked("resources/unsubscribe")), (5, 2));
+    assert_eq!((server.received("resources/subscribe"), server.received("resources/unsubscribe")), (5, 2));
 }
 
 #[test]
@@ -487,7 +487,7 @@ fn a_subscription_withdrawn_before_its_response_is_ended_after_it() {
     host.collect();
     let mut server = old(true);
     host.serve(&mut server);
-    let asked: Vec<_> = server.asked().map(|asked| asked["method"].clone()).collect();
+    let asked: Vec<_> = server.messages().map(|asked| asked["method"].clone()).collect();
     assert_eq!(asked, ["resources/subscribe", "resources/unsubscribe"]);
     assert_eq!(take_subscription_events(&mut host), [""; 0]);
 }
@@ -527,7 +527,7 @@ fn a_server_that_does_not_declare_subscriptions_is_not_sent_any() {
         assert!(
             matches!(refused, CommandError::NotAdvertised { ref capability, .. } if capability == "resources.subscribe")
         );
-        assert_eq!(server.was_asked("resources/subscribe") + server.was_asked(LISTEN), 0);
+        assert_eq!(server.received("resources/subscribe") + server.received(LISTEN), 0);
     }
 }
 
@@ -548,7 +548,7 @@ fn the_number_of_subscriptions_is_limited() {
 fn the_log_level_is_set_at_run_time_and_on_each_connection() {
     let (mut host, mut server) = (Host::open(reconnecting(legacy())), old(true));
     host.serve(&mut server);
-    assert_eq!(server.was_asked("logging/setLevel"), 0);
+    assert_eq!(server.received("logging/setLevel"), 0);
     host.session.set_log_level(host.now, LogLevel::Warning).unwrap();
     host.collect();
     let sent = host.take_one();
@@ -559,8 +559,8 @@ fn the_log_level_is_set_at_run_time_and_on_each_connection() {
     host.wait(seconds(1));
     host.transport(Transport::Opened);
     host.serve(&mut server);
-    assert_eq!(server.asked().next_back().unwrap()["method"], "resources/templates/list");
-    let levels = server.asked().filter(|asked| asked["method"] == "logging/setLevel");
+    assert_eq!(server.messages().next_back().unwrap()["method"], "resources/templates/list");
+    let levels = server.messages().filter(|asked| asked["method"] == "logging/setLevel");
     assert_eq!(levels.map(|asked| asked["params"]["level"].clone()).collect::<Vec<_>>(), ["warning", "debug"]);
     let mut host = Host::connect(legacy(), &mut Server::legacy(json!({})));
     let refused = host.session.set_log_level(host.now, LogLevel::Info).unwrap_err();

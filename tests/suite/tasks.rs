@@ -421,8 +421,8 @@ fn a_task_survives_its_connection() {
         host.wait(seconds(2));
         host.serve(&mut server);
         assert_eq!(result(&host, id), done());
-        assert_eq!(server.was_asked("tools/call"), 0, "the call itself is not sent again");
-        let poll = server.asked().find(|message| message["method"] == "tasks/get").unwrap();
+        assert_eq!(server.received("tools/call"), 0, "the call itself is not sent again");
+        let poll = server.messages().find(|message| message["method"] == "tasks/get").unwrap();
         assert_eq!(poll["params"]["taskId"], "t-1");
     }
 }

@@ -322,7 +322,7 @@ fn undeclared_list_changed_with_a_failing_list_causes_no_failure() {
         host.receive(notification("notifications/tools/list_changed"));
         host.wait(Duration::from_secs(2));
         host.serve(&mut server);
-        assert_eq!(server.was_asked("tools/list"), 1);
+        assert_eq!(server.received("tools/list"), 1);
         assert!(host.is_ready(), "{:?}", host.failure());
         assert_eq!(host.count(Family::Tools), 0);
     });
@@ -375,7 +375,7 @@ fn method_not_found_is_reported_once_for_all_connections() {
         assert_eq!(host.opens, 2);
         host.transport(mcp_proto::Transport::Opened);
         host.serve(&mut server);
-        assert_eq!(server.was_asked("prompts/list"), 2);
+        assert_eq!(server.received("prompts/list"), 2);
         assert_lost(&host, &[Family::Prompts], FamilyStatus::Absent);
         assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), ["prompts/list"]);
         let told = host.events.iter().filter(|event| matches!(event, Event::Quirk(_))).count();
@@ -432,7 +432,7 @@ fn any_other_error_to_a_list_fails() {
                 let host = Host::connect(options_for(era), &mut server);
                 assert_list_failed(&host, family.list_method(), words);
                 assert!(host.quirks().is_empty());
-                assert_eq!(server.was_asked(family.list_method()), 1);
+                assert_eq!(server.received(family.list_method()), 1);
             }
         }
     });
@@ -448,7 +448,7 @@ fn any_other_error_to_a_list_fails_that_family_alone_by_policy() {
                 let host = Host::connect(degrading(era), &mut server);
                 assert_lost(&host, &[family], FamilyStatus::Failed);
                 assert!(host.failure().is_none() && host.quirks().is_empty());
-                assert_eq!(server.was_asked(family.list_method()), 1);
+                assert_eq!(server.received(family.list_method()), 1);
             }
         }
     });
@@ -670,7 +670,7 @@ fn method_not_found_of_set_level_keeps_the_session() {
     let server = server_with_all_families(Era::Legacy, json!({"tools": {}, "logging": {}}));
     let mut server = server.error("logging/setLevel", -32601, "Method not found");
     let host = Host::connect(logging(Some(LogLevel::Warning)), &mut server);
-    assert_eq!(server.was_asked("logging/setLevel"), 1);
+    assert_eq!(server.received("logging/setLevel"), 1);
     assert_lost(&host, &Family::ALL[1..], FamilyStatus::NotAdvertised);
     assert_eq!(host.quirk_methods(QuirkKind::MethodNotFound), ["logging/setLevel"]);
     assert_eq!(host.quirks(), [QuirkKind::MethodNotFound]);
@@ -719,7 +719,7 @@ fn the_log_level_is_set_only_if_requested_and_declared() {
         let mut server = server(Era::Legacy, capabilities).result("logging/setLevel", json!({}));
         let host = Host::connect(logging(level), &mut server);
         assert!(host.is_ready() && host.quirks().is_empty());
-        let asked = server.asked().filter(|message| message["method"] == "logging/setLevel");
+        let asked = server.messages().filter(|message| message["method"] == "logging/setLevel");
         assert_eq!(asked.map(|message| &message["params"]["level"]).collect::<Vec<_>>(), expected);
     }
 }

@@ -621,7 +621,7 @@ fn list_changed_before_the_initialize_response_is_honored_once_ready() {
     host.receive(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
     let mut server = server();
     host.serve(&mut server);
-    assert_eq!((host.is_ready(), server.was_asked("tools/list")), (true, 1));
+    assert_eq!((host.is_ready(), server.received("tools/list")), (true, 1));
     host.wait(Duration::from_secs(2));
     assert_eq!(host.take_methods(), ["tools/list"]);
     assert!(host.quirks().is_empty());

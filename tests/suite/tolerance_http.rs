@@ -72,7 +72,7 @@ fn a_wrong_content_type_is_recognized_by_the_first_bytes_of_the_body() {
         (Some("text/plain; charset=utf-8"), false),
         (Some("application/octet-stream"), true),
     ] {
-        let mut site = site().changed(move |exchange, reply| match label {
+        let mut site = site().map_replies(move |exchange, reply| match label {
             _ if exchange.is(INITIALIZED) => reply,
             Some(label) => reply.with("content-type", label),
             None => reply.without("content-type"),
@@ -84,7 +84,7 @@ fn a_wrong_content_type_is_recognized_by_the_first_bytes_of_the_body() {
         web.session.refresh(web.now, Family::Tools).unwrap();
         web.collect();
         web.serve(&mut site);
-        assert_eq!((site.server.was_asked("tools/list"), web.quirks().len()), (2, 2), "once for each method");
+        assert_eq!((site.server.received("tools/list"), web.quirks().len()), (2, 2), "once for each method");
     }
 }
 
@@ -96,7 +96,7 @@ fn content_type_with_parameters_in_any_case_is_no_quirk() {
         ("text/event-stream", true),
         ("Text/Event-Stream;charset=UTF-8", true),
     ] {
-        let mut site = site().changed(move |_, reply| reply.with("content-type", label));
+        let mut site = site().map_replies(move |_, reply| reply.with("content-type", label));
         site.answers_by_stream = by_stream;
         let web = ready(&mut site);
         assert_eq!((web.keys(Family::Tools), web.quirks()), (vec!["a"], vec![]), "{label}");
@@ -108,7 +108,7 @@ fn content_type_detection_skips_white_space_and_a_byte_order_mark() {
     for (before, label) in
         [("\u{feff}", "application/json"), ("\r\n \t", "application/json"), ("\u{feff} ", "application/json")]
     {
-        let mut site = site().changed(move |_, mut reply| {
+        let mut site = site().map_replies(move |_, mut reply| {
             reply.body.splice(0..0, before.bytes());
             reply.with("content-type", label)
         });
@@ -159,7 +159,7 @@ fn a_response_may_be_accepted_with_any_status() {
         let answer = web.take_the("(answer)");
         assert_eq!(answer.json(), json!({"jsonrpc": "2.0", "id": "q", "result": {}}));
         web.reply(&answer, Reply::status(status));
-        assert!(web.is_ready() && web.goes_on(&stream));
+        assert!(web.is_ready() && web.is_open(&stream));
     }
 }
 
@@ -225,7 +225,7 @@ fn a_get_refused_after_a_stream_was_open_is_sent_again() {
         web.wait(seconds(60));
         let third = web.take_the("GET");
         web.reply(&third, Reply::stream(""));
-        assert!(web.is_ready() && web.goes_on(&third), "{status}");
+        assert!(web.is_ready() && web.is_open(&third), "{status}");
     }
 }
 
@@ -236,7 +236,7 @@ fn three_calls(site: &mut Site) -> (Web, [(RequestId, Exchange); 2], RequestId) 
     let mut web = Web::connect(options, site);
     assert!(web.is_ready());
     let (one, other) = (web.call("a"), web.call("a"));
-    let waiting = web.want(Request::call_tool("a", None));
+    let waiting = web.request(Request::call_tool("a", None));
     assert!(web.take().is_empty());
     (web, [one, other], waiting)
 }
@@ -246,7 +246,7 @@ fn an_expired_session_is_recovered_once_for_all_requests() {
     let mut site = site();
     let (mut web, [(refused, one), (elsewhere, other)], waiting) = three_calls(&mut site);
     let (before, stream) = (web.log.len(), web.last("GET"));
-    site.forget();
+    site.forget_session();
     web.reply(&one, Reply::status(404));
     // Everything of the old session ends, the stream and the other call included.
     assert!(web.was_dropped(&other) && web.was_dropped(&stream));
@@ -275,7 +275,7 @@ fn an_expired_session_is_recovered_once_for_all_requests() {
 fn an_expired_session_is_recovered_once_whatever_input_precedes_the_poll() {
     let mut site = site();
     let (mut web, [(_, one), (elsewhere, other)], _) = three_calls(&mut site);
-    site.forget();
+    site.forget_session();
     for exchange in [&one, &other] {
         let none = crate::web::header_map::<&str>(&[]);
         web.session.handle_head(web.now, exchange.id, http::StatusCode::NOT_FOUND, &none);
@@ -305,7 +305,7 @@ fn input_for_an_old_exchange_does_not_affect_the_new_connection() {
     for report in late {
         let mut site = site();
         let (mut web, [(refused, one), (_, old)], _) = three_calls(&mut site);
-        site.forget();
+        site.forget_session();
         web.reply(&one, Reply::status(404));
         let downs = |web: &Web| web.events.iter().filter(|event| matches!(event, Event::Down { .. })).count();
         for _ in 0..2 {
@@ -336,7 +336,7 @@ fn an_expired_session_is_noticed_when_the_get_stream_is_reopened() {
     web.end(&stream);
     web.wait(seconds(60));
     let again = web.take_the("GET");
-    site.forget();
+    site.forget_session();
     web.reply(&again, Reply::status(404));
     web.serve(&mut site);
     assert!(web.is_ready());
@@ -356,7 +356,7 @@ fn an_expired_session_is_noticed_during_discovery() {
 fn an_expired_session_is_noticed_by_a_notification() {
     let mut site = site();
     let mut web = ready(&mut site);
-    site.forget();
+    site.forget_session();
     web.session.notify(web.now, "notifications/example", None).unwrap();
     web.collect();
     web.serve(&mut site);
@@ -377,7 +377,7 @@ fn a_404_with_a_text_is_an_expired_session() {
         let mut site = site();
         let mut web = ready(&mut site);
         let (request, call) = web.call("a");
-        site.forget();
+        site.forget_session();
         web.reply(&call, reply);
         web.serve(&mut site);
         assert!(was_answered(&web, request));
@@ -389,7 +389,7 @@ fn a_404_with_a_text_is_an_expired_session() {
 fn an_expired_request_is_sent_again_once() {
     let mut site = site().on("tools/call", |_| Reply::status(404));
     let mut web = ready(&mut site);
-    let request = web.want(Request::call_tool("a", None));
+    let request = web.request(Request::call_tool("a", None));
     web.serve(&mut site);
     assert_eq!((web.count("tools/call"), web.is_ready()), (2, true));
     assert_eq!(finished(&web), [request]);
@@ -438,7 +438,7 @@ fn session_expired_status_400_or_503_with_an_error_that_names_the_session() {
         let (request, call) = web.call("a");
         let reply = reply(&call);
         let told = format!("{} {}", reply.status, String::from_utf8_lossy(&reply.body));
-        site.forget();
+        site.forget_session();
         web.reply(&call, reply);
         web.serve(&mut site);
         assert!(web.is_ready() && was_answered(&web, request), "{told}: {:?}", web.ended(request));
@@ -483,7 +483,7 @@ fn session_expired_status_200_renews_the_session_and_the_call_is_not_sent_again(
         let mut site = site();
         let mut web = ready(&mut site);
         let (request, call) = web.call("a");
-        site.forget();
+        site.forget_session();
         web.reply(&call, error_with_success_status(&call, number % 2 == 0, code, &message));
         web.serve(&mut site);
         assert_error(&web, request, code, &message);
@@ -491,7 +491,7 @@ fn session_expired_status_200_renews_the_session_and_the_call_is_not_sent_again(
         assert_eq!((web.count("initialize"), web.count("tools/call")), (2, 1), "{message}");
         assert_quirk(&web, QuirkKind::SessionExpiredStatus, "tools/call");
         assert_eq!(web.quirks().len(), 1, "{message}");
-        let next = web.want(tool("a"));
+        let next = web.request(tool("a"));
         web.serve(&mut site);
         assert!(was_answered(&web, next), "{message}");
         assert_eq!((web.count("initialize"), web.count("tools/call")), (2, 2), "{message}");
@@ -511,9 +511,9 @@ fn session_expired_status_200_sends_read_only_and_replayable_calls_again() {
                 .result("resources/templates/list", json!({"resourceTemplates": []}))
                 .result("resources/read", json!({"contents": []}));
             let mut web = ready(&mut site);
-            let request = web.want(request);
+            let request = web.request(request);
             let exchange = web.take_one();
-            site.forget();
+            site.forget_session();
             web.reply(&exchange, error_with_success_status(&exchange, by_event, -32001, "Session not found"));
             web.serve(&mut site);
             let name = exchange.name();
@@ -533,7 +533,7 @@ fn session_expired_status_200_sends_read_only_calls_again_once() {
         .on("resources/read", |read| Reply::json(200, &read.error(-32001, "Session not found")));
     let mut web = ready(&mut site);
     for round in 1..=5 {
-        let request = web.want(Request::read_resource("x:1"));
+        let request = web.request(Request::read_resource("x:1"));
         web.serve(&mut site);
         assert_error(&web, request, -32001, "Session not found");
         assert_eq!((web.count("initialize"), web.count("resources/read")), (1 + round, 2 * round));
@@ -586,7 +586,7 @@ fn session_expired_status_does_not_apply_to_texts_of_tools() {
             let reply = error_with_success_status(&call, by_event, code, message);
             web.reply(&call, Reply { status, ..reply });
             assert_error(&web, request, code, message);
-            assert_eq!((web.outcome(beside), web.goes_on(&other)), ("open".into(), true), "{status} {message}");
+            assert_eq!((web.outcome(beside), web.is_open(&other)), ("open".into(), true), "{status} {message}");
             web.reply(&other, Reply::json(200, &other.result(json!({"content": []}))));
             web.serve(&mut site);
             assert!(was_answered(&web, beside));
@@ -616,7 +616,7 @@ fn session_expired_status_401_without_a_challenge_renews_the_session() {
     let mut site = site();
     let mut web = ready(&mut site);
     let (request, call) = web.call("a");
-    site.forget();
+    site.forget_session();
     web.reply(&call, Reply::text(401, "Unauthorized: Session not found"));
     web.serve(&mut site);
     assert!(web.is_ready() && was_answered(&web, request));
@@ -630,7 +630,7 @@ fn session_expired_status_401_without_a_challenge_renews_the_session() {
 fn session_expired_status_401_in_a_new_session_is_an_authorization_error() {
     let mut site = site().first("tools/call", 2, |_| Reply::text(401, "who are you?"));
     let mut web = ready(&mut site);
-    let request = web.want(Request::call_tool("a", None));
+    let request = web.request(Request::call_tool("a", None));
     web.serve(&mut site);
     assert_eq!((web.count("initialize"), web.count("tools/call")), (2, 2));
     let asked = web.events.iter().filter(|event| matches!(event, Event::Unauthorized { request: Some(_), .. }));
@@ -684,7 +684,7 @@ fn a_404_with_an_unknown_method_is_not_an_expired_session() {
     for by_id in [true, false] {
         let mut site = site();
         let mut web = ready(&mut site);
-        let request = web.want(Request::new("acme/do"));
+        let request = web.request(Request::new("acme/do"));
         let exchange = web.take_one();
         let error = json!({"code": -32601, "message": "Method not found"});
         let id = if by_id { exchange.json()["id"].clone() } else { Value::Null };
@@ -699,7 +699,7 @@ fn a_404_with_an_unknown_method_that_names_the_session_is_an_expired_session() {
     let mut site = site();
     let mut web = ready(&mut site);
     let (request, call) = web.call("a");
-    site.forget();
+    site.forget_session();
     web.reply(&call, Reply::json(404, &call.error(-32601, "Session not found")));
     web.serve(&mut site);
     assert!(was_answered(&web, request), "{:?}", web.ended(request));
@@ -724,7 +724,7 @@ fn a_404_with_another_error_that_names_the_session_is_an_expired_session() {
         let mut site = site();
         let mut web = ready(&mut site);
         let (request, call) = web.call("a");
-        site.forget();
+        site.forget_session();
         web.reply(&call, Reply::json(404, &call.error(code, "Session not found")));
         web.serve(&mut site);
         assert!(was_answered(&web, request), "{code}: {:?}", web.ended(request));
@@ -749,20 +749,20 @@ fn a_404_to_one_method_ends_the_request_after_one_recovery() {
             .on("resources/read", move |_| reply.clone());
         let mut web = ready(&mut site);
         for round in 1..=5 {
-            let request = web.want(Request::read_resource("x:1"));
+            let request = web.request(Request::read_resource("x:1"));
             web.serve(&mut site);
             let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.result_of(request)) };
             assert!(error.to_string().contains("404"), "{error}");
             // The first is sent again in the new session.
             assert_eq!((web.count("initialize"), web.count("resources/read")), (2, 1 + round));
-            let request = web.want(tool("a"));
+            let request = web.request(tool("a"));
             web.serve(&mut site);
             assert!(web.is_ready() && was_answered(&web, request));
         }
         assert!(web.quirks().is_empty());
         // Another method notices the next expiry.
-        site.forget();
-        let request = web.want(tool("a"));
+        site.forget_session();
+        let request = web.request(tool("a"));
         web.serve(&mut site);
         assert!(was_answered(&web, request));
         assert_eq!(web.count("initialize"), 3);
@@ -792,8 +792,8 @@ fn a_404_to_a_method_answered_in_the_new_session_is_an_expired_session() {
     let mut site = site();
     let mut web = ready(&mut site);
     for round in 2..=5 {
-        let request = web.want(tool("a"));
-        site.forget();
+        let request = web.request(tool("a"));
+        site.forget_session();
         web.serve(&mut site);
         assert!(was_answered(&web, request));
         assert_eq!(web.count("initialize"), round);
@@ -834,9 +834,9 @@ fn answered_calls_between_expiries_are_no_session_loop() {
     let mut site = site();
     let mut web = ready(&mut site);
     for round in 2..12 {
-        site.forget();
+        site.forget_session();
         for _ in 0..2 {
-            let request = web.want(Request::call_tool("a", None));
+            let request = web.request(Request::call_tool("a", None));
             web.serve(&mut site);
             assert!(was_answered(&web, request), "{round}");
         }
@@ -854,7 +854,7 @@ fn long_lived_sessions_are_no_session_loop() {
     let mut web = Web::connect(options, &mut site);
     for night in 2..12 {
         web.wait_and_serve(seconds(12 * 3600), &mut site);
-        site.forget();
+        site.forget_session();
         web.wait_and_serve(seconds(120), &mut site);
         assert_eq!((web.is_ready(), web.count("initialize")), (true, night));
     }
@@ -926,13 +926,13 @@ fn over_http_sse_a_refused_post_ends_the_request() {
         (500, "it broke".into(), "it broke"),
     ] {
         let (mut web, stream, mut site) = open_over_sse();
-        let request = web.want(Request::new("acme/do"));
+        let request = web.request(Request::new("acme/do"));
         let post = web.take_the("acme/do");
         let kind = if body.starts_with('{') { "application/json" } else { "text/plain" };
         web.reply(&post, Reply::status(status).body(kind, body));
         let Outcome::Error(error) = web.result_of(request) else { panic!("{status}: {:?}", web.ended(request)) };
         assert!(error.to_string().contains(words), "{error}");
-        assert!(web.is_ready() && web.goes_on(&stream));
+        assert!(web.is_ready() && web.is_open(&stream));
         // The session stays open, and its stream delivers responses.
         let (request, post) = web.call("a");
         post_and_answer(&mut web, &stream, &mut site, &post);
@@ -952,10 +952,10 @@ fn delete_is_sent_only_when_the_session_closes_for_good() {
     web.serve(&mut site);
     web.wait_and_serve(seconds(1), &mut site);
     let (_, call) = web.call("a");
-    web.lose(&call);
+    web.make_unreachable(&call);
     web.wait_and_serve(seconds(1), &mut site);
-    site.forget();
-    let request = web.want(Request::call_tool("a", None));
+    site.forget_session();
+    let request = web.request(Request::call_tool("a", None));
     web.serve(&mut site);
     assert!(web.is_ready() && was_answered(&web, request));
     assert_eq!((web.count("initialize"), web.count("DELETE")), (4, 0));
@@ -1018,7 +1018,7 @@ fn redirects_are_followed_within_the_origin_and_kept() {
                 (exchange.url() == URL).then(|| Reply::status(status).with("location", location))
             });
             let mut web = ready(&mut site);
-            let request = web.want(Request::call_tool("a", None));
+            let request = web.request(Request::call_tool("a", None));
             web.serve(&mut site);
             assert!(was_answered(&web, request));
             assert_eq!(names(&web)[..2], ["initialize", "initialize"]);
@@ -1107,7 +1107,7 @@ fn circular_redirects_fail() {
 #[test]
 fn events_without_data_and_comments_are_no_messages() {
     for ending in ["\n", "\r\n", "\r"] {
-        let mut site = site().changed(move |exchange, mut reply| {
+        let mut site = site().map_replies(move |exchange, mut reply| {
             if exchange.is(INITIALIZED) {
                 return reply;
             }
@@ -1201,7 +1201,7 @@ fn call_with_broken_stream(
 ) -> (Web, RequestId, Exchange) {
     let mut web = Web::connect(options, site);
     assert!(web.is_ready());
-    let request = web.want(request);
+    let request = web.request(request);
     let exchange = web.take_one();
     web.head(&exchange, 200, &[("content-type", "text/event-stream")]);
     web.body(&exchange, text);
@@ -1224,7 +1224,7 @@ fn a_stream_that_ends_before_the_response_is_resumed_after_its_last_event() {
     web.head(&get, 200, &[("content-type", "text/event-stream")]);
     web.push(&get, call.result(json!({"content": []})));
     assert!(was_answered(&web, request));
-    assert!(!web.goes_on(&get), "it is complete");
+    assert!(!web.is_open(&get), "it is complete");
     assert_eq!((web.count("tools/call"), web.quirks()), (1, vec![]));
 }
 
@@ -1349,7 +1349,7 @@ fn a_stream_that_ends_without_an_event_id_sends_read_only_requests_twice_at_most
             let mut web = Web::connect(trusting(options.clone()), &mut site());
             assert!(web.is_ready(), "{:?}", web.failure());
             let before = web.log.len();
-            let request = web.want(request);
+            let request = web.request(request);
             for _ in 0..3 {
                 assert_eq!(web.outcome(request), "open");
                 let exchange = web.take_one();
@@ -1398,7 +1398,7 @@ fn a_stream_of_the_modern_era_is_never_resumed() {
     let (mut web, request, _) =
         call_with_broken_stream(&mut modern_readers(), trusting(modern_only()), tool("silent"), text);
     assert_eq!(web.outcome(request), "Unknown");
-    let reading = web.want(tool("reads"));
+    let reading = web.request(tool("reads"));
     let exchange = web.take_one();
     web.reply(&exchange, Reply::status(200).body("text/event-stream", text));
     let again = web.take_the("tools/call");
@@ -1430,7 +1430,7 @@ fn a_stream_that_cannot_be_resumed_counts_as_one_without_an_event_id() {
 fn resuming_a_stream_in_an_expired_session_recovers_the_session() {
     let mut site = site();
     let (mut web, request, _) = call_with_broken_stream(&mut site, legacy(), tool("a"), "id: 7\ndata:\n\n");
-    site.forget();
+    site.forget_session();
     web.wait(seconds(5));
     web.serve(&mut site);
     assert_eq!((web.outcome(request), web.is_ready(), web.count("initialize")), ("Unknown".into(), true, 2));
@@ -1554,7 +1554,7 @@ fn http_with_sse_follows_a_refused_initialize() {
     for status in [400, 404, 405] {
         for options in [legacy(), options()] {
             let (web, stream, _) = open_over_sse_with(options, status, ENDPOINT);
-            assert!(web.is_ready() && web.goes_on(&stream), "{status}: {:?}", web.failure());
+            assert!(web.is_ready() && web.is_open(&stream), "{status}: {:?}", web.failure());
             assert_eq!((stream.url(), stream.header(SESSION)), (URL.into(), None));
             let after: Vec<_> = web.log.iter().skip_while(|it| it.id != stream.id).skip(1).collect();
             let names: Vec<_> = after.iter().map(|it| it.name()).collect();
@@ -1952,7 +1952,7 @@ fn probe_5xx_is_followed_by_initialize_and_not_remembered() {
         assert_eq!(web.session.known_era(), None, "{told}");
         // The next connection probes again.
         let (_, call) = web.call("a");
-        web.lose(&call);
+        web.make_unreachable(&call);
         web.wait_and_serve(seconds(5), &mut site);
         assert_eq!((web.is_ready(), web.count("server/discover")), (true, 2), "{told}");
     }
@@ -2059,7 +2059,7 @@ fn requests_wait_until_initialized_was_answered() {
     let mut options = legacy();
     options.log_level = Some(mcp_proto::LogLevel::Info);
     let mut web = Web::open(options);
-    let request = web.want(tool("a"));
+    let request = web.request(tool("a"));
     let initialize = web.take_the("initialize");
     web.head(&initialize, 200, &[("content-type", "text/event-stream"), (SESSION, "session-1")]);
     let result = json!({
@@ -2212,7 +2212,7 @@ fn a_server_without_sessions_or_streams_works() {
     let mut site = site();
     (site.sessions, site.streams) = (false, false);
     let mut web = Web::connect(options(), &mut site);
-    let request = web.want(tool("a"));
+    let request = web.request(tool("a"));
     web.serve(&mut site);
     assert!(was_answered(&web, request) && web.quirks().is_empty());
     assert!(web.log.iter().all(|exchange| exchange.header(SESSION).is_none()));

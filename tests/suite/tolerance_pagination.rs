@@ -67,7 +67,7 @@ fn paging(era: Era, mut answer: impl FnMut(Option<&str>) -> Result<Value, Value>
 
 /// The cursors that a server received, in order.
 fn cursors(server: &Server) -> Vec<Option<&str>> {
-    let requested = server.asked().filter(|message| message["method"] == "tools/list");
+    let requested = server.messages().filter(|message| message["method"] == "tools/list");
     requested.map(|message| message["params"].get("cursor").map(|cursor| cursor.as_str().unwrap())).collect()
 }
 
@@ -248,7 +248,7 @@ fn cursor_loop_is_reported_once_for_each_method() {
         host.receive(list_changed());
         host.wait(Duration::from_secs(1));
         host.serve(&mut server);
-        assert_eq!(server.was_asked("tools/list"), 4);
+        assert_eq!(server.received("tools/list"), 4);
         assert_eq!(host.quirk_methods(QuirkKind::CursorLoop), ["tools/list", "prompts/list"]);
         assert_eq!(host.quirks().len(), 2);
         assert_eq!(host.keys(Family::Prompts), ["p"]);
@@ -283,7 +283,7 @@ fn list_limit_of_pages_is_a_thousand() {
     both(|era| {
         let mut server = endless(era);
         let host = Host::connect(options_for(era), &mut server);
-        assert_eq!(server.was_asked("tools/list"), 1000);
+        assert_eq!(server.received("tools/list"), 1000);
         assert_eq!((host.status(Family::Tools), host.count(Family::Tools)), (FamilyStatus::Partial, 1000));
         assert_eq!(host.quirks(), LIMITED);
     });
@@ -301,7 +301,7 @@ fn list_limit_applies_to_pages_without_items() {
         });
         let host = Host::connect(options, &mut server);
         assert_tools(&host, FamilyStatus::Partial, &[], LIMITED);
-        assert_eq!(server.was_asked("tools/list"), 3);
+        assert_eq!(server.received("tools/list"), 3);
     });
 }
 
@@ -648,7 +648,7 @@ fn list_changed_of_resources_during_a_list_repeats_both_lists() {
         host.receive(json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"}));
         host.serve(&mut server);
         assert!(host.is_ready());
-        assert_eq!((server.was_asked("resources/list"), server.was_asked("resources/templates/list")), (2, 2));
+        assert_eq!((server.received("resources/list"), server.received("resources/templates/list")), (2, 2));
     });
 }
 
@@ -756,6 +756,6 @@ fn list_shape_is_read_as_the_closest_valid_list() {
         assert!(host.is_ready(), "{result}");
         assert_eq!((host.status(Family::Tools), host.count(Family::Tools)), (FamilyStatus::Listed, 0));
         assert_eq!(host.quirk_methods(QuirkKind::ListShape), ["tools/list"], "{result}");
-        assert_eq!(server.was_asked("tools/list"), 1);
+        assert_eq!(server.received("tools/list"), 1);
     }
 }

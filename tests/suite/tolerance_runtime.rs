@@ -85,7 +85,7 @@ impl Live {
 
     /// Sends a notification, on the stream if there is one.
     fn tell(&mut self, what: &str) {
-        let stream = self.server.asked().rfind(|message| message["method"] == "subscriptions/listen");
+        let stream = self.server.messages().rfind(|message| message["method"] == "subscriptions/listen");
         let meta = |stream: &Value| json!({"_meta": {"io.modelcontextprotocol/subscriptionId": stream["id"]}});
         let params = stream.map_or(json!({}), meta);
         self.host.receive(json!({"jsonrpc": "2.0", "method": format!("notifications/{what}"), "params": params}));
@@ -769,7 +769,7 @@ fn keepalive_uses_ping_without_tools() {
         let mut live = Live::new(hermes_options(), server);
         live.run(10 * HOUR);
         assert_eq!(live.methods(), vec!["ping"; 200]);
-        assert_eq!(live.server.was_asked("tools/list"), 0);
+        assert_eq!(live.server.received("tools/list"), 0);
         live.assert_ready_without_quirks();
     }
 }
@@ -803,7 +803,7 @@ fn a_refresh_is_not_triggered_by_a_server_without_tools() {
         live.tell("tools/list_changed");
         live.run(secs(10));
     }
-    assert_eq!((live.sent.len(), live.server.was_asked("tools/list")), (0, 0));
+    assert_eq!((live.sent.len(), live.server.received("tools/list")), (0, 0));
     assert_eq!(live.host.status(Family::Tools), FamilyStatus::NotAdvertised);
     assert_eq!(live.host.quirks(), [QuirkKind::UndeclaredListChanged]);
     assert_eq!(live.host.quirk_methods(QuirkKind::UndeclaredListChanged), ["notifications/tools/list_changed"]);

@@ -111,7 +111,7 @@ fn down_is_not_reported_for_an_unpolled_connection() {
     web.fail(&call, mcp_proto::binding::http::Broken::Unreachable);
     let (_, call) = (0, web.take());
     for c in call {
-        if web.goes_on(&c) && c.is("tools/call") {
+        if web.is_open(&c) && c.is("tools/call") {
             web.fail(&c, mcp_proto::binding::http::Broken::Unreachable);
         }
     }

@@ -181,7 +181,7 @@ impl Joined {
 
     /// A call that waits to be served.
     fn ask(&mut self) -> RequestId {
-        self.web.want(Request::call_tool("a", None))
+        self.web.request(Request::call_tool("a", None))
     }
 
     /// Requests to the token endpoint.

@@ -94,7 +94,7 @@ impl World {
         match *step {
             Step::Call(client) => {
                 let it = &mut self.clients[client];
-                let call = it.web.want(mcp_proto::Request::call_tool("a", None));
+                let call = it.web.request(mcp_proto::Request::call_tool("a", None));
                 self.calls[client].push(call);
             }
             Step::Serve(client) => self.serve(client),
@@ -126,7 +126,7 @@ impl World {
     fn serve(&mut self, client: usize) {
         let Some(exchange) = self.open[client].pop_front() else { return };
         let it = &mut self.clients[client];
-        if !it.web.goes_on(&exchange) {
+        if !it.web.is_open(&exchange) {
             return;
         }
         let token = exchange.header("authorization").unwrap_or_default().trim_start_matches("Bearer ").to_owned();

@@ -45,7 +45,7 @@ impl Traveller {
         } else if let fresh = it.web.take()
             && !fresh.is_empty()
         {
-            for exchange in fresh.into_iter().filter(|exchange| it.web.goes_on(exchange)).collect::<Vec<_>>() {
+            for exchange in fresh.into_iter().filter(|exchange| it.web.is_open(exchange)).collect::<Vec<_>>() {
                 let reply = it.site.reply(&exchange);
                 it.web.reply(&exchange, reply);
             }
@@ -53,7 +53,7 @@ impl Traveller {
         } else if it.web.is_ready() && self.call.is_none() {
             it.wait(61);
             it.revoke();
-            self.call = Some(it.web.want(Request::call_tool("a", None)));
+            self.call = Some(it.web.request(Request::call_tool("a", None)));
         }
         it.take();
     }

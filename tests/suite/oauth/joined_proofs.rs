@@ -47,7 +47,7 @@ fn each_request_has_a_proof_of_its_own() {
     assert_eq!(proof["ath"], URL_SAFE_NO_PAD.encode(Sha256::digest("at1-hush")));
     assert!(proof.get("nonce").is_none());
     // A request waits for its signature, and others do not wait for it.
-    let call = it.web.want(mcp_proto::Request::call_tool("a", None));
+    let call = it.web.request(mcp_proto::Request::call_tool("a", None));
     it.take();
     assert!(it.web.take().is_empty() && it.signs.len() == 1);
     sign(&mut it);
@@ -59,7 +59,7 @@ fn each_request_has_a_proof_of_its_own() {
 #[test]
 fn a_request_is_sent_again_with_the_nonce_that_the_server_demands() {
     let mut it = ready();
-    let call = it.web.want(mcp_proto::Request::call_tool("a", None));
+    let call = it.web.request(mcp_proto::Request::call_tool("a", None));
     it.take();
     for nonce in ["n1", "n2", "n3", "n4"] {
         sign(&mut it);
@@ -85,14 +85,14 @@ fn a_request_is_sent_again_with_the_nonce_that_the_server_demands() {
 #[test]
 fn a_nonce_of_an_accepted_response_is_used_next() {
     let mut it = ready();
-    let call = it.web.want(mcp_proto::Request::call_tool("a", None));
+    let call = it.web.request(mcp_proto::Request::call_tool("a", None));
     it.take();
     sign(&mut it);
     let exchange = it.web.take_the("tools/call");
     let reply = it.site.reply(&exchange).with("dpop-nonce", "n9");
     it.web.reply(&exchange, reply);
     assert_eq!(it.web.outcome(call), "Result");
-    it.web.want(mcp_proto::Request::call_tool("a", None));
+    it.web.request(mcp_proto::Request::call_tool("a", None));
     it.take();
     sign(&mut it);
     assert_eq!(claims(it.web.take_the("tools/call").header("dpop").unwrap())["nonce"], "n9");
@@ -102,7 +102,7 @@ fn a_nonce_of_an_accepted_response_is_used_next() {
 fn a_request_whose_proof_is_not_signed_is_not_sent() {
     for late in [false, true] {
         let mut it = ready();
-        let call = it.web.want(mcp_proto::Request::call_tool("a", None));
+        let call = it.web.request(mcp_proto::Request::call_tool("a", None));
         it.take();
         let request = it.signs.pop_front().unwrap();
         if late {
@@ -113,7 +113,7 @@ fn a_request_whose_proof_is_not_signed_is_not_sent() {
         assert_eq!(it.web.count("tools/call"), 0);
         assert_eq!(it.web.outcome(call), "NotSent");
         // The connection stays, and the next request is signed.
-        let call = it.web.want(mcp_proto::Request::call_tool("a", None));
+        let call = it.web.request(mcp_proto::Request::call_tool("a", None));
         it.take();
         sign(&mut it);
         it.serve();
@@ -141,7 +141,7 @@ fn a_list_whose_proofs_are_not_signed_fails_and_the_connection_stays() {
 #[test]
 fn a_proof_for_a_token_that_was_replaced_is_made_again() {
     let mut it = ready();
-    let call = it.web.want(mcp_proto::Request::call_tool("a", None));
+    let call = it.web.request(mcp_proto::Request::call_tool("a", None));
     it.take();
     let old = it.signs.pop_front().unwrap();
     // Another grant replaces the token meanwhile.

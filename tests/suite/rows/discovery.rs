@@ -237,7 +237,7 @@ fn a_list_that_changes_ends_with_its_connection() {
         let mut server = Server::legacy(json!({"tools": {}})).result(LIST, tools(&["a"]));
         host.serve(&mut server);
         assert!(host.is_ready());
-        assert_eq!((host.keys(Family::Tools), server.was_asked(LIST)), (vec!["a"], 1));
+        assert_eq!((host.keys(Family::Tools), server.received(LIST)), (vec!["a"], 1));
         assert_sends_nothing(&mut host);
     }
 }

@@ -63,7 +63,7 @@ fn a_modern_error_on_a_legacy_connection_makes_one_new_handshake() {
         assert!(matches!(host.result_of(id), Outcome::Error(_)));
         let mut server = new();
         reopen(&mut host, &mut server);
-        let asked = (server.was_asked("initialize"), server.was_asked("tools/call"));
+        let asked = (server.received("initialize"), server.received("tools/call"));
         assert_eq!((era(&host), asked), (Some(Era::Modern), (0, 0)), "no request is sent again");
     }
 }
@@ -158,7 +158,7 @@ fn over_http_a_400_with_a_modern_error_makes_one_new_handshake() {
     for status in [200, 400] {
         let mut web = Web::connect(reconnecting(options()), &mut legacy());
         let mut upgraded = Site::modern(json!({"tools": {}})).result("tools/list", tools(&["a"]));
-        let id = web.want(tool("a"));
+        let id = web.request(tool("a"));
         let sent = web.take_the("tools/call");
         let error = sent.error(-32022, "Unsupported protocol version");
         web.end_with(&sent, Reply::json(status, &error));

@@ -153,7 +153,7 @@ fn after_initialized_broke_twice_a_response_resets_the_count() {
         web.reply(&initialized, Reply::status(202));
         web.serve(&mut site);
         assert!(web.is_ready());
-        site.forget();
+        site.forget_session();
         let (_, call) = web.call("a");
         web.reply(&call, Reply::status(404));
         let first = self::initialized(&mut web, &mut site);
@@ -250,7 +250,7 @@ fn cancellations_beyond_the_queue_limit_are_dropped_counted_and_reported() {
     options.limits.output = 2;
     let mut web = connect(options, &mut site());
     for _ in 0..4 {
-        let request = web.want(tool("a"));
+        let request = web.request(tool("a"));
         web.collect();
         web.session.cancel(web.now, request).unwrap();
         web.collect();
@@ -423,7 +423,7 @@ fn over_http_sse_a_response_to_the_server_follows_a_redirect() {
     assert_eq!((again.url(), again.body()), ("https://example.com/moved".into(), answer.body()));
     // A refusal has no effect.
     web.reply(&again, Reply::status(500));
-    assert!(web.is_ready() && web.goes_on(&stream));
+    assert!(web.is_ready() && web.is_open(&stream));
 }
 
 // http_answer
@@ -453,7 +453,7 @@ fn a_header_mismatch_counts_with_any_4xx_status() {
             .first("tools/call", 1, move |call| Reply::json(status, &call.error(-32020, "Header mismatch")));
         let mut web = connect(options(), &mut site);
         let lists = web.count("tools/list");
-        let request = web.want(tool("a"));
+        let request = web.request(tool("a"));
         web.serve(&mut site);
         assert!(was_answered(&web, request), "{status}");
         assert_eq!((web.count("tools/call"), web.count("tools/list")), (2, lists + 1), "{status}");
@@ -616,7 +616,7 @@ fn an_unpolled_request_ends_as_not_sent_when_the_connection_is_lost() {
     let mut web = connect(reconnecting(legacy()), &mut site);
     let (sent, call) = web.call("a");
     let request = unpolled(&mut web);
-    site.forget();
+    site.forget_session();
     web.open.remove(&call.id);
     web.session.handle_head(web.now, call.id, http::StatusCode::NOT_FOUND, &crate::web::header_map::<&str>(&[]));
     web.session.handle_end(web.now, call.id);

@@ -44,7 +44,7 @@ fn pass_over(host: &mut Host, request: &Value) {
 
 /// No further request is sent, and the session stays open.
 fn assert_passive(mut host: Host, quirks: &[QuirkKind]) {
-    assert_eq!((host.take_uncancelled().len(), host.session.deadline()), (0, None));
+    assert_eq!((host.take_without_cancellations().len(), host.session.deadline()), (0, None));
     host.wait(seconds(20 * INTERVAL));
     assert!(host.take_sent().is_empty());
     assert!(host.is_ready());

@@ -78,7 +78,7 @@ fn break_list(web: &mut Web) -> usize {
 /// A client over HTTP that requested the list of tools.
 fn listing(options: Options) -> Web {
     let mut web = Web::open(options);
-    web.serve(&mut Site::modern(json!({"tools": {}})).on("tools/list", |_| Reply::status(200).goes_on()));
+    web.serve(&mut Site::modern(json!({"tools": {}})).on("tools/list", |_| Reply::status(200).unfinished()));
     web
 }
 

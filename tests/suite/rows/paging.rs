@@ -110,7 +110,7 @@ fn reconnect(host: &mut Host) -> usize {
     assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Listed, vec!["b"]));
     host.wait(seconds(100));
     host.serve(&mut server);
-    server.was_asked("tools/list")
+    server.received("tools/list")
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn a_redirect_without_an_address_refuses_the_request_and_the_connection_stays() 
             web.reply(&call, Reply::status(status));
             assert_eq!(refusal(web.result_of(request)), (status, "it points to no address"));
             assert_eq!((web.count("tools/call"), web.is_ready(), web.quirks()), (1, true, vec![]));
-            let next = web.want(tool("a"));
+            let next = web.request(tool("a"));
             web.serve(&mut site);
             assert!(was_answered(&web, next));
         }

@@ -33,7 +33,7 @@ fn an_unpolled_request_is_sent_on_the_next_connection_and_a_polled_one_ends_as_u
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(server.was_asked("tools/call"), 1, "only the unpolled one");
+    assert_eq!(server.received("tools/call"), 1, "only the unpolled one");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_call_that_is_sent_again_after_429_and_not_polled_is_sent_in_the_next_sessio
     let mut web = Web::connect(legacy(), &mut site);
     let (_, other) = web.call("a");
     let (request, refused) = refused_for_now(&mut web);
-    site.forget();
+    site.forget_session();
     let gone = Reply::text(404, "session not found");
     web.session.handle_head(web.now, other.id, StatusCode::NOT_FOUND, &gone.header_map());
     web.session.handle_body(web.now, other.id, b"session not found");
@@ -182,7 +182,7 @@ fn lists_that_wait_to_be_sent_are_withdrawn_at_the_deadline_of_discovery() {
 #[test]
 fn a_call_over_http_that_may_run_twice_ends_as_unknown_after_the_third_loss() {
     let mut web = Web::connect(legacy(), &mut site());
-    let request = web.want(tool("a").replay(true));
+    let request = web.request(tool("a").replay(true));
     for _ in 0..3 {
         let call = web.take_the("tools/call");
         web.fail(&call, Broken::Midway);

@@ -8,7 +8,7 @@ const GET: &str = "GET";
 /// The server loses the session, and a call notices it. The next session sends one GET.
 fn assert_follows(mut web: Web, mut site: Site) {
     let before = web.count(GET);
-    site.forget();
+    site.forget_session();
     let (_, call) = web.call("a");
     let reply = site.reply(&call);
     assert_eq!(reply.status, 404);
@@ -16,7 +16,7 @@ fn assert_follows(mut web: Web, mut site: Site) {
     web.serve(&mut site);
     assert!(web.is_ready());
     assert_eq!((web.count("initialize"), web.count(GET)), (2, before + 1));
-    assert!(web.goes_on(&web.last(GET)));
+    assert!(web.is_open(&web.last(GET)));
     web.wait_and_serve(seconds(100), &mut site);
     assert_eq!(web.count(GET), before + 1, "queued requests ended with their session");
 }
@@ -34,7 +34,7 @@ fn a_requested_get_stream_is_requested_again_in_the_next_session() {
     }
     let get = web.last(GET);
     web.wait(seconds(1));
-    assert!(web.is_ready() && web.goes_on(&get), "requests do not wait for its response");
+    assert!(web.is_ready() && web.is_open(&get), "requests do not wait for its response");
     assert_follows(web, site);
 }
 
@@ -42,7 +42,7 @@ fn a_requested_get_stream_is_requested_again_in_the_next_session() {
 fn an_open_get_stream_is_dropped_and_requested_again_in_the_next_session() {
     let mut site = site();
     let web = Web::connect(reconnecting(legacy()), &mut site);
-    assert!(web.is_ready() && web.goes_on(&web.last(GET)));
+    assert!(web.is_ready() && web.is_open(&web.last(GET)));
     assert_follows(web, site);
 }
 

@@ -368,7 +368,7 @@ fn reconnect(host: &mut Host) -> (usize, usize) {
     let mut server = server(Server::legacy).result(SUBSCRIBE, json!({}));
     host.serve(&mut server);
     assert!(host.is_ready());
-    (server.was_asked(SUBSCRIBE), server.was_asked(UNSUBSCRIBE))
+    (server.received(SUBSCRIBE), server.received(UNSUBSCRIBE))
 }
 
 #[test]
