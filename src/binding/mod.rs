@@ -5,6 +5,8 @@ pub mod http;
 mod lines;
 #[cfg(feature = "oauth")]
 pub mod oauth;
+#[cfg(feature = "http")]
+mod origin;
 mod sse;
 
 pub use lines::{Line, LineDecoder, Lines};

@@ -7,6 +7,7 @@ use http::uri::Authority;
 use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 
 use crate::address::shown;
+use crate::binding::origin::{is_same_origin, port_of};
 
 /// Bytes in a reference that is followed.
 const LONGEST_REFERENCE: usize = 8 << 10;
@@ -83,12 +84,7 @@ fn check(authority: &Authority) -> Result<(), UrlError> {
     if authority.host().is_empty() {
         return Err(UrlError::NoHost);
     }
-    let place = authority.as_str().rsplit('@').next().unwrap_or_default();
-    let port = place.get(authority.host().len()..).unwrap_or_default();
-    if !matches!(port, "" | ":") && authority.port_u16().is_none() {
-        return Err(UrlError::Authority);
-    }
-    Ok(())
+    port_of(authority, 0).map(|_| ()).ok_or(UrlError::Authority)
 }
 
 /// Where a reference in an answer of `base` leads; nothing for one that is no address, or longer than any is.
@@ -134,13 +130,6 @@ pub(super) fn same_origin(base: &Uri, reference: &[u8]) -> Result<Address, Strin
     }
 }
 
-/// Whether what may be sent to one may be sent to the other.
-fn is_same_origin(one: &Uri, other: &Uri) -> bool {
-    let port = |uri: &Uri| uri.port_u16().or(if uri.scheme_str() == Some("https") { Some(443) } else { Some(80) });
-    let host = |uri: &Uri| uri.host().map(str::to_ascii_lowercase);
-    one.scheme_str() == other.scheme_str() && host(one) == host(other) && port(one) == port(other)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +145,8 @@ mod tests {
             ("https://example.com/m", "https://example.com/m", false),
             ("http://example.com:81/m", "http://example.com:81/m", false),
             ("//evil.example/m", "http://evil.example/m", false),
+            ("//example.com./m", "http://example.com./m", false),
+            ("//example.com:99999/m", "http://example.com:99999/m", false),
         ] {
             let resolved = resolve(&base, reference.as_bytes()).unwrap();
             assert_eq!((resolved.0.to_string().as_str(), is_same_origin(&base, &resolved)), (whole, same));

@@ -11,6 +11,7 @@ use iri_string::types::{UriReferenceStr, UriStr};
 
 use super::action::Reach;
 use crate::address::shown;
+use crate::binding::origin::Origin;
 
 /// Maximum length of a URL in bytes.
 pub(super) const LONGEST: usize = 8 << 10;
@@ -23,9 +24,8 @@ pub(super) struct Place {
     origin: usize,
     /// The length of the text without the query.
     plain: usize,
-    is_https: bool,
-    host: Box<str>,
-    port: u16,
+    /// What is compared.
+    key: Origin,
 }
 
 /// Which addresses a host may have, as far as its name shows.
@@ -43,31 +43,15 @@ impl Place {
         }
         let uri = UriStr::new(text.split('#').next()?).ok()?;
         let authority = uri.authority_components()?;
-        let scheme = uri.scheme_str();
-        let is_https = scheme.eq_ignore_ascii_case("https");
-        if !is_https && !scheme.eq_ignore_ascii_case("http") || authority.userinfo().is_some() {
-            return None;
-        }
-        let port = match authority.port() {
-            None | Some("") => {
-                if is_https {
-                    443
-                } else {
-                    80
-                }
-            }
-            Some(port) => port.parse().ok()?,
-        };
-        let host = authority.host().trim_end_matches('.').to_ascii_lowercase();
-        if host.is_empty() {
+        if authority.userinfo().is_some() || authority.host().trim_end_matches('.').is_empty() {
             return None;
         }
         let text = uri.as_str();
         // What `http` does not accept cannot be requested.
-        text.parse::<http::Uri>().ok()?;
+        let key = Origin::of(&text.parse::<http::Uri>().ok()?)?;
         let plain = text.find('?').unwrap_or(text.len());
         let origin = plain.checked_sub(uri.path_str().len())?;
-        Some(Self { text: text.into(), origin, plain, is_https, host: host.into(), port })
+        Some(Self { text: text.into(), origin, plain, key })
     }
 
     /// As it was written.
@@ -88,11 +72,11 @@ impl Place {
     }
 
     pub(super) fn is_same_origin(&self, other: &Self) -> bool {
-        self.is_https == other.is_https && self.host == other.host && self.port == other.port
+        self.key == other.key
     }
 
     pub(super) fn zone(&self) -> Zone {
-        zone(&self.host)
+        zone(self.key.host.trim_end_matches('.'))
     }
 
     /// Where a reference in a response from here leads.
@@ -109,7 +93,7 @@ impl Place {
     /// Whether this URL may be requested or opened for a server, and why not.
     pub(super) fn check(&self, server: Zone) -> Result<(), &'static str> {
         let zone = self.zone();
-        if !self.is_https && zone != Zone::Loopback {
+        if !self.key.is_https && zone != Zone::Loopback {
             return Err("is not https");
         }
         if server == Zone::Public && zone != Zone::Public {
@@ -295,6 +279,8 @@ mod tests {
             ("8.8.8.8", Zone::Public),
             ("[2001:4860::1]", Zone::Public),
             ("example.com", Zone::Public),
+            ("localhost.", Zone::Loopback),
+            ("10.0.0.1.", Zone::Private),
         ] {
             assert_eq!(place(&format!("https://{host}/x")).zone(), expected, "{host}");
         }
@@ -339,6 +325,7 @@ mod tests {
             ("https://example.com/a/mcp/x", false),
             ("https://example.com/b", false),
             ("https://evil.example/a/mcp", false),
+            ("https://example.com./a/mcp", false),
             ("http://example.com/a/mcp", false),
             ("https://example.com:444/a/mcp", false),
         ] {
