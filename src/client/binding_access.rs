@@ -106,10 +106,8 @@ impl Engine {
     pub(crate) fn renew_unsent(&mut self, now: Time) {
         self.core.advance(now);
         let deadline = self.core.request_deadline();
-        for id in self.core.requests.engine() {
-            if self.core.requests.get(id).is_some_and(|open| matches!(open.phase, State::Queued | State::Written)) {
-                self.core.requests.set_deadline(id, Some(deadline));
-            }
+        for id in self.core.requests.unsent_timed() {
+            self.core.requests.set_deadline(id, Some(deadline));
         }
     }
 

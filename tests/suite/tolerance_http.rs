@@ -2096,6 +2096,30 @@ fn requests_wait_for_initialized_until_the_deadline() {
     assert!(web.is_ready(), "the server can still be used: {:?}", web.failure());
 }
 
+#[test]
+fn a_keepalive_request_that_was_held_back_has_the_timeout_of_keepalive_requests() {
+    let mut keepalive = mcp_proto::Keepalive::default();
+    (keepalive.interval, keepalive.timeout) = (seconds(10), seconds(120));
+    let mut options = legacy();
+    options.keepalive = Some(keepalive);
+    let mut web = Web::open(options);
+    let initialize = web.take_one();
+    let info = json!({"name": "s", "version": "1"});
+    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info});
+    web.end_with(&initialize, Reply::json(200, &initialize.result(result)));
+    web.take_the(INITIALIZED);
+    // The request is due after 10 s, and is held until the response to `initialized` is late.
+    web.wait(seconds(10));
+    assert!(web.is_ready() && web.take().is_empty());
+    web.wait(seconds(50));
+    let ping = web.last("ping");
+    web.wait(seconds(65));
+    web.end_with(&ping, Reply::json(200, &ping.result(json!({}))));
+    web.wait(seconds(8));
+    assert!(web.session.quirks().is_empty(), "{:?}", web.session.quirks());
+    assert!(web.is_ready(), "{:?}", web.failure());
+}
+
 /// Refused, it was answered: the next request shows what the session is worth.
 #[test]
 fn requests_are_sent_after_initialized_was_refused() {

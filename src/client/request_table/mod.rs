@@ -296,6 +296,14 @@ impl RequestTable {
         engine.map(|(id, _)| *id).collect()
     }
 
+    /// The engine requests that were not polled yet, and have a deadline. Those without one have a timer of their own.
+    pub(super) fn unsent_timed(&self) -> Vec<u64> {
+        let is_unsent = |open: &OpenRequest| matches!(open.phase, State::Queued | State::Written);
+        let is_engine = |open: &OpenRequest| !matches!(open.purpose, Purpose::Call(_));
+        let unsent = self.open.iter().filter(|(_, open)| is_unsent(open) && is_engine(open) && open.deadline.is_some());
+        unsent.map(|(id, _)| *id).collect()
+    }
+
     /// Queues a request of the embedder, for the first time or again.
     pub(super) fn requeue(&mut self, id: u64) {
         let Some(open) = self.open.get(&id) else { return };
