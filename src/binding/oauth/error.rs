@@ -1,9 +1,7 @@
 use alloc::boxed::Box;
-use alloc::string::String;
 use core::fmt;
 
-/// Bytes of a server's words in an error.
-const LONGEST: usize = 500;
+use crate::text::{EXCERPT, excerpt_line};
 
 /// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,20 +63,5 @@ impl fmt::Display for Stage {
 
 /// An excerpt of a server's words, on one line.
 pub(super) fn excerpt(words: &str) -> Box<str> {
-    let mut out = String::new();
-    let mut gap = false;
-    for it in words.chars() {
-        if it.is_whitespace() || it.is_control() {
-            gap = !out.is_empty();
-        } else if out.len() >= LONGEST {
-            out.push('…');
-            break;
-        } else {
-            if core::mem::take(&mut gap) {
-                out.push(' ');
-            }
-            out.push(it);
-        }
-    }
-    out.into()
+    excerpt_line(words, EXCERPT)
 }

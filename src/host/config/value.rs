@@ -1,9 +1,13 @@
 use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use crate::text::excerpt_line;
+
+/// Characters of a value in a message.
+const LONGEST: usize = 40;
 
 /// The name of a number's only member in `serde_json` with the feature `arbitrary_precision`.
 const NUMBER: &str = "$serde_json::private::Number";
@@ -144,7 +148,5 @@ impl<'de> Deserialize<'de> for Key {
 
 /// A value for a message, at most one line long.
 pub(super) fn excerpt(text: &str) -> Box<str> {
-    let mut chars = text.chars();
-    let short: String = chars.by_ref().take(40).map(|char| if char.is_control() { ' ' } else { char }).collect();
-    if chars.next().is_some() { format!("{short}…").into() } else { short.into() }
+    excerpt_line(text, LONGEST)
 }
