@@ -22,6 +22,8 @@ alphabet! {
         AskingAgain,
         /// The server has no stream; it is not requested again in this session.
         Refused,
+        /// The server refused the GET for lack of authorization, and the client obtains a token.
+        AwaitingToken,
     }
 }
 
@@ -32,8 +34,10 @@ alphabet! {
         Start,
         /// The GET is answered with a stream.
         Opened,
-        /// The GET is answered 405, 401 or 403.
+        /// The GET is answered 405, 401 or 403, and is not sent again with another token.
         NotOffered,
+        /// The GET is answered 401, and the client obtains a token.
+        Unauthorized,
         /// The GET is answered 404.
         NotFound,
         /// The GET is answered with another status, or with JSON.
@@ -44,6 +48,8 @@ alphabet! {
         Broke,
         /// The wait is over.
         Timer,
+        /// There is a token.
+        Authorized,
         /// The session is over, and with it its exchanges and timers.
         Stop,
     }
@@ -72,22 +78,25 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Start => R::advance(State::Asking, &[Get]),
             Input::Opened
             | Input::NotOffered
+            | Input::Unauthorized
             | Input::NotFound
             | Input::OtherAnswer
             | Input::NoStream
             | Input::Broke
             | Input::Timer
+            | Input::Authorized
             | Input::Stop => R::ignore(state),
         },
         State::Asking => match input {
             Input::Opened => R::advance(State::Open, &[]),
             Input::NotOffered => R::advance(State::Refused, &[Drop]),
+            Input::Unauthorized => R::advance(State::AwaitingToken, &[Drop]),
             Input::NotFound | Input::OtherAnswer | Input::NoStream => {
                 R::quirk(QuirkKind::GetRefused, State::Refused, &[Drop])
             }
             Input::Broke => R::advance(State::Waiting, &[Drop, Arm]),
             Input::Stop => R::advance(State::Idle, &[]),
-            Input::Start | Input::Timer => R::ignore(state),
+            Input::Start | Input::Timer | Input::Authorized => R::ignore(state),
         },
         State::Waiting => match input {
             Input::Timer => R::advance(State::Asking, &[Get]),
@@ -95,19 +104,26 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Start
             | Input::Opened
             | Input::NotOffered
+            | Input::Unauthorized
             | Input::NotFound
             | Input::OtherAnswer
             | Input::NoStream
-            | Input::Broke => R::ignore(state),
+            | Input::Broke
+            | Input::Authorized => R::ignore(state),
         },
         State::Open => match input {
             // The body turned out to be no stream.
             Input::NoStream => R::quirk(QuirkKind::GetRefused, State::Refused, &[Drop]),
             Input::Broke => R::advance(State::WaitingAgain, &[Drop, Arm]),
             Input::Stop => R::advance(State::Idle, &[]),
-            Input::Start | Input::Opened | Input::NotOffered | Input::NotFound | Input::OtherAnswer | Input::Timer => {
-                R::ignore(state)
-            }
+            Input::Start
+            | Input::Opened
+            | Input::NotOffered
+            | Input::Unauthorized
+            | Input::NotFound
+            | Input::OtherAnswer
+            | Input::Timer
+            | Input::Authorized => R::ignore(state),
         },
         State::WaitingAgain => match input {
             Input::Timer => R::advance(State::AskingAgain, &[Get]),
@@ -115,26 +131,44 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Start
             | Input::Opened
             | Input::NotOffered
+            | Input::Unauthorized
             | Input::NotFound
             | Input::OtherAnswer
             | Input::NoStream
-            | Input::Broke => R::ignore(state),
+            | Input::Broke
+            | Input::Authorized => R::ignore(state),
         },
         State::AskingAgain => match input {
             Input::Opened => R::advance(State::Open, &[]),
             Input::NotOffered => R::advance(State::Refused, &[Drop]),
+            Input::Unauthorized => R::advance(State::AwaitingToken, &[Drop]),
             Input::NoStream => R::quirk(QuirkKind::GetRefused, State::Refused, &[Drop]),
             // The server knew the session when the stream was open.
             Input::NotFound => R::advance(State::Idle, &[Drop, Expire]),
             Input::OtherAnswer | Input::Broke => R::advance(State::WaitingAgain, &[Drop, Arm]),
             Input::Stop => R::advance(State::Idle, &[]),
-            Input::Start | Input::Timer => R::ignore(state),
+            Input::Start | Input::Timer | Input::Authorized => R::ignore(state),
         },
         State::Refused => match input {
             Input::Stop => R::advance(State::Idle, &[]),
             Input::Start
             | Input::Opened
             | Input::NotOffered
+            | Input::Unauthorized
+            | Input::NotFound
+            | Input::OtherAnswer
+            | Input::NoStream
+            | Input::Broke
+            | Input::Timer
+            | Input::Authorized => R::ignore(state),
+        },
+        State::AwaitingToken => match input {
+            Input::Authorized => R::advance(State::Asking, &[Get]),
+            Input::Stop => R::advance(State::Idle, &[]),
+            Input::Start
+            | Input::Opened
+            | Input::NotOffered
+            | Input::Unauthorized
             | Input::NotFound
             | Input::OtherAnswer
             | Input::NoStream

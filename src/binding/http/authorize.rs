@@ -11,7 +11,7 @@ use super::tokens::Sent;
 use crate::client::{Engine, Outgoing, Unauthorized};
 use crate::machine::get_stream;
 use crate::machine::http_end::End;
-use crate::machine::http_refusal::Authorization;
+use crate::machine::http_refusal::{Authority, Authorization};
 use crate::protocol::Era;
 
 impl Http {
@@ -45,12 +45,12 @@ impl Http {
         }
     }
 
-    /// The GET stream was refused for lack of authorization.
-    pub(super) fn stream_refused(&mut self, engine: &Engine, sent: Sent, refusal: &Refusal) {
+    /// The GET stream was refused with 401. Returns what that means to it.
+    pub(super) fn stream_refused(&mut self, engine: &Engine, sent: Sent, refusal: &Refusal) -> get_stream::Input {
         let is_modern = engine.server().is_some_and(|server| server.era() == Era::Modern);
-        let (_, reason) = self.tokens.authority(engine.now(), is_modern, sent, refusal);
-        if let (None, Some(waiting)) = (reason, self.tokens.waiting()) {
-            waiting.stream = true;
+        match self.tokens.authority(engine.now(), is_modern, sent, refusal) {
+            (Authority::Client, _) => get_stream::Input::Unauthorized,
+            (Authority::Embedder | Authority::Nobody, _) => get_stream::Input::NotOffered,
         }
     }
 
@@ -73,10 +73,7 @@ impl Http {
                 for message in waiting.messages {
                     self.post(message, 0);
                 }
-                if waiting.stream {
-                    self.stream_step(engine, get_stream::Input::Stop);
-                    self.stream_step(engine, get_stream::Input::Start);
-                }
+                self.stream_step(engine, get_stream::Input::Authorized);
                 // A client that is closed needs no token any more.
                 let _ = engine.authorized(engine.now());
             }

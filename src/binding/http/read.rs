@@ -53,12 +53,13 @@ impl Http {
             }
             http_head::Decision::Redirect => return self.redirect(engine, id, status, headers),
             http_head::Decision::GetStream => {
-                if let Some(it) = self.exchanges.get(id).filter(|_| status == StatusCode::UNAUTHORIZED) {
-                    let (sent, refusal) = (it.sent, Refusal::new(status, headers, &it.url));
-                    self.stream_refused(engine, sent, &refusal);
-                }
+                let refused = self.exchanges.get(id).filter(|_| status == StatusCode::UNAUTHORIZED);
+                let input = match refused.map(|it| (it.sent, Refusal::new(status, headers, &it.url))) {
+                    Some((sent, refusal)) => self.stream_refused(engine, sent, &refusal),
+                    None => stream_input(status, labelled),
+                };
                 self.begin_reply(id, status, Reply::Begun(Some(Kind::Events)));
-                return self.stream_decided(engine, stream_input(status, labelled));
+                return self.stream_decided(engine, input);
             }
             http_head::Decision::Nothing => return,
         };

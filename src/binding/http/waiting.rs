@@ -10,6 +10,4 @@ pub(super) struct Waiting {
     pub(super) requests: Vec<u64>,
     /// Notifications and responses, which are as many as may be in flight.
     pub(super) messages: Vec<Outgoing>,
-    /// The GET stream.
-    pub(super) stream: bool,
 }

@@ -4,7 +4,7 @@ use mcp_proto::binding::http::HttpAction;
 use mcp_proto::binding::oauth::{OAuthInput, StoreId};
 use mcp_proto::{Event, Family, Http, Options, Outcome, Request, RequestId};
 
-use crate::web::{Exchange, Reply, Site as McpSite, Web, modern_site};
+use crate::web::{Exchange, Reply, Site as McpSite, Web, modern_site, site as legacy_site};
 
 use super::*;
 
@@ -413,6 +413,60 @@ fn a_notification_that_waits_for_a_token_that_does_not_come_counts_as_undelivere
     it.wait(3600);
     assert!(matches!(it.events.last(), Some(OAuthEvent::Failed(_))));
     assert_eq!(it.web.session.stats().undelivered, 1);
+}
+
+#[test]
+fn a_stream_that_was_never_open_is_requested_again_when_there_is_a_token() {
+    let mut it = Joined::ready(McpSite::legacy(json!({})).first("GET", 1, |_| Reply::status(503)));
+    // The second GET is in flight.
+    it.revoke();
+    let streams = it.web.count("GET");
+    it.serve();
+    assert_eq!(it.web.count("GET"), streams + 1);
+    assert_eq!(it.web.last("GET").header("authorization"), Some("Bearer at2-hush"));
+}
+
+/// The stream of the server ends, and the next one is refused: it waits for a token.
+fn refuse_stream(it: &mut Joined) {
+    it.revoke();
+    let stream = it.web.last("GET");
+    it.web.end(&stream);
+    it.wait(10);
+    it.web.serve(&mut it.site);
+    it.take();
+}
+
+#[test]
+fn the_stream_of_the_server_waits_for_the_token_that_comes_after_a_failure() {
+    let mut it = Joined::ready(legacy_site());
+    refuse_stream(&mut it);
+    let streams = it.web.count("GET");
+    while let Some(sent) = it.sent.front() {
+        let status = if sent.url.ends_with("/token") { 400 } else { 404 };
+        it.answer(status, r#"{"error":"invalid_request"}"#);
+    }
+    // Nobody signs in.
+    it.wait(3600);
+    assert!(matches!(it.events.last(), Some(OAuthEvent::Failed(_))));
+    assert_eq!(it.web.count("GET"), streams);
+    it.ask();
+    it.serve();
+    it.consent();
+    it.serve();
+    assert_eq!(it.web.count("GET"), streams + 1);
+    assert_eq!(it.web.last("GET").header("authorization"), Some("Bearer at2-hush"));
+}
+
+#[test]
+fn the_stream_of_a_session_that_expired_waits_for_no_token() {
+    let mut it = Joined::ready(legacy_site());
+    let (_, call) = it.call();
+    refuse_stream(&mut it);
+    let streams = it.web.count("GET");
+    it.web.reply(&call, Reply::text(404, "Session not found"));
+    it.serve();
+    assert!(it.web.is_ready(), "{:?}", it.web.events);
+    assert_eq!(it.web.count("GET"), streams + 1);
 }
 
 #[test]
