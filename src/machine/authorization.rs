@@ -14,6 +14,9 @@ alphabet! {
         Resource,
         /// Authorization server metadata is requested.
         Server,
+        /// The server has no protected-resource metadata, and authorization server metadata is requested from its origin,
+        /// as 2025-03-26 says.
+        Assumed,
         /// The metadata is known, and [`authorization_plan`](super::authorization_plan) decides what follows.
         Planning,
         /// The client is being registered.
@@ -139,6 +142,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             State::Idle => R::advance(State::Resource, &[RequestMetadata]),
             State::Resource
             | State::Server
+            | State::Assumed
             | State::Planning
             | State::Registering
             | State::Queued
@@ -152,6 +156,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             State::Idle => R::advance(State::Planning, &[Plan]),
             State::Resource
             | State::Server
+            | State::Assumed
             | State::Planning
             | State::Registering
             | State::Queued
@@ -163,7 +168,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
         Input::Found => match state {
             State::Resource => R::advance(State::Server, &[FindServers, RequestMetadata]),
-            State::Server => R::advance(State::Planning, &[Plan]),
+            State::Server | State::Assumed => R::advance(State::Planning, &[Plan]),
             State::Idle
             | State::Planning
             | State::Registering
@@ -175,7 +180,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | State::Pausing => R::ignore(state),
         },
         Input::Next | Input::Follow => match state {
-            State::Resource | State::Server => R::advance(state, &[RequestMetadata]),
+            State::Resource | State::Server | State::Assumed => R::advance(state, &[RequestMetadata]),
             State::Idle
             | State::Planning
             | State::Registering
@@ -187,9 +192,10 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | State::Pausing => R::ignore(state),
         },
         Input::Assume => match state {
-            State::Resource => R::advance(State::Server, &[AssumeOrigin, RequestMetadata]),
-            State::Server => R::advance(State::Planning, &[AssumeEndpoints, Plan]),
+            State::Resource => R::advance(State::Assumed, &[AssumeOrigin, RequestMetadata]),
+            State::Assumed => R::advance(State::Planning, &[AssumeEndpoints, Plan]),
             State::Idle
+            | State::Server
             | State::Planning
             | State::Registering
             | State::Queued
@@ -206,6 +212,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             State::Idle
             | State::Resource
             | State::Server
+            | State::Assumed
             | State::Planning
             | State::Registering
             | State::User
@@ -222,6 +229,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             State::Idle
             | State::Resource
             | State::Server
+            | State::Assumed
             | State::Planning
             | State::Queued
             | State::User
@@ -235,6 +243,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             State::Idle
             | State::Resource
             | State::Server
+            | State::Assumed
             | State::Planning
             | State::Registering
             | State::Queued
@@ -248,6 +257,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             State::Idle
             | State::Resource
             | State::Server
+            | State::Assumed
             | State::Planning
             | State::Registering
             | State::Queued
@@ -261,6 +271,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             State::Idle
             | State::Resource
             | State::Server
+            | State::Assumed
             | State::Planning
             | State::Registering
             | State::Queued
@@ -275,6 +286,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             State::Idle
             | State::Resource
             | State::Server
+            | State::Assumed
             | State::Planning
             | State::Registering
             | State::Queued
@@ -288,6 +300,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             State::Idle
             | State::Resource
             | State::Server
+            | State::Assumed
             | State::Planning
             | State::Registering
             | State::Queued
@@ -302,6 +315,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             State::Idle
             | State::Resource
             | State::Server
+            | State::Assumed
             | State::Registering
             | State::Queued
             | State::User
@@ -313,6 +327,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             State::Idle | State::Pausing => R::ignore(state),
             State::Resource
             | State::Server
+            | State::Assumed
             | State::Planning
             | State::Registering
             | State::Queued
@@ -325,6 +340,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             State::Idle | State::Planning => R::ignore(state),
             State::Resource
             | State::Server
+            | State::Assumed
             | State::Registering
             | State::Queued
             | State::User
@@ -342,6 +358,7 @@ const fn planned(state: State, next: State, effects: &'static [Effect]) -> Row<S
         State::Idle
         | State::Resource
         | State::Server
+        | State::Assumed
         | State::Registering
         | State::Queued
         | State::User
@@ -358,6 +375,7 @@ const fn in_token(state: State, next: State, effects: &'static [Effect]) -> Row<
         State::Idle
         | State::Resource
         | State::Server
+        | State::Assumed
         | State::Planning
         | State::Registering
         | State::Queued

@@ -7,12 +7,16 @@
 //! the effects in order, then `→` and the next state; `stays` means no effect, `–` is ignored, *misuse* is a command
 //! that returns an error, `any` stands for every value.
 
+pub mod access_token;
 pub mod admission;
 pub mod approval;
 pub mod authorization;
+pub mod authorization_metadata;
 pub mod authorization_plan;
 pub mod breaker;
 pub mod challenge;
+pub mod credential_need;
+pub mod credential_record;
 pub mod credentials;
 pub mod discovery;
 pub mod era_change;
@@ -44,6 +48,7 @@ pub mod listen_stream;
 pub mod log_level;
 pub mod loss;
 pub mod offer;
+pub mod once;
 pub mod paging;
 pub mod refresh;
 pub mod refresh_demand;
@@ -57,6 +62,7 @@ mod row;
 pub mod server_request;
 pub mod shape;
 pub mod shutdown;
+pub mod store_lock;
 pub mod subscribe;
 pub mod task;
 

@@ -30,10 +30,17 @@ fn rows_to_take_are_listed() {
             }
         )*};
     }
-    use super::{authorization, credentials};
+    use super::{
+        access_token, authorization, authorization_metadata, credential_need, credential_record, credentials,
+        hub_browser, once, store_lock,
+    };
     state_tables!(
+        access_token,
         authorization,
+        authorization_metadata,
         breaker,
+        credential_need,
+        credential_record,
         credentials,
         discovery,
         era_change,
@@ -44,6 +51,7 @@ fn rows_to_take_are_listed() {
         link,
         list_watch,
         hub,
+        hub_browser,
         hub_offer,
         hub_server,
         paging,
@@ -58,6 +66,8 @@ fn rows_to_take_are_listed() {
         http_reach,
         http_sse,
         listen_stream,
+        once,
+        store_lock,
         task
     );
     use super::{render_decisions, render_http, render_oauth, render_requests};

@@ -7,7 +7,10 @@ use alloc::format;
 use alloc::vec;
 
 use super::render_markdown::{Decisions, Table, bless, column};
-use super::{authorization, authorization_plan, challenge, credentials, hub_browser};
+use super::{
+    access_token, authorization, authorization_metadata, authorization_plan, challenge, credential_need,
+    credential_record, credentials, hub_browser, once, store_lock,
+};
 
 /// Every decision table of OAuth.
 #[cfg(feature = "rows")]
@@ -20,6 +23,7 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         plan_decisions(),
         redirect_decisions(),
         failed_decisions(),
+        need_decisions(),
     ]
 }
 
@@ -111,12 +115,22 @@ fn failed_decisions() -> Decisions {
     }
 }
 
+fn need_decisions() -> Decisions {
+    use credential_need::{Attempt, Token, Waiting, failed};
+    Decisions {
+        name: "credential_need::failed",
+        columns: vec![column("token", Token::ALL), column("attempt", Attempt::ALL), column("waiting", Waiting::ALL)],
+        decide: |at| format!("{:?}", failed(Token::ALL[at[0]], Attempt::ALL[at[1]], Waiting::ALL[at[2]])),
+    }
+}
+
 #[test]
 fn authorization_decisions() {
     let tables = [metadata_decisions(), client_decisions(), plan_decisions(), redirect_decisions(), failed_decisions()];
     bless("authorization_plan", None, &tables.map(|table| table.markdown()).join("\n"));
     let tables = [unauthorized_decisions(), scope_decisions()];
     bless("challenge", None, &tables.map(|table| table.markdown()).join("\n"));
+    bless("credential_need_failed", None, &need_decisions().markdown());
 }
 
 #[test]
@@ -159,4 +173,67 @@ fn credentials_table() {
     for state in State::ALL {
         assert_eq!(credentials::step(*state, Input::SignOut).next, State::Idle, "{state:?} outlives a sign-out");
     }
+}
+
+#[test]
+fn the_lock_of_the_store_is_released_when_its_use_ends() {
+    use credentials::{Effect, Input, State};
+    let uses = |state: &State| !matches!(state, State::Idle | State::Obtaining | State::Resting);
+    for state in State::ALL {
+        for input in Input::ALL {
+            let row = credentials::step(*state, *input);
+            let released = row.effects.contains(&Effect::Release);
+            let is_refused = (*state, *input) == (State::Acquiring, Input::StoreFailed);
+            assert_eq!(released, uses(state) && !uses(&row.next) && !is_refused, "{state:?} {input:?}");
+        }
+    }
+}
+
+#[test]
+fn store_lock_table() {
+    use store_lock::{Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: store_lock::step };
+    table.check("store_lock", &[]);
+}
+
+#[test]
+fn access_token_table() {
+    use access_token::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: access_token::step };
+    table.check("access_token", &[]);
+    assert_eq!(table.after(|effect| effect == Effect::Drop), BTreeSet::from([State::Missing]));
+}
+
+#[test]
+fn credential_record_table() {
+    use credential_record::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: credential_record::step };
+    table.check("credential_record", &[]);
+    assert_eq!(table.after(|effect| effect == Effect::Adopt), BTreeSet::from([State::Stored]));
+    assert_eq!(table.after(|effect| effect == Effect::Drop), BTreeSet::from([State::Missing]));
+}
+
+#[test]
+fn credential_need_table() {
+    use credential_need::{Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: credential_need::step };
+    table.check("credential_need", &[]);
+    for state in State::ALL {
+        assert_eq!(credential_need::step(*state, Input::Told).next, State::Nobody);
+    }
+}
+
+#[test]
+fn authorization_metadata_table() {
+    use authorization_metadata::{Effect, Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: authorization_metadata::step };
+    table.check("authorization_metadata", &[]);
+    assert_eq!(table.after(|effect| effect == Effect::Read), BTreeSet::from([State::Unknown]));
+    assert_eq!(table.after(|effect| effect == Effect::Keep), BTreeSet::from([State::Known]));
+}
+
+#[test]
+fn once_table() {
+    use once::{Input, State};
+    Table { states: State::ALL, inputs: Input::ALL, step: once::step }.check("once", &[]);
 }

@@ -14,7 +14,7 @@ use super::mask::{hide, mask};
 use super::response::Refusal;
 use super::waiting::Waiting;
 use crate::Time;
-use crate::binding::oauth::{Authorization, Credential, OAuthInput, Presented, Proved, SignId};
+use crate::binding::oauth::{Authorization, Credential, Denied, OAuthInput, Presented, Proved, SignId};
 use crate::client::{Engine, Event};
 use crate::machine::http_refusal::Authority;
 
@@ -158,9 +158,8 @@ impl Tokens {
         let forbidden = refusal.status == StatusCode::FORBIDDEN;
         match joined.authorization.take_refusal(now, sent, forbidden, &refusal.challenges) {
             Ok(()) => (Authority::Client, None),
-            // It begins with `forbidden`, and names the scopes.
-            Err(error) if error.reason.starts_with("forbidden") => (Authority::Nobody, Some(error.reason)),
-            Err(error) => (Authority::Nobody, Some(format!("{error}").into())),
+            Err(Denied::Forbidden(error)) => (Authority::Nobody, Some(error.reason)),
+            Err(Denied::Unauthorized(error)) => (Authority::Nobody, Some(format!("{error}").into())),
         }
     }
 

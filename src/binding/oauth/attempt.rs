@@ -21,6 +21,7 @@ use super::token::Issued;
 use crate::Time;
 use crate::machine::authorization::{Effect, Input, State, take};
 use crate::machine::authorization_plan::{Goal, Tries};
+use crate::machine::{authorization_metadata, credential_need, once};
 
 /// Token requests of one attempt.
 const TRIES: u32 = 3;
@@ -40,8 +41,8 @@ pub(super) struct Attempt {
     pub(super) issuers: VecDeque<Place>,
     /// The authorization server whose metadata is requested.
     pub(super) asked: Option<Place>,
-    /// The authorization server was assumed, as 2025-03-26 says.
-    pub(super) assumed: bool,
+    /// What is known of the metadata.
+    metadata: authorization_metadata::State,
     /// The MCP server has a version after 2025-03-26 for certain, and therefore protected-resource metadata.
     pub(super) is_modern: bool,
     pub(super) resource: Option<Resource>,
@@ -49,9 +50,8 @@ pub(super) struct Attempt {
     /// The client that [`plan`](super::plan) chose.
     pub(super) client: Option<ClientRecord>,
     pub(super) held: Option<Held>,
-    /// The client was registered anew in this attempt.
-    pub(super) is_reregistered: bool,
-    pub(super) is_client_gone: bool,
+    /// Whether the client is registered anew, because the authorization server does not know it any more.
+    pub(super) registration: once::State,
     pub(super) state_word: Option<Secret>,
     pub(super) verifier: Option<Secret>,
     pub(super) code: Option<Secret>,
@@ -62,8 +62,8 @@ pub(super) struct Attempt {
     pub(super) assertion: Option<Secret>,
     /// The signed proof of possession for the token request.
     pub(super) proof: Option<Secret>,
-    /// The authorization server demanded a nonce in the proof.
-    pub(super) has_renewed: bool,
+    /// Whether the token request is sent again, with the nonce that the authorization server demanded.
+    pub(super) renewal: once::State,
     /// The grant of the identity provider.
     pub(super) grant: Option<Secret>,
     /// The assertions and grants that were sent, which a response may repeat.
@@ -86,20 +86,43 @@ impl Default for Phase {
 impl Attempt {
     /// Begins an attempt.
     pub(super) fn begin(&mut self, core: &mut Core, task: Task) -> Option<End> {
-        let known = self.server.is_some() && !task.reread;
+        let begin = self.step_metadata(authorization_metadata::Input::Begin);
         *self = Self {
-            resource: self.resource.take().filter(|_| known),
-            server: self.server.take().filter(|_| known),
+            resource: self.resource.take(),
+            server: self.server.take(),
             is_modern: self.is_modern,
-            assumed: self.assumed && known,
+            metadata: self.metadata,
             held: task.held.clone(),
+            registration: task.registration,
             ..Self::default()
         };
-        if !known {
+        if begin == Some(Input::Begin) {
             self.find_resource(core, task.hint.metadata.as_deref());
         }
         self.task = Some(task);
-        self.step(core, if known { Input::BeginKnown } else { Input::Begin })
+        begin.and_then(|input| self.step(core, input))
+    }
+
+    /// Takes an input of the metadata. Returns how an attempt begins.
+    pub(super) fn step_metadata(&mut self, input: authorization_metadata::Input) -> Option<Input> {
+        use authorization_metadata::Effect;
+        let row = authorization_metadata::take(self.metadata, input);
+        self.metadata = row.next;
+        let mut begin = None;
+        for effect in row.effects {
+            match effect {
+                Effect::Keep => begin = Some(Input::BeginKnown),
+                Effect::Drop => (self.resource, self.server) = (None, None),
+                Effect::Read => begin = Some(Input::Begin),
+            }
+        }
+        begin
+    }
+
+    /// The metadata of the authorization server was read, or is assumed.
+    pub(super) fn set_server(&mut self, server: Server) {
+        self.server = Some(server);
+        self.step_metadata(authorization_metadata::Input::Found);
     }
 
     pub(super) fn goal(&self) -> Goal {
@@ -117,14 +140,16 @@ impl Attempt {
                     Effect::RequestMetadata => next = self.request_metadata(core),
                     Effect::FindServers => self.find_servers(),
                     Effect::AssumeOrigin => self.assume_origin(core),
-                    Effect::AssumeEndpoints => self.server = Server::assumed(core.server.origin()),
+                    Effect::AssumeEndpoints => {
+                        if let Some(server) = Server::assumed(core.server.origin()) {
+                            self.set_server(server);
+                        }
+                    }
                     Effect::Plan => next = Some(self.plan(core)),
                     Effect::Register => self.register(core),
                     Effect::DropClient => {
-                        self.held = None;
-                        self.is_client_gone = true;
-                        self.is_reregistered = true;
-                        self.code = None;
+                        (self.held, self.code) = (None, None);
+                        self.registration.take(once::Input::Use);
                     }
                     Effect::RequestBrowser => next = (!core.shares_browser).then_some(Input::Show),
                     Effect::Browse => next = self.browse(core),
@@ -139,10 +164,9 @@ impl Attempt {
                     }
                     Effect::Clear => self.clear(core),
                     Effect::ReportIssued => end = self.record(core).map(End::Issued),
-                    Effect::ReportRefused => end = Some(End::Refused { is_client_gone: self.is_client_gone }),
+                    Effect::ReportRefused => end = Some(End::Refused { registration: self.registration }),
                     Effect::ReportFailed => {
-                        // What was read may be outdated.
-                        (self.resource, self.server) = (None, None);
+                        self.step_metadata(authorization_metadata::Input::Failed);
                         let why = self.why.take();
                         let unknown = || OAuthError::new(Stage::Token, "the attempt ended");
                         let OAuthError { stage, reason } = why.unwrap_or_else(unknown);
@@ -169,14 +193,17 @@ impl Attempt {
 
     /// Keeps the reason of a failure.
     pub(super) fn set_why(&mut self, stage: Stage, why: impl Into<Box<str>>) {
-        let is_step_up = self.task.as_ref().is_some_and(|task| task.step_up);
-        self.why = Some(OAuthError::new(if is_step_up { Stage::StepUp } else { stage }, why));
+        let stage = match self.task.as_ref().map(|task| task.need) {
+            Some(credential_need::State::StepUp) => Stage::StepUp,
+            Some(credential_need::State::Nobody | credential_need::State::Request) | None => stage,
+        };
+        self.why = Some(OAuthError::new(stage, why));
     }
 
     pub(super) fn stage(&self) -> Stage {
         match self.state.0 {
             State::Resource => Stage::ResourceMetadata,
-            State::Server => Stage::ServerMetadata,
+            State::Server | State::Assumed => Stage::ServerMetadata,
             State::Registering | State::Planning => Stage::Registration,
             State::Queued | State::User => Stage::Authorization,
             State::Idle | State::Exchanging | State::Signing | State::Token | State::Pausing => match self.goal() {
@@ -217,7 +244,7 @@ impl Attempt {
         let named = task.hint.scopes.as_deref();
         let supported = self.resource.as_ref().and_then(|resource| resource.scopes.as_deref());
         let own = core.options.scopes.as_deref();
-        let further = named.filter(|_| task.step_up).unwrap_or_default();
+        let further = named.filter(|_| task.need == credential_need::State::StepUp).unwrap_or_default();
         let base = own.or(named).or(supported).unwrap_or_default();
         // Another authorization server may not have the scopes of the one before.
         let issuer = self.server.as_ref().map(|server| &server.issuer);
@@ -315,6 +342,7 @@ impl Attempt {
             State::Idle
             | State::Resource
             | State::Server
+            | State::Assumed
             | State::Planning
             | State::Registering
             | State::Queued

@@ -1,37 +1,25 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::format;
 use core::fmt;
 use core::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 
-use super::action::{OAuthAction, OAuthEvent, OAuthExchangeId, SaveOutcome, SignId, StoreId, TokenId};
+use super::action::{OAuthAction, OAuthExchangeId, SaveOutcome, SignId, StoreId, TokenId};
 use super::attempt::Attempt;
 use super::core::{Core, Read};
 use super::credentials::{Answer, Credentials, Signal};
-use super::error::{OAuthError, Stage, excerpt};
+use super::error::{Denied, OAuthError, excerpt};
 use super::input::OAuthInput;
-use super::options::{Flow, OAuthConfigError, OAuthOptions};
-use super::place::{LONGEST, Place};
+use super::options::{OAuthConfigError, OAuthOptions};
+use super::place::Place;
 use super::present::{Presented, Proofs};
-use super::record::union;
 use super::revocation::Revocation;
-use super::task::{End, Hint, Task};
+use super::task::End;
 use crate::Time;
 use crate::client::Challenge;
-use crate::machine::authorization_plan::Goal;
-use crate::machine::challenge::{self, Grantor, Meaning, Progress, Status, Token, Tries};
-use crate::machine::credentials::{Input, State};
-
-/// New grants for the scopes of one challenge (specification 2026-07-28, "Authorization", Step-Up Authorization Flow).
-const STEPS: u8 = 3;
-
-/// Challenges with different scopes that are counted.
-const COUNTED: usize = 64;
-
-/// A token counts as just issued for this long, or until it expires.
-const FRESH: Duration = Duration::from_secs(60);
+use crate::machine::credentials::Input;
+use crate::machine::once;
 
 /// Bytes of a redirect.
 const LONGEST_REDIRECT: usize = 64 << 10;
@@ -43,8 +31,8 @@ const LONGEST_REDIRECT: usize = 64 << 10;
 /// opens no browser and stores nothing.
 ///
 /// Requests to the MCP server get the header of [`header`](Self::header). If the server refuses one, that is reported by
-/// [`handle_unauthorized`](Self::handle_unauthorized). When [`OAuthEvent::Authorized`] comes, refused requests are sent
-/// again; a [`Client`](crate::Client) does it on [`authorized`](crate::Client::authorized).
+/// [`handle_unauthorized`](Self::handle_unauthorized). When [`Authorized`](super::OAuthEvent::Authorized) comes, refused
+/// requests are sent again; a [`Client`](crate::Client) does it on [`authorized`](crate::Client::authorized).
 ///
 /// Inputs never fail: those that belong to nothing are ignored.
 ///
@@ -56,10 +44,10 @@ pub struct Authorization {
     pub(super) credentials: Credentials,
     revocation: Revocation,
     pub(super) proofs: Proofs,
-    /// A token that was just issued was refused, and another grant replaced it.
-    replaced: bool,
-    /// Grants that were requested, by the scopes of the challenge.
-    steps: BTreeMap<Box<str>, u8>,
+    /// Whether another grant replaced a token that was refused when it was just issued.
+    pub(super) replacement: once::State,
+    /// How many grants were requested, by the scopes of the challenge.
+    pub(super) steps: BTreeMap<Box<str>, u8>,
 }
 
 impl fmt::Debug for Authorization {
@@ -94,7 +82,7 @@ impl Authorization {
             credentials: Credentials::default(),
             revocation: Revocation::default(),
             proofs: Proofs::default(),
-            replaced: false,
+            replacement: once::State::default(),
             steps: BTreeMap::new(),
         })
     }
@@ -123,7 +111,7 @@ impl Authorization {
     }
 
     /// The MCP server refused a request with 401, or with 403 if `forbidden`. `token` is the token that the request had.
-    /// The request waits for [`OAuthEvent::Authorized`] or [`OAuthEvent::Failed`].
+    /// The request waits for [`Authorized`](super::OAuthEvent::Authorized) or [`Failed`](super::OAuthEvent::Failed).
     ///
     /// # Errors
     /// The reason why the request is refused for good: other scopes or another user would be required.
@@ -135,7 +123,7 @@ impl Authorization {
         challenges: &[Challenge],
     ) -> Result<(), OAuthError> {
         self.advance(now);
-        self.refused(token, None, forbidden, challenges)
+        self.refused(token, None, forbidden, challenges).map_err(OAuthError::from)
     }
 
     /// The MCP server refused a request of the client that has this authorization.
@@ -145,71 +133,9 @@ impl Authorization {
         sent: Option<Presented>,
         forbidden: bool,
         challenges: &[Challenge],
-    ) -> Result<(), OAuthError> {
+    ) -> Result<(), Denied> {
         self.advance(now);
         self.refused(sent.map(|sent| sent.token), sent, forbidden, challenges)
-    }
-
-    fn refused(
-        &mut self,
-        token: Option<TokenId>,
-        sent: Option<Presented>,
-        forbidden: bool,
-        challenges: &[Challenge],
-    ) -> Result<(), OAuthError> {
-        let is_known = |it: &&Challenge| ["bearer", "dpop"].iter().any(|known| it.scheme.eq_ignore_ascii_case(known));
-        let challenge = challenges.iter().find(is_known);
-        let param = |name| challenge.and_then(|challenge| challenge.param(name));
-        let hint = hint_of(param("resource_metadata"), param("scope"))?;
-        if !forbidden && param("error") == Some("use_dpop_nonce") {
-            self.count_demanded_nonce();
-        }
-        let status = match (forbidden, param("error")) {
-            (false, Some("use_dpop_nonce")) if self.has_other_nonce(sent) => Status::OtherNonce,
-            (false, Some("use_dpop_nonce")) => Status::SameNonce,
-            (false, _) => Status::Unauthorized,
-            (true, Some("insufficient_scope")) => Status::InsufficientScope,
-            (true, _) => Status::Forbidden,
-        };
-        let class = self.token_class(token);
-        let meaning = challenge::take(status, class, self.progress(), self.tries(status, &hint), self.grantor());
-        let sends_again = matches!(meaning, Meaning::Resend | Meaning::ResendWithNonce);
-        if !sends_again && !matches!(meaning, Meaning::Wait | Meaning::Refuse) {
-            self.credentials.hint = Hint { metadata: hint.metadata.or(self.credentials.hint.metadata.take()), ..hint };
-        }
-        self.credentials.is_awaited |= !sends_again && meaning != Meaning::Refuse;
-        match meaning {
-            Meaning::Wait => {}
-            Meaning::ResendWithNonce => self.core.verdict = Some(Ok(())),
-            Meaning::Resend => {
-                let (record, kind) = (self.credentials.record.as_ref(), self.credentials.kind);
-                let grant = record.zip(self.credentials.token).map(|(record, token)| record.grant(token, kind));
-                if let Some(grant) = grant {
-                    self.core.event(OAuthEvent::Authorized(grant));
-                }
-            }
-            Meaning::Demand => self.step(Input::Demand),
-            Meaning::Renew => {
-                self.replaced = false;
-                self.steps.remove(&step_key(&self.credentials.hint));
-                self.refuse_token();
-                self.step(Input::Demand);
-            }
-            Meaning::Replace => {
-                self.replaced = true;
-                self.refuse_token();
-                self.step(Input::Renounce);
-            }
-            Meaning::StepUp => {
-                self.credentials.step_up = true;
-                self.step(Input::Renounce);
-            }
-            Meaning::Refuse => {
-                let OAuthError { stage, reason } = refusal(status, param("scope"), param("error_description"));
-                return Err(OAuthError { stage, reason: self.without_secrets(&reason).into() });
-            }
-        }
-        Ok(())
     }
 
     /// Requests a new grant, even if there is a token or an attempt just failed.
@@ -222,7 +148,7 @@ impl Authorization {
     /// supports it.
     pub fn sign_out(&mut self, now: Time) {
         self.advance(now);
-        self.replaced = false;
+        self.replacement.take(once::Input::Renew);
         self.steps.clear();
         self.step(Input::SignOut);
     }
@@ -361,7 +287,7 @@ impl Authorization {
     }
 
     /// Takes an input of the credentials, and what follows from it.
-    fn step(&mut self, input: Input) {
+    pub(super) fn step(&mut self, input: Input) {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             for signal in self.credentials.step(&mut self.core, input) {
@@ -384,111 +310,5 @@ impl Authorization {
             let input = self.credentials.take_end(&self.core, end);
             self.step(input);
         }
-    }
-
-    /// The server refused the current token.
-    fn refuse_token(&mut self) {
-        let unix = self.core.unix();
-        let has_expired = self.credentials.record.as_ref().is_some_and(|record| record.is_expired(unix));
-        self.credentials.reread = !has_expired;
-        self.credentials.is_refused = true;
-        self.credentials.avoid_current();
-    }
-
-    fn token_class(&self, sent: Option<TokenId>) -> Token {
-        let Some(current) = self.credentials.token else { return Token::Missing };
-        if sent != Some(current) {
-            return Token::Former;
-        }
-        let life = self.credentials.record.as_ref().and_then(|record| record.expires).map(|(_, life)| life);
-        let fresh = life.map_or(FRESH, |life| FRESH.min(Duration::from_secs(life.max(1))));
-        match self.credentials.issued_at {
-            Some(at) if self.core.now.since(at) < fresh => Token::Fresh,
-            Some(_) | None => Token::Accepted,
-        }
-    }
-
-    fn progress(&self) -> Progress {
-        match self.credentials.state {
-            State::Idle | State::Resting => Progress::Resting,
-            State::Obtaining => Progress::Authorizing,
-            State::Acquiring
-            | State::Loading
-            | State::Refreshing
-            | State::Reloading
-            | State::RefreshingAgain
-            | State::Saving
-            | State::Comparing
-            | State::SavingAgain => Progress::Renewing,
-        }
-    }
-
-    fn tries(&self, status: Status, hint: &Hint) -> Tries {
-        let spent = match status {
-            Status::Unauthorized => self.replaced,
-            Status::InsufficientScope => match self.steps.get(&step_key(hint)) {
-                Some(steps) => *steps >= STEPS,
-                None => self.steps.len() >= COUNTED,
-            },
-            Status::OtherNonce | Status::SameNonce | Status::Forbidden => false,
-        };
-        if spent { Tries::Spent } else { Tries::Left }
-    }
-
-    /// Counts a grant that begins, by the scopes of the challenge: one that a 401 leads to is the first for its scopes.
-    fn count_grant(&mut self, task: &Task) {
-        let key = step_key(&task.hint);
-        let room = self.steps.len() < COUNTED || self.steps.contains_key(&key);
-        if room && task.goal != Goal::Refresh {
-            let steps = self.steps.entry(key).or_default();
-            *steps = steps.saturating_add(1);
-        }
-    }
-
-    fn grantor(&self) -> Grantor {
-        let options = &self.core.options;
-        let is_present = options.flow == Flow::User || options.step_up_without_user;
-        if is_present { Grantor::Present } else { Grantor::Absent }
-    }
-}
-
-/// The scopes of a challenge, in an order of their own.
-fn step_key(hint: &Hint) -> Box<str> {
-    let mut scopes: alloc::vec::Vec<_> = hint.scopes.iter().flat_map(|it| it.split_ascii_whitespace()).collect();
-    scopes.sort_unstable();
-    union(&[&scopes.join(" ")])
-}
-
-/// What a challenge says, if it is not too long.
-fn hint_of(metadata: Option<&str>, scopes: Option<&str>) -> Result<Hint, OAuthError> {
-    let long = |name: &str, value: Option<&str>| {
-        let is_long = value.is_some_and(|value| value.len() > LONGEST);
-        let why = || format!("the server's challenge has a `{name}` of more than {LONGEST} bytes");
-        if is_long { Err(OAuthError::new(Stage::ResourceMetadata, why())) } else { Ok(()) }
-    };
-    long("resource_metadata", metadata)?;
-    long("scope", scopes)?;
-    let is_scope = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
-    let scopes = scopes.filter(|scopes| !scopes.trim().is_empty() && scopes.bytes().all(is_scope));
-    Ok(Hint { metadata: metadata.map(Into::into), scopes: scopes.map(Into::into) })
-}
-
-/// Why a request is refused for good.
-fn refusal(status: Status, scopes: Option<&str>, description: Option<&str>) -> OAuthError {
-    let said = description.map(excerpt).filter(|said| !said.is_empty()).map(|said| format!(": {said}"));
-    let said = said.unwrap_or_default();
-    match status {
-        Status::OtherNonce | Status::SameNonce => {
-            let why = "the server refuses each nonce in the proof of possession, or names none";
-            OAuthError::new(Stage::Token, format!("{why}{said}"))
-        }
-        Status::Unauthorized => {
-            OAuthError::new(Stage::Token, format!("the server refuses a token that was just issued{said}"))
-        }
-        Status::InsufficientScope => {
-            let scopes = excerpt(scopes.unwrap_or_default());
-            OAuthError::new(Stage::StepUp, format!("forbidden: the scopes `{scopes}` are required{said}"))
-        }
-        Status::Forbidden => OAuthError::new(Stage::Token, format!("forbidden: the server refuses this user{said}")),
     }
 }

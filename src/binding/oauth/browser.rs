@@ -38,6 +38,7 @@ impl Authorization {
             State::Idle
             | State::Resource
             | State::Server
+            | State::Assumed
             | State::Planning
             | State::Registering
             | State::Exchanging

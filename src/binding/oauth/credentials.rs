@@ -15,6 +15,7 @@ use super::task::{End, Held, Hint, Task};
 use crate::Time;
 use crate::machine::authorization_plan::Goal;
 use crate::machine::credentials::{Effect, Input, State, take};
+use crate::machine::{access_token, credential_need, credential_record, once, store_lock};
 
 /// The longest wait after failed attempts.
 const LONGEST_REST: Duration = Duration::from_secs(600);
@@ -33,11 +34,12 @@ const SHORTEST_LIFE: u64 = 10;
 pub(super) struct Credentials {
     pub(super) state: State,
     pub(super) record: Option<Record>,
-    /// The record is not in the store yet.
-    unsaved: bool,
-    /// The generation in the store.
-    stored: u64,
-    locked: bool,
+    /// Where the record is.
+    kept: credential_record::State,
+    /// The generation in the store, when it was read or written last; 0 for none.
+    stored: Option<u64>,
+    lock: store_lock::State,
+    access: access_token::State,
     /// The token that requests have.
     pub(super) token: Option<TokenId>,
     /// How it was obtained, and when if by this process.
@@ -47,20 +49,20 @@ pub(super) struct Credentials {
     pub(super) used: VecDeque<Secret>,
     /// A token that is not used any more: the server refused it, or it is about to expire.
     avoid: Option<Secret>,
-    /// The server refused the current token.
-    pub(super) is_refused: bool,
+    /// A refresh token that the authorization server refused.
     refused_refresh: Option<Secret>,
-    client_gone: bool,
+    /// Whether the client of the record is registered anew, because the authorization server does not know it any more.
+    registration: once::State,
+    /// What the last challenge said.
     pub(super) hint: Hint,
-    pub(super) reread: bool,
-    pub(super) step_up: bool,
+    pub(super) need: credential_need::State,
+    /// The answer that the store owes, and until when.
     waiting: Option<(StoreId, Answer, Time)>,
-    /// A record was loaded, or there was none.
-    has_loaded: bool,
-    /// A refused request waits for the end of the attempt.
-    pub(super) is_awaited: bool,
+    /// The end of the wait after a failed attempt.
     rest: Option<Time>,
+    /// Failed attempts in a row, which prolong the wait.
     rests: u32,
+    /// Why the last attempt failed.
     pub(super) why: Option<OAuthError>,
 }
 
@@ -88,23 +90,20 @@ impl Default for Credentials {
         Self {
             state: State::Idle,
             record: None,
-            unsaved: false,
-            stored: 0,
-            locked: false,
+            kept: credential_record::State::default(),
+            stored: None,
+            lock: store_lock::State::default(),
+            access: access_token::State::default(),
             token: None,
             kind: GrantKind::Stored,
             issued_at: None,
             used: VecDeque::new(),
             avoid: None,
-            is_refused: false,
             refused_refresh: None,
-            client_gone: false,
+            registration: once::State::default(),
             hint: Hint::default(),
-            reread: false,
-            step_up: false,
+            need: credential_need::State::default(),
             waiting: None,
-            has_loaded: false,
-            is_awaited: false,
             rest: None,
             rests: 0,
             why: None,
@@ -122,10 +121,7 @@ impl Credentials {
         let mut signals = Vec::new();
         for effect in row.effects {
             match effect {
-                Effect::Acquire if core.options.stored => {
-                    self.locked = true;
-                    self.wait(core, Answer::Acquired, StoreAction::Acquire);
-                }
+                Effect::Acquire if core.options.stored => self.step_lock(core, store_lock::Input::Acquire),
                 Effect::Acquire => signals.push(Signal::Input(Input::Acquired)),
                 Effect::Load if core.options.stored => self.wait(core, Answer::Loaded, StoreAction::Load),
                 Effect::Load => signals.push(Signal::Input(self.classify(core))),
@@ -136,11 +132,7 @@ impl Credentials {
                     signals.push(Signal::Begin(self.task(goal)));
                 }
                 Effect::Save => signals.extend(self.save(core)),
-                Effect::Release => {
-                    if core::mem::take(&mut self.locked) {
-                        core.store(|_| StoreAction::Release);
-                    }
-                }
+                Effect::Release => self.step_lock(core, store_lock::Input::Release),
                 Effect::Use => self.use_token(core),
                 Effect::ReportStore => core.event(OAuthEvent::NotStored),
                 Effect::ReportFailure => self.report_failure(core),
@@ -162,6 +154,47 @@ impl Credentials {
         signals
     }
 
+    fn step_lock(&mut self, core: &mut Core, input: store_lock::Input) {
+        let row = store_lock::take(self.lock, input);
+        self.lock = row.next;
+        for effect in row.effects {
+            match effect {
+                store_lock::Effect::Acquire => self.wait(core, Answer::Acquired, StoreAction::Acquire),
+                store_lock::Effect::Release => _ = core.store(|_| StoreAction::Release),
+            }
+        }
+    }
+
+    /// Takes an input of the access token.
+    pub(super) fn step_token(&mut self, input: access_token::Input) {
+        let row = access_token::take(self.access, input);
+        self.access = row.next;
+        for effect in row.effects {
+            match effect {
+                access_token::Effect::Drop => self.token = None,
+            }
+        }
+    }
+
+    /// Takes an input of the record; `loaded` is the record of the store.
+    fn step_record(&mut self, input: credential_record::Input, mut loaded: Option<Record>) {
+        let row = credential_record::take(self.kept, input);
+        self.kept = row.next;
+        for effect in row.effects {
+            match effect {
+                credential_record::Effect::Adopt => {
+                    if let Some(record) = loaded.take() {
+                        self.adopt(record);
+                    }
+                }
+                credential_record::Effect::Drop => {
+                    self.record = None;
+                    self.step_token(access_token::Input::Replaced);
+                }
+            }
+        }
+    }
+
     fn wait(&mut self, core: &mut Core, answer: Answer, action: impl FnOnce(StoreId) -> StoreAction) {
         let id = core.store(action);
         self.waiting = Some((id, answer, core.now + core.options.timeouts.store));
@@ -174,45 +207,41 @@ impl Credentials {
 
     /// Takes the record of the store.
     pub(super) fn take_loaded(&mut self, core: &mut Core, loaded: Option<&[u8]>) -> Input {
-        let had_loaded = core::mem::replace(&mut self.has_loaded, true);
         let bytes = loaded.filter(|bytes| !bytes.is_empty());
         let read = bytes.map(|bytes| Record::read(bytes, core.options.limits.bytes));
         if matches!(read, Some(None)) {
             core.event(OAuthEvent::RecordUnreadable);
         }
-        self.stored = bytes.map_or(0, super::record::stored_generation);
         let usable = read.flatten().filter(|record| self.is_usable(core, record));
-        if self.state == State::Comparing {
-            // One that was there before the attempt is no newer.
-            let newer = usable.filter(|record| had_loaded && self.is_alive(core, record));
-            return match newer {
-                Some(record) => {
-                    self.adopt(record);
-                    Input::LoadedToken
-                }
-                None => Input::LoadedNothing,
-            };
-        }
-        match usable {
-            Some(record) if !self.unsaved || self.is_newer(&record) => self.adopt(record),
-            Some(_) => {}
-            None if !self.unsaved => self.record = None,
-            None => {}
-        }
+        let input = match &usable {
+            Some(record) if self.is_newer(core, record) => credential_record::Input::LoadedNewer,
+            Some(_) => credential_record::Input::LoadedKnown,
+            None => credential_record::Input::LoadedNothing,
+        };
+        self.stored = Some(bytes.map_or(0, super::record::stored_generation));
+        self.step_record(input, usable);
         self.classify(core)
     }
 
     fn adopt(&mut self, record: Record) {
-        let is_same = self.record.as_ref().is_some_and(|known| known.access_token == record.access_token);
-        if !is_same {
+        let known = self.record.as_ref();
+        if known.is_none_or(|known| known.client.id != record.client.id) {
+            self.registration.take(once::Input::Renew);
+        }
+        if known.is_none_or(|known| known.access_token != record.access_token) {
             self.kind = GrantKind::Stored;
-            (self.issued_at, self.token) = (None, None);
+            self.issued_at = None;
+            self.step_token(access_token::Input::Replaced);
         }
         self.record = Some(record);
-        self.unsaved = false;
     }
 
-    fn is_newer(&self, record: &Record) -> bool {
+    /// Whether a record of the store is newer than the one so far.
+    fn is_newer(&self, core: &Core, record: &Record) -> bool {
+        if self.state == State::Comparing {
+            // One that was there before the attempt is no newer.
+            return self.stored.is_some_and(|known| record.generation != known) && self.is_alive(core, record);
+        }
         self.record.as_ref().is_none_or(|known| record.generation > known.generation)
     }
 
@@ -233,7 +262,10 @@ impl Credentials {
     /// What the record has.
     fn classify(&self, core: &Core) -> Input {
         let Some(record) = &self.record else { return Input::LoadedNothing };
-        if self.is_alive(core, record) {
+        if self.state == State::Comparing && self.kept == credential_record::State::Unsaved {
+            // The store has nothing that replaces it.
+            Input::LoadedNothing
+        } else if self.is_alive(core, record) {
             Input::LoadedToken
         } else if record.refresh_token.is_some() && record.refresh_token != self.refused_refresh {
             Input::LoadedRefresh
@@ -242,23 +274,25 @@ impl Credentials {
         }
     }
 
-    fn task(&mut self, goal: Goal) -> Box<Task> {
+    fn task(&self, goal: Goal) -> Box<Task> {
         let record = self.record.as_ref();
-        let held = record.filter(|_| !self.client_gone).map(|record| Held {
+        let held = record.filter(|_| self.registration == once::State::Left).map(|record| Held {
             issuer: record.issuer.clone(),
             client: record.client.clone(),
             refresh_token: record.refresh_token.clone(),
         });
         let scopes = match (record, goal) {
-            (Some(record), Goal::User | Goal::Direct) if self.step_up => union(&[&record.requested, &record.granted]),
+            (Some(record), Goal::User | Goal::Direct) if self.need == credential_need::State::StepUp => {
+                union(&[&record.requested, &record.granted])
+            }
             (Some(record), Goal::User) => record.granted.clone(),
             (Some(_) | None, _) => "".into(),
         };
         Box::new(Task {
             goal,
             hint: self.hint.clone(),
-            reread: core::mem::take(&mut self.reread),
-            step_up: self.step_up,
+            need: self.need,
+            registration: self.registration,
             scopes,
             held,
             former: record.cloned().map(Box::new),
@@ -274,11 +308,12 @@ impl Credentials {
 
     fn save(&mut self, core: &mut Core) -> Option<Signal> {
         let record = self.record.as_mut()?;
-        record.generation = record.generation.max(self.stored).saturating_add(1);
+        let replaces = self.stored.unwrap_or(0);
+        record.generation = record.generation.max(replaces).saturating_add(1);
         if !core.options.stored {
             return Some(Signal::Input(Input::Saved));
         }
-        let (record, replaces) = (record.write(), self.stored);
+        let record = record.write();
         self.wait(core, Answer::Saved, |id| StoreAction::Save { id, record, replaces });
         None
     }
@@ -287,8 +322,8 @@ impl Credentials {
     pub(super) fn take_saved(&mut self, saved: SaveOutcome) -> Input {
         match saved {
             SaveOutcome::Stored => {
-                self.unsaved = false;
-                self.stored = self.record.as_ref().map_or(0, |record| record.generation);
+                self.step_record(credential_record::Input::Saved, None);
+                self.stored = self.record.as_ref().map(|record| record.generation);
                 Input::Saved
             }
             SaveOutcome::Conflict => Input::Conflict,
@@ -300,24 +335,24 @@ impl Credentials {
         let Some(record) = &self.record else { return };
         let token = TokenId(core.next_id());
         let grant = record.grant(token, self.kind);
-        self.token = Some(token);
         if !self.used.contains(&record.access_token) {
             self.used.push_back(record.access_token.clone());
             if self.used.len() > USED {
                 self.used.pop_front();
             }
         }
+        self.token = Some(token);
+        self.step_token(access_token::Input::Used);
         (self.avoid, self.refused_refresh) = (None, None);
-        (self.is_refused, self.step_up, self.client_gone, self.rests) = (false, false, false, 0);
-        self.is_awaited = false;
+        self.rests = 0;
+        self.need.take(credential_need::Input::Told);
+        self.registration.take(once::Input::Renew);
         core.event(OAuthEvent::Authorized(grant));
     }
 
     fn report_failure(&mut self, core: &mut Core) {
-        (self.step_up, self.is_awaited) = (false, false);
-        if self.is_refused {
-            self.token = None;
-        }
+        self.need.take(credential_need::Input::Told);
+        self.step_token(access_token::Input::Failed);
         let unknown = || OAuthError::new(Stage::Token, "the store of credentials failed");
         let why = self.why.get_or_insert_with(unknown).clone();
         core.event(OAuthEvent::Failed(why));
@@ -336,22 +371,30 @@ impl Credentials {
                 };
                 record.generation = self.record.as_ref().map_or(0, |known| known.generation);
                 self.record = Some(*record);
-                (self.unsaved, self.issued_at, self.why) = (true, Some(core.now), None);
-                self.avoid = None;
+                self.step_record(credential_record::Input::Issued, None);
+                (self.issued_at, self.why, self.avoid) = (Some(core.now), None, None);
                 Input::Issued
             }
-            End::Refused { is_client_gone } => {
+            End::Refused { registration } => {
                 self.refused_refresh = self.record.as_ref().and_then(|record| record.refresh_token.clone());
-                self.client_gone |= is_client_gone;
+                self.registration = registration;
                 Input::Refused
             }
             End::Failed(why) => {
                 self.why = Some(why);
-                let record = self.record.as_ref().filter(|_| self.token.is_some() && !self.is_refused);
-                let is_obtaining = self.state == State::Obtaining;
-                let is_alive =
-                    record.is_some_and(|record| !record.is_expired(core.unix())) && (is_obtaining || !self.is_awaited);
-                if is_alive { Input::FailedAlive } else { Input::Failed }
+                let is_expired = self.record.as_ref().is_none_or(|record| record.is_expired(core.unix()));
+                let token = match self.access {
+                    access_token::State::Usable if !is_expired => credential_need::Token::Alive,
+                    access_token::State::Usable | access_token::State::Missing | access_token::State::Refused => {
+                        credential_need::Token::Over
+                    }
+                };
+                let attempt = if self.state == State::Obtaining {
+                    credential_need::Attempt::Grant
+                } else {
+                    credential_need::Attempt::Refresh
+                };
+                credential_need::take_failed(token, attempt, self.need.waiting())
             }
         }
     }
@@ -363,10 +406,11 @@ impl Credentials {
 
     /// When the token is to be renewed, if it is and can be.
     pub(super) fn renew_at(&self, core: &Core) -> Option<Time> {
-        let record = self.record.as_ref().filter(|_| self.state == State::Idle && self.token.is_some())?;
+        let is_used = self.state == State::Idle && self.access == access_token::State::Usable;
+        let record = self.record.as_ref().filter(|_| is_used)?;
         let (at, life) = record.expires?;
         let can = record.refresh_token.is_some() || core.options.flow != Flow::User;
-        let is_due = can && life >= SHORTEST_LIFE && !record.is_expired(core.unix()) && !self.is_refused;
+        let is_due = can && life >= SHORTEST_LIFE && !record.is_expired(core.unix());
         is_due.then(|| core.time_of(at.saturating_sub(MARGIN.min(life / 10))))
     }
 

@@ -49,7 +49,6 @@ impl Attempt {
     pub(super) fn assume_origin(&mut self, core: &Core) {
         let resource = core.server.text().into();
         self.resource = Some(Resource { resource, issuers: Vec::new(), scopes: None, requires_proofs: false });
-        self.assumed = true;
         self.issuers = Place::parse(core.server.origin()).into_iter().collect();
         self.next_server();
     }
@@ -81,13 +80,24 @@ impl Attempt {
 
     /// Where else metadata may be.
     fn rest(&self) -> Rest {
-        let is_resource = self.state.0 == State::Resource;
-        if self.places.len() > 1 || !is_resource && !self.issuers.is_empty() {
-            Rest::Further
-        } else if if is_resource { !self.is_modern } else { self.assumed } {
-            Rest::Conventions
-        } else {
-            Rest::Nothing
+        let (others, conventions) = match self.state.0 {
+            State::Resource => (false, !self.is_modern),
+            State::Assumed => (false, true),
+            State::Server
+            | State::Idle
+            | State::Planning
+            | State::Registering
+            | State::Queued
+            | State::User
+            | State::Exchanging
+            | State::Signing
+            | State::Token
+            | State::Pausing => (!self.issuers.is_empty(), false),
+        };
+        match (others || self.places.len() > 1, conventions) {
+            (true, _) => Rest::Further,
+            (false, true) => Rest::Conventions,
+            (false, false) => Rest::Nothing,
         }
     }
 
@@ -103,7 +113,7 @@ impl Attempt {
             return self.unusable(core, &format!("`{place}` answered HTTP {}", status.as_u16()));
         }
         let read = match (self.state.0, &self.asked) {
-            (State::Server, Some(asked)) => {
+            (State::Server | State::Assumed, Some(asked)) => {
                 let read = |asked| {
                     Server::read(&exchange.body, asked, core.zone, &core.options).map(Box::new).map(Document::Server)
                 };
@@ -119,7 +129,7 @@ impl Attempt {
                 let input = take::metadata(Answer::Accepted, self.rest());
                 match document {
                     Document::Resource(resource) => self.resource = Some(resource),
-                    Document::Server(server) => self.server = Some(*server),
+                    Document::Server(server) => self.set_server(*server),
                 }
                 self.step(core, input)
             }
@@ -130,7 +140,7 @@ impl Attempt {
 
     /// An assumed issuer has no spelling of its own: with a final slash it is the same.
     fn slashed(&self, asked: &Place) -> Option<Place> {
-        Place::parse(&format!("{}/", asked.text())).filter(|_| self.assumed)
+        Place::parse(&format!("{}/", asked.text())).filter(|_| self.state.0 == State::Assumed)
     }
 
     fn moved(&mut self, core: &mut Core, from: &Place, target: Option<Place>) -> Option<End> {

@@ -20,6 +20,23 @@ impl OAuthError {
     }
 }
 
+/// Why a request to the MCP server is refused for good.
+#[derive(Debug)]
+pub(crate) enum Denied {
+    /// The server forbids it. The reason says so, and names the scopes.
+    Forbidden(OAuthError),
+    /// There is no token that the server accepts.
+    Unauthorized(OAuthError),
+}
+
+impl From<Denied> for OAuthError {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::Forbidden(error) | Denied::Unauthorized(error) => error,
+        }
+    }
+}
+
 /// The stage of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -28,7 +28,7 @@
 //! in a TPM; with the feature `sign`, a `SigningKey` in memory signs.
 //!
 //! `attempt` and `credentials` are the two parts, each with a table of its own; `authorization` passes signals between
-//! them.
+//! them, and `refusal` decides what a refused request means to them.
 
 mod action;
 mod attempt;
@@ -51,6 +51,7 @@ mod place;
 mod plan;
 mod present;
 mod record;
+mod refusal;
 mod requests;
 mod revocation;
 mod secret;
@@ -67,6 +68,7 @@ pub use authorization::Authorization;
 pub(crate) use browser::BrowserUse;
 pub use dpop::PublicKey;
 pub(crate) use entropy::Entropy;
+pub(crate) use error::Denied;
 pub use error::{OAuthError, Stage};
 pub use input::OAuthInput;
 pub use options::{

@@ -30,7 +30,9 @@ pub struct OAuthOptions {
     /// Whether refresh tokens are wanted: requests `offline_access` where the authorization server has that scope.
     /// `false`.
     pub offline_access: bool,
-    /// Whether credentials are stored: yields [`StoreAction`](super::StoreAction). Without it they end with the process.
+    /// Whether credentials are stored: yields [`StoreAction`](super::StoreAction). Without it they end with the
+    /// [`Authorization`](super::Authorization); a hub has one for each session, and a server whose entry changes gets
+    /// another session.
     /// `false`.
     pub stored: bool,
     /// Whether the user may be asked. Without it, a server that requires a user leads to

@@ -27,6 +27,7 @@ use super::token::{Asked, NotIssued, issued, registered, words};
 use crate::jsonrpc::{Object, string};
 use crate::machine::authorization::{Input, State};
 use crate::machine::authorization_plan::{Advertised, Failure, Goal, Iss, Redirect, Registration, take};
+use crate::machine::once;
 
 pub(super) const FORM: &str = "application/x-www-form-urlencoded";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
@@ -219,7 +220,7 @@ impl Attempt {
             return self.broke(core, "the response has no head");
         }
         match self.state.0 {
-            State::Resource | State::Server => self.metadata_ended(core, &exchange),
+            State::Resource | State::Server | State::Assumed => self.metadata_ended(core, &exchange),
             State::Registering => self.registration_ended(core, &exchange),
             State::Exchanging => self.exchange_ended(core, &exchange),
             State::Token => self.token_ended(core, &exchange),
@@ -239,10 +240,12 @@ impl Attempt {
             }
             Err(mut failed) => {
                 // Once in an attempt, and only where there is a nonce.
-                if failed.failure == Failure::Nonce && (self.has_renewed || exchange.nonce.is_none()) {
-                    failed.failure = Failure::Other;
+                if failed.failure == Failure::Nonce {
+                    match (self.renewal, &exchange.nonce) {
+                        (once::State::Left, Some(_)) => self.renewal.take(once::Input::Use),
+                        (once::State::Left, None) | (once::State::Spent, _) => failed.failure = Failure::Other,
+                    }
                 }
-                self.has_renewed |= failed.failure == Failure::Nonce;
                 self.token_failed(core, failed)
             }
         }
@@ -255,7 +258,7 @@ impl Attempt {
         }
         let why = format!("the response is longer than {} bytes", core.options.limits.bytes);
         match self.state.0 {
-            State::Resource | State::Server => {
+            State::Resource | State::Server | State::Assumed => {
                 let Some(Ok(place)) = self.places.front().cloned() else { return None };
                 self.refused(core, &place, &why)
             }
@@ -275,7 +278,7 @@ impl Attempt {
     /// The exchange broke.
     pub(super) fn broke(&mut self, core: &mut Core, why: &str) -> Option<End> {
         match self.state.0 {
-            State::Resource | State::Server => {
+            State::Resource | State::Server | State::Assumed => {
                 let Some(Ok(place)) = self.places.front().cloned() else { return None };
                 self.unusable(core, &format!("`{place}` cannot be read: {why}"))
             }
@@ -290,8 +293,10 @@ impl Attempt {
 
     pub(super) fn token_failed(&mut self, core: &mut Core, failed: NotIssued) -> Option<End> {
         let is_dynamic = self.client.as_ref().is_some_and(|it| it.kind == super::RegistrationKind::Dynamic);
-        let registration =
-            if is_dynamic && !self.is_reregistered { Registration::Dynamic } else { Registration::Fixed };
+        let registration = match self.registration {
+            once::State::Left if is_dynamic => Registration::Dynamic,
+            once::State::Left | once::State::Spent => Registration::Fixed,
+        };
         let input = take::failed(self.goal(), failed.failure, registration, self.tries());
         let stage = if failed.failure == Failure::InvalidClient { Stage::Registration } else { self.stage() };
         self.set_why(stage, failed.why);

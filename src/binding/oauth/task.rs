@@ -6,6 +6,7 @@ use super::Secret;
 use super::error::OAuthError;
 use super::record::{ClientRecord, Record};
 use crate::machine::authorization_plan::Goal;
+use crate::machine::{credential_need, once};
 
 /// What a challenge of the server says.
 #[derive(Clone, Debug, Default)]
@@ -19,10 +20,10 @@ pub(super) struct Hint {
 pub(super) struct Task {
     pub(super) goal: Goal,
     pub(super) hint: Hint,
-    /// Metadata is read again.
-    pub(super) reread: bool,
-    /// The grant is for further scopes.
-    pub(super) step_up: bool,
+    /// Who needs the token.
+    pub(super) need: credential_need::State,
+    /// Whether the client was registered anew, because the authorization server did not know it any more.
+    pub(super) registration: once::State,
     /// The scopes that are requested besides.
     pub(super) scopes: Box<str>,
     /// The credentials so far.
@@ -44,8 +45,8 @@ pub(super) struct Held {
 pub(super) enum End {
     /// With a token. The record has no generation yet.
     Issued(Box<Record>),
-    /// The refresh token cannot be used any more. Names whether the client is not known any more either.
-    Refused { is_client_gone: bool },
+    /// The refresh token cannot be used any more. Names whether the client has to be registered anew.
+    Refused { registration: once::State },
     /// With an error.
     Failed(OAuthError),
 }

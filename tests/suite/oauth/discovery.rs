@@ -201,6 +201,22 @@ fn without_metadata_the_conventions_of_2025_03_26_apply() {
 }
 
 #[test]
+fn the_metadata_of_an_assumed_authorization_server_is_read_and_checked_as_any_other() {
+    let origin = "https://mcp.example/.well-known/oauth-authorization-server";
+    let rig = discover(&[], |site| {
+        site.remove(RESOURCE);
+        site.redirect(origin, "/moved");
+        site.json("https://mcp.example/moved", metadata_with(json!({"issuer": "https://mcp.example"})));
+    });
+    assert!(rig.browse.is_some());
+    let rig = discover(&[], |site| {
+        site.remove(RESOURCE);
+        site.json(origin, metadata());
+    });
+    rig.assert_failed(Stage::ServerMetadata, "issuer");
+}
+
+#[test]
 fn a_modern_server_without_metadata_ends_the_attempt() {
     let mut rig = Rig::registered();
     rig.site.remove(RESOURCE);

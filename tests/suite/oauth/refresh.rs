@@ -172,6 +172,18 @@ fn a_request_that_waits_for_a_refresh_is_told_that_it_failed() {
 }
 
 #[test]
+fn a_lack_of_scopes_is_told_of_when_the_refresh_that_others_wait_for_failed() {
+    let mut rig = refreshing();
+    rig.forbid("b").unwrap();
+    rig.answer(400, r#"{"error":"invalid_request"}"#);
+    rig.assert_failed(Stage::Refresh, "invalid_request");
+    rig.wait(10);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_authorized();
+}
+
+#[test]
 fn refusals_that_are_not_polled_do_not_add_up() {
     let mut rig = refreshing();
     rig.answer(400, r#"{"error":"invalid_request"}"#);
@@ -274,6 +286,17 @@ fn a_client_that_is_not_known_any_more_is_registered_again_before_the_user_is_as
     rig.answer(401, r#"{"error":"invalid_client"}"#);
     rig.run();
     assert_eq!(rig.shown("client_id"), "dyn2");
+}
+
+#[test]
+fn a_client_that_is_not_known_any_more_is_registered_again_once() {
+    let mut rig = refreshing();
+    rig.answer(401, r#"{"error":"invalid_client"}"#);
+    rig.run();
+    rig.consent();
+    rig.run_to("/token");
+    rig.answer(401, r#"{"error":"invalid_client"}"#);
+    rig.assert_failed(Stage::Registration, "invalid_client");
 }
 
 #[test]

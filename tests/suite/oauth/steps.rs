@@ -27,7 +27,7 @@ fn stored() -> Rig {
 
 #[test]
 fn signing_out_ends_an_attempt_at_every_step() {
-    let steps: [fn(&mut Rig); 8] = [
+    let steps: [fn(&mut Rig); 9] = [
         |_| {},
         |rig| rig.refuse(&[]).unwrap(),
         |rig| {
@@ -42,6 +42,13 @@ fn signing_out_ends_an_attempt_at_every_step() {
         |rig| {
             rig.refuse(&[]).unwrap();
             rig.run_to("oauth-authorization-server");
+        },
+        |rig| {
+            let origin = "https://mcp.example/.well-known/oauth-authorization-server";
+            rig.site.remove(RESOURCE);
+            rig.site.json(origin, metadata_with(json!({"issuer": "https://mcp.example"})));
+            rig.refuse(&[]).unwrap();
+            rig.run_to(origin);
         },
         |rig| {
             rig.refuse(&[]).unwrap();

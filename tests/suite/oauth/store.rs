@@ -91,6 +91,68 @@ fn a_newer_record_of_another_process_is_used_instead_of_a_refresh() {
 }
 
 #[test]
+fn a_newer_record_of_another_process_is_used_instead_of_a_renewal() {
+    let mut one = stored();
+    one.authorize();
+    let mut other = sibling(&one.store);
+    other.wait(600);
+    other.refuse(&[]).unwrap();
+    other.run();
+    other.refuse(&[]).unwrap();
+    other.run();
+    one.store.record.clone_from(&other.store.record);
+    one.wait(3570);
+    one.run();
+    assert_eq!((kind(&one), one.bearer()), (GrantKind::Stored, other.bearer()));
+    assert_eq!(one.log, [""; 0]);
+}
+
+#[test]
+fn a_record_that_another_process_removed_takes_its_token_with_it() {
+    let mut rig = stored();
+    rig.authorize();
+    rig.store.record = None;
+    rig.wait(3570);
+    rig.run();
+    assert_eq!(rig.bearer(), None);
+    let redirect = format!("error=access_denied&state={}", rig.shown("state"));
+    assert!(rig.redirect(&redirect));
+    rig.assert_failed(Stage::Authorization, "access_denied");
+    // A request that is refused later does not wait for a token that is gone.
+    rig.wait(60);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert!(rig.browse.is_some());
+}
+
+#[test]
+fn a_client_that_another_process_registered_again_is_used_for_the_refresh() {
+    let mut rig = refreshing();
+    let mut record: Value = serde_json::from_slice(rig.store.record.as_ref().unwrap()).unwrap();
+    record["client"]["id"] = json!("theirs");
+    let theirs = json!({"refresh_token": "rt9-hush", "expires": EPOCH + 1, "generation": 9});
+    rig.store.record = Some(changed(record.to_string().as_bytes(), theirs));
+    rig.answer(401, r#"{"error":"invalid_client"}"#);
+    rig.run_to("/token");
+    let sent = (rig.sent[0].form("client_id").unwrap(), rig.sent[0].form("refresh_token").unwrap());
+    assert_eq!(sent, ("theirs".into(), "rt9-hush".into()));
+    rig.run();
+    rig.assert_authorized();
+}
+
+#[test]
+fn a_lock_that_is_not_acquired_in_time_is_requested_again() {
+    let mut rig = stored();
+    rig.refuse(&[]).unwrap();
+    assert!(matches!(rig.waiting.pop_front(), Some(StoreAction::Acquire(_))));
+    rig.wait(60);
+    assert!(rig.failure().reason.contains("store"), "{:?}", rig.failure());
+    rig.wait(60);
+    rig.authorize();
+    assert_eq!(rig.store.log, ["acquire", "load", "release", "save"]);
+}
+
+#[test]
 fn a_refused_refresh_token_that_another_process_replaced_is_not_the_end() {
     for (expires, used) in [(EPOCH + 9999, "theirs"), (EPOCH + 1, "rt9-hush")] {
         let mut rig = refreshing();
