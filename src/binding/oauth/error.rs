@@ -1,7 +1,6 @@
 use alloc::boxed::Box;
+use alloc::string::String;
 use core::fmt;
-
-use crate::text::{EXCERPT, excerpt_line};
 
 /// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,5 +79,29 @@ impl fmt::Display for Stage {
 
 /// An excerpt of a server's words, on one line.
 pub(super) fn excerpt(words: &str) -> Box<str> {
-    excerpt_line(words, EXCERPT)
+    crate::text::excerpt(&one_line(words)).into()
+}
+
+/// A text on one line: white space and control characters between words become a space.
+fn one_line(text: &str) -> String {
+    let words = text.split(|it: char| it.is_whitespace() || it.is_control()).filter(|word| !word.is_empty());
+    let mut out = String::with_capacity(text.len());
+    for word in words {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_becomes_one_line() {
+        assert_eq!(one_line(" a\r\n\tb\u{7}\u{85}c  d\n"), "a b c d");
+        assert_eq!(one_line("\n"), "");
+    }
 }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::text::excerpt_line;
+use crate::text::cut;
 
 /// Characters of a value in a message.
 const LONGEST: usize = 40;
@@ -148,5 +148,5 @@ impl<'de> Deserialize<'de> for Key {
 
 /// A value for a message, at most one line long.
 pub(super) fn excerpt(text: &str) -> Box<str> {
-    excerpt_line(text, LONGEST)
+    cut(&text.replace(char::is_control, " "), LONGEST).into()
 }
