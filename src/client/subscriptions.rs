@@ -157,8 +157,11 @@ impl Subscriptions {
         decide: fn(Era, gate::Declaration, Announced) -> Watched,
     ) -> bool {
         let Some(server) = core.server.as_deref() else { return false };
-        let capabilities = server.capabilities.as_ref();
-        let declared = declaration(capabilities.map(|capabilities| capabilities.list_changed(family.capability())));
+        // The capabilities are read only if they matter.
+        let declared = match (server.era(), server.capabilities.as_ref()) {
+            (Era::Legacy, Some(capabilities)) => declaration(Some(capabilities.list_changed(family.capability()))),
+            (Era::Legacy, None) | (Era::Modern, _) => gate::Declaration::Unknown,
+        };
         let announced = if *self.announced.get(family) { Announced::Yes } else { Announced::No };
         match decide(server.era(), declared, announced) {
             Watched::Yes => true,
