@@ -21,6 +21,7 @@ WHAT = {
     "h2m": "call over HTTP, modern",
     "w4": "idle session",
     "h4": "idle session over HTTP",
+    "hub": "a hub's call, to one without a hub",
 }
 
 
@@ -48,6 +49,8 @@ def measured(results):
         if row[0] == CLIENT and row[2] in WHAT:
             held = fields(row)
             figures[row[2]] = float(held["live_bytes/session"]), float(held["live_blocks/session"])
+    ((hub, ratio, allocations),) = rows(results / "hub.tsv")
+    figures[hub] = float(ratio), float(allocations)
     missing = WHAT.keys() - figures.keys()
     if missing:
         sys.exit(f"not measured: {', '.join(sorted(missing))}")
@@ -74,7 +77,8 @@ def main(results, file):
     if os.environ.get("BLESS"):
         with open(file, "w", encoding="utf-8") as out:
             out.write("# workload, what, instructions net of the peer as a ratio to the bare-JSON floor (of an idle session:\n")
-            out.write("# bytes held), allocations (of an idle session: blocks held), why it is more than before\n")
+            out.write("# bytes held; of a hub's call: as a ratio to a call without a hub), allocations (of an idle session:\n")
+            out.write("# blocks held), why it is more than before\n")
             for workload, what in WHAT.items():
                 cost, allocations = figures[workload]
                 why = known.get(workload, [""] * 5)[4:]

@@ -48,6 +48,7 @@
 //! configurations. Commands and arguments of programs are recorded as they are.
 
 mod binding;
+mod encodings;
 mod error;
 #[cfg(feature = "http")]
 mod head;

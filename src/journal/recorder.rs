@@ -62,14 +62,17 @@ impl<R: Recordable> Recorder<R> {
 
     /// Names a secret of the embedder: a value of its headers, of the environment of a server, of arguments. Lines that
     /// are written from now on have a mask in its place, such as `secret10xxxx`, also where the secret is within a JSON
-    /// string (up to three levels within a message), is written in hexadecimal digits, or is divided between chunks. The
-    /// first line is written with the first input. A replay has the masks on both sides, so it has the same bytes.
+    /// string (up to three levels within a message), in hexadecimal digits, base64 or percent-encoding, or divided between
+    /// chunks. The first line is written with the first input. A replay has the masks on both sides, so it has the same
+    /// bytes.
     ///
     /// A chunk that ends with the beginning of a secret, and the lines after it, are held back until it is known whether
     /// the secret goes on: until the next chunk of the stream, its end, or the end of the journal. Limits count them.
     ///
-    /// Not found are parts of a secret, and other encodings of it, such as base64 or percent-encoding. A secret that is a
-    /// word of the format, such as `connection`, makes the journal unreadable.
+    /// Not found are parts of a secret, and other encodings of it: base64 with line breaks, or within base64. Where a text
+    /// in base64 has other bytes next to the secret, the characters that share bits with both stay: at most four bits of
+    /// its first and of its last byte. A secret that is a word of the format, such as `connection`, makes the journal
+    /// unreadable.
     ///
     /// # Errors
     /// The secret has less than 8 bytes, or more than 16 KiB; or there are 90 already. A secret that was named before is

@@ -5,8 +5,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use core::fmt::{self, Debug, Formatter, Write};
+use core::fmt::{self, Debug, Formatter};
 
+use super::encodings::encodings;
 use super::scan::{Found, Pattern, Scanner};
 
 /// The numbers of masks have two digits.
@@ -41,7 +42,7 @@ pub enum SecretError {
 #[derive(Default)]
 pub(super) struct Secrets {
     known: Vec<Box<str>>,
-    /// Each secret as it is, and as hexadecimal digits.
+    /// Each secret in each encoding.
     patterns: Vec<Pattern>,
 }
 
@@ -68,8 +69,9 @@ impl Secrets {
         }
         let mask = mask(secret, self.known.len().saturating_add(FIRST));
         self.known.push(secret.into());
-        self.patterns.push(Pattern::new(secret.as_bytes(), mask.as_bytes()));
-        self.patterns.push(Pattern::new(hex(secret).as_bytes(), hex(&mask).as_bytes()));
+        for (text, mask) in encodings(secret, &mask) {
+            self.patterns.push(Pattern::new(text.as_bytes(), mask.as_bytes()));
+        }
         Ok(())
     }
 
@@ -148,13 +150,4 @@ fn mask(secret: &str, number: usize) -> String {
     let mut mask = format!("{begin}{number}");
     mask.push_str(&fill.repeat(secret.len().saturating_sub(mask.len())));
     mask
-}
-
-fn hex(text: &str) -> String {
-    let mut hex = String::with_capacity(text.len().saturating_mul(2));
-    for byte in text.bytes() {
-        // Writing into memory cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
 }

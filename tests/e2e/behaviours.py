@@ -2,7 +2,7 @@
 
 usage: behaviours.py PROBE, or behaviours.py serve KIND FOLDER as such a server over stdio
 """
-import http.server, json, os, subprocess, sys, tempfile, threading, time
+import concurrent.futures, http.server, json, os, subprocess, sys, tempfile, threading, time
 
 
 def tool(name, **more):
@@ -17,9 +17,15 @@ def count(folder, what):
 
 
 class Refused(Exception):
-    """A request that needs a visit to a URL."""
-    error = {"code": -32042, "message": "connect first", "data": {"elicitations": [
-        {"mode": "url", "elicitationId": "e", "url": "https://example.com/connect", "message": "Connect."}]}}
+    """An error with data."""
+
+
+# A request that needs a visit to a URL.
+VISIT = {"code": -32042, "message": "connect first", "data": {"elicitations": [
+    {"mode": "url", "elicitationId": "e", "url": "https://example.com/connect", "message": "Connect."}]}}
+# The server was replaced by one of the other era.
+OTHER_VERSION = {"code": -32022, "message": "Unsupported protocol version",
+                 "data": {"supported": ["2026-07-28"], "requested": "2025-11-25"}}
 
 
 def tools(kind, folder):
@@ -35,7 +41,8 @@ def tools(kind, folder):
 
 def answer(kind, folder, method, params):
     """The result of a request, or None for no response."""
-    if method == "server/discover" and kind in ("modern", "tasks"):
+    replaced = kind == "replaced" and size(folder, "starts") > 1
+    if method == "server/discover" and (kind in ("modern", "tasks") or replaced):
         return {"supportedVersions": ["2026-07-28"], "resultType": "complete",
                 "capabilities": {"tools": {"listChanged": True}, "extensions": {"io.modelcontextprotocol/tasks": {}}}}
     if method == "subscriptions/listen":
@@ -56,12 +63,19 @@ def answer(kind, folder, method, params):
         return None if kind == "silent" else tools(kind, folder)
     if method == "resources/list":
         return {"resources": [{"uri": "r:1", "name": "r"}]}
+    if method == "ping" and kind == "ignores-pings":
+        count(folder, "pings")
+        return None
     if method == "tools/call":
-        first = count(folder, "calls") == 1
-        if first and kind == "dies":
+        calls = count(folder, "calls")
+        if calls == 1 and kind == "dies":
             sys.exit(1)
-        if first and kind == "urls":
-            raise Refused
+        if calls == 1 and kind == "urls":
+            raise Refused(VISIT)
+        if calls == 2 and kind == "replaced":
+            raise Refused(OTHER_VERSION)
+        if replaced:
+            return {"content": [], "resultType": "complete"}
         return None if kind == "slow" else {"content": [], "resultType": "of-its-own"}
     raise KeyError(method)
 
@@ -84,7 +98,7 @@ def serve(kind, folder):
         except KeyError:
             reply["error"] = {"code": -32601, "message": "no such method"}
         except Refused as refused:
-            reply["error"] = refused.error
+            reply["error"] = refused.args[0]
         print(json.dumps(reply), flush=True)
         if kind == "modern" and message["method"] == "tools/list":
             # Of a subscription that nobody made.
@@ -93,15 +107,18 @@ def serve(kind, folder):
 
 
 class Web(http.server.BaseHTTPRequestHandler):
-    """A server with a session that answers one method with 404."""
+    """A server with sessions that answers one method with 404. The first call of the kind "expires" finds no session."""
     protocol_version = "HTTP/1.1"
-    opened = 0
 
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         method, status, body, headers = message.get("method"), 200, b"", {}
         if method == "resources/read":
             status = 404
+        elif self.server.kind == "expires" and method == "tools/call" and count(self.server.folder, "tries") == 1:
+            status, error = 404, {"code": -32601, "message": "Session not found"}
+            body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode()
+            headers["content-type"] = "application/json"
         elif "id" not in message:
             status = 202
         else:
@@ -109,8 +126,7 @@ class Web(http.server.BaseHTTPRequestHandler):
             try:
                 reply["result"] = answer("web", self.server.folder, method, {})
                 if method == "initialize":
-                    Web.opened += 1
-                    headers["mcp-session-id"] = "session-%d" % Web.opened
+                    headers["mcp-session-id"] = "session-%d" % count(self.server.folder, "sessions")
                     reply["result"]["capabilities"]["resources"] = {}
             except KeyError:
                 reply["error"] = {"code": -32601, "message": "no such method"}
@@ -146,6 +162,17 @@ def run(probe, *args):
 def stdio(probe, kind, folder, *args):
     """The report on a server of this kind, alone."""
     return run(probe, *args, "stdio", "--", sys.executable, __file__, "serve", kind, folder)[0]
+
+
+def web(probe, kind, folder, *args):
+    """The report on a server of this kind over HTTP."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Web)
+    server.kind, server.folder = kind, folder
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        return run(probe, *args, "http", "http://127.0.0.1:%d/mcp" % server.server_port)[0]
+    finally:
+        server.shutdown()
 
 
 def configured(probe, kind, folder, entry, *args):
@@ -221,16 +248,40 @@ def the_timeout_of_an_entry_bounds_a_call(probe, folder):
 
 
 def a_404_to_one_method_is_an_error_of_that_method(probe, folder):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Web)
-    server.folder = folder
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = "http://127.0.0.1:%d/mcp" % server.server_port
-    report, _ = run(probe, "--read", "r:1", "--call", "a", "--read", "r:1", "--call", "a", "http", address)
-    server.shutdown()
+    report = web(probe, "web", folder, "--read", "r:1", "--call", "a", "--read", "r:1", "--call", "a")
     expect("outcome", report["outcome"], "ready")
     expect("calls", [call["outcome"] for call in report["calls"]], ["error", "result", "error", "result"])
     # One for the session, and one to find out that the session is not what is missing.
-    expect("sessions", Web.opened <= 3, True)
+    expect("sessions", size(folder, "sessions") <= 3, True)
+
+
+def an_expired_session_is_recognised_behind_an_error_of_another_meaning(probe, folder):
+    report = web(probe, "expires", folder, "--call", "a")
+    expect("calls", [call["outcome"] for call in report["calls"]], ["result"])
+    expect("runs", size(folder, "calls"), 1)
+    expect("sessions", (size(folder, "sessions"), report["connects"]), (2, 2))
+
+
+def a_server_that_is_replaced_by_one_of_the_other_era_is_met_by_one_handshake(probe, folder):
+    report = stdio(probe, "replaced", folder, "--watch", "4", "--call", "a", "--call", "a", "--call", "a")
+    expect("calls", [call["outcome"] for call in report["calls"]], ["result", "error", "result"])
+    expect("era", (report["era"], report["protocolVersion"]), ("modern", "2026-07-28"))
+    expect("connects", (report["connects"], size(folder, "starts")), (2, 2))
+
+
+def a_server_that_never_answers_pings_stays_connected(probe, folder):
+    report = stdio(probe, "ignores-pings", folder, "--watch", "30", "--call", "a")
+    expect("outcome", report["outcome"], "ready")
+    expect("pings", size(folder, "pings") > 0, True)
+    expect("starts", (size(folder, "starts"), report["connects"]), (1, 1))
+    # The list is what the server is alive by, from then on.
+    expect("lists", size(folder, "lists") > 1, True)
+
+
+def a_timeout_says_which_bound_was_reached(probe, folder):
+    _, done, _ = configured(probe, "slow", folder, {"timeout": 1}, "--call", "mcp_s_a")
+    error = json.dumps(done[0]["error"])
+    expect("the bound in %s" % error, "1 s" in error, True)
 
 
 def a_refused_subscription_is_asked_for_once(probe, folder):
@@ -266,6 +317,7 @@ def a_url_is_visited_with_an_answer_and_shown_without(probe, folder):
 
 
 CASES = [
+    a_server_that_never_answers_pings_stays_connected,
     a_server_that_never_reads_is_ended,
     a_refused_subscription_is_asked_for_once,
     a_notification_of_a_foreign_subscription_changes_nothing,
@@ -278,21 +330,28 @@ CASES = [
     every_invalid_item_is_told,
     a_lost_call_of_an_untrusted_server_runs_once,
     the_timeout_of_an_entry_bounds_a_call,
+    a_timeout_says_which_bound_was_reached,
     a_404_to_one_method_is_an_error_of_that_method,
+    an_expired_session_is_recognised_behind_an_error_of_another_meaning,
+    a_server_that_is_replaced_by_one_of_the_other_era_is_met_by_one_handshake,
 ]
 
 
+def passes(probe, case):
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            case(os.path.abspath(probe), folder)
+            print("ok  ", case.__name__)
+            return True
+        except (AssertionError, KeyError, IndexError, subprocess.TimeoutExpired) as wrong:
+            print("FAILED", case.__name__, wrong)
+            return False
+
+
 def main(probe):
-    failed = False
-    for case in CASES:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                case(os.path.abspath(probe), folder)
-                print("ok  ", case.__name__)
-            except (AssertionError, KeyError, IndexError, subprocess.TimeoutExpired) as wrong:
-                failed = True
-                print("FAILED", case.__name__, wrong)
-    sys.exit(failed)
+    # Most of the time they wait.
+    with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
+        sys.exit(not all(list(pool.map(lambda case: passes(probe, case), CASES))))
 
 
 if __name__ == "__main__":

@@ -407,3 +407,79 @@ fn a_secret_in_the_options_is_not_in_the_first_line() {
     assert!(journal.contains("host-secret10") && !journal.contains("abcdefgh"), "{journal}");
     assert!(!matches!(replay(journal.as_bytes(), LIMITS()), Err(JournalError::Changed { .. })));
 }
+
+/// What a server may make of a secret, with another text before and after it.
+fn encodings(secret: &str) -> Vec<String> {
+    use base64::Engine;
+    use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
+
+    let bytes = secret.as_bytes();
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let percent = |plain: fn(u8) -> bool| -> String {
+        let one = |byte: &u8| if plain(*byte) { char::from(*byte).into() } else { format!("%{byte:02X}") };
+        bytes.iter().map(one).collect()
+    };
+    let unreserved = percent(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
+    let component = percent(|byte| byte.is_ascii_alphanumeric() || b"-._~!'()*".contains(&byte));
+    let form = percent(|byte| byte == b' ' || byte.is_ascii_alphanumeric() || b"-._*".contains(&byte));
+    let mut encodings = vec![hex.to_uppercase(), hex, component, form.replace(' ', "+")];
+    let lower = |(at, text): (usize, &str)| match text.split_at_checked(2) {
+        Some((digits, rest)) if at > 0 => digits.to_lowercase() + rest,
+        _ => text.into(),
+    };
+    encodings.push(unreserved.split('%').enumerate().map(lower).collect::<Vec<_>>().join("%"));
+    encodings.push(unreserved);
+    for (before, after) in [("", ""), ("a", ""), ("user:", ""), ("", ":x"), ("a", "xyz"), ("ab", "\u{ff}\u{ff}")] {
+        let text = [before.as_bytes(), bytes, after.as_bytes()].concat();
+        encodings.extend([STANDARD.encode(&text), URL_SAFE.encode(&text), URL_SAFE_NO_PAD.encode(&text)]);
+    }
+    encodings
+}
+
+/// Decodes all that is base64 in a text, from any character on, and gives the bytes.
+fn decoded(text: &str) -> Vec<Vec<u8>> {
+    use base64::Engine;
+    use base64::alphabet::{STANDARD, URL_SAFE};
+    use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+    let config = GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true);
+    let mut all = Vec::new();
+    for alphabet in [STANDARD, URL_SAFE] {
+        let engine = GeneralPurpose::new(&alphabet, config);
+        for word in text.split(|character: char| !alphabet.as_str().contains(character)) {
+            for skip in 0..4.min(word.len()) {
+                let word = &word[skip..];
+                let length = if word.len() % 4 == 1 { word.len() - 1 } else { word.len() };
+                all.push(engine.decode(&word[..length]).unwrap());
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn a_secret_in_another_encoding_is_hidden() {
+    for secret in ["sk-0123456789abcdef", "p\u{e4}ss w/rd+?=&~!(x)*", "12345678", "\u{fb}\u{fb}>>>???~~~\u{ff}"] {
+        for text in encodings(secret) {
+            // Digits alone would be JSON.
+            let text = format!("text {text}");
+            for cut in [0, 1, text.len() / 2, text.len().saturating_sub(1)] {
+                let cut = (0..=cut).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+                let (mut client, connection) = opened(secret, LIMITS());
+                for part in [&text[..cut], &text[cut..], "\n"] {
+                    client.apply(Time::ZERO, bytes(connection, part)).unwrap();
+                    while client.poll().is_some() {}
+                }
+                let journal = client.finish().1;
+                let chunks = chunks(&journal);
+                assert!(!journal.contains(&text[5..]) && !chunks.contains(&text[5..]), "{text} in {journal}");
+                let inner = secret.as_bytes().get(1..secret.len() - 1).unwrap();
+                let shown = decoded(&chunks).into_iter().any(|it| it.windows(inner.len()).any(|part| part == inner));
+                assert!(!shown, "{secret} as {text} in {chunks}");
+                replay(journal.as_bytes(), LIMITS()).unwrap_or_else(|error| panic!("{text}, {cut}: {error}"));
+            }
+        }
+    }
+}

@@ -107,6 +107,7 @@ mod sampling;
 #[cfg(feature = "http")]
 mod secrets;
 mod seeds;
+mod sim_steps;
 #[cfg(feature = "skills")]
 mod skills;
 #[cfg(all(feature = "http", feature = "snapshot"))]

@@ -69,14 +69,37 @@ impl<E: Embedder> Sim<E> {
         }
     }
 
+    /// Makes one step: an embedder takes one action. If there is none, the next thing happens that is due: something
+    /// arrives, or a deadline passes, at its time. Returns whether there was anything to do.
+    ///
+    /// Between two steps a test can look at a client, save and restore it, or do something to its server.
+    pub fn step(&mut self) -> bool {
+        if self.take_action() {
+            return true;
+        }
+        let Some(next) = self.next_time() else { return false };
+        self.now = self.now.max(next);
+        self.advance();
+        true
+    }
+
     /// Takes every action of the clients.
     fn settle(&mut self) -> Result<(), Runaway> {
-        while let Some(index) = self.dirty.pop_front() {
-            while self.act(index) {
-                self.count_step()?;
-            }
+        while self.take_action() {
+            self.count_step()?;
         }
         Ok(())
+    }
+
+    /// Takes one action of a client. Returns whether there was one.
+    fn take_action(&mut self) -> bool {
+        while let Some(index) = self.dirty.front().copied() {
+            if self.act(index) {
+                return true;
+            }
+            self.dirty.pop_front();
+        }
+        false
     }
 
     fn count_step(&mut self) -> Result<(), Runaway> {

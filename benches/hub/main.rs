@@ -446,7 +446,28 @@ fn run(sessions: u64) -> Checks {
     checks
 }
 
+/// Only the calls, by a hub and by a session without one.
+fn run_calls(sessions: u64) -> Checks {
+    let mut checks = Checks::default();
+    let arguments = arguments();
+    let (mut bench, _) = opened(sessions, Definitions::Same, &mut checks);
+    let ((), cost) = measure(|| bench.calls(sessions, &arguments));
+    println!("allocations {:.2}", cost.allocations as f64 / (sessions * CALLS) as f64);
+    checks.check(bench.events.finished == sessions * CALLS, || format!("{} results", bench.events.finished));
+    let mut lone = Lone::open(&Arc::new(entry("first").options("canned", options())), Definitions::Same);
+    lone.calls(sessions * CALLS, &arguments);
+    checks.check(lone.finished == sessions * CALLS, || format!("{} results without a hub", lone.finished));
+    checks
+}
+
 fn main() -> ExitCode {
-    let sessions = std::env::args().nth(1).map_or(SESSIONS, |sessions| sessions.parse().expect("how many sessions"));
-    if run(sessions).failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let count = |sessions: &str| sessions.parse().expect("how many sessions");
+    let checks = match arguments.iter().map(|argument| &**argument).collect::<Vec<_>>()[..] {
+        [] => run(SESSIONS),
+        ["calls", sessions] => run_calls(count(sessions)),
+        [sessions] => run(count(sessions)),
+        _ => panic!("mcp-proto-hub [calls] [SESSIONS]"),
+    };
+    if checks.failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

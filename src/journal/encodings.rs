@@ -1,0 +1,72 @@
+//! The encodings in which a secret is looked for.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use base64::Engine;
+use base64::engine::GeneralPurpose;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+/// A secret as it is and in each encoding, with the mask in the same encoding. No text is there twice.
+pub(super) fn encodings(secret: &str, mask: &str) -> Vec<(String, String)> {
+    let mut encodings: Vec<(String, String)> = alloc::vec![(secret.into(), mask.into())];
+    let mut add = |text: String, mask: String| {
+        if encodings.iter().all(|(known, _)| *known != text) {
+            encodings.push((text, mask));
+        }
+    };
+    let (digits, masked) = (hex(secret), hex(mask));
+    add(digits.to_ascii_uppercase(), masked.to_ascii_uppercase());
+    add(digits, masked);
+    for alphabet in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
+        for before in 0..3 {
+            let texts = base64(&alphabet, before, secret).into_iter();
+            texts.zip(base64(&alphabet, before, mask)).for_each(|(text, mask)| add(text, mask));
+        }
+    }
+    for kept in ["-._~", "-._~!'()*", "-._* "] {
+        for upper in [true, false] {
+            add(percent(secret, kept, upper), mask.into());
+        }
+    }
+    encodings
+}
+
+fn hex(text: &str) -> String {
+    let mut hex = String::with_capacity(text.len().saturating_mul(2));
+    for byte in text.bytes() {
+        // Writing into memory cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
+}
+
+/// The characters of base64 that depend on the text alone, where `before` bytes of a group of three precede it: those
+/// before a text that follows, and those at the end.
+fn base64(alphabet: &GeneralPurpose, before: usize, text: &str) -> [String; 2] {
+    let mut bytes = alloc::vec![0; before];
+    bytes.extend_from_slice(text.as_bytes());
+    let encoded = alphabet.encode(&bytes);
+    // Three bytes have four characters; a character that is divided between two bytes depends on both.
+    let first = before.saturating_mul(8).div_ceil(6);
+    let whole = bytes.len().saturating_mul(8) / 6;
+    let part = |end: usize| encoded.get(first..end).unwrap_or_default().into();
+    [part(whole), part(encoded.len())]
+}
+
+/// Percent-encoding that keeps letters, digits and some other characters. A kept space is `+`, as in forms.
+fn percent(text: &str, kept: &str, upper: bool) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match char::from(byte) {
+            ' ' if kept.contains(' ') => encoded.push('+'),
+            character if character.is_ascii_alphanumeric() || kept.contains(character) => encoded.push(character),
+            // Writing into memory cannot fail.
+            _ => {
+                let _ = if upper { write!(encoded, "%{byte:02X}") } else { write!(encoded, "%{byte:02x}") };
+            }
+        }
+    }
+    encoded
+}

@@ -1,0 +1,122 @@
+//! A simulation that is run step by step.
+
+use std::time::Duration;
+
+use mcp_proto::testkit::{Carried, Collector, FakeServer, FakeTool, Fault, Link, NodeId, Sim};
+use mcp_proto::{Client, Event, Lines, Messages, Options, Outcome, Request, Time};
+
+use crate::common::{millis, seconds};
+
+type World<B> = Sim<Collector<Client<B>>>;
+
+fn world<B: Carried>(binding: B, server: FakeServer) -> (World<B>, NodeId) {
+    let server = server.tool(FakeTool::new("a").takes(millis(300)).progress(1)).resource("r:1").prompt("p");
+    let link = Link::new(millis(5)).jitter(millis(3)).piece(100);
+    let mut sim = Sim::new(7).with_server("s", server, link);
+    let node = sim.add("s", Collector::new(Client::new(binding, Options::new("test-host", "1.0"), 1)));
+    sim.tell(node, |now, client| client.open(now)).unwrap().unwrap();
+    (sim, node)
+}
+
+/// Runs a simulation for a time, with a function after each step. Returns the number of steps.
+fn steps<B: Carried>(sim: &mut World<B>, time: Duration, mut each: impl FnMut(&mut World<B>)) -> usize {
+    let end = sim.now() + time;
+    let mut count = 0;
+    while sim.now() < end && sim.step() {
+        each(sim);
+        count += 1;
+        assert!(count < 100_000, "the simulation is at {:?}", sim.now());
+    }
+    count
+}
+
+fn events<B: Carried>(sim: &World<B>, node: NodeId) -> &[(Time, Event)] {
+    &sim.get(node).unwrap().events
+}
+
+/// A session with a call, a lost connection and another call, with a function after each step.
+fn session<B: Carried>(
+    binding: B,
+    server: FakeServer,
+    mut each: impl FnMut(&mut World<B>, NodeId),
+) -> (World<B>, NodeId) {
+    let (mut sim, node) = world(binding, server);
+    steps(&mut sim, seconds(5), |sim| each(sim, node));
+    for fault in [Some(Fault::Cut), None] {
+        sim.tell(node, |now, client| client.request(now, Request::call_tool("a", None))).unwrap().unwrap();
+        steps(&mut sim, millis(100), |sim| each(sim, node));
+        if let Some(fault) = fault {
+            sim.fault("s", fault);
+        }
+        steps(&mut sim, seconds(20), |sim| each(sim, node));
+    }
+    (sim, node)
+}
+
+#[test]
+fn a_step_is_one_action_or_one_arrival() {
+    let (mut sim, node) = world(Messages::new(), FakeServer::legacy());
+    let mut before = 0;
+    let count = steps(&mut sim, seconds(5), |sim| {
+        let now = events(sim, node).len();
+        assert!(now <= before + 1, "a step reports {} events", now - before);
+        before = now;
+    });
+    assert!(count > before && before > 0, "{count} steps, {before} events");
+    assert!(sim.get(node).unwrap().is_ready());
+}
+
+#[test]
+fn a_simulation_with_nothing_to_do_makes_no_step() {
+    let client = Client::new(Messages::new(), Options::new("test-host", "1.0"), 1);
+    let mut sim = Sim::new(7);
+    sim.add("s", Collector::new(client));
+    assert!(!sim.step());
+    assert_eq!(sim.now(), Time::ZERO);
+}
+
+#[test]
+fn steps_do_what_a_run_does() {
+    let (mut stepped, node) = world(Lines::new(), FakeServer::modern());
+    steps(&mut stepped, seconds(5), |_| ());
+    let (mut run, _) = world(Lines::new(), FakeServer::modern());
+    run.run_for(seconds(5)).unwrap();
+    let until = |at: Time, sim: &World<Lines>| -> Vec<_> {
+        events(sim, node).iter().filter(|(time, _)| *time <= at).cloned().collect()
+    };
+    let end = run.now();
+    assert_eq!(until(end, &stepped), until(end, &run));
+    assert!(!until(end, &run).is_empty());
+}
+
+#[cfg(feature = "snapshot")]
+fn check<B: Carried + Clone>(binding: &B, server: fn() -> FakeServer) {
+    use std::ops::DerefMut;
+
+    let (expected, node) = session(binding.clone(), server(), |_, _| ());
+    let (moved, _) = session(binding.clone(), server(), |sim, node| {
+        sim.tell(node, |_, collector| {
+            let client = collector.deref_mut();
+            *client = crate::moved::moved(client, binding.clone(), mcp_proto::Moved::WithTransport);
+        });
+    });
+    assert_eq!(events(&moved, node), events(&expected, node));
+    let runs = |sim: &World<B>| sim.server("s").unwrap().tool_runs("a");
+    assert_eq!(runs(&moved), runs(&expected));
+    let results = events(&moved, node)
+        .iter()
+        .filter(|(_, event)| matches!(event, Event::Finished { outcome: Outcome::Result(_), .. }))
+        .count();
+    assert_eq!(results, 1, "the call without a fault");
+}
+
+#[cfg(feature = "snapshot")]
+#[test]
+fn a_simulated_client_that_is_saved_and_restored_after_each_step_continues_as_one_that_is_not() {
+    for server in [FakeServer::legacy as fn() -> FakeServer, FakeServer::modern] {
+        check(&Messages::new(), server);
+        check(&Lines::new(), server);
+        #[cfg(feature = "http")]
+        check(&mcp_proto::Http::new("https://example.com/mcp").unwrap(), server);
+    }
+}
