@@ -46,6 +46,8 @@ pub(crate) enum EngineAction {
     Event(Event),
     /// The server failed or closed.
     Failed(Failure),
+    /// The server is stopped until it is called again.
+    Resting,
     /// A call of the hub finished.
     Finished(CallId, Outcome),
     /// No server is starting any more; belongs to no server.
@@ -415,6 +417,7 @@ fn of_hub(hub: &Hub, action: HubAction) -> Option<(Option<SessionHandle>, Engine
         HubAction::Drop { session, exchange } => (session, EngineAction::Drop(exchange)),
         HubAction::OAuth { session, action } => (session, EngineAction::OAuth(action)),
         HubAction::Event(HubEvent::Session { session, event, .. }) => (session, EngineAction::Event(event)),
+        HubAction::Event(HubEvent::Resting { session, .. }) => (session, EngineAction::Resting),
         HubAction::Event(HubEvent::Failed { server, failure, .. }) => {
             (hub.handle(&server)?, EngineAction::Failed(failure))
         }

@@ -136,6 +136,13 @@ impl EventHandler<'_> {
         self.peer.record.event(now, kind, detail);
     }
 
+    /// The server is stopped until it is called again.
+    pub(crate) fn rest(&mut self) {
+        self.peer.anew = true;
+        self.record("resting", &());
+        self.peer.trace.note("resting");
+    }
+
     fn ready(&mut self) {
         let now = self.engine.now();
         let first = !std::mem::replace(&mut self.peer.record.ready, true);

@@ -412,6 +412,11 @@ impl Run<'_> {
                 EngineAction::Open(connection) => self.open(io, at, connection),
                 EngineAction::Shut(how) => self.shut(io, at, how),
                 EngineAction::Failed(failure) => self.failed(at, &failure),
+                EngineAction::Resting => {
+                    if let Some(mut handler) = self.handler(at) {
+                        handler.rest();
+                    }
+                }
                 EngineAction::Finished(call, outcome) => self.finished(InFlight::Call(call), outcome),
                 EngineAction::Event(event) => {
                     if let Some(reaction) = self.handler(at).map(|mut handler| handler.event(event)) {

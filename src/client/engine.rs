@@ -93,6 +93,26 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether closing the connection ends nothing: the client is ready, nothing is in flight or waits to be polled, and no
+    /// resource has a subscription.
+    pub(crate) fn is_unused(&self) -> bool {
+        let core = &self.core;
+        core.is_ready()
+            && core.outbox.is_empty()
+            && core.requests.is_unused()
+            && !self.server_requests.has_open()
+            && self.subscriptions.resources().next().is_none()
+    }
+
+    /// Closes the connection of a client that is not used. [`open`](Self::open) opens another one.
+    pub(crate) fn rest(&mut self, now: Time) {
+        self.core.advance(now);
+        self.end_connection(false);
+        let signals = self.link.rest(&mut self.core);
+        self.act(signals);
+        self.core.release_memory();
+    }
+
     pub(crate) fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
         let id = calls::request(&mut self.core, now, request)?;
         self.freshness.on_use(&mut self.core);

@@ -88,7 +88,10 @@ impl Link {
             | State::RetiringUnauthorized
             | State::Waiting
             | State::Parked
-            | State::ParkedUnauthorized => Err(otherwise),
+            | State::ParkedUnauthorized
+            | State::Releasing
+            | State::Renewing
+            | State::Resting => Err(otherwise),
         }
     }
 
@@ -102,6 +105,14 @@ impl Link {
     pub(super) fn close(&mut self, core: &mut Core) -> Signals {
         self.failure = None;
         self.step(core, Input::Close)
+    }
+
+    /// The client is not used: its transport is shut down, and everything that belonged to it has ended.
+    pub(super) fn rest(&mut self, core: &mut Core) -> Signals {
+        // An orderly end is no loss, and the connection has worked.
+        self.proven = false;
+        self.losses = 0;
+        self.step(core, Input::Rest)
     }
 
     /// The embedder polled something of the connection.
@@ -174,7 +185,10 @@ impl Link {
             | State::RetiringUnauthorized
             | State::Waiting
             | State::Parked
-            | State::ParkedUnauthorized => LinkStage::Down,
+            | State::ParkedUnauthorized
+            | State::Releasing
+            | State::Renewing
+            | State::Resting => LinkStage::Down,
         };
     }
 
@@ -331,6 +345,9 @@ impl Link {
             | State::ConnectingUnseen
             | State::Connecting
             | State::Ready
+            | State::Releasing
+            | State::Renewing
+            | State::Resting
             | State::Closing
             | State::Closed => Recovery::Close,
         };

@@ -130,6 +130,11 @@ impl ServerRequests {
         self.open.as_ref().map_or(0, |table| table.bytes)
     }
 
+    /// Whether a request waits for the embedder's response.
+    pub(super) fn has_open(&self) -> bool {
+        self.open.as_ref().is_some_and(|table| !table.open.is_empty())
+    }
+
     /// When the next request is cancelled because the embedder did not respond in time.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.open.as_ref().and_then(|table| table.deadlines.first()).map(|(at, _)| *at)

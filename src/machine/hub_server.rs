@@ -25,6 +25,9 @@ alphabet! {
         Starting,
         /// It is ready.
         Up,
+        /// It was not used for some time, or is old: its connection is closed, and opened again when a request waits
+        /// for it. Its lists are still offered.
+        Resting,
         /// It lost the connection, or did not get one, and reconnects.
         Down,
         /// As `Down`, and it reconnects after a long interval.
@@ -67,6 +70,8 @@ alphabet! {
         Ready,
         /// Its catalogue changed.
         Changed,
+        /// Nothing is in flight, and it was not used for some time, or is old.
+        Unused,
         /// It lost the connection, or did not get one, and reconnects.
         Down,
         /// As `Down`, and it reconnects after a long interval.
@@ -108,13 +113,15 @@ pub enum Effect {
     Discard,
     /// Open its connection again now.
     Reopen,
+    /// Close its connection until it is opened again, and report that.
+    Rest,
     /// Release its room to start.
     Release,
     /// Offer its lists to the model.
     Offer,
     /// Remove its lists from the offer, and end the calls that wait for lists.
     Withdraw,
-    /// Report that it is up, and clear its failure.
+    /// Report that it is up, clear its failure, and start the clock of its connection.
     Present,
     /// Report that it is not up.
     Absent,
@@ -148,8 +155,8 @@ type R = Row<State, Effect>;
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
         Absent, AllowCalls, AnswerLists, Arrive, Await, Depart, Dequeue, Discard, Forget, Free, Offer, Open, Prepare,
-        Present, Promote, Queue, QueueCalled, RefuseCalls, Release, Renew, Reopen, ReportFailed, ReportRetry, Shut,
-        Succeed, Withdraw,
+        Present, Promote, Queue, QueueCalled, RefuseCalls, Release, Renew, Reopen, ReportFailed, ReportRetry, Rest,
+        Shut, Succeed, Withdraw,
     };
     match state {
         State::Idle => match input {
@@ -164,6 +171,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Taken
             | Input::Ready
             | Input::Changed
+            | Input::Unused
             | Input::Down
             | Input::Parked
             | Input::Unauthorized
@@ -181,6 +189,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Taken
             | Input::Ready
             | Input::Changed
+            | Input::Unused
             | Input::Down
             | Input::Parked
             | Input::Unauthorized
@@ -198,6 +207,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Taken
             | Input::Ready
             | Input::Changed
+            | Input::Unused
             | Input::Down
             | Input::Parked
             | Input::Ended
@@ -218,6 +228,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Taken
             | Input::Ready
             | Input::Changed
+            | Input::Unused
             | Input::Down
             | Input::Parked
             | Input::Ended
@@ -236,6 +247,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Taken
             | Input::Ready
             | Input::Changed
+            | Input::Unused
             | Input::Down
             | Input::Parked
             | Input::Ended
@@ -256,6 +268,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Taken
             | Input::Ready
             | Input::Changed
+            | Input::Unused
             | Input::Down
             | Input::Parked
             | Input::Ended
@@ -273,6 +286,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Room
             | Input::Ready
             | Input::Changed
+            | Input::Unused
             | Input::Down
             | Input::Parked
             | Input::Ended
@@ -296,6 +310,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Room
             | Input::Taken
             | Input::Changed
+            | Input::Unused
             | Input::Unauthorized
             | Input::Authorized => R::ignore(state),
         },
@@ -303,6 +318,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Listed => R::advance(state, &[AnswerLists]),
             Input::Restored => R::reject(state),
             Input::Changed => R::advance(state, &[Offer]),
+            // Its lists are known, so it counts as up.
+            Input::Unused => R::advance(State::Resting, &[Rest]),
             Input::Down => R::advance(State::Down, &[Absent]),
             Input::Parked => R::advance(State::Parked, &[Absent, RefuseCalls]),
             Input::Ended => R::advance(State::Failed, &[Absent, Withdraw, ReportFailed]),
@@ -316,6 +333,25 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Room
             | Input::Taken
             | Input::Ready
+            | Input::Unauthorized
+            | Input::Authorized => R::ignore(state),
+        },
+        State::Resting => match input {
+            Input::Started | Input::Called | Input::Listed => R::advance(State::QueuedCalled, &[Absent, QueueCalled]),
+            Input::Restored => R::reject(state),
+            Input::Leave => R::advance(State::Leaving, &[Absent, Depart, Succeed, Shut]),
+            Input::Close => R::advance(State::Closing, &[Absent, Shut]),
+            Input::Wanted
+            | Input::Follows
+            | Input::Free
+            | Input::Room
+            | Input::Taken
+            | Input::Ready
+            | Input::Changed
+            | Input::Unused
+            | Input::Down
+            | Input::Parked
+            | Input::Ended
             | Input::Unauthorized
             | Input::Authorized => R::ignore(state),
         },
@@ -336,7 +372,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Taken
             | Input::Down
             | Input::Unauthorized
-            | Input::Authorized => R::ignore(state),
+            | Input::Authorized
+            | Input::Unused => R::ignore(state),
         },
         State::Parked => match input {
             Input::Wanted | Input::Started | Input::Called => R::advance(state, &[Reopen]),
@@ -349,9 +386,13 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Ended => R::advance(State::Failed, &[Withdraw, ReportFailed]),
             Input::Leave => R::advance(State::Leaving, &[Depart, Succeed, Shut]),
             Input::Close => R::advance(State::Closing, &[Shut]),
-            Input::Follows | Input::Free | Input::Room | Input::Taken | Input::Unauthorized | Input::Authorized => {
-                R::ignore(state)
-            }
+            Input::Follows
+            | Input::Free
+            | Input::Room
+            | Input::Taken
+            | Input::Unauthorized
+            | Input::Authorized
+            | Input::Unused => R::ignore(state),
         },
         State::Failed => match input {
             Input::Started => R::advance(state, &[Renew]),
@@ -367,6 +408,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Taken
             | Input::Ready
             | Input::Changed
+            | Input::Unused
             | Input::Down
             | Input::Parked
             | Input::Ended
@@ -385,6 +427,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Taken
             | Input::Ready
             | Input::Changed
+            | Input::Unused
             | Input::Down
             | Input::Parked
             | Input::Ended
@@ -403,6 +446,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Taken
             | Input::Ready
             | Input::Changed
+            | Input::Unused
             | Input::Down
             | Input::Parked
             | Input::Unauthorized
@@ -423,6 +467,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Taken
             | Input::Ready
             | Input::Changed
+            | Input::Unused
             | Input::Down
             | Input::Parked
             | Input::Unauthorized
@@ -442,6 +487,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Taken
             | Input::Ready
             | Input::Changed
+            | Input::Unused
             | Input::Down
             | Input::Parked
             | Input::Ended

@@ -33,6 +33,12 @@ alphabet! {
         Parked,
         /// As `Parked`, because the server refused authorization.
         ParkedUnauthorized,
+        /// The transport of a client that is not used is being shut down; afterwards the client rests.
+        Releasing,
+        /// As `Releasing`, and the transport is opened again after the shutdown.
+        Renewing,
+        /// The client is not used, and has no transport. It is opened again by a command.
+        Resting,
         /// The transport is being shut down, and the client closes.
         Closing,
         /// The client is closed.
@@ -73,6 +79,8 @@ alphabet! {
         Authorized,
         /// The wait is over.
         Timer,
+        /// The client is not used, so its transport is closed.
+        Rest,
         /// The embedder closes the client.
         Close,
         /// The transport that was being shut down is closed.
@@ -128,6 +136,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Expired
             | Input::Authorized
             | Input::Timer
+            | Input::Rest
             | Input::Gone => R::ignore(state),
         },
         State::OpeningUnseen => match input {
@@ -147,6 +156,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Expired
             | Input::Authorized
             | Input::Timer
+            | Input::Rest
             | Input::Gone => R::ignore(state),
         },
         State::Opening => match input {
@@ -166,6 +176,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Expired
             | Input::Authorized
             | Input::Timer
+            | Input::Rest
             | Input::Gone => R::ignore(state),
         },
         State::ConnectingUnseen => match input {
@@ -185,6 +196,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Expired
             | Input::Authorized
             | Input::Timer
+            | Input::Rest
             | Input::Gone => R::ignore(state),
         },
         State::Connecting => match input {
@@ -200,7 +212,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Expired => R::advance(State::OpeningUnseen, &[Report, Open]),
             Input::Close => R::advance(State::Closing, &[Shut]),
             Input::Open => R::reject(state),
-            Input::Seen | Input::Opened | Input::Authorized | Input::Timer | Input::Gone => R::ignore(state),
+            Input::Seen | Input::Opened | Input::Authorized | Input::Timer | Input::Gone | Input::Rest => {
+                R::ignore(state)
+            }
         },
         State::Ready => match input {
             Input::Failed => R::advance(State::Closing, &[Report, Shut]),
@@ -210,6 +224,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Exhausted => R::advance(State::Parked, &[Park, Report]),
             Input::LostForGood => R::advance(State::Closed, &[Report, Finish]),
             Input::Expired => R::advance(State::OpeningUnseen, &[Report, Open]),
+            Input::Rest => R::advance(State::Releasing, &[Shut]),
             Input::Close => R::advance(State::Closing, &[Shut]),
             Input::Open => R::reject(state),
             Input::Seen
@@ -238,7 +253,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::LostForGood
             | Input::Expired
             | Input::Authorized
-            | Input::Timer => R::ignore(state),
+            | Input::Timer
+            | Input::Rest => R::ignore(state),
         },
         State::Retiring => match input {
             // The transport is reopened after its shutdown in any case.
@@ -258,7 +274,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::LostForGood
             | Input::Expired
             | Input::Authorized
-            | Input::Timer => R::ignore(state),
+            | Input::Timer
+            | Input::Rest => R::ignore(state),
         },
         State::RetiringUnauthorized => match input {
             Input::Gone => R::advance(State::ParkedUnauthorized, &[Park]),
@@ -277,6 +294,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Expired
             | Input::Authorized
             | Input::Timer
+            | Input::Rest
             | Input::Close => R::ignore(state),
         },
         State::Waiting | State::Parked => match input {
@@ -295,6 +313,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::LostForGood
             | Input::Expired
             | Input::Authorized
+            | Input::Rest
             | Input::Gone => R::ignore(state),
         },
         State::ParkedUnauthorized => match input {
@@ -312,6 +331,67 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Exhausted
             | Input::LostForGood
             | Input::Expired
+            | Input::Rest
+            | Input::Gone => R::ignore(state),
+        },
+        State::Releasing => match input {
+            Input::Open => R::advance(State::Renewing, &[]),
+            Input::Close => R::advance(State::Closing, &[]),
+            Input::Gone => R::advance(State::Resting, &[]),
+            Input::Seen
+            | Input::Opened
+            | Input::Reopen
+            | Input::Established
+            | Input::Failed
+            | Input::Unresponsive
+            | Input::Hopeless
+            | Input::Unauthorized
+            | Input::Lost
+            | Input::Exhausted
+            | Input::LostForGood
+            | Input::Expired
+            | Input::Authorized
+            | Input::Timer
+            | Input::Rest => R::ignore(state),
+        },
+        State::Renewing => match input {
+            Input::Close => R::advance(State::Closing, &[]),
+            Input::Gone => R::advance(State::OpeningUnseen, &[Open]),
+            Input::Open
+            | Input::Seen
+            | Input::Opened
+            | Input::Reopen
+            | Input::Established
+            | Input::Failed
+            | Input::Unresponsive
+            | Input::Hopeless
+            | Input::Unauthorized
+            | Input::Lost
+            | Input::Exhausted
+            | Input::LostForGood
+            | Input::Expired
+            | Input::Authorized
+            | Input::Timer
+            | Input::Rest => R::ignore(state),
+        },
+        State::Resting => match input {
+            Input::Open => R::advance(State::OpeningUnseen, &[Open]),
+            Input::Close => R::advance(State::Closed, &[Finish]),
+            Input::Seen
+            | Input::Opened
+            | Input::Reopen
+            | Input::Established
+            | Input::Failed
+            | Input::Unresponsive
+            | Input::Hopeless
+            | Input::Unauthorized
+            | Input::Lost
+            | Input::Exhausted
+            | Input::LostForGood
+            | Input::Expired
+            | Input::Authorized
+            | Input::Timer
+            | Input::Rest
             | Input::Gone => R::ignore(state),
         },
         State::Closing => match input {
@@ -330,7 +410,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::LostForGood
             | Input::Expired
             | Input::Authorized
-            | Input::Timer => R::ignore(state),
+            | Input::Timer
+            | Input::Rest => R::ignore(state),
         },
         State::Closed => match input {
             Input::Open | Input::Close => R::reject(state),
@@ -348,6 +429,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Expired
             | Input::Authorized
             | Input::Timer
+            | Input::Rest
             | Input::Gone => R::ignore(state),
         },
     }

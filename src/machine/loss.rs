@@ -153,16 +153,20 @@ pub const fn ended(link: link::State, end: End, wire: Wire, handshake: Handshake
                 Wire::Pipe => Meaning::Nothing,
             },
         },
-        link::State::Draining | link::State::Retiring | link::State::RetiringUnauthorized | link::State::Closing => {
-            match end {
-                End::Violated => Meaning::Nothing,
-                End::OpenFailed | End::Closed | End::Moved => Meaning::Shutdown,
-            }
-        }
+        link::State::Draining
+        | link::State::Retiring
+        | link::State::RetiringUnauthorized
+        | link::State::Releasing
+        | link::State::Renewing
+        | link::State::Closing => match end {
+            End::Violated => Meaning::Nothing,
+            End::OpenFailed | End::Closed | End::Moved => Meaning::Shutdown,
+        },
         link::State::Idle
         | link::State::Waiting
         | link::State::Parked
         | link::State::ParkedUnauthorized
+        | link::State::Resting
         | link::State::Closed => Meaning::Nothing,
     }
 }

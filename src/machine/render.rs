@@ -380,7 +380,7 @@ fn hub_server_table() {
             ],
             "{state:?} × {input:?}"
         );
-        let is_up = |state| state == State::Up;
+        let is_up = |state| matches!(state, State::Up | State::Resting);
         assert_eq!(
             [has(Effect::Present), has(Effect::Absent)],
             [enters(is_up), leaves(is_up)],

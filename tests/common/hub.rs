@@ -418,6 +418,10 @@ impl Rig {
                     assert!(self.exposed.contains(&**name), "{name} was not there");
                 }
             }
+            HubEvent::Resting { session, server } => {
+                assert_eq!(self.name_of(*session), **server);
+                self.log.push(format!("{server}: rests"));
+            }
             HubEvent::Finished { call, server, .. } => {
                 assert!(self.accepted.contains(call), "{call:?} was not made");
                 assert!(self.ended(*call).is_none(), "{call:?} ends twice");

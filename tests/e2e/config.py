@@ -180,6 +180,24 @@ def time_is_up():
     expect("with a time of its own", outcomes(got), {"one": ("ready", None), "silent": ("failed", "handshake-timeout")})
 
 
+def rests():
+    """A program that nothing uses for a second is stopped while another server is called, and started by the next call."""
+    counts = "echo start >> \"$0\"; \"$@\"; echo end >> \"$0\""
+    counted = {"command": "sh", "args": ["-c", counts, path("counted"), PROBE, "demo-server"]}
+    servers = {"a": dict(counted, idle_timeout=1), "b": demo()}
+    call = ["--call", "mcp_b_slow", "--call", "mcp_a_echo", "--args", '{"text": "x"}']
+    status, got, err = report(call + ["config", write("rests.json", servers)])
+    expect("exit status", status, 0)
+    expect("calls", [(call["server"], call["outcome"]) for call in got["calls"]], [("b", "result"), ("a", "result")])
+    expect("connects", [got["servers"][name]["connects"] for name in ("a", "b")], [2, 1])
+    expect("quirks", [got["servers"][name]["quirks"] for name in ("a", "b")], [[], []])
+    kinds = [event["kind"] for event in got["servers"]["a"]["events"]]
+    expect("events", [kind for kind in kinds if kind in ("ready", "down", "resting", "reconnected", "closed")],
+           ["ready", "resting", "reconnected", "closed"])
+    with open(path("counted")) as lines:
+        expect("processes", lines.read().split()[:3], ["start", "end", "start"])
+
+
 def listening(port, process):
     end = time.monotonic() + 90
     while time.monotonic() < end and process.poll() is None:
@@ -270,7 +288,7 @@ def real():
     print("     ready or failed after %d ms; one after the other: %d ms" % (max(ends), sum(took)))
 
 
-jobs = [usage, side_by_side, for_people, time_is_up]
+jobs = [usage, side_by_side, for_people, time_is_up, rests]
 if os.path.exists(SERVERS + "/servers.json"):
     jobs.append(real)
 else:

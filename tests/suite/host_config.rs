@@ -613,6 +613,8 @@ fn every_key_that_differs_is_named() {
         (program, "command: x\ntrust: no", "trust"),
         (program, "command: x\nprotocol: legacy", "protocol"),
         (program, "command: x\nkeepalive_interval: 30", "keepalive_interval"),
+        (program, "command: x\nidle_timeout: 30", "idle_timeout"),
+        (program, "command: x\nmax_lifetime: 30", "max_lifetime"),
         (program, "command: x\nelicitation: no", "elicitation"),
         (program, "command: x\nsampling: no", "sampling"),
         (program, "command: x\ntools: {include: a}", "tools.include"),
@@ -720,6 +722,10 @@ fn any_entry() -> impl Strategy<Value = Entry> {
             [None, Some(Protocol::Auto), Some(Protocol::Modern), Some(Protocol::Legacy)][connect as usize % 4];
         entry.keepalive_interval = (connect % 3 != 0).then(|| Duration::from_secs(connect % 3 - 1));
         entry.elicitation = connect % 5 != 0;
+        if let Endpoint::Stdio(_) = entry.endpoint {
+            entry.idle_timeout = (timeout % 7 != 0).then(|| Duration::from_millis(timeout));
+            entry.max_lifetime = (connect % 7 != 0).then(|| Duration::from_secs(connect.min(80_000)));
+        }
         entry.sampling = sampling.map(|max_rpm| {
             let mut sampling = Sampling::default();
             (sampling.max_rpm, sampling.enabled) = (max_rpm.into(), max_rpm % 2 == 0);
@@ -738,7 +744,7 @@ fn anything() -> impl Strategy<Value = Value> {
         any::<f64>().prop_map(Value::from),
         "(yes|off|npx|http://x|-?[0-9]{1,3}|\\PC{0,3})".prop_map(Value::from),
     ];
-    let keys = "(command|url|args|env|headers|timeout|connect_timeout|enabled|tools|include|exclude|overrides|max_result_bytes|resources|sampling|auth|trust|protocol|keepalive_interval|elicitation|type|max_rpm|[a-z_]{0,3})";
+    let keys = "(command|url|args|env|headers|timeout|connect_timeout|enabled|tools|include|exclude|overrides|max_result_bytes|resources|sampling|auth|trust|protocol|keepalive_interval|idle_timeout|max_lifetime_seconds|lifecycle|elicitation|type|max_rpm|[a-z_]{0,3})";
     scalar.prop_recursive(4, 24, 6, move |inner| {
         prop_oneof![
             1 => prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),

@@ -93,6 +93,47 @@ fn keepalive_interval_sets_or_ends_keepalive() {
 }
 
 #[test]
+fn idle_timeout_and_max_lifetime_limit_how_long_a_program_runs() {
+    let limits = |entry: Entry| (entry.idle_timeout, entry.max_lifetime);
+    let (minute, hour) = (Some(Duration::from_secs(60)), Some(Duration::from_secs(3600)));
+    assert_eq!(limits(Entry::stdio("x")), (None, None));
+    for (key, expected) in [
+        ("idle_timeout", (minute, None)),
+        ("idle_timeout_seconds", (minute, None)),
+        ("max_lifetime", (None, minute)),
+        ("max_lifetime_seconds", (None, minute)),
+    ] {
+        for seconds in [json!(60), json!("60"), json!(60.0)] {
+            assert_eq!(limits(entry(key, seconds.clone())), expected, "{key}");
+            assert_eq!(limits(entry("lifecycle", json!({key: seconds}))), expected, "{key} under lifecycle");
+        }
+        for none in [json!(0), json!("0"), json!(0.0), json!(false), json!(null)] {
+            assert_eq!(limits(entry(key, none)), (None, None), "{key}");
+        }
+        for wrong in [json!(-1), json!("soon"), json!(true), json!([1])] {
+            let problem = problem(key, wrong);
+            assert!(problem.contains(key), "{problem}");
+        }
+        assert!(problem(key, json!(60_000_000)).contains("not in milliseconds"));
+        let configuration = configuration(&json!({"url": "https://example.com/mcp", key: 60_000_000}));
+        assert_eq!(limits(configuration.servers["s"].clone()), (None, None));
+        let warnings: Vec<_> = configuration.warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(warnings, [format!("server `s`, `{key}`: it has no effect on a server without `command`")]);
+    }
+    let both = entry("lifecycle", json!({"idle_timeout_seconds": 60, "max_lifetime": 3600}));
+    assert_eq!(limits(both), (minute, hour));
+    let twice = configuration(&json!({"command": "x", "idle_timeout": 1, "lifecycle": {"idle_timeout_seconds": 60}}));
+    assert_eq!(twice.servers["s"].idle_timeout, minute, "the last one counts");
+    let warnings: Vec<_> = twice.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        ["server `s`, `lifecycle.idle_timeout_seconds`: it is there more than once; the last one counts"]
+    );
+    assert!(problem("lifecycle", json!({"idle": 3})).contains("lifecycle.idle"));
+    assert!(problem("idleTimeout", json!(3)).contains("`idle_timeout`"));
+}
+
+#[test]
 fn elicitation_is_removed_but_never_added() {
     for (value, expected) in [(true, true), (false, false)] {
         let entry = entry("elicitation", value.into());

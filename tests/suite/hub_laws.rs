@@ -40,6 +40,8 @@ enum Change {
     Off,
     Command(u8),
     Timeout(u8),
+    /// Its program is stopped after so many seconds without use, or at this age.
+    Rests(u8, u8),
     Include(u8),
     NoResources,
     Http,
@@ -95,6 +97,7 @@ fn change() -> impl Strategy<Value = Change> {
         2 => Just(Change::Off),
         2 => (0..3_u8).prop_map(Change::Command),
         2 => (1..4_u8).prop_map(Change::Timeout),
+        3 => (0..60_u8, 0..200_u8).prop_map(|(idle, old)| Change::Rests(idle, old)),
         2 => (0..16_u8).prop_map(Change::Include),
         1 => Just(Change::NoResources),
         2 => Just(Change::Http),
@@ -240,6 +243,9 @@ impl World {
             Change::Off => entry["enabled"] = json!(false),
             Change::Command(number) => *entry = json!({"command": format!("{name}{number}")}),
             Change::Timeout(seconds) => entry["timeout"] = json!(seconds),
+            Change::Rests(idle, old) => {
+                (entry["idle_timeout"], entry["max_lifetime"]) = (json!(idle), json!(old));
+            }
             Change::Include(mask) => entry["tools"] = json!({"include": some(&TOOLS, mask)}),
             Change::NoResources => entry["tools"] = json!({"resources": false}),
             Change::Http => *entry = json!({"url": "https://example.com/mcp"}),
@@ -447,6 +453,7 @@ impl World {
             let rests = match report.state {
                 None => !report.entry.enabled,
                 Some(State::Idle) => report.stands_in.is_some(),
+                Some(State::Resting) => report.session.is_some_and(|session| !session.is_ready()),
                 Some(State::Up) => report.session.is_some_and(mcp_proto::Engine::is_ready),
                 Some(State::Failed) => report.failure.is_some(),
                 Some(_) => false,

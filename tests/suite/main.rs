@@ -75,6 +75,7 @@ mod hub_journal;
 mod hub_laws;
 #[cfg(all(feature = "http", feature = "journal"))]
 mod hub_playback;
+mod hub_rest;
 mod input;
 #[cfg(all(feature = "http", feature = "journal"))]
 mod journal;

@@ -345,6 +345,12 @@ impl RequestTable {
         self.flight.len() == 0
     }
 
+    /// Whether no request is open, except that of an acknowledged stream of changes.
+    pub(super) fn is_unused(&self) -> bool {
+        let is_stream = |open: &OpenRequest| matches!(&open.purpose, Purpose::Listen { agreed: true, .. });
+        self.open.len() <= 1 && self.open.values().all(is_stream)
+    }
+
     /// The time on the call clock.
     pub(super) fn call_time(&self, now: Time) -> Time {
         self.deadlines.call_time(now)

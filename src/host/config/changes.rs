@@ -118,6 +118,8 @@ fn differing(old: &Entry, new: &Entry) -> Vec<&'static str> {
     compare("trust", old.trust != new.trust);
     compare("protocol", old.protocol != new.protocol);
     compare("keepalive_interval", old.keepalive_interval != new.keepalive_interval);
+    compare("idle_timeout", old.idle_timeout != new.idle_timeout);
+    compare("max_lifetime", old.max_lifetime != new.max_lifetime);
     compare("elicitation", old.elicitation != new.elicitation);
     compare("sampling", old.sampling != new.sampling);
     compare("tools.include", old.tools.include != new.tools.include);

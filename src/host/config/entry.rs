@@ -37,6 +37,16 @@ pub struct Entry {
     /// How long the server may be silent until it is sent a keepalive request ([`Keepalive::interval`]); zero turns
     /// keepalive off. `None` leaves the host's own choice.
     pub keepalive_interval: Option<Duration>,
+    /// How long nothing may use the server until its connection is closed, which stops its program. The server is started
+    /// again when it is used. `None` or zero: however long. It has no effect on a server with a URL.
+    ///
+    /// A server is used by calls, and by other commands for its session. It is not closed while a request is in flight, a
+    /// task runs, a server request waits for a response, or a resource has a subscription. See
+    /// [`HubEvent::Resting`](crate::host::hub::HubEvent::Resting).
+    pub idle_timeout: Option<Duration>,
+    /// How old the connection may be until it is closed, under the same conditions as by `idle_timeout`. `None` or zero:
+    /// however old. It has no effect on a server with a URL.
+    pub max_lifetime: Option<Duration>,
     /// Whether the server may ask the user for input, by a form or a URL. Default: `true`. It never adds a capability that
     /// the host does not declare.
     pub elicitation: bool,
@@ -142,6 +152,8 @@ impl Entry {
             trust: None,
             protocol: None,
             keepalive_interval: None,
+            idle_timeout: None,
+            max_lifetime: None,
             elicitation: true,
             tools: ToolPolicy::default(),
             sampling: None,
@@ -332,6 +344,9 @@ impl Serialize for Entry {
         map.unless(self.protocol.is_none(), "protocol", &self.protocol.map(Protocol::as_str))?;
         let interval = self.keepalive_interval.map(Seconds);
         map.unless(interval.is_none(), "keepalive_interval", &interval)?;
+        let (idle, lifetime) = (self.idle_timeout.map(Seconds), self.max_lifetime.map(Seconds));
+        map.unless(idle.is_none(), "idle_timeout", &idle)?;
+        map.unless(lifetime.is_none(), "max_lifetime", &lifetime)?;
         map.unless(self.elicitation, "elicitation", &self.elicitation)?;
         map.unless(self.tools == ToolPolicy::default(), "tools", &self.tools)?;
         map.unless(self.sampling.is_none(), "sampling", &self.sampling)?;

@@ -49,13 +49,16 @@
 //! | `oauth.grant` | URL | `authorization_code`, or `client_credentials` without a user | `authorization_code` |
 //! | `protocol` | both | the eras of the protocol: `auto`, `modern` or `legacy` | the host's |
 //! | `keepalive_interval` | both | silence until a keepalive request, in seconds; 0 or `false` turns keepalive off | the host's |
+//! | `idle_timeout` | program | time without use until its program is stopped, in seconds; it is started again when it is used; 0 or `false` for no limit | none |
+//! | `max_lifetime` | program | age of its program until it is stopped, as soon as it is not in use; likewise | none |
 //! | `elicitation` | both | whether the server may ask the user for input | true |
 //! | `trust` | both | whether the annotations of its tools are believed | the host's |
 //! | `sampling` | both | limits on the server's sampling requests | |
 //!
 //! Exactly one of `command` and `url` is required. Booleans are `true` and `false`, or `yes`, `no`, `on`, `off`, `1`,
 //! `0`, in any case, quoted or not. A key without a value counts as absent. The keys `type` (or `transport`),
-//! `disabled` and `cwd` of other clients are accepted in both formats; any other key is a [`Warning`].
+//! `disabled` and `cwd` of other clients are accepted in both formats, and so are `idle_timeout_seconds` and
+//! `max_lifetime_seconds`, which may also be in a map under `lifecycle`; any other key is a [`Warning`].
 
 mod changes;
 mod entry;

@@ -29,12 +29,19 @@ const ENTRY: &[&str] = &[
     "trust",
     "protocol",
     "keepalive_interval",
+    "idle_timeout",
+    "idle_timeout_seconds",
+    "max_lifetime",
+    "max_lifetime_seconds",
+    "lifecycle",
     "elicitation",
     "sampling",
     "tools",
     "type",
     "transport",
 ];
+
+const LIFECYCLE: &[&str] = &["idle_timeout", "idle_timeout_seconds", "max_lifetime", "max_lifetime_seconds"];
 
 const SAMPLING: &[&str] =
     &["enabled", "model", "max_tokens_cap", "timeout", "max_rpm", "allowed_models", "max_tool_rounds", "log_level"];
@@ -49,6 +56,10 @@ const OAUTH: &[&str] = &[
     "redirect_port",
     "grant",
 ];
+
+/// The keys that have no effect on a server with a URL.
+const PROGRAM: [&str; 8] =
+    ["args", "env", "cwd", "idle_timeout", "idle_timeout_seconds", "max_lifetime", "max_lifetime_seconds", "lifecycle"];
 
 /// A day, in seconds.
 const DAY: u64 = 24 * 60 * 60;
@@ -90,6 +101,9 @@ impl Reader<'_> {
         let members = self.members(members, "", ENTRY);
         let endpoint = self.endpoint(&members);
         let disabled = self.boolean(&members, "disabled", false);
+        let lifecycle = self.map(&members, "lifecycle", LIFECYCLE);
+        let is_program = members.get("command").is_some();
+        let places = [is_program.then_some(&members), lifecycle.as_ref().filter(|_| is_program)];
         // Reads everything before returning, so that every problem is reported at once.
         let entry = Entry {
             enabled: self.boolean(&members, "enabled", true) && !disabled,
@@ -99,6 +113,8 @@ impl Reader<'_> {
             trust: members.get("trust").and_then(|(key, value)| self.boolean_value(&key, value)),
             protocol: self.protocol(&members),
             keepalive_interval: self.interval(&members, "keepalive_interval"),
+            idle_timeout: self.lifetime(places, ["idle_timeout", "idle_timeout_seconds"]),
+            max_lifetime: self.lifetime(places, ["max_lifetime", "max_lifetime_seconds"]),
             elicitation: self.boolean(&members, "elicitation", true),
             tools: self.tools(&members),
             sampling: self.sampling(&members),
@@ -120,7 +136,7 @@ impl Reader<'_> {
             (false, false) => return self.wrong(None, Problem::NoEndpoint),
             (true, true) => return self.wrong(None, Problem::TwoEndpoints),
             (true, false) => (&["headers", "auth", "oauth"], "url"),
-            (false, true) => (&["args", "env", "cwd"], "command"),
+            (false, true) => (&PROGRAM, "command"),
         };
         for (key, _) in foreign.iter().filter_map(|key| members.get(key)) {
             self.warn(Some(key), Oddity::NoEffect { needs });
@@ -204,6 +220,19 @@ impl Reader<'_> {
             | Value::List(_)
             | Value::Map(_) => Some(self.seconds(members, key, Duration::ZERO)),
         }
+    }
+
+    /// A number of seconds, where 0 and `false` stand for no limit. Other hosts write the unit into the key, and put the
+    /// key into a map.
+    fn lifetime(&mut self, places: [Option<&Members<'_>>; 2], keys: [&str; 2]) -> Option<Duration> {
+        let places = places.into_iter().flatten().flat_map(|place| keys.map(|key| (place, key)));
+        let mut found = places.filter_map(|(place, key)| Some((place, key, place.get(key)?.0)));
+        let mut last = found.next()?;
+        for next in found {
+            self.warn(Some(next.2.clone()), Oddity::Twice);
+            last = next;
+        }
+        self.interval(last.0, last.1).filter(|limit| !limit.is_zero())
     }
 
     fn sampling(&mut self, members: &Members<'_>) -> Option<Sampling> {

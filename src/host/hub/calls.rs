@@ -74,6 +74,9 @@ impl Hub {
             What::List(utility) => (self.call_list(handle, utility)?, Input::Listed),
         };
         self.router.now = now;
+        if let Some(server) = self.router.servers.get_mut(&handle) {
+            server.note_use(now);
+        }
         self.router.step(handle, input);
         self.router.settle();
         Ok(CallId { session: handle, kind })

@@ -25,7 +25,7 @@ impl Hub {
         session: SessionHandle,
         request: Request,
     ) -> Result<RequestId, HubCommandError> {
-        self.command(now, session, |session, now| session.request(now, request))
+        self.command_as(Input::Called, now, session, |session, now| session.request(now, request))
     }
 
     /// Cancels a request ([`Client::cancel`](crate::Client::cancel)).
@@ -97,7 +97,7 @@ impl Hub {
     /// # Errors
     /// As of [`request`](Self::request).
     pub fn subscribe(&mut self, now: Time, session: SessionHandle, uri: &str) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.subscribe(now, uri))
+        self.command_as(Input::Called, now, session, |session, now| session.subscribe(now, uri))
     }
 
     /// Unsubscribes from a resource ([`Client::unsubscribe`](crate::Client::unsubscribe)).
@@ -154,6 +154,17 @@ impl Hub {
         handle: SessionHandle,
         give: impl FnOnce(&mut Engine, Time) -> Result<T, CommandError>,
     ) -> Result<T, HubCommandError> {
+        self.command_as(Input::Taken, now, handle, give)
+    }
+
+    /// Runs a command of a session, which is this input of its table.
+    fn command_as<T>(
+        &mut self,
+        input: Input,
+        now: Time,
+        handle: SessionHandle,
+        give: impl FnOnce(&mut Engine, Time) -> Result<T, CommandError>,
+    ) -> Result<T, HubCommandError> {
         let now = self.router.handle_due(now);
         self.check()?;
         let router = &mut self.router;
@@ -161,8 +172,9 @@ impl Hub {
         let session = server.connection.as_mut().ok_or(HubCommandError::UnknownSession)?;
         let given = session.run(|engine| give(engine, now));
         let given = given.map_err(|error| HubCommandError::Session { server: Arc::clone(&server.name), error })?;
+        server.note_use(now);
         router.now = now;
-        router.step(handle, Input::Taken);
+        router.step(handle, input);
         router.touch(handle);
         router.settle();
         Ok(given)

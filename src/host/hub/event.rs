@@ -234,6 +234,14 @@ pub enum HubEvent {
         /// Whether its session reconnects.
         again: bool,
     },
+    /// A server was not used for the `idle_timeout` of its entry, or its connection is older than `max_lifetime`: the
+    /// connection is closed, and its functions stay. The next call or request opens it again, and waits for that.
+    Resting {
+        /// The session.
+        session: SessionHandle,
+        /// The server.
+        server: Arc<str>,
+    },
     /// The functions of a server for the model changed.
     ToolsetChanged {
         /// The server.

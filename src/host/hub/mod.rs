@@ -44,6 +44,12 @@
 //! is). After several failed calls in a row, calls to a server are refused for some time ([`Breaker`], and the table of
 //! [`machine::breaker`](crate::machine::breaker)).
 //!
+//! # Rest
+//! A program that nothing used for the `idle_timeout` of its entry, or that is older than `max_lifetime`, is stopped as
+//! soon as nothing is in flight ([`HubEvent::Resting`]). Its functions stay. A call of one, a request, a subscription or
+//! [`Hub::start`] starts it again, in the same session: the call waits for that within its timeout, and is sent once. This
+//! is no failure, so that there is no wait before it is started. Both keys have no effect on servers with a URL.
+//!
 //! # Change
 //! [`Hub::configure`] takes a new configuration at any time, and affects only servers whose entry changed: if only
 //! what is under `tools` changed, the functions are chosen again; otherwise the session is closed, and a new one is
@@ -57,6 +63,7 @@ mod connection;
 mod event;
 mod getters;
 mod inputs;
+mod lifetime;
 #[cfg(feature = "oauth")]
 mod oauth;
 mod offers;
@@ -181,8 +188,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Starts a server now: one with saved lists is started, one that waits for its next attempt reconnects, one that
-    /// failed gets another session. One that is up or starting is not affected. Calls to it are allowed again.
+    /// Starts a server now: one with saved lists or one that rests is started, one that waits for its next attempt
+    /// reconnects, one that failed gets another session. One that is up or starting is not affected. Calls to it are allowed again.
     ///
     /// # Errors
     /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`], [`HubCommandError::UnknownServer`], [`HubCommandError::Disabled`].

@@ -7,8 +7,10 @@ use alloc::vec::Vec;
 
 use super::breaker::CallBreaker;
 use super::connection::Connection;
+use super::lifetime::Lifetime;
 use super::offers::{Content, Offer};
 use super::queue::Pending;
+use crate::Time;
 use crate::catalog::FingerprintKey;
 use crate::client::{Engine, Failure, KnownEra, RequestId};
 use crate::host::config::Entry;
@@ -27,6 +29,8 @@ pub(super) struct Server {
     /// The entry of its session, if the configuration has another one, or none.
     pub(super) former_entry: Option<Box<Entry>>,
     pub(super) breaker: CallBreaker,
+    /// The clock of its connection, if its entry limits how long that is open.
+    pub(super) lifetime: Option<Box<Lifetime>>,
     /// The calls that are requests of the session and whose end was not polled yet.
     pub(super) calls: BTreeMap<RequestId, Target>,
     /// The calls that wait for the session's lists.
@@ -50,6 +54,7 @@ impl Server {
             connection: None,
             former_entry: None,
             breaker: CallBreaker::default(),
+            lifetime: None,
             calls: BTreeMap::new(),
             list_calls: Vec::new(),
             offer: None,
@@ -67,6 +72,20 @@ impl Server {
 
     pub(super) fn is_over(&self) -> bool {
         self.state == hub_server::State::Closed
+    }
+
+    /// It is used: by a command, or by a request that ended.
+    pub(super) fn note_use(&mut self, now: Time) {
+        if let Some(lifetime) = &mut self.lifetime {
+            lifetime.touch(now);
+        }
+    }
+
+    /// When it rests, if nothing happens until then. `None` while something is in flight or waits to be polled.
+    pub(super) fn rests_at(&self) -> Option<Time> {
+        let end = self.lifetime.as_ref()?.end()?;
+        let is_up = self.state == hub_server::State::Up && self.pending.is_empty();
+        (is_up && self.session().is_some_and(Engine::is_unused)).then_some(end)
     }
 
     /// When its lists were saved, in seconds since 1970, if no newer ones are known.

@@ -10,6 +10,7 @@ use super::Hub;
 use super::breaker::CallBreaker;
 use super::connection::{Connection, SavedConnection};
 use super::event::{HubOptions, SessionHandle};
+use super::lifetime::Lifetime;
 use super::offers::{Content, Offer};
 use super::queue::{Pending, Queue};
 use super::route::Router;
@@ -61,6 +62,7 @@ struct SavedServer<Session, Entries> {
     /// A configuration with this entry alone.
     former_entry: Option<Entries>,
     breaker: CallBreaker,
+    lifetime: Option<Box<Lifetime>>,
     calls: BTreeMap<RequestId, Target>,
     list_calls: Vec<(u64, Utility)>,
     offer: Option<SavedOffer>,
@@ -207,6 +209,7 @@ impl Router {
             connection,
             former_entry,
             breaker,
+            lifetime,
             calls,
             list_calls,
             offer,
@@ -226,6 +229,7 @@ impl Router {
             connection: connection.map(|connection| connection.saved(secrets)),
             former_entry: former_entry.map(|entry| BTreeMap::from([(Arc::clone(name), (**entry).clone())])),
             breaker: *breaker,
+            lifetime: lifetime.clone(),
             calls: calls.clone(),
             list_calls: list_calls.clone(),
             offer: offer.as_ref().map(|offer| SavedOffer::of(&offer.content, connection, filters)),
@@ -249,6 +253,7 @@ impl Router {
             connection,
             former_entry,
             breaker,
+            lifetime,
             calls,
             list_calls,
             offer,
@@ -305,6 +310,7 @@ impl Router {
             connection,
             former_entry,
             breaker,
+            lifetime,
             calls,
             list_calls,
             offer,

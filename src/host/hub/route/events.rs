@@ -45,6 +45,9 @@ impl Router {
         let Some(server) = self.servers.get_mut(&handle) else { return };
         let Some(connection) = &server.connection else { return };
         match connection.tail() {
+            Tail::Empty if server.rests_at().is_some_and(|at| at <= self.now) => {
+                return self.step(handle, Input::Unused);
+            }
             Tail::Empty => return self.all_polled(handle),
             Tail::Event => {}
             Tail::Action => self.queue.push_actions(handle, &mut server.pending),
@@ -82,10 +85,13 @@ impl Router {
         }
     }
 
-    /// A request of a session ended: if it is a call, its breaker takes the end.
+    /// A request of a session ended: it was used, and if the request is a call, its breaker takes the end.
     fn request_ended(&mut self, handle: SessionHandle, request: RequestId, end: End) {
-        let (Some(options), Some(server)) = (self.options.breaker, self.servers.get_mut(&handle)) else { return };
-        if server.calls.contains_key(&request) {
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        server.note_use(self.now);
+        if let Some(options) = self.options.breaker
+            && server.calls.contains_key(&request)
+        {
             server.breaker.call_ended(options, self.now, end, server.state == State::Up);
         }
     }

@@ -1,6 +1,7 @@
 //! Takes the outputs of sessions in the order of the queue.
 
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use super::Router;
 use crate::client::Event;
@@ -9,6 +10,9 @@ use crate::host::hub::event::{CallId, CallKind, HubAction, HubEvent, SessionHand
 use crate::host::hub::queue::Turn;
 use crate::host::hub::server::Server;
 use crate::machine::hub_server::Input;
+
+/// The shortest wait until a server rests.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 impl Router {
     /// The next action.
@@ -109,7 +113,9 @@ impl Router {
         if server.is_over() && !connection.is_some_and(Connection::is_authorizing) {
             return self.sweep(handle);
         }
-        let deadline = connection.and_then(Connection::deadline);
+        // It rests at a later input, not while it is polled.
+        let rests_at = server.rests_at().map(|at| at.max(self.now + SHORTEST));
+        let deadline = [connection.and_then(Connection::deadline), rests_at].into_iter().flatten().min();
         self.queue.set_deadline(handle, &mut server.pending, deadline);
     }
 

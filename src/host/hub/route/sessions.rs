@@ -9,6 +9,7 @@ use crate::client::Failure;
 use crate::host::config::Entry;
 use crate::host::hub::connection::{Connection, Place};
 use crate::host::hub::event::{HubEvent, HubOptions, SessionHandle};
+use crate::host::hub::lifetime::Lifetime;
 use crate::host::hub::server::Server;
 use crate::host::hub::sharing::Sharing;
 use crate::host::hub::starts::Rank;
@@ -144,8 +145,17 @@ impl Router {
                 self.offer_step(handle, hub_offer::Input::Lost, None);
                 self.end_list_calls(handle, false);
             }
+            Effect::Rest => {
+                if let Some(session) = &mut server.connection {
+                    session.run(|engine| engine.rest(now));
+                    self.queue.report(HubEvent::Resting { session: handle, server: Arc::clone(&server.name) });
+                    self.queue.touch(handle, &mut server.pending);
+                }
+            }
             Effect::Present => {
                 server.failure = None;
+                let entry = self.configuration.servers.get(&*server.name);
+                server.lifetime = entry.and_then(|entry| Lifetime::start(entry, now)).map(Box::new);
                 self.note_present(handle, true);
             }
             Effect::Absent => self.note_present(handle, false),
