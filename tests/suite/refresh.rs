@@ -223,3 +223,23 @@ fn a_list_is_as_fresh_as_its_oldest_page() {
     let host = Host::connect(options(), &mut server);
     assert_eq!(host.session.family(Family::Tools).fresh_until, Some(mcp_proto::Time::from_millis(4000)));
 }
+
+#[test]
+fn a_page_that_came_earlier_expires_earlier() {
+    let page = |name: &str, next: Value, ttl: u64| {
+        json!({
+            "resultType": "complete", "tools": [{"name": name, "inputSchema": {}}], "nextCursor": next, "ttlMs": ttl,
+        })
+    };
+    let mut server = Server::modern(json!({"tools": {}}));
+    let mut host = Host::open(options());
+    let discover = host.take_one();
+    server.answer(&discover).into_iter().for_each(|answer| host.receive(answer));
+    let (start, first) = (host.now, host.take_one());
+    host.receive(json!({"jsonrpc": "2.0", "id": first["id"], "result": page("a", json!("2"), 9000)}));
+    host.wait(Duration::from_secs(6));
+    let second = host.take_one();
+    host.receive(json!({"jsonrpc": "2.0", "id": second["id"], "result": page("b", Value::Null, 4000)}));
+    let fresh_until = host.session.family(Family::Tools).fresh_until;
+    assert_eq!(fresh_until, Some(start + Duration::from_secs(9)), "and not ten seconds after the start");
+}

@@ -243,9 +243,10 @@ impl Lists {
         }
         let report = listing.items.add(page.items, page.bounds);
         listing.pages = listing.pages.saturating_add(1);
-        // The list is as fresh as its oldest page; a negative time counts as none.
-        let first = listing.pages == 1;
-        listing.ttl = if first { page.ttl } else { listing.ttl.zip(page.ttl).map(|(sooner, ttl)| sooner.min(ttl)) };
+        // The list is fresh until the first of its pages expires; a negative time to live counts as none.
+        let (first, until) = (listing.pages == 1, page.ttl.map(|ttl| core.now + ttl));
+        listing.fresh_until =
+            if first { until } else { listing.fresh_until.zip(until).map(|(sooner, until)| sooner.min(until)) };
         let cursor = page.cursor.map(Json::text);
         let repeated = cursor.is_some_and(|cursor| listing.seen.contains(&hash(cursor.as_bytes())));
         let input = match (cursor, repeated, report.added) {
@@ -274,7 +275,7 @@ impl Lists {
         let slot = self.slots.get_mut(family);
         let Some(listing) = slot.listing.take() else { return };
         slot.pages = listing.pages;
-        slot.fresh_until = listing.ttl.map(|ttl| core.now + ttl);
+        slot.fresh_until = listing.fresh_until;
         slot.stale = false;
         slot.last_listed = Some(core.now);
         let Listing { items, done, .. } = *listing;

@@ -1,6 +1,5 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Time;
@@ -142,8 +141,9 @@ pub struct FamilyReport {
     pub stale: bool,
     /// The server announces changes of the list: a legacy server declares it, a modern one acknowledged it.
     pub watched: bool,
-    /// Until when the server calls the list fresh (specification 2026-07-28, "Caching"); `None` if it did not say,
-    /// which differs from a time that has passed. It is information for the embedder: the engine does not poll lists.
+    /// Until when the server calls the list fresh (specification 2026-07-28, "Caching"): the time to live of each page
+    /// begins when that page is received, and the first one that passes counts. `None` if the server did not say, which
+    /// differs from a time that has passed. It is information for the embedder: the engine does not poll lists.
     pub fresh_until: Option<Time>,
 }
 
@@ -164,8 +164,8 @@ pub(super) struct Listing {
     pub(super) next: Option<Box<str>>,
     /// The id of the request for the first page.
     pub(super) first: u64,
-    /// The shortest freshness of the pages.
-    pub(super) ttl: Option<Duration>,
+    /// Until when all pages are fresh; `None` if the server did not say of each one.
+    pub(super) fresh_until: Option<Time>,
     /// The whole list, once the last page of a refresh was received.
     #[cfg_attr(feature = "snapshot", serde(with = "crate::catalog::form::optional_list"))]
     pub(super) done: Option<List>,
