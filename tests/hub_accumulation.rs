@@ -141,7 +141,9 @@ fn repeated_commands_without_polling_stay_within_the_limits() {
     repeated("calls", up().hub, |hub, _| _ = hub.call(now, "mcp_a_x", None).is_ok());
     repeated("lists", up().hub, |hub, _| _ = hub.call(now, "mcp_a_list_resources", None).is_ok());
     let saved: Vec<_> = [&["x"][..], &["y"]]
-        .map(|tools| Rig::of(small()).peer("a", with_tools(tools)).up(&["a"]).hub.save("a", KEY, 7).unwrap())
+        .map(|tools| {
+            Rig::of(small()).peer("a", with_tools(tools)).up(&["a"]).hub.save(Time::ZERO, "a", KEY, 7).unwrap()
+        })
         .into();
     let restoring = || {
         let mut rig = Rig::of(small());

@@ -22,10 +22,10 @@ use super::{
 };
 use crate::Time;
 use crate::catalog::{Catalog, List};
-use crate::jsonrpc::ErrorObject;
+use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::approval::{self, Approval, Hint};
 use crate::machine::{gate, link, request};
-use crate::protocol::{Family, Root, method};
+use crate::protocol::{CacheScope, Family, Root, method};
 use crate::validation::{ValidationError, Validator};
 
 /// The part of a [`Client`](crate::Client) that does not depend on its binding. A client dereferences to it: these are
@@ -350,6 +350,15 @@ impl Engine {
     /// The state of a family.
     pub fn family(&self, family: Family) -> FamilyReport {
         self.lists.report(family, self.subscriptions.watches(&self.core, family))
+    }
+
+    /// Who may use what the server said of itself and in its lists, if that is stored: its description
+    /// ([`server`](Self::server)) and each list that it has.
+    pub fn cache_scope(&self) -> CacheScope {
+        let description = self.server().and_then(|server| Json::from(&*server.raw).member("cacheScope")?.as_string());
+        let lists = Family::EACH.into_iter().filter(|family| !self.catalog().list(*family).is_empty());
+        let scopes = lists.map(|family| self.family(family).cache_scope);
+        scopes.fold(CacheScope::read(description.as_deref()), CacheScope::and)
     }
 
     /// The last error of a family's list: the server's message, if there is one.

@@ -1,5 +1,6 @@
 //! MCP's vocabulary: versions, methods, error codes, capabilities, item families.
 
+mod cache_scope;
 mod capability;
 mod client;
 pub mod content;
@@ -9,6 +10,7 @@ mod family;
 pub mod method;
 mod version;
 
+pub use cache_scope::CacheScope;
 pub use capability::{Capability, ServerCapabilities};
 pub(crate) use client::write_roots;
 pub use client::{ClientCapabilities, Implementation, Root};

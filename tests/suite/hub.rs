@@ -53,7 +53,7 @@ fn simple() -> Rig {
 
 /// The saved toolset of a server of this name.
 pub(crate) fn saved(name: &str, server: Server) -> Saved {
-    rig().peer(name, server).up(&[name]).hub.save(name, KEY, 7).expect("something to save")
+    rig().peer(name, server).up(&[name]).hub.save(Time::ZERO, name, KEY, 7).expect("something to save")
 }
 
 fn failure(rig: &Rig, name: &str) -> Option<String> {
@@ -240,7 +240,7 @@ fn a_disabled_server_is_listed_and_never_opened() {
         assert_eq!(command, Err(HubCommandError::Disabled { server: "b".into() }));
     }
     assert_eq!(rig.hub.start(rig.now, "c"), Err(HubCommandError::UnknownServer { server: "c".into() }));
-    assert_eq!(rig.hub.save("b", KEY, 0).map(|_| ()), None);
+    assert_eq!(rig.hub.save(Time::ZERO, "b", KEY, 0).map(|_| ()), None);
     rig.collect();
     assert_eq!(rig.count("b: open"), 0);
 
@@ -785,7 +785,7 @@ fn calls_to_a_server_that_is_starting_are_no_failures() {
     before.open();
     before.serve();
     rig.configure(entry());
-    rig.hub.restore(rig.now, "a", before.hub.save("a", KEY, 7).unwrap()).unwrap();
+    rig.hub.restore(rig.now, "a", before.hub.save(Time::ZERO, "a", KEY, 7).unwrap()).unwrap();
     rig.collect();
     rig.open();
     for _ in 0..4 {
@@ -1428,7 +1428,7 @@ fn a_saved_toolset_survives_json() {
 fn a_saved_toolset_is_compared_with_its_own_fingerprint_key() {
     let before = rig().peer("a", with_tools(&["x"])).up(&["a"]);
     let other = FingerprintKey::new([7; 16]);
-    let [one, two] = [KEY, other].map(|key| before.hub.save("a", key, 7).unwrap());
+    let [one, two] = [KEY, other].map(|key| before.hub.save(Time::ZERO, "a", key, 7).unwrap());
     assert_ne!(one.entry, two.entry);
     let mixed = {
         let mut mixed = one.clone();
@@ -1449,7 +1449,7 @@ fn a_saved_toolset_is_compared_with_its_own_fingerprint_key() {
 fn an_empty_family_is_saved() {
     let server = || full(&["x"], &[], &["p"]).result("prompts/list", json!({"prompts": []}));
     let before = rig().peer("a", server()).up(&["a"]);
-    let json = serde_json::to_string(&before.hub.save("a", KEY, 7).unwrap()).unwrap();
+    let json = serde_json::to_string(&before.hub.save(Time::ZERO, "a", KEY, 7).unwrap()).unwrap();
     let mut rig = rig().peer("a", server());
     rig.configure(programs(&["a"]));
     rig.hub.restore(rig.now, "a", serde_json::from_str(&json).unwrap()).unwrap();
@@ -1464,7 +1464,7 @@ fn an_empty_family_is_saved() {
 fn a_client_without_a_hub_can_be_saved() {
     let host = Host::connect(legacy(), &mut with_tools(&["x"]));
     let entry = Entry::stdio("a");
-    let saved = Saved::of(&host.session, &entry, KEY, 7);
+    let saved = Saved::of(&host.session, host.now, &entry, KEY, 7);
     assert!(saved.known_era.is_some() && saved.known_era == host.session.known_era());
     assert_eq!(saved.catalog.fingerprint(KEY), host.session.catalog().fingerprint(KEY));
     let mut rig = rig();
@@ -1472,9 +1472,9 @@ fn a_client_without_a_hub_can_be_saved() {
     rig.hub.restore(rig.now, "a", saved).unwrap();
     rig.collect();
     assert_eq!(rig.functions(), ["mcp_a_x"]);
-    let at = |rig: &Rig| rig.hub.save("a", KEY, 8).map(|saved| (saved.at, saved.entry));
+    let at = |rig: &Rig| rig.hub.save(Time::ZERO, "a", KEY, 8).map(|saved| (saved.at, saved.entry));
     assert_eq!(at(&rig), Some((7, entry.fingerprint(KEY))), "it was not asked since");
-    assert!(rig.hub.save("b", KEY, 8).is_none());
+    assert!(rig.hub.save(Time::ZERO, "b", KEY, 8).is_none());
     let mut rig = rig.peer("a", with_tools(&["x"]));
     rig.outcome_of("mcp_a_x", json!({}));
     assert_eq!(at(&rig), Some((8, entry.fingerprint(KEY))));
@@ -1489,7 +1489,7 @@ fn restored_servers_offer_their_tools_without_a_session() {
     let mut rig = servers(rig());
     rig.configure(programs(&names));
     for name in &names {
-        let json = serde_json::to_string(&before.hub.save(name, KEY, 7).unwrap()).unwrap();
+        let json = serde_json::to_string(&before.hub.save(Time::ZERO, name, KEY, 7).unwrap()).unwrap();
         rig.hub.restore(rig.now, name, serde_json::from_str(&json).unwrap()).unwrap();
     }
     rig.collect();
@@ -1593,7 +1593,7 @@ fn restore_during_a_session_change_does_not_delay_calls() {
     other.configure(entry());
     other.open();
     other.serve();
-    let saved = other.hub.save("a", KEY, 7).unwrap();
+    let saved = other.hub.save(Time::ZERO, "a", KEY, 7).unwrap();
 
     let mut rig = rig().peer("a", full(&["x"], &["r"], &[])).up(&["a"]);
     rig.get("a").clings = true;
@@ -1652,7 +1652,7 @@ fn invalid_json_of_a_saved_toolset_is_an_error_that_names_the_family() {
 fn a_restored_era_avoids_the_probe() {
     let mut first = Rig::of(options()).peer("a", with_tools(&["x"])).up(&["a"]);
     assert_eq!(first.asked("a", "server/discover").len(), 1);
-    let saved = first.hub.save("a", KEY, 7).unwrap();
+    let saved = first.hub.save(Time::ZERO, "a", KEY, 7).unwrap();
     assert!(saved.known_era.is_some());
     first.close();
 
@@ -1707,7 +1707,7 @@ fn a_restored_toolset_stays_while_its_server_is_unauthorized() {
     before.configure(one(json!({"url": URL})));
     before.open();
     before.serve();
-    let saved = before.hub.save("a", KEY, 7).unwrap();
+    let saved = before.hub.save(Time::ZERO, "a", KEY, 7).unwrap();
 
     let mut rig = Rig::of(reconnecting_options()).peer("a", with_tools(&["x", "new"])).in_mood("a", Mood::Refuses);
     rig.configure(one(json!({"url": URL})));
@@ -1776,7 +1776,7 @@ fn equal_definitions_are_stored_once() {
     assert_eq!((a, a.0), (b, a.1));
     assert_ne!(a.0, c.0);
     // What was saved, too.
-    let json = serde_json::to_string(&rig.hub.save("a", KEY, 7).unwrap()).unwrap();
+    let json = serde_json::to_string(&rig.hub.save(Time::ZERO, "a", KEY, 7).unwrap()).unwrap();
     rig.configure(programs(&["a"]));
     rig.serve();
     assert_eq!(schema(&rig, "a"), a);

@@ -9,7 +9,7 @@ use mcp_proto::journal::{
     self, End, HubAccepted, HubApplyError, HubInput, Input, JournalError, JournalLimits, Replay, replay,
 };
 use mcp_proto::testkit::{Collector, FakeServer, FakeTool, Fault, Link, NodeId, On, Reply, Sim};
-use mcp_proto::{Options, Outcome, RawValue, Request};
+use mcp_proto::{Options, Outcome, RawValue, Request, Time};
 use serde_json::{Value, json};
 
 use crate::common::{millis, seconds};
@@ -85,7 +85,7 @@ fn session() -> (String, Vec<Outcome>) {
         panic!("the difference")
     };
     assert_eq!((same.changed.len(), same.unchanged.len()), (0, 2));
-    let saved = sim.get(node).unwrap().save("files", FingerprintKey::new([7; 16]), 9).unwrap();
+    let saved = sim.get(node).unwrap().save(Time::ZERO, "files", FingerprintKey::new([7; 16]), 9).unwrap();
     let HubAccepted::Configured(other) = apply(&mut sim, node, HubInput::Configure(configuration("hush-2"))).unwrap()
     else {
         panic!("the difference")
@@ -165,7 +165,7 @@ fn saved_lists_apply_to_the_masked_entry() {
     apply(&mut sim, node, HubInput::Configure(configuration("hush-1"))).unwrap();
     apply(&mut sim, node, HubInput::Open).unwrap();
     sim.run_for(seconds(5)).unwrap();
-    let saved = sim.get(node).unwrap().save("files", FingerprintKey::new([7; 16]), 9).unwrap();
+    let saved = sim.get(node).unwrap().save(Time::ZERO, "files", FingerprintKey::new([7; 16]), 9).unwrap();
     let key = serde_json::to_string(&saved.key).unwrap();
 
     let (mut sim, node) = world();

@@ -190,7 +190,7 @@ impl World {
         world.configure();
         let before = with_servers(Rig::of(legacy()), &world.names).up(&world.names);
         for name in some(&world.names, setup.saved) {
-            let saved = before.hub.save(name, KEY, 7).unwrap();
+            let saved = before.hub.save(Time::ZERO, name, KEY, 7).unwrap();
             world.command(|hub, now| hub.restore(now, name, saved.clone())).unwrap();
             world.saved.push(saved);
         }
@@ -344,7 +344,7 @@ impl World {
                 let result = self.command(|hub, now| hub.authorized(now, name));
                 self.check_refusal(*server, &result);
             }
-            Op::Save(server) => self.saved.extend(self.rig.hub.save(self.name(*server), KEY, 7)),
+            Op::Save(server) => self.saved.extend(self.rig.hub.save(Time::ZERO, self.name(*server), KEY, 7)),
             Op::Restore(server, which) => {
                 let at = usize::from(*which) % self.saved.len().max(1);
                 let Some(saved) = self.saved.get(at).cloned() else { return };

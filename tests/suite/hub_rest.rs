@@ -325,7 +325,7 @@ fn a_start_waits_for_room() {
 #[test]
 fn saved_lists_do_not_replace_those_of_a_server_that_rests() {
     let mut rig = resting();
-    let saved = rig.hub.save("a", KEY, 7).expect("its lists are known");
+    let saved = rig.hub.save(rig.now, "a", KEY, 7).expect("its lists are known");
     let error = rig.hub.restore(rig.now, "a", saved).unwrap_err();
     assert_eq!(error, HubCommandError::Started { server: "a".into() });
     assert!(rests(&rig));

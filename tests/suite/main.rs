@@ -76,6 +76,7 @@ mod hub_laws;
 #[cfg(all(feature = "http", feature = "journal"))]
 mod hub_playback;
 mod hub_rest;
+mod hub_saved;
 mod input;
 #[cfg(all(feature = "http", feature = "journal"))]
 mod journal;

@@ -70,6 +70,7 @@ impl Lists {
             stale: slot.stale,
             watched,
             fresh_until: slot.fresh_until,
+            cache_scope: slot.scope,
         }
     }
 
@@ -247,6 +248,7 @@ impl Lists {
         let (first, until) = (listing.pages == 1, page.ttl.map(|ttl| core.now + ttl));
         listing.fresh_until =
             if first { until } else { listing.fresh_until.zip(until).map(|(sooner, until)| sooner.min(until)) };
+        listing.scope = if first { page.scope } else { listing.scope.and(page.scope) };
         let cursor = page.cursor.map(Json::text);
         let repeated = cursor.is_some_and(|cursor| listing.seen.contains(&hash(cursor.as_bytes())));
         let input = match (cursor, repeated, report.added) {
@@ -275,7 +277,7 @@ impl Lists {
         let slot = self.slots.get_mut(family);
         let Some(listing) = slot.listing.take() else { return };
         slot.pages = listing.pages;
-        slot.fresh_until = listing.fresh_until;
+        (slot.fresh_until, slot.scope) = (listing.fresh_until, listing.scope);
         slot.stale = false;
         slot.last_listed = Some(core.now);
         let Listing { items, done, .. } = *listing;

@@ -9,7 +9,7 @@ use super::slot::Listing;
 use crate::catalog::{Bounds, Flaws, Items, PageReport};
 use crate::jsonrpc::Json;
 use crate::machine::QuirkKind;
-use crate::protocol::Family;
+use crate::protocol::{CacheScope, Family};
 use crate::text::excerpt;
 
 /// One page of a list, as it was received.
@@ -20,6 +20,7 @@ pub(super) struct Page<'a> {
     pub(super) cursor: Option<Json<'a>>,
     /// How long the page is fresh.
     pub(super) ttl: Option<Duration>,
+    pub(super) scope: CacheScope,
 }
 
 impl<'a> Page<'a> {
@@ -28,11 +29,12 @@ impl<'a> Page<'a> {
         let limits = core.options.limits;
         let mirror = core.is_modern() && core.wire == Wire::Http;
         let bounds = Bounds { items: limits.items, bytes: limits.list_bytes, mirror };
-        let (mut items, mut next, mut kind, mut ttl) = (None, None, None, None);
+        let (mut items, mut next, mut kind, mut ttl, mut scope) = (None, None, None, None, None);
         let spans = core::mem::take(&mut core.spans);
         Json::from(result).scan().skipping(spans).each_member(|name, value| match name {
             "nextCursor" => next = value.value(),
             "resultType" => kind = value.value().and_then(Json::as_string),
+            "cacheScope" => scope = value.value().and_then(Json::as_string),
             "ttlMs" => ttl = value.value().and_then(|ttl| ttl.text().parse::<i64>().ok()),
             _ if name == family.member() => items = Some(Items::read(family, value, bounds)),
             _ => {}
@@ -56,7 +58,7 @@ impl<'a> Page<'a> {
             return Err(format!("`{}` is no array", family.member()).into());
         };
         let ttl = ttl.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0)));
-        Ok(Self { items, bounds, cursor, ttl })
+        Ok(Self { items, bounds, cursor, ttl, scope: CacheScope::read(scope.as_deref()) })
     }
 }
 

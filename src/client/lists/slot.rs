@@ -6,6 +6,7 @@ use crate::Time;
 use crate::catalog::{Builder, Flaws, List};
 use crate::machine::resend::Used;
 use crate::machine::{discovery, gate, list_watch, paging, refresh, refresh_demand};
+use crate::protocol::CacheScope;
 
 /// What is known of the list of one family.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub(super) struct Slot {
     /// How often the interval between refreshes was doubled.
     pub(super) slow: u32,
     pub(super) fresh_until: Option<Time>,
+    #[cfg_attr(feature = "snapshot", serde(default))]
+    pub(super) scope: CacheScope,
     pub(super) last_listed: Option<Time>,
     /// The last error of the family's list.
     pub(super) words: Option<Box<str>>,
@@ -48,6 +51,7 @@ impl Default for Slot {
             unchanged: Used::Never,
             slow: 0,
             fresh_until: None,
+            scope: CacheScope::Private,
             last_listed: None,
             words: None,
         }
@@ -145,6 +149,8 @@ pub struct FamilyReport {
     /// begins when that page is received, and the first one that passes counts. `None` if the server did not say, which
     /// differs from a time that has passed. It is information for the embedder: the engine does not poll lists.
     pub fresh_until: Option<Time>,
+    /// Who may use the list, if it is stored.
+    pub cache_scope: CacheScope,
 }
 
 /// A list that is being received.
@@ -166,6 +172,9 @@ pub(super) struct Listing {
     pub(super) first: u64,
     /// Until when all pages are fresh; `None` if the server did not say of each one.
     pub(super) fresh_until: Option<Time>,
+    /// Who may use the list.
+    #[cfg_attr(feature = "snapshot", serde(default))]
+    pub(super) scope: CacheScope,
     /// The whole list, once the last page of a refresh was received.
     #[cfg_attr(feature = "snapshot", serde(with = "crate::catalog::form::optional_list"))]
     pub(super) done: Option<List>,

@@ -31,6 +31,10 @@ pub struct HubOptions {
     pub breaker: Option<Breaker>,
     /// What happens to tools whose texts try to instruct the model. [`Hub::choice`](super::Hub::choice) reports them.
     pub suspicion: Suspicion,
+    /// The user for whom the servers are used, identified by any text, if the host has several users with hubs of their
+    /// own. Saved lists that are private are restored for this user only ([`Saved`](crate::host::Saved)). `None` by
+    /// default: the host has one user.
+    pub user: Option<Box<str>>,
     /// How names are made, and the names of an earlier run.
     pub names: Names,
 }
@@ -45,6 +49,7 @@ impl HubOptions {
             required: BTreeSet::new(),
             breaker: Some(Breaker::default()),
             suspicion: Suspicion::default(),
+            user: None,
             names: Names::default(),
         }
     }
@@ -313,6 +318,12 @@ pub enum HubCommandError {
     /// The lists were saved under another entry.
     #[error("the entry of `{server}` changed since its catalogue was saved")]
     Stale {
+        /// The server.
+        server: Box<str>,
+    },
+    /// The lists are private, and were saved for another user than [`HubOptions::user`].
+    #[error("the saved catalogue of `{server}` is another user's")]
+    OtherUser {
         /// The server.
         server: Box<str>,
     },

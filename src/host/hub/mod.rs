@@ -147,7 +147,7 @@ impl Hub {
     /// # Errors
     /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`], [`HubCommandError::UnknownServer`],
     /// [`HubCommandError::Disabled`], [`HubCommandError::Started`]; [`HubCommandError::Stale`] if they were saved under
-    /// another entry.
+    /// another entry; [`HubCommandError::OtherUser`] if they are private, and were saved for another user.
     pub fn restore(&mut self, now: Time, server: &str, saved: Saved) -> Result<(), HubCommandError> {
         let now = self.router.handle_due(now);
         let handle = self.known(server)?;
@@ -156,6 +156,9 @@ impl Hub {
         }
         if !self.entry(handle).is_some_and(|entry| saved.is_of(entry)) {
             return Err(HubCommandError::Stale { server: server.into() });
+        }
+        if !saved.is_for(self.router.options.user.as_deref()) {
+            return Err(HubCommandError::OtherUser { server: server.into() });
         }
         self.router.now = now;
         self.router.step(handle, Input::Restored);
@@ -167,9 +170,10 @@ impl Hub {
     /// Returns the lists of a server, to be restored in a later run; `None` if none are known. `key` is the embedder's
     /// secret ([`FingerprintKey`]); it is saved, too, so a later run may use another one. `at` is the current time, in
     /// seconds since 1970; lists that were restored and not received again keep their own.
-    pub fn save(&self, server: &str, key: FingerprintKey, at: u64) -> Option<Saved> {
+    pub fn save(&self, now: Time, server: &str, key: FingerprintKey, at: u64) -> Option<Saved> {
         let entry = self.router.configuration.servers.get(server)?;
-        self.router.server(server)?.save(entry, key, at)
+        let (now, user) = (now.max(self.router.now), self.router.options.user.as_deref());
+        self.router.server(server)?.save(now, entry, user, key, at)
     }
 
     /// Starts the servers.

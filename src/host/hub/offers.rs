@@ -10,7 +10,7 @@ use crate::catalog::{Catalog, Difference};
 use crate::client::FamilyStatus;
 use crate::host::names::{Names, Target};
 use crate::host::toolset;
-use crate::protocol::PerFamily;
+use crate::protocol::{CacheScope, PerFamily};
 
 /// What is known of a server's lists.
 #[derive(Clone, Debug)]
@@ -18,8 +18,18 @@ pub(super) struct Content {
     pub(super) catalog: Catalog,
     pub(super) families: PerFamily<FamilyStatus>,
     pub(super) instructions: Option<Box<str>>,
-    /// When they were saved, in seconds since 1970; `None` if the session received them.
-    pub(super) saved_at: Option<u64>,
+    /// How they were saved; `None` if the session received them.
+    pub(super) saved: Option<Box<Origin>>,
+}
+
+/// What is known of lists that were saved, beside the lists.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Origin {
+    /// When they were saved, in seconds since 1970.
+    pub(super) at: u64,
+    pub(super) fresh_until: PerFamily<Option<u64>>,
+    pub(super) scope: CacheScope,
 }
 
 /// The lists of a server.

@@ -8,13 +8,14 @@ use alloc::vec::Vec;
 use super::breaker::CallBreaker;
 use super::connection::Connection;
 use super::lifetime::Lifetime;
-use super::offers::{Content, Offer};
+use super::offers::{Content, Offer, Origin};
 use super::queue::Pending;
 use crate::Time;
 use crate::catalog::FingerprintKey;
 use crate::client::{Engine, Failure, KnownEra, RequestId};
 use crate::host::config::Entry;
 use crate::host::names::Target;
+use crate::host::saved::fresh_until;
 use crate::host::{Saved, Utility};
 use crate::machine::{hub_offer, hub_server};
 
@@ -90,15 +91,34 @@ impl Server {
 
     /// When its lists were saved, in seconds since 1970, if no newer ones are known.
     pub(super) fn saved_at(&self) -> Option<u64> {
-        self.offer.as_ref().and_then(|offer| offer.content.saved_at)
+        self.offer.as_ref().and_then(|offer| Some(offer.content.saved.as_ref()?.at))
     }
 
-    /// The lists of the server, to be restored in a later run.
-    pub(super) fn save(&self, entry: &Entry, key: FingerprintKey, at: u64) -> Option<Saved> {
-        let Content { catalog, families, instructions, saved_at } = self.offer.clone()?.content;
+    /// The lists of the server for a user, to be restored in a later run. `now` and `at` are the same time.
+    pub(super) fn save(
+        &self,
+        now: Time,
+        entry: &Entry,
+        user: Option<&str>,
+        key: FingerprintKey,
+        at: u64,
+    ) -> Option<Saved> {
+        let Content { catalog, families, instructions, saved } = self.offer.clone()?.content;
         let known_era = self.session().and_then(Engine::known_era).or(self.known_era);
-        let at = saved_at.unwrap_or(at);
-        Some(Saved { key, entry: entry.fingerprint(key), at, known_era, instructions, catalog, families })
+        // Lists of a session that was replaced are private, and their time to live is not known.
+        let received = || Origin {
+            at,
+            fresh_until: self.session().map(|session| fresh_until(session, now, at)).unwrap_or_default(),
+            scope: self.session().map(Engine::cache_scope).unwrap_or_default(),
+        };
+        let Origin { at, fresh_until, scope } = saved.map_or_else(received, |origin| *origin);
+        let entry = entry.fingerprint(key);
+        let saved =
+            Saved { key, entry, at, known_era, instructions, catalog, families, fresh_until, scope, user: None };
+        Some(match user {
+            Some(user) => saved.of_user(user),
+            None => saved,
+        })
     }
 
     /// Why calls are refused, as a text.

@@ -11,7 +11,7 @@ use super::breaker::CallBreaker;
 use super::connection::{Connection, SavedConnection};
 use super::event::{HubOptions, SessionHandle};
 use super::lifetime::Lifetime;
-use super::offers::{Content, Offer};
+use super::offers::{Content, Offer, Origin};
 use super::queue::{Pending, Queue};
 use super::route::Router;
 use super::server::Server;
@@ -83,14 +83,14 @@ struct SavedOffer {
     catalog: Option<Catalog>,
     families: PerFamily<FamilyStatus>,
     instructions: Option<Box<str>>,
-    saved_at: Option<u64>,
+    saved: Option<Box<Origin>>,
     /// The hash of the filters by which its functions are chosen.
     filters: u64,
 }
 
 impl SavedOffer {
     fn of(content: &Content, connection: Option<&Connection>, filters: u64) -> Self {
-        let Content { catalog, families, instructions, saved_at } = content.clone();
+        let Content { catalog, families, instructions, saved } = content.clone();
         let is_held = |known: &Catalog| {
             Family::EACH.into_iter().all(|family| match (catalog.held(family), known.held(family)) {
                 (Some(one), Some(other)) => Arc::ptr_eq(one, other),
@@ -99,7 +99,7 @@ impl SavedOffer {
             })
         };
         let of_session = connection.is_some_and(|session| is_held(session.catalog()));
-        Self { catalog: (!of_session).then_some(catalog), families, instructions, saved_at, filters }
+        Self { catalog: (!of_session).then_some(catalog), families, instructions, saved, filters }
     }
 }
 
@@ -279,8 +279,8 @@ impl Router {
         let filters = self.filters(&name);
         let offer = match offer {
             None => None,
-            Some(saved) if is_current && saved.filters != filters => return Err(other()),
-            Some(SavedOffer { catalog, families, instructions, saved_at, filters: _ }) => {
+            Some(offer) if is_current && offer.filters != filters => return Err(other()),
+            Some(SavedOffer { catalog, families, instructions, saved, filters: _ }) => {
                 let of_session = catalog.is_none();
                 let mut catalog = match (catalog, &connection) {
                     (Some(catalog), _) => catalog,
@@ -295,7 +295,7 @@ impl Router {
                         session.run(|engine| engine.share_list(family, shared));
                     }
                 }
-                let content = Content { catalog, families, instructions, saved_at };
+                let content = Content { catalog, families, instructions, saved };
                 let no_policy = ToolPolicy::default();
                 let policy = self.configuration.servers.get(&*name).map_or(&no_policy, |entry| &entry.tools);
                 let tools = (content.catalog.held(Family::Tools), content.view());

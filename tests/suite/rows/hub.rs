@@ -5,7 +5,7 @@ use mcp_proto::host::Saved;
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{CallError, CallId, HubCommandError, HubOptions};
 use mcp_proto::machine::hub_server::State;
-use mcp_proto::{Options, Reconnect};
+use mcp_proto::{Options, Reconnect, Time};
 use serde_json::{Value, json};
 
 use crate::common::{KEY, Server, legacy, reconnecting, seconds};
@@ -128,8 +128,12 @@ fn a_failed_trial_opens_the_breaker_again_below_the_failure_threshold() {
 
 #[test]
 fn saved_lists_are_not_offered_for_a_started_server() {
-    let saved =
-        Rig::of(legacy()).peer("a", with_tools(&["saved"])).up(&["a"]).hub.save("a", crate::common::KEY, 7).unwrap();
+    let saved = Rig::of(legacy())
+        .peer("a", with_tools(&["saved"]))
+        .up(&["a"])
+        .hub
+        .save(Time::ZERO, "a", crate::common::KEY, 7)
+        .unwrap();
     let ways: [fn(&mut Rig) -> State; 4] = [
         |rig| {
             rig.mood("a", Mood::Garbles);
@@ -168,7 +172,7 @@ fn saved_lists_are_offered_while_a_server_waits_for_its_former_session_to_close(
     before.configure(other());
     before.open();
     before.serve();
-    let saved = before.hub.save("a", crate::common::KEY, 7).unwrap();
+    let saved = before.hub.save(Time::ZERO, "a", crate::common::KEY, 7).unwrap();
     let mut rig = Rig::of(legacy()).peer("a", with_tools(&["x"])).up(&["a"]);
     rig.get("a").clings = true;
     rig.take_log();
@@ -247,7 +251,7 @@ fn saved(name: &str, entry: Value) -> Saved {
     rig.configure(configuration(json!({ name: entry })));
     rig.open();
     rig.serve();
-    rig.hub.save(name, KEY, 7).unwrap()
+    rig.hub.save(Time::ZERO, name, KEY, 7).unwrap()
 }
 
 fn saved_program(name: &str) -> Saved {

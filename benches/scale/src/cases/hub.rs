@@ -363,7 +363,7 @@ fn saved_items(n: usize) -> Cost {
     let host = Host::with(configuration(1, ""), session(), |_| tools.clone()).open();
     // The saved data is the input.
     measure(2 * tools.len(), || {
-        let saved = host.hub.save("server0", KEY, 0).unwrap();
+        let saved = host.hub.save(Time::ZERO, "server0", KEY, 0).unwrap();
         let text = serde_json::to_string(&saved).unwrap();
         serde_json::from_str::<Saved>(&text).unwrap()
     })
@@ -372,7 +372,7 @@ fn saved_items(n: usize) -> Cost {
 fn saved_servers(n: usize) -> Cost {
     let host = Host::with(configuration(n, ""), session(), |server| tool(server)).open();
     let saved: Vec<_> =
-        (0..n).map(|at| format!("server{at}")).map(|it| (host.hub.save(&it, KEY, 0).unwrap(), it)).collect();
+        (0..n).map(|at| format!("server{at}")).map(|it| (host.hub.save(Time::ZERO, &it, KEY, 0).unwrap(), it)).collect();
     let mut next = Host::with(configuration(n, ""), session(), |server| tool(server));
     measure(n * SERVER, || {
         for (saved, server) in saved {

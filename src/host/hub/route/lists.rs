@@ -1,5 +1,6 @@
 //! What is known of a server's lists, and the calls that wait for them.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use super::{Router, Subject};
@@ -8,7 +9,7 @@ use crate::host::Saved;
 use crate::host::config::ToolPolicy;
 use crate::host::hub::calls::listing;
 use crate::host::hub::event::{CallId, CallKind, HubEvent, SessionHandle};
-use crate::host::hub::offers::{Content, Offer, rename};
+use crate::host::hub::offers::{Content, Offer, Origin, rename};
 use crate::machine::hub_server::Input;
 use crate::machine::{hub, hub_offer};
 use crate::protocol::{Family, PerFamily};
@@ -69,13 +70,13 @@ impl Router {
         let catalog = session.catalog().clone();
         let families = PerFamily::from_fn(|family| session.family(family).status);
         let instructions = session.server().and_then(|server| server.instructions.clone());
-        let content = Content { catalog, families, instructions, saved_at: None };
+        let content = Content { catalog, families, instructions, saved: None };
         self.offer_step(handle, hub_offer::Input::Listed, Some(content));
     }
 
     /// Offers saved lists until the server is started.
     pub(in super::super) fn offer_saved(&mut self, handle: SessionHandle, saved: Saved) {
-        let Saved { at, known_era, instructions, mut catalog, families, .. } = saved;
+        let Saved { at, known_era, instructions, mut catalog, families, fresh_until, scope, .. } = saved;
         let Some(server) = self.servers.get_mut(&handle) else { return };
         server.known_era = known_era;
         for family in Family::EACH {
@@ -84,7 +85,8 @@ impl Router {
                 catalog.share(family, shared);
             }
         }
-        let content = Content { catalog, families, instructions, saved_at: Some(at) };
+        let content =
+            Content { catalog, families, instructions, saved: Some(Box::new(Origin { at, fresh_until, scope })) };
         self.offer_step(handle, hub_offer::Input::Restored, Some(content));
     }
 
