@@ -371,8 +371,10 @@ fn saved_items(n: usize) -> Cost {
 
 fn saved_servers(n: usize) -> Cost {
     let host = Host::with(configuration(n, ""), session(), |server| tool(server)).open();
-    let saved: Vec<_> =
-        (0..n).map(|at| format!("server{at}")).map(|it| (host.hub.save(Time::ZERO, &it, KEY, 0).unwrap(), it)).collect();
+    let saved: Vec<_> = (0..n)
+        .map(|at| format!("server{at}"))
+        .map(|it| (host.hub.save(Time::ZERO, &it, KEY, 0).unwrap(), it))
+        .collect();
     let mut next = Host::with(configuration(n, ""), session(), |server| tool(server));
     measure(n * SERVER, || {
         for (saved, server) in saved {
