@@ -193,7 +193,7 @@ fn sampling_is_typed() {
 
 #[test]
 fn sampling_defaults_and_off() {
-    assert_eq!(sound(entry("command: x\nsampling: {}")).sampling, Some(Sampling::default()));
+    assert_eq!(sound(entry("command: x\nsampling: {}")).sampling, Some(Box::default()));
     let default = Sampling::default();
     assert_eq!((default.max_tokens_cap, default.max_rpm, default.max_tool_rounds), (4096, 10, 5));
     assert!(default.enabled && default.timeout == Duration::from_secs(30));
@@ -727,7 +727,7 @@ fn any_entry() -> impl Strategy<Value = Entry> {
             entry.max_lifetime = (connect % 7 != 0).then(|| Duration::from_secs(connect.min(80_000)));
         }
         entry.sampling = sampling.map(|max_rpm| {
-            let mut sampling = Sampling::default();
+            let mut sampling = Box::<Sampling>::default();
             (sampling.max_rpm, sampling.enabled) = (max_rpm.into(), max_rpm % 2 == 0);
             sampling
         });

@@ -53,7 +53,7 @@ pub struct Entry {
     /// Which of its tools and utility tools a model sees.
     pub tools: ToolPolicy,
     /// Limits on the server's sampling requests. `None` leaves the host's own policy.
-    pub sampling: Option<Sampling>,
+    pub sampling: Option<Box<Sampling>>,
 }
 
 /// How a server is reached.

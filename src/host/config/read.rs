@@ -117,7 +117,7 @@ impl Reader<'_> {
             max_lifetime: self.lifetime(places, ["max_lifetime", "max_lifetime_seconds"]),
             elicitation: self.boolean(&members, "elicitation", true),
             tools: self.tools(&members),
-            sampling: self.sampling(&members),
+            sampling: self.sampling(&members).map(Box::new),
             ..Entry::stdio("")
         };
         Some(Entry { endpoint: endpoint?, ..entry })
