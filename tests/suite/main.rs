@@ -75,7 +75,9 @@ mod hub_journal;
 mod hub_laws;
 #[cfg(all(feature = "http", feature = "journal"))]
 mod hub_playback;
+#[cfg(feature = "http")]
 mod hub_rest;
+#[cfg(feature = "http")]
 mod hub_saved;
 mod input;
 #[cfg(all(feature = "http", feature = "journal"))]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mcp_proto::testkit::{Carried, Collector, FakeServer, FakeTool, Fault, Link, NodeId, Sim};
-use mcp_proto::{Client, Event, Lines, Messages, Options, Outcome, Request, Time};
+use mcp_proto::testkit::{Carried, Collector, FakeServer, FakeTool, Link, NodeId, Sim};
+use mcp_proto::{Client, Event, Lines, Messages, Options, Time};
 
 use crate::common::{millis, seconds};
 
@@ -32,25 +32,6 @@ fn steps<B: Carried>(sim: &mut World<B>, time: Duration, mut each: impl FnMut(&m
 
 fn events<B: Carried>(sim: &World<B>, node: NodeId) -> &[(Time, Event)] {
     &sim.get(node).unwrap().events
-}
-
-/// A session with a call, a lost connection and another call, with a function after each step.
-fn session<B: Carried>(
-    binding: B,
-    server: FakeServer,
-    mut each: impl FnMut(&mut World<B>, NodeId),
-) -> (World<B>, NodeId) {
-    let (mut sim, node) = world(binding, server);
-    steps(&mut sim, seconds(5), |sim| each(sim, node));
-    for fault in [Some(Fault::Cut), None] {
-        sim.tell(node, |now, client| client.request(now, Request::call_tool("a", None))).unwrap().unwrap();
-        steps(&mut sim, millis(100), |sim| each(sim, node));
-        if let Some(fault) = fault {
-            sim.fault("s", fault);
-        }
-        steps(&mut sim, seconds(20), |sim| each(sim, node));
-    }
-    (sim, node)
 }
 
 #[test]
@@ -90,33 +71,59 @@ fn steps_do_what_a_run_does() {
 }
 
 #[cfg(feature = "snapshot")]
-fn check<B: Carried + Clone>(binding: &B, server: fn() -> FakeServer) {
+mod moved {
     use std::ops::DerefMut;
 
-    let (expected, node) = session(binding.clone(), server(), |_, _| ());
-    let (moved, _) = session(binding.clone(), server(), |sim, node| {
-        sim.tell(node, |_, collector| {
-            let client = collector.deref_mut();
-            *client = crate::moved::moved(client, binding.clone(), mcp_proto::Moved::WithTransport);
-        });
-    });
-    assert_eq!(events(&moved, node), events(&expected, node));
-    let runs = |sim: &World<B>| sim.server("s").unwrap().tool_runs("a");
-    assert_eq!(runs(&moved), runs(&expected));
-    let results = events(&moved, node)
-        .iter()
-        .filter(|(_, event)| matches!(event, Event::Finished { outcome: Outcome::Result(_), .. }))
-        .count();
-    assert_eq!(results, 1, "the call without a fault");
-}
+    use mcp_proto::testkit::{Carried, FakeServer, Fault, NodeId};
+    use mcp_proto::{Event, Lines, Messages, Moved, Outcome, Request};
 
-#[cfg(feature = "snapshot")]
-#[test]
-fn a_simulated_client_that_is_saved_and_restored_after_each_step_continues_as_one_that_is_not() {
-    for server in [FakeServer::legacy as fn() -> FakeServer, FakeServer::modern] {
-        check(&Messages::new(), server);
-        check(&Lines::new(), server);
-        #[cfg(feature = "http")]
-        check(&mcp_proto::Http::new("https://example.com/mcp").unwrap(), server);
+    use super::{World, events, steps, world};
+    use crate::common::{millis, seconds};
+
+    /// A session with a call, a lost connection and another call, with a function after each step.
+    fn session<B: Carried>(
+        binding: B,
+        server: FakeServer,
+        mut each: impl FnMut(&mut World<B>, NodeId),
+    ) -> (World<B>, NodeId) {
+        let (mut sim, node) = world(binding, server);
+        steps(&mut sim, seconds(5), |sim| each(sim, node));
+        for fault in [Some(Fault::Cut), None] {
+            sim.tell(node, |now, client| client.request(now, Request::call_tool("a", None))).unwrap().unwrap();
+            steps(&mut sim, millis(100), |sim| each(sim, node));
+            if let Some(fault) = fault {
+                sim.fault("s", fault);
+            }
+            steps(&mut sim, seconds(20), |sim| each(sim, node));
+        }
+        (sim, node)
+    }
+
+    fn check<B: Carried + Clone>(binding: &B, server: fn() -> FakeServer) {
+        let (expected, node) = session(binding.clone(), server(), |_, _| ());
+        let (moved, _) = session(binding.clone(), server(), |sim, node| {
+            sim.tell(node, |_, collector| {
+                let client = collector.deref_mut();
+                *client = crate::moved::moved(client, binding.clone(), Moved::WithTransport);
+            });
+        });
+        assert_eq!(events(&moved, node), events(&expected, node));
+        let runs = |sim: &World<B>| sim.server("s").unwrap().tool_runs("a");
+        assert_eq!(runs(&moved), runs(&expected));
+        let results = events(&moved, node)
+            .iter()
+            .filter(|(_, event)| matches!(event, Event::Finished { outcome: Outcome::Result(_), .. }))
+            .count();
+        assert_eq!(results, 1, "the call without a fault");
+    }
+
+    #[test]
+    fn a_simulated_client_that_is_saved_and_restored_after_each_step_continues_as_one_that_is_not() {
+        for server in [FakeServer::legacy as fn() -> FakeServer, FakeServer::modern] {
+            check(&Messages::new(), server);
+            check(&Lines::new(), server);
+            #[cfg(feature = "http")]
+            check(&mcp_proto::Http::new("https://example.com/mcp").unwrap(), server);
+        }
     }
 }
