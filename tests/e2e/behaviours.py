@@ -278,6 +278,38 @@ def a_server_that_never_answers_pings_stays_connected(probe, folder):
     expect("lists", size(folder, "lists") > 1, True)
 
 
+def a_refused_subscription_is_asked_for_once(probe, folder):
+    report = stdio(probe, "modern", folder, "--watch", "5")
+    expect("outcome", (report["outcome"], report["era"]), ("ready", "modern"))
+    expect("listens", size(folder, "listens"), 1)
+
+
+def a_notification_of_a_foreign_subscription_changes_nothing(probe, folder):
+    report = stdio(probe, "modern", folder, "--watch", "5")
+    expect("outcome", (report["outcome"], report["era"]), ("ready", "modern"))
+    expect("lists", size(folder, "lists"), 1)
+    expect("events", [event["kind"] for event in report["events"]], ["ready", "closed"])
+
+
+def a_task_is_reported_by_events(probe, folder):
+    report = stdio(probe, "tasks", folder, "--call", "a")
+    expect("calls", [call["outcome"] for call in report["calls"]], ["result"])
+    tasks = [event["detail"] for event in report["events"] if event["kind"] == "task"]
+    # The end is the outcome of the call.
+    expect("statuses", [task["status"] for task in tasks], ["working", "working"])
+    expect("message", tasks[1].get("statusMessage"), "half")
+
+
+def a_url_is_visited_with_an_answer_and_shown_without(probe, folder):
+    for option, outcome, calls in (([], "error", 1), (["--answer", 'elicitation/create={"action":"accept"}'], "result", 2)):
+        inner = os.path.join(folder, str(calls))
+        os.mkdir(inner)
+        report = stdio(probe, "urls", inner, *option, "--call", "a")
+        expect("outcome of %d" % calls, [call["outcome"] for call in report["calls"]], [outcome])
+        expect("calls", size(inner, "calls"), calls)
+        expect("address", "https://example.com/connect" in json.dumps(report), True)
+
+
 CASES = [
     a_server_that_never_answers_pings_stays_connected,
     a_server_that_never_reads_is_ended,
