@@ -36,7 +36,7 @@ pub(super) struct Credentials {
     pub(super) record: Option<Record>,
     /// Where the record is.
     kept: credential_record::State,
-    /// The generation in the store, when it was read or written last; 0 for none.
+    /// The generation in the store when it was read or written last, 0 for no record; `None` before that.
     stored: Option<u64>,
     lock: store_lock::State,
     access: access_token::State,

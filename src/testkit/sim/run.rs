@@ -69,10 +69,10 @@ impl<E: Embedder> Sim<E> {
         }
     }
 
-    /// Makes one step: an embedder takes one action. If there is none, the next thing happens that is due: something
-    /// arrives, or a deadline passes, at its time. Returns whether there was anything to do.
+    /// Makes one step: an embedder takes one action. If no action is left, time passes until the next arrival or
+    /// deadline, which is handled. Returns whether there was anything to do.
     ///
-    /// Between two steps a test can look at a client, save and restore it, or do something to its server.
+    /// Between two steps a test can read the state of a client, save and restore it, or change its server.
     pub fn step(&mut self) -> bool {
         if self.take_action() {
             return true;
