@@ -50,6 +50,8 @@ pub(super) struct Attempt {
     /// The client that [`plan`](super::plan) chose.
     pub(super) client: Option<ClientRecord>,
     pub(super) held: Option<Held>,
+    /// The authorization server that the server named when a configured client without an issuer was first used.
+    pub(super) first_issuer: Option<Box<str>>,
     /// Whether the client is registered anew, because the authorization server does not know it any more.
     pub(super) registration: once::State,
     pub(super) state_word: Option<Secret>,
@@ -93,6 +95,7 @@ impl Attempt {
             is_modern: self.is_modern,
             metadata: self.metadata,
             held: task.held.clone(),
+            first_issuer: self.first_issuer.take(),
             registration: task.registration,
             ..Self::default()
         };

@@ -181,7 +181,9 @@ impl IdentityProvider {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RegisteredClient {
-    /// The authorization server that knows it. `None`: the one that the server names.
+    /// The authorization server that knows it. `None`: the first one that the server names; if the server names another
+    /// one later, that is an error. A client with a secret should have an issuer, because the server decides otherwise
+    /// who gets the secret.
     pub issuer: Option<Box<str>>,
     /// The client ID.
     pub id: Box<str>,

@@ -10,14 +10,16 @@ use super::error::{Stage, excerpt};
 use super::metadata::Server;
 use super::options::{ClientAuth, Flow, RegisteredClient};
 use super::record::ClientRecord;
+use super::task::Held;
 use crate::machine::authorization::Input;
-use crate::machine::authorization_plan::{Client, Code, Configured, Goal, Held, Offer, Owner, Proof, take};
+use crate::machine::authorization_plan::{self, Client, Code, Configured, Goal, Offer, Owner, Proof, take};
 
 impl Attempt {
     /// What follows when the metadata is known.
     pub(super) fn plan(&mut self, core: &Core) -> Input {
         let Some(server) = &self.server else { return Input::Fail };
-        let configured = configured(core, &server.issuer);
+        let is_own = |client: &&RegisteredClient| self.issuer_of(client).is_none_or(|own| *own == *server.issuer);
+        let configured = configured(core, &server.issuer).filter(is_own);
         let class = match configured {
             Some(_) => Configured::Fits,
             None if core.options.registered.is_empty() => Configured::Nothing,
@@ -55,7 +57,13 @@ impl Attempt {
             Some(ClientAuth::None | ClientAuth::Basic | ClientAuth::Post) | None => Proof::Plain,
         };
         let input = take::plan(self.goal(), choice, owner, code, proof);
-        let (stage, why) = reason(core, server, choice, code);
+        let (stage, why) = self.reason(core, server, choice, code);
+        let is_sent = choice == Client::Configured && matches!(input, Input::Request | Input::Sign);
+        // One that is only assumed is not the one of the server once there is metadata.
+        let is_named = self.resource.as_ref().is_some_and(|resource| !resource.issuers.is_empty());
+        if is_sent && is_named && configured.is_some_and(|client| client.issuer.is_none()) {
+            self.first_issuer = Some(server.issuer.clone());
+        }
         self.client = client;
         if input == Input::Fail {
             self.set_why(stage, why);
@@ -63,7 +71,8 @@ impl Attempt {
         input
     }
 
-    fn held_class(&self, core: &Core, server: &Server) -> Held {
+    fn held_class(&self, core: &Core, server: &Server) -> authorization_plan::Held {
+        use authorization_plan::Held;
         match &self.held {
             None => Held::Nothing,
             Some(held) if held.issuer != server.issuer => Held::Elsewhere,
@@ -73,24 +82,33 @@ impl Attempt {
             },
         }
     }
-}
 
-/// Why nothing can follow.
-fn reason(core: &Core, server: &Server, choice: Client, code: Code) -> (Stage, Box<str>) {
-    let issuer = excerpt(&crate::address::shown(&server.issuer));
-    if choice == Client::Elsewhere {
-        let other = core.options.registered.iter().find_map(|client| client.issuer.as_deref()).unwrap_or_default();
-        let other = excerpt(&crate::address::shown(other));
-        let why =
-            format!("the client is registered at `{other}`, and the server now names `{issuer}`: register one there");
-        return (Stage::Registration, why.into());
+    /// The authorization server that a configured client belongs to: the one that is configured, or the first one that
+    /// it was used at.
+    fn issuer_of<'a>(&'a self, client: &'a RegisteredClient) -> Option<&'a str> {
+        let is_same = |held: &&Held| held.client.kind == RegistrationKind::PreRegistered && held.client.id == client.id;
+        let held = self.held.as_ref().filter(is_same).map(|held| &*held.issuer);
+        client.issuer.as_deref().or(held).or(self.first_issuer.as_deref())
     }
-    if code == Code::Withheld && core.options.flow == Flow::User {
-        let why = format!("the server offers OAuth at `{issuer}`, and the user may not be asked");
-        return (Stage::Authorization, why.into());
+
+    /// Why nothing can follow.
+    fn reason(&self, core: &Core, server: &Server, choice: Client, code: Code) -> (Stage, Box<str>) {
+        let issuer = excerpt(&crate::address::shown(&server.issuer));
+        if choice == Client::Elsewhere {
+            let other = core.options.registered.iter().find_map(|client| self.issuer_of(client)).unwrap_or_default();
+            let other = excerpt(&crate::address::shown(other));
+            let why = format!(
+                "the client is registered at `{other}`, and the server now names `{issuer}`: register one there"
+            );
+            return (Stage::Registration, why.into());
+        }
+        if code == Code::Withheld && core.options.flow == Flow::User {
+            let why = format!("the server offers OAuth at `{issuer}`, and the user may not be asked");
+            return (Stage::Authorization, why.into());
+        }
+        let why = format!("`{issuer}` offers no registration that can be used: configure a client ID for it");
+        (Stage::Registration, why.into())
     }
-    let why = format!("`{issuer}` offers no registration that can be used: configure a client ID for it");
-    (Stage::Registration, why.into())
 }
 
 /// The client that was registered in advance for an authorization server.

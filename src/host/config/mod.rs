@@ -43,7 +43,7 @@
 //! | `auth` | URL | how the user authenticates: `oauth` | |
 //! | `oauth.client_id`, `oauth.client_secret` | URL | a client that was registered in advance | |
 //! | `oauth.client_metadata_url` | URL | the URL of the client ID metadata document | |
-//! | `oauth.issuer` | URL | the authorization server to use, of those that the server names | the first |
+//! | `oauth.issuer` | URL | the authorization server to use, of those that the server names, and the one that knows `oauth.client_id`; recommended with a secret | the first |
 //! | `oauth.scopes` | URL | the scopes to request: a string or a list | those that the server names |
 //! | `oauth.redirect_uri`, `oauth.redirect_port` | URL | where the user's browser is redirected | the host's |
 //! | `oauth.grant` | URL | `authorization_code`, or `client_credentials` without a user | `authorization_code` |

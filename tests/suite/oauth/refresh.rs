@@ -118,6 +118,23 @@ fn a_refresh_token_that_is_refused_is_dropped_and_the_user_is_asked() {
 }
 
 #[test]
+fn what_was_granted_is_requested_again_after_a_refused_refresh() {
+    let mut rig = Rig::new();
+    let token = json!({"access_token": "t-hush", "refresh_token": "r-hush", "scope": "a b"});
+    rig.site.tokens.push_back((200, token.to_string()));
+    rig.refuse(&[("scope", "a c")]).unwrap();
+    rig.run();
+    rig.consent();
+    rig.run();
+    rig.wait(100);
+    rig.refuse(&[("scope", "d")]).unwrap();
+    rig.run_to("/token");
+    rig.answer(400, r#"{"error":"invalid_grant"}"#);
+    rig.run();
+    assert_eq!(rig.shown("scope"), "a b d");
+}
+
+#[test]
 fn a_refresh_that_fails_for_another_reason_is_tried_three_times() {
     for end in [
         (503, ""),
@@ -264,18 +281,119 @@ fn a_registered_client_is_not_used_at_another_authorization_server() {
     rig.assert_failed(Stage::Registration, ISSUER);
 }
 
+/// The server names another authorization server, which has any client.
+fn migrate(rig: &mut Rig) {
+    rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": ["https://new.example"]}));
+    let own = metadata_with(json!({
+        "issuer": "https://new.example",
+        "authorization_endpoint": "https://new.example/authorize",
+        "token_endpoint": "https://new.example/token",
+    }));
+    rig.site.json("https://new.example/.well-known/oauth-authorization-server", own);
+}
+
+#[track_caller]
+fn assert_stays(rig: &Rig) {
+    rig.assert_failed(Stage::Registration, "https://new.example");
+    rig.assert_failed(Stage::Registration, ISSUER);
+    assert!(!rig.log.iter().any(|line| line.ends_with("/token")), "{:?}", rig.log);
+}
+
 #[test]
-fn a_refresh_token_of_another_authorization_server_is_not_sent() {
-    let mut rig = Rig::with(|options| options.registered.push(RegisteredClient::new("app")));
+fn a_registered_client_without_an_issuer_stays_with_the_first_authorization_server() {
+    let mut rig = Rig::registered();
     rig.authorize();
     rig.wait(100);
-    rig.log.clear();
-    rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": ["https://new.example"]}));
-    let own = metadata_with(json!({"issuer": "https://new.example"}));
-    rig.site.json("https://new.example/.well-known/oauth-authorization-server", own);
+    migrate(&mut rig);
     rig.refuse(&[]).unwrap();
     rig.run();
-    assert_eq!(rig.shown("client_id"), "app");
+    assert_stays(&rig);
+    rig.auth.authorize(rig.now);
+    rig.pump();
+    rig.run();
+    assert_stays(&rig);
+}
+
+fn with_secret(options: &mut OAuthOptions) {
+    let mut client = RegisteredClient::new("app");
+    client.secret = Some(Secret::new("s-hush"));
+    (options.flow, options.registered) = (Flow::ClientCredentials, vec![client]);
+}
+
+#[test]
+fn the_secret_of_a_registered_client_stays_with_the_first_authorization_server() {
+    let mut rig = Rig::with(with_secret);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_authorized();
+    rig.log.clear();
+    rig.wait(100);
+    migrate(&mut rig);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_stays(&rig);
+
+    // The credentials that another process stored name the authorization server too.
+    let mut first = Rig::with(|options| (with_secret(options), options.stored = true).1);
+    first.refuse(&[]).unwrap();
+    first.run();
+    first.assert_authorized();
+    let mut rig = Rig::with(|options| (with_secret(options), options.stored = true).1);
+    rig.store = first.store;
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.wait(100);
+    migrate(&mut rig);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_stays(&rig);
+}
+
+#[test]
+fn the_secret_of_a_registered_client_stays_with_an_authorization_server_that_issued_no_token() {
+    let mut rig = Rig::with(with_secret);
+    rig.site.tokens.push_back((400, r#"{"error":"invalid_scope"}"#.into()));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::Token, "invalid_scope");
+    rig.log.clear();
+    rig.wait(100);
+    migrate(&mut rig);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_stays(&rig);
+}
+
+#[test]
+fn a_registered_client_does_not_stay_with_an_authorization_server_that_was_only_assumed() {
+    let mut rig = Rig::with(with_secret);
+    rig.site.remove(RESOURCE);
+    rig.site.tokens.push_back((404, String::new()));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::Token, "HTTP 404");
+    rig.wait(100);
+    rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [ISSUER]}));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_authorized();
+}
+
+#[test]
+fn each_authorization_server_gets_the_client_that_is_registered_there() {
+    let mut rig = Rig::with(|options| {
+        for (issuer, id) in [(Some(ISSUER), "app"), (None, "other")] {
+            let mut client = RegisteredClient::new(id);
+            client.issuer = issuer.map(Into::into);
+            options.registered.push(client);
+        }
+    });
+    rig.authorize();
+    rig.wait(100);
+    migrate(&mut rig);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown("client_id"), "other");
     assert!(!rig.log.iter().any(|line| line.ends_with("/token")), "{:?}", rig.log);
 }
 
