@@ -127,7 +127,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
         State::Acquiring => match input {
             Input::Acquired => R::advance(State::Loading, &[Load]),
-            Input::StoreFailed => R::advance(State::Resting, &[ReportFailure, Rest]),
+            Input::StoreFailed => R::advance(State::Resting, &[Release, ReportFailure, Rest]),
             Input::Renounce => R::advance(State::Obtaining, &[Release, Obtain]),
             Input::SignOut => R::advance(State::Idle, &[Release, Forget]),
             Input::Demand

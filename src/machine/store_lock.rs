@@ -11,16 +11,20 @@ alphabet! {
         /// This process does not require it.
         #[default]
         Free,
-        /// This process requested it, and may hold it.
+        /// This process requested it.
+        Requested,
+        /// This process holds it.
         Held,
     }
 }
 
 alphabet! {
-    /// What the table of the credentials requires.
+    /// What happens to the lock.
     Input {
         /// The lock is required.
         Acquire,
+        /// The lock was acquired, by the last request or by one before.
+        Acquired,
         /// The lock is not required any more.
         Release,
     }
@@ -32,6 +36,8 @@ alphabet! {
 pub enum Effect {
     /// Request the lock.
     Acquire,
+    /// What requires the lock begins.
+    Begin,
     /// Release the lock.
     Release,
 }
@@ -41,13 +47,19 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     type R = Row<State, Effect>;
     match state {
         State::Free => match input {
-            Input::Acquire => R::advance(State::Held, &[Effect::Acquire]),
+            Input::Acquire => R::advance(State::Requested, &[Effect::Acquire]),
+            // What required it did not wait so long.
+            Input::Acquired => R::advance(state, &[Effect::Release]),
             Input::Release => R::ignore(state),
+        },
+        State::Requested => match input {
+            Input::Acquired => R::advance(State::Held, &[Effect::Begin]),
+            Input::Release => R::advance(State::Free, &[Effect::Release]),
+            Input::Acquire => R::ignore(state),
         },
         State::Held => match input {
             Input::Release => R::advance(State::Free, &[Effect::Release]),
-            // It was not acquired in time the last time.
-            Input::Acquire => R::advance(state, &[Effect::Acquire]),
+            Input::Acquire | Input::Acquired => R::ignore(state),
         },
     }
 }

@@ -167,7 +167,7 @@ pub enum StoreAction {
         /// written, and the answer is [`SaveOutcome::Conflict`]. [`stored_generation`](super::stored_generation) reads it.
         replaces: u64,
     },
-    /// Release the lock. It is not answered.
+    /// Release the lock, if it is held. It is not answered.
     Release,
     /// Remove the record. It is not answered.
     Remove,

@@ -242,11 +242,11 @@ impl Authorization {
         self.ended(end);
     }
 
-    /// The lock was acquired, or could not be.
+    /// The lock was acquired, or could not be. One that nothing waits for any more is released.
     pub fn handle_acquired(&mut self, now: Time, id: StoreId, acquired: bool) {
         self.advance(now);
-        if self.credentials.take_answer(id, Answer::Acquired) {
-            self.step(if acquired { Input::Acquired } else { Input::StoreFailed });
+        if let Some(input) = self.credentials.take_lock(&mut self.core, id, acquired) {
+            self.step(input);
         }
     }
 

@@ -121,7 +121,7 @@ impl Credentials {
         let mut signals = Vec::new();
         for effect in row.effects {
             match effect {
-                Effect::Acquire if core.options.stored => self.step_lock(core, store_lock::Input::Acquire),
+                Effect::Acquire if core.options.stored => _ = self.step_lock(core, store_lock::Input::Acquire),
                 Effect::Acquire => signals.push(Signal::Input(Input::Acquired)),
                 Effect::Load if core.options.stored => self.wait(core, Answer::Loaded, StoreAction::Load),
                 Effect::Load => signals.push(Signal::Input(self.classify(core))),
@@ -132,7 +132,7 @@ impl Credentials {
                     signals.push(Signal::Begin(self.task(goal)));
                 }
                 Effect::Save => signals.extend(self.save(core)),
-                Effect::Release => self.step_lock(core, store_lock::Input::Release),
+                Effect::Release => _ = self.step_lock(core, store_lock::Input::Release),
                 Effect::Use => self.use_token(core),
                 Effect::ReportStore => core.event(OAuthEvent::NotStored),
                 Effect::ReportFailure => self.report_failure(core),
@@ -154,14 +154,27 @@ impl Credentials {
         signals
     }
 
-    fn step_lock(&mut self, core: &mut Core, input: store_lock::Input) {
+    /// Takes an input of the lock. Returns what follows for the credentials.
+    fn step_lock(&mut self, core: &mut Core, input: store_lock::Input) -> Option<Input> {
         let row = store_lock::take(self.lock, input);
         self.lock = row.next;
+        let mut next = None;
         for effect in row.effects {
             match effect {
+                store_lock::Effect::Begin => next = Some(Input::Acquired),
                 store_lock::Effect::Acquire => self.wait(core, Answer::Acquired, StoreAction::Acquire),
                 store_lock::Effect::Release => _ = core.store(|_| StoreAction::Release),
             }
+        }
+        next
+    }
+
+    /// The lock was acquired, even if nothing waits for it any more, or could not be.
+    pub(super) fn take_lock(&mut self, core: &mut Core, id: StoreId, acquired: bool) -> Option<Input> {
+        if acquired && core.options.stored {
+            self.step_lock(core, store_lock::Input::Acquired)
+        } else {
+            (!acquired && self.take_answer(id, Answer::Acquired)).then_some(Input::StoreFailed)
         }
     }
 

@@ -59,6 +59,29 @@ fn a_stored_token_is_used_by_the_next_process() {
 }
 
 #[test]
+fn a_registered_client_keeps_the_redirect_that_it_was_registered_with() {
+    let one = {
+        let mut rig = stored();
+        rig.authorize();
+        rig
+    };
+    let mut other = Rig::with(|options| {
+        (options.stored, options.redirect_uri) = (true, "http://127.0.0.1:8888/callback".into());
+    });
+    other.store = one.store;
+    other.refuse(&[]).unwrap();
+    other.run();
+    other.wait(600);
+    other.refuse(&[]).unwrap();
+    other.run_to("/token");
+    other.answer(400, r#"{"error":"invalid_grant"}"#);
+    other.run();
+    assert_eq!((other.shown("client_id"), other.shown("redirect_uri")), ("dyn".into(), REDIRECT.into()));
+    other.consent();
+    assert_eq!(other.sent[0].form("redirect_uri").unwrap(), REDIRECT);
+}
+
+#[test]
 fn the_lock_is_held_from_the_load_to_the_save_of_a_refresh_and_never_while_the_user_is_asked() {
     let mut rig = refreshing();
     rig.run();
@@ -149,7 +172,55 @@ fn a_lock_that_is_not_acquired_in_time_is_requested_again() {
     assert!(rig.failure().reason.contains("store"), "{:?}", rig.failure());
     rig.wait(60);
     rig.authorize();
-    assert_eq!(rig.store.log, ["acquire", "load", "release", "save"]);
+    assert_eq!(rig.store.log, ["release", "acquire", "load", "release", "save"]);
+}
+
+/// The store answers that the lock was acquired.
+fn acquired(rig: &mut Rig, action: &StoreAction) {
+    let StoreAction::Acquire(id) = action else { panic!("{action:?}") };
+    rig.auth.handle_acquired(rig.now, *id, true);
+    rig.pump();
+}
+
+#[test]
+fn a_lock_that_is_acquired_too_late_is_released() {
+    let mut rig = stored();
+    rig.refuse(&[]).unwrap();
+    let late = rig.waiting.pop_front().unwrap();
+    rig.wait(60);
+    assert_eq!(rig.store.log, ["release"]);
+    acquired(&mut rig, &late);
+    assert_eq!(rig.store.log, ["release", "release"]);
+    assert!(rig.waiting.is_empty());
+
+    let mut rig = stored();
+    rig.refuse(&[]).unwrap();
+    let late = rig.waiting.pop_front().unwrap();
+    rig.auth.sign_out(rig.now);
+    rig.pump();
+    rig.store.log.clear();
+    acquired(&mut rig, &late);
+    assert_eq!(rig.store.log, ["release"]);
+}
+
+#[test]
+fn a_lock_that_a_former_request_acquired_serves_the_next_one() {
+    let mut rig = stored();
+    rig.refuse(&[]).unwrap();
+    let late = rig.waiting.pop_front().unwrap();
+    rig.wait(60);
+    rig.wait(60);
+    rig.refuse(&[]).unwrap();
+    let next = rig.waiting.pop_front().unwrap();
+    assert!(matches!(next, StoreAction::Acquire(_)) && late != next);
+    rig.store.log.clear();
+    acquired(&mut rig, &late);
+    assert!(matches!(rig.waiting.front(), Some(StoreAction::Load(_))));
+    // The store may acquire it for each request.
+    acquired(&mut rig, &next);
+    assert_eq!(rig.store.log, [""; 0]);
+    rig.run();
+    assert_eq!(rig.store.log, ["load", "release"]);
 }
 
 #[test]
