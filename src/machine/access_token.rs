@@ -27,7 +27,7 @@ alphabet! {
         Refused,
         /// The attempt to obtain another one failed.
         Failed,
-        /// The record that it belongs to is gone, or is another one.
+        /// The record that it belongs to is gone, or is another one; or the client is closed.
         Replaced,
     }
 }

@@ -12,7 +12,7 @@ alphabet! {
         Unauthorized,
         /// 401 with `error="use_dpop_nonce"`, and there is another nonce than the request had.
         OtherNonce,
-        /// 401 with `error="use_dpop_nonce"`, and there is none, or it was so several times in a row.
+        /// 401 with `error="use_dpop_nonce"`, and there is none, or the request was sent again for it already.
         SameNonce,
         /// 403 with `error="insufficient_scope"`.
         InsufficientScope,

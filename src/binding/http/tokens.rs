@@ -62,7 +62,7 @@ impl Tokens {
     /// The client is closed.
     pub(super) fn close(&mut self) {
         if let Some(joined) = &mut self.joined {
-            joined.authorization.end_browsing();
+            joined.authorization.close();
         }
     }
 

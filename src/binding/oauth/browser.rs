@@ -6,7 +6,7 @@ use super::place::Place;
 use crate::Time;
 use crate::machine::authorization::{Input, State};
 use crate::machine::authorization_plan::Goal;
-use crate::machine::credentials;
+use crate::machine::{access_token, credentials};
 
 /// What an attempt requires the browser for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +55,10 @@ impl Authorization {
         self.ended(end);
     }
 
-    /// The client is closed, so that nothing waits for the user any more. A refresh is not interrupted, and neither is
-    /// the exchange of a code: what it sent is used up.
-    pub(crate) fn end_browsing(&mut self) {
+    /// The client is closed, so that nothing waits for the user any more, and no token is renewed. A refresh is not
+    /// interrupted, and neither is the exchange of a code: what it sent is used up.
+    pub(crate) fn close(&mut self) {
+        self.credentials.step_token(access_token::Input::Replaced);
         if self.attempt.task.is_some() && self.attempt.goal() == Goal::User && self.attempt.code.is_none() {
             let end = self.attempt.fail(&mut self.core, "the client was closed");
             self.ended(end);

@@ -15,15 +15,15 @@ use super::dpop::{self, nonce_in, proof_input};
 use super::jwt::signed;
 use super::place::Place;
 use crate::Time;
-
-/// Nonces in a row that the server may demand before it accepts a request.
-const NONCES: u8 = 3;
+use crate::machine::once;
 
 /// The token that a request was sent with, and which of the server's nonces its proof had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Presented {
     pub(crate) token: TokenId,
     nonce: u64,
+    /// Whether the server demanded that nonce, and accepted no request since.
+    renewal: once::State,
 }
 
 /// What a request presents.
@@ -56,8 +56,8 @@ pub(super) struct Proofs {
     done: Vec<(SignId, Proved)>,
     /// Counts the server's nonces.
     nonce: u64,
-    /// Nonces that were demanded since the server accepted a request.
-    demanded: u8,
+    /// Whether the server demanded the nonce, and accepted no request since.
+    renewal: once::State,
 }
 
 impl Proofs {
@@ -84,7 +84,7 @@ impl Authorization {
         };
         let place = Place::parse(&format!("{url}")).filter(|place| place.is_same_origin(&self.core.server));
         let Some(place) = place else { return Credential::Nothing };
-        let presented = Presented { token, nonce: self.proofs.nonce };
+        let presented = Presented { token, nonce: self.proofs.nonce, renewal: self.proofs.renewal };
         let Some(key) = self.core.options.dpop.filter(|_| record.bound_to.is_some()) else {
             return match authorization("Bearer", &record.access_token) {
                 Some(header) => Credential::Headers(presented, alloc::vec![header]),
@@ -143,7 +143,7 @@ impl Authorization {
     /// The head of a response of the MCP server came: it may have a nonce for further proofs (RFC 9449, section 8.2).
     pub(crate) fn take_nonce(&mut self, is_accepted: bool, headers: &HeaderMap) {
         if is_accepted {
-            self.proofs.demanded = 0;
+            self.proofs.renewal.take(once::Input::Renew);
         }
         if let Some(nonce) = nonce_in(headers).filter(|nonce| self.core.nonces.server.as_ref() != Some(nonce)) {
             self.core.nonces.server = Some(nonce);
@@ -151,14 +151,18 @@ impl Authorization {
         }
     }
 
-    /// The server demanded a nonce.
-    pub(super) const fn count_demanded_nonce(&mut self) {
-        self.proofs.demanded = self.proofs.demanded.saturating_add(1);
+    /// A request is sent again with the nonce that the server demanded.
+    pub(super) fn renew_nonce(&mut self) {
+        self.proofs.renewal.take(once::Input::Use);
     }
 
-    /// Whether a request that was refused for its nonce is sent again: there is another nonce now.
+    /// Whether a request that was refused for its nonce is sent again: there is another nonce now, and the request did
+    /// not have one already that the server demanded and never accepted.
     pub(super) fn has_other_nonce(&self, sent: Option<Presented>) -> bool {
-        sent.is_some_and(|sent| sent.nonce != self.proofs.nonce) && self.proofs.demanded <= NONCES
+        sent.is_some_and(|sent| {
+            let is_renewed = sent.renewal == once::State::Spent && self.proofs.renewal == once::State::Spent;
+            sent.nonce != self.proofs.nonce && !is_renewed
+        })
     }
 }
 

@@ -40,9 +40,6 @@ impl Authorization {
         let challenge = challenges.iter().find(is_known);
         let param = |name| challenge.and_then(|challenge| challenge.param(name));
         let hint = hint_of(param("resource_metadata"), param("scope")).map_err(Denied::Unauthorized)?;
-        if !forbidden && param("error") == Some("use_dpop_nonce") {
-            self.count_demanded_nonce();
-        }
         let status = match (forbidden, param("error")) {
             (false, Some("use_dpop_nonce")) if self.has_other_nonce(sent) => Status::OtherNonce,
             (false, Some("use_dpop_nonce")) => Status::SameNonce,
@@ -53,7 +50,10 @@ impl Authorization {
         let class = self.token_class(token);
         match take(status, class, self.progress(), self.tries(status, &hint), self.grantor()) {
             Meaning::Wait => self.credentials.need.take(credential_need::Input::Wait),
-            Meaning::ResendWithNonce => self.core.verdict = Some(Ok(())),
+            Meaning::ResendWithNonce => {
+                self.renew_nonce();
+                self.core.verdict = Some(Ok(()));
+            }
             Meaning::Resend => {
                 let (record, kind) = (self.credentials.record.as_ref(), self.credentials.kind);
                 let grant = record.zip(self.credentials.token).map(|(record, token)| record.grant(token, kind));
@@ -143,7 +143,8 @@ impl Authorization {
         let spent = match status {
             Status::Unauthorized => self.replacement == once::State::Spent,
             Status::InsufficientScope => match self.steps.get(&step_key(hint)) {
-                Some(steps) => *steps >= STEPS,
+                // A client without a user requests further scopes once.
+                Some(steps) => *steps >= if self.core.options.flow == Flow::User { STEPS } else { 1 },
                 None => self.steps.len() >= COUNTED,
             },
             Status::OtherNonce | Status::SameNonce | Status::Forbidden => false,

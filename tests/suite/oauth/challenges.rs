@@ -160,6 +160,9 @@ fn a_client_without_a_user_requests_further_scopes_only_if_the_policy_says_so() 
         let result = rig.forbid("b");
         assert_eq!(result.is_ok(), policy);
         assert_eq!(rig.sent.front().and_then(|sent| sent.form("scope")).as_deref(), policy.then_some("a b"));
+        // It is requested once.
+        rig.run();
+        assert!(rig.forbid("b").is_err() && rig.sent.is_empty());
     }
 }
 

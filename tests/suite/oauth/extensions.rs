@@ -223,6 +223,19 @@ fn a_nonce_is_demanded_once_in_an_attempt() {
     sign(&mut rig);
     rig.answer(400, r#"{"error":"use_dpop_nonce"}"#);
     rig.assert_failed(Stage::Token, "use_dpop_nonce");
+
+    let mut rig = bound();
+    sign(&mut rig);
+    for nonce in ["n1", "n2"] {
+        let sent = rig.sent.pop_front().expect("a token request");
+        let headers = HeaderMap::from_iter([("dpop-nonce".parse().unwrap(), nonce.parse().unwrap())]);
+        rig.auth.handle_head(rig.now, sent.id, StatusCode::BAD_REQUEST, &headers);
+        rig.auth.handle_body(rig.now, sent.id, br#"{"error":"use_dpop_nonce"}"#);
+        rig.auth.handle_end(rig.now, sent.id);
+        rig.pump();
+        sign(&mut rig);
+    }
+    rig.assert_failed(Stage::Token, "use_dpop_nonce");
 }
 
 #[test]

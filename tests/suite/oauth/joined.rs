@@ -1,6 +1,6 @@
 //! A client that authorizes itself: what waits for a token, is sent again, or ends.
 
-use mcp_proto::binding::http::HttpAction;
+use mcp_proto::binding::http::{Broken, HttpAction};
 use mcp_proto::binding::oauth::{OAuthInput, StoreId};
 use mcp_proto::{Event, Family, Http, Options, Outcome, Request, RequestId};
 
@@ -9,7 +9,7 @@ use crate::web::{Exchange, Reply, Site as McpSite, Web, modern_site, site as leg
 use super::*;
 
 pub(super) const MCP: &str = "http://127.0.0.1:3001/mcp";
-const AS: &str = "http://127.0.0.1:3002";
+pub(super) const AS: &str = "http://127.0.0.1:3002";
 
 /// A client, its server that accepts one token, and its authorization server.
 pub(super) struct Joined {
@@ -34,17 +34,24 @@ impl Joined {
     }
 
     pub(super) fn with(site: McpSite, change: impl FnOnce(&mut OAuthOptions)) -> Self {
-        Self::build(site, change, |_| {})
+        Self::build(site, change, |_| {}, |_| true)
     }
 
-    fn build(site: McpSite, change: impl FnOnce(&mut OAuthOptions), client: impl FnOnce(&mut Options)) -> Self {
+    /// A client whose server demands a token for some exchanges.
+    fn build(
+        site: McpSite,
+        change: impl FnOnce(&mut OAuthOptions),
+        client: impl FnOnce(&mut Options),
+        demands: fn(&Exchange) -> bool,
+    ) -> Self {
         let mut oauth = OAuthOptions::new("suite", REDIRECT);
         oauth.registered.push(RegisteredClient::new("app"));
         change(&mut oauth);
         let auth = Authorization::new(MCP, oauth, [1; 32], Time::ZERO, Duration::from_secs(EPOCH)).unwrap();
         let valid = std::rc::Rc::new(std::cell::RefCell::new(String::from("at1-hush")));
         let known = std::rc::Rc::clone(&valid);
-        let site = site.rule(move |exchange| refusal(exchange, &known.borrow()));
+        let rule = move |exchange: &Exchange| refusal(exchange, &known.borrow()).filter(|_| demands(exchange));
+        let site = site.rule(rule);
         let mut options = Options::new("suite", "1.0");
         options.keepalive = None;
         options.timeouts.request = Duration::from_secs(120);
@@ -235,8 +242,24 @@ fn a_client_obtains_a_token_for_its_handshake() {
 }
 
 #[test]
+fn a_server_that_lists_without_a_token_is_asked_for_one_when_it_demands_it_for_a_call() {
+    let mut it = Joined::build(modern_site(), |_| {}, |_| {}, |exchange| exchange.is("tools/call"));
+    it.serve();
+    assert!(it.web.is_ready() && it.browse.is_none());
+    assert_eq!(it.log, [""; 0]);
+    assert!(it.web.log.iter().all(|asked| asked.header("authorization").is_none()));
+    let call = it.ask();
+    it.serve();
+    assert!(it.browse.is_some());
+    assert_eq!(it.web.outcome(call), "open");
+    it.consent();
+    it.serve();
+    assert_eq!(it.web.outcome(call), "Result");
+}
+
+#[test]
 fn a_client_that_does_not_reconnect_waits_for_its_token() {
-    let mut it = Joined::build(modern_site(), |_| {}, |options| options.reconnect = None);
+    let mut it = Joined::build(modern_site(), |_| {}, |options| options.reconnect = None, |_| true);
     it.serve();
     assert_eq!(it.web.cause(), None);
     it.consent();
@@ -332,6 +355,19 @@ fn a_call_that_waits_for_further_scopes_goes_on_and_one_that_never_gets_them_end
     forbid(&mut it, &exchange, "write");
     it.assert_refused(call, 403, "forbidden: the scopes `write` are required");
     assert!(it.web.is_ready() && it.browse.is_none());
+}
+
+#[test]
+fn a_call_waits_ten_minutes_for_a_user_who_never_comes_back() {
+    let mut it = Joined::ready(modern_site());
+    let (call, exchange) = it.call();
+    forbid(&mut it, &exchange, "write");
+    it.wait(599);
+    assert_eq!(it.web.outcome(call), "open");
+    it.wait(1);
+    it.assert_refused(call, 403, "no");
+    assert!(it.web.is_ready() && it.browse.is_none());
+    assert!(matches!(it.events.last(), Some(OAuthEvent::Failed(_))));
 }
 
 #[test]
@@ -566,6 +602,34 @@ fn a_client_that_is_closed_does_not_wait_for_the_user() {
         _ => None,
     });
     assert_eq!(why.as_deref(), Some("the client was closed"));
+}
+
+#[test]
+fn a_client_that_is_closed_renews_no_token() {
+    let mut it = Joined::ready(modern_site());
+    it.web.session.close(it.web.now).unwrap();
+    it.web.collect();
+    assert!(it.web.cause().is_some());
+    it.wait(72_000);
+    assert!(it.log.is_empty() && it.web.session.deadline().is_none());
+}
+
+#[test]
+fn every_request_of_a_session_has_the_token() {
+    let mut it = Joined::ready(legacy_site());
+    let (_, exchange) = it.call();
+    it.web.head(&exchange, 200, &[("content-type", "text/event-stream")]);
+    it.web.body(&exchange, "id: 7\ndata:\n\n");
+    it.web.fail(&exchange, Broken::Midway);
+    it.wait(5);
+    assert_eq!(it.web.last("GET").header("last-event-id"), Some("7"));
+    it.web.session.close(it.web.now).unwrap();
+    it.web.collect();
+    assert_eq!(it.web.count("DELETE"), 1);
+    let first = it.web.log.iter().position(|asked| asked.header("authorization").is_some()).unwrap();
+    for asked in &it.web.log[first..] {
+        assert_eq!(asked.header("authorization"), Some("Bearer at1-hush"), "{}", asked.name());
+    }
 }
 
 #[test]

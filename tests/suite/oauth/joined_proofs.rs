@@ -78,8 +78,69 @@ fn a_request_is_sent_again_with_the_nonce_that_the_server_demands() {
             assert_eq!(it.token_requests(), 1);
         }
     }
-    // The retries with a server that refuses each nonce are limited.
+    // A request is sent again once with a server that refuses each nonce.
     assert_eq!(it.web.outcome(call), "Error");
+    assert_eq!(it.web.count("tools/call"), 2);
+    // The next one has the last nonce, and is not the end either.
+    let call = it.web.request(mcp_proto::Request::call_tool("a", None));
+    it.take();
+    sign(&mut it);
+    it.serve();
+    assert_eq!(it.web.outcome(call), "Result");
+}
+
+#[test]
+fn all_requests_that_were_sent_with_a_former_nonce_are_sent_again() {
+    let mut it = ready();
+    let calls: Vec<_> = (0..6).map(|_| it.web.request(mcp_proto::Request::call_tool("a", None))).collect();
+    it.take();
+    sign(&mut it);
+    for exchange in it.web.take() {
+        let reply = Reply::text(401, "no").with("www-authenticate", "DPoP error=\"use_dpop_nonce\"");
+        it.web.reply(&exchange, reply.with("dpop-nonce", "n1"));
+        it.take();
+    }
+    sign(&mut it);
+    it.serve();
+    assert!(calls.iter().all(|call| it.web.outcome(*call) == "Result"));
+    assert_eq!(it.web.count("tools/call"), 12);
+}
+
+#[test]
+fn the_nonces_of_the_two_servers_are_kept_apart() {
+    let mut it = ready();
+    let nonce = |proof: &str| claims(proof).get("nonce").cloned();
+    let call = |it: &mut Joined| {
+        it.web.request(mcp_proto::Request::call_tool("a", None));
+        it.take();
+        sign(it);
+        it.web.take_the("tools/call")
+    };
+    let exchange = call(&mut it);
+    let reply = it.site.reply(&exchange).with("dpop-nonce", "server");
+    it.web.reply(&exchange, reply);
+    for (expected, next) in [(None, "issuer"), (Some(json!("issuer")), "other")] {
+        // A refused token leads to a refresh.
+        let exchange = call(&mut it);
+        assert_eq!(nonce(exchange.header("dpop").unwrap()), Some(json!("server")));
+        it.wait(61);
+        it.web.reply(&exchange, Reply::text(401, "no").with("www-authenticate", "DPoP"));
+        it.take();
+        while it.sent.front().is_some_and(|sent| !sent.url.ends_with("/token")) {
+            let (status, body) = it.page(&it.sent[0].url.clone());
+            it.answer(status, &body);
+        }
+        sign(&mut it);
+        let sent = it.sent.pop_front().expect("a token request");
+        assert_eq!(nonce(sent.headers["dpop"].to_str().unwrap()), expected);
+        let headers = HeaderMap::from_iter([("dpop-nonce".parse().unwrap(), next.parse().unwrap())]);
+        let body = it.token();
+        it.input(OAuthInput::Head { exchange: sent.id, status: StatusCode::OK, headers: &headers });
+        it.input(OAuthInput::Body { exchange: sent.id, chunk: body.as_bytes() });
+        it.input(OAuthInput::End { exchange: sent.id });
+        sign(&mut it);
+        it.serve();
+    }
 }
 
 #[test]
