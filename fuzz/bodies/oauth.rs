@@ -71,6 +71,23 @@ pub(super) fn line<'a>(input: &mut Input<'a>) -> &'a [u8] {
     line
 }
 
+pub(super) fn has_marker(bytes: &[u8]) -> bool {
+    bytes.windows(MARKER.len()).any(|part| part == MARKER.as_bytes())
+}
+
+/// Whether a request to an authorization server carries a secret: in its body, or by HTTP Basic. Its headers have no
+/// tokens.
+pub(super) fn carries_secret(request: &http::Request<Vec<u8>>) -> bool {
+    let mut has_basic = false;
+    for (name, value) in request.headers() {
+        let is_basic = value.as_bytes().starts_with(b"Basic ");
+        assert!(!has_marker(value.as_bytes()), "a token in {name} to {}", request.uri());
+        assert!(is_basic || name != "authorization", "another scheme than Basic to {}", request.uri());
+        has_basic |= is_basic;
+    }
+    has_basic || has_marker(request.body())
+}
+
 impl World {
     fn drain(&mut self) {
         while let Some(action) = self.auth.poll() {
@@ -81,9 +98,7 @@ impl World {
                 OAuthAction::Request(request) => {
                     let url = request.request.uri().to_string();
                     assert!(url.starts_with("https://"), "{url}");
-                    let secret = request.request.body().windows(MARKER.len()).any(|bytes| bytes == MARKER.as_bytes());
-                    let carries = secret || request.request.headers().contains_key("authorization");
-                    assert!(!carries || !url.starts_with(SERVER), "{url}");
+                    assert!(!carries_secret(&request.request) || !url.starts_with(SERVER), "{url}");
                     self.exchanges.push(request.exchange);
                 }
                 OAuthAction::Drop(id) => self.exchanges.retain(|exchange| *exchange != id),

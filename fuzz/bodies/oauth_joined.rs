@@ -13,7 +13,9 @@ use mcp_proto::binding::oauth::{
 use mcp_proto::{Client, Event, Http, Options, Request, RequestId, Time};
 
 use super::input::Input;
-use super::oauth::{CLIENT, MARKER, METADATA, RECORD, REFUSED, RESOURCE, SERVER, TOKEN, line};
+use super::oauth::{
+    CLIENT, MARKER, METADATA, RECORD, REFUSED, RESOURCE, SERVER, TOKEN, carries_secret, has_marker, line,
+};
 
 /// Requests of the embedder.
 const CALLS: usize = 32;
@@ -53,7 +55,10 @@ impl World {
                     let (uri, body) = (it.request.uri().to_string(), it.request.body());
                     let carries = it.request.headers().contains_key("authorization");
                     assert!(!carries || uri.starts_with("https://mcp.example/"), "a token goes to {uri}");
-                    assert!(!body.windows(MARKER.len()).any(|bytes| bytes == MARKER.as_bytes()));
+                    for (name, value) in it.request.headers() {
+                        assert!(name == "authorization" || !has_marker(value.as_bytes()), "a token in {name}");
+                    }
+                    assert!(!has_marker(body) && !has_marker(uri.as_bytes()));
                     self.exchanges.push((it.exchange, member(body, "id"), member(body, "method"), carries));
                 }
                 HttpAction::Drop(exchange) => self.exchanges.retain(|(id, ..)| *id != exchange),
@@ -72,9 +77,8 @@ impl World {
         match action {
             OAuthAction::Request(it) => {
                 let uri = it.request.uri().to_string();
-                let secret = it.request.body().windows(MARKER.len()).any(|bytes| bytes == MARKER.as_bytes());
                 // The origin of the server may be that of its authorization server, as in 2025-03-26.
-                assert!(!secret || !uri.starts_with(SERVER), "a secret goes to {uri}");
+                assert!(!carries_secret(&it.request) || !uri.starts_with(SERVER), "a secret goes to {uri}");
                 self.oauth.push(it.exchange);
             }
             OAuthAction::Drop(exchange) => self.oauth.retain(|id| *id != exchange),

@@ -1,14 +1,18 @@
 //! Properties of an authorization, over any order of refusals, responses, redirects, times and a second process.
 
+use mcp_proto::binding::oauth::{Flow, Secret};
 use proptest::prelude::*;
 
 use super::*;
+
+const OTHER: &str = "https://as2.example";
+const ERRORS: [&str; 3] = ["{}", r#"{"error":"invalid_grant"}"#, r#"{"error":"invalid_client"}"#];
 
 #[derive(Clone, Debug)]
 enum Step {
     Refuse(bool),
     Forbid(u8),
-    Answer(u16),
+    Answer(u16, usize),
     Serve,
     Break,
     Store,
@@ -19,13 +23,33 @@ enum Step {
     Authorize,
     /// Another process takes the lock, refreshes and saves.
     Sibling,
+    /// The server names its other authorization server.
+    Migrate,
+}
+
+/// The client of the embedder.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// It registers dynamically, and gets a secret.
+    Dynamic,
+    /// One with a secret and without an issuer.
+    Registered,
+    /// One with a secret at each authorization server.
+    RegisteredTwice,
+    /// As `Registered`, without a user.
+    Credentials,
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![Just(Kind::Dynamic), Just(Kind::Registered), Just(Kind::RegisteredTwice), Just(Kind::Credentials)]
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => any::<bool>().prop_map(Step::Refuse),
         1 => (0..3u8).prop_map(Step::Forbid),
-        1 => prop_oneof![Just(200u16), Just(302), Just(400), Just(404), Just(503)].prop_map(Step::Answer),
+        1 => (prop_oneof![Just(200u16), Just(302), Just(400), Just(404), Just(503)], 0..ERRORS.len())
+            .prop_map(|(status, error)| Step::Answer(status, error)),
         8 => Just(Step::Serve),
         1 => Just(Step::Break),
         6 => Just(Step::Store),
@@ -35,6 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::SignOut),
         1 => Just(Step::Authorize),
         2 => Just(Step::Sibling),
+        1 => Just(Step::Migrate),
     ]
 }
 
@@ -45,6 +70,9 @@ struct Past {
     spent: Vec<String>,
     /// How many events were checked.
     checked: usize,
+    /// The origin that each secret belongs to: which issued it, or got it first.
+    owners: BTreeMap<String, String>,
+    codes: u32,
 }
 
 impl Past {
@@ -55,8 +83,10 @@ impl Past {
             let refresh = sent.form("refresh_token");
             assert!(refresh.is_none_or(|token| !self.spent.contains(&token)), "a refresh token is used twice");
             assert!(!sent.url.contains("hush"), "a secret in a URL");
-            if sent.body.contains("hush") {
-                assert_eq!(sent.url, "https://as.example/token", "a secret goes elsewhere");
+            for secret in secrets(&sent.carried()) {
+                let owner = self.owners.entry(secret.to_owned()).or_insert_with(|| origin(&sent.url).to_owned());
+                let allowed = [format!("{owner}/token"), format!("{owner}/revoke")];
+                assert!(allowed.contains(&sent.url), "{secret} of {owner} goes to {}", sent.url);
             }
         }
         let events = rig.events.get(self.checked..).unwrap_or_default();
@@ -68,15 +98,75 @@ impl Past {
         let busy = !rig.sent.is_empty() || rig.browse.is_some();
         assert!(!busy || rig.auth.deadline().is_some(), "an attempt without an end");
     }
+
+    /// An authorization server issues what is in this body.
+    fn issue(&mut self, url: &str, body: &str) {
+        for secret in secrets(body) {
+            self.owners.insert(secret.to_owned(), origin(url).to_owned());
+        }
+    }
+
+    fn consent(&mut self, rig: &mut Rig) {
+        self.codes += 1;
+        let code = format!("code{}-hush", self.codes);
+        self.issue(rig.browse.as_ref().expect("a URL is shown"), &code);
+        let redirect = format!("{REDIRECT}?code={code}&state={}", rig.shown("state"));
+        assert!(rig.redirect(&redirect));
+    }
+}
+
+fn client(id: &str, secret: &str, issuer: Option<&str>) -> RegisteredClient {
+    let mut client = RegisteredClient::new(id);
+    (client.secret, client.issuer) = (Some(Secret::new(secret)), issuer.map(Into::into));
+    client
+}
+
+/// A rig with two authorization servers, which issue secrets to clients.
+fn rig(kind: Kind, stored: bool) -> Rig {
+    let mut rig = Rig::with(|options| {
+        options.stored = stored;
+        options.registered = match kind {
+            Kind::Dynamic => vec![],
+            Kind::Registered | Kind::Credentials => vec![client("app", "own-hush", None)],
+            Kind::RegisteredTwice => {
+                vec![client("one", "one-hush", Some(ISSUER)), client("two", "two-hush", Some(OTHER))]
+            }
+        };
+        if matches!(kind, Kind::Credentials) {
+            options.flow = Flow::ClientCredentials;
+        }
+    });
+    for issuer in [ISSUER, OTHER] {
+        let metadata = metadata_with(json!({
+            "issuer": issuer,
+            "authorization_endpoint": format!("{issuer}/authorize"),
+            "token_endpoint": format!("{issuer}/token"),
+            "registration_endpoint": format!("{issuer}/register"),
+            "revocation_endpoint": format!("{issuer}/revoke"),
+            "token_endpoint_auth_methods_supported": ["client_secret_basic"],
+        }));
+        rig.site.json(&format!("{issuer}/.well-known/oauth-authorization-server"), metadata);
+        let secret = if issuer == ISSUER { "dyn1-hush" } else { "dyn2-hush" };
+        let registered = json!({"client_id": "dyn", "client_secret": secret});
+        rig.site.put(&format!("{issuer}/register"), 201, &registered.to_string());
+    }
+    rig
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, rng_seed: proptest::test_runner::RngSeed::Fixed(14), ..ProptestConfig::default() })]
 
     #[test]
-    fn one_request_at_a_time_and_every_attempt_ends(steps in proptest::collection::vec(step(), 1..60), stored: bool) {
-        let mut rig = Rig::with(|options| options.stored = stored);
+    fn one_request_at_a_time_and_every_attempt_ends(
+        steps in proptest::collection::vec(step(), 1..60),
+        kind in kind(),
+        stored: bool,
+    ) {
+        let mut rig = rig(kind, stored);
         let mut past = Past::default();
+        let mut issuer = ISSUER;
+        past.issue(ISSUER, "one-hush");
+        past.issue(OTHER, "two-hush");
         for step in steps {
             match step {
                 Step::Refuse(current) => {
@@ -84,11 +174,12 @@ proptest! {
                     let _ = rig.refuse_as(token, false, &[]);
                 }
                 Step::Forbid(scope) => drop(rig.forbid(&format!("s{scope}"))),
-                Step::Answer(status) if !rig.sent.is_empty() => rig.answer(status, "{}"),
+                Step::Answer(status, error) if !rig.sent.is_empty() => rig.answer(status, ERRORS[error]),
                 Step::Serve => {
                     if let Some(sent) = rig.sent.front() {
                         past.spent.extend(sent.form("refresh_token"));
                         let page = rig.site.page(sent);
+                        past.issue(&sent.url, &page.body);
                         rig.answer_page(&page);
                     }
                 }
@@ -98,7 +189,7 @@ proptest! {
                         rig.serve_store(&action);
                     }
                 }
-                Step::Consent if rig.browse.is_some() => rig.consent(),
+                Step::Consent if rig.browse.is_some() => past.consent(&mut rig),
                 Step::Deny if rig.browse.is_some() => {
                     let redirect = format!("error=access_denied&state={}", rig.shown("state"));
                     rig.redirect(&redirect);
@@ -120,19 +211,28 @@ proptest! {
                         record["generation"] = json!(record["generation"].as_u64().unwrap() + 1);
                         record["access_token"] = json!(format!("sibling{}-hush", rig.site.issued));
                         record["refresh_token"] = json!(format!("sibling-rt{}-hush", rig.site.issued));
+                        past.issue(
+                            record["issuer"].as_str().unwrap(),
+                            &format!("{} {}", record["access_token"], record["refresh_token"]),
+                        );
                         rig.store.record = Some(record.to_string().into_bytes());
                     }
                 }
-                Step::Answer(_) | Step::Break | Step::Consent | Step::Deny => {}
+                Step::Migrate => {
+                    issuer = if issuer == ISSUER { OTHER } else { ISSUER };
+                    rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [issuer]}));
+                }
+                Step::Answer(..) | Step::Break | Step::Consent | Step::Deny => {}
             }
             past.check(&rig);
         }
         // Without further input, the authorization becomes idle.
         for _ in 0..100 {
-            let busy = !rig.sent.is_empty() || rig.browse.is_some();
-            let Some(deadline) = rig.auth.deadline().filter(|_| busy) else { break };
+            let Some(deadline) = rig.auth.deadline() else { break };
             rig.wait(deadline.since(rig.now).as_secs() + 1);
+            past.check(&rig);
         }
-        prop_assert!(rig.browse.is_none(), "the user is asked repeatedly");
+        prop_assert!(rig.auth.deadline().is_none(), "an attempt follows another one without an input");
+        prop_assert!(rig.browse.is_none() && rig.sent.is_empty(), "an attempt that does not end");
     }
 }

@@ -21,6 +21,8 @@ mod tokens;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use mcp_proto::binding::oauth::{
     Authorization, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthOptions, OAuthRequest, Reach,
@@ -72,6 +74,11 @@ struct Sent {
 }
 
 impl Sent {
+    /// Everything that it carries besides its URL.
+    fn carried(&self) -> String {
+        carried(&self.headers, self.body.as_bytes())
+    }
+
     /// A parameter of the form.
     fn form(&self, name: &str) -> Option<String> {
         query(&self.body, name)
@@ -396,6 +403,30 @@ fn metadata_with(changes: Value) -> Value {
         }
     }
     metadata
+}
+
+/// Everything that a request carries besides its URL: its body, and the values of its headers, with HTTP Basic decoded.
+/// `Debug` of headers would not show the secret ones.
+fn carried(headers: &HeaderMap, body: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(body).into_owned();
+    for value in headers.values().map(HeaderValue::as_bytes) {
+        text.push('\n');
+        match value.strip_prefix(b"Basic ").and_then(|pair| STANDARD.decode(pair).ok()) {
+            Some(pair) => text.push_str(&String::from_utf8_lossy(&pair)),
+            None => text.push_str(&String::from_utf8_lossy(value)),
+        }
+    }
+    text
+}
+
+/// The secrets in a text.
+fn secrets(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').filter(|word| word.contains("hush"))
+}
+
+/// The scheme and the authority of a URL.
+fn origin(url: &str) -> &str {
+    url.match_indices('/').nth(2).map_or(url, |(at, _)| &url[..at])
 }
 
 /// A parameter of a query or a form.
