@@ -39,6 +39,24 @@ fn two_attempts_share_no_state_and_no_verifier() {
 }
 
 #[test]
+fn a_redirect_of_an_earlier_attempt_is_discarded() {
+    let mut rig = asked(&[], |_| {});
+    let earlier = rig.shown("state");
+    rig.auth.sign_out(rig.now);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    let log = rig.log.len();
+    for outcome in ["code=x", "error=access_denied"] {
+        assert!(!rig.redirect(&format!("{outcome}&state={earlier}")));
+    }
+    assert!(rig.browse.is_some() && rig.sent.is_empty() && rig.events.is_empty());
+    assert_eq!(rig.log.len(), log);
+    rig.consent();
+    rig.run();
+    rig.assert_authorized();
+}
+
+#[test]
 fn the_resource_is_the_url_as_it_was_given() {
     for url in
         ["https://mcp.example", "https://mcp.example/", "https://MCP.example/a/../b", "https://mcp.example/?k=%7e"]
@@ -49,6 +67,17 @@ fn the_resource_is_the_url_as_it_was_given() {
         rig.run();
         assert_eq!(rig.shown("resource"), url);
     }
+    // It has no fragment, whoever names it.
+    let mut rig = Rig::at(&format!("{SERVER}#a"), |_| {});
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown("resource"), SERVER);
+    let mut rig = Rig::new();
+    let named = json!({"resource": "https://mcp.example/a#b", "authorization_servers": [ISSUER]});
+    rig.site.json(RESOURCE, named);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown("resource"), "https://mcp.example/a");
     let mut rig = Rig::with(|options| options.tolerance.omit_resource = true);
     rig.refuse(&[]).unwrap();
     rig.run();

@@ -107,6 +107,14 @@ fn metadata_on_another_origin_is_read_without_a_credential() {
     });
     assert!(rig.auth.header(&"https://other.example/prm".parse().unwrap()).is_none());
     assert!(rig.browse.is_some());
+
+    let mut rig = Rig::new();
+    rig.authorize();
+    rig.wait(100);
+    rig.refuse(&[("resource_metadata", "https://other.example/prm")]).unwrap();
+    rig.run_to("other.example/prm");
+    let carried = rig.sent[0].carried();
+    assert!(rig.sent[0].headers.get("authorization").is_none() && secrets(&carried).next().is_none(), "{carried}");
 }
 
 #[test]

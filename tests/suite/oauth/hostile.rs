@@ -38,6 +38,44 @@ fn a_document_of_50_megabytes_is_refused_at_the_limit() {
 }
 
 #[test]
+fn a_response_of_a_byte_per_second_fails_at_the_timeout() {
+    for (ending, stage) in [
+        ("a/mcp", Stage::ResourceMetadata),
+        ("oauth-authorization-server", Stage::ServerMetadata),
+        ("/register", Stage::Registration),
+        ("/token", Stage::Token),
+    ] {
+        let mut rig = Rig::new();
+        rig.auth.set_modern(true);
+        rig.refuse(&[]).unwrap();
+        if ending == "/token" {
+            rig.run();
+            rig.consent();
+        }
+        rig.run_to(ending);
+        let sent = rig.sent.pop_front().unwrap();
+        let page = rig.site.page(&sent);
+        let body = format!("{:30}{}", "", page.body).into_bytes();
+        rig.auth.handle_head(rig.now, sent.id, StatusCode::from_u16(page.status).unwrap(), &HeaderMap::new());
+        for byte in body[..30].chunks(1) {
+            rig.auth.handle_body(rig.now, sent.id, byte);
+            rig.pump();
+            assert!(rig.events.is_empty() && rig.sent.is_empty());
+            rig.now = rig.now + Duration::from_secs(1);
+        }
+        // The rest comes at once, and too late.
+        rig.auth.handle_body(rig.now, sent.id, &body[30..]);
+        rig.auth.handle_end(rig.now, sent.id);
+        rig.pump();
+        for _ in 0..10 {
+            rig.wait(30);
+        }
+        rig.assert_failed(stage, "in time");
+        assert!(rig.token().is_none());
+    }
+}
+
+#[test]
 fn of_ten_thousand_authorization_servers_a_few_are_tried() {
     let mut rig = Rig::new();
     let servers: Vec<_> = (0..10_000).map(|at| format!("https://as{at}.example")).collect();
