@@ -57,7 +57,7 @@ fn list(options: Options, schema: &str) -> Listed {
     let mut web = Web::connect(options, &mut modern_site());
     web.session.refresh(web.now, Family::Tools).unwrap();
     web.collect();
-    let request = web.take_the("tools/list");
+    let request = web.take_named("tools/list");
     let id = &request.json()["id"];
     let tool = format!(r#"{{"name":"t","inputSchema":{schema}}}"#);
     let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","tools":[{tool}]}}}}"#);

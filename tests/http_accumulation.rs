@@ -76,9 +76,9 @@ fn open_named(web: &Web, name: &str) -> usize {
 fn open_over_sse(mut options: Options) -> (Web, Exchange) {
     options.eras = Eras::LegacyOnly;
     let mut web = Web::open(options);
-    let first = web.take_the("initialize");
+    let first = web.take_named("initialize");
     web.reply(&first, Reply::status(405));
-    let stream = web.take_the("GET");
+    let stream = web.take_named("GET");
     web.head(&stream, 200, &STREAM);
     web.body(&stream, "event: endpoint\ndata: /messages\n\n");
     let mut site = site();
@@ -192,7 +192,7 @@ fn queued_responses_are_sent_before_the_session_ends() {
             web.reply(&answer, Reply::status(202));
         }
     }
-    let end = web.take_the("DELETE");
+    let end = web.take_named("DELETE");
     web.reply(&end, Reply::status(200));
     assert!(web.session.is_closed());
 }
@@ -324,9 +324,9 @@ fn a_long_endpoint_is_copied_nowhere() {
         let mut options = legacy();
         options.eras = Eras::LegacyOnly;
         let mut web = Web::open(options);
-        let first = web.take_the("initialize");
+        let first = web.take_named("initialize");
         web.reply(&first, Reply::status(405));
-        let stream = web.take_the("GET");
+        let stream = web.take_named("GET");
         web.head(&stream, 200, &STREAM);
         let mut event = b"event: endpoint\ndata: /".to_vec();
         event.extend(long);

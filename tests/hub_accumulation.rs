@@ -247,7 +247,7 @@ fn entry(name: &str, which: u8) -> Value {
 fn apply(rig: &mut Rig, entries: &mut Value, op: Op) {
     // Only commands are given in a row without a poll: the rig answers polled output.
     if !matches!(op, Op::Configure(..) | Op::Start(_) | Op::Call(_) | Op::Cancel(_)) {
-        rig.lazy = false;
+        rig.polls_on_request = false;
         rig.collect();
     }
     match op {
@@ -278,7 +278,7 @@ fn apply(rig: &mut Rig, entries: &mut Value, op: Op) {
         }
         Op::Wait(millis) => rig.wait(Duration::from_millis(millis.into())),
         Op::Serve => rig.serve(),
-        Op::PausePolling(paused) => rig.lazy = paused,
+        Op::PausePolling(paused) => rig.polls_on_request = paused,
     }
     rig.collect();
 }
@@ -305,7 +305,7 @@ proptest! {
         for op in ops {
             apply(&mut rig, &mut entries, op);
         }
-        rig.lazy = false;
+        rig.polls_on_request = false;
         rig.collect();
         rig.close();
         for _ in 0..100 {

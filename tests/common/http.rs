@@ -291,7 +291,7 @@ impl Web {
     /// The server is unreachable for this request and for its retry.
     pub fn make_unreachable(&mut self, exchange: &Exchange) {
         self.fail(exchange, Broken::Unreachable);
-        let again = self.take_the(&exchange.name());
+        let again = self.take_named(&exchange.name());
         self.fail(&again, Broken::Unreachable);
     }
 
@@ -366,7 +366,7 @@ impl Web {
     }
 
     /// The one exchange requested since the last call, which has this name.
-    pub fn take_the(&mut self, name: &str) -> Exchange {
+    pub fn take_named(&mut self, name: &str) -> Exchange {
         let exchange = self.take_one();
         assert_eq!(exchange.name(), name);
         exchange
@@ -404,7 +404,7 @@ impl Web {
     /// Calls the tool of this name. Returns the call and its exchange.
     pub fn call(&mut self, tool: &str) -> (RequestId, Exchange) {
         let request = self.request(Request::call_tool(tool, None));
-        (request, self.take_the("tools/call"))
+        (request, self.take_named("tools/call"))
     }
 
     pub fn request(&mut self, request: Request) -> RequestId {

@@ -20,7 +20,7 @@ use crate::common::{Server, Steps, tools};
 
 /// How a simulated server behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mood {
+pub enum Behaviour {
     Answers,
     /// It starts, and answers nothing.
     Silent,
@@ -37,11 +37,11 @@ pub enum Mood {
 /// A simulated server and its script.
 pub struct Peer {
     pub server: Server,
-    pub mood: Mood,
+    pub behaviour: Behaviour,
     /// The method whose requests are not answered until `release`.
-    pub holds: Option<&'static str>,
-    /// Its process runs on after its input is closed, until `let_go` or a kill.
-    pub clings: bool,
+    pub unanswered: Option<&'static str>,
+    /// Its process runs on after its input is closed, until `end_process` or a kill.
+    pub ignores_end_of_input: bool,
     /// The token that it requires in each request over HTTP.
     pub token: Option<String>,
     withheld: Vec<(SessionHandle, Option<ExchangeId>, Value)>,
@@ -96,7 +96,7 @@ pub struct Rig {
     todo: VecDeque<Todo>,
     closing: bool,
     /// `collect` does not poll.
-    pub lazy: bool,
+    pub polls_on_request: bool,
     /// The next outputs may be older than the last command.
     outputs_may_lag: bool,
 }
@@ -163,7 +163,7 @@ impl Rig {
             oauth: VecDeque::new(),
             todo: VecDeque::new(),
             closing: false,
-            lazy: false,
+            polls_on_request: false,
             outputs_may_lag: false,
         }
     }
@@ -189,17 +189,24 @@ impl Rig {
 
     /// Adds the server of this name.
     pub fn peer(mut self, name: &str, server: Server) -> Self {
-        let peer = Peer { server, mood: Mood::Answers, holds: None, clings: false, token: None, withheld: vec![] };
+        let peer = Peer {
+            server,
+            behaviour: Behaviour::Answers,
+            unanswered: None,
+            ignores_end_of_input: false,
+            token: None,
+            withheld: vec![],
+        };
         self.peers.insert(name.into(), peer);
         self
     }
 
-    pub fn mood(&mut self, name: &str, mood: Mood) {
-        self.get(name).mood = mood;
+    pub fn set_behaviour(&mut self, name: &str, behaviour: Behaviour) {
+        self.get(name).behaviour = behaviour;
     }
 
-    pub fn in_mood(mut self, name: &str, mood: Mood) -> Self {
-        self.mood(name, mood);
+    pub fn with_behaviour(mut self, name: &str, behaviour: Behaviour) -> Self {
+        self.set_behaviour(name, behaviour);
         self
     }
 
@@ -216,7 +223,7 @@ impl Rig {
     /// The server has these tools from now on, and sends a notification of the change.
     pub fn change_tools(&mut self, name: &str, names: &[&str]) {
         self.answers(name, "tools/list", tools(names));
-        self.say(name, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+        self.write_to_output(name, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
     }
 
     /// Applies this configuration.
@@ -299,8 +306,8 @@ impl Rig {
 
     /// Polls until nothing is left, and checks what holds for every output.
     pub fn collect(&mut self) {
-        self.outputs_may_lag |= self.lazy;
-        if self.lazy {
+        self.outputs_may_lag |= self.polls_on_request;
+        if self.polls_on_request {
             return;
         }
         let mut steps = Steps::until("nothing is left to poll");
@@ -455,7 +462,7 @@ impl Rig {
 
     fn start(&mut self, session: SessionHandle) {
         let Some(name) = self.hub.server(session).map(String::from) else { return };
-        let event = if self.get(&name).mood == Mood::DoesNotStart {
+        let event = if self.get(&name).behaviour == Behaviour::DoesNotStart {
             Transport::OpenFailed { how: OpenFailure::Spawn, why: "no such file" }
         } else {
             self.processes.insert(name, Process { session, ends: false });
@@ -490,23 +497,23 @@ impl Rig {
             self.head(session, exchange, 401, (WWW_AUTHENTICATE, "Bearer"));
             return self.end(session, exchange);
         }
-        if peer.holds.is_some() && message["method"].as_str() == peer.holds {
+        if peer.unanswered.is_some() && message["method"].as_str() == peer.unanswered {
             return peer.withheld.push((session, exchange, message.clone()));
         }
-        match (peer.mood, exchange) {
-            (Mood::Silent, _) => {}
-            (Mood::Answers | Mood::Refuses, None) => {
+        match (peer.behaviour, exchange) {
+            (Behaviour::Silent, _) => {}
+            (Behaviour::Answers | Behaviour::Refuses, None) => {
                 let answers = peer.server.answer(message);
                 answers.iter().for_each(|answer| self.write(session, answer));
             }
-            (Mood::Exits | Mood::DoesNotStart, None) => self.exit(&name),
-            (Mood::Garbles, None) => self.report(session, Transport::ProtocolViolation { why: "no end of line" }),
-            (Mood::Answers | Mood::Garbles, Some(exchange)) => self.reply(session, exchange, message),
-            (Mood::Refuses, Some(exchange)) => {
+            (Behaviour::Exits | Behaviour::DoesNotStart, None) => self.exit(&name),
+            (Behaviour::Garbles, None) => self.report(session, Transport::ProtocolViolation { why: "no end of line" }),
+            (Behaviour::Answers | Behaviour::Garbles, Some(exchange)) => self.reply(session, exchange, message),
+            (Behaviour::Refuses, Some(exchange)) => {
                 self.head(session, exchange, 401, (WWW_AUTHENTICATE, "Bearer scope=\"tools\""));
                 self.end(session, exchange);
             }
-            (Mood::Exits | Mood::DoesNotStart, Some(exchange)) => {
+            (Behaviour::Exits | Behaviour::DoesNotStart, Some(exchange)) => {
                 self.exchanges.remove(&(session, exchange));
                 self.hub.handle_failure(self.now, session, exchange, Broken::Unreachable, "refused");
                 self.collect();
@@ -565,7 +572,7 @@ impl Rig {
     }
 
     /// The server's process, if it runs, writes this message.
-    pub fn say(&mut self, name: &str, message: &Value) {
+    pub fn write_to_output(&mut self, name: &str, message: &Value) {
         if let Some(process) = self.processes.get(name).copied() {
             self.write(process.session, message);
         }
@@ -593,7 +600,7 @@ impl Rig {
             // It was never started.
             return self.report(session, Transport::Closed { why: "never started" });
         };
-        if self.get(&name).clings && how != ShutdownStep::Kill {
+        if self.get(&name).ignores_end_of_input && how != ShutdownStep::Kill {
             self.processes.entry(name).and_modify(|process| process.ends = true);
         } else {
             self.exit(&name);
@@ -601,8 +608,8 @@ impl Rig {
     }
 
     /// Ends a process that ignores the end of its input, if its input was closed.
-    pub fn let_go(&mut self, name: &str) {
-        self.get(name).clings = false;
+    pub fn end_process(&mut self, name: &str) {
+        self.get(name).ignores_end_of_input = false;
         if self.processes.get(name).is_some_and(|process| process.ends) {
             self.exit(name);
         }
@@ -611,7 +618,7 @@ impl Rig {
     /// The server answers the requests that it withholds, and no longer withholds any.
     pub fn release(&mut self, name: &str) {
         let peer = self.get(name);
-        peer.holds = None;
+        peer.unanswered = None;
         for (session, exchange, message) in mem::take(&mut peer.withheld) {
             self.deliver(session, exchange, &message);
         }
@@ -619,7 +626,7 @@ impl Rig {
     }
 
     /// How many requests a server withholds.
-    pub fn held(&self, name: &str) -> usize {
+    pub fn withheld_count(&self, name: &str) -> usize {
         self.peers[name].withheld.len()
     }
 
@@ -679,8 +686,8 @@ impl Rig {
     }
 
     /// The parameters of each message of this method that a server received, in order.
-    pub fn asked(&self, name: &str, method: &str) -> Vec<Value> {
-        let asked = self.peers[name].server.messages();
-        asked.filter(|message| message["method"] == method).map(|message| message["params"].clone()).collect()
+    pub fn received_params(&self, name: &str, method: &str) -> Vec<Value> {
+        let messages = self.peers[name].server.messages();
+        messages.filter(|message| message["method"] == method).map(|message| message["params"].clone()).collect()
     }
 }

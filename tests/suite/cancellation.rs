@@ -41,7 +41,7 @@ fn the_reason_of_the_embedder_is_sent() {
 #[test]
 fn the_reason_of_the_embedder_of_a_hub_is_sent() {
     let mut rig = crate::rig::Rig::of(legacy()).peer("a", server()).up(&["a"]);
-    rig.get("a").holds = Some("tools/call");
+    rig.get("a").unanswered = Some("tools/call");
     let session = rig.hub.handle("a").unwrap();
     let request = rig.hub.request(rig.now, session, Request::call_tool("x", None)).unwrap();
     rig.collect();

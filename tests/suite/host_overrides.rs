@@ -201,7 +201,7 @@ fn a_hub_calls_a_renamed_tool_by_the_servers_own_name() {
     rig.serve();
     assert_eq!(rig.functions(), ["mcp_a_ex", "mcp_a_y"]);
     rig.outcome_of("mcp_a_ex", json!({}));
-    assert_eq!(rig.asked("a", "tools/call")[0]["name"], "x");
+    assert_eq!(rig.received_params("a", "tools/call")[0]["name"], "x");
     assert!(rig.try_call("mcp_a_x", json!({})).is_err());
     let function = rig.hub.functions().next().unwrap().1;
     assert_eq!(function.description.as_deref(), Some("Does x."));

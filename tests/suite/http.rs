@@ -82,14 +82,14 @@ fn full_session(by_stream: bool) -> Web {
     for ask in server_request_ids(&web) {
         web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "accept"})))).unwrap();
         web.collect();
-        let answer = web.take_the("(answer)");
+        let answer = web.take_named("(answer)");
         web.reply(&answer, Reply::status(202));
     }
     // A call whose stream is resumed, and a cancelled call.
     web.body(&call, "id: 7\ndata:\n\n");
     web.end(&call);
     web.wait(seconds(2));
-    let resumed = web.take_the("GET");
+    let resumed = web.take_named("GET");
     web.reply(&resumed, Reply::events(&[call.result(json!({"content": []}))]));
     let (request, _) = web.call("a");
     web.session.cancel(web.now, request).unwrap();
@@ -223,7 +223,7 @@ fn each_exchange_names_its_request() {
     web.reply(&again, Reply::stream("id: 1\ndata:\n\n"));
     web.end(&again);
     web.wait(seconds(1));
-    let resumed = web.take_the("GET");
+    let resumed = web.take_named("GET");
     assert_eq!(resumed.of, Some(one));
     web.reply(&resumed, Reply::events(&[again.result(json!({"content": []}))]));
     // And in another session.
@@ -284,7 +284,7 @@ fn lists_need_no_token_and_a_call_waits_for_one() {
         assert_eq!((web.outcome(request), web.count("tools/call")), ("open".into(), 1));
         web.session.authorized(web.now).unwrap();
         web.collect();
-        let again = web.take_the("tools/call");
+        let again = web.take_named("tools/call");
         assert_eq!(again.of, Some(request));
         assert_ne!(again.json()["id"], web.log.iter().find(|it| it.is("tools/call")).unwrap().json()["id"]);
         web.reply(&again, Reply::json(200, &again.result(json!({"content": []}))));
@@ -332,7 +332,7 @@ fn an_insufficient_token_is_requested_again() {
     web.reply(&call, Reply::status(403).with("www-authenticate", scope));
     web.session.authorized(web.now).unwrap();
     web.collect();
-    let again = web.take_the("tools/call");
+    let again = web.take_named("tools/call");
     web.reply(&again, Reply::status(401).with("www-authenticate", "Basic realm=\"x\", Bearer error=\"invalid_token\""));
     let [
         Event::Unauthorized { forbidden: true, challenges: one, .. },
@@ -434,15 +434,15 @@ fn messages_about_a_request_name_that_request() {
     web.head(&call, 200, &STREAM);
     web.push(&call, server_request(1, "elicitation/create"));
     web.push(&call, server_request(2, "ping"));
-    let answer = web.take_the("(answer)");
+    let answer = web.take_named("(answer)");
     assert_eq!((&answer.json()["id"], answer.of), (&json!(2), Some(request)));
     let ask = server_request_ids(&web)[0];
     web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
     web.collect();
-    assert_eq!(web.take_the("(answer)").of, Some(request));
+    assert_eq!(web.take_named("(answer)").of, Some(request));
     web.session.cancel(web.now, request).unwrap();
     web.collect();
-    assert_eq!(web.take_the(CANCELLED).of, Some(request));
+    assert_eq!(web.take_named(CANCELLED).of, Some(request));
 }
 
 /// A refresh of a list whose token expired is reported, and the list stays unchanged.
@@ -452,7 +452,7 @@ fn an_unauthorized_refresh_is_reported_and_keeps_the_list() {
     let mut web = ready(&mut site);
     web.session.refresh(web.now, Family::Tools).unwrap();
     web.collect();
-    let list = web.take_the("tools/list");
+    let list = web.take_named("tools/list");
     web.reply(&list, Reply::status(401).with("www-authenticate", "Bearer"));
     assert_eq!((unauthorized(&web).len(), web.is_ready(), web.keys(Family::Tools)), (1, true, vec!["a"]));
     web.wait_and_serve(seconds(60), &mut site);
@@ -481,7 +481,7 @@ fn typed() -> Value {
 /// The headers of a call with these arguments, without those of every request.
 fn mirrored(web: &mut Web, name: &str, arguments: Value) -> Vec<(String, String)> {
     web.request(Request::call_tool(name, Some(&raw(&arguments))));
-    let call = web.take_the("tools/call");
+    let call = web.take_named("tools/call");
     let mut headers: Vec<_> = call
         .headers()
         .iter()
@@ -579,7 +579,7 @@ fn calls_use_the_latest_schema() {
     assert_eq!(mirrored(&mut web, "typed", json!({"region": "x"})), []);
     web.session.refresh(web.now, Family::Tools).unwrap();
     web.collect();
-    let list = web.take_the("tools/list");
+    let list = web.take_named("tools/list");
     let mut result = typed();
     result["resultType"] = json!("complete");
     web.reply(&list, Reply::json(200, &list.result(result)));
@@ -606,12 +606,12 @@ fn a_header_mismatch_refreshes_the_tools_and_sends_the_call_once_more() {
         let mut web = modern(&mut site);
         let mut site = modern_site().result("tools/list", listed);
         let request = web.request(Request::call_tool("typed", Some(&raw(&json!({"region": "x"})))));
-        let call = web.take_the("tools/call");
+        let call = web.take_named("tools/call");
         assert_eq!(call.header("mcp-param-region"), None);
         web.reply(&call, mismatch(&call));
-        let list = web.take_the("tools/list");
+        let list = web.take_named("tools/list");
         web.end_with(&list, site.reply(&list));
-        let again = web.take_the("tools/call");
+        let again = web.take_named("tools/call");
         assert_eq!(again.header("mcp-param-region"), changes.then_some("x"));
         assert_ne!(again.json()["id"], call.json()["id"]);
         assert_eq!((again.of, web.outcome(request)), (Some(request), "open".into()));
@@ -639,7 +639,7 @@ fn a_header_mismatch_ends_the_call_if_the_list_fails() {
     let mut web = modern(&mut modern_site());
     let (request, call) = web.call("a");
     web.reply(&call, mismatch(&call));
-    let list = web.take_the("tools/list");
+    let list = web.take_named("tools/list");
     assert_eq!(web.outcome(request), "open");
     web.reply(&list, Reply::json(200, &list.error(-32603, "not now")));
     assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code() == Some(-32020)));
@@ -655,7 +655,7 @@ fn header_mismatches_of_several_calls_refresh_the_tools_once() {
     for (_, call) in &calls {
         web.reply(call, mismatch(call));
     }
-    let list = web.take_the("tools/list");
+    let list = web.take_named("tools/list");
     web.end_with(&list, site.reply(&list));
     web.serve(&mut site);
     assert!(calls.iter().all(|(request, _)| was_answered(&web, *request)));
@@ -732,7 +732,7 @@ fn a_cancellation_in_the_legacy_era_is_also_sent() {
     web.session.cancel(web.now, request).unwrap();
     web.collect();
     assert!(web.was_dropped(&call));
-    let cancelled = web.take_the(CANCELLED);
+    let cancelled = web.take_named(CANCELLED);
     assert_eq!(cancelled.json()["params"]["requestId"], call.json()["id"]);
     assert_eq!((web.outcome(request), cancelled.header(SESSION)), ("Cancelled".into(), Some("session-1")));
     web.reply(&cancelled, Reply::status(202));
@@ -785,12 +785,12 @@ fn cancelling_a_resumed_request_drops_its_exchange() {
     web.reply(&call, Reply::stream("id: 7\ndata:\n\n"));
     web.end(&call);
     web.wait(seconds(1));
-    let resumed = web.take_the("GET");
+    let resumed = web.take_named("GET");
     web.head(&resumed, 200, &STREAM);
     web.session.cancel(web.now, request).unwrap();
     web.collect();
     assert!(web.was_dropped(&resumed));
-    assert_eq!(web.take_the(CANCELLED).json()["params"]["requestId"], call.json()["id"]);
+    assert_eq!(web.take_named(CANCELLED).json()["params"]["requestId"], call.json()["id"]);
 }
 
 // Subscriptions of the modern era.
@@ -886,9 +886,9 @@ fn a_subscription_that_is_not_needed_any_more_is_dropped_silently() {
 fn the_get_stream_is_requested_after_initialized_was_accepted() {
     let mut site = site();
     let mut web = Web::open(legacy());
-    let initialize = web.take_the("initialize");
+    let initialize = web.take_named("initialize");
     web.end_with(&initialize, site.reply(&initialize));
-    let initialized = web.take_the(INITIALIZED);
+    let initialized = web.take_named(INITIALIZED);
     web.head(&initialized, 202, &[]);
     let requested = web.take();
     let names: Vec<_> = requested.iter().map(Exchange::name).collect();
@@ -904,7 +904,7 @@ fn server_messages_arrive_on_the_get_stream() {
     let mut web = ready(&mut site);
     let stream = web.last("GET");
     web.push(&stream, json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
-    let answer = web.take_the("(answer)");
+    let answer = web.take_named("(answer)");
     assert_eq!((answer.json()["id"].as_str(), answer.of), (Some("p"), None));
     web.reply(&answer, Reply::status(202));
     site = site.result("tools/list", tools(&["b"]));
@@ -947,7 +947,7 @@ fn a_get_stream_that_ends_is_reopened_after_the_servers_retry_time() {
             web.wait(millis(wait - 1));
             assert!(web.take().is_empty(), "{text:?}");
             web.wait(millis(1));
-            let again = web.take_the("GET");
+            let again = web.take_named("GET");
             assert_eq!((again.header(LAST_ID), again.header(SESSION)), (last_id, Some("session-1")), "{text:?}");
             assert!(web.is_ready() && web.quirks().is_empty());
         }
@@ -971,7 +971,7 @@ fn a_get_stream_that_is_temporarily_refused_is_requested_again() {
     web.end(&stream);
     for _ in 0..3 {
         web.wait(seconds(60));
-        let again = web.take_the("GET");
+        let again = web.take_named("GET");
         web.fail(&again, Broken::Unreachable);
         assert!(web.is_ready());
     }
@@ -1004,17 +1004,17 @@ fn before_the_stream() -> (Web, Exchange, Site) {
 fn a_call_waits_for_the_get_stream() {
     let (mut web, stream, mut site) = before_the_stream();
     let reading = web.request(Request::read_resource("x:1"));
-    assert_eq!(web.take_the("resources/read").of, Some(reading));
+    assert_eq!(web.take_named("resources/read").of, Some(reading));
     let request = web.request(tool("a"));
     web.wait(millis(300));
     assert!(web.take().is_empty());
     web.head(&stream, 200, &STREAM);
-    let call = web.take_the("tools/call");
+    let call = web.take_named("tools/call");
     web.push(&stream, server_request(1, "elicitation/create"));
     let ask = server_request_ids(&web)[0];
     web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
     web.collect();
-    let answer = web.take_the("(answer)");
+    let answer = web.take_named("(answer)");
     web.reply(&answer, Reply::status(202));
     web.end_with(&call, site.reply(&call));
     assert!(was_answered(&web, request));
@@ -1027,7 +1027,7 @@ fn a_call_waits_for_the_get_stream_half_a_second_at_most() {
     web.wait(millis(499));
     assert!(web.take().is_empty());
     web.wait(millis(1));
-    web.take_the("tools/call");
+    web.take_named("tools/call");
 
     let (mut web, _, _) = before_the_stream();
     web.wait(millis(500));
@@ -1039,12 +1039,12 @@ fn a_call_does_not_wait_for_a_refused_or_broken_get_stream() {
     let (mut web, stream, _) = before_the_stream();
     web.request(tool("a"));
     web.head(&stream, 405, &[]);
-    web.take_the("tools/call");
+    web.take_named("tools/call");
 
     let (mut web, stream, _) = before_the_stream();
     web.request(tool("a"));
     web.fail(&stream, Broken::Midway);
-    web.take_the("tools/call");
+    web.take_named("tools/call");
 }
 
 #[test]
@@ -1086,11 +1086,11 @@ fn server_requests_and_notifications_precede_the_response() {
     let ask = server_request_ids(&web)[0];
     web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "accept", "content": {}})))).unwrap();
     web.collect();
-    let answer = web.take_the("(answer)");
+    let answer = web.take_named("(answer)");
     assert_eq!(answer.json(), json!({"jsonrpc": "2.0", "id": 1, "result": {"action": "accept", "content": {}}}));
     assert_eq!(answer.header(SESSION), Some("session-1"));
     web.push(&call, server_request(2, "sampling/createMessage"));
-    assert_eq!(web.take_the("(answer)").json()["error"]["code"], -32601);
+    assert_eq!(web.take_named("(answer)").json()["error"]["code"], -32601);
     web.push(&call, call.result(json!({"content": []})));
     assert!(was_answered(&web, request));
     if web.is_open(&call) {
@@ -1124,7 +1124,7 @@ fn the_messages_of_a_batch_are_handled_one_by_one() {
         ]);
         web.reply(&call, if by_stream { Reply::events(&[batch]) } else { Reply::json(200, &batch) });
         assert!(was_answered(&web, request) && web.quirks().is_empty(), "{:?}", web.session.quirks());
-        assert_eq!(web.take_the("(answer)").json()["id"], 7);
+        assert_eq!(web.take_named("(answer)").json()["id"], 7);
     }
 }
 
@@ -1159,7 +1159,7 @@ fn a_busy_server_gets_the_request_again_after_retry_after_seconds() {
             web.wait(millis(wait - 1));
             assert!(web.take().is_empty(), "{after}");
             web.wait(millis(1));
-            let again = web.take_the("tools/call");
+            let again = web.take_named("tools/call");
             assert_eq!((again.headers(), again.of), (call.headers(), Some(request)));
             assert_eq!(again.json()["params"], call.json()["params"]);
             web.end_with(&again, site.reply(&again));
@@ -1181,10 +1181,10 @@ fn a_resent_message_has_a_new_id_for_progress_and_cancellation() {
             let call = web.take_one();
             web.reply(&call, busy());
             web.wait(seconds(1));
-            let again = web.take_the("tools/call");
+            let again = web.take_named("tools/call");
             web.reply(&again, busy());
             web.wait(seconds(1));
-            let third = web.take_the("tools/call");
+            let third = web.take_named("tools/call");
             let ids = [&call, &again, &third].map(|exchange| exchange.json()["id"].as_u64().unwrap());
             assert!(ids[0] < ids[1] && ids[1] < ids[2], "{ids:?}");
             assert_eq!(third.of, Some(request));
@@ -1203,7 +1203,7 @@ fn a_resent_message_has_a_new_id_for_progress_and_cancellation() {
             assert!(web.was_dropped(&third));
             assert_eq!(web.outcome(request), "Cancelled");
             if is_legacy {
-                let cancelled = web.take_the("notifications/cancelled");
+                let cancelled = web.take_named("notifications/cancelled");
                 assert_eq!(cancelled.json()["params"]["requestId"].as_u64(), Some(ids[2]));
             }
             assert!(web.quirks().is_empty());
@@ -1277,7 +1277,7 @@ fn a_busy_server_gets_the_request_again_after_the_retry_after_date() {
         web.wait(millis(wait - 1));
         assert!(web.take().is_empty(), "{date:?} {after}");
         web.wait(millis(1));
-        let again = web.take_the("tools/call");
+        let again = web.take_named("tools/call");
         web.end_with(&again, site.reply(&again));
         assert!(was_answered(&web, request), "{date:?} {after}");
     }
@@ -1296,7 +1296,7 @@ fn a_busy_server_gets_the_request_again_after_an_hour_at_the_latest() {
         web.wait(seconds(3599));
         assert!(web.take().is_empty(), "{headers:?}");
         web.wait(seconds(1));
-        let again = web.take_the("tools/call");
+        let again = web.take_named("tools/call");
         assert_eq!(again.of, Some(request));
     }
 }
@@ -1392,7 +1392,7 @@ fn closing_ends_requests_and_exchanges_then_the_session() {
     web.close();
     assert_eq!(web.outcome(sent), "Unknown");
     assert!(web.was_dropped(&call) && web.was_dropped(&stream));
-    let delete = web.take_the("DELETE");
+    let delete = web.take_named("DELETE");
     assert_eq!((delete.header(SESSION), delete.header(VERSION)), (Some("session-1"), Some("2025-11-25")));
     assert_eq!((web.cause(), web.open.len()), (None, 1));
     web.head(&delete, 204, &[]);
@@ -1440,7 +1440,7 @@ fn closing_drops_open_exchanges() {
         web.fail(&answers[0], broken);
         assert!(web.is_open(&answers[1]), "the other response may still arrive");
         web.reply(&answers[1], Reply::status(202));
-        let delete = web.take_the("DELETE");
+        let delete = web.take_named("DELETE");
         web.head(&delete, 200, &[]);
         web.wait(seconds(60));
         assert!(web.was_dropped(&delete));
@@ -1472,7 +1472,7 @@ fn input_after_the_end_is_ignored() {
     let mut web = ready(&mut site());
     let (stream, (_, call)) = (web.last("GET"), web.call("a"));
     web.close();
-    let delete = web.take_the("DELETE");
+    let delete = web.take_named("DELETE");
     web.reply(&delete, Reply::status(200));
     let none = crate::web::header_map::<&str>(&[]);
     for exchange in [&stream, &call, &delete] {
@@ -1575,7 +1575,7 @@ fn http_with_sse_has_one_stream_for_all_server_messages() {
     let ask = server_request_ids(&web)[0];
     web.session.respond(web.now, ask, Ok(&raw(&json!({"action": "decline"})))).unwrap();
     web.collect();
-    let answer = web.take_the("(answer)");
+    let answer = web.take_named("(answer)");
     assert_eq!(answer.url(), OLD);
     web.reply(&answer, Reply::text(202, "Accepted"));
     web.push(&stream, first.result(json!({"content": []})));
@@ -1585,7 +1585,7 @@ fn http_with_sse_has_one_stream_for_all_server_messages() {
     web.reply(&call, Reply::status(202));
     web.session.cancel(web.now, request).unwrap();
     web.collect();
-    let cancelled = web.take_the(CANCELLED);
+    let cancelled = web.take_named(CANCELLED);
     assert_eq!((cancelled.url(), &cancelled.json()["params"]["requestId"]), (OLD.into(), &call.json()["id"]));
     web.reply(&cancelled, Reply::status(202));
     web.close();
@@ -1645,7 +1645,7 @@ fn http_with_sse_waits_for_a_token() {
     let (mut web, stream, mut site) = older(reconnecting(legacy()));
     web.end(&stream);
     web.wait(seconds(1));
-    let get = web.take_the("GET");
+    let get = web.take_named("GET");
     web.reply(&get, Reply::status(401).with("www-authenticate", "Bearer"));
     assert_eq!(unauthorized(&web).len(), 1);
     web.wait(seconds(60));
@@ -1663,7 +1663,7 @@ fn http_with_sse_reads_messages_after_the_endpoint_event() {
         let (mut web, stream, _) = older(reconnecting(legacy()));
         web.end(&stream);
         web.wait(seconds(1));
-        let get = web.take_the("GET");
+        let get = web.take_named("GET");
         let (endpoint, ping) = (
             "event: endpoint\ndata: /messages?session=2\n\n",
             "data: {\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"ping\"}\n\n",
@@ -1686,7 +1686,7 @@ fn http_with_sse_reads_messages_after_the_endpoint_event() {
 fn closed_is_the_last_event_whatever_input_precedes_the_poll() {
     let (mut web, stream, _) = before_the_stream();
     web.request(Request::read_resource("x:1"));
-    let read = web.take_the("resources/read");
+    let read = web.take_named("resources/read");
     web.session.handle_failure(web.now, read.id, Broken::Unreachable, "no route");
     web.session.handle_head(web.now, stream.id, http::StatusCode::NOT_FOUND, &crate::web::header_map(&JSON));
     web.session.handle_end(web.now, stream.id);
@@ -1701,7 +1701,7 @@ fn closed_is_the_last_event_whatever_input_precedes_the_poll() {
 fn a_server_request_during_the_probe_of_a_modern_server_gets_no_response() {
     let mut site = modern_site();
     let mut web = Web::open(with_elicitation(options()));
-    let probe = web.take_the("server/discover");
+    let probe = web.take_named("server/discover");
     web.head(&probe, 200, &STREAM);
     web.push(&probe, server_request(1, "elicitation/create"));
     let reply = site.reply(&probe);
@@ -1744,9 +1744,9 @@ fn the_session_id_of_a_refused_initialize_is_ignored() {
     let initialize = web.take_one();
     let refusal = Reply::json(200, &initialize.error(-32602, "Unsupported protocol version"));
     web.reply(&initialize, refusal.with(SESSION, "stray"));
-    let older = web.take_the("initialize");
+    let older = web.take_named("initialize");
     web.reply(&older, Reply::status(400));
-    assert_eq!(web.take_the("GET").header(SESSION), None);
+    assert_eq!(web.take_named("GET").header(SESSION), None);
 
     // A modern server that gets `initialize` first.
     let mut options = options();

@@ -215,7 +215,7 @@ fn one_unreachable_call_does_not_affect_the_others() {
     web.head(&answered, 200, &STREAM);
     web.fail(&call, Broken::Unreachable);
     assert_eq!((web.is_ready(), web.outcome(unlucky), web.outcome(other)), (true, "open".into(), "open".into()));
-    let again = web.take_the("tools/call");
+    let again = web.take_named("tools/call");
     assert_eq!(again.of, Some(unlucky));
     web.push(&answered, answered.result(json!({"content": []})));
     web.reply(&again, Reply::json(200, &again.result(json!({"content": []}))));
@@ -237,7 +237,7 @@ fn a_call_with_a_gateway_timeout_may_have_run() {
         assert_eq!((web.outcome(request), web.is_ready()), ("Unknown".into(), true), "{status}");
         // A read-only request is sent once more.
         let request = web.request(tool("a").replay(true));
-        let call = web.take_the("tools/call");
+        let call = web.take_named("tools/call");
         web.reply(&call, Reply::text(status, "no answer"));
         web.serve(&mut site());
         assert!(was_answered(&web, request), "{status}");
@@ -257,7 +257,7 @@ fn a_stream_may_begin_with_inconclusive_bytes() {
             }
             assert_eq!((web.is_open(&stream), web.quirks()), (true, vec![]), "{first:?}");
             web.push(&stream, ping(7));
-            assert_eq!(web.take_the("(answer)").json()["id"], 7, "{first:?}");
+            assert_eq!(web.take_named("(answer)").json()["id"], 7, "{first:?}");
         }
     }
 }
@@ -269,9 +269,9 @@ fn a_call_that_waits_for_headers_continues_after_a_reconnect() {
     let mut site = modern_site().first("tools/call", 1, mismatch);
     let mut web = connect(reconnecting(options()), &mut site);
     let request = web.request(tool("a"));
-    let call = web.take_the("tools/call");
+    let call = web.take_named("tools/call");
     web.end_with(&call, site.reply(&call));
-    let list = web.take_the("tools/list");
+    let list = web.take_named("tools/list");
     web.fail(&list, Broken::Unreachable);
     assert_eq!((web.is_ready(), web.outcome(request)), (false, "open".into()));
     web.wait_and_serve(seconds(30), &mut site);
@@ -289,7 +289,7 @@ fn a_call_that_waits_for_headers_ends_if_the_reconnect_gets_no_list() {
     let mut web = connect(options, &mut site);
     let (request, call) = web.call("a");
     web.end_with(&call, site.reply(&call));
-    let list = web.take_the("tools/list");
+    let list = web.take_named("tools/list");
     web.fail(&list, Broken::Unreachable);
     let mut site = site.error("tools/list", -32603, "not now");
     web.wait_and_serve(seconds(30), &mut site);
@@ -321,10 +321,10 @@ fn a_get_stream_that_was_open_is_requested_again_after_any_refusal() {
         let stream = web.last("GET");
         web.end(&stream);
         web.wait(seconds(2));
-        let again = web.take_the("GET");
+        let again = web.take_named("GET");
         web.reply(&again, Reply::text(status, "not now"));
         web.wait(seconds(60));
-        let third = web.take_the("GET");
+        let third = web.take_named("GET");
         web.reply(&third, Reply::stream(""));
         assert_eq!((web.is_open(&third), web.quirks()), (true, vec![]), "{status}");
     }
@@ -355,7 +355,7 @@ fn the_late_end_of_a_refused_stream_opens_no_second_one() {
         let mut web = ready(&mut site().on("GET", move |_| Reply::status(status).unfinished()));
         let refused = web.last("GET");
         web.wait(seconds(5));
-        let stream = web.take_the("GET");
+        let stream = web.take_named("GET");
         web.reply(&stream, Reply::stream(""));
         if web.is_open(&refused) {
             web.end(&refused);
@@ -370,12 +370,12 @@ fn the_late_end_of_a_refused_stream_opens_no_second_one() {
 #[test]
 fn responses_are_sent_before_initialized_is_accepted() {
     let mut web = Web::open(asking(legacy()));
-    let initialize = web.take_the("initialize");
+    let initialize = web.take_named("initialize");
     web.head(&initialize, 200, &[STREAM[0], (SESSION, "session-1")]);
     let result =
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
     web.push(&initialize, initialize.result(result));
-    web.take_the(INITIALIZED);
+    web.take_named(INITIALIZED);
     let params = json!({"message": "?", "requestedSchema": {}});
     for (id, method) in [(1, "ping"), (2, "roots/list"), (3, "elicitation/create"), (4, "elicitation/create")] {
         web.push(&initialize, json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
@@ -392,10 +392,10 @@ fn responses_are_sent_before_initialized_is_accepted() {
     }
     // The response that is still to be sent precedes the end of the session.
     web.close();
-    let answer = web.take_the("(answer)");
+    let answer = web.take_named("(answer)");
     assert_eq!((&answer.json()["id"], answer.header(SESSION)), (&json!(4), Some("session-1")));
     web.reply(&answer, Reply::status(202));
-    let delete = web.take_the("DELETE");
+    let delete = web.take_named("DELETE");
     web.reply(&delete, Reply::status(200));
     assert_eq!((web.take().len(), web.cause()), (0, Some(&Cause::Requested)));
 }
@@ -439,7 +439,7 @@ fn the_stream_of_a_call_is_resumed_after_a_temporary_refusal() {
         web.end(&call);
         for _ in 0..4 {
             web.wait(seconds(5));
-            let get = web.take_the("GET");
+            let get = web.take_named("GET");
             assert_eq!(get.header(LAST_ID), Some("9"));
             let refusal = Reply::status(status);
             web.reply(&get, after.map_or(refusal.clone(), |after| refusal.clone().with("retry-after", after)));
@@ -447,7 +447,7 @@ fn the_stream_of_a_call_is_resumed_after_a_temporary_refusal() {
             assert_eq!((web.take().len(), web.outcome(request)), (0, "open".into()), "{status}");
         }
         web.wait(millis(1));
-        let get = web.take_the("GET");
+        let get = web.take_named("GET");
         assert_eq!((get.header(LAST_ID), get.of), (Some("9"), Some(request)));
         web.head(&get, 200, &STREAM);
         web.push(&get, call.result(json!({"content": []})));
@@ -552,7 +552,7 @@ fn progress_after_a_long_wait_for_input_or_a_token_extends_the_deadline() {
             web.session.provide(web.now, request, [("q", &*raw(&json!({"action": "accept"})))]).unwrap();
             web.collect();
         }
-        let again = web.take_the("tools/call");
+        let again = web.take_named("tools/call");
         web.head(&again, 200, &STREAM);
         for progress in 1..=11 {
             web.wait(seconds(50));
@@ -574,7 +574,7 @@ fn one_unreachable_notification_does_not_affect_other_requests() {
     web.head(&answered, 200, &STREAM);
     web.session.cancel(web.now, given_up).unwrap();
     web.collect();
-    let cancelled = web.take_the("notifications/cancelled");
+    let cancelled = web.take_named("notifications/cancelled");
     web.fail(&cancelled, Broken::Unreachable);
     assert_eq!((web.is_ready(), web.outcome(other)), (true, "open".into()));
     web.push(&answered, answered.result(json!({"content": []})));
@@ -668,7 +668,7 @@ fn a_refusal_with_a_truncated_or_unrelated_text_is_not_an_expired_session() {
 #[test]
 fn a_response_polled_before_the_next_initialize_names_the_session_of_its_request() {
     let mut web = Web::open(asking(legacy()));
-    let initialize = web.take_the("initialize");
+    let initialize = web.take_named("initialize");
     let [stream] = STREAM;
     web.head(&initialize, 200, &[stream, (SESSION, "s0")]);
     let refusal = initialize.error(-32602, "no such capability: elicitation");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{Host, KEY, Server, Steps, legacy, options, tools};
-use crate::rig::{Mood, Rig, configuration, full, programs, with_tools};
+use crate::rig::{Behaviour, Rig, configuration, full, programs, with_tools};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::{Configuration, Document, Entry};
@@ -90,9 +90,9 @@ fn the_number_of_servers_that_start_at_once_is_limited() {
 fn a_server_that_fails_to_start_frees_its_place() {
     let names = ["a", "b", "c", "d"];
     let mut rig = names.iter().fold(Rig::new(capped(1)), |rig, name| rig.peer(name, with_tools(&["x"])));
-    rig.mood("a", Mood::DoesNotStart);
-    rig.mood("b", Mood::Exits);
-    rig.mood("c", Mood::Silent);
+    rig.set_behaviour("a", Behaviour::DoesNotStart);
+    rig.set_behaviour("b", Behaviour::Exits);
+    rig.set_behaviour("c", Behaviour::Silent);
     let mut rig = rig.up(&names);
     assert_eq!((rig.state("c"), rig.state("d")), (Some(State::Starting), Some(State::Queued)));
     assert_eq!(rig.count("settled"), 0);
@@ -111,10 +111,11 @@ fn a_server_that_fails_to_start_frees_its_place() {
 
 #[test]
 fn a_server_with_reconnects_becomes_ready_later() {
-    let mut rig = Rig::of(reconnecting_options()).peer("a", with_tools(&["x"])).in_mood("a", Mood::Exits).up(&["a"]);
+    let mut rig =
+        Rig::of(reconnecting_options()).peer("a", with_tools(&["x"])).with_behaviour("a", Behaviour::Exits).up(&["a"]);
     assert_eq!((rig.count("a failed, again"), rig.state("a")), (1, Some(State::Down)));
     assert_eq!(rig.count("settled"), 1, "{:#?}", rig.log);
-    rig.mood("a", Mood::Answers);
+    rig.set_behaviour("a", Behaviour::Answers);
     rig.wait(secs(5));
     assert_eq!((rig.state("a"), failure(&rig, "a")), (Some(State::Up), None));
     assert_eq!(rig.functions(), ["mcp_a_x"]);
@@ -142,9 +143,9 @@ fn required_servers_start_first_and_make_the_hub_ready() {
 #[test]
 fn without_a_required_server_the_hub_is_not_ready() {
     let rig = Rig::new(requires(&["a", "b"])).peer("a", with_tools(&["x"])).peer("b", with_tools(&["x"]));
-    let mut rig = rig.in_mood("b", Mood::DoesNotStart).up(&["a", "b"]);
+    let mut rig = rig.with_behaviour("b", Behaviour::DoesNotStart).up(&["a", "b"]);
     assert_eq!((rig.count("ready"), rig.count("settled")), (0, 1));
-    rig.mood("b", Mood::Answers);
+    rig.set_behaviour("b", Behaviour::Answers);
     rig.hub.start(rig.now, "b").unwrap();
     rig.collect();
     rig.serve();
@@ -170,7 +171,7 @@ fn a_restored_toolset_of_a_required_server_makes_the_hub_ready_while_it_is_valid
 #[test]
 fn missing_lists_the_required_servers_that_are_not_ready() {
     let rig = Rig::new(requires(&["a", "b", "c", "d"])).peer("a", with_tools(&["x"])).peer("b", with_tools(&["x"]));
-    let mut rig = rig.in_mood("b", Mood::DoesNotStart);
+    let mut rig = rig.with_behaviour("b", Behaviour::DoesNotStart);
     rig.configure(configuration(json!({
         "a": {"command": "a"},
         "b": {"command": "b"},
@@ -186,11 +187,11 @@ fn missing_lists_the_required_servers_that_are_not_ready() {
 #[test]
 fn a_required_server_that_is_lost_again_is_missing() {
     let mut rig = Rig::new(requires(&["a", "b"])).peer("a", with_tools(&["x"])).peer("b", with_tools(&["x"]));
-    rig.mood("b", Mood::Silent);
+    rig.set_behaviour("b", Behaviour::Silent);
     let mut rig = rig.up(&["a", "b"]);
     rig.exit("a");
     let silent = rig.hub.handle("b").unwrap();
-    rig.mood("b", Mood::Answers);
+    rig.set_behaviour("b", Behaviour::Answers);
     // It answers the last request that it received.
     let (_, asked) = rig.sent.iter().rev().find(|(session, _)| *session == silent).unwrap().clone();
     let answers = rig.get("b").server.answer(&asked);
@@ -270,7 +271,7 @@ fn an_invalid_url_fails_only_its_server() {
 fn the_same_inputs_give_the_same_outputs() {
     let run = || {
         let rig = Rig::of(reconnecting_options()).peer("a", full(&["x"], &["r"], &["p"])).peer("b", with_tools(&["x"]));
-        let mut rig = rig.in_mood("b", Mood::Exits).up(&["a", "b"]);
+        let mut rig = rig.with_behaviour("b", Behaviour::Exits).up(&["a", "b"]);
         rig.call("mcp_a_x");
         rig.wait(secs(1000));
         (rig.log, rig.now, format!("{:?}{:?}", rig.events, rig.sent))
@@ -286,8 +287,8 @@ fn calls_reach_the_right_one_of_two_servers_with_the_same_tool() {
     let mut rig = rig().peer("a", answers("a")).peer("b", answers("b")).up(&["a", "b"]);
     assert_eq!(rig.outcome_of("mcp_b_x", json!({"k": 1})), r#"{"of":"b"}"#);
     assert_eq!(rig.outcome_of("mcp_a_x", json!({"k": 2})), r#"{"of":"a"}"#);
-    assert_eq!(rig.asked("a", "tools/call"), [json!({"name": "x", "arguments": {"k": 2}})]);
-    assert_eq!(rig.asked("b", "tools/call"), [json!({"name": "x", "arguments": {"k": 1}})]);
+    assert_eq!(rig.received_params("a", "tools/call"), [json!({"name": "x", "arguments": {"k": 2}})]);
+    assert_eq!(rig.received_params("b", "tools/call"), [json!({"name": "x", "arguments": {"k": 1}})]);
 }
 
 #[test]
@@ -295,7 +296,7 @@ fn a_call_uses_the_servers_own_tool_name() {
     let mut rig = rig().peer("my-api", with_tools(&["list-items.v2"])).up(&["my-api"]);
     assert_eq!(rig.functions(), ["mcp_my_api_list_items_v2"]);
     rig.outcome_of("mcp_my_api_list_items_v2", json!({}));
-    assert_eq!(rig.asked("my-api", "tools/call")[0]["name"], "list-items.v2");
+    assert_eq!(rig.received_params("my-api", "tools/call")[0]["name"], "list-items.v2");
 }
 
 #[test]
@@ -309,7 +310,7 @@ fn a_tool_that_is_not_exposed_cannot_be_called() {
         assert_eq!(rig.try_call(name, json!({})), Err(CallError::UnknownTool { name: name.into() }));
     }
     rig.serve();
-    assert_eq!(rig.asked("a", "tools/call"), [Value::Null; 0]);
+    assert_eq!(rig.received_params("a", "tools/call"), [Value::Null; 0]);
 }
 
 #[test]
@@ -325,7 +326,7 @@ fn saved_names_expose_no_tools() {
     rig.serve();
     assert_eq!(rig.functions(), ["mcp_a_x"]);
     assert_eq!(refused(&mut rig, "mcp_a_drop"), "there is no tool `mcp_a_drop`");
-    assert_eq!(rig.asked("a", "tools/call"), [Value::Null; 0]);
+    assert_eq!(rig.received_params("a", "tools/call"), [Value::Null; 0]);
 }
 
 #[test]
@@ -358,7 +359,7 @@ fn a_call_while_the_server_starts_waits() {
 
 #[test]
 fn a_call_on_a_server_that_does_not_start_ends() {
-    let mut rig = rig().peer("a", with_tools(&["x"])).in_mood("a", Mood::DoesNotStart);
+    let mut rig = rig().peer("a", with_tools(&["x"])).with_behaviour("a", Behaviour::DoesNotStart);
     rig.configure(programs(&["a"]));
     rig.hub.restore(rig.now, "a", saved("a", full(&["x"], &["r"], &[]))).unwrap();
     rig.collect();
@@ -373,7 +374,7 @@ fn a_call_on_a_server_that_does_not_start_ends() {
 #[test]
 fn a_call_is_cancelled() {
     let mut rig = rig().peer("a", full(&["x"], &["r"], &[])).up(&["a"]);
-    rig.get("a").holds = Some("tools/call");
+    rig.get("a").unanswered = Some("tools/call");
     let call = rig.call("mcp_a_x");
     rig.serve();
     rig.hub.cancel(rig.now, call).unwrap();
@@ -391,7 +392,7 @@ fn a_call_is_cancelled() {
 #[test]
 fn a_waiting_list_call_can_be_cancelled() {
     let server = || full(&["x"], &["r"], &[]);
-    let mut rig = rig().peer("a", server()).in_mood("a", Mood::Silent);
+    let mut rig = rig().peer("a", server()).with_behaviour("a", Behaviour::Silent);
     rig.configure(programs(&["a"]));
     rig.hub.restore(rig.now, "a", saved("a", server())).unwrap();
     rig.collect();
@@ -415,15 +416,15 @@ fn one_call_at_a_time_unless_the_entry_allows_parallel_calls() {
     rig.open();
     rig.serve();
     for name in ["a", "b"] {
-        rig.get(name).holds = Some("tools/call");
+        rig.get(name).unanswered = Some("tools/call");
     }
     for name in ["mcp_a_x", "mcp_a_x", "mcp_b_x", "mcp_b_x"] {
         rig.call(name);
     }
     rig.serve();
-    assert_eq!((rig.held("a"), rig.held("b")), (1, 2));
+    assert_eq!((rig.withheld_count("a"), rig.withheld_count("b")), (1, 2));
     rig.release("a");
-    assert_eq!(rig.asked("a", "tools/call").len(), 2);
+    assert_eq!(rig.received_params("a", "tools/call").len(), 2);
     rig.release("b");
     assert_eq!(rig.open_calls(), []);
 }
@@ -434,7 +435,7 @@ fn the_timeout_of_an_entry_ends_a_call() {
     rig.configure(one(json!({"command": "a", "timeout": 5})));
     rig.open();
     rig.serve();
-    rig.get("a").holds = Some("tools/call");
+    rig.get("a").unanswered = Some("tools/call");
     let call = rig.call("mcp_a_x");
     rig.wait(Duration::from_millis(4999));
     assert_eq!(rig.outcome(call), "open");
@@ -445,7 +446,7 @@ fn the_timeout_of_an_entry_ends_a_call() {
 #[test]
 fn call_with_changes_the_request() {
     let mut rig = simple();
-    rig.get("a").holds = Some("tools/call");
+    rig.get("a").unanswered = Some("tools/call");
     let call = rig.hub.call_with(rig.now, "mcp_a_x", None, |request| request.timeout(secs(1))).unwrap();
     rig.accept(call);
     rig.wait(secs(1));
@@ -480,16 +481,16 @@ fn resources_and_prompts_are_listed_from_the_catalog() {
 fn utility_tools_read_resources_and_get_prompts() {
     let mut rig = rig().peer("a", full(&[], &["r"], &["p"])).up(&["a"]);
     assert_eq!(rig.outcome_of("mcp_a_read_resource", json!({"uri": "r:r", "other": 1})), r#"{"contents":[]}"#);
-    assert_eq!(rig.asked("a", "resources/read"), [json!({"uri": "r:r"})]);
+    assert_eq!(rig.received_params("a", "resources/read"), [json!({"uri": "r:r"})]);
     let arguments = json!({"s": "a\"b", "n": 1.50, "b": true, "o": {"k": [1]}});
     let got = rig.outcome_of("mcp_a_get_prompt", json!({"name": "p", "arguments": arguments}));
     assert_eq!(got, r#"{"messages":[]}"#);
     let written = json!({"s": "a\"b", "n": "1.5", "b": "true", "o": "{\"k\":[1]}"});
-    assert_eq!(rig.asked("a", "prompts/get"), [json!({"name": "p", "arguments": written})]);
+    assert_eq!(rig.received_params("a", "prompts/get"), [json!({"name": "p", "arguments": written})]);
     rig.outcome_of("mcp_a_get_prompt", json!({"name": "p", "arguments": null}));
     rig.outcome_of("mcp_a_get_prompt", json!({"name": "p"}));
-    assert_eq!(rig.asked("a", "prompts/get")[1]["name"], "p");
-    assert_eq!(rig.asked("a", "prompts/get").len(), 3);
+    assert_eq!(rig.received_params("a", "prompts/get")[1]["name"], "p");
+    assert_eq!(rig.received_params("a", "prompts/get").len(), 3);
 }
 
 #[test]
@@ -556,10 +557,10 @@ fn a_server_with_only_prompts_becomes_and_stays_ready() {
     let server = Server::legacy(json!({"prompts": {}})).result("prompts/list", json!({"prompts": [{"name": "p"}]}));
     let mut rig = Rig::of(reconnecting_options()).peer("a", server).up(&["a"]);
     assert_eq!(rig.functions(), ["mcp_a_list_prompts", "mcp_a_get_prompt"]);
-    rig.say("a", &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    rig.write_to_output("a", &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
     rig.wait(secs(3600));
     assert_eq!((rig.state("a"), rig.count("a: down")), (Some(State::Up), 0));
-    assert_eq!(rig.asked("a", "tools/list").len(), 0, "the server has no tools");
+    assert_eq!(rig.received_params("a", "tools/list").len(), 0, "the server has no tools");
 }
 
 #[test]
@@ -611,7 +612,7 @@ fn a_changed_description_with_an_equal_hash_changes_the_toolset() {
     let mut rig = rig().peer("a", with_tools(&[]).result("tools/list", tools[0].clone())).up(&["a"]);
     rig.take_log();
     rig.answers("a", "tools/list", tools[1].clone());
-    rig.say("a", &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    rig.write_to_output("a", &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
     rig.wait(secs(2));
     assert_eq!(rig.count("a ~ mcp_a_t"), 1, "{:#?}", rig.log);
 }
@@ -636,7 +637,7 @@ fn suspicious_tools_are_left_out_if_the_options_say_so() {
 /// The server `a`, whose calls time out.
 fn failing() -> Rig {
     let mut rig = simple();
-    rig.get("a").holds = Some("tools/call");
+    rig.get("a").unanswered = Some("tools/call");
     rig
 }
 
@@ -683,7 +684,7 @@ fn after_the_cooldown_one_trial_call_is_allowed() {
     let trial = rig.call("mcp_a_x");
     rig.release("a");
     assert_ne!(rig.outcome(trial), "TimedOut");
-    rig.get("a").holds = Some("tools/call");
+    rig.get("a").unanswered = Some("tools/call");
     (0..3).for_each(|_| fail(&mut rig));
     assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::CoolingDown { .. })), "the count starts again");
 }
@@ -707,9 +708,9 @@ fn only_failures_in_a_row_count() {
     for _ in 0..3 {
         fail(&mut rig);
         fail(&mut rig);
-        rig.get("a").holds = None;
+        rig.get("a").unanswered = None;
         rig.outcome_of("mcp_a_x", json!({}));
-        rig.get("a").holds = Some("tools/call");
+        rig.get("a").unanswered = Some("tools/call");
     }
 }
 
@@ -729,7 +730,7 @@ fn error_responses_do_not_trip_the_breaker() {
 #[test]
 fn connections_lost_during_calls_trip_the_breaker() {
     let mut rig = Rig::of(reconnecting_options()).peer("a", with_tools(&["x"])).up(&["a"]);
-    rig.get("a").holds = Some("tools/call");
+    rig.get("a").unanswered = Some("tools/call");
     for _ in 0..3 {
         let call = rig.call("mcp_a_x");
         rig.serve();
@@ -743,7 +744,7 @@ fn connections_lost_during_calls_trip_the_breaker() {
 #[test]
 fn a_parked_session_trips_the_breaker_at_once() {
     let mut rig = Rig::of(reconnecting_options()).peer("a", with_tools(&["x"])).up(&["a"]);
-    rig.mood("a", Mood::DoesNotStart);
+    rig.set_behaviour("a", Behaviour::DoesNotStart);
     rig.exit("a");
     rig.wait(secs(10));
     let parked = rig.hub.servers().any(|report| report.state == Some(State::Parked));
@@ -755,7 +756,7 @@ fn a_parked_session_trips_the_breaker_at_once() {
     }
     // A trial call wakes it.
     rig.wait(secs(60));
-    rig.mood("a", Mood::Answers);
+    rig.set_behaviour("a", Behaviour::Answers);
     rig.take_log();
     let trial = rig.call("mcp_a_x");
     rig.serve();
@@ -778,7 +779,7 @@ fn start_and_authorized_reset_the_breaker() {
 
 #[test]
 fn calls_to_a_server_that_is_starting_are_no_failures() {
-    let mut rig = rig().peer("a", with_tools(&["x"])).in_mood("a", Mood::Silent);
+    let mut rig = rig().peer("a", with_tools(&["x"])).with_behaviour("a", Behaviour::Silent);
     let entry = || one(json!({"command": "a", "timeout": 1}));
     let mut before = Rig::of(legacy()).peer("a", with_tools(&["x"]));
     before.configure(entry());
@@ -800,7 +801,7 @@ fn without_a_breaker_every_call_is_made() {
     let mut options = HubOptions::new(legacy());
     options.breaker = None;
     let mut rig = Rig::new(options).peer("a", with_tools(&["x"])).up(&["a"]);
-    rig.get("a").holds = Some("tools/call");
+    rig.get("a").unanswered = Some("tools/call");
     (0..5).for_each(|_| fail(&mut rig));
 }
 
@@ -812,7 +813,7 @@ fn the_options_configure_the_breaker() {
     (breaker.failures, breaker.cooldown) = (1, secs(5));
     options.breaker = Some(breaker);
     let mut rig = Rig::new(options).peer("a", with_tools(&["x"])).up(&["a"]);
-    rig.get("a").holds = Some("tools/call");
+    rig.get("a").unanswered = Some("tools/call");
     fail(&mut rig);
     assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::CoolingDown { .. })));
     rig.wait(secs(5));
@@ -837,7 +838,7 @@ fn a_refused_call_changes_nothing() {
     rig.configure(programs(&["a", "b"]));
     rig.hub.restore(rig.now, "a", saved("a", full(&["x"], &["r"], &[]))).unwrap();
     rig.collect();
-    rig.mood("a", Mood::Silent);
+    rig.set_behaviour("a", Behaviour::Silent);
     rig.open();
     rig.call("mcp_a_x");
     rig.call("mcp_a_list_resources");
@@ -882,7 +883,7 @@ fn the_hub_has_one_deadline_for_all_servers() {
     rig.serve();
     assert_eq!(rig.hub.deadline(), None, "nothing waits");
     for name in ["a", "b"] {
-        rig.get(name).holds = Some("tools/call");
+        rig.get(name).unanswered = Some("tools/call");
     }
     let a = rig.call("mcp_a_x");
     assert_eq!(rig.hub.deadline(), Some(rig.now + secs(7)));
@@ -913,13 +914,13 @@ fn a_changed_list_changes_the_toolset() {
         "tools/list",
         json!({"tools": [{"name": "y", "description": "new", "inputSchema": {}}, {"name": "z"}]}),
     );
-    rig.say("a", &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    rig.write_to_output("a", &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
     rig.wait(secs(5));
     let reported: Vec<_> = rig.log.iter().filter(|line| line.contains(" mcp_")).collect();
     assert_eq!(reported, ["a - mcp_a_x", "a + mcp_a_z", "a ~ mcp_a_y"]);
     assert_eq!(rig.functions(), ["mcp_a_y", "mcp_a_z"]);
     rig.take_log();
-    rig.say("a", &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    rig.write_to_output("a", &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
     rig.wait(secs(5));
     assert_eq!(rig.log, ["a: > tools/list"], "an equal list is no difference");
 }
@@ -984,7 +985,7 @@ fn changed_filters_apply_to_a_server_that_is_starting() {
 fn a_changed_endpoint_closes_the_old_session_before_the_new_one_opens() {
     let mut rig = simple();
     let former = rig.hub.handle("a").unwrap();
-    rig.get("a").clings = true;
+    rig.get("a").ignores_end_of_input = true;
     rig.take_log();
     rig.configure(one(json!({"command": "other"})));
     rig.serve();
@@ -998,7 +999,7 @@ fn a_changed_endpoint_closes_the_old_session_before_the_new_one_opens() {
         "each session has its own entry"
     );
 
-    rig.let_go("a");
+    rig.end_process("a");
     rig.serve();
     assert!(rig.at("a: closed") < rig.at("a: open"), "{:#?}", rig.log);
     assert_eq!(rig.functions(), ["mcp_a_x"]);
@@ -1014,7 +1015,7 @@ fn successive_changes_wait_until_the_old_process_has_ended() {
     ];
     for next in next {
         let mut rig = simple();
-        rig.get("a").clings = true;
+        rig.get("a").ignores_end_of_input = true;
         rig.configure(one(json!({"command": "second"})));
         rig.serve();
         rig.configure(next());
@@ -1022,7 +1023,7 @@ fn successive_changes_wait_until_the_old_process_has_ended() {
         rig.configure(one(json!({"command": "last"})));
         rig.serve();
         assert_eq!(rig.count("a: open"), 1, "the process still runs");
-        rig.let_go("a");
+        rig.end_process("a");
         rig.wait(secs(1));
         assert_eq!((rig.count("a: open"), rig.functions()), (2, vec!["mcp_a_x".into()]));
         let entry = rig.hub.entry(rig.hub.handle("a").unwrap()).unwrap();
@@ -1033,20 +1034,20 @@ fn successive_changes_wait_until_the_old_process_has_ended() {
 #[test]
 fn a_call_during_a_session_change_waits() {
     let mut rig = rig().peer("a", full(&["x"], &["r"], &[])).up(&["a"]);
-    rig.get("a").clings = true;
-    rig.get("a").holds = Some("tools/call");
+    rig.get("a").ignores_end_of_input = true;
+    rig.get("a").unanswered = Some("tools/call");
     let former = rig.call("mcp_a_x");
     rig.serve();
     rig.take_log();
     // Another timeout needs a new session, and the tools stay the same.
     rig.configure(one(json!({"command": "a", "timeout": 9})));
-    rig.get("a").holds = None;
+    rig.get("a").unanswered = None;
     rig.serve();
     assert_eq!(rig.outcome(former), "Unknown");
     let (call, list) = (rig.call("mcp_a_x"), rig.call("mcp_a_list_resources"));
     rig.serve();
     assert_eq!((rig.outcome(call), rig.outcome(list)), ("open".into(), "open".into()));
-    rig.let_go("a");
+    rig.end_process("a");
     rig.serve();
     assert!(rig.outcome(call).contains("content") && rig.outcome(list).contains("r:r"), "{:#?}", rig.log);
     assert!(!rig.log.iter().any(|line| line.contains(" mcp_")), "the toolset is the same: {:#?}", rig.log);
@@ -1073,12 +1074,12 @@ fn a_server_started_before_the_hub_opens_survives_changes() {
     rig.collect();
     rig.serve();
     assert_eq!((rig.functions(), rig.count("ready")), (vec!["mcp_a_x".into()], 0));
-    rig.get("a").clings = true;
+    rig.get("a").ignores_end_of_input = true;
     for timeout in [9, 8] {
         rig.configure(one(json!({"command": "a", "timeout": timeout})));
         rig.serve();
     }
-    rig.let_go("a");
+    rig.end_process("a");
     rig.serve();
     assert_eq!(rig.state("a"), Some(State::Up), "{:#?}", rig.log);
 }
@@ -1086,7 +1087,7 @@ fn a_server_started_before_the_hub_opens_survives_changes() {
 #[test]
 fn a_kept_toolset_is_removed_if_the_new_session_fails() {
     let mut rig = simple();
-    rig.mood("a", Mood::DoesNotStart);
+    rig.set_behaviour("a", Behaviour::DoesNotStart);
     rig.configure(one(json!({"command": "a", "timeout": 9})));
     assert_eq!(rig.functions(), ["mcp_a_x"]);
     rig.serve();
@@ -1098,7 +1099,7 @@ fn a_removed_or_disabled_server_is_closed() {
     let off = one(json!({"command": "a", "enabled": false}));
     for after in [configuration(json!({})), off] {
         let mut rig = simple();
-        rig.get("a").holds = Some("tools/call");
+        rig.get("a").unanswered = Some("tools/call");
         let call = rig.call("mcp_a_x");
         rig.serve();
         let handle = rig.hub.handle("a").unwrap();
@@ -1136,7 +1137,10 @@ fn exposed_names_stay_when_other_servers_come_and_go() {
     assert_eq!(names[0], "mcp_my_api_x");
     assert!(names[1].starts_with("mcp_my_api_x_"), "{names:?}");
     rig.outcome_of(&names[1], json!({}));
-    assert_eq!((rig.asked("my-api", "tools/call").len(), rig.asked("my.api", "tools/call").len()), (0, 1));
+    assert_eq!(
+        (rig.received_params("my-api", "tools/call").len(), rig.received_params("my.api", "tools/call").len()),
+        (0, 1)
+    );
     rig.configure(programs(&["my.api"]));
     rig.serve();
     assert_eq!(rig.functions(), names[1..]);
@@ -1194,12 +1198,12 @@ fn an_undefined_variable_leaves_the_server_unchanged() {
 
 #[test]
 fn start_gives_a_failed_server_a_new_session() {
-    let mut rig = rig().peer("a", with_tools(&["x"])).in_mood("a", Mood::Exits).up(&["a"]);
+    let mut rig = rig().peer("a", with_tools(&["x"])).with_behaviour("a", Behaviour::Exits).up(&["a"]);
     let former = rig.hub.handle("a").unwrap();
     assert_eq!(rig.state("a"), Some(State::Failed));
     rig.wait(secs(3600));
     assert_eq!(rig.count("a: open"), 1, "not started without a command");
-    rig.mood("a", Mood::Answers);
+    rig.set_behaviour("a", Behaviour::Answers);
     rig.hub.start(rig.now, "a").unwrap();
     rig.collect();
     rig.serve();
@@ -1228,8 +1232,8 @@ fn close_ends_all_servers_and_calls() {
         ["a", "b", "c", "d"].iter().fold(Rig::new(capped(1)), |rig, name| rig.peer(name, full(&["x"], &["r"], &[])));
     let mut rig = rig.up(&["a"]);
     rig.configure(programs(&["a", "b", "c", "d"]));
-    rig.mood("b", Mood::Silent);
-    rig.get("a").holds = Some("tools/call");
+    rig.set_behaviour("b", Behaviour::Silent);
+    rig.get("a").unanswered = Some("tools/call");
     let (sent, queued) = (rig.call("mcp_a_x"), rig.call("mcp_a_x"));
     rig.serve();
     assert_eq!((rig.state("b"), rig.state("c")), (Some(State::Starting), Some(State::Queued)));
@@ -1260,7 +1264,10 @@ fn close_ends_all_servers_and_calls() {
 fn calls_to_a_server_that_never_started_end() {
     let server = || full(&["x"], &["r"], &[]);
     for gone in [None, Some(programs(&["a"]))] {
-        let mut rig = Rig::new(capped(1)).peer("a", with_tools(&["x"])).peer("b", server()).in_mood("a", Mood::Silent);
+        let mut rig = Rig::new(capped(1))
+            .peer("a", with_tools(&["x"]))
+            .peer("b", server())
+            .with_behaviour("a", Behaviour::Silent);
         rig.configure(programs(&["a", "b"]));
         rig.hub.restore(rig.now, "b", saved("b", server())).unwrap();
         rig.collect();
@@ -1281,12 +1288,12 @@ fn calls_to_a_server_that_never_started_end() {
 #[test]
 fn a_list_call_waiting_for_a_second_session_ends_with_it() {
     let mut rig = rig().peer("a", full(&["x"], &["r"], &[])).up(&["a"]);
-    rig.get("a").clings = true;
+    rig.get("a").ignores_end_of_input = true;
     rig.configure(one(json!({"command": "a", "timeout": 9})));
     let list = rig.call("mcp_a_list_resources");
     rig.configure(configuration(json!({})));
     rig.serve();
-    rig.let_go("a");
+    rig.end_process("a");
     rig.wait(secs(1));
     assert_eq!(rig.outcome(list), "NotSent");
 }
@@ -1294,12 +1301,12 @@ fn a_list_call_waiting_for_a_second_session_ends_with_it() {
 #[test]
 fn a_process_that_ignores_the_shutdown_is_shut_down_again() {
     let mut rig = simple();
-    rig.get("a").clings = true;
+    rig.get("a").ignores_end_of_input = true;
     rig.take_log();
     rig.close();
     rig.wait(secs(3));
     assert!(rig.count("a: shut") > 1, "{:#?}", rig.log);
-    rig.let_go("a");
+    rig.end_process("a");
     rig.wait(secs(60));
     assert_eq!(rig.log.last().unwrap(), "closed");
 }
@@ -1317,7 +1324,7 @@ fn a_hub_that_was_never_open_closes() {
 
 #[test]
 fn a_change_does_not_start_servers_that_it_removes() {
-    let mut rig = Rig::new(capped(1)).peer("a", with_tools(&["x"])).in_mood("a", Mood::Silent);
+    let mut rig = Rig::new(capped(1)).peer("a", with_tools(&["x"])).with_behaviour("a", Behaviour::Silent);
     rig = ["b", "c", "d"].iter().fold(rig, |rig, name| rig.peer(name, with_tools(&["x"])));
     rig.configure(programs(&["a", "b", "c", "d"]));
     rig.open();
@@ -1358,11 +1365,11 @@ fn messages_received_before_a_removal_are_reported_before_it() {
         rig.change_tools("a", &["x", "new"]);
         rig.now = rig.hub.deadline().unwrap();
         rig.timeout();
-        rig.lazy = true;
+        rig.polls_on_request = true;
         rig.serve();
         rig.hub.configure(rig.now, after).unwrap();
-        rig.lazy = false;
-        rig.get("a").clings = true;
+        rig.polls_on_request = false;
+        rig.get("a").ignores_end_of_input = true;
         rig.take_log();
         rig.collect();
         assert_eq!(rig.count("a: catalogchanged"), 1, "{:#?}", rig.log);
@@ -1596,14 +1603,14 @@ fn restore_during_a_session_change_does_not_delay_calls() {
     let saved = other.hub.save(Time::ZERO, "a", KEY, 7).unwrap();
 
     let mut rig = rig().peer("a", full(&["x"], &["r"], &[])).up(&["a"]);
-    rig.get("a").clings = true;
+    rig.get("a").ignores_end_of_input = true;
     rig.configure(entry());
     let calls = [rig.call("mcp_a_list_resources"), rig.call("mcp_a_x")];
     rig.serve();
     // The result does not matter: the server is starting already.
     let _ = rig.hub.restore(rig.now, "a", saved);
     rig.collect();
-    rig.let_go("a");
+    rig.end_process("a");
     rig.serve();
     assert!(calls.iter().all(|call| rig.outcome(*call).starts_with('{')), "{:#?}", rig.log);
     assert_eq!(rig.open_calls(), []);
@@ -1651,7 +1658,7 @@ fn invalid_json_of_a_saved_toolset_is_an_error_that_names_the_family() {
 #[test]
 fn a_restored_era_avoids_the_probe() {
     let mut first = Rig::of(options()).peer("a", with_tools(&["x"])).up(&["a"]);
-    assert_eq!(first.asked("a", "server/discover").len(), 1);
+    assert_eq!(first.received_params("a", "server/discover").len(), 1);
     let saved = first.hub.save(Time::ZERO, "a", KEY, 7).unwrap();
     assert!(saved.known_era.is_some());
     first.close();
@@ -1663,7 +1670,10 @@ fn a_restored_era_avoids_the_probe() {
     rig.open();
     rig.call("mcp_a_x");
     rig.serve();
-    assert_eq!((rig.asked("a", "server/discover").len(), rig.asked("a", "initialize").len()), (0, 1));
+    assert_eq!(
+        (rig.received_params("a", "server/discover").len(), rig.received_params("a", "initialize").len()),
+        (0, 1)
+    );
 }
 
 // Over HTTP.
@@ -1687,13 +1697,13 @@ fn an_unauthorized_server_is_connected_once_authorized() {
     for reconnect in [None, Some(Reconnect::default())] {
         let mut options = options();
         options.reconnect = reconnect;
-        let mut rig = Rig::of(options).peer("a", with_tools(&["x"])).in_mood("a", Mood::Refuses);
+        let mut rig = Rig::of(options).peer("a", with_tools(&["x"])).with_behaviour("a", Behaviour::Refuses);
         rig.configure(one(json!({"url": URL})));
         rig.open();
         rig.serve();
         assert!(rig.count("a: unauthorized") >= 1, "{:#?}", rig.log);
         assert_eq!((rig.functions(), rig.count("settled")), (vec![], 1));
-        rig.mood("a", Mood::Answers);
+        rig.set_behaviour("a", Behaviour::Answers);
         rig.hub.authorized(rig.now, "a").unwrap();
         rig.collect();
         rig.serve();
@@ -1709,7 +1719,8 @@ fn a_restored_toolset_stays_while_its_server_is_unauthorized() {
     before.serve();
     let saved = before.hub.save(Time::ZERO, "a", KEY, 7).unwrap();
 
-    let mut rig = Rig::of(reconnecting_options()).peer("a", with_tools(&["x", "new"])).in_mood("a", Mood::Refuses);
+    let mut rig =
+        Rig::of(reconnecting_options()).peer("a", with_tools(&["x", "new"])).with_behaviour("a", Behaviour::Refuses);
     rig.configure(one(json!({"url": URL})));
     rig.hub.restore(rig.now, "a", saved).unwrap();
     rig.collect();
@@ -1718,7 +1729,7 @@ fn a_restored_toolset_stays_while_its_server_is_unauthorized() {
     rig.wait(secs(1));
     assert_eq!((rig.outcome(call), rig.functions()), ("open".into(), vec!["mcp_a_x".into()]));
     assert!(rig.count("a: unauthorized") >= 1);
-    rig.mood("a", Mood::Answers);
+    rig.set_behaviour("a", Behaviour::Answers);
     rig.hub.authorized(rig.now, "a").unwrap();
     rig.collect();
     rig.serve();
@@ -1728,7 +1739,7 @@ fn a_restored_toolset_stays_while_its_server_is_unauthorized() {
 
 #[test]
 fn authorized_does_not_start_a_server_that_failed_for_another_reason() {
-    let mut rig = rig().peer("a", with_tools(&["x"])).in_mood("a", Mood::Exits).up(&["a"]);
+    let mut rig = rig().peer("a", with_tools(&["x"])).with_behaviour("a", Behaviour::Exits).up(&["a"]);
     assert_eq!(rig.state("a"), Some(State::Failed));
     rig.hub.authorized(rig.now, "a").unwrap();
     rig.collect();
@@ -1741,7 +1752,7 @@ fn a_call_waits_for_authorization() {
     rig.configure(one(json!({"url": URL})));
     rig.open();
     rig.serve();
-    rig.mood("a", Mood::Refuses);
+    rig.set_behaviour("a", Behaviour::Refuses);
     let call = rig.call("mcp_a_x");
     rig.serve();
     assert_eq!(rig.outcome(call), "open");
@@ -1752,7 +1763,7 @@ fn a_call_waits_for_authorization() {
         _ => None,
     });
     assert_eq!(reported, Some((call.request(), "Bearer".into())));
-    rig.mood("a", Mood::Answers);
+    rig.set_behaviour("a", Behaviour::Answers);
     rig.hub.authorized(rig.now, "a").unwrap();
     rig.collect();
     rig.serve();
@@ -1843,7 +1854,7 @@ fn reconnects_after_simultaneous_losses_are_spread() {
 fn the_entry_sets_the_timeouts_of_its_session() {
     let mut rig = rig().peer("a", with_tools(&["x"]));
     rig.configure(one(json!({"command": "a", "timeout": 9, "connect_timeout": 5})));
-    rig.mood("a", Mood::Silent);
+    rig.set_behaviour("a", Behaviour::Silent);
     rig.open();
     rig.wait(Duration::from_millis(4999));
     assert_eq!(rig.state("a"), Some(State::Starting));
@@ -1881,7 +1892,7 @@ fn a_hub_can_have_servers_of_both_eras() {
 #[test]
 fn list_calls_do_not_reconnect_a_parked_server() {
     let mut rig = Rig::of(reconnecting_options()).peer("a", full(&["x"], &["r"], &[])).up(&["a"]);
-    rig.mood("a", Mood::DoesNotStart);
+    rig.set_behaviour("a", Behaviour::DoesNotStart);
     rig.exit("a");
     rig.wait(secs(10));
     assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::CoolingDown { .. })));
@@ -1895,7 +1906,7 @@ fn arguments_must_be_an_object_or_absent() {
     let mut rig = Rig::of(reconnecting_options()).peer("a", full(&["x"], &[], &[])).up(&["a"]);
     for (arguments, sent) in [(json!(null), None), (json!({}), Some(json!({})))] {
         rig.outcome_of("mcp_a_x", arguments);
-        assert_eq!(rig.asked("a", "tools/call").last().unwrap().get("arguments").cloned(), sent);
+        assert_eq!(rig.received_params("a", "tools/call").last().unwrap().get("arguments").cloned(), sent);
     }
     for arguments in [json!([]), json!("x"), json!(1), json!(false)] {
         let error = rig.try_call("mcp_a_x", arguments).unwrap_err();
@@ -1915,22 +1926,22 @@ fn progress_of_a_trial_closes_the_breaker() {
     assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::CoolingDown { until: None, .. })));
     let token = rig.sent.last().unwrap().1["id"].clone();
     let params = json!({"progressToken": token, "progress": 1});
-    rig.say("a", &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+    rig.write_to_output("a", &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
     rig.call("mcp_a_x");
 }
 
 #[test]
 fn settled_waits_for_a_server_whose_old_session_is_closing() {
     let mut rig = rig().peer("a", with_tools(&["x"]));
-    rig.mood("a", Mood::Silent);
+    rig.set_behaviour("a", Behaviour::Silent);
     rig.configure(programs(&["a"]));
     rig.open();
-    rig.get("a").clings = true;
+    rig.get("a").ignores_end_of_input = true;
     rig.configure(one(json!({"command": "other"})));
     rig.serve();
     assert_eq!((rig.count("settled"), rig.state("a")), (0, Some(State::Waiting)));
-    rig.mood("a", Mood::Answers);
-    rig.let_go("a");
+    rig.set_behaviour("a", Behaviour::Answers);
+    rig.end_process("a");
     rig.serve();
     assert_eq!((rig.count("settled"), rig.state("a")), (1, Some(State::Up)), "{:#?}", rig.log);
 }
@@ -1949,9 +1960,12 @@ fn saved_names_survive_a_failed_start() {
     let before = rig().peer("a", with_tools(&["t-1"])).up(&["a"]);
     let mut options = HubOptions::new(legacy());
     options.names = before.hub.names().clone();
-    let mut rig = Rig::new(options).peer("a", with_tools(&["t_1", "t-1"])).in_mood("a", Mood::DoesNotStart).up(&["a"]);
+    let mut rig = Rig::new(options)
+        .peer("a", with_tools(&["t_1", "t-1"]))
+        .with_behaviour("a", Behaviour::DoesNotStart)
+        .up(&["a"]);
     assert_eq!(rig.state("a"), Some(State::Failed));
-    rig.mood("a", Mood::Answers);
+    rig.set_behaviour("a", Behaviour::Answers);
     rig.hub.start(rig.now, "a").unwrap();
     rig.collect();
     rig.serve();
@@ -1996,15 +2010,15 @@ fn no_server_gets_the_name_of_a_disconnected_server() {
 #[test]
 fn a_waiting_call_is_cancelled_when_its_tool_is_filtered_out() {
     let mut rig = rig().peer("a", with_tools(&["x", "drop"])).up(&["a"]);
-    rig.get("a").holds = Some("tools/call");
+    rig.get("a").unanswered = Some("tools/call");
     let (sent, waits) = (rig.call("mcp_a_x"), rig.call("mcp_a_drop"));
     rig.serve();
     rig.configure(one(json!({"command": "a", "tools": {"exclude": "drop"}})));
     assert_eq!((rig.outcome(waits), rig.outcome(sent)), ("Cancelled".into(), "open".into()));
-    rig.get("a").holds = None;
+    rig.get("a").unanswered = None;
     rig.release("a");
     assert!(rig.outcome(sent).contains("content"));
-    assert_eq!(rig.asked("a", "tools/call").len(), 1);
+    assert_eq!(rig.received_params("a", "tools/call").len(), 1);
 }
 
 /// An unchanged list that is read again shares the stored one.
@@ -2012,10 +2026,10 @@ fn a_waiting_call_is_cancelled_when_its_tool_is_filtered_out() {
 fn an_unchanged_list_read_again_is_still_stored_once() {
     let mut rig = rig().peer("a", with_tools(&["x"])).peer("b", with_tools(&["x"])).up(&["a", "b"]);
     for name in ["a", "b"] {
-        rig.say(name, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+        rig.write_to_output(name, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
     }
     rig.wait(secs(5));
-    assert_eq!(rig.asked("b", "tools/list").len(), 2);
+    assert_eq!(rig.received_params("b", "tools/list").len(), 2);
     let reports: Vec<_> = rig.hub.servers().collect();
     let places = reports.iter().map(|report| report.session.unwrap().catalog().tool("x").unwrap().input_schema.get());
     let places: Vec<_> = places.map(str::as_ptr).collect();

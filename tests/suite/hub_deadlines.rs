@@ -24,7 +24,7 @@ fn waiting() -> (Rig, CallId) {
     rig.configure(configuration(entries()));
     rig.open();
     rig.serve();
-    rig.get("b").holds = Some("tools/call");
+    rig.get("b").unanswered = Some("tools/call");
     let call = rig.call("mcp_b_x");
     rig.serve();
     rig.now = rig.now + LIMIT;
@@ -39,7 +39,7 @@ fn log_message() -> Value {
 #[test]
 fn a_deadline_of_one_server_is_handled_before_the_input_of_another() {
     let (mut rig, call) = waiting();
-    rig.say("a", &log_message());
+    rig.write_to_output("a", &log_message());
     assert_eq!(rig.outcome(call), "TimedOut");
     assert!(rig.at("b: finished") < rig.at("a: log"), "{:?}", rig.log);
 }
@@ -108,12 +108,12 @@ fn a_deadline_is_handled_before_a_response_at_the_same_time() {
 fn a_deadline_of_a_server_with_unpolled_actions_is_handled() {
     let (mut rig, _) = waiting();
     rig.timeout();
-    rig.lazy = true;
+    rig.polls_on_request = true;
     let start = rig.now;
     let call = rig.call("mcp_c_x");
     rig.hub.handle_timeout(start + LIMIT);
     rig.now = start + LIMIT;
-    rig.lazy = false;
+    rig.polls_on_request = false;
     rig.collect();
     assert_eq!(rig.outcome(call), "TimedOut");
 }
@@ -125,13 +125,13 @@ fn a_deadline_that_starts_with_a_poll_is_handled_while_another_action_waits() {
     let start = rig.now;
     let calls = [(); 2].map(|()| rig.hub.call(start, "mcp_c_x", None).unwrap());
     for call in calls {
-        rig.lazy = true;
+        rig.polls_on_request = true;
         rig.accept(call);
     }
     assert!(rig.hub.poll().is_some(), "the first call is sent");
     rig.hub.handle_timeout(start + LIMIT);
     rig.now = start + LIMIT;
-    rig.lazy = false;
+    rig.polls_on_request = false;
     rig.collect();
     assert_eq!(rig.outcome(calls[0]), "TimedOut");
 }

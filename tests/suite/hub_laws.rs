@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::common::{KEY, drain, legacy};
-use crate::rig::{Mood, Rig, full};
+use crate::rig::{Behaviour, Rig, full};
 use mcp_proto::host::Saved;
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubCommandError, HubOptions, SessionHandle};
@@ -26,7 +26,7 @@ struct Setup {
     reconnects: bool,
     breaker: bool,
     queued: usize,
-    clings: u8,
+    ignores_end_of_input: u8,
     /// The servers whose toolset was saved before.
     saved: u8,
 }
@@ -60,7 +60,7 @@ enum Op {
     Call(u8, bool),
     Cancel(u8),
     Close,
-    Mood(u8, Mood),
+    Behaviour(u8, Behaviour),
     Exit(u8),
     Tools(u8, u8),
     Withhold(u8, bool),
@@ -77,14 +77,14 @@ fn setup() -> impl Strategy<Value = Setup> {
     let sizes = (3..=NAMES.len(), 1..4_usize, 1..4_usize);
     let masks = (0..8_u8, any::<u8>(), any::<u8>());
     (sizes, masks, any::<bool>(), any::<bool>()).prop_map(
-        |((servers, starts, queued), (required, clings, saved), reconnects, breaker)| Setup {
+        |((servers, starts, queued), (required, ignores_end_of_input, saved), reconnects, breaker)| Setup {
             servers,
             starts,
             required,
             reconnects,
             breaker,
             queued,
-            clings,
+            ignores_end_of_input,
             saved,
         },
     )
@@ -108,12 +108,12 @@ fn change() -> impl Strategy<Value = Change> {
 
 fn op() -> impl Strategy<Value = Op> {
     let behavior = prop::sample::select(vec![
-        Mood::Answers,
-        Mood::Answers,
-        Mood::Silent,
-        Mood::DoesNotStart,
-        Mood::Exits,
-        Mood::Refuses,
+        Behaviour::Answers,
+        Behaviour::Answers,
+        Behaviour::Silent,
+        Behaviour::DoesNotStart,
+        Behaviour::Exits,
+        Behaviour::Refuses,
     ]);
     let server = || 0..5_u8;
     prop_oneof![
@@ -126,11 +126,11 @@ fn op() -> impl Strategy<Value = Op> {
         10 => (any::<u8>(), any::<bool>()).prop_map(|(which, sound)| Op::Call(which, sound)),
         2 => any::<u8>().prop_map(Op::Cancel),
         1 => prop::bool::weighted(0.3).prop_map(|close| if close { Op::Close } else { Op::Serve }),
-        4 => (server(), behavior).prop_map(|(server, behavior)| Op::Mood(server, behavior)),
+        4 => (server(), behavior).prop_map(|(server, behavior)| Op::Behaviour(server, behavior)),
         2 => server().prop_map(Op::Exit),
         3 => (server(), 0..16_u8).prop_map(|(server, tools)| Op::Tools(server, tools)),
         3 => (server(), any::<bool>()).prop_map(|(server, withholds)| Op::Withhold(server, withholds)),
-        2 => (server(), any::<bool>()).prop_map(|(server, clings)| Op::IgnoreShutdown(server, clings)),
+        2 => (server(), any::<bool>()).prop_map(|(server, ignores_end_of_input)| Op::IgnoreShutdown(server, ignores_end_of_input)),
         2 => (any::<u8>(), 0..4_u8).prop_map(|(which, what)| Op::Late(which, what)),
         3 => (0..150_000_u32).prop_map(Op::Wait),
         4 => Just(Op::WaitForDeadline),
@@ -173,8 +173,8 @@ impl World {
         options.required = some(&names, setup.required).into_iter().map(Into::into).collect();
         options.breaker = options.breaker.filter(|_| setup.breaker);
         let mut rig = with_servers(Rig::new(options), &names);
-        for name in some(&names, setup.clings) {
-            rig.get(name).clings = true;
+        for name in some(&names, setup.ignores_end_of_input) {
+            rig.get(name).ignores_end_of_input = true;
         }
         let entries = names.iter().map(|name| (*name, json!({"command": name}))).collect();
         let mut world = Self {
@@ -319,9 +319,9 @@ impl World {
                 | Op::Cancel(_)
                 | Op::Close
         );
-        self.rig.lazy = is_command && self.polling_paused > 0;
-        self.polling_paused = if self.rig.lazy { self.polling_paused - 1 } else { 0 };
-        if !self.rig.lazy {
+        self.rig.polls_on_request = is_command && self.polling_paused > 0;
+        self.polling_paused = if self.rig.polls_on_request { self.polling_paused - 1 } else { 0 };
+        if !self.rig.polls_on_request {
             self.rig.collect();
         }
         match op {
@@ -358,20 +358,20 @@ impl World {
                 let of = if which % 4 == 0 { &self.calls } else { &open };
                 let Some(call) = of.get(usize::from(*which) % of.len().max(1)).copied() else { return };
                 let cancelled = self.command(|hub, now| hub.cancel(now, call));
-                assert!(cancelled.is_ok() || self.rig.lazy || !open.contains(&call), "{call:?} goes on");
+                assert!(cancelled.is_ok() || self.rig.polls_on_request || !open.contains(&call), "{call:?} goes on");
             }
             Op::Close => {
                 if !self.rig.is_closing() {
                     self.rig.close();
                 }
             }
-            Op::Mood(server, behavior) => self.rig.mood(self.name(*server), *behavior),
+            Op::Behaviour(server, behavior) => self.rig.set_behaviour(self.name(*server), *behavior),
             Op::Exit(server) => self.rig.exit(self.name(*server)),
             Op::Tools(server, mask) => self.rig.change_tools(self.name(*server), &some(&TOOLS, *mask)),
-            Op::Withhold(server, true) => self.rig.get(self.name(*server)).holds = Some("tools/call"),
+            Op::Withhold(server, true) => self.rig.get(self.name(*server)).unanswered = Some("tools/call"),
             Op::Withhold(server, false) => self.rig.release(self.name(*server)),
-            Op::IgnoreShutdown(server, true) => self.rig.get(self.name(*server)).clings = true,
-            Op::IgnoreShutdown(server, false) => self.rig.let_go(self.name(*server)),
+            Op::IgnoreShutdown(server, true) => self.rig.get(self.name(*server)).ignores_end_of_input = true,
+            Op::IgnoreShutdown(server, false) => self.rig.end_process(self.name(*server)),
             Op::Late(which, what) => self.late(*which, *what),
             Op::Wait(millis) => self.rig.wait(Duration::from_millis((*millis).into())),
             Op::WaitForDeadline => {
@@ -408,7 +408,7 @@ impl World {
             assert!(enabled, "{name} is a name without a tool");
             assert!(!shown.contains(resolved.server) || seen.contains(&name), "{name} is a name without a tool");
         }
-        if !self.rig.lazy {
+        if !self.rig.polls_on_request {
             self.check_deadline();
         }
     }
@@ -436,11 +436,11 @@ impl World {
 
     /// All servers answer: the hub must reach a final state, and all calls must end.
     fn settle(&mut self) {
-        self.rig.lazy = false;
+        self.rig.polls_on_request = false;
         self.rig.collect();
         for name in self.names.clone() {
-            self.rig.mood(name, Mood::Answers);
-            self.rig.let_go(name);
+            self.rig.set_behaviour(name, Behaviour::Answers);
+            self.rig.end_process(name);
             self.rig.release(name);
             let result = self.command(|hub, now| hub.authorized(now, name));
             self.check_refusal(0, &result.or(Ok(())));

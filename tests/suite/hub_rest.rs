@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{KEY, Server, legacy, options, reconnecting, seconds, tools};
-use crate::rig::{Mood, Rig, configuration, full, programs};
+use crate::rig::{Behaviour, Rig, configuration, full, programs};
 use mcp_proto::host::hub::{HubCommandError, HubOptions};
 use mcp_proto::machine::hub_server::State;
 use mcp_proto::protocol::{Family, Root};
@@ -50,7 +50,7 @@ fn resting() -> Rig {
 /// As `resting`, while its program has not exited yet.
 fn stopping() -> Rig {
     let mut rig = idle();
-    rig.get("a").clings = true;
+    rig.get("a").ignores_end_of_input = true;
     rig.wait(IDLE);
     assert!(rig.state("a") == Some(State::Resting) && rig.runs("a"));
     rig
@@ -98,8 +98,8 @@ fn a_call_starts_it_again_at_once_and_is_sent_once() {
     assert!(rig.outcome(call).contains("content"), "{:?}", rig.log);
     assert_eq!(rig.now, start, "there is no backoff");
     assert_eq!(rig.hub.handle("a"), handle, "it is the same session");
-    assert_eq!(rig.asked("a", "tools/call").len(), 1);
-    assert_eq!(rig.asked("a", "initialize").len(), 2);
+    assert_eq!(rig.received_params("a", "tools/call").len(), 1);
+    assert_eq!(rig.received_params("a", "initialize").len(), 2);
     assert!(!rig.log.iter().any(|line| line.contains("failed") || line.contains(" + ")), "{:?}", rig.log);
     rests_after(&mut rig, IDLE);
     let call = rig.call(CALL);
@@ -159,7 +159,7 @@ fn a_subscription_starts_it_again_and_keeps_it_up() {
     rig.collect();
     rig.wait(seconds(1000));
     assert!(is_up(&rig), "{:?}", rig.log);
-    assert_eq!(rig.asked("a", "resources/subscribe").len(), 1);
+    assert_eq!(rig.received_params("a", "resources/subscribe").len(), 1);
     rig.hub.unsubscribe(rig.now, session, "r:r").unwrap();
     rig.collect();
     rig.wait(seconds(1));
@@ -188,18 +188,21 @@ fn messages_of_the_server_are_no_use() {
     session.keepalive = Some(Keepalive::default());
     let mut rig = up_with(HubOptions::new(session), &json!({"idle_timeout": 600}));
     rig.wait(seconds(590));
-    assert!(rig.asked("a", "ping").len() > 1, "keepalive requests are no use, either");
-    rig.say("a", &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}));
+    assert!(rig.received_params("a", "ping").len() > 1, "keepalive requests are no use, either");
+    rig.write_to_output(
+        "a",
+        &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}),
+    );
     rests_after(&mut rig, seconds(10));
-    let pings = rig.asked("a", "ping").len();
+    let pings = rig.received_params("a", "ping").len();
     rig.wait(seconds(10_000));
-    assert_eq!(rig.asked("a", "ping").len(), pings, "a server that rests gets no keepalive requests");
+    assert_eq!(rig.received_params("a", "ping").len(), pings, "a server that rests gets no keepalive requests");
 }
 
 #[test]
 fn no_call_is_cut_off() {
     for mut rig in [idle(), old()] {
-        rig.get("a").holds = Some("tools/call");
+        rig.get("a").unanswered = Some("tools/call");
         let call = rig.call(CALL);
         rig.wait(seconds(800));
         assert!(is_up(&rig) && rig.outcome(call) == "open");
@@ -217,13 +220,16 @@ fn a_server_request_that_waits_for_a_response_keeps_it_up() {
     session.capabilities.elicitation = true;
     session.timeouts.server_request = seconds(900);
     let mut rig = up_with(HubOptions::new(session), &json!({"idle_timeout": 60}));
-    rig.say(
+    rig.write_to_output(
         "a",
         &json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}}),
     );
     rig.wait(seconds(600));
     assert!(is_up(&rig), "{:?}", rig.log);
-    rig.say("a", &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}));
+    rig.write_to_output(
+        "a",
+        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}),
+    );
     rig.wait(seconds(1));
     assert!(rests(&rig), "{:?}", rig.log);
 }
@@ -243,7 +249,7 @@ fn an_old_program_is_stopped_however_often_it_is_used() {
     assert!(is_up(&rig), "the next one is new");
     rig.wait(seconds(2));
     assert!(rests(&rig));
-    assert_eq!(rig.asked("a", "tools/call").len(), 201);
+    assert_eq!(rig.received_params("a", "tools/call").len(), 201);
 }
 
 #[test]
@@ -252,10 +258,10 @@ fn a_call_waits_until_the_program_before_has_exited() {
     let call = rig.call(CALL);
     rig.serve();
     assert_eq!((rig.outcome(call).as_str(), rig.state("a")), ("open", Some(State::Starting)));
-    rig.let_go("a");
+    rig.end_process("a");
     rig.serve();
     assert!(rig.outcome(call).contains("content"), "{:?}", rig.log);
-    assert_eq!(rig.asked("a", "tools/call").len(), 1);
+    assert_eq!(rig.received_params("a", "tools/call").len(), 1);
 }
 
 #[test]
@@ -269,23 +275,23 @@ fn a_program_that_does_not_exit_is_stopped_harder() {
 #[test]
 fn a_call_waits_for_the_start_no_longer_than_its_timeout() {
     let mut rig = resting();
-    rig.mood("a", Mood::Silent);
+    rig.set_behaviour("a", Behaviour::Silent);
     let call = rig.hub.call_with(rig.now, CALL, None, |request| request.timeout(seconds(5))).unwrap();
     rig.accept(call);
     rig.wait(seconds(6));
     assert_eq!(rig.outcome(call), "TimedOut");
-    assert!(rig.asked("a", "tools/call").is_empty());
+    assert!(rig.received_params("a", "tools/call").is_empty());
 }
 
 #[test]
 fn a_program_that_does_not_start_again_is_a_failure() {
     let mut rig = up_with(HubOptions::new(reconnecting(legacy())), &json!({"idle_timeout": 60}));
     rig.wait(IDLE);
-    rig.mood("a", Mood::DoesNotStart);
+    rig.set_behaviour("a", Behaviour::DoesNotStart);
     let call = rig.call(CALL);
     rig.serve();
     assert_eq!(rig.count("a failed, again"), 1, "{:?}", rig.log);
-    rig.mood("a", Mood::Answers);
+    rig.set_behaviour("a", Behaviour::Answers);
     rig.wait(seconds(400));
     assert!(rig.outcome(call).contains("content"), "{:?}", rig.log);
 }
@@ -308,7 +314,7 @@ fn a_start_waits_for_room() {
     options.starts = 1;
     let mut rig = up_with(options, &json!({"idle_timeout": 60}));
     rig.wait(IDLE);
-    rig.mood("b", Mood::Silent);
+    rig.set_behaviour("b", Behaviour::Silent);
     let a = rig.hub.configuration().servers["a"].clone();
     let mut both = programs(&["b"]);
     both.servers.insert("a".into(), a);
@@ -335,13 +341,13 @@ fn saved_lists_do_not_replace_those_of_a_server_that_rests() {
 fn a_server_that_rests_can_be_removed_changed_and_closed() {
     for mut rig in [resting(), stopping()] {
         rig.configure(configuration(json!({})));
-        rig.let_go("a");
+        rig.end_process("a");
         rig.serve();
         assert!(rig.functions().is_empty() && !rig.runs("a") && rig.hub.handle("a").is_none());
     }
     for mut rig in [resting(), stopping()] {
         rig.configure(configuration(json!({"a": {"command": "a", "timeout": 3}})));
-        rig.let_go("a");
+        rig.end_process("a");
         rig.serve();
         assert!(is_up(&rig), "{:?}", rig.log);
     }
@@ -352,7 +358,7 @@ fn a_server_that_rests_can_be_removed_changed_and_closed() {
     };
     for mut rig in [resting(), stopping(), starting()] {
         rig.close();
-        rig.let_go("a");
+        rig.end_process("a");
         rig.serve();
         assert!(rig.hub.is_closed() && !rig.runs("a"), "{:?}", rig.log);
         assert_eq!(rig.open_calls(), []);
@@ -370,7 +376,7 @@ fn a_required_server_that_rests_is_not_missing_until_it_is_called() {
     rig.wait(IDLE);
     assert!(rests(&rig));
     assert_eq!(rig.hub.missing().collect::<Vec<_>>(), ["b"]);
-    rig.mood("a", Mood::DoesNotStart);
+    rig.set_behaviour("a", Behaviour::DoesNotStart);
     rig.call(CALL);
     rig.serve();
     assert_eq!(rig.hub.missing().collect::<Vec<_>>(), ["a", "b"]);
@@ -389,7 +395,7 @@ fn what_was_set_for_the_session_holds_after_a_rest() {
     assert!(rests(&rig));
     rig.call(CALL);
     rig.serve();
-    rig.say("a", &json!({"jsonrpc": "2.0", "id": "roots", "method": "roots/list"}));
+    rig.write_to_output("a", &json!({"jsonrpc": "2.0", "id": "roots", "method": "roots/list"}));
     let answer = rig.sent.iter().map(|(_, message)| message).find(|message| message["id"] == "roots").unwrap();
     assert_eq!(answer["result"]["roots"][0]["uri"], "file:///work");
 }

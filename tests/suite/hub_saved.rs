@@ -88,7 +88,7 @@ fn lists_without_a_time_to_live_and_lists_that_changed_are_not_fresh() {
     list["ttlMs"] = json!(60_000);
     let mut rig = up(hub, with_tools(&["x"]).result("tools/list", list));
     assert!(rig.hub.save(rig.now, "a", KEY, AT).unwrap().is_fresh(AT));
-    rig.say("a", &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    rig.write_to_output("a", &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
     let saved = rig.hub.save(rig.now, "a", KEY, AT).unwrap();
     assert!(!saved.is_fresh(AT), "the server announced a change");
 }

@@ -230,7 +230,7 @@ fn without_its_exchanges_an_http_session_continues() {
     move_without_exchanges(&mut web);
     assert_eq!(web.outcome(call), "Unknown");
     web.wait(seconds(3));
-    let stream = web.take_the("GET");
+    let stream = web.take_named("GET");
     assert_eq!((stream.header(SESSION), stream.header(LAST_ID)), (Some(&*session), Some("41")));
     web.reply(&stream, Reply::stream(""));
     let (call, exchange) = web.call("a");

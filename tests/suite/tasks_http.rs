@@ -48,7 +48,7 @@ fn start(web: &mut Web, status: &str) -> RequestId {
 /// The exchange breaks or gets a gateway error five times: the request is sent again after the interval each time.
 fn assert_sent_again_after_the_interval(web: &mut Web, method: &str) -> Exchange {
     for round in 0..5 {
-        let exchange = web.take_the(method);
+        let exchange = web.take_named(method);
         if round % 2 == 0 {
             web.reply(&exchange, Reply::text(502, "bad gateway"))
         } else {
@@ -58,7 +58,7 @@ fn assert_sent_again_after_the_interval(web: &mut Web, method: &str) -> Exchange
         assert_eq!(web.take_names(), [""; 0], "{method}");
         web.wait(millis(1));
     }
-    web.take_the(method)
+    web.take_named(method)
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn an_update_of_a_task_whose_exchange_breaks_is_sent_again_after_the_interval() 
     let mut web = modern();
     let call = start(&mut web, "working");
     web.wait(seconds(2));
-    let poll = web.take_the("tasks/get");
+    let poll = web.take_named("tasks/get");
     let form = json!({"method": "elicitation/create",
         "params": {"message": "who?", "requestedSchema": {"type": "object"}}});
     reply(&mut web, &poll, task("input_required", json!({"resultType": "complete", "inputRequests": {"who": form}})));
@@ -97,7 +97,7 @@ fn an_update_of_a_task_whose_exchange_breaks_is_sent_again_after_the_interval() 
     assert_eq!(update.json()["params"]["inputResponses"]["who"]["action"], "decline");
     reply(&mut web, &update, json!({"resultType": "complete"}));
     web.wait(seconds(2));
-    let poll = web.take_the("tasks/get");
+    let poll = web.take_named("tasks/get");
     reply(&mut web, &poll, task("completed", json!({"resultType": "complete", "result": {"content": []}})));
     assert_eq!(web.outcome(call), "Result");
 }

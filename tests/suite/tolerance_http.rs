@@ -156,7 +156,7 @@ fn a_response_may_be_accepted_with_any_status() {
         let mut web = ready(&mut site());
         let stream = web.last("GET");
         web.push(&stream, json!({"jsonrpc": "2.0", "id": "q", "method": "ping"}));
-        let answer = web.take_the("(answer)");
+        let answer = web.take_named("(answer)");
         assert_eq!(answer.json(), json!({"jsonrpc": "2.0", "id": "q", "result": {}}));
         web.reply(&answer, Reply::status(status));
         assert!(web.is_ready() && web.is_open(&stream));
@@ -220,10 +220,10 @@ fn a_get_refused_after_a_stream_was_open_is_sent_again() {
         let stream = web.last("GET");
         web.end(&stream);
         web.wait(seconds(60));
-        let again = web.take_the("GET");
+        let again = web.take_named("GET");
         web.reply(&again, Reply::status(status));
         web.wait(seconds(60));
-        let third = web.take_the("GET");
+        let third = web.take_named("GET");
         web.reply(&third, Reply::stream(""));
         assert!(web.is_ready() && web.is_open(&third), "{status}");
     }
@@ -335,7 +335,7 @@ fn an_expired_session_is_noticed_when_the_get_stream_is_reopened() {
     let stream = web.last("GET");
     web.end(&stream);
     web.wait(seconds(60));
-    let again = web.take_the("GET");
+    let again = web.take_named("GET");
     site.forget_session();
     web.reply(&again, Reply::status(404));
     web.serve(&mut site);
@@ -881,12 +881,12 @@ fn already_initialized_first_ends_the_previous_session() {
             let mut web = ready(&mut site);
             let (request, call) = web.call("a");
             web.reply(&call, Reply::status(404));
-            let initialize = web.take_the("initialize");
+            let initialize = web.take_named("initialize");
             let refusal = reply(&initialize);
             let told = String::from_utf8_lossy(&refusal.body).into_owned();
             web.reply(&initialize, refusal);
             assert_eq!(web.count("DELETE"), 1, "{told}");
-            let delete = web.take_the("DELETE");
+            let delete = web.take_named("DELETE");
             assert_eq!(delete.header(SESSION), Some("session-1"));
             match ended {
                 Some(status) => web.reply(&delete, Reply::status(status)),
@@ -927,7 +927,7 @@ fn over_http_sse_a_refused_post_ends_the_request() {
     ] {
         let (mut web, stream, mut site) = open_over_sse();
         let request = web.request(Request::new("acme/do"));
-        let post = web.take_the("acme/do");
+        let post = web.take_named("acme/do");
         let kind = if body.starts_with('{') { "application/json" } else { "text/plain" };
         web.reply(&post, Reply::status(status).body(kind, body));
         let Outcome::Error(error) = web.result_of(request) else { panic!("{status}: {:?}", web.ended(request)) };
@@ -961,7 +961,7 @@ fn delete_is_sent_only_when_the_session_closes_for_good() {
     assert_eq!((web.count("initialize"), web.count("DELETE")), (4, 0));
     let session = web.last("tools/call").header(SESSION).unwrap().to_owned();
     web.close();
-    let delete = web.take_the("DELETE");
+    let delete = web.take_named("DELETE");
     assert_eq!((delete.header(SESSION), delete.url()), (Some(&*session), URL.into()));
     web.reply(&delete, Reply::status(200));
     assert_eq!((web.cause(), web.open.len()), (Some(&Cause::Requested), 0));
@@ -972,7 +972,7 @@ fn delete_may_be_answered_in_any_way() {
     let session = || {
         let mut web = ready(&mut site());
         web.close();
-        let delete = web.take_the("DELETE");
+        let delete = web.take_named("DELETE");
         (web, delete)
     };
     for status in [200, 202, 204, 301, 307, 308, 400, 401, 403, 404, 405, 429, 500, 503] {
@@ -1028,7 +1028,7 @@ fn redirects_are_followed_within_the_origin_and_kept() {
             }
             assert!(web.quirks().is_empty());
             web.close();
-            assert_eq!(web.take_the("DELETE").url(), target);
+            assert_eq!(web.take_named("DELETE").url(), target);
         }
     }
 }
@@ -1040,7 +1040,7 @@ fn redirects_keep_method_body_and_headers() {
     let mut web = ready(&mut site);
     let (request, call) = web.call("a");
     web.reply(&call, Reply::status(308).with("location", "/moved"));
-    let again = web.take_the("tools/call");
+    let again = web.take_named("tools/call");
     assert_eq!((again.url(), again.of), ("https://example.com/moved".into(), Some(request)));
     assert_eq!((again.body(), again.headers()), (call.body(), call.headers()));
     web.end_with(&again, site.reply(&again));
@@ -1050,10 +1050,10 @@ fn redirects_keep_method_body_and_headers() {
     web.body(&stream, "id: 5\ndata:\n\n");
     web.end(&stream);
     web.wait(seconds(60));
-    let get = web.take_the("GET");
+    let get = web.take_named("GET");
     assert_eq!(get.url(), "https://example.com/moved");
     web.reply(&get, Reply::status(307).with("location", "/moved/again"));
-    let again = web.take_the("GET");
+    let again = web.take_named("GET");
     assert_eq!((again.url(), again.headers()), ("https://example.com/moved/again".into(), get.headers()));
 }
 
@@ -1063,9 +1063,9 @@ fn requests_wait_for_a_redirected_initialized_notification() {
     let mut web = Web::open(legacy());
     let initialize = web.take_one();
     web.end_with(&initialize, site.reply(&initialize));
-    let initialized = web.take_the(INITIALIZED);
+    let initialized = web.take_named(INITIALIZED);
     web.reply(&initialized, Reply::status(307).with("location", "/mcp/"));
-    let again = web.take_the(INITIALIZED);
+    let again = web.take_named(INITIALIZED);
     web.reply(&again, Reply::status(202));
     assert_eq!(web.take_names(), ["GET", "tools/list"]);
 }
@@ -1170,7 +1170,7 @@ fn retry_sets_the_reconnect_delay() {
         web.wait(millis(wait - 1));
         assert!(web.take().is_empty(), "{wait}");
         web.wait(millis(1));
-        web.take_the("GET");
+        web.take_named("GET");
     }
 }
 
@@ -1185,7 +1185,7 @@ fn retry_and_the_last_id_stay_until_the_server_changes_them() {
         web.wait(millis(3999));
         assert!(web.take().is_empty());
         web.wait(millis(1));
-        let again = web.take_the("GET");
+        let again = web.take_named("GET");
         assert_eq!(again.header(LAST_ID), Some("9"));
         web.reply(&again, Reply::stream(": nothing new\n\n"));
         web.end(&again);
@@ -1218,7 +1218,7 @@ fn a_stream_that_ends_before_the_response_is_resumed_after_its_last_event() {
     web.wait(millis(2999));
     assert!(web.take().is_empty());
     web.wait(millis(1));
-    let get = web.take_the("GET");
+    let get = web.take_named("GET");
     assert_eq!((get.header(LAST_ID), get.of, get.url()), (Some("7"), Some(request), URL.into()));
     assert_eq!((get.header(SESSION), get.header(VERSION)), (Some("session-1"), Some("2025-11-25")));
     web.head(&get, 200, &[("content-type", "text/event-stream")]);
@@ -1237,7 +1237,7 @@ fn a_stream_that_ends_before_the_response_is_resumed_repeatedly() {
         web.wait(millis(1999));
         assert!(web.take().is_empty(), "the `retry` time applies to later attempts, too");
         web.wait(millis(1));
-        let get = web.take_the("GET");
+        let get = web.take_named("GET");
         web.reply(&get, Reply::stream(text));
         web.end(&get);
         assert_eq!(web.outcome(request), "open");
@@ -1245,7 +1245,7 @@ fn a_stream_that_ends_before_the_response_is_resumed_repeatedly() {
     let last_ids: Vec<_> = web.log.iter().filter_map(|exchange| exchange.header(LAST_ID)).collect();
     assert_eq!(last_ids, ["1", "2", "2", "2"]);
     web.wait(millis(2000));
-    let get = web.take_the("GET");
+    let get = web.take_named("GET");
     assert_eq!(get.header(LAST_ID), Some("3"));
     web.reply(&get, Reply::events(&[call.result(json!({"content": []}))]));
     assert!(was_answered(&web, request));
@@ -1261,11 +1261,11 @@ fn a_stream_that_breaks_before_the_response_is_resumed() {
         web.body(&call, "id: 7\ndata:\n\n");
         web.fail(&call, Broken::Midway);
         web.wait(seconds(5));
-        let get = web.take_the("GET");
+        let get = web.take_named("GET");
         assert_eq!(get.header(LAST_ID), Some("7"));
         web.fail(&get, broken);
         web.wait(seconds(5));
-        let get = web.take_the("GET");
+        let get = web.take_named("GET");
         assert_eq!(get.header(LAST_ID), Some("7"), "{broken:?}");
         web.reply(&get, Reply::events(&[call.result(json!({"content": []}))]));
         assert!(was_answered(&web, request));
@@ -1385,7 +1385,7 @@ fn a_stream_that_ends_without_an_event_id_ends_other_calls_as_unknown() {
 #[test]
 fn requests_after_a_broken_stream_are_sent_again_as_the_embedder_allows() {
     let (mut web, request, _) = call_with_broken_stream(&mut readers(), legacy(), tool("silent").replay(true), "");
-    assert_eq!((web.take_the("tools/call").of, web.outcome(request)), (Some(request), "open".into()));
+    assert_eq!((web.take_named("tools/call").of, web.outcome(request)), (Some(request), "open".into()));
     let (mut web, request, _) =
         call_with_broken_stream(&mut readers(), legacy(), Request::read_resource("x:y").replay(false), "");
     assert_eq!((web.take().len(), web.outcome(request)), (0, "Unknown".into()));
@@ -1401,7 +1401,7 @@ fn a_stream_of_the_modern_era_is_never_resumed() {
     let reading = web.request(tool("reads"));
     let exchange = web.take_one();
     web.reply(&exchange, Reply::status(200).body("text/event-stream", text));
-    let again = web.take_the("tools/call");
+    let again = web.take_named("tools/call");
     assert_eq!((again.of, again.header(LAST_ID)), (Some(reading), None));
     web.wait(seconds(30));
     assert_eq!(web.count("GET"), 0);
@@ -1413,15 +1413,15 @@ fn a_stream_that_cannot_be_resumed_counts_as_one_without_an_event_id() {
         let text = "id: 7\ndata:\n\n";
         let (mut web, request, _) = call_with_broken_stream(&mut readers(), legacy(), tool("silent"), text);
         web.wait(seconds(5));
-        let get = web.take_the("GET");
+        let get = web.take_named("GET");
         web.reply(&get, Reply::status(status));
         assert_eq!((web.outcome(request), web.is_ready()), ("Unknown".into(), true), "{status}");
 
         let (mut web, request, _) = call_with_broken_stream(&mut readers(), trusting(legacy()), tool("reads"), text);
         web.wait(seconds(5));
-        let get = web.take_the("GET");
+        let get = web.take_named("GET");
         web.reply(&get, Reply::status(status));
-        assert_eq!((web.take_the("tools/call").of, web.outcome(request)), (Some(request), "open".into()));
+        assert_eq!((web.take_named("tools/call").of, web.outcome(request)), (Some(request), "open".into()));
     }
 }
 
@@ -1469,7 +1469,7 @@ fn a_broken_attempt_at_http_with_sse_tries_no_older_version() {
         let mut web = Web::open(legacy());
         let initialize = web.take_one();
         web.reply(&initialize, Reply::status(404));
-        let look = web.take_the("GET");
+        let look = web.take_named("GET");
         web.fail(&look, broken);
         assert_eq!((web.take().len(), web.count("initialize")), (0, 1), "{broken:?}");
         let kind = if broken == Broken::Unreachable { FailureKind::Connect } else { FailureKind::Closed };
@@ -1520,10 +1520,10 @@ fn open_over_sse_with(options: Options, status: u16, endpoint: &str) -> (Web, Ex
     let first = web.take_one();
     web.reply(&first, refuse_initialize(&first, status).unwrap());
     if first.is("server/discover") {
-        let initialize = web.take_the("initialize");
+        let initialize = web.take_named("initialize");
         web.reply(&initialize, refuse_initialize(&initialize, status).unwrap());
     }
-    let stream = web.take_the("GET");
+    let stream = web.take_named("GET");
     web.reply(&stream, Reply::stream(endpoint));
     serve_over_sse(&mut web, &stream, &mut site);
     (web, stream, site)
@@ -1577,7 +1577,7 @@ fn http_with_sse_follows_a_refused_initialize_with_a_json_body() {
         let mut web = Web::open(legacy());
         let initialize = web.take_one();
         web.reply(&initialize, Reply::json(405, &body));
-        let stream = web.take_the("GET");
+        let stream = web.take_named("GET");
         web.reply(&stream, Reply::stream(ENDPOINT));
         serve_over_sse(&mut web, &stream, &mut site());
         assert_eq!((web.is_ready(), web.quirks()), (true, vec![]), "{body}");
@@ -1650,9 +1650,9 @@ fn http_with_sse_is_recognized_by_its_first_event() {
     let mut web = Web::open(legacy());
     let initialize = web.take_one();
     web.reply(&initialize, Reply::text(400, "unsupported version"));
-    let stream = web.take_the("GET");
+    let stream = web.take_named("GET");
     web.reply(&stream, Reply::stream("event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n"));
-    let again = web.take_the("initialize");
+    let again = web.take_named("initialize");
     assert!(web.was_dropped(&stream));
     web.end_with(&again, site.reply(&again));
     web.serve(&mut site);
@@ -1988,7 +1988,7 @@ fn a_401_or_403_to_the_probe_does_not_decide_the_era() {
         for modern in [true, false] {
             let mut site = if modern { modern_site() } else { site() };
             let mut web = Web::open(reconnecting(options()));
-            let probe = web.take_the("server/discover");
+            let probe = web.take_named("server/discover");
             web.reply(&probe, unauthorised(status));
             assert_eq!(web.events.iter().filter(|event| is_refused_for_want_of_a_token(event, status)).count(), 1);
             assert_eq!((web.failure_kind(), web.session.known_era(), web.take().len()), (Some(kind), None, 0));
@@ -1996,7 +1996,7 @@ fn a_401_or_403_to_the_probe_does_not_decide_the_era() {
             assert!(web.take().is_empty(), "no request is sent without a token");
             web.session.authorized(web.now).unwrap();
             web.collect();
-            let probe = web.take_the("server/discover");
+            let probe = web.take_named("server/discover");
             web.end_with(&probe, site.reply(&probe));
             web.serve(&mut site);
             assert_eq!(era(&web), Some(if modern { Era::Modern } else { Era::Legacy }), "{status}");
@@ -2019,7 +2019,7 @@ fn a_401_or_403_to_the_probe_fails_without_reconnects() {
 #[test]
 fn probe_silent_fails_over_http() {
     let mut web = Web::open(options());
-    let probe = web.take_the("server/discover");
+    let probe = web.take_named("server/discover");
     web.wait(millis(59_999));
     assert_eq!((web.failure(), web.log.len()), (None, 1));
     web.wait(millis(1));
@@ -2032,7 +2032,7 @@ fn probe_silent_fails_over_http() {
 #[test]
 fn silence_on_initialize_fails_without_a_cancellation() {
     let mut web = Web::open(legacy());
-    let initialize = web.take_the("initialize");
+    let initialize = web.take_named("initialize");
     web.head(&initialize, 200, &[("content-type", "text/event-stream")]);
     web.wait(seconds(60));
     assert_failed(&web, FailureKind::HandshakeTimeout, &["initialize"]);
@@ -2044,7 +2044,7 @@ fn silence_on_initialize_fails_without_a_cancellation() {
 #[test]
 fn a_server_request_during_initialize_is_answered_at_once() {
     let mut web = Web::open(legacy());
-    let initialize = web.take_the("initialize");
+    let initialize = web.take_named("initialize");
     web.head(&initialize, 200, &[("content-type", "text/event-stream"), (SESSION, "session-1")]);
     web.push(&initialize, json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
     web.push(&initialize, json!({"jsonrpc": "2.0", "id": 2, "method": "roots/list"}));
@@ -2060,7 +2060,7 @@ fn requests_wait_until_initialized_was_answered() {
     options.log_level = Some(mcp_proto::LogLevel::Info);
     let mut web = Web::open(options);
     let request = web.request(tool("a"));
-    let initialize = web.take_the("initialize");
+    let initialize = web.take_named("initialize");
     web.head(&initialize, 200, &[("content-type", "text/event-stream"), (SESSION, "session-1")]);
     let result = json!({
         "protocolVersion": "2025-11-25",
@@ -2068,10 +2068,10 @@ fn requests_wait_until_initialized_was_answered() {
         "serverInfo": {"name": "s", "version": "1"}
     });
     web.push(&initialize, initialize.result(result));
-    let initialized = web.take_the(INITIALIZED);
+    let initialized = web.take_named(INITIALIZED);
     // Requests of the server during the handshake are answered at once.
     web.push(&initialize, json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
-    web.take_the("(answer)");
+    web.take_named("(answer)");
     web.end(&initialize);
     web.wait(seconds(10));
     assert!(web.take().is_empty());
@@ -2088,7 +2088,7 @@ fn requests_wait_for_initialized_until_the_deadline() {
     let mut web = Web::open(legacy());
     let initialize = web.take_one();
     web.end_with(&initialize, site.reply(&initialize));
-    web.take_the(INITIALIZED);
+    web.take_named(INITIALIZED);
     web.wait(millis(59_999));
     assert!(web.take().is_empty() && web.failure().is_none());
     web.wait(millis(1));
@@ -2107,7 +2107,7 @@ fn a_keepalive_request_that_was_held_back_has_the_timeout_of_keepalive_requests(
     let info = json!({"name": "s", "version": "1"});
     let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info});
     web.end_with(&initialize, Reply::json(200, &initialize.result(result)));
-    web.take_the(INITIALIZED);
+    web.take_named(INITIALIZED);
     // The request is due after 10 s, and is held until the response to `initialized` is late.
     web.wait(seconds(10));
     assert!(web.is_ready() && web.take().is_empty());
@@ -2128,7 +2128,7 @@ fn requests_are_sent_after_initialized_was_refused() {
         let mut web = Web::open(legacy());
         let initialize = web.take_one();
         web.end_with(&initialize, site.reply(&initialize));
-        let initialized = web.take_the(INITIALIZED);
+        let initialized = web.take_named(INITIALIZED);
         web.reply(&initialized, Reply::status(status));
         web.serve(&mut site);
         assert!(web.is_ready(), "{status}");
@@ -2143,12 +2143,12 @@ fn requests_wait_until_a_busy_server_accepts_initialized() {
         let mut web = Web::open(legacy());
         let initialize = web.take_one();
         web.end_with(&initialize, site.reply(&initialize));
-        let initialized = web.take_the(INITIALIZED);
+        let initialized = web.take_named(INITIALIZED);
         web.reply(&initialized, Reply::status(status).with("retry-after", "2"));
         web.wait(millis(1999));
         assert!(web.take().is_empty(), "{status}");
         web.wait(millis(1));
-        let again = web.take_the(INITIALIZED);
+        let again = web.take_named(INITIALIZED);
         web.reply(&again, Reply::status(202));
         assert_eq!(web.take_names(), ["GET", "tools/list"]);
     }

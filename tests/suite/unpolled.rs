@@ -61,7 +61,7 @@ fn initialized_does_not_time_out_before_it_was_polled() {
     options.timeouts.discovery = seconds(600);
     let mut web = Web::open(options);
     let mut site = site();
-    let initialize = web.take_the("initialize");
+    let initialize = web.take_named("initialize");
     let reply = site.reply(&initialize);
     web.session.handle_head(web.now, initialize.id, http::StatusCode::OK, &reply.header_map());
     web.session.handle_body(web.now, initialize.id, &reply.body);
@@ -181,7 +181,7 @@ fn over_http_an_outcome_of_the_same_kind_is_not_repeated_while_it_is_not_polled(
         let mut web = Web::connect(legacy(), &mut site());
         web.session.refresh(web.now, Family::Tools).unwrap();
         web.collect();
-        let list = web.take_the("tools/list");
+        let list = web.take_named("tools/list");
         let refusal = Reply::json(200, &list.error(-32603, "later"));
         web.session.handle_head(web.now, list.id, http::StatusCode::OK, &refusal.header_map());
         web.session.handle_body(web.now, list.id, &refusal.body);

@@ -319,7 +319,7 @@ fn a_call_is_sent_again_three_times_at_most() {
             let (status, body) = it.page(&sent.url.clone());
             it.answer(status, &body);
         }
-        exchange = it.web.take_the("tools/call");
+        exchange = it.web.take_named("tools/call");
         // After some time a refused token is renewed, and not replaced.
         if attempt == 1 {
             it.wait(61);
@@ -350,7 +350,7 @@ fn a_call_that_waits_for_further_scopes_goes_on_and_one_that_never_gets_them_end
         it.consent();
         let token = it.token();
         it.answer(200, &token);
-        exchange = it.web.take_the("tools/call");
+        exchange = it.web.take_named("tools/call");
     }
     forbid(&mut it, &exchange, "write");
     it.assert_refused(call, 403, "forbidden: the scopes `write` are required");
@@ -526,7 +526,7 @@ fn a_keepalive_that_is_refused_shows_that_the_server_is_there() {
     let mut site = McpSite::legacy(json!({}));
     let mut web = Web::connect(options, &mut site);
     web.wait(keepalive.interval);
-    let ping = web.take_the("ping");
+    let ping = web.take_named("ping");
     web.reply(&ping, Reply::text(401, "no").with("www-authenticate", "Bearer"));
     assert!(web.is_ready());
     web.wait(keepalive.interval);
@@ -558,7 +558,7 @@ fn a_token_that_the_server_repeats_in_the_error_of_a_list_is_not_shown() {
     let mut it = Joined::ready(modern_site());
     it.web.session.refresh(it.web.now, mcp_proto::Family::Tools).unwrap();
     it.web.collect();
-    let exchange = it.web.take_the("tools/list");
+    let exchange = it.web.take_named("tools/list");
     let error = exchange.error(-32000, "no at1-hush");
     it.web.reply(&exchange, Reply::json(200, &error));
     assert!(it.web.session.list_error(mcp_proto::Family::Tools).unwrap().contains("[hidden]"));

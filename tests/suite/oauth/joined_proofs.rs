@@ -51,7 +51,7 @@ fn each_request_has_a_proof_of_its_own() {
     it.take();
     assert!(it.web.take().is_empty() && it.signs.len() == 1);
     sign(&mut it);
-    let exchange = it.web.take_the("tools/call");
+    let exchange = it.web.take_named("tools/call");
     assert_ne!(claims(exchange.header("dpop").unwrap())["jti"], proof["jti"]);
     assert_eq!(it.web.outcome(call), "open");
 }
@@ -66,7 +66,7 @@ fn a_request_is_sent_again_with_the_nonce_that_the_server_demands() {
         if it.web.outcome(call) != "open" {
             break;
         }
-        let exchange = it.web.take_the("tools/call");
+        let exchange = it.web.take_named("tools/call");
         let challenge = "DPoP error=\"use_dpop_nonce\"";
         let reply = Reply::text(401, "no").with("www-authenticate", challenge).with("dpop-nonce", nonce);
         it.web.reply(&exchange, reply);
@@ -149,14 +149,14 @@ fn a_nonce_of_an_accepted_response_is_used_next() {
     let call = it.web.request(mcp_proto::Request::call_tool("a", None));
     it.take();
     sign(&mut it);
-    let exchange = it.web.take_the("tools/call");
+    let exchange = it.web.take_named("tools/call");
     let reply = it.site.reply(&exchange).with("dpop-nonce", "n9");
     it.web.reply(&exchange, reply);
     assert_eq!(it.web.outcome(call), "Result");
     it.web.request(mcp_proto::Request::call_tool("a", None));
     it.take();
     sign(&mut it);
-    assert_eq!(claims(it.web.take_the("tools/call").header("dpop").unwrap())["nonce"], "n9");
+    assert_eq!(claims(it.web.take_named("tools/call").header("dpop").unwrap())["nonce"], "n9");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_proof_for_a_token_that_was_replaced_is_made_again() {
     it.serve();
     it.input(OAuthInput::Signature { id: old.id, signature: b"signature" });
     sign(&mut it);
-    let exchange = it.web.take_the("tools/call");
+    let exchange = it.web.take_named("tools/call");
     assert_eq!(exchange.header("authorization"), Some("DPoP at2-hush"));
     assert_eq!(it.web.outcome(call), "open");
 }

@@ -159,7 +159,7 @@ fn over_http_a_400_with_a_modern_error_makes_one_new_handshake() {
         let mut web = Web::connect(reconnecting(options()), &mut legacy());
         let mut upgraded = Site::modern(json!({"tools": {}})).result("tools/list", tools(&["a"]));
         let id = web.request(tool("a"));
-        let sent = web.take_the("tools/call");
+        let sent = web.take_named("tools/call");
         let error = sent.error(-32022, "Unsupported protocol version");
         web.end_with(&sent, Reply::json(status, &error));
         assert!(matches!(web.result_of(id), Outcome::Error(_)));

@@ -173,9 +173,9 @@ fn a_second_discover_that_is_not_answered_fails_at_the_deadline() {
 fn a_second_discover_that_gets_a_server_error_fails() {
     for options in [options(), modern_only()] {
         let mut web = Web::open(options);
-        let first = web.take_the("server/discover");
+        let first = web.take_named("server/discover");
         web.end_with(&first, Reply::json(400, &first.answer("error", unsupported(&[MODERN]))));
-        let second = web.take_the("server/discover");
+        let second = web.take_named("server/discover");
         web.end_with(&second, Reply::text(500, "out of order"));
         assert_eq!(web.failure_kind(), Some(FailureKind::HandshakeRejected));
         assert!(web.failure().unwrap().message.contains("out of order"));
@@ -391,10 +391,10 @@ fn an_unknown_version_counts_as_the_nearest_in_every_handshake() {
 /// A server over HTTP that answered `server/discover` with a 5xx; `initialize` was sent.
 fn initializing_after_server_error(options: Options) -> (Web, Exchange) {
     let mut web = Web::open(options);
-    let discover = web.take_the("server/discover");
+    let discover = web.take_named("server/discover");
     web.end_with(&discover, Reply::text(503, "out of order"));
     assert_eq!(web.quirks(), [QuirkKind::Probe5xx]);
-    let initialize = web.take_the("initialize");
+    let initialize = web.take_named("initialize");
     (web, initialize)
 }
 
@@ -436,15 +436,15 @@ fn initialize_after_a_server_error_offers_less_if_refused() {
     let (mut web, initialize) = initializing_after_server_error(capable());
     let refusal = initialize.error(-32602, "Unsupported protocol version");
     web.end_with(&initialize, Reply::json(200, &refusal));
-    let older = web.take_the("initialize");
+    let older = web.take_named("initialize");
     assert_eq!(older.json()["params"]["protocolVersion"], OLD);
     let refusal = older.error(-32602, "unknown capability elicitation");
     web.end_with(&older, Reply::json(200, &refusal));
-    let bare = web.take_the("initialize");
+    let bare = web.take_named("initialize");
     assert_eq!(bare.json()["params"]["capabilities"], json!({}));
     let refusal = bare.answer("error", unsupported(&[MODERN]));
     web.end_with(&bare, Reply::json(200, &refusal));
-    let discover = web.take_the("server/discover");
+    let discover = web.take_named("server/discover");
     let result = discover.result(discovered(&[MODERN]));
     web.end_with(&discover, Reply::json(200, &result));
     assert_eq!(web.session.known_era().map(|known| known.era()), Some(Era::Modern));

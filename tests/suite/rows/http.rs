@@ -59,7 +59,7 @@ fn sse_again() -> (Web, Exchange, Site) {
     let (mut web, stream, site) = sse(reconnecting(legacy()));
     web.end(&stream);
     web.wait(seconds(1));
-    let again = web.take_the("GET");
+    let again = web.take_named("GET");
     (web, again, site)
 }
 
@@ -76,7 +76,7 @@ fn initialized(web: &mut Web, site: &mut Site) -> Exchange {
         web.wait(seconds(1));
     };
     web.end_with(&initialize, site.reply(&initialize));
-    web.take_the(INITIALIZED)
+    web.take_named(INITIALIZED)
 }
 
 /// A client whose connection ended because the POST broke twice, and the POST on the next connection.
@@ -84,7 +84,7 @@ fn after_two_failures() -> (Web, Site, Exchange) {
     let (mut web, mut site) = (Web::open(reconnecting(legacy())), site());
     let first = initialized(&mut web, &mut site);
     web.fail(&first, Broken::Midway);
-    let second = web.take_the(INITIALIZED);
+    let second = web.take_named(INITIALIZED);
     web.fail(&second, Broken::Midway);
     assert_eq!((web.take_names(), web.failure_kind()), (vec![], Some(FailureKind::Closed)));
     let next = initialized(&mut web, &mut site);
@@ -101,7 +101,7 @@ fn initialized_is_repeated_once_when_its_exchange_breaks_or_ends_without_a_respo
         } else {
             web.end(&first)
         }
-        let second = web.take_the(INITIALIZED);
+        let second = web.take_named(INITIALIZED);
         assert_eq!(second.body(), first.body());
         assert!(web.take().is_empty(), "no other message is sent meanwhile");
         web.reply(&second, Reply::status(202));
@@ -125,7 +125,7 @@ fn initialized_that_breaks_twice_ends_the_connection_without_reconnects_the_clie
     let (mut web, mut site) = (Web::open(legacy()), site());
     let first = initialized(&mut web, &mut site);
     web.fail(&first, Broken::Midway);
-    let second = web.take_the(INITIALIZED);
+    let second = web.take_named(INITIALIZED);
     web.fail(&second, Broken::Midway);
     let Some(Cause::Failed(failure)) = web.cause() else { panic!("{:?}", web.events) };
     assert_eq!(failure.kind, FailureKind::Closed);
@@ -135,7 +135,7 @@ fn initialized_that_breaks_twice_ends_the_connection_without_reconnects_the_clie
 fn after_initialized_broke_twice_the_next_connection_tolerates_two_failures() {
     let (mut web, mut site, first) = after_two_failures();
     web.fail(&first, Broken::Midway);
-    let second = web.take_the(INITIALIZED);
+    let second = web.take_named(INITIALIZED);
     assert!(web.take().is_empty());
     web.fail(&second, Broken::Midway);
     web.serve(&mut site);
@@ -148,7 +148,7 @@ fn after_initialized_broke_twice_a_response_resets_the_count() {
         let (mut web, mut site, mut initialized) = after_two_failures();
         if repeated {
             web.fail(&initialized, Broken::Midway);
-            initialized = web.take_the(INITIALIZED);
+            initialized = web.take_named(INITIALIZED);
         }
         web.reply(&initialized, Reply::status(202));
         web.serve(&mut site);
@@ -158,7 +158,7 @@ fn after_initialized_broke_twice_a_response_resets_the_count() {
         web.reply(&call, Reply::status(404));
         let first = self::initialized(&mut web, &mut site);
         web.fail(&first, Broken::Midway);
-        let second = web.take_the(INITIALIZED);
+        let second = web.take_named(INITIALIZED);
         web.fail(&second, Broken::Midway);
         assert_eq!(web.failure_kind(), Some(FailureKind::Closed), "the connection ends after two, as the first one");
     }
@@ -169,23 +169,23 @@ fn a_connection_lost_while_initialized_is_repeated_resets_the_count() {
     let (mut web, mut site) = (Web::open(reconnecting(legacy())), site());
     let first = initialized(&mut web, &mut site);
     web.fail(&first, Broken::Midway);
-    let second = web.take_the(INITIALIZED);
+    let second = web.take_named(INITIALIZED);
     web.fail(&second, Broken::Unreachable);
     // One failure is not carried over to the next connection: two more end it.
     let third = initialized(&mut web, &mut site);
     web.fail(&third, Broken::Midway);
-    let fourth = web.take_the(INITIALIZED);
+    let fourth = web.take_named(INITIALIZED);
     web.fail(&fourth, Broken::Midway);
     assert!(web.take().is_empty() && !web.is_ready());
 
     let (mut web, mut site, first) = after_two_failures();
     web.fail(&first, Broken::Midway);
-    let second = web.take_the(INITIALIZED);
+    let second = web.take_named(INITIALIZED);
     web.fail(&second, Broken::Unreachable);
     // The count is kept.
     let third = initialized(&mut web, &mut site);
     web.fail(&third, Broken::Midway);
-    let fourth = web.take_the(INITIALIZED);
+    let fourth = web.take_named(INITIALIZED);
     web.fail(&fourth, Broken::Midway);
     web.serve(&mut site);
     assert!(web.is_ready());
@@ -268,7 +268,7 @@ fn the_second_unreachable_request_in_a_row_ends_the_connection() {
     let ((_, missed), (_, other)) = (web.call("a"), web.call("a"));
     web.head(&other, 200, &STREAM);
     web.fail(&missed, Broken::Unreachable);
-    let again = web.take_the("tools/call");
+    let again = web.take_named("tools/call");
     web.end(&other);
     assert!(web.is_ready());
     web.fail(&again, Broken::Unreachable);
@@ -317,7 +317,7 @@ fn events_of_other_types_in_a_resumed_stream_are_ignored() {
     web.body(&call, "id: 9\ndata:\n\n");
     web.end(&call);
     web.wait(seconds(5));
-    let resumed = web.take_the("GET");
+    let resumed = web.take_named("GET");
     web.head(&resumed, 200, &STREAM);
     web.body(&resumed, ENDPOINT);
     assert_eq!((web.outcome(request), web.is_ready()), ("open".into(), true));
@@ -397,12 +397,12 @@ fn a_known_sse_server_whose_stream_breaks_or_is_unreachable_is_tried_over_http_s
 fn a_known_sse_server_that_answers_discover_is_modern() {
     let mut web = Web::open(reconnecting(options()));
     for refused in ["server/discover", "initialize"] {
-        let exchange = web.take_the(refused);
+        let exchange = web.take_named(refused);
         web.reply(&exchange, Reply::status(404));
     }
-    let stream = web.take_the("GET");
+    let stream = web.take_named("GET");
     web.reply(&stream, Reply::stream(ENDPOINT));
-    web.take_the("initialize");
+    web.take_named("initialize");
     web.end(&stream);
     web.wait(seconds(1));
     let mut modern = modern_site();
@@ -417,9 +417,9 @@ fn a_known_sse_server_that_answers_discover_is_modern() {
 fn over_http_sse_a_response_to_the_server_follows_a_redirect() {
     let (mut web, stream, _) = sse(legacy());
     web.push(&stream, json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
-    let answer = web.take_the("(answer)");
+    let answer = web.take_named("(answer)");
     web.reply(&answer, Reply::status(308).with("location", "/moved"));
-    let again = web.take_the("(answer)");
+    let again = web.take_named("(answer)");
     assert_eq!((again.url(), again.body()), ("https://example.com/moved".into(), answer.body()));
     // A refusal has no effect.
     web.reply(&again, Reply::status(500));
@@ -435,9 +435,9 @@ fn already_initialized_ends_the_previous_session_with_any_status() {
         let mut web = connect(legacy(), &mut site);
         let (request, call) = web.call("a");
         web.reply(&call, Reply::status(404));
-        let initialize = web.take_the("initialize");
+        let initialize = web.take_named("initialize");
         web.reply(&initialize, Reply::text(status, "Already initialized"));
-        let delete = web.take_the("DELETE");
+        let delete = web.take_named("DELETE");
         assert_eq!(delete.header(SESSION), Some("session-1"), "{status}");
         web.reply(&delete, Reply::status(200));
         web.serve(&mut site);
@@ -509,7 +509,7 @@ fn a_resumed_stream_over_the_limit_is_not_a_response() {
     web.body(&call, "id: 7\ndata:\n\n");
     web.end(&call);
     web.wait(seconds(5));
-    let get = web.take_the("GET");
+    let get = web.take_named("GET");
     web.head(&get, 200, &STREAM);
     web.body(&get, format!("data: {}", "x".repeat(5000)));
     assert!(
@@ -564,7 +564,7 @@ fn cancellations_are_left_out_while_the_message_queue_is_full() {
     for _ in 0..2 {
         web.reply(&told, Reply::status(202));
         web.wait(seconds(2));
-        told = web.take_the("notifications/cancelled");
+        told = web.take_named("notifications/cancelled");
     }
     web.reply(&told, Reply::status(202));
     web.wait(seconds(120));

@@ -9,7 +9,7 @@ use mcp_proto::{Options, Reconnect, Time};
 use serde_json::{Value, json};
 
 use crate::common::{KEY, Server, legacy, reconnecting, seconds};
-use crate::rig::{Mood, Rig, configuration, full, programs, with_tools};
+use crate::rig::{Behaviour, Rig, configuration, full, programs, with_tools};
 
 const CALL: &str = "mcp_a_x";
 
@@ -19,7 +19,7 @@ const TIMEOUT: u64 = 120;
 /// The server `a`, ready, which does not answer calls.
 fn unanswered() -> Rig {
     let mut rig = Rig::of(reconnecting(legacy())).peer("a", with_tools(&["x"])).up(&["a"]);
-    rig.get("a").holds = Some("tools/call");
+    rig.get("a").unanswered = Some("tools/call");
     rig
 }
 
@@ -48,7 +48,7 @@ fn cooling_down() -> (Rig, CallId) {
 
 /// The breaker is closed: several calls go through at once, and three failures open it again.
 fn assert_closed(rig: &mut Rig) {
-    rig.get("a").holds = Some("tools/call");
+    rig.get("a").unanswered = Some("tools/call");
     for _ in 0..2 {
         rig.call(CALL);
     }
@@ -79,18 +79,18 @@ fn a_response_to_an_earlier_call_closes_a_half_open_breaker() {
 /// first attempt after that, and stays up at the second. `call` is made when the connection is lost.
 fn up_after_parking(call: impl FnOnce(&mut Rig) -> Option<CallId>) -> (Rig, Option<CallId>) {
     let mut rig = unanswered();
-    rig.mood("a", Mood::DoesNotStart);
+    rig.set_behaviour("a", Behaviour::DoesNotStart);
     rig.exit("a");
     let call = call(&mut rig);
     rig.wait(seconds(10));
     assert!(is_cooling_down(&mut rig), "the session is parked");
-    rig.mood("a", Mood::Exits);
+    rig.set_behaviour("a", Behaviour::Exits);
     rig.take_log();
     rig.wait(seconds(290));
     while rig.count("a: open") == 0 {
         rig.wait(seconds(1));
     }
-    rig.mood("a", Mood::Answers);
+    rig.set_behaviour("a", Behaviour::Answers);
     rig.wait(seconds(10));
     assert_eq!(rig.state("a"), Some(State::Up));
     (rig, call)
@@ -108,7 +108,7 @@ fn assert_cools_down_again(rig: &mut Rig) {
 fn a_failed_call_after_the_breaker_timeout_opens_the_breaker_again() {
     let (mut rig, call) = up_after_parking(|rig| Some(long_call(rig)));
     let call = call.unwrap();
-    assert_eq!((rig.outcome(call), rig.held("a")), ("open".into(), 1));
+    assert_eq!((rig.outcome(call), rig.withheld_count("a")), ("open".into(), 1));
     while rig.outcome(call) == "open" {
         rig.wait(seconds(1));
     }
@@ -136,11 +136,11 @@ fn saved_lists_are_not_offered_for_a_started_server() {
         .unwrap();
     let ways: [fn(&mut Rig) -> State; 4] = [
         |rig| {
-            rig.mood("a", Mood::Garbles);
+            rig.set_behaviour("a", Behaviour::Garbles);
             State::Failed
         },
         |rig| {
-            rig.mood("a", Mood::Silent);
+            rig.set_behaviour("a", Behaviour::Silent);
             State::Starting
         },
         |_| State::Up,
@@ -174,7 +174,7 @@ fn saved_lists_are_offered_while_a_server_waits_for_its_former_session_to_close(
     before.serve();
     let saved = before.hub.save(Time::ZERO, "a", crate::common::KEY, 7).unwrap();
     let mut rig = Rig::of(legacy()).peer("a", with_tools(&["x"])).up(&["a"]);
-    rig.get("a").clings = true;
+    rig.get("a").ignores_end_of_input = true;
     rig.take_log();
     rig.hub.configure(rig.now, other()).unwrap();
     assert_eq!(rig.state("a"), Some(State::Waiting));
@@ -182,7 +182,7 @@ fn saved_lists_are_offered_while_a_server_waits_for_its_former_session_to_close(
     rig.collect();
     rig.serve();
     assert_eq!((rig.state("a"), rig.functions()), (Some(State::Behind), vec!["mcp_a_saved".into()]));
-    rig.let_go("a");
+    rig.end_process("a");
     rig.serve();
     assert_eq!(rig.state("a"), Some(State::Idle));
     assert_eq!((rig.count("a: open"), rig.count("settled")), (0, 1));
@@ -190,7 +190,7 @@ fn saved_lists_are_offered_while_a_server_waits_for_its_former_session_to_close(
 
 /// The server `a`, which lost its connection and reconnects later.
 fn down(rig: Rig) -> Rig {
-    let mut rig = rig.peer("a", with_tools(&["x"])).in_mood("a", Mood::Exits).up(&["a"]);
+    let mut rig = rig.peer("a", with_tools(&["x"])).with_behaviour("a", Behaviour::Exits).up(&["a"]);
     assert_eq!((rig.state("a"), rig.count("a failed, again")), (Some(State::Down), 1));
     rig.take_log();
     rig
@@ -199,7 +199,7 @@ fn down(rig: Rig) -> Rig {
 #[test]
 fn a_server_with_invalid_output_after_a_reconnect_fails() {
     let mut rig = down(Rig::of(reconnecting(legacy())));
-    rig.mood("a", Mood::Garbles);
+    rig.set_behaviour("a", Behaviour::Garbles);
     rig.wait(seconds(2));
     assert_eq!((rig.state("a"), rig.count("a failed"), rig.count("a: open")), (Some(State::Failed), 1, 1));
     rig.wait(seconds(1000));
@@ -274,7 +274,7 @@ fn removed_and_added_as(entry: Value) -> Rig {
     rig.hub.start(rig.now, "a").unwrap();
     rig.collect();
     rig.serve();
-    rig.get("a").clings = true;
+    rig.get("a").ignores_end_of_input = true;
     rig.configure(nothing());
     rig.configure(one(entry));
     rig.serve();
@@ -308,7 +308,7 @@ fn a_server_whose_old_session_is_closing_starts_after_it_on_demand() {
         rig.collect();
         rig.serve();
         assert_eq!((rig.state("a"), rig.count("a: open")), (Some(State::WaitingCalled), 0));
-        rig.let_go("a");
+        rig.end_process("a");
         rig.serve();
         assert_eq!((rig.state("a"), rig.count("a: open")), (Some(State::Up), 1));
         assert_eq!(rig.open_calls(), []);
@@ -319,13 +319,13 @@ fn a_server_whose_old_session_is_closing_starts_after_it_on_demand() {
 fn a_server_whose_old_session_is_closing_can_have_an_invalid_url_or_be_removed() {
     let mut rig = removed_and_added_as(json!({"url": "/"}));
     assert_eq!(rig.state("a"), Some(State::Failed));
-    rig.get("a").clings = false;
+    rig.get("a").ignores_end_of_input = false;
     close_all(&mut rig);
 
     let mut rig = removed_and_added();
     rig.configure(nothing());
     assert_eq!(rig.hub.handle("a"), None);
-    rig.let_go("a");
+    rig.end_process("a");
     rig.serve();
     assert_eq!(rig.count("a: open"), 0);
 }
@@ -349,7 +349,7 @@ fn a_hub_closes_in_each_waiting_state_of_its_servers() {
         let mut rig = removed_and_added();
         way(&mut rig);
         assert_eq!(rig.state("a"), Some(state));
-        rig.get("a").clings = false;
+        rig.get("a").ignores_end_of_input = false;
         close_all(&mut rig);
         assert_eq!(rig.count("a: open"), 0);
     }
@@ -357,7 +357,8 @@ fn a_hub_closes_in_each_waiting_state_of_its_servers() {
 
 /// `a` starts and does not answer; `b` is queued.
 fn queued() -> Rig {
-    let mut rig = Rig::new(capped(1, legacy())).peer("a", server()).peer("b", server()).in_mood("a", Mood::Silent);
+    let mut rig =
+        Rig::new(capped(1, legacy())).peer("a", server()).peer("b", server()).with_behaviour("a", Behaviour::Silent);
     rig.configure(programs(&["a", "b"]));
     rig.open();
     rig.serve();
@@ -382,7 +383,7 @@ fn a_queued_server_is_restored_unless_it_was_called() {
 #[test]
 fn a_list_call_to_a_queued_server_waits() {
     let mut rig = Rig::new(capped(1, legacy())).peer("a", server()).peer("b", server()).up(&["a", "b"]);
-    rig.mood("a", Mood::Silent);
+    rig.set_behaviour("a", Behaviour::Silent);
     let entries = ["a", "b"].map(|name| (name, json!({"command": name, "timeout": 900})));
     rig.configure(configuration(entries.into_iter().collect()));
     rig.serve();
@@ -422,15 +423,15 @@ fn a_session_whose_open_was_not_polled_is_dropped_silently() {
 fn a_call_waits_for_a_session_whose_open_was_not_polled() {
     for name in [CALL, LIST] {
         let mut rig = Rig::of(legacy()).peer("a", server()).up(&["a"]);
-        rig.get("a").clings = true;
+        rig.get("a").ignores_end_of_input = true;
         rig.configure(one(json!({"command": "a", "timeout": 900})));
         rig.serve();
-        rig.lazy = true;
-        rig.let_go("a");
+        rig.polls_on_request = true;
+        rig.end_process("a");
         assert_eq!(rig.state("a"), Some(State::Opening));
         let call = rig.call(name);
         assert_eq!(rig.state("a"), Some(State::Starting));
-        rig.lazy = false;
+        rig.polls_on_request = false;
         rig.collect();
         rig.serve();
         assert!(rig.outcome(call).contains("x") || rig.outcome(call).contains("r:r"));
@@ -494,9 +495,10 @@ fn a_server_that_lost_its_connection_can_be_removed_and_closed() {
 
 #[test]
 fn a_parked_server_can_fail_with_invalid_output() {
-    let mut rig = Rig::of(reconnecting(legacy())).peer("a", server()).in_mood("a", Mood::DoesNotStart).up(&["a"]);
+    let mut rig =
+        Rig::of(reconnecting(legacy())).peer("a", server()).with_behaviour("a", Behaviour::DoesNotStart).up(&["a"]);
     assert_eq!(rig.state("a"), Some(State::Parked));
-    rig.mood("a", Mood::Garbles);
+    rig.set_behaviour("a", Behaviour::Garbles);
     rig.hub.start(rig.now, "a").unwrap();
     rig.collect();
     rig.serve();
@@ -508,7 +510,7 @@ fn a_parked_server_can_fail_with_invalid_output() {
 fn an_unauthorized_server_can_be_started_and_closed_but_not_restored() {
     let entry = || json!({"url": "https://example.com/mcp"});
     let refused = || {
-        let mut rig = Rig::of(legacy()).peer("a", server()).in_mood("a", Mood::Refuses);
+        let mut rig = Rig::of(legacy()).peer("a", server()).with_behaviour("a", Behaviour::Refuses);
         rig.configure(one(entry()));
         rig.open();
         rig.serve();
@@ -518,7 +520,7 @@ fn an_unauthorized_server_can_be_started_and_closed_but_not_restored() {
     let mut rig = refused();
     let again = rig.hub.restore(rig.now, "a", saved("a", entry()));
     assert_eq!(again, Err(HubCommandError::Started { server: "a".into() }));
-    rig.mood("a", Mood::Answers);
+    rig.set_behaviour("a", Behaviour::Answers);
     rig.hub.start(rig.now, "a").unwrap();
     rig.collect();
     rig.serve();
@@ -543,7 +545,7 @@ fn saved_lists_replace_earlier_lists() {
 
     let entry = || json!({"command": "a", "timeout": 900});
     let mut rig = Rig::of(legacy()).peer("a", server()).up(&["a"]);
-    rig.get("a").clings = true;
+    rig.get("a").ignores_end_of_input = true;
     rig.configure(one(entry()));
     assert_eq!(rig.state("a"), Some(State::Waiting));
     rig.hub.restore(rig.now, "a", saved("a", entry())).unwrap();
@@ -555,7 +557,7 @@ fn saved_lists_replace_earlier_lists() {
 #[test]
 fn a_hub_is_opened_and_closed_while_a_server_starts() {
     let starting = || {
-        let mut rig = Rig::of(legacy()).peer("a", server()).in_mood("a", Mood::Silent);
+        let mut rig = Rig::of(legacy()).peer("a", server()).with_behaviour("a", Behaviour::Silent);
         rig.configure(programs(&["a"]));
         rig.hub.start(rig.now, "a").unwrap();
         rig.collect();
@@ -573,10 +575,10 @@ fn a_hub_is_opened_and_closed_while_a_server_starts() {
 }
 
 /// A hub whose required server fails its first start.
-fn requiring(behavior: Mood) -> Rig {
+fn requiring(behavior: Behaviour) -> Rig {
     let mut options = HubOptions::new(reconnecting(legacy()));
     options.required.insert("a".into());
-    let mut rig = Rig::new(options).peer("a", server()).peer("b", server()).in_mood("a", behavior);
+    let mut rig = Rig::new(options).peer("a", server()).peer("b", server()).with_behaviour("a", behavior);
     rig.configure(programs(&["a"]));
     rig.open();
     rig.serve();
@@ -588,17 +590,17 @@ fn requiring(behavior: Mood) -> Rig {
 #[test]
 fn a_hub_without_a_required_server_can_be_used() {
     // The server is starting.
-    let mut rig = requiring(Mood::Silent);
+    let mut rig = requiring(Behaviour::Silent);
     rig.configure(programs(&["a", "b"]));
     rig.serve();
     assert_eq!((rig.state("b"), rig.count("settled")), (Some(State::Up), 0));
     close_all(&mut rig);
 
     // It reconnects later.
-    close_all(&mut requiring(Mood::Exits));
-    let mut rig = requiring(Mood::Exits);
+    close_all(&mut requiring(Behaviour::Exits));
+    let mut rig = requiring(Behaviour::Exits);
     assert_eq!((rig.state("a"), rig.count("settled")), (Some(State::Down), 1));
-    rig.mood("a", Mood::Answers);
+    rig.set_behaviour("a", Behaviour::Answers);
     rig.wait(seconds(10));
     assert_eq!((rig.count("ready"), rig.count("a + mcp_a_x")), (1, 1));
 }

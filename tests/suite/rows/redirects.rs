@@ -78,7 +78,7 @@ fn a_message_without_a_response_that_is_redirected_to_no_address_is_dropped() {
     for web in [&mut http, &mut sse()] {
         let stream = web.last("GET");
         web.push(&stream, ping.clone());
-        let answer = web.take_the("(answer)");
+        let answer = web.take_named("(answer)");
         web.reply(&answer, Reply::status(307));
         assert_eq!((web.count("(answer)"), web.is_ready()), (1, true));
     }
@@ -87,9 +87,9 @@ fn a_message_without_a_response_that_is_redirected_to_no_address_is_dropped() {
 #[test]
 fn a_stream_that_is_redirected_to_no_address_is_refused() {
     let mut web = Web::open(legacy());
-    let initialize = web.take_the("initialize");
+    let initialize = web.take_named("initialize");
     web.reply(&initialize, Reply::status(405));
-    let get = web.take_the("GET");
+    let get = web.take_named("GET");
     web.reply(&get, Reply::status(307));
     assert_eq!((web.count("GET"), web.take_names()), (1, vec!["initialize".into()]), "405 refused the version");
     // The GET stream is optional.
@@ -120,7 +120,7 @@ fn over_http_sse_a_response_that_is_redirected_elsewhere_ends_the_client() {
     let mut web = sse();
     let stream = web.last("GET");
     web.push(&stream, json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
-    let answer = web.take_the("(answer)");
+    let answer = web.take_named("(answer)");
     web.reply(&answer, Reply::status(307).with("location", ELSEWHERE));
     assert_violated(&web);
 }

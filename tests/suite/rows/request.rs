@@ -184,7 +184,7 @@ fn a_call_over_http_that_may_run_twice_ends_as_unknown_after_the_third_loss() {
     let mut web = Web::connect(legacy(), &mut site());
     let request = web.request(tool("a").replay(true));
     for _ in 0..3 {
-        let call = web.take_the("tools/call");
+        let call = web.take_named("tools/call");
         web.fail(&call, Broken::Midway);
         web.wait(seconds(1));
     }
@@ -197,7 +197,7 @@ fn a_notification_that_is_refused_for_lack_of_authorization_is_not_reported() {
     let mut web = Web::connect(legacy(), &mut site());
     web.session.notify(web.now, "acme/told", None).unwrap();
     web.collect();
-    let told = web.take_the("acme/told");
+    let told = web.take_named("acme/told");
     web.reply(&told, Reply::text(401, "who").with("www-authenticate", "Bearer"));
     assert!(web.is_ready());
     assert!(!web.events.iter().any(|event| matches!(event, Event::Unauthorized { .. })));
