@@ -2,10 +2,10 @@
 
 usage: orphans.py PROBE HUB
 """
-import json, os, signal, subprocess, sys, tempfile, time
+import concurrent.futures, itertools, json, os, signal, subprocess, sys, tempfile, time
 
 PROBE, HUB = map(os.path.abspath, sys.argv[1:])
-COUNT = 0
+NUMBERS = itertools.count()
 # Seconds that a killed process may take to disappear.
 GRACE = 5
 
@@ -26,9 +26,8 @@ def until(what, condition):
 
 def server(script):
     """A shell with this script, where `$1` is probe, and a unique duration of `sleep` that identifies its processes."""
-    global COUNT
-    COUNT += 1
-    mark = "1000.%d%d" % (os.getpid(), COUNT)
+    # Of fixed width, so that no mark is the start of another one.
+    mark = "1000.%d%03d" % (os.getpid(), next(NUMBERS))
     return mark, ["sh", "-c", script.replace("SLEEP", "sleep " + mark), "sh", PROBE]
 
 
@@ -104,14 +103,22 @@ for what in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     JOBS.append(("probe gets %s" % what.name, interrupted, [PROBE, "--watch", "30"], what, HELPER))
     JOBS.append(("host gets %s" % what.name, interrupted, [HUB, "FILE"], what, SILENT))
 
-failed = 0
-for name, test, *args in JOBS:
+
+def judge(job):
+    name, test, *args = job
     try:
         test(name, *args)
-        print("ok   " + name, flush=True)
+        return "ok   " + name
     except AssertionError as error:
-        failed += 1
-        print("FAIL %s: %s" % (name, error), flush=True)
+        return "FAIL %s: %s" % (name, error)
+
+
+failed = 0
+# The cases wait most of the time.
+with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    for line in pool.map(judge, JOBS):
+        failed += line.startswith("FAIL")
+        print(line, flush=True)
 for line in alive("1000.%d" % os.getpid()):
     pid = int(line.split()[0])
     if pid != os.getpid():
