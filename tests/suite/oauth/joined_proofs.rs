@@ -114,7 +114,7 @@ fn the_nonces_of_the_two_servers_are_kept_apart() {
         it.web.request(mcp_proto::Request::call_tool("a", None));
         it.take();
         sign(it);
-        it.web.take_the("tools/call")
+        it.web.take_named("tools/call")
     };
     let exchange = call(&mut it);
     let reply = it.site.reply(&exchange).with("dpop-nonce", "server");
