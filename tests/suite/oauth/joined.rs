@@ -1,10 +1,10 @@
 //! A client that authorizes itself: what waits for a token, is sent again, or ends.
 
-use mcp_proto::binding::http::{Broken, HttpAction};
+use mcp_proto::binding::http::HttpAction;
 use mcp_proto::binding::oauth::{OAuthInput, StoreId};
-use mcp_proto::{Event, Family, Http, Options, Outcome, Request, RequestId};
+use mcp_proto::{Event, Http, Options, Outcome, Request, RequestId};
 
-use crate::web::{Exchange, Reply, Site as McpSite, Web, modern_site, site as legacy_site};
+use crate::web::{Exchange, Reply, Site as McpSite, Web, modern_site};
 
 use super::*;
 
@@ -187,7 +187,7 @@ impl Joined {
     }
 
     /// A call that waits to be served.
-    fn ask(&mut self) -> RequestId {
+    pub(super) fn ask(&mut self) -> RequestId {
         self.web.request(Request::call_tool("a", None))
     }
 
@@ -197,7 +197,7 @@ impl Joined {
     }
 
     #[track_caller]
-    fn assert_refused(&self, request: RequestId, status: u16, words: &str) {
+    pub(super) fn assert_refused(&self, request: RequestId, status: u16, words: &str) {
         match self.web.ended(request) {
             Some(Outcome::Error(error)) => {
                 let text = error.to_string();
@@ -390,205 +390,6 @@ fn a_failed_authorization_ends_the_calls_that_wait_and_says_why() {
 }
 
 #[test]
-fn a_list_that_is_refused_is_requested_again() {
-    let mut it = Joined::ready(modern_site());
-    it.revoke();
-    let lists = it.web.count("tools/list");
-    it.web.session.refresh(it.web.now, Family::Tools).unwrap();
-    it.web.collect();
-    it.serve();
-    assert_eq!(it.web.count("tools/list"), lists + 2);
-    assert_eq!(it.token_requests(), 1);
-    assert!(it.web.is_ready());
-}
-
-#[test]
-fn a_list_that_waits_ends_when_there_is_no_token() {
-    let mut it = Joined::ready(modern_site());
-    it.revoke();
-    it.web.session.refresh(it.web.now, Family::Tools).unwrap();
-    it.web.collect();
-    it.web.serve(&mut it.site);
-    it.take();
-    let lists = it.web.count("tools/list");
-    for _ in 0..20 {
-        let Some(sent) = it.sent.front() else { break };
-        let status = if sent.url.ends_with("/token") { 400 } else { 404 };
-        it.answer(status, r#"{"error":"invalid_request"}"#);
-    }
-    assert!(matches!(it.events.last(), Some(OAuthEvent::Failed(_))));
-    assert_eq!((it.web.count("tools/list"), it.web.is_ready()), (lists, true));
-}
-
-#[test]
-fn a_subscription_and_a_notification_that_are_refused_are_sent_again() {
-    let mut it = Joined::ready(McpSite::legacy(json!({"resources": {"subscribe": true}})));
-    it.revoke();
-    it.web.session.subscribe(it.web.now, "file:///a").unwrap();
-    it.web.session.notify(it.web.now, "notifications/example", None).unwrap();
-    it.web.collect();
-    it.serve();
-    assert_eq!(it.web.count("resources/subscribe"), 2);
-    assert_eq!(it.web.count("notifications/example"), 2);
-    assert_eq!(it.token_requests(), 1);
-}
-
-#[test]
-fn a_notification_that_waits_for_a_token_that_does_not_come_counts_as_undelivered() {
-    let mut it = Joined::ready(McpSite::legacy(json!({})));
-    it.revoke();
-    it.web.session.notify(it.web.now, "notifications/example", None).unwrap();
-    it.web.collect();
-    it.web.serve(&mut it.site);
-    it.take();
-    while let Some(sent) = it.sent.front() {
-        let status = if sent.url.ends_with("/token") { 400 } else { 404 };
-        it.answer(status, r#"{"error":"invalid_request"}"#);
-    }
-    // Nobody signs in.
-    it.wait(3600);
-    assert!(matches!(it.events.last(), Some(OAuthEvent::Failed(_))));
-    assert_eq!(it.web.session.stats().undelivered, 1);
-}
-
-#[test]
-fn a_stream_that_was_never_open_is_requested_again_when_there_is_a_token() {
-    let mut it = Joined::ready(McpSite::legacy(json!({})).first("GET", 1, |_| Reply::status(503)));
-    // The second GET is in flight.
-    it.revoke();
-    let streams = it.web.count("GET");
-    it.serve();
-    assert_eq!(it.web.count("GET"), streams + 1);
-    assert_eq!(it.web.last("GET").header("authorization"), Some("Bearer at2-hush"));
-}
-
-/// The stream of the server ends, and the next one is refused: it waits for a token.
-fn refuse_stream(it: &mut Joined) {
-    it.revoke();
-    let stream = it.web.last("GET");
-    it.web.end(&stream);
-    it.wait(10);
-    it.web.serve(&mut it.site);
-    it.take();
-}
-
-#[test]
-fn the_stream_of_the_server_waits_for_the_token_that_comes_after_a_failure() {
-    let mut it = Joined::ready(legacy_site());
-    refuse_stream(&mut it);
-    let streams = it.web.count("GET");
-    while let Some(sent) = it.sent.front() {
-        let status = if sent.url.ends_with("/token") { 400 } else { 404 };
-        it.answer(status, r#"{"error":"invalid_request"}"#);
-    }
-    // Nobody signs in.
-    it.wait(3600);
-    assert!(matches!(it.events.last(), Some(OAuthEvent::Failed(_))));
-    assert_eq!(it.web.count("GET"), streams);
-    it.ask();
-    it.serve();
-    it.consent();
-    it.serve();
-    assert_eq!(it.web.count("GET"), streams + 1);
-    assert_eq!(it.web.last("GET").header("authorization"), Some("Bearer at2-hush"));
-}
-
-#[test]
-fn the_stream_of_a_session_that_expired_waits_for_no_token() {
-    let mut it = Joined::ready(legacy_site());
-    let (_, call) = it.call();
-    refuse_stream(&mut it);
-    let streams = it.web.count("GET");
-    it.web.reply(&call, Reply::text(404, "Session not found"));
-    it.serve();
-    assert!(it.web.is_ready(), "{:?}", it.web.events);
-    assert_eq!(it.web.count("GET"), streams + 1);
-}
-
-#[test]
-fn the_stream_of_the_server_is_requested_again_when_there_is_a_token() {
-    let mut it = Joined::ready(McpSite::legacy(json!({})));
-    it.revoke();
-    let streams = it.web.count("GET");
-    let stream = it.web.last("GET");
-    it.web.end(&stream);
-    it.wait(10);
-    it.serve();
-    assert_eq!(it.web.count("GET"), streams + 2);
-    assert_eq!(it.web.last("GET").header("authorization"), Some("Bearer at2-hush"));
-}
-
-#[test]
-fn a_keepalive_that_is_refused_shows_that_the_server_is_there() {
-    let keepalive = mcp_proto::Keepalive::default();
-    let mut options = Options::new("suite", "1.0");
-    options.keepalive = Some(keepalive);
-    let mut site = McpSite::legacy(json!({}));
-    let mut web = Web::connect(options, &mut site);
-    web.wait(keepalive.interval);
-    let ping = web.take_named("ping");
-    web.reply(&ping, Reply::text(401, "no").with("www-authenticate", "Bearer"));
-    assert!(web.is_ready());
-    web.wait(keepalive.interval);
-    assert_eq!(web.count("ping"), 2);
-}
-
-#[test]
-fn a_token_goes_to_no_other_origin() {
-    let mut it = Joined::ready(modern_site());
-    let (_, exchange) = it.call();
-    it.web.reply(&exchange, Reply::text(307, "").with("location", "http://127.0.0.1:4000/mcp"));
-    for other in &it.web.log {
-        assert!(other.url().starts_with(MCP) || other.header("authorization").is_none(), "{}", other.url());
-    }
-}
-
-#[test]
-fn a_token_that_the_server_repeats_in_a_body_that_is_no_response_is_not_shown() {
-    let mut it = Joined::ready(modern_site());
-    let (call, exchange) = it.call();
-    it.web.reply(&exchange, Reply::text(200, "no at1-hush").with("content-type", "application/json"));
-    assert_eq!(it.web.outcome(call), "Error");
-    assert!(!format!("{:?}", it.web.events).contains("hush"));
-    assert!(!format!("{:?}", it.web.session.quirks()).contains("hush"));
-}
-
-#[test]
-fn a_token_that_the_server_repeats_in_the_error_of_a_list_is_not_shown() {
-    let mut it = Joined::ready(modern_site());
-    it.web.session.refresh(it.web.now, mcp_proto::Family::Tools).unwrap();
-    it.web.collect();
-    let exchange = it.web.take_named("tools/list");
-    let error = exchange.error(-32000, "no at1-hush");
-    it.web.reply(&exchange, Reply::json(200, &error));
-    assert!(it.web.session.list_error(mcp_proto::Family::Tools).unwrap().contains("[hidden]"));
-    assert!(!format!("{:?} {:?}", it.web.events, it.web.session.quirks()).contains("hush"));
-}
-
-#[test]
-fn a_token_that_the_server_repeats_in_an_error_is_not_shown_however_it_is_written() {
-    let mut it = Joined::ready(modern_site());
-    for (data, shown) in [
-        (r#"{"token":"at1-hush"}"#, r#"{"token":"[hidden]"}"#),
-        (r#"["\u0061t1-hush"]"#, r#""[hidden]""#),
-        (r#"["rt1\u002dhush", 1]"#, r#""[hidden]""#),
-        (r#"{"a":"\u00e4 \/ at2"}"#, r#"{"a":"\u00e4 \/ at2"}"#),
-    ] {
-        let (call, exchange) = it.call();
-        let id = exchange.json()["id"].clone();
-        let body =
-            format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-1,"message":"no at1-hush","data":{data}}}}}"#);
-        it.web.reply(&exchange, Reply::text(200, &body).with("content-type", "application/json"));
-        match it.web.ended(call) {
-            Some(Outcome::Error(mcp_proto::RequestError::Server(error))) => {
-                assert_eq!((&*error.message, error.data.as_ref().unwrap().get()), ("no [hidden]", shown));
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-#[test]
 fn a_client_that_is_closed_does_not_wait_for_the_user() {
     let mut it = Joined::new(modern_site());
     it.serve();
@@ -612,24 +413,6 @@ fn a_client_that_is_closed_renews_no_token() {
     assert!(it.web.cause().is_some());
     it.wait(72_000);
     assert!(it.log.is_empty() && it.web.session.deadline().is_none());
-}
-
-#[test]
-fn every_request_of_a_session_has_the_token() {
-    let mut it = Joined::ready(legacy_site());
-    let (_, exchange) = it.call();
-    it.web.head(&exchange, 200, &[("content-type", "text/event-stream")]);
-    it.web.body(&exchange, "id: 7\ndata:\n\n");
-    it.web.fail(&exchange, Broken::Midway);
-    it.wait(5);
-    assert_eq!(it.web.last("GET").header("last-event-id"), Some("7"));
-    it.web.session.close(it.web.now).unwrap();
-    it.web.collect();
-    assert_eq!(it.web.count("DELETE"), 1);
-    let first = it.web.log.iter().position(|asked| asked.header("authorization").is_some()).unwrap();
-    for asked in &it.web.log[first..] {
-        assert_eq!(asked.header("authorization"), Some("Bearer at1-hush"), "{}", asked.name());
-    }
 }
 
 #[test]
@@ -689,17 +472,4 @@ fn a_token_that_the_server_accepts_leads_to_nothing_else() {
     it.serve();
     assert_eq!(it.web.outcome(call), "Result");
     assert!(it.log.is_empty());
-}
-
-#[test]
-fn a_token_that_the_server_repeats_is_not_shown() {
-    let mut it = Joined::ready(modern_site());
-    let (call, exchange) = it.call();
-    it.web.reply(&exchange, Reply::text(500, "no at1-hush, nor rt1-hush"));
-    it.assert_refused(call, 500, "no [hidden], nor [hidden]");
-    let (call, exchange) = it.call();
-    let challenge = "Bearer error=\"insufficient\", error_description=\"at1-hush\"";
-    it.web.reply(&exchange, Reply::text(403, "at1-hush").with("www-authenticate", challenge));
-    it.assert_refused(call, 403, "forbidden: the server refuses this user: [hidden]");
-    assert!(!format!("{:?}", it.web.events).contains("hush"));
 }

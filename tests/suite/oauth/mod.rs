@@ -8,9 +8,11 @@ mod hostile;
 mod hub;
 mod joined;
 mod joined_laws;
+mod joined_messages;
 #[cfg(feature = "snapshot")]
 mod joined_moved;
 mod joined_proofs;
+mod joined_secrets;
 mod laws;
 mod refresh;
 mod registration;

@@ -1,0 +1,171 @@
+//! Lists, notifications and streams of a client that authorizes itself, when the server refuses them.
+
+use mcp_proto::binding::http::Broken;
+use mcp_proto::{Family, Options};
+
+use crate::web::{Reply, Site as McpSite, Web, modern_site, site as legacy_site};
+
+use super::joined::Joined;
+use super::*;
+
+#[test]
+fn a_list_that_is_refused_is_requested_again() {
+    let mut it = Joined::ready(modern_site());
+    it.revoke();
+    let lists = it.web.count("tools/list");
+    it.web.session.refresh(it.web.now, Family::Tools).unwrap();
+    it.web.collect();
+    it.serve();
+    assert_eq!(it.web.count("tools/list"), lists + 2);
+    assert_eq!(it.token_requests(), 1);
+    assert!(it.web.is_ready());
+}
+
+#[test]
+fn a_list_that_waits_ends_when_there_is_no_token() {
+    let mut it = Joined::ready(modern_site());
+    it.revoke();
+    it.web.session.refresh(it.web.now, Family::Tools).unwrap();
+    it.web.collect();
+    it.web.serve(&mut it.site);
+    it.take();
+    let lists = it.web.count("tools/list");
+    for _ in 0..20 {
+        let Some(sent) = it.sent.front() else { break };
+        let status = if sent.url.ends_with("/token") { 400 } else { 404 };
+        it.answer(status, r#"{"error":"invalid_request"}"#);
+    }
+    assert!(matches!(it.events.last(), Some(OAuthEvent::Failed(_))));
+    assert_eq!((it.web.count("tools/list"), it.web.is_ready()), (lists, true));
+}
+
+#[test]
+fn a_subscription_and_a_notification_that_are_refused_are_sent_again() {
+    let mut it = Joined::ready(McpSite::legacy(json!({"resources": {"subscribe": true}})));
+    it.revoke();
+    it.web.session.subscribe(it.web.now, "file:///a").unwrap();
+    it.web.session.notify(it.web.now, "notifications/example", None).unwrap();
+    it.web.collect();
+    it.serve();
+    assert_eq!(it.web.count("resources/subscribe"), 2);
+    assert_eq!(it.web.count("notifications/example"), 2);
+    assert_eq!(it.token_requests(), 1);
+}
+
+#[test]
+fn a_notification_that_waits_for_a_token_that_does_not_come_counts_as_undelivered() {
+    let mut it = Joined::ready(McpSite::legacy(json!({})));
+    it.revoke();
+    it.web.session.notify(it.web.now, "notifications/example", None).unwrap();
+    it.web.collect();
+    it.web.serve(&mut it.site);
+    it.take();
+    while let Some(sent) = it.sent.front() {
+        let status = if sent.url.ends_with("/token") { 400 } else { 404 };
+        it.answer(status, r#"{"error":"invalid_request"}"#);
+    }
+    // Nobody signs in.
+    it.wait(3600);
+    assert!(matches!(it.events.last(), Some(OAuthEvent::Failed(_))));
+    assert_eq!(it.web.session.stats().undelivered, 1);
+}
+
+#[test]
+fn a_stream_that_was_never_open_is_requested_again_when_there_is_a_token() {
+    let mut it = Joined::ready(McpSite::legacy(json!({})).first("GET", 1, |_| Reply::status(503)));
+    // The second GET is in flight.
+    it.revoke();
+    let streams = it.web.count("GET");
+    it.serve();
+    assert_eq!(it.web.count("GET"), streams + 1);
+    assert_eq!(it.web.last("GET").header("authorization"), Some("Bearer at2-hush"));
+}
+
+/// The stream of the server ends, and the next one is refused: it waits for a token.
+fn refuse_stream(it: &mut Joined) {
+    it.revoke();
+    let stream = it.web.last("GET");
+    it.web.end(&stream);
+    it.wait(10);
+    it.web.serve(&mut it.site);
+    it.take();
+}
+
+#[test]
+fn the_stream_of_the_server_waits_for_the_token_that_comes_after_a_failure() {
+    let mut it = Joined::ready(legacy_site());
+    refuse_stream(&mut it);
+    let streams = it.web.count("GET");
+    while let Some(sent) = it.sent.front() {
+        let status = if sent.url.ends_with("/token") { 400 } else { 404 };
+        it.answer(status, r#"{"error":"invalid_request"}"#);
+    }
+    // Nobody signs in.
+    it.wait(3600);
+    assert!(matches!(it.events.last(), Some(OAuthEvent::Failed(_))));
+    assert_eq!(it.web.count("GET"), streams);
+    it.ask();
+    it.serve();
+    it.consent();
+    it.serve();
+    assert_eq!(it.web.count("GET"), streams + 1);
+    assert_eq!(it.web.last("GET").header("authorization"), Some("Bearer at2-hush"));
+}
+
+#[test]
+fn the_stream_of_a_session_that_expired_waits_for_no_token() {
+    let mut it = Joined::ready(legacy_site());
+    let (_, call) = it.call();
+    refuse_stream(&mut it);
+    let streams = it.web.count("GET");
+    it.web.reply(&call, Reply::text(404, "Session not found"));
+    it.serve();
+    assert!(it.web.is_ready(), "{:?}", it.web.events);
+    assert_eq!(it.web.count("GET"), streams + 1);
+}
+
+#[test]
+fn the_stream_of_the_server_is_requested_again_when_there_is_a_token() {
+    let mut it = Joined::ready(McpSite::legacy(json!({})));
+    it.revoke();
+    let streams = it.web.count("GET");
+    let stream = it.web.last("GET");
+    it.web.end(&stream);
+    it.wait(10);
+    it.serve();
+    assert_eq!(it.web.count("GET"), streams + 2);
+    assert_eq!(it.web.last("GET").header("authorization"), Some("Bearer at2-hush"));
+}
+
+#[test]
+fn a_keepalive_that_is_refused_shows_that_the_server_is_there() {
+    let keepalive = mcp_proto::Keepalive::default();
+    let mut options = Options::new("suite", "1.0");
+    options.keepalive = Some(keepalive);
+    let mut site = McpSite::legacy(json!({}));
+    let mut web = Web::connect(options, &mut site);
+    web.wait(keepalive.interval);
+    let ping = web.take_named("ping");
+    web.reply(&ping, Reply::text(401, "no").with("www-authenticate", "Bearer"));
+    assert!(web.is_ready());
+    web.wait(keepalive.interval);
+    assert_eq!(web.count("ping"), 2);
+}
+
+#[test]
+fn every_request_of_a_session_has_the_token() {
+    let mut it = Joined::ready(legacy_site());
+    let (_, exchange) = it.call();
+    it.web.head(&exchange, 200, &[("content-type", "text/event-stream")]);
+    it.web.body(&exchange, "id: 7\ndata:\n\n");
+    it.web.fail(&exchange, Broken::Midway);
+    it.wait(5);
+    assert_eq!(it.web.last("GET").header("last-event-id"), Some("7"));
+    it.web.session.close(it.web.now).unwrap();
+    it.web.collect();
+    assert_eq!(it.web.count("DELETE"), 1);
+    let first = it.web.log.iter().position(|asked| asked.header("authorization").is_some()).unwrap();
+    for asked in &it.web.log[first..] {
+        assert_eq!(asked.header("authorization"), Some("Bearer at1-hush"), "{}", asked.name());
+    }
+}

@@ -1,0 +1,75 @@
+//! Where the token of a client goes, and where a server that repeats it is not quoted.
+
+use mcp_proto::Outcome;
+
+use crate::web::{Reply, modern_site};
+
+use super::joined::{Joined, MCP};
+
+#[test]
+fn a_token_goes_to_no_other_origin() {
+    let mut it = Joined::ready(modern_site());
+    let (_, exchange) = it.call();
+    it.web.reply(&exchange, Reply::text(307, "").with("location", "http://127.0.0.1:4000/mcp"));
+    for other in &it.web.log {
+        assert!(other.url().starts_with(MCP) || other.header("authorization").is_none(), "{}", other.url());
+    }
+}
+
+#[test]
+fn a_token_that_the_server_repeats_in_a_body_that_is_no_response_is_not_shown() {
+    let mut it = Joined::ready(modern_site());
+    let (call, exchange) = it.call();
+    it.web.reply(&exchange, Reply::text(200, "no at1-hush").with("content-type", "application/json"));
+    assert_eq!(it.web.outcome(call), "Error");
+    assert!(!format!("{:?}", it.web.events).contains("hush"));
+    assert!(!format!("{:?}", it.web.session.quirks()).contains("hush"));
+}
+
+#[test]
+fn a_token_that_the_server_repeats_in_the_error_of_a_list_is_not_shown() {
+    let mut it = Joined::ready(modern_site());
+    it.web.session.refresh(it.web.now, mcp_proto::Family::Tools).unwrap();
+    it.web.collect();
+    let exchange = it.web.take_named("tools/list");
+    let error = exchange.error(-32000, "no at1-hush");
+    it.web.reply(&exchange, Reply::json(200, &error));
+    assert!(it.web.session.list_error(mcp_proto::Family::Tools).unwrap().contains("[hidden]"));
+    assert!(!format!("{:?} {:?}", it.web.events, it.web.session.quirks()).contains("hush"));
+}
+
+#[test]
+fn a_token_that_the_server_repeats_in_an_error_is_not_shown_however_it_is_written() {
+    let mut it = Joined::ready(modern_site());
+    for (data, shown) in [
+        (r#"{"token":"at1-hush"}"#, r#"{"token":"[hidden]"}"#),
+        (r#"["\u0061t1-hush"]"#, r#""[hidden]""#),
+        (r#"["rt1\u002dhush", 1]"#, r#""[hidden]""#),
+        (r#"{"a":"\u00e4 \/ at2"}"#, r#"{"a":"\u00e4 \/ at2"}"#),
+    ] {
+        let (call, exchange) = it.call();
+        let id = exchange.json()["id"].clone();
+        let body =
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-1,"message":"no at1-hush","data":{data}}}}}"#);
+        it.web.reply(&exchange, Reply::text(200, &body).with("content-type", "application/json"));
+        match it.web.ended(call) {
+            Some(Outcome::Error(mcp_proto::RequestError::Server(error))) => {
+                assert_eq!((&*error.message, error.data.as_ref().unwrap().get()), ("no [hidden]", shown));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_token_that_the_server_repeats_is_not_shown() {
+    let mut it = Joined::ready(modern_site());
+    let (call, exchange) = it.call();
+    it.web.reply(&exchange, Reply::text(500, "no at1-hush, nor rt1-hush"));
+    it.assert_refused(call, 500, "no [hidden], nor [hidden]");
+    let (call, exchange) = it.call();
+    let challenge = "Bearer error=\"insufficient\", error_description=\"at1-hush\"";
+    it.web.reply(&exchange, Reply::text(403, "at1-hush").with("www-authenticate", challenge));
+    it.assert_refused(call, 403, "forbidden: the server refuses this user: [hidden]");
+    assert!(!format!("{:?}", it.web.events).contains("hush"));
+}
