@@ -21,19 +21,23 @@ pub(super) struct Defaults(
 const FIELDS: usize = 1024;
 
 impl Defaults {
-    /// The defaults in the parameters of `elicitation/create`. Only a form has any.
+    /// The defaults in the parameters of `elicitation/create`. Only a form has any. Of properties with one name, the last
+    /// one counts.
     pub(super) fn read(params: Option<&RawValue>) -> Self {
-        let mut defaults = Vec::new();
+        let (mut defaults, mut places) = (Vec::<Option<(Box<str>, Box<str>)>>::new(), BTreeMap::new());
         let properties = schema(params).and_then(|schema| schema.member("properties")).unwrap_or(Json::EMPTY_ARRAY);
         properties.raw_members(|name, property| {
-            if let Some(default) = property.member("default")
-                && defaults.len() < FIELDS
-                && has_type(property, default)
-            {
-                defaults.push((name.text().into(), default.text().into()));
+            let Some(decoded) = name.as_string() else { return };
+            let default = property.member("default").filter(|default| has_type(property, *default));
+            let default = default.map(|default| (Box::from(name.text()), Box::from(default.text())));
+            if let Some(earlier) = places.get(&*decoded).and_then(|place: &usize| defaults.get_mut(*place)) {
+                *earlier = default;
+            } else if default.is_some() && defaults.len() < FIELDS {
+                places.insert(decoded.into_owned(), defaults.len());
+                defaults.push(default);
             }
         });
-        Self(defaults)
+        Self(defaults.into_iter().flatten().collect())
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -1280,6 +1280,28 @@ fn a_default_of_a_wrong_type_is_not_used() {
     assert_eq!(host.take_one()["result"]["content"], json!({"j": 2.0, "k": ["x"]}));
 }
 
+/// The last property counts, as for other members that come twice.
+#[test]
+fn a_property_that_comes_twice_is_filled_once() {
+    for (properties, content) in [
+        (r#""n":{"type":"integer","default":1},"\u006e":{"type":"integer","default":2}"#, r#"{"\u006e":2}"#),
+        (r#""n":{"type":"integer","default":1},"n":{"type":"string"}"#, "{}"),
+        (r#""n":{"type":"integer","default":1},"n":{"type":"string","default":1}"#, "{}"),
+        (r#""n":{"type":"string"},"n":{"type":"integer","default":3}"#, r#"{"n":3}"#),
+    ] {
+        let mut host = asking();
+        let schema = format!(r#"{{"type":"object","properties":{{{properties}}}}}"#);
+        host.receive_text(&format!(
+            r#"{{"jsonrpc":"2.0","id":"e","method":"elicitation/create","params":{{"message":"?","requestedSchema":{schema}}}}}"#
+        ));
+        let ask = asked(&host)[0];
+        host.session.respond(host.now, ask, Ok(&raw(r#"{"action":"accept","content":{}}"#))).unwrap();
+        let Some(Action::Send(sent)) = host.session.poll() else { panic!("no response") };
+        let sent = std::str::from_utf8(sent.bytes()).unwrap();
+        assert!(sent.ends_with(&format!(r#""content":{content}}}}}"#)), "{sent}");
+    }
+}
+
 #[test]
 fn defaults_are_not_used_if_the_options_say_so_or_the_user_visits_a_url() {
     for (fill, mode) in [(false, "form"), (true, "url")] {
