@@ -22,7 +22,8 @@ use std::time::Duration;
 
 use common::{Deliver, Host, Server, drain, legacy, options, tools};
 use mcp_proto::{
-    Action, Client, FailureKind, Family, FamilyStatus, Lines, Outcome, QuirkKind, Request, Time, Transport,
+    Action, Client, Event, FailureKind, Family, FamilyStatus, Lines, Outcome, QuirkKind, Request, RequestError, Time,
+    Transport,
 };
 use peak_alloc::PeakAlloc;
 use serde_json::json;
@@ -195,6 +196,107 @@ fn a_response_of_sixty_mebibytes() {
     let memory = peak(|| host.receive_text(&answer));
     assert!(matches!(host.result_of(call), Outcome::Result(result) if result.get().len() > 60 * MIB));
     assert!(memory < 61 * MIB, "{} MiB: the result is copied once", memory / MIB);
+}
+
+/// The beginning of the response to the request in flight; 100 MiB and [`HUNDRED_END`] follow.
+fn hundred(id: &serde_json::Value) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"text":""#)
+}
+
+const HUNDRED_END: &str = "\"}}\n";
+
+/// The outcomes of requests, and the messages.
+fn collect(session: &mut Client<Lines>) -> (Vec<Outcome>, Vec<serde_json::Value>) {
+    let (mut ended, mut sent) = (vec![], vec![]);
+    drain(|| {
+        let action = session.poll()?;
+        match &action {
+            Action::Send(message) => sent.push(serde_json::from_slice(message.bytes()).unwrap()),
+            Action::Event(Event::Finished { outcome, .. }) => ended.push(outcome.clone()),
+            _ => {}
+        }
+        Some(action)
+    });
+    (ended, sent)
+}
+
+/// By default a message has at most 64 MiB: the call has no response, and the session continues.
+#[test]
+fn a_result_of_a_hundred_mebibytes_over_lines() {
+    let _alone = alone();
+    let chunk = vec![b'y'; MIB];
+    for limit in [64, 128] {
+        let mut options = legacy();
+        options.limits.message.bytes = limit * MIB;
+        let mut session = Client::new(Lines::new(), options, 0);
+        session.open(Time::ZERO).unwrap();
+        session.report(Time::ZERO, Transport::Opened);
+        let mut server = Server::legacy(json!({}));
+        let (_, mut sent) = collect(&mut session);
+        while !sent.is_empty() {
+            for answer in sent.iter().flat_map(|message| server.answer(message)) {
+                session.deliver(Time::ZERO, format!("{answer}\n").as_bytes());
+            }
+            (_, sent) = collect(&mut session);
+        }
+        assert!(session.is_ready());
+        session.request(Time::ZERO, Request::new("x/y")).unwrap();
+        (_, sent) = collect(&mut session);
+        let memory = peak(|| {
+            session.deliver(Time::ZERO, hundred(&sent[0]["id"]).as_bytes());
+            for _ in 0..100 {
+                session.deliver(Time::ZERO, &chunk);
+            }
+            session.deliver(Time::ZERO, HUNDRED_END.as_bytes());
+        });
+        assert!(memory < 2 * limit * MIB, "{} MiB", memory / MIB);
+        session.handle_timeout(Time::from_millis(60_000));
+        let (ended, _) = collect(&mut session);
+        assert!(session.is_ready());
+        match (limit, &ended[..]) {
+            (64, [Outcome::TimedOut(_)]) => {
+                assert_eq!(session.quirks().iter().map(|quirk| quirk.kind).collect::<Vec<_>>(), [QuirkKind::Noise]);
+            }
+            (128, [Outcome::Result(result)]) => assert!(result.get().len() > 100 * MIB),
+            (_, ended) => panic!("{} outcomes for {limit}", ended.len()),
+        }
+    }
+}
+
+#[test]
+fn a_result_of_a_hundred_mebibytes_over_http() {
+    let _alone = alone();
+    let chunk = vec![b'y'; MIB];
+    for (limit, by_stream) in [(64, false), (64, true), (128, false), (128, true)] {
+        let mut options = legacy();
+        options.limits.message.bytes = limit * MIB;
+        let mut site = Site::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+        let mut web = Web::connect(options, &mut site);
+        let (call, exchange) = web.call("a");
+        let memory = peak(|| {
+            let kind = if by_stream { "text/event-stream" } else { "application/json" };
+            web.head(&exchange, 200, &[("content-type", kind)]);
+            let start = hundred(&exchange.json()["id"]);
+            web.body(&exchange, if by_stream { format!("data: {start}") } else { start });
+            for _ in 0..100 {
+                web.body(&exchange, &chunk);
+            }
+            web.body(&exchange, HUNDRED_END);
+            web.body(&exchange, "\n");
+            web.end(&exchange);
+        });
+        assert!(memory < 2 * limit * MIB, "{} MiB", memory / MIB);
+        match (limit, web.result_of(call)) {
+            (64, Outcome::Error(RequestError::Invalid(_))) => assert!(!by_stream),
+            // An event of that length is left out, and the stream ends without a response.
+            (64, Outcome::Unknown) => assert!(by_stream),
+            (128, Outcome::Result(result)) => assert!(result.get().len() > 100 * MIB),
+            (_, outcome) => {
+                panic!("{limit}, {by_stream}: {}", format!("{outcome:?}").chars().take(200).collect::<String>())
+            }
+        }
+        assert!(web.is_ready());
+    }
 }
 
 #[test]

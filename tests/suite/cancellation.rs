@@ -76,6 +76,47 @@ fn the_reason_of_the_server_is_reported() {
 }
 
 #[test]
+fn a_cancellation_of_an_unknown_or_malformed_id_changes_nothing() {
+    let mut options = legacy();
+    options.capabilities.elicitation = true;
+    let mut host = ready(options);
+    let (call, sent) = call(&mut host, Request::call_tool("x", None));
+    let form = json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}});
+    host.receive(json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form}));
+    let before = host.events.len();
+    for params in [
+        json!({"requestId": "another"}),
+        json!({"requestId": 7, "reason": "x"}),
+        // The id of a request of the client's.
+        json!({"requestId": sent["id"]}),
+        json!({"requestId": null}),
+        json!({"requestId": ["q"]}),
+        json!({"requestId": {"q": "q"}}),
+        json!({"requestId": true}),
+        json!({"reason": "q"}),
+        json!({}),
+        json!(["q"]),
+        json!(null),
+    ] {
+        host.receive(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
+        assert!(host.take_sent().is_empty(), "{params}");
+        assert_eq!(host.events.len(), before, "{params}: {:?}", host.events.last());
+    }
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/cancelled"}));
+    assert_eq!((host.events.len(), host.quirks()), (before, vec![]));
+    let ask = host.events.iter().find_map(|event| match event {
+        Event::ServerRequest { id, .. } => Some(*id),
+        _ => None,
+    });
+    let decline = serde_json::value::to_raw_value(&json!({"action": "decline"})).unwrap();
+    host.session.respond(host.now, ask.unwrap(), Ok(&decline)).unwrap();
+    host.collect();
+    assert_eq!(host.take_one(), json!({"jsonrpc": "2.0", "id": "q", "result": {"action": "decline"}}));
+    host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "result": {"content": []}}));
+    assert!(matches!(host.result_of(call), Outcome::Result(_)));
+}
+
+#[test]
 fn a_timeout_names_the_deadline_that_passed() {
     for (progress, max, expected) in
         [(0, 90, TimeBound::Timeout), (1, 90, TimeBound::Timeout), (4, 90, TimeBound::Total)]

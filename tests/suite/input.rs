@@ -101,6 +101,26 @@ fn the_retry_has_a_new_id_the_inputs_and_the_exact_state() {
     assert!(matches!(host.result_of(id), Outcome::Result(_)));
 }
 
+/// Whatever state an earlier round had.
+#[test]
+fn the_retry_has_no_state_if_the_server_gave_none() {
+    for first_state in [None, Some(STATE)] {
+        let mut host = ready(asking(), true);
+        let (id, mut sent) = call(&mut host, "plain");
+        for state in [first_state, None] {
+            answer(&mut host, &sent, &required(json!({"who": elicitation()}), state));
+            let accept = raw(&json!({"action": "accept", "content": {"name": "x"}}));
+            host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
+            host.collect();
+            sent = host.take_one();
+            assert_eq!(sent["params"].get("requestState"), state.map(|state| json!(state)).as_ref());
+            assert!(sent["params"].get("inputResponses").is_some());
+        }
+        answer(&mut host, &sent, &json!({"resultType": "complete", "content": []}));
+        assert!(matches!(host.result_of(id), Outcome::Result(_)));
+    }
+}
+
 #[test]
 fn missing_fields_of_an_accepted_form_get_their_defaults() {
     let mut host = ready(asking(), true);

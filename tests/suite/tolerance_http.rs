@@ -59,6 +59,27 @@ fn assert_quirk(web: &Web, kind: QuirkKind, method: &str) {
     assert_eq!(told.count(), 1);
 }
 
+/// toolhive #5232
+#[test]
+fn a_warning_names_the_servers_url_without_its_secrets() {
+    let prompts = json!({"prompts": {}});
+    for (modern, site) in [(false, Site::legacy(prompts.clone())), (true, Site::modern(prompts))] {
+        let mut site = site.error("prompts/list", -32601, "Method not found");
+        let mut options = if modern { modern_only() } else { legacy() };
+        options.server = "rovo".into();
+        let mut web = Web::at(options, "https://user:pass@example.com/mcp?key=hunter2");
+        web.reopen();
+        web.serve(&mut site);
+        let [quirk] = web.session.quirks() else { panic!("{:?}", web.session.quirks()) };
+        assert_eq!(quirk.kind, QuirkKind::MethodNotFound);
+        assert!(quirk.detail.contains("rovo (https://"), "{}", quirk.detail);
+        assert!(quirk.detail.contains("example.com/mcp"), "{}", quirk.detail);
+        for secret in ["user:", "pass", "hunter2"] {
+            assert!(!quirk.detail.contains(secret), "{}", quirk.detail);
+        }
+    }
+}
+
 // Streamable HTTP.
 
 /// sync guide: Linear; helidon-mcp #97
