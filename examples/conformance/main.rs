@@ -1,31 +1,34 @@
 //! The client for the official conformance suite (`.ci/conformance`).
 //!
 //! The library makes every protocol decision. This program opens a session in the era that the suite names, makes the
-//! calls that the suite names or else one of each kind, loads the server's skills, and accepts every form as proposed.
+//! calls that the suite names or else one of each kind, loads the server's skills, and accepts every form as proposed. What
+//! a user chooses is in its environment (`settings.rs`); it does not know the scenario.
 
 #[path = "../http/driver.rs"]
 mod driver;
 #[path = "../http/exchanges.rs"]
 mod exchanges;
 mod oauth;
+mod settings;
 mod skills;
 
 use std::collections::VecDeque;
 use std::error::Error;
 
 use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::{Catalog, Cause, Era, Eras, Event, FailureKind, Http, Options, ProtocolVersion, RawValue, Request};
+use mcp_proto::{Catalog, Cause, Era, Eras, Event, Http, Options, ProtocolVersion, RawValue, Request};
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 
 use self::driver::{Driver, Next};
+use self::settings::{SchemaArgument, Settings};
 use self::skills::Skills;
 
 type Fallible<T> = Result<T, Box<dyn Error>>;
 
-/// What the suite passes in addition to the scenario's name and the version.
+/// What the suite passes in addition to the version.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Context {
@@ -44,7 +47,7 @@ struct ToolCall {
 async fn main() -> Fallible<()> {
     let url = std::env::args().next_back().ok_or("no URL")?;
     let version: ProtocolVersion = std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION")?.parse()?;
-    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO")?;
+    let settings = Settings::from_environment()?;
     let context = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
         Ok(context) => serde_json::from_str(&context)?,
         Err(_) => Context::default(),
@@ -55,15 +58,14 @@ async fn main() -> Fallible<()> {
         Era::Modern => Eras::ModernOnly(version),
     };
     options.capabilities.elicitation = true;
+    options.reconnect = None;
     let accept = to_raw_value(&json!({"action": "accept", "content": {}}))?;
     let client = exchanges::client()?;
-    let server = Http::new(&url)?.with_oauth(oauth::authorization(&url, &context.client)?);
+    let server = Http::new(&url)?.with_oauth(oauth::authorization(&url, &context.client, &settings.grant)?);
     let mut driver = Driver::new(options, 0, server, client.clone(), HeaderMap::new());
     let now = driver.now();
     driver.session.open(now)?;
     let (mut ready, mut steps, mut skills) = (false, VecDeque::new(), None);
-    // In this scenario the user lists skills, and loads none.
-    let loads_skills = scenario != "sep-2640-client-no-prefetch";
     while let Some(next) = driver.next().await {
         let event = match next {
             Next::Event(event) => event,
@@ -77,11 +79,11 @@ async fn main() -> Fallible<()> {
         let session = &mut driver.session;
         match event {
             Event::Ready if !std::mem::replace(&mut ready, true) => {
-                steps = plan(&scenario, &context, session.catalog())?;
+                steps = plan(settings.schema.as_ref(), &context, session.catalog())?;
             }
             Event::Finished { outcome, .. } => {
                 if let Some(skills) = &mut skills {
-                    Skills::take(skills, &outcome, loads_skills)?;
+                    Skills::take(skills, &outcome, settings.loads_skills)?;
                 }
             }
             Event::ServerRequest { id: ask, method, .. } => {
@@ -97,12 +99,6 @@ async fn main() -> Fallible<()> {
             // No authorization helps.
             Event::Unauthorized { request: None, why, .. } => return Err(why.into_string().into()),
             Event::Unauthorized { .. } => continue,
-            // A connection that is refused for lack of authorization is opened again, any other is not.
-            Event::Down { failure, .. }
-                if !matches!(failure.kind, FailureKind::Unauthorized | FailureKind::Forbidden) =>
-            {
-                return Err(failure.to_string().into());
-            }
             Event::Closed { cause: Cause::Failed(failure) } => return Err(failure.to_string().into()),
             Event::Ready
             | Event::CatalogChanged { .. }
@@ -128,7 +124,7 @@ async fn main() -> Fallible<()> {
 }
 
 /// The calls that the suite names; otherwise each tool, prompt and resource once.
-fn plan(scenario: &str, context: &Context, catalog: &Catalog) -> Fallible<VecDeque<Request>> {
+fn plan(schema: Option<&SchemaArgument>, context: &Context, catalog: &Catalog) -> Fallible<VecDeque<Request>> {
     if !context.tool_calls.is_empty() {
         let call = |call: &ToolCall| Request::call_tool(&call.name, Some(&call.arguments));
         return Ok(context.tool_calls.iter().map(call).collect());
@@ -136,10 +132,9 @@ fn plan(scenario: &str, context: &Context, catalog: &Catalog) -> Fallible<VecDeq
     let mut steps = VecDeque::new();
     for tool in catalog.tools() {
         let mut arguments = arguments(&serde_json::from_str(tool.input_schema.get())?);
-        if scenario == "json-schema-2020-12-preservation" && arguments.contains_key("schema") {
-            // The suite checks that the other tool's schema arrives unchanged.
-            let other = catalog.tools().find(|other| other.name != tool.name).ok_or("there is no other tool")?;
-            arguments.insert("schema".into(), serde_json::from_str(other.input_schema.get())?);
+        if let Some(schema) = schema.filter(|schema| schema.tool == tool.name) {
+            let other = catalog.tool(&schema.schema_of).ok_or("SCHEMA_ARGUMENT names no such tool")?;
+            arguments.insert(schema.argument.clone(), serde_json::from_str(other.input_schema.get())?);
         }
         steps.push_back(Request::call_tool(tool.name, Some(&*to_raw_value(&arguments)?)));
     }

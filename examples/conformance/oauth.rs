@@ -13,6 +13,7 @@ use reqwest::header::LOCATION;
 use serde::Deserialize;
 
 use crate::driver::Driver;
+use crate::settings::Grant;
 
 /// The client that the suite names.
 #[derive(Default, Deserialize)]
@@ -34,7 +35,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    fn options(&self) -> Result<OAuthOptions, Box<dyn Error>> {
+    fn options(&self, grant: &Grant) -> Result<OAuthOptions, Box<dyn Error>> {
         let mut options = OAuthOptions::new("mcp-proto-conformance", "http://127.0.0.1:3000/callback");
         options.client_metadata_url = Some("https://conformance-test.local/client-metadata.json".into());
         options.offline_access = true;
@@ -50,25 +51,26 @@ impl Client {
             options.client_key = Some(SigningKey::from_pem(pem)?);
         }
         options.registered.push(client);
-        options.flow = match (&self.valid_jwt, &self.idp_id_token) {
-            (Some(jwt), _) => Flow::JwtBearer(Secret::new(jwt.as_str())),
-            (None, Some(token)) => {
+        options.flow = match grant {
+            Grant::User => Flow::User,
+            Grant::ClientCredentials => Flow::ClientCredentials,
+            Grant::JwtBearer => Flow::JwtBearer(Secret::new(self.valid_jwt.as_deref().ok_or("no JWT")?)),
+            Grant::Enterprise => {
                 let endpoint = self.idp_token_endpoint.as_deref().ok_or("no token endpoint")?;
                 let client = self.idp_client_id.as_deref().ok_or("no client of the identity provider")?;
-                Flow::Enterprise(IdentityProvider::new(endpoint, client, Secret::new(token.as_str())))
+                let token = self.idp_id_token.as_deref().ok_or("no ID token")?;
+                Flow::Enterprise(IdentityProvider::new(endpoint, client, Secret::new(token)))
             }
-            (None, None) if self.issuer.is_none() => Flow::ClientCredentials,
-            (None, None) => Flow::User,
         };
         Ok(options)
     }
 }
 
 /// What the session authorizes itself with.
-pub(crate) fn authorization(url: &str, client: &Client) -> Result<Authorization, Box<dyn Error>> {
+pub(crate) fn authorization(url: &str, client: &Client, grant: &Grant) -> Result<Authorization, Box<dyn Error>> {
     let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     // State and verifiers are made of it.
-    Ok(Authorization::new(url, client.options()?, random()?, Time::ZERO, unix)?)
+    Ok(Authorization::new(url, client.options(grant)?, random()?, Time::ZERO, unix)?)
 }
 
 /// Bytes of a random number generator for secrets.
@@ -87,8 +89,8 @@ pub(crate) async fn act(driver: &mut Driver, browser: &Browser, action: OAuthAct
             let now = driver.now();
             driver.session.handle_oauth(now, OAuthInput::Redirect(&redirect));
         }
-        // Without a token there is no session; a session goes on without further scopes.
-        OAuthAction::Event(OAuthEvent::Failed(error)) if driver.session.catalog().tools().next().is_none() => {
+        // Nobody repairs it, and without a session there is nothing to do.
+        OAuthAction::Event(OAuthEvent::Failed(error)) if !driver.session.is_ready() => {
             return Err(error.into());
         }
         OAuthAction::Event(event) => eprintln!("{event:?}"),
