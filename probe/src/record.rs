@@ -1,6 +1,6 @@
 //! What a run records in addition to the session's state.
 
-use mcp_proto::{Failure, Outcome, RequestError, Time};
+use mcp_proto::{Failure, Outcome, RequestError, Time, TimeBound};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -112,7 +112,7 @@ impl CallRecord {
             Outcome::Error(error) => Self { error: Some(error.into()), ..bare("error") },
             Outcome::InputRequired(result) => Self { result: Some(result), ..bare("input-required") },
             Outcome::NotAdvertised => bare("not-advertised"),
-            Outcome::TimedOut(_) => bare("timeout"),
+            Outcome::TimedOut(bound) => Self { error: Some(ErrorReport::new(passed(bound).into())), ..bare("timeout") },
             Outcome::Cancelled => bare("cancelled"),
             Outcome::NotSent => bare("not-sent"),
             Outcome::Unknown => bare("unknown"),
@@ -122,6 +122,14 @@ impl CallRecord {
 
     pub(crate) fn is_good(&self) -> bool {
         matches!(self.outcome, "result" | "tool-error")
+    }
+}
+
+/// Says which bound on a request's time passed.
+const fn passed(bound: TimeBound) -> &'static str {
+    match bound {
+        TimeBound::Timeout => "neither a response nor progress within the timeout",
+        TimeBound::Total | _ => "no response within the maximum time, despite progress or a task",
     }
 }
 
@@ -149,6 +157,15 @@ mod tests {
 
     fn report(error: RequestError) -> String {
         serde_json::to_string(&ErrorReport::from(error)).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_timeout_names_the_bound_that_passed() {
+        for (bound, words) in [(TimeBound::Timeout, "nor progress"), (TimeBound::Total, "maximum time")] {
+            let call = CallRecord::ended(&Step::call("a".into()), Outcome::TimedOut(bound));
+            assert_eq!(call.outcome, "timeout");
+            assert!(call.error.is_some_and(|error| error.message.contains(words)), "{bound:?}");
+        }
     }
 
     #[test]

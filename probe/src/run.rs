@@ -113,7 +113,11 @@ pub(crate) fn unix() -> Duration {
 /// # Errors
 /// What is wrong with the options of `--oauth`.
 pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrupt) -> Result<AllEnded, String> {
-    let base = options(settings);
+    let mut base = options(settings);
+    // A server that was ready is started again for the calls that follow; one that fails at first is reported.
+    let mut reconnect = Reconnect::default();
+    (reconnect.initial, reconnect.first) = (Duration::from_millis(250), 1);
+    base.reconnect = Some(reconnect);
     let mut hub_options = HubOptions::new(base.clone());
     // A requested call must be tried, so there is no breaker.
     hub_options.breaker = None;

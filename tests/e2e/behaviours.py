@@ -28,6 +28,29 @@ OTHER_VERSION = {"code": -32022, "message": "Unsupported protocol version",
                  "data": {"supported": ["2026-07-28"], "requested": "2025-11-25"}}
 
 
+# What the servers of the kinds "samples" and "forms" ask during a call, by id.
+ASKS = {
+    "samples": {
+        "many": {"messages": [], "maxTokens": 9999, "modelPreferences": {"hints": [{"name": "theirs"}]}},
+        "tools": {"messages": [], "maxTokens": 10, "tools": [tool("x")]},
+    },
+    "forms": {"form": {"message": "?", "requestedSchema": {"type": "object", "properties": {
+        "given": {"type": "string", "default": "not used"}, "name": {"type": "string", "default": "Ann"},
+        "age": {"type": "integer", "default": "thirty"}, "ok": {"type": "boolean", "default": True}, "none": {"type": "string"},
+        "twice": {"type": "integer", "default": 1}, "TWICE": {"type": "integer", "default": 2}}}}},
+}
+
+
+def ask(kind):
+    """Sends the requests of this kind, and returns their ids."""
+    method = {"samples": "sampling/createMessage", "forms": "elicitation/create"}.get(kind)
+    for name, params in ASKS.get(kind, {}).items():
+        message = json.dumps({"jsonrpc": "2.0", "id": name, "method": method, "params": params})
+        # One name, written in two ways.
+        print(message.replace("TWICE", "\\u0074wice"), flush=True)
+    return set(ASKS.get(kind, ()))
+
+
 def tools(kind, folder):
     """The result of tools/list."""
     if kind == "cursor":
@@ -57,13 +80,14 @@ def answer(kind, folder, method, params):
             return {**task, "resultType": "complete", "status": "working", "statusMessage": "half"}
         return {**task, "resultType": "complete", "status": "completed", "result": {"content": [], "resultType": "complete"}}
     if method == "initialize":
-        return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "f", "version": "1"}}
+        capabilities = {} if kind == "answers-nothing" else {"tools": {}}
+        return {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {"name": "f", "version": "1"}}
     if method == "tools/list":
         count(folder, "lists")
         return None if kind == "silent" else tools(kind, folder)
     if method == "resources/list":
         return {"resources": [{"uri": "r:1", "name": "r"}]}
-    if method == "ping" and kind == "ignores-pings":
+    if method == "ping" and kind in ("ignores-pings", "answers-nothing"):
         count(folder, "pings")
         return None
     if method == "tools/call":
@@ -81,12 +105,19 @@ def answer(kind, folder, method, params):
 
 
 def serve(kind, folder):
-    if count(folder, "starts") == 1 and kind == "starts-late":
+    if count(folder, "starts") == 1 and kind == "starts-late" or kind == "never-starts":
         sys.exit(1)
+    awaited, held = set(), []
     while kind == "never-reads":
         print('{"jsonrpc":"2.0","id":1,"method":"ping"}', flush=True)
     for line in sys.stdin:
         message = json.loads(line)
+        if message.get("id") in awaited and "method" not in message:
+            with open(os.path.join(folder, "replies"), "a") as file:
+                file.write(line)
+            awaited.remove(message["id"])
+            if not awaited:
+                print(json.dumps(held.pop()), flush=True)
         if "id" not in message or "method" not in message:
             continue
         reply = {"jsonrpc": "2.0", "id": message["id"]}
@@ -95,6 +126,10 @@ def serve(kind, folder):
             if result is None:
                 continue
             reply["result"] = result
+            if message["method"] == "tools/call" and kind in ASKS:
+                held.append(reply)
+                awaited = ask(kind)
+                continue
         except KeyError:
             reply["error"] = {"code": -32601, "message": "no such method"}
         except Refused as refused:
@@ -185,6 +220,20 @@ def configured(probe, kind, folder, entry, *args):
     return report["servers"]["s"], report["calls"], seconds
 
 
+def replies(folder):
+    """The responses that the server received, by id, and the names that are in one object twice."""
+    twice = []
+
+    def members(pairs):
+        names = [name for name, _ in pairs]
+        twice.extend(name for name in set(names) if names.count(name) > 1)
+        return dict(pairs)
+
+    with open(os.path.join(folder, "replies")) as file:
+        got = [json.loads(line, object_pairs_hook=members) for line in file]
+    return {reply["id"]: reply for reply in got}, twice
+
+
 def size(folder, what):
     path = os.path.join(folder, what)
     return os.path.getsize(path) if os.path.exists(path) else 0
@@ -241,9 +290,62 @@ def a_lost_call_of_an_untrusted_server_runs_once(probe, folder):
     expect("starts", size(folder, "starts"), 2)
 
 
+def a_lost_read_only_call_of_a_trusted_server_runs_again(probe, folder):
+    report, done, _ = configured(probe, "dies", folder, {"trust": True}, "--call", "mcp_s_a")
+    expect("outcomes", [call["outcome"] for call in done], ["result"])
+    expect("calls", size(folder, "calls"), 2)
+    expect("connects", (size(folder, "starts"), report["connects"]), (2, 2))
+
+
+def three_failed_starts_park_a_server(probe, folder):
+    report = stdio(probe, "never-starts", folder, "--era", "legacy", "--watch", "20")
+    expect("outcome", (report["outcome"], report["failure"]["kind"]), ("failed", "closed"))
+    expect("events", [event["kind"] for event in report["events"]], ["down", "down", "down", "parked", "closed"])
+    expect("starts", size(folder, "starts"), 3)
+
+
+def a_server_that_answers_nothing_is_restarted_once_and_not_sent_pings_again(probe, folder):
+    report = stdio(probe, "answers-nothing", folder, "--era", "legacy", "--watch", "30")
+    expect("outcome", report["outcome"], "ready")
+    expect("quirks", [quirk["kind"] for quirk in report["quirks"]], ["ping-silent"])
+    expect("starts", (size(folder, "starts"), report["connects"]), (2, 2))
+    expect("pings", size(folder, "pings"), 2)
+
+
+def a_sampling_request_is_limited_by_the_policy_of_the_entry(probe, folder):
+    answer = 'sampling/createMessage={"model":"m","role":"assistant","content":{"type":"text","text":"x"}}'
+    entry = {"sampling": {"max_tokens_cap": 100, "model": "ours", "allowed_models": ["ours"]}}
+    report, done, _ = configured(probe, "samples", folder, entry, "--answer", answer, "--call", "mcp_s_a")
+    expect("outcome", [call["outcome"] for call in done], ["result"])
+    asked = [event["detail"]["params"] for event in report["events"] if event["kind"] == "asked"]
+    expect("asked", asked, [{"messages": [], "maxTokens": 100, "modelPreferences": {"hints": [{"name": "ours"}]}}])
+    got, _ = replies(folder)
+    expect("result", got["many"]["result"]["model"], "m")
+    expect("tools, which are not declared", got["tools"]["error"]["code"], -32602)
+
+
+def defaults_of_the_right_type_fill_a_form_once(probe, folder):
+    answer = 'elicitation/create={"action":"accept","content":{"given":"mine"}}'
+    report = stdio(probe, "forms", folder, "--answer", answer, "--call", "a")
+    expect("outcome", [call["outcome"] for call in report["calls"]], ["result"])
+    got, twice = replies(folder)
+    content = got["form"]["result"]["content"]
+    expect("action", got["form"]["result"]["action"], "accept")
+    expect("content", {name: content[name] for name in content if name != "twice"}, {"given": "mine", "name": "Ann", "ok": True})
+    expect("names that came twice", (twice, content["twice"] in (1, 2)), ([], True))
+
+
+def a_form_without_an_answer_is_declined(probe, folder):
+    report = stdio(probe, "forms", folder, "--call", "a")
+    expect("outcome", [call["outcome"] for call in report["calls"]], ["result"])
+    expect("reply", replies(folder)[0]["form"]["result"], {"action": "decline"})
+
+
 def the_timeout_of_an_entry_bounds_a_call(probe, folder):
     _, done, seconds = configured(probe, "slow", folder, {"timeout": 1}, "--call", "mcp_s_a")
     expect("outcome", [call["outcome"] for call in done], ["timeout"])
+    # It names the bound that passed, the one without progress.
+    expect("error", done[0]["error"]["message"], "neither a response nor progress within the timeout")
     expect("in time", seconds < 30, True)
 
 
@@ -312,6 +414,7 @@ def a_url_is_visited_with_an_answer_and_shown_without(probe, folder):
 
 CASES = [
     a_server_that_never_answers_pings_stays_connected,
+    a_server_that_answers_nothing_is_restarted_once_and_not_sent_pings_again,
     a_server_that_never_reads_is_ended,
     a_refused_subscription_is_asked_for_once,
     a_notification_of_a_foreign_subscription_changes_nothing,
@@ -323,6 +426,11 @@ CASES = [
     a_result_type_of_the_servers_own_changes_nothing,
     every_invalid_item_is_told,
     a_lost_call_of_an_untrusted_server_runs_once,
+    a_lost_read_only_call_of_a_trusted_server_runs_again,
+    three_failed_starts_park_a_server,
+    a_sampling_request_is_limited_by_the_policy_of_the_entry,
+    defaults_of_the_right_type_fill_a_form_once,
+    a_form_without_an_answer_is_declined,
     the_timeout_of_an_entry_bounds_a_call,
     a_404_to_one_method_is_an_error_of_that_method,
     an_expired_session_is_recognised_behind_an_error_of_another_meaning,
