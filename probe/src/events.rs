@@ -219,6 +219,7 @@ impl EventHandler<'_> {
             .map(|challenge| json!({"scheme": challenge.scheme, "params": params(challenge)}))
             .collect();
         self.record("unauthorized", &json!({"forbidden": forbidden, "message": why, "challenges": challenges}));
+        self.peer.is_denied = request.is_none();
         if let Some(request) = request {
             let now = self.engine.now();
             self.engine.decline(now, self.at, request);
@@ -227,9 +228,10 @@ impl EventHandler<'_> {
 
     fn down(&mut self, failure: &Failure, next: Recovery) -> Reaction {
         self.peer.anew = true;
-        // The client waits for a token.
-        let waits = failure.kind == FailureKind::Unauthorized && matches!(next, Recovery::Parked { .. });
-        self.peer.is_authorizing = self.peer.uses_oauth && waits;
+        // The client waits for a token, or for one with more scopes.
+        let is_denied = std::mem::take(&mut self.peer.is_denied);
+        let waits = failure.kind == FailureKind::Unauthorized || failure.kind == FailureKind::Forbidden && !is_denied;
+        self.peer.is_authorizing = self.peer.uses_oauth && waits && matches!(next, Recovery::Parked { .. });
         if self.peer.is_web() {
             self.peer.trace.reset();
         }

@@ -60,6 +60,8 @@ pub(crate) struct Peer {
     pub(crate) uses_oauth: bool,
     /// It waits for a token.
     pub(crate) is_authorizing: bool,
+    /// The client knows that no authorization helps against the refusal that ends the connection.
+    pub(crate) is_denied: bool,
 }
 
 impl Peer {
@@ -76,6 +78,7 @@ impl Peer {
             last: None,
             uses_oauth: false,
             is_authorizing: false,
+            is_denied: false,
         }
     }
 
