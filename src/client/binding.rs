@@ -1,6 +1,6 @@
 #[cfg(feature = "snapshot")]
 use super::Persist;
-use super::{Action, ConnectionId, Engine, Output, Transport, Wire};
+use super::{Action, Engine, Output, Wire};
 use crate::Time;
 
 /// How a [`Client`](super::Client) exchanges messages with its server: [`Messages`], [`Lines`](crate::Lines) or
@@ -43,49 +43,6 @@ pub trait Operate {
     fn is_drained(&self) -> bool;
 }
 
-/// Any transport that carries whole messages: a channel, a WebSocket, a custom IPC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Messages;
-
-impl Messages {
-    /// Creates the binding.
-    pub const fn new() -> Self {
-        Self
-    }
-}
-
-impl Binding for Messages {}
-
-impl Operate for Messages {
-    type Action = Action;
-    const WIRE: Wire = Wire::Pipe;
-
-    fn attach(&mut self, _: &mut Engine) {}
-
-    fn settle(&mut self, _: &mut Engine) {}
-
-    fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
-        engine.handle_timeout(now);
-    }
-
-    fn poll(&mut self, engine: &mut Engine) -> Option<Action> {
-        poll_pipe(engine)
-    }
-
-    fn deadline(&self, engine: &Engine) -> Option<Time> {
-        engine.deadline()
-    }
-
-    fn next_timer(&self, engine: &Engine) -> Option<Time> {
-        engine.next_timer()
-    }
-
-    fn is_drained(&self) -> bool {
-        true
-    }
-}
-
 /// The next action of a client whose transport is one stream in each direction.
 #[inline]
 pub(crate) fn poll_pipe(engine: &mut Engine) -> Option<Action> {
@@ -97,24 +54,6 @@ pub(crate) fn poll_pipe(engine: &mut Engine) -> Option<Action> {
             Output::Event(event) => return Some(Action::Event(event)),
             // Only HTTP has exchanges.
             Output::Abort(_) => {}
-        }
-    }
-}
-
-impl super::Client<Messages> {
-    /// Takes a message or a batch that the server sent on a connection. Input of an older connection is dropped.
-    pub fn handle_message(&mut self, now: Time, connection: ConnectionId, bytes: &[u8]) {
-        self.engine.handle_due(now);
-        if self.engine.live_connection() == Some(connection) {
-            self.engine.handle_message(now, bytes);
-        }
-    }
-
-    /// Takes a report on the transport of a connection. Input of an older connection is dropped.
-    pub fn handle_transport(&mut self, now: Time, connection: ConnectionId, event: Transport<'_>) {
-        self.engine.handle_due(now);
-        if self.engine.connection() == connection {
-            self.engine.handle_transport(now, event);
         }
     }
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::num::NonZero;
 use core::time::Duration;
 
-use super::binding_access::BindingReport;
+use super::binding_report::BindingReport;
 use super::outbox::Outbox;
 use super::request_table::{Call, OpenRequest, Purpose, RequestTable};
 use super::timers::{SHORTEST, Timer, Timers};

@@ -3,7 +3,7 @@
 use alloc::format;
 
 use super::core::Core;
-use super::lists::class_of;
+use super::error_class::class_of;
 use super::request_table::Purpose;
 use super::{CommandError, Event, LogLevel, RequestError};
 use crate::Time;

@@ -5,13 +5,16 @@
 mod action;
 mod binding;
 mod binding_access;
+mod binding_report;
 mod calls;
 mod challenge;
 mod command_error;
+mod commands;
 mod compare;
 mod core;
 mod encode;
 mod engine;
+mod error_class;
 mod event;
 mod forms;
 mod freshness;
@@ -20,10 +23,14 @@ mod keepalive;
 mod link;
 mod lists;
 mod log_level;
+mod messages;
 mod notifications;
 mod options;
 mod outbox;
 mod outcome;
+#[cfg(feature = "snapshot")]
+mod persist;
+mod reaction;
 mod related_task;
 mod request_table;
 mod requests;
@@ -45,12 +52,14 @@ mod url_elicitations;
 mod views;
 
 pub use action::{Action, ConnectionId, Outgoing, ShutdownStep, WireId};
-pub use binding::{Binding, Messages};
+pub use binding::Binding;
 pub use challenge::Challenge;
 pub use command_error::CommandError;
+pub use commands::Client;
 pub use engine::Engine;
 pub use event::{Cause, Event, Failure, FailureKind, InputRequest, Quirk, Recovery, RequestId, ServerRequestId};
 pub use lists::{FamilyReport, FamilyStatus};
+pub use messages::Messages;
 pub use options::{
     Eras, Keepalive, KeepaliveMethod, KnownEra, Limits, ListErrors, Options, Reconnect, SamplingPolicy, Timeouts,
     Tolerance,
@@ -66,265 +75,8 @@ pub(crate) use crate::machine::loss::Wire;
 pub(crate) use action::Output;
 pub(crate) use binding::{Operate, poll_pipe};
 #[cfg(feature = "snapshot")]
-pub(crate) use snapshot::{ClientState, Persist};
+pub(crate) use persist::Persist;
+#[cfg(feature = "snapshot")]
+pub(crate) use snapshot::ClientState;
 #[cfg(feature = "http")]
 pub(crate) use transport::{Report, Unauthorized};
-
-use ::core::fmt;
-use ::core::ops::Deref;
-use alloc::borrow::Cow;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use serde_json::value::RawValue;
-
-use crate::Time;
-use crate::jsonrpc::ErrorObject;
-use crate::protocol::{Family, Root};
-
-/// A client of one server, across reconnects, over one kind of transport: [`Messages`], [`Lines`](crate::Lines) or
-/// [`Http`](crate::Http).
-///
-/// It performs no I/O. The embedder executes the actions that [`poll`](Self::poll) returns, and reports inputs through
-/// the `handle_*` methods, each with the current time. Inputs never fail. Inputs and commands first handle the deadlines
-/// that are due, as [`handle_timeout`](Self::handle_timeout) does. A command that is not possible then returns a
-/// [`CommandError`], and changes nothing else. The getters are those of [`Engine`].
-pub struct Client<B: Binding> {
-    pub(crate) engine: Engine,
-    pub(crate) binding: B,
-}
-
-impl<B: Binding + Clone> Clone for Client<B> {
-    fn clone(&self) -> Self {
-        Self { engine: self.engine.clone(), binding: self.binding.clone() }
-    }
-}
-
-impl<B: Binding + fmt::Debug> fmt::Debug for Client<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("binding", &self.binding).field("engine", &self.engine).finish()
-    }
-}
-
-impl<B: Binding> Client<B> {
-    /// Creates a client, which is not open yet. `seed` is for the jitter of reconnects: the same options, seed and
-    /// inputs cause the same outputs. Each client needs a different seed, or all of them reconnect at the same time.
-    pub fn new(binding: B, options: impl Into<Arc<Options>>, seed: u64) -> Self {
-        Self::over(binding, Engine::new(options.into(), B::WIRE, seed))
-    }
-
-    pub(crate) fn over(mut binding: B, mut engine: Engine) -> Self {
-        binding.attach(&mut engine);
-        Self { engine, binding }
-    }
-
-    /// Handles the deadlines that are due, and runs a command.
-    fn command<T>(&mut self, now: Time, command: impl FnOnce(&mut Engine) -> T) -> T {
-        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        // Deadlines up to the time of the last input were handled then.
-        if now > self.engine.served() && is_due(self.next_timer()) {
-            self.handle_timeout(now);
-        }
-        self.run(command)
-    }
-
-    /// Runs a command, and moves its outputs into the binding's queue.
-    pub(crate) fn run<T>(&mut self, command: impl FnOnce(&mut Engine) -> T) -> T {
-        let result = command(&mut self.engine);
-        self.binding.settle(&mut self.engine);
-        result
-    }
-
-    /// Opens the connection. While the client waits for the next attempt or is parked, it reconnects now.
-    ///
-    /// # Errors
-    /// [`CommandError::AlreadyOpen`], [`CommandError::Closed`].
-    pub fn open(&mut self, now: Time) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.open(now))
-    }
-
-    /// Closes the client: open requests end at once, then the transport is shut down step by step, and
-    /// [`Event::Closed`](crate::Event::Closed) is the last event.
-    ///
-    /// # Errors
-    /// [`CommandError::Closed`] if the client is closed already, or is being closed.
-    pub fn close(&mut self, now: Time) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.close(now))
-    }
-
-    /// Queues a request; it is sent as soon as the client is ready.
-    ///
-    /// # Errors
-    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`], [`CommandError::Reserved`],
-    /// [`CommandError::ParamsNotObject`], [`CommandError::TooManyRequests`].
-    pub fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
-        self.command(now, |engine| engine.request(now, request))
-    }
-
-    /// Cancels a request; it ends with [`Outcome::Cancelled`].
-    ///
-    /// # Errors
-    /// [`CommandError::UnknownRequest`].
-    pub fn cancel(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.cancel(now, request, None))
-    }
-
-    /// As [`cancel`](Self::cancel), with a reason that the server is told, for its logs (specification 2026-07-28,
-    /// "Cancellation").
-    ///
-    /// # Errors
-    /// As of [`cancel`](Self::cancel).
-    pub fn cancel_with_reason(&mut self, now: Time, request: RequestId, reason: &str) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.cancel(now, request, Some(reason)))
-    }
-
-    /// Sends a notification.
-    ///
-    /// # Errors
-    /// [`CommandError::Closed`], [`CommandError::NotReady`], [`CommandError::ParamsNotObject`],
-    /// [`CommandError::Reserved`] for a notification that the engine sends itself, [`CommandError::TooManyRequests`] if
-    /// too many actions wait to be polled.
-    pub fn notify(
-        &mut self,
-        now: Time,
-        method: impl Into<Cow<'static, str>>,
-        params: Option<&RawValue>,
-    ) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.notify(now, method.into(), params))
-    }
-
-    /// Provides the input that the server requires for a request: for each key of [`Event::InputRequired`] the result of
-    /// the key's method. Missing fields of an accepted form get the server's defaults (SEP-1034).
-    ///
-    /// # Errors
-    /// [`CommandError::UnknownRequest`] if the request does not wait for input, [`CommandError::ResultNotObject`] if a
-    /// result is not a JSON object, [`CommandError::MissingInput`], [`CommandError::UnknownInput`] or
-    /// [`CommandError::DuplicateInput`] if the keys are not those that are required.
-    pub fn provide<'a>(
-        &mut self,
-        now: Time,
-        request: RequestId,
-        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
-    ) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.provide(now, request, responses))
-    }
-
-    /// Declines required input: the request ends with [`Outcome::InputRequired`]. Or declines authorization: the
-    /// request ends with the server's refusal.
-    ///
-    /// # Errors
-    /// [`CommandError::UnknownRequest`] if the request waits for neither.
-    pub fn decline(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.decline(now, request))
-    }
-
-    /// Responds to a server request, with the result of its method or with an error. Missing fields of an accepted form
-    /// get the server's defaults (SEP-1034).
-    ///
-    /// # Errors
-    /// [`CommandError::UnknownServerRequest`] if the server request is over, [`CommandError::ResultNotObject`] if the
-    /// result is not a JSON object.
-    pub fn respond(
-        &mut self,
-        now: Time,
-        request: ServerRequestId,
-        response: Result<&RawValue, ErrorObject>,
-    ) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.respond(now, request, response))
-    }
-
-    /// Reports that the embedder can authorize requests now. Requests that wait for authorization are sent again, and a
-    /// client that is parked because of it reconnects.
-    ///
-    /// # Errors
-    /// [`CommandError::Closed`].
-    pub fn authorized(&mut self, now: Time) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.authorized(now))
-    }
-
-    /// Subscribes to changes of a resource, on this connection and on later ones. They are reported as
-    /// [`Event::ResourceUpdated`], and the result of the subscription on each connection as [`Event::Subscription`]
-    /// (specification 2025-11-25, "Resources", Subscriptions; 2026-07-28, "Subscriptions"). A second subscription to a
-    /// resource has no effect, except that a refused one is requested again.
-    ///
-    /// # Errors
-    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] if the server does not declare `resources.subscribe`,
-    /// [`CommandError::TooManySubscriptions`], [`CommandError::TooManyRequests`] if too many actions wait to be polled.
-    pub fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.subscribe(now, uri))
-    }
-
-    /// Ends a subscription to a resource.
-    ///
-    /// # Errors
-    /// [`CommandError::UnknownSubscription`].
-    pub fn unsubscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.unsubscribe(now, uri))
-    }
-
-    /// Sets the minimum severity of the server's log messages, on this connection and on later ones (specification
-    /// 2025-11-25, "Logging"; in 2026-07-28 it is part of each request).
-    ///
-    /// # Errors
-    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] if the server does not declare `logging`,
-    /// [`CommandError::TooManyRequests`] if too many actions wait to be polled.
-    pub fn set_log_level(&mut self, now: Time, level: LogLevel) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.set_log_level(now, level))
-    }
-
-    /// Replaces the client's roots, on this connection and on later ones. A legacy server is told, and may request them
-    /// (specification 2025-11-25, "Roots", Root List Changes); a modern one gets them when it next requires them.
-    ///
-    /// # Errors
-    /// [`CommandError::Closed`], [`CommandError::NotDeclared`] if
-    /// [`ClientCapabilities::roots`](crate::ClientCapabilities::roots) is `None`, [`CommandError::TooManyRequests`] if too
-    /// many actions wait to be polled.
-    pub fn set_roots(&mut self, now: Time, roots: Vec<Root>) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.set_roots(now, roots))
-    }
-
-    /// Requests a family's list again, even if it is fresh. The outcome is reported as
-    /// [`Event::Refreshed`](crate::Event::Refreshed).
-    ///
-    /// # Errors
-    /// [`CommandError::Closed`], [`CommandError::NotReady`], [`CommandError::NotAdvertised`] if the server does not
-    /// have the family.
-    pub fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.refresh(now, family))
-    }
-
-    /// Handles the deadlines that are due. Without any it does nothing.
-    pub fn handle_timeout(&mut self, now: Time) {
-        self.binding.handle_timeout(&mut self.engine, now);
-    }
-
-    /// The next action. It is taken from a queue that inputs and commands fill; the only effect is that a message taken
-    /// counts as sent.
-    #[must_use = "the action has to be executed"]
-    pub fn poll(&mut self) -> Option<B::Action> {
-        self.binding.poll(&mut self.engine)
-    }
-
-    /// When to call [`handle_timeout`](Self::handle_timeout); `None` for never. While there is an action to poll, it is
-    /// now.
-    pub fn deadline(&self) -> Option<Time> {
-        self.binding.deadline(&self.engine)
-    }
-
-    /// The next deadline, whatever waits to be polled.
-    pub(crate) fn next_timer(&self) -> Option<Time> {
-        self.binding.next_timer(&self.engine)
-    }
-
-    /// Whether the client is closed, and every action was polled.
-    pub fn is_closed(&self) -> bool {
-        self.engine.is_closed() && self.binding.is_drained()
-    }
-}
-
-impl<B: Binding> Deref for Client<B> {
-    type Target = Engine;
-
-    fn deref(&self) -> &Engine {
-        &self.engine
-    }
-}

@@ -4,16 +4,16 @@ use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
-use alloc::vec::Vec;
+use alloc::vec;
 use serde_json::value::RawValue;
 
 use super::core::Core;
 use super::forms::Defaults;
+use super::reaction::Reaction;
 use super::related_task::RelatedTask;
 use super::sampling::{Sampled, adjust, has_tools, tool_flaw};
-use super::{
-    CommandError, Event, Options, Outgoing, Output, RequestId, ServerMethod, ServerRequestId, url_elicitations,
-};
+use super::signal::{Signal, Signals};
+use super::{CommandError, Event, Options, Outgoing, Output, RequestId, ServerMethod, ServerRequestId};
 use crate::Time;
 use crate::jsonrpc::{self, ErrorObject, Json, PeerId};
 use crate::machine::server_request::{self, Answer, Asked, Declared, Method, Room};
@@ -48,20 +48,6 @@ impl Open {
 /// Bytes that are stored for a server request. The id is stored twice.
 fn bytes(id: &PeerId, defaults: &Defaults, related: &RelatedTask) -> usize {
     id.get().len().saturating_mul(2).saturating_add(defaults.bytes()).saturating_add(related.bytes())
-}
-
-/// The decision on a server request, or on an input that the server requires.
-pub(super) enum Reaction {
-    /// Respond with this result.
-    Result(Vec<u8>),
-    /// Respond with this error.
-    Refuse(ErrorObject),
-    /// Report it to the embedder, with these parameters.
-    Embedder(ServerMethod, Option<Box<RawValue>>),
-    /// Give no input.
-    Decline,
-    /// Do not respond.
-    Ignore,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -181,7 +167,7 @@ impl ServerRequests {
         method: &str,
         params: Option<&RawValue>,
         embedder: bool,
-    ) {
+    ) -> Signals {
         let asked = Self::asked(core);
         let of = core.exchange.and_then(|id| core.handle_of(id.get()));
         let defaults = match method {
@@ -191,17 +177,25 @@ impl ServerRequests {
         let related = RelatedTask::read(core, params);
         let room = if embedder { self.room(core, bytes(&id, &defaults, &related)) } else { Room::Full };
         let message = match self.judge(core, asked, method, params, room, Some(&id)) {
-            Reaction::Ignore | Reaction::Decline => return,
+            Reaction::Ignore | Reaction::Decline => return Signals::NONE,
             Reaction::Embedder(method, params) => {
-                if method == ServerMethod::Elicitation {
-                    url_elicitations::on_request(core, params.as_deref(), of);
-                }
+                let id_at_url = match method {
+                    ServerMethod::Sampling => None,
+                    ServerMethod::Elicitation => {
+                        let params = params.as_deref().map(Json::from);
+                        params.and_then(|params| params.member("elicitationId")).and_then(Json::as_string)
+                    }
+                };
+                let signals = id_at_url.map_or(Signals::NONE, |id| {
+                    Signals::one(Signal::Elicitations { ids: vec![id.into()], request: of })
+                });
                 let timeout = match method {
                     ServerMethod::Sampling => core.options.sampling.timeout,
                     ServerMethod::Elicitation => None,
                 };
                 let deadline = core.now + timeout.unwrap_or(core.options.timeouts.server_request);
-                return self.pass_on(core, Open { id, method, deadline, of, defaults, related }, params);
+                self.pass_on(core, Open { id, method, deadline, of, defaults, related }, params);
+                return signals;
             }
             Reaction::Result(result) => core.encode_response(|out| {
                 let result = core::str::from_utf8(&result).unwrap_or("{}");
@@ -210,6 +204,7 @@ impl ServerRequests {
             Reaction::Refuse(error) => core.encode_response(|out| jsonrpc::error(out, &id, &error)),
         };
         core.outbox.push(Output::Send(Outgoing { of, ..message }));
+        Signals::NONE
     }
 
     /// Whether the limits allow another open request of this size.

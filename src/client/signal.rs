@@ -1,9 +1,9 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::FailureKind;
+use super::{FailureKind, RequestId};
 use crate::machine::loss;
-use crate::protocol::PerFamily;
+use crate::protocol::{Family, PerFamily};
 
 /// What a component reports to the router, which passes it to the component that handles it.
 #[derive(Debug)]
@@ -36,6 +36,8 @@ pub(super) enum Signal {
     Schemas { known: bool },
     /// The listen stream of this request announces changes from now on.
     Watched { request: u64, families: PerFamily<Watch> },
+    /// The server asks for elicitations at URLs, for this request of the embedder if it names one.
+    Elicitations { ids: Vec<Box<str>>, request: Option<RequestId> },
     /// A call runs as a task from now on.
     TaskCreated,
     /// Changes of these families are not announced any more.
@@ -74,6 +76,14 @@ impl Signals {
 
     pub(super) fn lost(kind: FailureKind, message: impl Into<Box<str>>, transport: loss::Transport) -> Self {
         Self::one(Signal::Lost(Loss { kind, message: message.into(), transport }))
+    }
+
+    /// Reports whether the tools were listed again, if the list is theirs.
+    pub(super) const fn schemas(family: Family, known: bool) -> Self {
+        match family {
+            Family::Tools => Self::one(Signal::Schemas { known }),
+            Family::Prompts | Family::Resources | Family::ResourceTemplates => Self::NONE,
+        }
     }
 
     pub(super) fn push(&mut self, signal: Signal) {

@@ -1,7 +1,6 @@
 //! Saves a client, and restores it (feature `snapshot`).
 
 use alloc::sync::Arc;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::core::Core;
@@ -13,49 +12,9 @@ use super::lists::Lists;
 use super::notifications::Notifications;
 use super::server_requests::ServerRequests;
 use super::subscriptions::Subscriptions;
-use super::{Binding, Client, Engine, Messages, Options, Wire};
+use super::{Binding, Client, Engine, Options, Persist, Wire};
 use crate::protocol::Family;
 use crate::snapshot::{Moved, Secrets, Snapshot, SnapshotError, within};
-
-/// What a binding saves of itself. It is implemented in this crate only.
-pub trait Persist: Clone {
-    /// The name of the binding.
-    const KIND: &'static str;
-    /// What is saved.
-    type State: DeserializeOwned;
-
-    /// Drops the secrets, and with them the transport.
-    fn forget_secrets(&mut self, engine: &mut Engine);
-
-    /// What is saved, serialized as [`Self::State`].
-    fn state(&self, secrets: Secrets) -> impl Serialize;
-
-    /// The binding in this state; `self` is a new one.
-    ///
-    /// # Errors
-    /// [`SnapshotError::Invalid`], [`SnapshotError::Limit`].
-    fn restore(self, engine: &mut Engine, state: Self::State) -> Result<Self, SnapshotError>;
-
-    /// The session moved without its transport.
-    fn lose_transport(&mut self, engine: &mut Engine, secrets: Secrets);
-}
-
-impl Persist for Messages {
-    const KIND: &'static str = "messages";
-    type State = ();
-
-    fn forget_secrets(&mut self, _: &mut Engine) {}
-
-    fn state(&self, _: Secrets) -> impl Serialize {}
-
-    fn restore(self, _: &mut Engine, (): ()) -> Result<Self, SnapshotError> {
-        Ok(self)
-    }
-
-    fn lose_transport(&mut self, engine: &mut Engine, _: Secrets) {
-        engine.lose_transport();
-    }
-}
 
 impl<B: Binding> Client<B> {
     /// Saves the client: its requests, deadlines, lists, and actions that were not polled (feature `snapshot`). It

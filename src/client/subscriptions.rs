@@ -7,10 +7,9 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::core::{Core, declaration};
-use super::lists::LONGEST_WAIT;
 use super::request_table::Purpose;
 use super::signal::{Signal, Signals, Watch};
-use super::timers::Timer;
+use super::timers::{LONGEST_WAIT, Timer};
 use super::{CommandError, Event, RequestError};
 use crate::Time;
 use crate::jsonrpc::{Json, Object};

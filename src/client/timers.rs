@@ -6,6 +6,9 @@ use crate::protocol::Family;
 /// The shortest wait. A wait of zero would be due again at the same time without end.
 pub(super) const SHORTEST: Duration = Duration::from_millis(1);
 
+/// The longest wait between refreshes that fail or find no change.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
 /// The timers of a client, except those of its requests and of server requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {

@@ -3,21 +3,19 @@
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::super::core::Core;
-use super::super::forms::{accepts, fill_required};
+use super::super::reaction::Reaction;
 use super::super::request_table::{Call, InputRounds};
-use super::super::server_requests::Reaction;
-use super::super::{CommandError, InputRequest, Outcome, RequestError, RequestId, url_elicitations};
-use super::{Classified, step};
-use crate::Time;
+use super::super::{InputRequest, Outcome, RequestError};
+use super::classified::Classified;
+use super::urls;
 use crate::jsonrpc::{Json, Object};
-use crate::machine::request::{Input, State};
 use crate::machine::resend::{self, Reason, Resend};
 use crate::text::excerpt;
 
@@ -30,49 +28,6 @@ pub(super) struct Inputs {
     known: Vec<(Box<str>, Box<str>)>,
     /// The inputs for the embedder.
     pub(super) wanted: Vec<InputRequest>,
-}
-
-/// Takes the input that the server requires from the embedder.
-pub(in crate::client) fn provide<'a>(
-    core: &mut Core,
-    now: Time,
-    request: RequestId,
-    responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
-) -> Result<(), CommandError> {
-    let id = core.requests.wire_id(request).ok_or(CommandError::UnknownRequest)?;
-    if core.requests.get(id).is_none_or(|open| open.phase != State::Waiting) {
-        return Err(CommandError::UnknownRequest);
-    }
-    let mut given: BTreeMap<&str, &RawValue> = BTreeMap::new();
-    for (key, response) in responses {
-        if !response.get().starts_with('{') {
-            return Err(CommandError::ResultNotObject);
-        }
-        if given.insert(key, response).is_some() {
-            return Err(CommandError::DuplicateInput { key: key.into() });
-        }
-    }
-    let fill = core.options.form_defaults;
-    let Some(Call { input: Some(rounds), .. }) = core.requests.call_mut(id) else {
-        return Err(CommandError::UnknownRequest);
-    };
-    let filled = fill_required(&rounds.result, &rounds.known, &given, fill)?;
-    let declined = rounds.error.is_some() && !filled.iter().all(|(_, response)| accepts(Json::trusted(response)));
-    core.advance(now);
-    let call_time = core.requests.call_time(core.now);
-    if let Some(Call { input: Some(rounds), latest, .. }) = core.requests.call_mut(id) {
-        // The time that the user takes does not count towards the request's deadline.
-        *latest = *latest + call_time.since(rounds.since);
-        let known = core::mem::take(&mut rounds.known);
-        let sends = rounds.error.is_none();
-        let known = known.iter().map(|(key, response)| (&**key, &**response));
-        rounds.responses = sends.then(|| responses_of(known.chain(filled.iter().map(|(key, json)| (*key, &**json)))));
-        let left = rounds.left;
-        core.requests.set_time_left(id, left, core.now);
-    }
-    super::task::on_input_given(core, id);
-    step(core, id, if declined { Input::InputDeclined } else { Input::InputGiven });
-    Ok(())
 }
 
 /// Classifies a result that requires input.
@@ -135,20 +90,13 @@ pub(super) fn classify_error<'a>(
 ) -> Classified<'a> {
     let RequestError::Server(object) = &error else { return Classified::Complete(Outcome::Error(error)) };
     let offered = |call: &Call| resend::take(Reason::Urls, call.urls) == Resend::Again;
-    let required = url_elicitations::required(core, object).filter(|_| core.requests.call(id).is_some_and(offered));
+    let required = urls::required(core, object).filter(|_| core.requests.call(id).is_some_and(offered));
     let Some(required) = required else { return Classified::Complete(Outcome::Error(error)) };
     let begun = match read(core, &required, &BTreeSet::new(), judge) {
         Ok(inputs) => rounds(core, id, required, None, &inputs, object.message.len()).map(|rounds| (rounds, inputs)),
         Err(_) => return Classified::Complete(Outcome::Error(error)),
     };
     let Ok((rounds, inputs)) = begun else { return Classified::Complete(Outcome::Error(error)) };
-    let handle = core.handle_of(id);
-    for key in inputs.keys() {
-        core.url_elicitations.add(key, handle, core.options.limits.server_requests);
-    }
-    if let Some(call) = core.requests.call_mut(id) {
-        call.urls = call.urls.more();
-    }
     Classified::Input(Box::new(InputRounds { error: Some(object.clone()), ..rounds }), inputs.wanted)
 }
 
@@ -229,7 +177,7 @@ fn rounds(
 }
 
 /// The value of `inputResponses`.
-fn responses_of<'a>(responses: impl Iterator<Item = (&'a str, &'a str)>) -> Box<str> {
+pub(super) fn responses_of<'a>(responses: impl Iterator<Item = (&'a str, &'a str)>) -> Box<str> {
     let mut json = Vec::new();
     let mut object = Object::begin(&mut json);
     for (key, response) in responses {

@@ -1,40 +1,37 @@
 //! Requests of the embedder: what their responses mean, and whether they are sent again. Their state is in the request
 //! table.
 
+mod classified;
 mod input;
+mod provide;
+mod step;
 mod task;
+mod task_state;
+mod urls;
 
-pub(super) use self::input::{Judge, provide};
+pub(super) use self::input::Judge;
+pub(super) use self::provide::provide;
+pub(super) use self::step::{on_invalid, report_resend, step};
 pub(super) use self::task::{on_due, on_late, on_notification};
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
+use self::classified::Classified;
+use self::step::step_to;
 use super::core::Core;
-use super::request_table::{Block, Blocked, Call, InputRounds, OpenRequest, Purpose};
+use super::request_table::{Block, Blocked};
 use super::signal::{Signal, Signals};
-use super::{CommandError, Event, InputRequest, Outcome, Request, RequestError, RequestId, ResendReason, Wire};
+use super::{CommandError, Event, InputRequest, Outcome, Request, RequestError, RequestId, Wire};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::replay::{self, Carrier, Effects, Word};
-use crate::machine::request::{Effect, Input, State, take};
-use crate::machine::resend::{self, Reason, Resend, Unsent, Used};
+use crate::machine::request::{Input, State};
+use crate::machine::resend::{self, Reason, Resend};
 use crate::protocol::method;
 use crate::text::excerpt;
-
-/// The server's response to a request, classified.
-enum Classified<'a> {
-    Complete(Outcome),
-    Invalid(Box<str>),
-    /// It requires input: the rounds so far, and the inputs for the embedder.
-    Input(Box<InputRounds>, Vec<InputRequest>),
-    /// The server runs it as this task.
-    Task(Json<'a>),
-}
 
 /// Queues a request of the embedder.
 pub(super) fn request(core: &mut Core, now: Time, request: Request) -> Result<RequestId, CommandError> {
@@ -109,6 +106,7 @@ pub(super) fn on_response(
             step_to(core, id, Input::Invalid, Some(Outcome::Error(RequestError::Invalid(why))), None)
         }
         Classified::Input(rounds, inputs) => {
+            let signal = rounds.error.is_some().then(|| on_urls_required(core, id, &inputs));
             input::set(core, id, rounds, &inputs);
             match core.handle_of(id).filter(|_| !inputs.is_empty()) {
                 None => step(core, id, Input::RetryRequired),
@@ -117,15 +115,20 @@ pub(super) fn on_response(
                     core.event(Event::InputRequired { request, inputs });
                 }
             }
+            return signal;
         }
         Classified::Task(task) => return task::on_created(core, id, task),
     }
     None
 }
 
-/// What was received is not a valid response.
-pub(super) fn on_invalid(core: &mut Core, id: u64, why: String) {
-    step_to(core, id, Input::Invalid, Some(Outcome::Error(RequestError::Invalid(why.into()))), None);
+/// An error requires the user to visit these URLs, which is offered once.
+fn on_urls_required(core: &mut Core, id: u64, inputs: &[InputRequest]) -> Signal {
+    if let Some(call) = core.requests.call_mut(id) {
+        call.urls = call.urls.more();
+    }
+    let ids = inputs.iter().map(|input| input.key.clone()).collect();
+    Signal::Elicitations { ids, request: core.handle_of(id) }
 }
 
 fn classify<'a>(core: &mut Core, id: u64, result: &'a RawValue, judge: &mut Judge<'_>) -> Classified<'a> {
@@ -145,170 +148,6 @@ fn classify<'a>(core: &mut Core, id: u64, result: &'a RawValue, judge: &mut Judg
             Classified::Complete(Outcome::Result(result.to_owned()))
         }
         _ => Classified::Invalid(format!("a result of the unknown type {}", excerpt(kind.text())).into()),
-    }
-}
-
-pub(super) fn step(core: &mut Core, id: u64, input: Input) {
-    step_to(core, id, input, None, None);
-}
-
-/// As [`step`], with the outcome of a request that ends by a response, or the embedder's `reason` to cancel it.
-fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outcome>, reason: Option<&str>) {
-    let Some(open) = core.requests.get(id) else { return };
-    let resent = reason_of(open, input);
-    let row = take(open.phase, input);
-    if row.next != State::Ended {
-        core.requests.set_phase(id, row.next);
-    }
-    for effect in row.effects {
-        let outcome = match effect {
-            Effect::Requeue => {
-                core.requests.requeue(id);
-                continue;
-            }
-            Effect::RequeueAnew => {
-                report_resend(core, id, resent);
-                if let Some(call) = core.requests.call_mut(id) {
-                    call.blocked = None;
-                }
-                id = core.requests.rename(id);
-                core.requests.requeue(id);
-                continue;
-            }
-            Effect::CountLoss => {
-                if let Some(call) = core.requests.call_mut(id) {
-                    call.lost = call.lost.more();
-                }
-                continue;
-            }
-            Effect::CountExpiry => {
-                if let Some(call) = core.requests.call_mut(id) {
-                    call.expired = call.expired.more();
-                }
-                continue;
-            }
-            Effect::Block => {
-                if let Some(call) = core.requests.call_mut(id) {
-                    match call.blocked.as_ref().map(|blocked| blocked.by) {
-                        Some(Block::Headers) => call.headers_refused = call.headers_refused.more(),
-                        Some(Block::Authorization) => call.unauthorized = call.unauthorized.more(),
-                        None => {}
-                    }
-                }
-                core.requests.set_time_left(id, core.options.timeouts.server_request, core.now);
-                continue;
-            }
-            Effect::AwaitInput => {
-                core.requests.set_time_left(id, core.options.timeouts.server_request, core.now);
-                continue;
-            }
-            Effect::AwaitTask => {
-                let latest = core.requests.call(id).map(|call| call.latest);
-                core.requests.set_deadline(id, latest);
-                continue;
-            }
-            Effect::Retract => {
-                core.outbox.retract(id);
-                continue;
-            }
-            Effect::Cancel => {
-                let timed_out = input == Input::TimedOut;
-                let why = if timed_out { "no response in time" } else { "the client cancelled the request" };
-                core.cancel_request(id, reason.unwrap_or(why));
-                continue;
-            }
-            Effect::Drop => {
-                core.drop_request(id);
-                continue;
-            }
-            Effect::EndAnswered => outcome.take().unwrap_or(Outcome::Unknown),
-            Effect::EndInvalid => {
-                task::abandon(core, id);
-                outcome.take().unwrap_or(Outcome::Unknown)
-            }
-            Effect::EndInputRequired => {
-                task::abandon(core, id);
-                match core.requests.set_input(id, None).map(|rounds| *rounds) {
-                    Some(InputRounds { error: Some(error), .. }) => Outcome::Error(RequestError::Server(error)),
-                    Some(InputRounds { result, .. }) => Outcome::InputRequired(result),
-                    None => Outcome::Unknown,
-                }
-            }
-            Effect::EndRefused => match core.requests.call_mut(id).and_then(|call| call.blocked.take()) {
-                Some(blocked) => blocked.outcome,
-                None => Outcome::Unknown,
-            },
-            Effect::EndCancelled => {
-                task::abandon(core, id);
-                Outcome::Cancelled
-            }
-            Effect::EndTimedOut => {
-                task::abandon(core, id);
-                Outcome::TimedOut(core.requests.bound_of(id))
-            }
-            Effect::EndNotAdvertised => Outcome::NotAdvertised,
-            Effect::EndUnsent => match core.requests.call(id).map(|call| resend::take_unsent(losses(call))) {
-                Some(Unsent::Unknown) => Outcome::Unknown,
-                Some(Unsent::NotSent) | None => Outcome::NotSent,
-            },
-            Effect::EndUnknown => Outcome::Unknown,
-        };
-        let ended = core.requests.remove(id);
-        if let Some(Purpose::Call(call)) = ended.map(|open| open.purpose) {
-            core.event(Event::Finished { request: call.handle, outcome, attempts: call.attempts });
-        }
-    }
-}
-
-/// How often a call was sent again although it may have run. One that runs as a task did.
-const fn losses(call: &Call) -> Used {
-    if call.task.is_some() { Used::Once } else { call.lost }
-}
-
-/// Why an input has a request sent again, if it does.
-fn reason_of(open: &OpenRequest, input: Input) -> Option<ResendReason> {
-    let is_about_task = matches!(&open.purpose, Purpose::Call(call) if call.task.is_some());
-    if is_about_task {
-        return None;
-    }
-    match input {
-        Input::Expired | Input::ExpiredReplayable => Some(ResendReason::SessionExpired),
-        Input::LostReplayable => Some(ResendReason::Lost),
-        Input::NotRun => Some(ResendReason::NotSent),
-        Input::Restarted => Some(ResendReason::Busy),
-        Input::RetryRequired | Input::InputGiven => Some(ResendReason::Input),
-        Input::Admitted => {
-            let Purpose::Call(call) = &open.purpose else { return None };
-            call.blocked.as_ref().map(|blocked| match blocked.by {
-                Block::Headers => ResendReason::Headers,
-                Block::Authorization => ResendReason::Authorized,
-            })
-        }
-        Input::Write
-        | Input::Hand
-        | Input::Answered
-        | Input::Invalid
-        | Input::InputRequired
-        | Input::InputDeclined
-        | Input::Refused
-        | Input::Denied
-        | Input::Cancelled
-        | Input::TimedOut
-        | Input::NotAdvertised
-        | Input::Withdrawn
-        | Input::Lost
-        | Input::LostTask
-        | Input::TaskRuns
-        | Input::TaskSends
-        | Input::Closed => None,
-    }
-}
-
-/// Reports that a request of the embedder is sent again.
-pub(super) fn report_resend(core: &mut Core, id: u64, reason: Option<ResendReason>) {
-    if let (Some(Call { handle, attempts, .. }), Some(reason)) = (core.requests.call(id), reason) {
-        let (request, attempt) = (*handle, attempts.saturating_add(1));
-        core.event(Event::Resending { request, attempt, reason });
     }
 }
 

@@ -13,11 +13,13 @@ use super::super::core::Core;
 use super::super::request_table::CallTask;
 use super::super::signal::Signal;
 use super::super::{Event, InputRequest, Outcome, RequestError, Task, TaskError, TaskStatus};
+use super::classified::Classified;
 use super::input::{self, Judge};
-use super::{Classified, step, step_to};
+use super::step::{on_invalid, step, step_to};
+use super::task_state::{cancel, move_on};
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request;
-use crate::machine::task::{Effect, Input, State, take};
+use crate::machine::task::{Effect, Input, State};
 use crate::protocol::{Era, method};
 use crate::text::excerpt;
 
@@ -29,6 +31,8 @@ const LONGEST_ID: usize = 1024;
 
 /// What a task's state becomes by a report of the server, and what goes with it.
 struct Change {
+    /// The status and the report, for the embedder.
+    report: Option<(TaskStatus, Task)>,
     input: Input,
     outcome: Option<Outcome>,
     wanted: Vec<InputRequest>,
@@ -36,11 +40,11 @@ struct Change {
 
 impl Change {
     const fn of(input: Input) -> Self {
-        Self { input, outcome: None, wanted: Vec::new() }
+        Self { report: None, input, outcome: None, wanted: Vec::new() }
     }
 
     const fn with(input: Input, outcome: Outcome) -> Self {
-        Self { input, outcome: Some(outcome), wanted: Vec::new() }
+        Self { report: None, input, outcome: Some(outcome), wanted: Vec::new() }
     }
 
     fn invalid(why: impl Into<Box<str>>) -> Self {
@@ -95,11 +99,11 @@ pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Option<Sig
     let report = Task::new(json.to_raw());
     let status = match (why, report.status()) {
         (Some(why), _) => {
-            super::on_invalid(core, id, why.into());
+            on_invalid(core, id, why.into());
             return None;
         }
         (None, None) => {
-            super::on_invalid(core, id, "the server created a task without a known status".into());
+            on_invalid(core, id, "the server created a task without a known status".into());
             core.cancel_task(&task);
             return None;
         }
@@ -117,7 +121,7 @@ pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Option<Sig
             key_bytes: 0,
         }));
     });
-    tell(core, id, status, &report, true);
+    tell(core, id, status, report, true);
     let modern = core.is_modern();
     let input = match (modern, status) {
         (_, TaskStatus::Working) => Input::Working,
@@ -165,16 +169,6 @@ pub(super) fn on_broken(core: &mut Core, id: u64) {
     apply(core, id, Change::of(Input::Broken));
 }
 
-/// The embedder gave the input that a task requires; the request table has it sent.
-pub(super) fn on_input_given(core: &mut Core, id: u64) {
-    move_on(core, id, Input::InputGiven);
-}
-
-/// The call ends without the server.
-pub(super) fn abandon(core: &mut Core, id: u64) {
-    apply(core, id, Change::of(Input::Abandoned));
-}
-
 /// Reads the server's report on a task.
 fn read_status(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge<'_>) -> Change {
     let Some(task) = core.requests.call(id).and_then(|call| call.task.as_ref()) else {
@@ -193,9 +187,8 @@ fn read_status(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge<'_
     let Some(status) = report.status() else {
         return Change::invalid("the server sent a task without a known status");
     };
-    tell(core, id, status, &report, false);
     let message = || report.message().as_deref().map(excerpt).unwrap_or_default().into();
-    match (modern, status) {
+    let change = match (modern, status) {
         (_, TaskStatus::Working) => Change::of(Input::Working),
         (false, _) => Change::of(Input::ResultWaits),
         (true, TaskStatus::InputRequired) => read_inputs(core, id, result, judge),
@@ -214,7 +207,8 @@ fn read_status(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge<'_
             let error = RequestError::Task(TaskError::Cancelled { message: message() });
             Change::with(Input::Outcome, Outcome::Error(error))
         }
-    }
+    };
+    Change { report: Some((status, report)), ..change }
 }
 
 /// Reads the inputs that a task requires and that were not required before.
@@ -267,7 +261,7 @@ fn without(result: &RawValue, keys: &BTreeSet<Box<str>>) -> Box<RawValue> {
 }
 
 /// Tells the embedder of a change of the task, except that it is over: that is the end of the call.
-fn tell(core: &mut Core, id: u64, status: TaskStatus, report: &Task, created: bool) {
+fn tell(core: &mut Core, id: u64, status: TaskStatus, report: Task, created: bool) {
     let default = core.options.timeouts.task_poll;
     let full = core.is_full();
     let Some(call) = core.requests.call_mut(id) else { return };
@@ -276,26 +270,16 @@ fn tell(core: &mut Core, id: u64, status: TaskStatus, report: &Task, created: bo
     let now = Some((status, report.message().as_deref().map(excerpt).map(Box::from)));
     if created || matches!(status, TaskStatus::Working | TaskStatus::InputRequired) && task.reported_status != now {
         task.reported_status = now;
-        let (request, task) = (call.handle, report.clone());
+        let (request, task) = (call.handle, report);
         if full { core.leave_out() } else { core.event(Event::Task { request, task }) }
     }
 }
 
-/// Steps the table of the task.
-fn move_on(core: &mut Core, id: u64, input: Input) -> &'static [Effect] {
-    let mut effects: &'static [Effect] = &[];
-    core.requests.change_task(id, |task| {
-        if let Some(task) = task {
-            let row = take(task.state, input);
-            (task.state, effects) = (row.next, row.effects);
-            task.poll_at = if row.effects.is_empty() { task.poll_at } else { None };
-        }
-    });
-    effects
-}
-
 fn apply(core: &mut Core, id: u64, change: Change) {
-    let Change { input, mut outcome, wanted } = change;
+    let Change { report, input, mut outcome, wanted } = change;
+    if let Some((status, report)) = report {
+        tell(core, id, status, report, false);
+    }
     let mut wanted = Some(wanted);
     for effect in move_on(core, id, input) {
         match effect {
@@ -315,12 +299,7 @@ fn apply(core: &mut Core, id: u64, change: Change) {
                 step(core, id, request::Input::InputRequired);
                 core.event(Event::InputRequired { request, inputs: wanted.take().unwrap_or_default() });
             }
-            Effect::Cancel => {
-                let task = core.requests.call(id).and_then(|call| call.task.as_ref()).map(|task| task.id.clone());
-                if let Some(task) = task {
-                    core.cancel_task(&task);
-                }
-            }
+            Effect::Cancel => cancel(core, id),
             Effect::End => step_to(core, id, request::Input::Answered, outcome.take(), None),
             Effect::EndInvalid => step_to(core, id, request::Input::Invalid, outcome.take(), None),
             Effect::EndReopened => {

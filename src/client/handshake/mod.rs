@@ -3,13 +3,15 @@
 mod change;
 mod classify;
 mod texts;
+mod tried;
 
 use alloc::boxed::Box;
 use alloc::format;
 use serde_json::value::RawValue;
 
-use self::classify::{Answer, Refusal, classify_initialized};
-use self::texts::record_shape;
+use self::classify::{Answer, Refusal};
+use self::texts::{Told, record_shape};
+use self::tried::Tried;
 use super::core::Core;
 use super::request_table::Purpose;
 use super::signal::{Signal, Signals};
@@ -37,8 +39,7 @@ pub(super) struct Handshake {
     discover_sent_at: Time,
     /// The version in the last `server/discover` or `initialize`.
     offered: Option<ProtocolVersion>,
-    /// The versions that `initialize` offered, as bits.
-    tried: u8,
+    tried: Tried,
     /// The version that the server named last.
     named: Option<ProtocolVersion>,
     /// The id of the last `server/discover` or `initialize`.
@@ -58,10 +59,6 @@ pub(super) struct Handshake {
     change: era_change::State,
 }
 
-const fn bit(version: ProtocolVersion) -> u8 {
-    1 << version as u8
-}
-
 impl Handshake {
     pub(super) fn new(known_era: Option<KnownEra>) -> Self {
         Self {
@@ -70,7 +67,7 @@ impl Handshake {
             opened_at: Time::ZERO,
             discover_sent_at: Time::ZERO,
             offered: None,
-            tried: 0,
+            tried: Tried::default(),
             named: None,
             request: None,
             candidate: None,
@@ -136,7 +133,7 @@ impl Handshake {
         let row = take(self.state, input);
         self.state = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
-            self.record(core, kind, input);
+            self.told().record(core, kind, input);
         }
         let mut signals = Signals::NONE;
         for effect in row.effects {
@@ -164,7 +161,7 @@ impl Handshake {
                 self.send_initialize(core, named.unwrap_or(ProtocolVersion::NEWEST_LEGACY));
             }
             Effect::SendInitializeOlder => {
-                let next = self.named.take().or(self.older());
+                let next = self.named.take().or(self.tried.next(self.offered));
                 self.send_initialize(core, next.unwrap_or(ProtocolVersion::V2024_11_05));
             }
             Effect::SendInitializeBare => {
@@ -208,9 +205,20 @@ impl Handshake {
                 return self.adopt(core, evidence);
             }
             Effect::Reopen => return Signals::one(Signal::Reopen),
-            Effect::Fail(failure) => return self.fail(core, failure),
+            Effect::Fail(failure) => return self.told().fail(core, failure),
         }
         Signals::NONE
+    }
+
+    /// What is known for a report.
+    fn told(&self) -> Told<'_> {
+        Told {
+            words: self.words.as_deref(),
+            offered: self.offered,
+            candidate: self.candidate.as_ref().map(|server| server.version),
+            opened_at: self.opened_at,
+            discover_sent_at: self.discover_sent_at,
+        }
     }
 
     fn send_discover(&mut self, core: &mut Core, version: ProtocolVersion) {
@@ -220,19 +228,8 @@ impl Handshake {
 
     fn send_initialize(&mut self, core: &mut Core, version: ProtocolVersion) {
         self.offered = Some(version);
-        self.tried |= bit(version);
+        self.tried.add(version);
         self.request = Some(core.requests.insert(Purpose::Initialize(version), None));
-    }
-
-    /// The newest legacy version that is older than the offered one and was not tried.
-    fn older(&self) -> Option<ProtocolVersion> {
-        let offered = self.offered.unwrap_or(ProtocolVersion::NEWEST_MODERN);
-        let older = ProtocolVersion::ALL.iter().copied().rev().filter(|version| *version < offered);
-        older.filter(|version| version.era() == Era::Legacy).find(|version| !self.was_tried(*version))
-    }
-
-    fn was_tried(&self, version: ProtocolVersion) -> bool {
-        self.tried & bit(version) != 0
     }
 
     /// The handshake is done. The modern era continues with discovery, the legacy one with `notifications/initialized`.
@@ -293,8 +290,8 @@ impl Handshake {
     ) -> Signals {
         let late = self.request != Some(id);
         let Answer { input, words, named, candidate } = match answer {
-            Ok(result) => self.classify_discovered(&core.options, result),
-            Err(error) => self.classify_discover_error(&core.options, &error),
+            Ok(result) => classify::discovered(self.tried, &core.options, result),
+            Err(error) => classify::discover_error(self.tried, &core.options, &error),
         };
         self.words = words.or(self.words.take());
         self.candidate = candidate.or(self.candidate.take());
@@ -322,7 +319,7 @@ impl Handshake {
         }
         match answer {
             Ok(result) => {
-                let Answer { input, words, candidate, .. } = classify_initialized(&core.options, result);
+                let Answer { input, words, candidate, .. } = classify::initialized(&core.options, result);
                 self.words = words;
                 self.candidate = candidate.or(self.candidate.take());
                 self.step(core, input)
@@ -331,9 +328,11 @@ impl Handshake {
                 self.words = Some(excerpt(&format!("{error}")).into());
                 let data = error.server().and_then(|error| error.data.as_deref());
                 let versions = data.and_then(|data| Json::from(data).member("supported"));
-                let common = versions.map(|versions| self.common(&core.options, versions)).unwrap_or_default();
+                let common = versions.map(|versions| classify::common(self.tried, &core.options, versions));
+                let common = common.unwrap_or_default();
                 self.named = common.legacy.or(self.named);
-                match self.classify_refusal(&error, common) {
+                let older = self.tried.next(self.offered).is_some();
+                match classify::refusal(&error, common, older) {
                     Refusal::ByModern => self.step(core, Input::RefusedByModern),
                     Refusal::Offer(input) => self.step_offer(core, input),
                 }
@@ -350,7 +349,7 @@ impl Handshake {
             500.. => Status::Server,
             _ => Status::Other,
         };
-        let older = if self.older().is_some() { Older::Some } else { Older::None };
+        let older = if self.tried.next(self.offered).is_some() { Older::Some } else { Older::None };
         match handshake::take_refused(classify_request(purpose), status, older) {
             Refused::Handshake(input) => self.step(core, input),
             Refused::Offer(input) => self.step_offer(core, input),

@@ -6,17 +6,29 @@ use alloc::string::String;
 use super::super::core::Core;
 use super::super::signal::Signals;
 use super::super::{FailureKind, Server};
-use super::Handshake;
+use crate::Time;
 use crate::jsonrpc::Json;
 use crate::machine::handshake::{Failure, Input};
 use crate::machine::{QuirkKind, loss};
 use crate::protocol::{Era, ProtocolVersion, method};
 use crate::text::excerpt;
 
-impl Handshake {
+/// What is known of a handshake.
+pub(super) struct Told<'a> {
+    /// The last message of the server or the system.
+    pub(super) words: Option<&'a str>,
+    /// The version in the last `server/discover` or `initialize`.
+    pub(super) offered: Option<ProtocolVersion>,
+    /// The version in the last response.
+    pub(super) candidate: Option<ProtocolVersion>,
+    pub(super) opened_at: Time,
+    pub(super) discover_sent_at: Time,
+}
+
+impl Told<'_> {
     /// Records a deviation that the table found for this input.
     pub(super) fn record(&self, core: &mut Core, kind: QuirkKind, input: Input) {
-        let words = self.words.as_deref().unwrap_or("");
+        let words = self.words.unwrap_or("");
         let offered = self.offered.map_or("", ProtocolVersion::as_str);
         let (method, detail) = match input {
             Input::ServerFault => {
@@ -30,7 +42,7 @@ impl Handshake {
                 (method::DISCOVER, "the answer came after `initialize` had been sent".into())
             }
             Input::AcceptedNearest => {
-                let taken = self.candidate.as_ref().map_or("", |server| server.version.as_str());
+                let taken = self.candidate.map_or("", ProtocolVersion::as_str);
                 (method::INITIALIZE, format!("{words}; taken for {taken}"))
             }
             Input::VersionRefused => {
@@ -64,7 +76,7 @@ impl Handshake {
 
     pub(super) fn fail(&self, core: &Core, failure: Failure) -> Signals {
         let server = core.server_name();
-        let words = self.words.as_deref().unwrap_or("it did not say why");
+        let words = self.words.unwrap_or("it did not say why");
         let offered = self.offered.map_or("no version", ProtocolVersion::as_str);
         let asked = match self.offered.map(ProtocolVersion::era) {
             Some(Era::Modern) => method::DISCOVER,

@@ -1,29 +1,21 @@
 //! What follows when a list fails, or when the exchange of one of its pages breaks.
 
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 
 use super::super::core::{Core, Stage, declaration};
+use super::super::error_class::class_of;
 use super::super::signal::Signals;
 use super::super::{FailureKind, ListErrors};
+use super::list_failure::ListFailure;
 use super::{FamilyStatus, Lists};
 use crate::catalog::PageReport;
-use crate::jsonrpc::ErrorObject;
 use crate::machine::list_error::{self, Broken, Class, Cost, Meaning};
 use crate::machine::resend::{self, Reason};
 use crate::machine::{discovery, loss, paging};
 use crate::protocol::{Family, error_code};
 use crate::text::excerpt;
-
-/// Why a list failed.
-pub(in crate::client) enum ListFailure<'a> {
-    /// The server's error.
-    Server(&'a ErrorObject),
-    /// A problem that the engine found.
-    Engine(Cow<'a, str>),
-}
 
 impl Lists {
     /// Takes a failure of a list.
@@ -137,28 +129,4 @@ impl From<ListErrors> for list_error::Policy {
             ListErrors::Degrade => Self::Degrade,
         }
     }
-}
-
-/// What an error says about the method.
-pub(in crate::client) fn class_of(error: &ErrorObject) -> Class {
-    match error.code {
-        error_code::METHOD_NOT_FOUND => Class::MethodNotFound,
-        _ if says_not_found(&error.message) => Class::SaysNotFound,
-        _ => Class::Other,
-    }
-}
-
-fn says_not_found(message: &str) -> bool {
-    let message = message.to_ascii_lowercase().replace(['_', '-'], " ");
-    [
-        "method not found",
-        "unknown method",
-        "unrecognized method",
-        "unsupported method",
-        "method not supported",
-        "no such method",
-        "not implemented",
-    ]
-    .iter()
-    .any(|text| message.contains(text))
 }

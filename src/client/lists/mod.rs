@@ -1,17 +1,17 @@
 //! Component: the server's lists, discovered on each connection, received page by page, refreshed when they change.
 
 mod failure;
+mod list_failure;
 mod page;
 mod refreshing;
 mod slot;
 
-pub(super) use failure::{ListFailure, class_of};
+pub(super) use list_failure::ListFailure;
 pub use slot::{FamilyReport, FamilyStatus};
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
-use core::time::Duration;
 use serde_json::value::RawValue;
 
 use self::page::Page;
@@ -24,9 +24,6 @@ use crate::catalog::{Difference, hash};
 use crate::jsonrpc::Json;
 use crate::machine::{Verdict, discovery, gate, list_error, list_watch, loss, paging, refresh, request};
 use crate::protocol::{Family, PerFamily};
-
-/// The longest wait between refreshes that fail or find no change.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
@@ -125,7 +122,7 @@ impl Lists {
                 Effect::Refresh => signals.extend(self.step_refresh(core, family, refresh::Input::ListChanged)),
                 Effect::Recheck => signals.extend(self.step_refresh(core, family, refresh::Input::Outdated)),
                 Effect::Renew => signals.extend(self.step_refresh(core, family, refresh::Input::Wanted)),
-                Effect::Deny => signals.extend(refreshing::schemas(family, false)),
+                Effect::Deny => signals.extend(Signals::schemas(family, false)),
             }
         }
         let settled = || self.slots.iter().all(|(_, slot)| slot.is_settled());

@@ -4,10 +4,10 @@
 use core::mem::discriminant;
 
 use super::super::core::Core;
-use super::super::signal::{Signal, Signals, Watch};
-use super::super::timers::Timer;
+use super::super::signal::{Signals, Watch};
+use super::super::timers::{LONGEST_WAIT, Timer};
 use super::super::{Event, Output, RefreshOutcome};
-use super::{FamilyStatus, LONGEST_WAIT, Lists};
+use super::{FamilyStatus, Lists};
 use crate::machine::refresh::{self, Found};
 use crate::machine::refresh_demand::{Report, Unpolled};
 use crate::machine::{Verdict, discovery, gate, list_watch, paging, refresh_demand};
@@ -163,7 +163,7 @@ impl Lists {
                 refresh::Effect::Steady => (slot.slow, slot.unchanged) = Default::default(),
                 refresh::Effect::Drop => {
                     slot.listing = None;
-                    signals.extend(schemas(family, false));
+                    signals.extend(Signals::schemas(family, false));
                 }
             }
         }
@@ -207,15 +207,7 @@ impl Lists {
         self.set_status(core, family, status);
         self.commit(core, family);
         core.release_memory();
-        schemas(family, true)
-    }
-}
-
-/// Reports whether the tools were listed again.
-pub(super) fn schemas(family: Family, known: bool) -> Signals {
-    match family {
-        Family::Tools => Signals::one(Signal::Schemas { known }),
-        Family::Prompts | Family::Resources | Family::ResourceTemplates => Signals::NONE,
+        Signals::schemas(family, true)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The open requests: their states, deadlines and queues, and which of them a response belongs to.
 
+mod call_task;
 #[cfg(feature = "snapshot")]
 mod check;
 mod deadlines;
@@ -10,8 +11,8 @@ mod queues;
 mod settled;
 mod tasks;
 
+pub(super) use self::call_task::CallTask;
 pub(super) use self::purpose::{Block, Blocked, Call, InputRounds, Purpose};
-pub(super) use self::tasks::CallTask;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

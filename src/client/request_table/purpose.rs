@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::super::requests::Request;
 use super::super::{Outcome, RequestId};
-use super::tasks::CallTask;
+use super::call_task::CallTask;
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::machine::resend::Used;

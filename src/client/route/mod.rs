@@ -177,6 +177,12 @@ impl Engine {
                 Signals::NONE
             }
             Signal::Watched { request, families } => self.lists.on_watched(core, request, &families),
+            Signal::Elicitations { ids, request } => {
+                for id in ids {
+                    core.url_elicitations.add(id, request, core.options.limits.server_requests);
+                }
+                Signals::NONE
+            }
             Signal::TaskCreated => self.subscriptions.on_task_created(core),
             Signal::Unwatched(families) => self.lists.on_unwatched(core, &families),
         }
@@ -301,17 +307,18 @@ impl Engine {
             Body::Request { id, method, params } => {
                 record_deviations(&mut self.core, deviations, &method);
                 let backlog = self.core.backlog();
-                match admission::take(ServerRequests::asked(&self.core), backlog) {
+                let signals = match admission::take(ServerRequests::asked(&self.core), backlog) {
                     Admission::Accept => self.server_requests.on_request(&mut self.core, id, &method, params, true),
                     Admission::AcceptAlone => {
-                        self.server_requests.on_request(&mut self.core, id, &method, params, false);
+                        self.server_requests.on_request(&mut self.core, id, &method, params, false)
                     }
                     Admission::EndConnection => {
                         let server = self.core.server_name();
                         let message = format!("{server} sends requests faster than the responses to them are taken");
-                        self.act(Signals::lost(FailureKind::Overrun, message, loss::Transport::Open));
+                        Signals::lost(FailureKind::Overrun, message, loss::Transport::Open)
                     }
-                }
+                };
+                self.act(signals);
             }
             Body::Notification { method, params } => {
                 record_deviations(&mut self.core, deviations, &method);

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::super::notifications::on_progress;
-use super::super::{Engine, calls, url_elicitations};
+use super::super::{Engine, calls};
 use crate::jsonrpc::Json;
 use crate::protocol::{Family, method};
 
@@ -18,7 +18,10 @@ impl Engine {
             method::CANCELLED => return self.on_cancelled(params),
             method::PROGRESS if on_progress(core, params) => return,
             method::ELICITATION_COMPLETE if core.options.capabilities.elicitation_url => {
-                return url_elicitations::on_complete(core, params);
+                return match core.url_elicitations.on_complete(params) {
+                    Some(event) if !core.is_full() => core.event(event),
+                    Some(_) | None => core.leave_out(),
+                };
             }
             method::ACKNOWLEDGED if established => {
                 let signals = self.subscriptions.on_acknowledged(core, params);
