@@ -155,7 +155,7 @@ type Hashed = (u64, u32);
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Builder {
-    #[cfg_attr(feature = "snapshot", serde(with = "super::form::list"))]
+    #[cfg_attr(feature = "snapshot", serde(with = "super::list_form::list"))]
     list: List,
     bytes: usize,
     /// Every entry, in runs sorted by key hash, then key, so that keys are rarely compared. Each run is at most half as
@@ -246,9 +246,15 @@ impl Builder {
         *run = run.iter().filter_map(|(key, index)| Some((*key, place(*index)?))).collect();
     }
 
+    /// Checks the limits of a list that is being received, and its index.
     #[cfg(feature = "snapshot")]
-    pub(super) fn parts(&self) -> (&List, &[Vec<Hashed>]) {
-        (&self.list, &self.runs)
+    pub(crate) fn check(&self, items: usize, bytes: usize) -> Result<(), crate::snapshot::SnapshotError> {
+        let indexed = self.runs.iter().map(Vec::len).fold(0, usize::saturating_add);
+        let known = self.runs.iter().flatten().all(|(_, index)| (*index as usize) < self.list.len());
+        if indexed != self.list.len() || !known {
+            return Err(crate::snapshot::invalid("the index of a list is not one of its items"));
+        }
+        self.list.check(items, bytes)
     }
 
     /// The list of all pages added.

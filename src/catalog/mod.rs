@@ -10,6 +10,8 @@ pub(crate) mod form;
 mod hash;
 mod item;
 mod list;
+#[cfg(feature = "snapshot")]
+pub(crate) mod list_form;
 mod mirror;
 #[cfg(feature = "template")]
 mod template;

@@ -14,7 +14,8 @@ use crate::validation::{ValidationError, Validator};
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Defaults(
-    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::form::json_members"))] Vec<(Box<str>, Box<str>)>,
+    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::jsonrpc::form::json_members"))]
+    Vec<(Box<str>, Box<str>)>,
 );
 
 /// Maximum number of fields of a form that are read.

@@ -16,7 +16,7 @@ const RELATED: &str = "io.modelcontextprotocol/related-task";
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct RelatedTask(
-    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::form::optional_json"))] Option<Box<str>>,
+    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::jsonrpc::form::optional_json"))] Option<Box<str>>,
 );
 
 impl RelatedTask {

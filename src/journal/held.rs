@@ -4,7 +4,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::line::json;
-use super::recordable::{StreamKey, Subject};
+use super::part::StreamKey;
+use super::recordable::Subject;
 use super::scan::{Found, Scanner};
 use super::secrets::{Secrets, merged};
 use crate::Time;

@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 
 use super::line::json;
 use super::masks::Masks;
-use super::recordable::{Part, StreamKey, Subject};
+use super::part::{Part, StreamKey};
+use super::recordable::Subject;
 use super::{Input, Recordable};
 use crate::catalog::FingerprintKey;
 use crate::host::Saved;

@@ -8,14 +8,11 @@ use serde_json::value::RawValue;
 use crate::binding::http::{Broken, ExchangeId};
 use crate::jsonrpc::ErrorObject;
 use crate::protocol::{Family, Root};
-use crate::{
-    Client, CommandError, ConnectionId, LogLevel, OpenFailure, Request, RequestId, ServerRequestId, Time, Transport,
-};
+use crate::{CommandError, ConnectionId, LogLevel, OpenFailure, Request, RequestId, ServerRequestId, Transport};
 
-use super::JournalBinding;
-use super::recordable::Part;
+use super::part::Part;
 
-/// An input or a command of a [`Client`], as a value. [`Client::apply`] applies it.
+/// An input or a command of a [`Client`](crate::Client), as a value. [`Client::apply`](crate::Client::apply) applies it.
 ///
 /// It is serialized like an [`Event`](crate::Event), without the secrets of HTTP: `redacted` stands for the session's id,
 /// for user information and query of addresses, and for the values of headers that the client does not read.
@@ -23,13 +20,13 @@ use super::recordable::Part;
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Input {
-    /// [`Client::open`].
+    /// [`Client::open`](crate::Client::open).
     Open,
-    /// [`Client::close`].
+    /// [`Client::close`](crate::Client::close).
     Close,
-    /// [`Client::request`].
+    /// [`Client::request`](crate::Client::request).
     Request(Request),
-    /// [`Client::cancel`], or [`Client::cancel_with_reason`] if there is a reason.
+    /// [`Client::cancel`](crate::Client::cancel), or [`Client::cancel_with_reason`](crate::Client::cancel_with_reason) if there is a reason.
     Cancel {
         /// The request.
         request: RequestId,
@@ -37,7 +34,7 @@ pub enum Input {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Box<str>>,
     },
-    /// [`Client::notify`].
+    /// [`Client::notify`](crate::Client::notify).
     Notify {
         /// The method.
         method: Box<str>,
@@ -49,19 +46,19 @@ pub enum Input {
         )]
         params: Option<Box<RawValue>>,
     },
-    /// [`Client::provide`].
+    /// [`Client::provide`](crate::Client::provide).
     Provide {
         /// The request.
         request: RequestId,
         /// Key and response of each input.
         responses: Vec<(Box<str>, Box<RawValue>)>,
     },
-    /// [`Client::decline`].
+    /// [`Client::decline`](crate::Client::decline).
     Decline {
         /// The request.
         request: RequestId,
     },
-    /// [`Client::respond`].
+    /// [`Client::respond`](crate::Client::respond).
     Respond {
         /// The server request.
         request: ServerRequestId,
@@ -69,34 +66,34 @@ pub enum Input {
         #[serde(with = "crate::form::result")]
         response: Result<Box<RawValue>, ErrorObject>,
     },
-    /// [`Client::authorized`].
+    /// [`Client::authorized`](crate::Client::authorized).
     Authorized,
-    /// [`Client::subscribe`].
+    /// [`Client::subscribe`](crate::Client::subscribe).
     Subscribe {
         /// The resource.
         uri: Box<str>,
     },
-    /// [`Client::unsubscribe`].
+    /// [`Client::unsubscribe`](crate::Client::unsubscribe).
     Unsubscribe {
         /// The resource.
         uri: Box<str>,
     },
-    /// [`Client::set_log_level`].
+    /// [`Client::set_log_level`](crate::Client::set_log_level).
     SetLogLevel {
         /// The level.
         level: LogLevel,
     },
-    /// [`Client::set_roots`].
+    /// [`Client::set_roots`](crate::Client::set_roots).
     SetRoots {
         /// The roots.
         roots: Vec<Root>,
     },
-    /// [`Client::refresh`].
+    /// [`Client::refresh`](crate::Client::refresh).
     Refresh {
         /// The family.
         family: Family,
     },
-    /// [`Client::handle_timeout`].
+    /// [`Client::handle_timeout`](crate::Client::handle_timeout).
     Timeout,
     /// `handle_message` of a client over [`Messages`](crate::Messages).
     Message {
@@ -295,42 +292,4 @@ pub enum ApplyError {
         /// The client's binding: `messages`, `lines` or `http`.
         binding: Cow<'static, str>,
     },
-}
-
-impl<B: JournalBinding> Client<B> {
-    /// Applies an input or a command. Returns the id of a request that was accepted.
-    ///
-    /// # Errors
-    /// [`ApplyError::Command`] if a command is refused, [`ApplyError::OtherBinding`] for an input of another binding.
-    pub fn apply(&mut self, now: Time, input: Input) -> Result<Option<RequestId>, ApplyError> {
-        match input {
-            Input::Open => self.open(now)?,
-            Input::Close => self.close(now)?,
-            Input::Request(request) => return Ok(Some(self.request(now, request)?)),
-            Input::Cancel { request, reason: None } => self.cancel(now, request)?,
-            Input::Cancel { request, reason: Some(reason) } => self.cancel_with_reason(now, request, &reason)?,
-            Input::Notify { method, params } => self.notify(now, method.into_string(), params.as_deref())?,
-            Input::Provide { request, responses } => {
-                self.provide(now, request, responses.iter().map(|(key, response)| (&**key, &**response)))?;
-            }
-            Input::Decline { request } => self.decline(now, request)?,
-            Input::Respond { request, response: Ok(result) } => self.respond(now, request, Ok(&result))?,
-            Input::Respond { request, response: Err(error) } => self.respond(now, request, Err(error))?,
-            Input::Authorized => self.authorized(now)?,
-            Input::Subscribe { uri } => self.subscribe(now, &uri)?,
-            Input::Unsubscribe { uri } => self.unsubscribe(now, &uri)?,
-            Input::SetLogLevel { level } => self.set_log_level(now, level)?,
-            Input::SetRoots { roots } => self.set_roots(now, roots)?,
-            Input::Refresh { family } => self.refresh(now, family)?,
-            Input::Timeout => self.handle_timeout(now),
-            Input::Message { .. } | Input::Bytes { .. } | Input::Transport { .. } => {
-                return B::handle(self, now, &input).map(|()| None);
-            }
-            #[cfg(feature = "http")]
-            Input::Head { .. } | Input::Body { .. } | Input::End { .. } | Input::Failure { .. } => {
-                return B::handle(self, now, &input).map(|()| None);
-            }
-        }
-        Ok(None)
-    }
 }

@@ -47,6 +47,7 @@
 //! user information and query of addresses. Equal values have equal masks, so a replay finds the same differences between
 //! configurations. Commands and arguments of programs are recorded as they are.
 
+mod apply;
 mod binding;
 mod encodings;
 mod error;
@@ -57,6 +58,7 @@ mod hub;
 mod input;
 mod line;
 mod masks;
+mod part;
 mod reader;
 mod recordable;
 mod recorder;

@@ -7,26 +7,13 @@ use serde::de::DeserializeOwned;
 
 use super::line::json;
 use super::masks::Masks;
+use super::part::{Part, StreamKey};
 use super::{ApplyError, Input, JournalBinding};
 use crate::{Client, RequestId, Time};
 
 /// What can be recorded: a [`Client`] over any binding, and a [`Hub`](crate::host::hub::Hub). It is implemented in this
 /// crate only.
 pub trait Recordable: Subject {}
-
-/// A stream of bytes: its session, and its connection or exchange.
-pub(super) type StreamKey = (u64, u64);
-
-/// What an input is to the bytes from a server.
-#[derive(Debug)]
-pub enum Part {
-    /// The next bytes of a stream.
-    Chunk(StreamKey),
-    /// The end of a stream.
-    End(StreamKey),
-    /// Something else.
-    Other,
-}
 
 /// What a journal needs from a client or a hub.
 pub trait Subject {

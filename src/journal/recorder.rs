@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::held::{Held, line};
 use super::line::{BindingForm, End, FORMAT, Header, command_result, json};
 use super::masks::Masks;
-use super::recordable::Part;
+use super::part::Part;
 use super::secrets::Secrets;
 use super::tape::Tape;
 use super::{JournalBinding, JournalLimits, Recordable, SecretError};

@@ -1,10 +1,8 @@
 use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::Scan;
 use super::plain::{has_backslash, has_either};
 
 /// A JSON value as written. It is valid: it was parsed as part of a message.
@@ -13,14 +11,6 @@ use super::plain::{has_backslash, has_either};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Json<'a>(&'a str);
 
-/// The first elements of an array.
-#[derive(Debug)]
-pub(crate) struct Elements<'a> {
-    pub(crate) kept: Vec<Json<'a>>,
-    /// Whether the array has further elements.
-    pub(crate) more: bool,
-}
-
 impl<'a> Json<'a> {
     pub(crate) const EMPTY_ARRAY: Self = Self("[]");
     pub(crate) const EMPTY_OBJECT: Self = Self("{}");
@@ -28,11 +18,6 @@ impl<'a> Json<'a> {
     /// Wraps text that is known to be one JSON value, without surrounding white space.
     pub(crate) const fn trusted(text: &'a str) -> Self {
         Self(text)
-    }
-
-    /// Wraps text if it is one JSON value, at most `depth` levels deep, without surrounding white space.
-    pub(crate) fn checked(text: &'a str, depth: usize) -> Option<Self> {
-        super::validate::value(text, depth).is_ok().then_some(Self(text))
     }
 
     pub(crate) const fn text(self) -> &'a str {
@@ -77,98 +62,10 @@ impl<'a> Json<'a> {
     pub(crate) fn to_raw(self) -> Box<RawValue> {
         self.raw().to_owned()
     }
-
-    /// Calls `each` with every member of an object, in order; does nothing if this is not an object.
-    pub(crate) fn members(self, each: impl FnMut(&str, Json<'a>)) {
-        self.scan().members(each);
-    }
-
-    /// Like `members`, with the names as written, including names that are not valid strings.
-    pub(crate) fn raw_members(self, each: impl FnMut(Json<'a>, Json<'a>)) {
-        self.scan().raw_members(each);
-    }
-
-    /// A scan that starts at this value.
-    pub(crate) const fn scan(self) -> Scan<'a> {
-        Scan::new(self.0)
-    }
-
-    /// The member with this name, which must not need escapes; the last one if it is repeated. `None` if this is not an
-    /// object.
-    pub(crate) fn member(self, name: &str) -> Option<Json<'a>> {
-        self.scan().member(name)
-    }
-
-    /// The first `limit` elements; `None` if this is not an array.
-    pub(crate) fn elements(self, limit: usize) -> Option<Elements<'a>> {
-        let mut kept = Vec::new();
-        let (_, more) = self.scan().each_element(|scan| {
-            let room = kept.len() < limit;
-            kept.extend(scan.value().filter(|_| room));
-            room
-        })?;
-        Some(Elements { kept, more })
-    }
 }
 
 impl<'a> From<&'a RawValue> for Json<'a> {
     fn from(raw: &'a RawValue) -> Self {
         Self(raw.get())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn members(text: &str) -> Vec<(String, &str)> {
-        let mut found = Vec::new();
-        Json::trusted(text).members(|name, value| found.push((name.to_owned(), value.text())));
-        found
-    }
-
-    #[test]
-    fn members_are_found_with_any_separators() {
-        let text = "{ \"a\" : 1 ,\n\"b\\u0063\":{\"x\":[\"]}\",\"\\\\\"]} , \"d\":\"\\\"\",\"e\":-1.5e3,\"f\":null}";
-        let expected = [("a", "1"), ("bc", r#"{"x":["]}","\\"]}"#), ("d", r#""\"""#), ("e", "-1.5e3"), ("f", "null")];
-        assert_eq!(members(text), expected.map(|(name, value)| (name.to_owned(), value)));
-        assert!(members("[1]").is_empty());
-        assert!(members("{}").is_empty());
-    }
-
-    #[test]
-    fn of_members_of_one_name_the_last_is_found_however_the_name_is_written() {
-        let text = r#"{"a":1, "ab":2,"\u0061":[3,"a"],"b" : "x" ,"a\ud800":4,"c":{"a":5},"\"":null}"#;
-        let member = |name| Json::trusted(text).member(name).map(Json::text);
-        for (name, value) in [("a", "[3,\"a\"]"), ("ab", "2"), ("b", "\"x\""), ("c", r#"{"a":5}"#)] {
-            assert_eq!(member(name), Some(value), "{name}");
-        }
-        for name in ["", "aa", "d", "a\u{fffd}"] {
-            assert_eq!(member(name), None, "{name}");
-        }
-        assert_eq!(Json::trusted(r#"["a",1]"#).member("a").map(Json::text), None);
-        assert_eq!(Json::trusted("{}").member("a").map(Json::text), None);
-    }
-
-    #[test]
-    fn elements_stop_at_the_limit_and_say_so() {
-        let all = Json::trusted(r#"[1, "a,]", [2, [3]], {"b": 4}]"#).elements(9).unwrap();
-        assert_eq!(
-            all.kept.iter().map(|element| element.text()).collect::<Vec<_>>(),
-            ["1", "\"a,]\"", "[2, [3]]", "{\"b\": 4}"]
-        );
-        assert!(!all.more);
-        assert!(Json::trusted("[1,2,3]").elements(2).unwrap().more);
-        assert!(!Json::trusted("[1,2]").elements(2).unwrap().more);
-        assert!(Json::trusted("{}").elements(1).is_none());
-    }
-
-    #[test]
-    fn text_that_is_not_json_is_processed() {
-        for text in ["{\"a", "{\"a\"", "{\"a\":", "{\"a\\", "[[[", "{{{", "[\"", "{:,:", "{]", "[}", "", "{\"a\":[\"\\"]
-        {
-            members(text);
-            Json::trusted(text).elements(5);
-        }
     }
 }

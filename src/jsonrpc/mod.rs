@@ -6,8 +6,11 @@
 mod decode;
 mod encode;
 mod error;
+#[cfg(feature = "snapshot")]
+pub(crate) mod form;
 mod id;
 mod json;
+mod lookup;
 mod plain;
 mod raw;
 mod scan;

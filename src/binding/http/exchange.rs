@@ -25,9 +25,9 @@ pub(super) enum ExchangeKind {
     /// The GET of the HTTP+SSE stream.
     Sse,
     /// The DELETE of the previous session; then this request is sent again.
-    DeleteFormer(u64, #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::header"))] HeaderValue),
+    DeleteFormer(u64, #[cfg_attr(feature = "snapshot", serde(with = "super::form::header"))] HeaderValue),
     /// The DELETE of the session.
-    Delete(#[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::header"))] HeaderValue),
+    Delete(#[cfg_attr(feature = "snapshot", serde(with = "super::form::header"))] HeaderValue),
 }
 
 /// Where the stream of a request broke.

@@ -14,6 +14,8 @@ mod authorize;
 mod end;
 mod exchange;
 mod exchanges;
+#[cfg(feature = "snapshot")]
+mod form;
 mod get_stream;
 mod limits;
 #[cfg(feature = "oauth")]

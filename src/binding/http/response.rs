@@ -35,7 +35,7 @@ pub(super) struct Events {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Refusal {
-    #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::status"))]
+    #[cfg_attr(feature = "snapshot", serde(with = "super::form::status"))]
     pub(super) status: StatusCode,
     /// The wait before the next attempt, [`LONGEST_RETRY_AFTER`] at most; [`RETRY`] if its `Retry-After` has no valid
     /// time.

@@ -14,10 +14,10 @@ const METHODS: usize = 16;
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Session {
-    #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::optional_header"))]
+    #[cfg_attr(feature = "snapshot", serde(with = "super::form::optional_header"))]
     id: Option<HeaderValue>,
     /// The previous session, which the server may still know.
-    #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::optional_header"))]
+    #[cfg_attr(feature = "snapshot", serde(with = "super::form::optional_header"))]
     former: Option<HeaderValue>,
     /// The methods that the server answered with 404 in the previous session, and not otherwise since.
     not_found: VecDeque<Box<str>>,

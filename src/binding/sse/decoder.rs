@@ -2,8 +2,8 @@ use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 
+use super::event::{Sse, SseEvent};
 use super::line_end::line_end;
-use super::{Sse, SseEvent};
 
 /// Splits a stream into events, as [`SseDecoder`](super::SseDecoder) describes.
 #[derive(Clone, Debug)]

@@ -166,7 +166,7 @@ pub(super) struct Listing {
     pub(super) duplicate: Flaws,
     pub(super) pages: usize,
     /// The cursor of the page that is requested next.
-    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::form::optional_json"))]
+    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::jsonrpc::form::optional_json"))]
     pub(super) next: Option<Box<str>>,
     /// The id of the request for the first page.
     pub(super) first: u64,
@@ -176,7 +176,7 @@ pub(super) struct Listing {
     #[cfg_attr(feature = "snapshot", serde(default))]
     pub(super) scope: CacheScope,
     /// The whole list, once the last page of a refresh was received.
-    #[cfg_attr(feature = "snapshot", serde(with = "crate::catalog::form::optional_list"))]
+    #[cfg_attr(feature = "snapshot", serde(with = "crate::catalog::list_form::optional_list"))]
     pub(super) done: Option<List>,
     /// How often a page was requested again because its exchange broke.
     pub(super) broken: Used,

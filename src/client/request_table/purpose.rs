@@ -27,7 +27,7 @@ pub(in crate::client) enum Purpose {
     /// A page of a list, after this cursor, a JSON string.
     List {
         family: Family,
-        #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::form::optional_json"))]
+        #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::jsonrpc::form::optional_json"))]
         cursor: Option<Box<str>>,
     },
     SetLevel,
@@ -37,7 +37,7 @@ pub(in crate::client) enum Purpose {
     Rediscover,
     /// The listen stream with this filter, a JSON object. An acknowledged stream waits for no response.
     Listen {
-        #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::form::json"))]
+        #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::jsonrpc::form::json"))]
         filter: Box<str>,
         agreed: bool,
     },
@@ -118,13 +118,13 @@ pub(in crate::client) struct InputRounds {
     /// The server's last result.
     pub(in crate::client) result: Box<RawValue>,
     /// The server's `requestState`, unchanged, if there is one.
-    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::form::optional_json"))]
+    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::jsonrpc::form::optional_json"))]
     pub(in crate::client) state: Option<Box<str>>,
     /// The responses that the engine provides itself: the server's keys, and JSON.
-    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::form::json_values"))]
+    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::jsonrpc::form::json_values"))]
     pub(in crate::client) known: Vec<(Box<str>, Box<str>)>,
     /// The value of `inputResponses`, once it is complete.
-    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::form::optional_json"))]
+    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::jsonrpc::form::optional_json"))]
     pub(in crate::client) responses: Option<Box<str>>,
     /// How many of its bytes count towards the limit.
     pub(in crate::client) bytes: usize,

@@ -8,6 +8,7 @@ use core::time::Duration;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use super::written::{Seconds, Written};
 use super::{OAuth, Protocol, Sampling, ToolPolicy};
 use crate::address::shown;
 use crate::catalog::{Fingerprint, FingerprintKey};
@@ -351,31 +352,6 @@ impl Serialize for Entry {
         map.unless(self.tools == ToolPolicy::default(), "tools", &self.tools)?;
         map.unless(self.sampling.is_none(), "sampling", &self.sampling)?;
         map.0.end()
-    }
-}
-
-/// A map that is being serialized.
-pub(super) struct Written<M>(pub(super) M);
-
-impl<M: SerializeMap> Written<M> {
-    pub(super) fn always(&mut self, key: &'static str, value: &impl Serialize) -> Result<(), M::Error> {
-        self.0.serialize_entry(key, value)
-    }
-
-    pub(super) fn unless(&mut self, default: bool, key: &'static str, value: &impl Serialize) -> Result<(), M::Error> {
-        if default { Ok(()) } else { self.always(key, value) }
-    }
-}
-
-/// Seconds, as an integer if they are whole.
-pub(super) struct Seconds(pub(super) Duration);
-
-impl Serialize for Seconds {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0.subsec_nanos() {
-            0 => serializer.serialize_u64(self.0.as_secs()),
-            _ => serializer.serialize_f64(self.0.as_secs_f64()),
-        }
     }
 }
 

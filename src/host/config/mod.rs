@@ -65,11 +65,14 @@ mod entry;
 mod error;
 mod expand;
 mod oauth;
+#[cfg(feature = "oauth")]
+mod oauth_options;
 mod protocol;
 mod read;
 mod sampling;
 mod tools;
 mod value;
+mod written;
 
 pub use changes::{Change, Changes};
 pub use entry::{Auth, Endpoint, Entry, Http, Stdio, Texts};

@@ -5,7 +5,7 @@ use core::time::Duration;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::entry::{Seconds, Written};
+use super::written::{Seconds, Written};
 use crate::client::SamplingPolicy;
 
 /// Limits on a server's sampling requests (`sampling/createMessage`).

@@ -9,7 +9,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::entry::Written;
+use super::written::Written;
 use crate::catalog::Tool;
 use crate::host::glob;
 use crate::host::results::{self, Bounded};

@@ -56,6 +56,8 @@
 //! opened after that. A server keeps its names as long as it is configured and they are not replaced. The table of
 //! [`machine::hub_server`](crate::machine::hub_server) has the states of a session.
 
+#[cfg(feature = "oauth")]
+mod authorize;
 mod breaker;
 mod calls;
 mod commands;

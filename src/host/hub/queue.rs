@@ -185,11 +185,13 @@ impl Queue {
 
     /// Checks that the counts and deadlines are those of the sessions.
     #[cfg(feature = "snapshot")]
-    pub(super) fn check(&self, servers: &super::servers::Servers) -> Result<(), crate::snapshot::SnapshotError> {
+    pub(super) fn check<'a>(
+        &self,
+        pending: impl Fn(&SessionHandle) -> Option<&'a Pending>,
+    ) -> Result<(), crate::snapshot::SnapshotError> {
         let events = self.turns.iter().filter(|turn| !matches!(turn, Turn::UntilEvent(_))).count();
-        let of_session = |(at, handle): &(Time, SessionHandle)| {
-            servers.get(handle).is_some_and(|server| server.pending.deadline == Some(*at))
-        };
+        let of_session =
+            |(at, handle): &(Time, SessionHandle)| pending(handle).is_some_and(|pending| pending.deadline == Some(*at));
         if events == self.events && self.timers.iter().all(of_session) {
             Ok(())
         } else {

@@ -63,7 +63,7 @@ impl Server {
             failure: None,
             pending: Pending::default(),
             #[cfg(feature = "oauth")]
-            browser: super::oauth::UNUSED,
+            browser: crate::machine::hub_browser::State::Unused,
         }
     }
 

@@ -185,7 +185,7 @@ impl Hub {
         {
             return Err(SnapshotError::Configuration { server: name.clone() });
         }
-        queue.check(&router.servers)?;
+        queue.check(|handle| router.servers.get(handle).map(|server| &server.pending))?;
         router = Router { now, names, state, current, over, last_list_call, starts, missing, queue, ..router };
         if moved == Moved::WithoutTransport {
             router.lose_transports(secrets);
@@ -318,7 +318,8 @@ impl Router {
             failure,
             pending,
             #[cfg(feature = "oauth")]
-            browser: super::oauth::UNUSED,
+            // A snapshot contains no attempts.
+            browser: crate::machine::hub_browser::State::Unused,
         })
     }
 

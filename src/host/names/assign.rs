@@ -6,6 +6,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::name::Name;
 use super::{MAX_LEN, Names, Target};
 use crate::catalog::hash;
 
@@ -21,15 +22,6 @@ enum Rank {
     Own,
     Utility,
     Changed,
-}
-
-/// A name that was chosen.
-#[derive(Clone, Debug)]
-pub(super) enum Name {
-    /// The plain name.
-    Plain,
-    /// Another one.
-    Suffixed(Arc<str>),
 }
 
 impl Names {

@@ -40,9 +40,11 @@
 //! ```
 
 mod assign;
+mod name;
 mod overrides;
 mod restore;
 mod style;
+mod target;
 mod tool_set;
 
 use alloc::borrow::Cow;
@@ -53,58 +55,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::{fmt, mem};
 
+pub use self::name::MAX_LEN;
 pub use self::style::Style;
+pub use self::target::Target;
 
-use self::assign::Name;
+use self::name::Name;
 use self::overrides::Overrides;
 use self::tool_set::{ToolSet, ToolSets};
-use super::Utility;
-
-/// Maximum characters of a name, including prefix and suffix.
-pub const MAX_LEN: usize = 64;
-
-/// What an exposed name refers to within its server.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(tag = "type", content = "value", rename_all = "snake_case")
-)]
-pub enum Target {
-    /// A tool of the server, by its own name.
-    Tool(Arc<str>),
-    /// A utility tool, which the host answers.
-    Utility(Utility),
-}
-
-impl Target {
-    /// The server's tool with this name.
-    pub fn tool(name: &str) -> Self {
-        Self::Tool(name.into())
-    }
-
-    /// The utility tool, if this is one.
-    pub const fn utility(&self) -> Option<Utility> {
-        match self {
-            Self::Tool(_) => None,
-            Self::Utility(utility) => Some(*utility),
-        }
-    }
-
-    /// The tool's own name.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Tool(name) => name,
-            Self::Utility(utility) => utility.name(),
-        }
-    }
-}
-
-impl From<Utility> for Target {
-    fn from(utility: Utility) -> Self {
-        Self::Utility(utility)
-    }
-}
 
 /// What an exposed name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -472,5 +429,52 @@ impl Names {
     /// How names are formed.
     pub const fn style(&self) -> Style {
         self.style
+    }
+}
+
+impl Names {
+    /// Replaces the names of a server's tools in their exposed names: pairs of the server's own name and the name from
+    /// which the exposed name is formed. Tools that are not named have their own, those that were named before included.
+    ///
+    /// The replacing name is treated like a tool's own: characters are replaced, and a long name or one that is taken gets
+    /// a suffix, whose digits are of the tool's own name. A name that was formed from another one is removed; call
+    /// [`update`](Self::update) after it, and it is formed again. [`resolve`](Self::resolve) returns the server's own name.
+    ///
+    /// ```
+    /// use mcp_proto::host::names::{Names, Renamed, Target};
+    ///
+    /// let mut names = Names::default();
+    /// names.set_overrides("github", [("create_issue_v2", "new_issue")]);
+    /// names.update([("github", [Target::tool("create_issue_v2")])]);
+    /// let tool = Target::tool("create_issue_v2");
+    /// assert_eq!(names.name("github", &tool).as_deref(), Some("mcp_github_new_issue"));
+    /// assert_eq!(names.renamed("github", &tool), Some(Renamed::Configured));
+    /// assert_eq!(names.resolve("mcp_github_new_issue").unwrap().target, &tool);
+    /// ```
+    pub fn set_overrides<'a>(&mut self, server: &str, overrides: impl IntoIterator<Item = (&'a str, &'a str)>) {
+        let overrides = overrides.into_iter().filter(|(tool, name)| tool != name);
+        let overrides: BTreeMap<Box<str>, Box<str>> =
+            overrides.map(|(tool, name)| (tool.into(), name.into())).collect();
+        let same = match self.overrides.0.get(server) {
+            Some(before) => *before == overrides,
+            None => overrides.is_empty(),
+        };
+        if same {
+            return;
+        }
+        let before = self.overrides.0.remove(server).unwrap_or_default();
+        self.keep_only(server, |target| match target {
+            Target::Tool(tool) => before.get(&**tool) == overrides.get(&**tool),
+            Target::Utility(_) => true,
+        });
+        if !overrides.is_empty() {
+            self.overrides.0.insert(server.into(), overrides);
+        }
+    }
+
+    /// The names that replace those of tools: the server, the tool's own name, and the other one; in order.
+    pub fn overrides(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        let servers = self.overrides.0.iter();
+        servers.flat_map(|(server, own)| own.iter().map(move |(tool, name)| (&**server, &**tool, &**name)))
     }
 }

@@ -4,7 +4,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use super::assign::{KEPT, Name};
+use super::assign::KEPT;
+use super::name::Name;
 use super::{MAX_LEN, Names, Target};
 
 impl Names {

@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use ::http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
 
-use super::talk::{Said, messages};
+use super::said::{Said, messages};
 use crate::binding::http::{ExchangeId, HttpRequest};
 use crate::binding::{Sse, SseDecoder};
 use crate::journal::Input;

@@ -1,41 +1,17 @@
 //! What a client and its server said to each other, according to a journal.
 
 use std::collections::{BTreeMap, BTreeSet};
-#[cfg(feature = "http")]
-use std::string::String;
 use std::vec::Vec;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::said::{Said, Word, messages};
 use crate::binding::{Line, LineDecoder};
 use crate::host::hub::{HubAction, HubEvent, SessionHandle};
 use crate::journal::{
     Content, HubInput, Input, JournalError, JournalLimits, JournalLine, Kind, Reader, TransportEvent, parsed,
 };
 use crate::{Action, ConnectionId, Outgoing, Time};
-
-/// Something that was said.
-#[derive(Debug)]
-pub(super) struct Word {
-    pub(super) at: Time,
-    /// The connection or the exchange.
-    pub(super) channel: u64,
-    pub(super) said: Said,
-}
-
-#[derive(Debug)]
-pub(super) enum Said {
-    /// The client sent this message.
-    Client(Value),
-    /// The server sent this message, over HTTP in a response with this status.
-    Server { status: u16, message: Value },
-    /// The server sent an HTTP response without a message.
-    #[cfg(feature = "http")]
-    Status { status: u16, headers: Vec<(&'static str, String)>, text: String },
-    /// The connection broke.
-    Broken,
-}
 
 /// Reads a journal of a client: what was said, in order, and whether it was said over HTTP.
 pub(super) fn read(journal: &[u8], limits: JournalLimits) -> Result<(bool, Vec<Word>), JournalError> {
@@ -187,15 +163,6 @@ fn hub_action(action: HubAction) -> Option<(SessionHandle, Sent)> {
             return Some((session, Sent::Exchange(request)));
         }
         None
-    }
-}
-
-/// The messages in a text: one, or those of a batch.
-pub(super) fn messages(text: &[u8]) -> Vec<Value> {
-    match serde_json::from_slice(text) {
-        Ok(Value::Array(batch)) => batch,
-        Ok(message) => Vec::from([message]),
-        Err(_) => Vec::new(),
     }
 }
 

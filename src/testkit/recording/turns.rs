@@ -7,8 +7,8 @@ use std::vec::Vec;
 
 use serde_json::Value;
 
-use super::talk::{Said, Word};
-use super::{Recorded, Recording, compared, version_of};
+use super::recorded::{Recorded, Recording, compared, version_of};
+use super::said::{Said, Word};
 use crate::Time;
 use crate::protocol::method;
 use crate::testkit::content::Ask;

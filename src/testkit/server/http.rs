@@ -7,8 +7,8 @@ use std::vec::Vec;
 use ::http::{HeaderMap, Method, Request};
 use serde_json::Value;
 
+use super::meta::modern_version;
 use super::parts::{Channel, FakeServer, What};
-use super::receive::modern_version;
 use crate::protocol::method;
 use crate::testkit::channel::ChannelId;
 use crate::{Era, Time};

@@ -1,12 +1,16 @@
-//! The fake server. `parts` holds its state, `setup` builds it, `send` turns what it does into outputs, `run` executes
-//! requests, `recorded` plays a journal, `receive` takes messages, `news` announces changes, `http` takes HTTP requests, and `input` has the inputs
-//! of pipes and the outputs. Each file uses only those before it.
+//! The fake server. `stream` and `playback` are parts of its state, and `meta` has names. `parts` holds its state, `setup`
+//! builds it, `resume` continues streams, `send` turns what it does into outputs, `run` executes requests, `news`
+//! announces changes, `recorded` plays a journal, `receive` takes messages, `http` takes HTTP requests, and `input` has
+//! the inputs of pipes and the outputs. Each file imports only those before it.
 
 #[cfg(feature = "http")]
 mod http;
 mod input;
+mod meta;
 mod news;
 mod parts;
+#[cfg(feature = "journal")]
+mod playback;
 mod receive;
 #[cfg(feature = "journal")]
 mod recorded;
@@ -14,9 +18,10 @@ mod resume;
 mod run;
 mod send;
 mod setup;
+mod stream;
 #[cfg(not(feature = "journal"))]
 mod unrecorded;
 
-pub use parts::FakeServer;
 #[cfg(feature = "journal")]
-pub(super) use {news::SUBSCRIPTION, receive::modern_version};
+pub(super) use meta::{SUBSCRIPTION, modern_version};
+pub use parts::FakeServer;

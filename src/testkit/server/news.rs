@@ -5,13 +5,12 @@ use std::vec::Vec;
 
 use serde_json::{Map, Value, json};
 
+use super::meta::SUBSCRIPTION;
 use super::parts::FakeServer;
 use super::run::Asked;
 use crate::protocol::{Family, method};
 use crate::testkit::channel::ChannelId;
 use crate::testkit::content::{Ask, FakeTool, object};
-
-pub(in crate::testkit) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 impl FakeServer {
     /// Replaces the tools, and announces it.

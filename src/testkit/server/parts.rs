@@ -7,8 +7,8 @@ use std::vec::Vec;
 use serde_json::Value;
 
 #[cfg(feature = "journal")]
-use super::recorded::Playback;
-use super::resume::Stream;
+use super::playback::Playback;
+use super::stream::Stream;
 use crate::binding::LineDecoder;
 use crate::testkit::channel::{ChannelId, ServerAction};
 use crate::testkit::content::{Ask, Content};

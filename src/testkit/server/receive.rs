@@ -5,8 +5,9 @@ use std::string::ToString;
 
 use serde_json::{Value, json};
 
+use super::meta::modern_version;
 use super::parts::{FakeServer, Listen, What};
-use super::run::{Asked, VERSION};
+use super::run::Asked;
 use crate::protocol::method;
 use crate::testkit::channel::ChannelId;
 use crate::testkit::script::Reply;
@@ -14,11 +15,6 @@ use crate::{Era, ProtocolVersion};
 
 /// Ids of a session that are remembered.
 const IDS: usize = 65_536;
-
-/// The version that a message of the modern era names.
-pub(in crate::testkit) fn modern_version(message: &Value) -> Option<&Value> {
-    message.get("params")?.get("_meta")?.get(VERSION)
-}
 
 impl FakeServer {
     /// Takes a message on a connection.

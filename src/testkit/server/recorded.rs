@@ -1,42 +1,23 @@
 //! Plays a journal: its answers in place of the content's, and what the server said besides.
 
 use core::time::Duration;
-use std::collections::VecDeque;
 use std::string::ToString;
 use std::vec::Vec;
 
 use serde_json::{Value, json};
 
-use super::news::SUBSCRIPTION;
+use super::meta::SUBSCRIPTION;
 use super::parts::{FakeServer, What};
+use super::playback::News;
 use super::run::{Asked, error};
 use crate::journal::{JournalError, JournalLimits};
 use crate::protocol::method;
 use crate::testkit::recording::{Mismatch, Recorded, Recording};
 use crate::testkit::turn::{Answer, Turn};
-use crate::{Era, ProtocolVersion, Time};
+use crate::{Era, ProtocolVersion};
 
 /// Mismatches that are kept.
 const MISMATCHES: usize = 256;
-
-/// The journal that a server plays.
-#[derive(Debug, Default)]
-pub(super) struct Playback {
-    recording: Option<Recording>,
-    mismatches: Vec<Mismatch>,
-    /// What is said when the session has a stream, in order.
-    waiting: VecDeque<News>,
-    /// When the last of it is due. The next does not come before.
-    due: Time,
-}
-
-#[derive(Debug)]
-struct News {
-    at: Time,
-    /// The session of the legacy era.
-    session: Option<u64>,
-    message: Value,
-}
 
 impl FakeServer {
     /// A server that plays a journal (feature `journal`), over pipes or HTTP, whichever the journal is of.

@@ -16,8 +16,6 @@ use crate::testkit::script::Reply;
 use crate::testkit::turn::{Answer, Turn};
 use crate::{Era, ProtocolVersion};
 
-pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-
 /// The request being executed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {

@@ -9,7 +9,7 @@ use std::vec::Vec;
 use serde_json::Value;
 
 use super::parts::{FakeServer, Job, What};
-use super::resume::Stream;
+use super::stream::Stream;
 use crate::Time;
 use crate::testkit::channel::{ChannelId, ServerAction, ServerOutput};
 

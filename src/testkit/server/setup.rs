@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::parts::{FakeServer, State};
 #[cfg(feature = "journal")]
-use super::recorded::Playback;
+use super::playback::Playback;
 use crate::testkit::content::{Content, FakeTool, object, text_of};
 use crate::testkit::script::{On, Reply, Scripts};
 use crate::{Era, ProtocolVersion, ShutdownStep};

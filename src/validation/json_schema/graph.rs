@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use jsonschema::{Draft, Registry, Uri};
 use serde_json::{Map, Value};
 
-use super::{draft_of, reference_error};
+use super::dialect::{draft_of, reference_error};
 use crate::validation::{ValidationError, ValidationLimit};
 
 /// Maximum number of subschemas.

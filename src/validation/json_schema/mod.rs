@@ -1,4 +1,5 @@
 mod cost;
+mod dialect;
 mod graph;
 mod nesting;
 
@@ -7,11 +8,12 @@ use alloc::string::String;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{Draft, PatternOptions, ReferencingError, Registry, Retrieve, Uri};
+use jsonschema::{Draft, PatternOptions, Registry, Retrieve, Uri};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use self::cost::Estimate;
+use self::dialect::{draft_of, reference_error};
 use super::{ValidationError, ValidationLimit, Validator, Violation};
 use crate::jsonrpc::Json;
 
@@ -170,22 +172,6 @@ fn parse(
 }
 
 /// The dialect that a schema declares, or that of the schema around it.
-fn draft_of(schema: &Value, around: Draft) -> Result<Draft, ValidationError> {
-    let Some(uri) = schema.get("$schema").and_then(Value::as_str) else { return Ok(around) };
-    let draft = Draft::from_schema_uri(uri);
-    if draft == Draft::Unknown { Err(ValidationError::dialect(uri)) } else { Ok(draft) }
-}
-
-fn reference_error(error: &ReferencingError, reference: &str) -> ValidationError {
-    if let ReferencingError::UnknownSpecification { specification } = error {
-        return ValidationError::dialect(specification);
-    }
-    if let ReferencingError::Unretrievable { uri, .. } = error {
-        return ValidationError::reference(uri);
-    }
-    if reference.is_empty() { ValidationError::schema("", error) } else { ValidationError::reference(reference) }
-}
-
 fn schema_error(error: &jsonschema::ValidationError<'_>) -> ValidationError {
     if let ValidationErrorKind::Referencing(error) = error.kind() {
         return reference_error(error, "");

@@ -2,8 +2,11 @@
 //! effects to the components; new events of the sessions are processed until there are none.
 //!
 //! `sessions.rs` creates, replaces and removes sessions, and applies the effects of their table; `lists.rs` does so for
-//! their lists; `events.rs` reacts to their events; `poll.rs` takes their outputs.
+//! their lists; `events.rs` reacts to their events; `poll.rs` takes their outputs; `browser.rs` lends
+//! them the user's browser.
 
+#[cfg(feature = "oauth")]
+mod browser;
 mod events;
 mod lists;
 mod poll;
