@@ -1,5 +1,6 @@
 //! Values are constructed, compared, serialized and deserialized.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -13,13 +14,15 @@ use mcp_proto::protocol::{Capability, Root};
 use mcp_proto::{
     Action, Cause, Challenge, CommandError, ConnectionId, Eras, Event, Failure, FailureKind, Family, InputRequest,
     KeepaliveMethod, KnownEra, ListErrors, LogLevel, OpenFailure, Options, Outcome, Outgoing, Progress,
-    ProtocolVersion, Quirk, QuirkKind, RawValue, Recovery, Request, RequestError, RequestId, ResendReason,
-    ServerMethod, ServerRequestId, ShutdownStep, Task, TaskError, Time, TraceContext, WireId,
+    ProtocolVersion, Quirk, QuirkKind, RawValue, Recovery, RefreshOutcome, Request, RequestError, RequestId,
+    ResendReason, ServerMethod, ServerRequestId, ShutdownStep, Task, TaskError, Time, TimeBound, TraceContext, WireId,
 };
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -81,11 +84,19 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         json().prop_map(Outcome::InputRequired),
         select(vec![
             Outcome::NotAdvertised,
-            Outcome::TimedOut(mcp_proto::TimeBound::Timeout),
+            Outcome::TimedOut(TimeBound::Timeout),
+            Outcome::TimedOut(TimeBound::Total),
             Outcome::Cancelled,
             Outcome::NotSent,
             Outcome::Unknown
         ]),
+    ]
+}
+
+fn refresh_outcome() -> impl Strategy<Value = RefreshOutcome> {
+    prop_oneof![
+        select(vec![RefreshOutcome::Same, RefreshOutcome::Differs, RefreshOutcome::Part]),
+        text().prop_map(RefreshOutcome::Failed),
     ]
 }
 
@@ -104,7 +115,7 @@ const REASONS: [ResendReason; 7] = [
     ResendReason::Input,
 ];
 
-const KINDS: [FailureKind; 10] = [
+const KINDS: [FailureKind; 11] = [
     FailureKind::Spawn,
     FailureKind::Connect,
     FailureKind::HandshakeTimeout,
@@ -115,6 +126,7 @@ const KINDS: [FailureKind; 10] = [
     FailureKind::Closed,
     FailureKind::Unauthorized,
     FailureKind::Forbidden,
+    FailureKind::Overrun,
 ];
 
 fn failure() -> impl Strategy<Value = Failure> {
@@ -150,6 +162,7 @@ fn event() -> impl Strategy<Value = Event> {
         Just(Event::Ready),
         (select(Family::ALL), difference())
             .prop_map(|(family, difference)| Event::CatalogChanged { family, difference }),
+        (select(Family::ALL), refresh_outcome()).prop_map(|(family, outcome)| Event::Refreshed { family, outcome }),
         (request_id(), outcome(), any::<u32>()).prop_map(|(request, outcome, attempts)| Event::Finished {
             request,
             outcome,
@@ -262,6 +275,7 @@ fn hub_event() -> impl Strategy<Value = HubEvent> {
             failure,
             again
         }),
+        (server(), session()).prop_map(|(server, session)| HubEvent::Resting { server, session }),
         (server(), difference()).prop_map(|(server, difference)| HubEvent::ToolsetChanged { server, difference }),
         (call, server(), outcome(), any::<u32>())
             .prop_map(|(call, server, outcome, attempts)| { HubEvent::Finished { call, server, outcome, attempts } }),
@@ -401,6 +415,33 @@ proptest! {
         let text = |event: &Event| serde_json::to_string(event).unwrap();
         assert_eq!(one == other, text(&one) == text(&other));
     }
+}
+
+/// Fails unless the values of a strategy have each variant of the type that can be serialized. Its error names them.
+fn has_every_variant<T: Serialize + DeserializeOwned + Debug>(values: impl Strategy<Value = T>) {
+    let error = serde_json::from_str::<T>(r#"{"type":"none of them"}"#).unwrap_err().to_string();
+    let mut missing: BTreeSet<&str> = error.split('`').skip(3).step_by(2).collect();
+    assert!(!missing.is_empty(), "{error}");
+    let mut runner = TestRunner::deterministic();
+    for _ in 0..1_000 {
+        let value = values.new_tree(&mut runner).unwrap().current();
+        let value = serde_json::to_value(value).unwrap();
+        missing.remove(value["type"].as_str().unwrap());
+    }
+    assert_eq!(missing, BTreeSet::new());
+}
+
+#[test]
+fn every_variant_is_tested() {
+    has_every_variant(event());
+    has_every_variant(outcome());
+    has_every_variant(refresh_outcome());
+    has_every_variant(action());
+    has_every_variant(hub_event());
+    has_every_variant(hub_action());
+    let error = serde_json::from_str::<FailureKind>(r#""none of them""#).unwrap_err().to_string();
+    let names: BTreeSet<&str> = error.split('`').skip(3).step_by(2).collect();
+    assert_eq!(names, KINDS.iter().map(|kind| kind.as_str()).collect());
 }
 
 #[test]
