@@ -2,12 +2,11 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::IpAddr;
 
 use zeroize::Zeroizing;
 
 use super::error::OAuthError;
-use super::place::{Zone, zone_of};
+use super::reach::Reach;
 use crate::address::shown;
 
 /// What the embedder is to do next.
@@ -71,36 +70,6 @@ impl fmt::Debug for OAuthRequest {
             .field("method", request.method())
             .field("uri", &shown(&alloc::format!("{}", request.uri())))
             .finish_non_exhaustive()
-    }
-}
-
-/// The addresses that a request may reach. Only the embedder resolves names, so only it can check them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Reach {
-    /// No private, loopback or link-local address.
-    Public,
-    /// The addresses of the MCP server: the request goes to its origin.
-    Server,
-    /// Every address: the MCP server is not public either.
-    Any,
-}
-
-impl Reach {
-    /// Whether a name that resolved to this address may be connected to.
-    ///
-    /// ```
-    /// use mcp_proto::binding::oauth::Reach;
-    ///
-    /// assert!(Reach::Public.allows([93, 184, 215, 14].into()));
-    /// assert!(!Reach::Public.allows([10, 0, 0, 1].into()) && !Reach::Public.allows([127, 0, 0, 1].into()));
-    /// assert!(Reach::Any.allows([10, 0, 0, 1].into()));
-    /// ```
-    pub fn allows(self, address: IpAddr) -> bool {
-        match self {
-            Self::Public => zone_of(address) == Zone::Public,
-            Self::Server | Self::Any => true,
-        }
     }
 }
 

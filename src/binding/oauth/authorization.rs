@@ -13,7 +13,7 @@ use super::error::{Denied, OAuthError, excerpt};
 use super::input::OAuthInput;
 use super::options::{OAuthConfigError, OAuthOptions};
 use super::place::Place;
-use super::present::{Presented, Proofs};
+use super::proofs::{Presented, Proofs};
 use super::revocation::Revocation;
 use super::task::End;
 use crate::Time;

@@ -1,7 +1,6 @@
-//! Proofs of possession of a key (RFC 9449): their contents, and the nonces that servers demand in them.
+//! Proofs of possession of a key (RFC 9449): the key, and the nonces that servers demand in them.
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -9,9 +8,6 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-use super::Secret;
-use super::core::Core;
-use super::jwt::signing_input;
 use super::place::Place;
 use crate::jsonrpc::Object;
 
@@ -35,7 +31,7 @@ impl PublicKey {
     }
 
     /// The JWK, with its members in the order that the thumbprint requires (RFC 7638, section 3).
-    fn jwk(&self) -> Vec<u8> {
+    pub(super) fn jwk(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut object = Object::begin(&mut out);
         object.string("crv", "P-256").string("kty", "EC");
@@ -80,35 +76,6 @@ pub(super) fn nonce_in(headers: &http::HeaderMap) -> Option<Box<str>> {
     let nonce = headers.get("dpop-nonce")?.to_str().ok()?;
     let is_nonce = !nonce.is_empty() && nonce.len() <= LONGEST_NONCE && nonce.bytes().all(|it| it.is_ascii_graphic());
     is_nonce.then(|| nonce.into())
-}
-
-/// What is signed of a proof for a request (RFC 9449, section 4.2).
-pub(super) fn proof_input(
-    core: &mut Core,
-    key: &PublicKey,
-    method: &str,
-    url: &Place,
-    nonce: Option<&str>,
-    token: Option<&Secret>,
-) -> String {
-    let mut header = Vec::new();
-    let mut object = Object::begin(&mut header);
-    object.string("typ", "dpop+jwt").string("alg", ALGORITHM);
-    object.value("jwk").extend_from_slice(&key.jwk());
-    object.end();
-    let mut claims = Vec::new();
-    let mut object = Object::begin(&mut claims);
-    object.string("jti", core.entropy.word().expose());
-    object.string("htm", method).string("htu", url.without_query());
-    object.integer("iat", core.unix().into());
-    if let Some(token) = token {
-        object.string("ath", &URL_SAFE_NO_PAD.encode(Sha256::digest(token.expose())));
-    }
-    if let Some(nonce) = nonce {
-        object.string("nonce", nonce);
-    }
-    object.end();
-    signing_input(&header, &claims)
 }
 
 #[cfg(test)]

@@ -50,19 +50,23 @@ mod options;
 mod place;
 mod plan;
 mod present;
+mod proof;
+mod proofs;
+mod reach;
 mod record;
 mod refusal;
 mod requests;
 mod revocation;
 mod secret;
+mod secrets;
 #[cfg(feature = "sign")]
 mod sign;
 mod task;
 mod token;
 
 pub use action::{
-    AuthorizationUrl, Grant, GrantKind, OAuthAction, OAuthEvent, OAuthExchangeId, OAuthRequest, Reach,
-    RegistrationKind, SaveOutcome, SignId, SignKey, SignRequest, StoreAction, StoreId, StoredRecord, TokenId,
+    AuthorizationUrl, Grant, GrantKind, OAuthAction, OAuthEvent, OAuthExchangeId, OAuthRequest, RegistrationKind,
+    SaveOutcome, SignId, SignKey, SignRequest, StoreAction, StoreId, StoredRecord, TokenId,
 };
 pub use authorization::Authorization;
 pub(crate) use browser::BrowserUse;
@@ -76,7 +80,8 @@ pub use options::{
     RefreshScopes, RegisteredClient,
 };
 pub(crate) use place::{port_of, with_port};
-pub(crate) use present::{Credential, Presented, Proved};
+pub(crate) use proofs::{Credential, Presented, Proved};
+pub use reach::Reach;
 pub use record::stored_generation;
 pub use secret::Secret;
 #[cfg(feature = "sign")]

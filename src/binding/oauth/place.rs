@@ -9,7 +9,6 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use iri_string::types::{UriReferenceStr, UriStr};
 
-use super::action::Reach;
 use crate::address::shown;
 use crate::binding::origin::Origin;
 
@@ -100,17 +99,6 @@ impl Place {
             return Err("is a private address, and the server's is public");
         }
         Ok(())
-    }
-
-    /// The addresses that a request to this URL may reach.
-    pub(super) fn reach(&self, server: &Self, server_zone: Zone) -> Reach {
-        if self.is_same_origin(server) {
-            Reach::Server
-        } else if server_zone == Zone::Public {
-            Reach::Public
-        } else {
-            Reach::Any
-        }
     }
 
     /// Whether this resource covers a server: it has the same origin, and its path is a prefix by whole segments. The

@@ -1,6 +1,5 @@
 //! What requests to the MCP server present: the token, and the proof of possession if it is bound to a key.
 
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -11,60 +10,12 @@ use super::Secret;
 use super::action::{SignId, SignKey, TokenId};
 use super::authorization::Authorization;
 use super::core::Signing;
-use super::dpop::{self, nonce_in, proof_input};
+use super::dpop::{self, nonce_in};
 use super::jwt::signed;
 use super::place::Place;
-use crate::Time;
+use super::proof::proof_input;
+use super::proofs::{Credential, Presented, Proved};
 use crate::machine::once;
-
-/// The token that a request was sent with, and which of the server's nonces its proof had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Presented {
-    pub(crate) token: TokenId,
-    nonce: u64,
-    /// Whether the server demanded that nonce, and accepted no request since.
-    renewal: once::State,
-}
-
-/// What a request presents.
-#[derive(Clone, Debug)]
-pub(crate) enum Credential {
-    /// Nothing: there is no token, or it is not for this URL.
-    Nothing,
-    /// These headers.
-    Headers(Presented, Vec<(HeaderName, HeaderValue)>),
-    /// A proof that has to be signed first.
-    Signing(SignId),
-}
-
-/// What came of a proof that the embedder signs.
-#[derive(Clone, Debug)]
-pub(crate) enum Proved {
-    /// It is signed.
-    Signed(Presented, Vec<(HeaderName, HeaderValue)>),
-    /// There is another token now, which requires another proof.
-    Outdated,
-    /// It was not signed.
-    Unsigned,
-}
-
-/// The proofs that are being signed, and the nonce of the server.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Proofs {
-    signing: BTreeMap<SignId, (Presented, Secret, Time)>,
-    /// The ones that the client has to take.
-    done: Vec<(SignId, Proved)>,
-    /// Counts the server's nonces.
-    nonce: u64,
-    /// Whether the server demanded the nonce, and accepted no request since.
-    renewal: once::State,
-}
-
-impl Proofs {
-    pub(super) fn deadline(&self) -> Option<Time> {
-        self.signing.values().map(|(.., deadline)| *deadline).min()
-    }
-}
 
 impl Authorization {
     /// The `Authorization` header for a request to this URL, and the token in it. `None` if there is no token, if the URL

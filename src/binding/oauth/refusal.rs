@@ -10,7 +10,7 @@ use super::authorization::Authorization;
 use super::error::{Denied, OAuthError, Stage, excerpt};
 use super::options::Flow;
 use super::place::LONGEST;
-use super::present::Presented;
+use super::proofs::Presented;
 use super::record::union;
 use super::task::{Hint, Task};
 use crate::client::Challenge;
