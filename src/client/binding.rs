@@ -3,8 +3,8 @@ use super::Persist;
 use super::{Action, Engine, Output, Wire};
 use crate::Time;
 
-/// How a [`Client`](super::Client) exchanges messages with its server: [`Messages`], [`Lines`](crate::Lines) or
-/// [`Http`](crate::Http). It decides which inputs a client has and what its `poll` returns.
+/// How a [`Client`](super::Client) exchanges messages with its server: [`Messages`](crate::Messages),
+/// [`Lines`](crate::Lines) or [`Http`](crate::Http). It decides which inputs a client has and what its `poll` returns.
 pub trait Binding: Operate + Persist {}
 
 /// Without the feature `snapshot` a binding saves nothing.

@@ -10,8 +10,8 @@ use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::protocol::{Family, Root};
 
-/// A client of one server, across reconnects, over one kind of transport: [`Messages`], [`Lines`](crate::Lines) or
-/// [`Http`](crate::Http).
+/// A client of one server, across reconnects, over one kind of transport: [`Messages`](crate::Messages),
+/// [`Lines`](crate::Lines) or [`Http`](crate::Http).
 ///
 /// It performs no I/O. The embedder executes the actions that [`poll`](Self::poll) returns, and reports inputs through
 /// the `handle_*` methods, each with the current time. Inputs never fail. Inputs and commands first handle the deadlines
@@ -89,7 +89,7 @@ impl<B: Binding> Client<B> {
         self.command(now, |engine| engine.request(now, request))
     }
 
-    /// Cancels a request; it ends with [`Outcome::Cancelled`].
+    /// Cancels a request; it ends with [`Outcome::Cancelled`](crate::Outcome::Cancelled).
     ///
     /// # Errors
     /// [`CommandError::UnknownRequest`].
@@ -121,8 +121,9 @@ impl<B: Binding> Client<B> {
         self.command(now, |engine| engine.notify(now, method.into(), params))
     }
 
-    /// Provides the input that the server requires for a request: for each key of [`Event::InputRequired`] the result of
-    /// the key's method. Missing fields of an accepted form get the server's defaults (SEP-1034).
+    /// Provides the input that the server requires for a request: for each key of
+    /// [`Event::InputRequired`](crate::Event::InputRequired) the result of the key's method. Missing fields of an
+    /// accepted form get the server's defaults (SEP-1034).
     ///
     /// # Errors
     /// [`CommandError::UnknownRequest`] if the request does not wait for input, [`CommandError::ResultNotObject`] if a
@@ -137,8 +138,8 @@ impl<B: Binding> Client<B> {
         self.command(now, |engine| engine.provide(now, request, responses))
     }
 
-    /// Declines required input: the request ends with [`Outcome::InputRequired`]. Or declines authorization: the
-    /// request ends with the server's refusal.
+    /// Declines required input: the request ends with [`Outcome::InputRequired`](crate::Outcome::InputRequired). Or
+    /// declines authorization: the request ends with the server's refusal.
     ///
     /// # Errors
     /// [`CommandError::UnknownRequest`] if the request waits for neither.
@@ -171,9 +172,10 @@ impl<B: Binding> Client<B> {
     }
 
     /// Subscribes to changes of a resource, on this connection and on later ones. They are reported as
-    /// [`Event::ResourceUpdated`], and the result of the subscription on each connection as [`Event::Subscription`]
-    /// (specification 2025-11-25, "Resources", Subscriptions; 2026-07-28, "Subscriptions"). A second subscription to a
-    /// resource has no effect, except that a refused one is requested again.
+    /// [`Event::ResourceUpdated`](crate::Event::ResourceUpdated), and the result of the subscription on each connection
+    /// as [`Event::Subscription`](crate::Event::Subscription) (specification 2025-11-25, "Resources", Subscriptions;
+    /// 2026-07-28, "Subscriptions"). A second subscription to a resource has no effect, except that a refused one is
+    /// requested again.
     ///
     /// # Errors
     /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] if the server does not declare `resources.subscribe`,
@@ -205,8 +207,8 @@ impl<B: Binding> Client<B> {
     ///
     /// # Errors
     /// [`CommandError::Closed`], [`CommandError::NotDeclared`] if
-    /// [`ClientCapabilities::roots`](crate::ClientCapabilities::roots) is `None`, [`CommandError::TooManyRequests`] if too
-    /// many actions wait to be polled.
+    /// [`ClientCapabilities::roots`](crate::ClientCapabilities::roots) is `None`, [`CommandError::TooManyRequests`] if
+    /// too many actions wait to be polled.
     pub fn set_roots(&mut self, now: Time, roots: Vec<Root>) -> Result<(), CommandError> {
         self.command(now, |engine| engine.set_roots(now, roots))
     }
