@@ -1,6 +1,8 @@
 //! Streams that a client resumes after its connection broke (specification 2025-11-25, "Resumability and Redelivery").
 
+#[cfg(feature = "http")]
 use std::format;
+#[cfg(feature = "http")]
 use std::string::String;
 use std::vec::Vec;
 
