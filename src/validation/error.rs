@@ -103,8 +103,8 @@ pub enum ValidationLimit {
     /// The number of subschemas, those that are repeated by references included.
     #[error("number of subschemas")]
     Subschemas,
-    /// The number of regular expressions.
-    #[error("number of regular expressions")]
+    /// The number of regular expressions, or their length and escape sequences.
+    #[error("number or length of regular expressions")]
     Patterns,
     /// The number of subschemas that apply each other.
     #[error("nesting of subschemas")]

@@ -332,6 +332,34 @@ fn each_limit_has_a_typed_error() {
 }
 
 #[test]
+fn patterns_with_many_escape_sequences_are_refused_before_they_are_translated() {
+    let repeated = |unit: &str, times: usize| unit.repeat(times);
+    for unit in ["\\d", "\\cA", "[\\d]"] {
+        let pattern = repeated(unit, 8_000);
+        assert_eq!(limit(&json!({"properties": {"a": {"pattern": pattern}}}), &json!({})), ValidationLimit::Patterns);
+        let named = json!({"patternProperties": {repeated(unit, 8_000): {}}});
+        assert_eq!(limit(&named, &json!({})), ValidationLimit::Patterns);
+    }
+    let several = vec![json!({"pattern": repeated("\\d", 40)}); 32];
+    assert_eq!(limit(&json!({"allOf": several}), &json!("1")), ValidationLimit::Patterns);
+    // A pattern in use: a semantic version.
+    let version = r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?$";
+    let schema = json!({"items": {"pattern": version}});
+    assert_eq!(check(&schema, &json!(["1.0.0-rc.1"])), Ok(()));
+    assert!(check(&schema, &json!(["1.0"])).unwrap_err().is_violation());
+    assert_eq!(check(&json!({"pattern": repeated("a", 1_000)}), &json!(repeated("a", 1_000))), Ok(()));
+}
+
+#[test]
+fn the_format_regex_is_not_checked() {
+    let draft = "http://json-schema.org/draft-07/schema#";
+    let instance = json!("\\d".repeat(8_000));
+    assert_eq!(check(&json!({"$schema": draft, "format": "regex"}), &instance), Ok(()));
+    assert_eq!(check(&json!({"$ref": draft, "$schema": draft}), &json!({"pattern": "\\d".repeat(8_000)})), Ok(()));
+    assert!(check(&json!({"$schema": draft, "format": "ipv4"}), &json!("x")).unwrap_err().is_violation());
+}
+
+#[test]
 fn the_work_of_a_check_is_limited_before_it_begins() {
     let many = |subschema: Value| json!({"allOf": vec![subschema; 4_000]});
     let array: Vec<usize> = (0..20_000).collect();

@@ -18,6 +18,9 @@ const SUBSCHEMAS: usize = 10_000;
 /// Maximum number of regular expressions. Each may take a megabyte.
 const PATTERNS: usize = 64;
 
+/// Maximum work to translate regular expressions: the library parses one again for each of its escape sequences.
+const TRANSLATION: usize = 1 << 16;
+
 /// To what a subschema is applied, seen from the value that its parent is applied to.
 #[derive(Clone, Copy)]
 pub(super) enum Applied<'a> {
@@ -122,7 +125,7 @@ pub(super) fn read<'a>(
     // Nodes with a dynamic reference, and the name of the anchor that it may lead to.
     let mut dynamic = Vec::new();
     let mut anchors: HashMap<&str, Vec<usize>> = HashMap::new();
-    let mut patterns = 0_usize;
+    let mut patterns = Patterns::default();
 
     let mut work = Vec::new();
     let mut targets = Vec::from([(Applied::Nothing, schema, registry.resolver(base), draft)]);
@@ -165,13 +168,12 @@ pub(super) fn read<'a>(
                 }
                 ("$dynamicAnchor", Value::String(anchor)) => anchors.entry(anchor).or_default().push(at),
                 ("$recursiveAnchor", Value::Bool(true)) => anchors.entry(RECURSIVE).or_default().push(at),
-                ("pattern", Value::String(_)) => patterns = patterns.saturating_add(1),
-                ("patternProperties", Value::Object(members)) => patterns = patterns.saturating_add(members.len()),
+                ("pattern", Value::String(pattern)) => patterns.add(pattern)?,
+                ("patternProperties", Value::Object(members)) => {
+                    members.keys().try_for_each(|pattern| patterns.add(pattern))?;
+                }
                 _ => {}
             }
-        }
-        if patterns > PATTERNS {
-            return Err(ValidationError::Limit(ValidationLimit::Patterns));
         }
     }
     // A dynamic reference leads to one of the anchors of its name, and which one depends on the path to it.
@@ -186,6 +188,25 @@ pub(super) fn read<'a>(
         }
     }
     Ok(nodes)
+}
+
+/// The regular expressions that were found.
+#[derive(Default)]
+struct Patterns {
+    count: usize,
+    work: usize,
+}
+
+impl Patterns {
+    fn add(&mut self, pattern: &str) -> Result<(), ValidationError> {
+        let escapes = pattern.bytes().filter(|byte| *byte == b'\\').count();
+        self.count = self.count.saturating_add(1);
+        self.work = self.work.saturating_add(escapes.saturating_mul(pattern.len()));
+        if self.count > PATTERNS || self.work > TRANSLATION {
+            return Err(ValidationError::Limit(ValidationLimit::Patterns));
+        }
+        Ok(())
+    }
 }
 
 /// Stands for the anchor that `$recursiveAnchor` declares; no valid anchor has this name.

@@ -40,13 +40,14 @@ const BASE: &str = "json-schema:///";
 /// [`ValidationError::Dialect`]. References resolve within the schema and to the schema of its dialect. Nothing is
 /// fetched: any other reference is [`ValidationError::Reference`].
 ///
-/// Regular expressions run in linear time; those that need more (look-around, back-references) make a schema invalid.
+/// Regular expressions run in linear time; those that need more (look-around, back-references) make a schema invalid. The
+/// format `regex` is not checked: the work would not be bounded.
 ///
 /// # Bounds
 ///
 /// A schema or an instance over a bound is [`ValidationError::Limit`], before it is compiled or checked. Beside those of
 /// [`JsonSchemaLimits`]: both are at most 64 levels deep; a schema has at most 10,000 subschemas and 64 regular
-/// expressions, applies at most 10,000 subschemas to one value, and at most 96 subschemas lead to each other in a row. A
+/// expressions (of these, the products of length and number of escape sequences are at most 65,536 in all), applies at most 10,000 subschemas to one value, and at most 96 subschemas lead to each other in a row. A
 /// check takes up to 1 MiB of the stack if the program is built without optimizations.
 ///
 /// The work is estimated, and the estimate is high for `unevaluatedProperties`, `unevaluatedItems` and `$dynamicRef`.
@@ -124,6 +125,7 @@ impl JsonSchema {
         let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
         let options =
             jsonschema::options().with_draft(draft).with_retriever(NoRetrieval).with_pattern_options(patterns);
+        let options = options.with_format("regex", |_: &str| true);
         let options = match self.formats {
             Some(formats) => options.should_validate_formats(formats),
             None => options,
