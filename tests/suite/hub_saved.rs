@@ -1,7 +1,7 @@
 //! Saved lists: how long they are fresh, and for whom they may be restored.
 
 use crate::common::{Host, KEY, Server, legacy, options, seconds, tools};
-use crate::rig::{Rig, programs, with_tools};
+use crate::rig::{Rig, configuration, programs, with_tools};
 use mcp_proto::Family;
 use mcp_proto::host::Saved;
 use mcp_proto::host::config::Entry;
@@ -149,4 +149,28 @@ fn private_lists_are_restored_for_the_same_user_only() {
     let host = Host::connect(options(), &mut cached(&json!({}), &json!({})));
     let saved = Saved::of(&host.session, host.now, &Entry::stdio("a"), KEY, AT).of_user("alice");
     assert!(saved.is_for(Some("alice")) && !saved.is_for(Some("bob")) && !saved.is_for(None));
+}
+
+/// The entry changes and its command does not: the session after that has the lists of the session before. Its own
+/// description says nothing of them.
+#[test]
+fn private_lists_of_a_replaced_session_stay_private() {
+    let server = || cached(&json!({"cacheScope": "public"}), &json!({"cacheScope": "private", "ttlMs": 60_000}));
+    let mut rig = up(of_user(Some("alice")), server());
+    let saved = |rig: &Rig| written(&rig.hub.save(rig.now, "a", KEY, AT).unwrap());
+    assert_eq!((saved(&rig).scope, fresh_until(&saved(&rig)).is_some()), (CacheScope::Private, true));
+    rig.get("a").unanswered = Some("tools/list");
+    let entry = json!({"a": {"command": "a", "timeout": 77}});
+    rig.configure(configuration(entry.clone()));
+    rig.serve();
+    assert_eq!(rig.withheld_count("a"), 1);
+    let inherited = saved(&rig);
+    assert_eq!((inherited.scope, fresh_until(&inherited)), (CacheScope::Private, None));
+    assert!(inherited.is_for(Some("alice")) && !inherited.is_for(Some("bob")));
+    let mut other = Rig::new(of_user(Some("bob"))).peer("a", server());
+    other.configure(configuration(entry));
+    assert_eq!(other.hub.restore(other.now, "a", inherited), Err(HubCommandError::OtherUser { server: "a".into() }));
+    rig.release("a");
+    rig.serve();
+    assert_eq!((saved(&rig).scope, fresh_until(&saved(&rig)).is_some()), (CacheScope::Private, true));
 }

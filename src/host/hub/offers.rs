@@ -7,10 +7,10 @@ use core::cmp::Ordering;
 
 use super::sharing::Chosen;
 use crate::catalog::{Catalog, Difference};
-use crate::client::FamilyStatus;
+use crate::client::{Engine, FamilyStatus};
 use crate::host::names::{Names, Target};
 use crate::host::toolset;
-use crate::protocol::{CacheScope, PerFamily};
+use crate::protocol::{CacheScope, Family, PerFamily};
 
 /// What is known of a server's lists.
 #[derive(Clone, Debug)]
@@ -41,6 +41,17 @@ pub(super) struct Offer {
 }
 
 impl Content {
+    /// Whether these are the lists that a session holds, and not those of a session before it.
+    pub(super) fn is_of(&self, session: &Engine) -> bool {
+        let known = session.catalog();
+        let is_held = |family| match (self.catalog.held(family), known.held(family)) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        Family::EACH.into_iter().all(is_held)
+    }
+
     pub(super) fn view(&self) -> toolset::OfferView<'_> {
         toolset::OfferView::new(&self.catalog, |family| *self.families.get(family))
     }

@@ -103,13 +103,18 @@ impl Server {
         key: FingerprintKey,
         at: u64,
     ) -> Option<Saved> {
-        let Content { catalog, families, instructions, saved } = self.offer.clone()?.content;
+        let content = self.offer.clone()?.content;
+        let session = self.session().filter(|session| {
+            let server = session.server();
+            server.is_some_and(|server| server.instructions == content.instructions) && content.is_of(session)
+        });
+        let Content { catalog, families, instructions, saved } = content;
         let known_era = self.session().and_then(Engine::known_era).or(self.known_era);
         // Lists of a session that was replaced are private, and their time to live is not known.
         let received = || Origin {
             at,
-            fresh_until: self.session().map(|session| fresh_until(session, now, at)).unwrap_or_default(),
-            scope: self.session().map(Engine::cache_scope).unwrap_or_default(),
+            fresh_until: session.map(|session| fresh_until(session, now, at)).unwrap_or_default(),
+            scope: session.map(Engine::cache_scope).unwrap_or_default(),
         };
         let Origin { at, fresh_until, scope } = saved.map_or_else(received, |origin| *origin);
         let entry = entry.fingerprint(key);

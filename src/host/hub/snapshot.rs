@@ -90,15 +90,8 @@ struct SavedOffer {
 
 impl SavedOffer {
     fn of(content: &Content, connection: Option<&Connection>, filters: u64) -> Self {
+        let of_session = connection.is_some_and(|session| content.is_of(session));
         let Content { catalog, families, instructions, saved } = content.clone();
-        let is_held = |known: &Catalog| {
-            Family::EACH.into_iter().all(|family| match (catalog.held(family), known.held(family)) {
-                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-                (None, None) => true,
-                (Some(_), None) | (None, Some(_)) => false,
-            })
-        };
-        let of_session = connection.is_some_and(|session| is_held(session.catalog()));
         Self { catalog: (!of_session).then_some(catalog), families, instructions, saved, filters }
     }
 }
