@@ -145,7 +145,7 @@ pub enum Effect {
     Free,
     /// Close it, and end the calls that wait for lists.
     Shut,
-    /// Remove it after the embedder polled all of its actions.
+    /// Remove it after the embedder polled all of its actions, and end the calls that wait for lists.
     Forget,
 }
 
@@ -396,12 +396,10 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
         State::Failed => match input {
             Input::Started => R::advance(state, &[Renew]),
-            Input::Restored => R::reject(state),
+            Input::Called | Input::Listed | Input::Restored => R::reject(state),
             Input::Unauthorized => R::advance(State::Refused, &[]),
             Input::Leave | Input::Close => R::advance(State::Closed, &[Forget]),
             Input::Wanted
-            | Input::Called
-            | Input::Listed
             | Input::Follows
             | Input::Free
             | Input::Room
@@ -416,11 +414,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
         State::Refused => match input {
             Input::Started | Input::Authorized => R::advance(state, &[Renew]),
-            Input::Restored => R::reject(state),
+            Input::Called | Input::Listed | Input::Restored => R::reject(state),
             Input::Leave | Input::Close => R::advance(State::Closed, &[Forget]),
             Input::Wanted
-            | Input::Called
-            | Input::Listed
             | Input::Follows
             | Input::Free
             | Input::Room

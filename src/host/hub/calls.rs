@@ -15,7 +15,7 @@ use crate::host::Utility;
 use crate::host::names::Target;
 use crate::jsonrpc::{Json, Object};
 use crate::machine::breaker::Input as BreakerInput;
-use crate::machine::hub_server::Input;
+use crate::machine::hub_server::{Input, refuses};
 use crate::protocol::Family;
 
 impl Hub {
@@ -54,8 +54,11 @@ impl Hub {
         let what = what(name, &target, arguments)?;
         let handle = router.current.get(resolved.server).copied().ok_or_else(unknown)?;
         let server = router.servers.get(&handle).ok_or_else(unknown)?;
+        let input = if let What::List(_) = what { Input::Listed } else { Input::Called };
         // The name may be known from before.
-        let Some(offer) = &server.offer else {
+        let refused = refuses(server.state, input);
+        let offer = server.offer.as_ref().filter(|_| !refused);
+        let Some(offer) = offer else {
             let failure = server.failure.as_ref().map(|failure| failure.message.clone());
             let why = failure.unwrap_or_else(|| "it was not asked yet what it offers".into());
             return Err(CallError::NotUp { server: Arc::clone(&server.name), why });
@@ -69,9 +72,9 @@ impl Hub {
             let (server, error) = (Arc::clone(&server.name), CommandError::TooManyRequests { limit });
             return Err(CallError::Session { server, error });
         }
-        let (kind, input) = match what {
-            What::Request(request) => (self.call_request(now, handle, adapt(request), target)?, Input::Called),
-            What::List(utility) => (self.call_list(handle, utility)?, Input::Listed),
+        let kind = match what {
+            What::Request(request) => self.call_request(now, handle, adapt(request), target)?,
+            What::List(utility) => self.call_list(handle, utility)?,
         };
         self.router.now = now;
         if let Some(server) = self.router.servers.get_mut(&handle) {

@@ -1,11 +1,11 @@
 //! A hub whose servers authorize themselves: one browser for all of them, and servers that come up when there is a token.
 
 use mcp_proto::binding::oauth::OAuthInput;
-use mcp_proto::host::hub::{HubEvent, HubOAuth, HubOptions, SessionHandle};
+use mcp_proto::host::hub::{CallError, Hub, HubEvent, HubOAuth, HubOptions, SessionHandle};
 use mcp_proto::machine::hub_server::State;
 use mcp_proto::{FailureKind, Options};
 
-use crate::rig::{Rig as HubRig, configuration, with_tools};
+use crate::rig::{Rig as HubRig, configuration, full, with_tools};
 
 use super::*;
 
@@ -439,4 +439,34 @@ fn a_refused_call_draws_no_entropy() {
 fn a_debug_of_the_authorization_of_a_hub_shows_no_entropy() {
     let text = format!("{:?}", oauth(|_| {}));
     assert!(text.contains("redirect_uri") && !text.contains("1, 1"), "{text}");
+}
+
+/// The options of the authorization change to ones that are not valid, and then the entry changes.
+#[test]
+fn a_session_that_cannot_be_created_inherits_no_lists_and_takes_no_calls() {
+    let entry = |timeout: u32| json!({"a": {"url": "http://127.0.0.1:3001/a", "auth": "oauth", "timeout": timeout}});
+    let options = || HubOptions::new(Options::new("suite", "1"));
+    let mut rig = HubRig::new(options()).peer("a", full(&["x"], &["r"], &["p"]));
+    rig.configure(configuration(entry(100)));
+    rig.open();
+    rig.serve();
+    let names = ["mcp_a_x", "mcp_a_list_prompts"];
+    assert!(names.iter().all(|name| rig.functions().iter().any(|known| known == name)), "{:?}", rig.functions());
+    let invalid = HubOAuth::new(OAuthOptions::new("suite", "no url"), [1; 32], Time::ZERO, Duration::from_secs(EPOCH));
+    rig.hub = std::mem::replace(&mut rig.hub, Hub::new(options(), 0)).with_oauth(invalid);
+    rig.configure(configuration(entry(200)));
+    rig.serve();
+    assert_eq!((rig.state("a"), rig.functions()), (Some(State::Failed), Vec::new()));
+    let start = rig.hub.start(rig.now, "a");
+    for _ in 0..2 {
+        for name in names {
+            let error = rig.try_call(name, json!({})).unwrap_err();
+            assert!(matches!(error, CallError::NotUp { .. }), "{name}: {error}");
+        }
+        rig.wait(Duration::from_secs(600));
+    }
+    start.unwrap();
+    rig.close();
+    rig.serve();
+    assert!(rig.open_calls().is_empty());
 }

@@ -533,6 +533,32 @@ fn an_unauthorized_server_can_be_started_and_closed_but_not_restored() {
     assert_eq!(rig.hub.deadline(), None);
 }
 
+/// Its names are known from an earlier run.
+#[test]
+fn a_server_that_ended_takes_no_calls() {
+    let server = || full(&["x"], &["r"], &["p"]);
+    let names = ["mcp_a_x", "mcp_a_list_prompts"];
+    let before = Rig::of(legacy()).peer("a", server()).up(&["a"]);
+    assert!(names.iter().all(|name| before.functions().iter().any(|known| known == name)), "{:?}", before.functions());
+    for (behaviour, state, entry) in [
+        (Behaviour::Refuses, State::Refused, json!({"url": "https://example.com/mcp"})),
+        (Behaviour::Garbles, State::Failed, json!({"command": "a"})),
+    ] {
+        let mut options = HubOptions::new(legacy());
+        options.names = before.hub.names().clone();
+        let mut rig = Rig::new(options).peer("a", server()).with_behaviour("a", behaviour);
+        rig.configure(one(entry));
+        rig.open();
+        rig.serve();
+        assert_eq!(rig.state("a"), Some(state));
+        for name in names {
+            assert!(matches!(rig.try_call(name, json!({})), Err(CallError::NotUp { .. })), "{name}");
+        }
+        close_all(&mut rig);
+        assert!(rig.open_calls().is_empty());
+    }
+}
+
 #[test]
 fn saved_lists_replace_earlier_lists() {
     let mut rig = Rig::of(legacy()).peer("a", server());

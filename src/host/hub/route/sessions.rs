@@ -57,9 +57,11 @@ impl Router {
         let now = self.configuration.servers.get(name)?;
         // At the same command or address, the lists are likely the same.
         let same = entry.as_ref().is_some_and(|entry| entry.endpoint == now.endpoint);
-        let replaced = if same { hub_offer::Input::Replaced } else { hub_offer::Input::Lost };
         let former = self.current.get(name).copied()?;
         let handle = self.create(name)?;
+        // A session that failed takes no calls, and offers nothing that could be called.
+        let inherits = same && self.takes_calls(handle);
+        let replaced = if inherits { hub_offer::Input::Replaced } else { hub_offer::Input::Lost };
         self.offer_step(former, replaced, None);
         self.leave(former, entry);
         self.hub_step(hub::Input::Admitted, Subject::Session(handle));
@@ -166,8 +168,8 @@ impl Router {
             Effect::ReportFailed => self.report_failure(handle, failure, false),
             Effect::Renew => {
                 let name = Arc::clone(&server.name);
-                if let Some(handle) = self.renew(&name, None) {
-                    // A session that fails at once is not replaced again.
+                // A session that fails at once is not replaced again.
+                if let Some(handle) = self.renew(&name, None).filter(|handle| self.takes_calls(*handle)) {
                     self.step(handle, Input::Called);
                 }
             }
@@ -200,6 +202,8 @@ impl Router {
                 self.end_list_calls(handle, false);
             }
             Effect::Forget => {
+                self.end_list_calls(handle, false);
+                let Some(server) = self.servers.get_mut(&handle) else { return };
                 self.over = self.over.saturating_add(1);
                 if !server.pending.is_empty() {
                     // It is removed after its last event, not with it.
@@ -278,6 +282,11 @@ impl Router {
             let _ = session.run(|engine| engine.authorized(now));
             self.queue.touch(handle, &mut server.pending);
         }
+    }
+
+    /// Whether calls to a server are accepted.
+    fn takes_calls(&self, handle: SessionHandle) -> bool {
+        self.servers.get(&handle).is_some_and(|server| !refuses(server.state, Input::Called))
     }
 
     /// Whether saved lists of a server may be restored.
