@@ -254,6 +254,10 @@ impl Subject for Hub {
                 if let Some(entry) = entry.filter(|entry| saved.is_of(entry)) {
                     shown.entry = masks.entry(entry).fingerprint(shown.key);
                 }
+                // And to the user of the hub if it did under the key before.
+                if let Some(user) = self.user().filter(|user| saved.is_for(Some(user))) {
+                    shown = shown.of_user(user);
+                }
                 json(&HubInput::Restore { server: server.clone(), saved: Box::new(shown) })
             }
             HubInput::Open

@@ -181,6 +181,32 @@ fn saved_lists_apply_to_the_masked_entry() {
 }
 
 #[test]
+fn private_lists_of_a_user_are_restored_in_a_replay() {
+    let recorded = |user: &str| {
+        let mut options = HubOptions::new(Options::new("host", "1"));
+        options.user = Some(user.into());
+        let files = FakeServer::legacy().tool(FakeTool::new("read"));
+        let mut sim = Sim::new(3).with_server("files", files, Link::new(millis(20)));
+        let node = sim.add_hub(Collector::new(journal::Recorder::of_hub(options, 5, LIMITS())));
+        apply(&mut sim, node, HubInput::Configure(configuration("hush-1"))).unwrap();
+        (sim, node)
+    };
+    let (mut sim, node) = recorded("ada");
+    apply(&mut sim, node, HubInput::Open).unwrap();
+    sim.run_for(seconds(5)).unwrap();
+    let saved = sim.get(node).unwrap().save(Time::ZERO, "files", FingerprintKey::new([7; 16]), 9).unwrap();
+    assert!(saved.user.is_some());
+    for (user, is_theirs) in [("ada", true), ("bob", false)] {
+        let (mut sim, node) = recorded(user);
+        let restore = HubInput::Restore { server: "files".into(), saved: Box::new(saved.clone()) };
+        assert_eq!(apply(&mut sim, node, restore).is_ok(), is_theirs);
+        let journal = text(&mut sim, node);
+        assert!(!journal.contains(&serde_json::to_string(&saved.user).unwrap()) || !is_theirs);
+        replay(journal.as_bytes(), LIMITS()).unwrap();
+    }
+}
+
+#[test]
 fn the_replay_of_a_hub_names_a_changed_line() {
     let (journal, _) = session();
     let changed = journal.replacen("files-mcp", "filez-mcp", 1);

@@ -159,7 +159,7 @@ impl Hub {
         if !self.entry(handle).is_some_and(|entry| saved.is_of(entry)) {
             return Err(HubCommandError::Stale { server: server.into() });
         }
-        if !saved.is_for(self.router.options.user.as_deref()) {
+        if !saved.is_for(self.user()) {
             return Err(HubCommandError::OtherUser { server: server.into() });
         }
         self.router.now = now;
@@ -174,8 +174,12 @@ impl Hub {
     /// seconds since 1970; lists that were restored and not received again keep their own.
     pub fn save(&self, now: Time, server: &str, key: FingerprintKey, at: u64) -> Option<Saved> {
         let entry = self.router.configuration.servers.get(server)?;
-        let (now, user) = (now.max(self.router.now), self.router.options.user.as_deref());
-        self.router.server(server)?.save(now, entry, user, key, at)
+        self.router.server(server)?.save(now.max(self.router.now), entry, self.user(), key, at)
+    }
+
+    /// The user of the host, if it has several.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.router.options.user.as_deref()
     }
 
     /// Starts the servers.
