@@ -1,4 +1,4 @@
-//! The encodings in which a secret is looked for.
+//! The encodings in which a secret is looked for. JSON strings and percent-encoding are read by `scan.rs`.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,11 +25,6 @@ pub(super) fn encodings(secret: &str, mask: &str) -> Vec<(String, String)> {
             texts.zip(base64(&alphabet, before, mask)).for_each(|(text, mask)| add(text, mask));
         }
     }
-    for kept in ["-._~", "-._~!'()*", "-._* "] {
-        for upper in [true, false] {
-            add(percent(secret, kept, upper), mask.into());
-        }
-    }
     encodings
 }
 
@@ -53,20 +48,4 @@ fn base64(alphabet: &GeneralPurpose, before: usize, text: &str) -> [String; 2] {
     let whole = bytes.len().saturating_mul(8) / 6;
     let part = |end: usize| encoded.get(first..end).unwrap_or_default().into();
     [part(whole), part(encoded.len())]
-}
-
-/// Percent-encoding that keeps letters, digits and some other characters. A kept space is `+`, as in forms.
-fn percent(text: &str, kept: &str, upper: bool) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match char::from(byte) {
-            ' ' if kept.contains(' ') => encoded.push('+'),
-            character if character.is_ascii_alphanumeric() || kept.contains(character) => encoded.push(character),
-            // Writing into memory cannot fail.
-            _ => {
-                let _ = if upper { write!(encoded, "%{byte:02X}") } else { write!(encoded, "%{byte:02x}") };
-            }
-        }
-    }
-    encoded
 }

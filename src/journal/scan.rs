@@ -1,4 +1,4 @@
-//! Finds texts in bytes that come in parts, also within JSON strings.
+//! Finds texts in bytes that come in parts, also within JSON strings and percent-encoding.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -31,6 +31,9 @@ pub(super) struct Scanner {
     /// The bytes as they are, and then as the contents of JSON strings within JSON strings. A level that does not differ
     /// from the one before it is missing.
     levels: Vec<Level>,
+    /// The deepest level without percent-encoding, and then with `+` as a space, as in forms. One that does not differ is
+    /// missing.
+    encoded: [Option<Level>; 2],
     length: u64,
 }
 
@@ -89,7 +92,7 @@ fn before(fallback: &[usize], length: usize) -> usize {
 
 impl Scanner {
     pub(super) fn new() -> Self {
-        Self { levels: alloc::vec![Level::default()], length: 0 }
+        Self { levels: alloc::vec![Level::default()], encoded: [None, None], length: 0 }
     }
 
     /// How many bytes were read.
@@ -103,12 +106,15 @@ impl Scanner {
             true => before(&pattern.fallback, *matched) > 0,
             false => *matched > 0,
         };
-        self.levels.iter().all(|level| level.escape.is_empty() && !level.matched.iter().zip(patterns).any(is_open))
+        self.levels
+            .iter()
+            .chain(self.encoded.iter().flatten())
+            .all(|level| level.escape.is_empty() && !level.matched.iter().zip(patterns).any(is_open))
     }
 
     /// Reads bytes, and reports the patterns that end in them.
     pub(super) fn read(&mut self, patterns: &[Pattern], bytes: &[u8], found: &mut Vec<Found>) {
-        let (mut units, mut decoded) = (Vec::new(), Vec::new());
+        let (mut units, mut decoded, mut plain) = (Vec::new(), Vec::new(), Vec::new());
         for byte in bytes {
             let start = self.length;
             self.length = self.length.saturating_add(1);
@@ -122,9 +128,14 @@ impl Scanner {
                 let has_next = self.levels.len() > depth.saturating_add(1);
                 let Some(level) = self.levels.get_mut(depth) else { break };
                 for unit in units.drain(..) {
-                    level.read(patterns, unit, found);
                     if has_next {
+                        level.read(patterns, unit, found);
                         level.decode(unit, &mut decoded);
+                    } else {
+                        read_encoded(&mut self.encoded, level, unit, &mut plain, |level, unit| {
+                            level.read(patterns, unit, found);
+                        });
+                        level.read(patterns, unit, found);
                     }
                 }
                 core::mem::swap(&mut units, &mut decoded);
@@ -138,6 +149,30 @@ impl Scanner {
         if depth.saturating_add(1) == self.levels.len() && self.levels.len() < LEVELS {
             self.levels.extend(self.levels.last().cloned());
         }
+    }
+}
+
+/// Gives the levels without percent-encoding a byte of the deepest level, and calls `read` with what becomes of it.
+fn read_encoded(
+    encoded: &mut [Option<Level>; 2],
+    deepest: &Level,
+    unit: Unit,
+    plain: &mut Vec<Unit>,
+    mut read: impl FnMut(&mut Level, Unit),
+) {
+    let [percent, form] = encoded;
+    // Each has the same text so far as the one that it is copied from.
+    if percent.is_none() && unit.byte == b'%' {
+        *percent = Some(deepest.clone());
+    }
+    if form.is_none() && unit.byte == b'+' {
+        *form = Some(percent.as_ref().unwrap_or(deepest).clone());
+    }
+    let space = if unit.byte == b'+' { b' ' } else { unit.byte };
+    for (level, byte) in [(percent, unit.byte), (form, space)] {
+        let Some(level) = level else { continue };
+        level.decode_percent(Unit { byte, ..unit }, plain);
+        plain.drain(..).for_each(|unit| read(level, unit));
     }
 }
 
@@ -163,6 +198,28 @@ impl Level {
         }
         while self.starts.len() > longest {
             self.starts.pop_front();
+        }
+    }
+
+    /// Gives its text without percent-encoding. What is no valid encoding is passed on as it is.
+    fn decode_percent(&mut self, unit: Unit, plain: &mut Vec<Unit>) {
+        if unit.byte == b'%' {
+            plain.append(&mut self.escape);
+            self.escape.push(unit);
+            return;
+        }
+        self.escape.push(unit);
+        let digit = |unit: &Unit| char::from(unit.byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        match &*self.escape {
+            [_, high] if digit(high).is_some() => {}
+            [first, high, low] => match digit(high).zip(digit(low)) {
+                Some((high, low)) => {
+                    plain.push(Unit { byte: (high << 4) | low, start: first.start, end: unit.end });
+                    self.escape.clear();
+                }
+                None => plain.append(&mut self.escape),
+            },
+            _ => plain.append(&mut self.escape),
         }
     }
 

@@ -483,3 +483,38 @@ fn a_secret_in_another_encoding_is_hidden() {
         }
     }
 }
+
+#[test]
+fn a_percent_encoded_secret_is_hidden_whatever_characters_are_kept() {
+    for (secret, shown) in [
+        ("p@ss word/one", "p@ss%20word/one"),
+        ("p@ss word/one", "p%40ss+word/one"),
+        ("1//0gSECRET token", "1//0gSECRET%20token"),
+        ("abc+def=ghi/j", "abc%2Bdef=ghi/j"),
+        ("abc+def=ghi/j", "abc%2bdef%3Dghi%2fj"),
+        ("abc+def=ghi/j", "abc+def%3Dghi/j"),
+        ("abc+d%f=ghi/j", "abc+d%f=ghi%2Fj"),
+        ("s%41cret/one", "s%41cret/one"),
+        ("secret/one-two", "%73%65cret%2Fone-two"),
+        ("p\u{e4}ss word", "p%C3%a4ss%20word"),
+    ] {
+        for (before, after) in [("https://h/?k=", "&x=%"), ("%/", "%4"), ("%2/", "+"), ("+%%/", "")] {
+            let text = format!("text {before}{shown}{after} \\u0025 \n");
+            for cut in (0..text.len()).filter(|at| text.is_char_boundary(*at)) {
+                let (mut client, connection) = opened(secret, LIMITS());
+                for part in [&text[..cut], &text[cut..]] {
+                    client.apply(Time::ZERO, bytes(connection, part)).unwrap();
+                    while client.poll().is_some() {}
+                }
+                let journal = client.finish().1;
+                assert!(!journal.contains(shown) && !chunks(&journal).contains(shown), "{shown}, {cut}: {journal}");
+                replay(journal.as_bytes(), LIMITS()).unwrap_or_else(|error| panic!("{text}, {cut}: {error}"));
+            }
+        }
+    }
+    // What does not decode to it stays.
+    let (mut client, connection) = opened("p@ss word/one", LIMITS());
+    client.apply(Time::ZERO, bytes(connection, "text p%40ss%2520word/one %p@ss%2word/one\n")).unwrap();
+    while client.poll().is_some() {}
+    assert!(chunks(&client.finish().1).contains("p%40ss%2520word/one %p@ss%2word/one"));
+}
