@@ -123,8 +123,7 @@ fn read_files(
         let wrong = |file: &str, why: &str| SkillError::entry(uri, format!("its file {} {why}", excerpt(file)));
         let text = |name| file.member(name).and_then(Json::as_string);
         let Some(name) = text("uri") else { return Err(SkillError::entry(uri, "a file has no `uri`")) };
-        let path = name.strip_prefix(root).and_then(|path| path.strip_prefix('/'));
-        if !path.is_some_and(is_path) {
+        if !is_within(root, &name) {
             return Err(wrong(&name, "is not in its folder"));
         }
         let digest = text("digest").and_then(|digest| read_digest(&digest));
@@ -146,9 +145,18 @@ fn is_name(name: &str) -> bool {
         && name.split('-').all(|part| !part.is_empty())
 }
 
-/// Whether the path stays in its folder.
-fn is_path(path: &str) -> bool {
-    path.split('/').all(|part| !matches!(part, "" | "." | ".."))
+/// Whether a URI is that of a file in a folder, however its path is decoded.
+pub(super) fn is_within(root: &str, uri: &str) -> bool {
+    let path = uri.strip_prefix(root).and_then(|path| path.strip_prefix('/'));
+    path.is_some_and(|path| {
+        let is_encoded = |byte: &str| {
+            let codes = path.match_indices('%').filter_map(|(at, _)| path.get(at..at.checked_add(3)?));
+            codes.into_iter().any(|code| code.eq_ignore_ascii_case(byte))
+        };
+        path.split('/').all(|part| !matches!(part, "" | "." | ".."))
+            && !path.contains(['\\', '?', '#'])
+            && !["%2e", "%2f", "%5c"].into_iter().any(is_encoded)
+    })
 }
 
 fn read_digest(text: &str) -> Option<[u8; 32]> {

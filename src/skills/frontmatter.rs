@@ -8,6 +8,9 @@ use super::error::{SkillError, excerpt};
 /// Maximum length of a frontmatter in bytes.
 const BYTES: usize = 64 << 10;
 
+/// Maximum length of its texts in bytes, a text counted again for each alias.
+const EXPANDED: usize = 1 << 20;
+
 /// Compares the frontmatter of a `SKILL.md` with that of its entry, member by member.
 pub(super) fn compare(uri: &str, content: &[u8], expected: &RawValue) -> Result<(), SkillError> {
     let wrong = |why: &str| SkillError::frontmatter(uri, why);
@@ -16,7 +19,8 @@ pub(super) fn compare(uri: &str, content: &[u8], expected: &RawValue) -> Result<
     if yaml.len() > BYTES {
         return Err(wrong("it is longer than 64 KiB"));
     }
-    let found: Value = serde_saphyr::from_str(yaml)
+    let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_total_scalar_bytes: EXPANDED } };
+    let found: Value = serde_saphyr::from_str_with_options(yaml, options)
         .map_err(|error| SkillError::frontmatter(uri, format!("it is no YAML: {}", excerpt(&format!("{error}")))))?;
     let expected: Value = serde_json::from_str(expected.get()).map_err(|_| wrong("the entry's is too deep"))?;
     match difference(&found, &expected) {

@@ -4,7 +4,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::entry::Skill;
+use super::entry::{Skill, is_within};
 use super::error::{SkillError, excerpt};
 use super::frontmatter;
 use crate::protocol::content::ReadResult;
@@ -30,9 +30,7 @@ impl Skill {
     pub fn verify<'a>(&self, file: &str, result: &'a RawValue) -> Result<SkillContent<'a>, SkillError> {
         let entry = match &self.files {
             Some(files) => Some(files.get(file).ok_or_else(|| self.unlisted(file))?),
-            None if file == &*self.uri || file.strip_prefix(self.root()).is_some_and(|path| path.starts_with('/')) => {
-                None
-            }
+            None if is_within(self.root(), file) => None,
             None => return Err(self.unlisted(file)),
         };
         let missing = || SkillError::NoContent { file: excerpt(file) };

@@ -268,3 +268,57 @@ fn a_generated_skill_is_checked_by_its_frontmatter_folder_and_size() {
     let large = "x".repeat((16 << 20) + 1);
     assert!(matches!(skill.verify(FORMS, &contents(FORMS, &large)), Err(SkillError::TooLarge { .. })));
 }
+
+#[test]
+fn a_file_outside_of_the_folder_is_refused_however_its_path_is_written() {
+    let mut dynamic = entry();
+    dynamic["resources"] = json!("dynamic");
+    let skill = read(&dynamic).unwrap();
+    for path in [
+        "../x",
+        "../../x",
+        "a/../../x",
+        "./x",
+        "a//b",
+        "",
+        "%2e%2e/%2E%2E/x",
+        "..%2fx",
+        "a%2F..%2F..%2Fx",
+        ".%2e/x",
+        "a\\..\\..\\x",
+        "..%5cx",
+        "a?b",
+        "a#b",
+    ] {
+        let uri = format!("skill://acme/pdf/{path}");
+        let mut listed = entry();
+        listed["resources"][1] = file(&uri, SUPPORT);
+        assert!(why(&listed).contains("not in its folder"), "{path}");
+        let error = skill.verify(&uri, &contents(&uri, SUPPORT)).unwrap_err();
+        assert!(matches!(error, SkillError::Unlisted { .. }), "{path}: {error}");
+    }
+    for path in ["a%20b.md", "100%.txt", "%é", "...", "a/.hidden", "é.md"] {
+        let uri = format!("skill://acme/pdf/{path}");
+        let mut listed = entry();
+        listed["resources"][1] = file(&uri, SUPPORT);
+        read(&listed).unwrap().verify(&uri, &contents(&uri, SUPPORT)).unwrap();
+        skill.verify(&uri, &contents(&uri, SUPPORT)).unwrap();
+    }
+}
+
+#[test]
+fn the_texts_of_a_frontmatter_are_bounded_with_each_alias() {
+    let verified = |aliases: usize| {
+        let list = "*x, ".repeat(aliases);
+        let aliases = format!("x: &x \"{}\"\ny: [{list}]\nmetadata", "y".repeat(20_000));
+        let markdown = MARKDOWN.replace("metadata", &aliases);
+        let mut entry = entry();
+        entry["resources"][0] = file(URI, &markdown);
+        match read(&entry).unwrap().verify(URI, &contents(URI, &markdown)) {
+            Err(SkillError::Frontmatter { why, .. }) => String::from(why),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(verified(10).contains("`x` differs"), "{}", verified(10));
+    assert!(verified(90).contains("no YAML"), "{}", verified(90));
+}
