@@ -141,7 +141,7 @@ impl<'a> Iterator for Parts<'a> {
         let Some(expression) = text.strip_prefix('{') else {
             let (literal, rest) = text.find('{').and_then(|at| text.split_at_checked(at)).unwrap_or((text, ""));
             self.0 = rest;
-            return Some(is_literal(literal));
+            return Some(read_literal(literal));
         };
         let Some((expression, rest)) = expression.split_once('}') else {
             return Some(syntax("an expression is not closed", text));
@@ -195,7 +195,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && is_made_of(text, |character| character.is_ascii_alphanumeric() || character == '_')
 }
 
-fn is_literal(text: &str) -> Result<Part<'_>, TemplateError> {
+fn read_literal(text: &str) -> Result<Part<'_>, TemplateError> {
     let is_allowed = |character: char| match character {
         '"' | '%' | '<' | '>' | '\\' | '^' | '`' | '|' | '}' => false,
         '!'..='~' | '\u{a0}'.. => true,

@@ -114,9 +114,8 @@ pub fn bound(result: &RawValue, max_bytes: usize) -> Bounded<'_> {
     }
     let (json, mut left_out) = (Json::from(result), Omission { max_bytes, ..Omission::default() });
     let mut room = max_bytes.saturating_sub(RESERVED);
-    let content = json.member("content").and_then(|content| content.elements(usize::MAX));
     let mut out = String::from(r#"{"content":["#);
-    for block in content.map(|content| content.kept).unwrap_or_default() {
+    let take = |block: Json<'_>| {
         if let Some(after) = room.checked_sub(block.text().len().saturating_add(1)) {
             room = after;
             out.extend([block.text(), ","]);
@@ -128,6 +127,9 @@ pub fn bound(result: &RawValue, max_bytes: usize) -> Bounded<'_> {
             left_out.blocks = left_out.blocks.saturating_add(1);
             left_out.block_bytes = left_out.block_bytes.saturating_add(block.text().len());
         }
+    };
+    if let Some(content) = json.member("content") {
+        content.each_element(take);
     }
     let mut rest = String::new();
     if let Some(structured) = json.member("structuredContent") {

@@ -39,6 +39,11 @@ impl<'a> Json<'a> {
         self.scan().member(name)
     }
 
+    /// Calls `each` with every element of an array, in order; does nothing if this is not an array.
+    pub(crate) fn each_element(self, mut each: impl FnMut(Json<'a>)) {
+        self.scan().each_element(|scan| scan.value().map(&mut each).is_some());
+    }
+
     /// The first `limit` elements; `None` if this is not an array.
     pub(crate) fn elements(self, limit: usize) -> Option<Elements<'a>> {
         let mut kept = Vec::new();

@@ -2,7 +2,7 @@
 
 use crate::common::{Host, Server, legacy};
 use mcp_proto::Implementation;
-use mcp_proto::protocol::content::{Block, Icon, PromptResult, ReadResult, Role, Theme, ToolResult};
+use mcp_proto::protocol::content::{Block, Icon, MAX_VALUES, PromptResult, ReadResult, Role, Theme, ToolResult};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -200,4 +200,36 @@ fn client_and_server_info_have_all_members() {
     );
     assert_eq!((server.description.as_deref(), server.website_url.as_deref()), (Some("a server"), Some("https://y/")));
     assert_eq!(server.icons, [icon]);
+}
+
+#[test]
+fn a_view_has_a_bounded_number_of_values_and_the_rest_is_in_its_json() {
+    let many = |name: &str, value: &str, count: usize| {
+        RawValue::from_string(format!(r#"{{"{name}":[{}]}}"#, vec![value; count].join(","))).unwrap()
+    };
+    for (count, kept) in [(MAX_VALUES, MAX_VALUES), (MAX_VALUES + 1, MAX_VALUES), (1_000_000, MAX_VALUES)] {
+        let result = many("content", "0", count);
+        let view = ToolResult::read(&result);
+        assert_eq!((view.content.len(), view.is_cut_off), (kept, count > kept));
+        let result = many("messages", "{}", count);
+        let view = PromptResult::read(&result);
+        assert_eq!((view.messages.len(), view.is_cut_off), (kept, count > kept));
+        let result = many("contents", r#"{"uri":""}"#, count);
+        let view = ReadResult::read(&result);
+        assert_eq!((view.contents.len(), view.is_cut_off), (kept, count > kept));
+    }
+    // Values in blocks count, too.
+    let output = format!(r#"{{"type":"tool_result","toolUseId":"1","content":[{}]}}"#, vec!["0"; 1_000].join(","));
+    let link = format!(r#"{{"type":"resource_link","uri":"a","icons":[{}]}}"#, vec![r#"{"src":""}"#; 1_000].join(","));
+    for block in [output, link] {
+        let result = many("content", &block, 10);
+        let view = ToolResult::read(&result);
+        let values = |block: &Block<'_>| match block {
+            Block::ToolOutput(output) => output.content.len(),
+            Block::Link(link) => link.icons.len(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(view.content.len() + view.content.iter().map(values).sum::<usize>(), MAX_VALUES);
+        assert!(view.is_cut_off);
+    }
 }

@@ -2,7 +2,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::{elements, string};
+use super::{string, strings};
 use crate::jsonrpc::Json;
 
 /// Who speaks, or whom content is for (`Role` in the schemas).
@@ -53,7 +53,7 @@ impl<'a> Annotations<'a> {
     /// Reads the member `annotations` of an object.
     pub(crate) fn of(json: Json<'a>) -> Option<Self> {
         let annotations = json.member("annotations").filter(|value| value.is_object())?;
-        let audience = elements(annotations, "audience").into_iter().filter_map(Json::as_string);
+        let audience = strings(annotations, "audience");
         let priority = annotations.member("priority").and_then(|number| number.text().parse().ok());
         Some(Self {
             audience: audience.filter_map(|name| Role::read(&name)).collect(),

@@ -2,7 +2,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::{Annotations, Icon, elements, object, string};
+use super::{Annotations, Icon, Room, object, string};
 use crate::jsonrpc::Json;
 
 /// A block of content.
@@ -152,7 +152,7 @@ pub struct ToolOutput<'a> {
 impl<'a> Block<'a> {
     /// Reads a block.
     pub fn read(raw: &'a RawValue) -> Self {
-        Self::of(Json::from(raw), true)
+        Self::of(Json::from(raw), &mut Room::new(), true)
     }
 
     /// The block as the server sent it.
@@ -169,15 +169,15 @@ impl<'a> Block<'a> {
     }
 
     /// Reads a block; the output of a tool in the output of a tool only if `nested` is set, so that the depth is bounded.
-    pub(super) fn of(json: Json<'a>, nested: bool) -> Self {
+    pub(super) fn of(json: Json<'a>, room: &mut Room, nested: bool) -> Self {
         let known = match string(json, "type").as_deref() {
             Some("text") => Self::text(json),
             Some("image") => Self::media(json).map(Self::Image),
             Some("audio") => Self::media(json).map(Self::Audio),
-            Some("resource_link") => Self::link(json),
+            Some("resource_link") => Self::link(json, room),
             Some("resource") => Self::resource(json),
             Some("tool_use") => Self::tool_use(json),
-            Some("tool_result") if nested => Self::tool_output(json),
+            Some("tool_result") if nested => Self::tool_output(json, room),
             Some(_) | None => None,
         };
         known.unwrap_or(Self::Other(json.raw()))
@@ -194,7 +194,7 @@ impl<'a> Block<'a> {
         Some(Media { data, mime_type, annotations, meta, raw: json.raw() })
     }
 
-    fn link(json: Json<'a>) -> Option<Self> {
+    fn link(json: Json<'a>, room: &mut Room) -> Option<Self> {
         Some(Self::Link(ResourceLink {
             uri: string(json, "uri")?,
             name: string(json, "name"),
@@ -202,7 +202,7 @@ impl<'a> Block<'a> {
             description: string(json, "description"),
             mime_type: string(json, "mimeType"),
             size: json.member("size").and_then(|size| size.text().parse().ok()),
-            icons: Icon::all(json),
+            icons: Icon::within(json, room),
             annotations: Annotations::of(json),
             meta: object(json, "_meta"),
             raw: json.raw(),
@@ -220,10 +220,10 @@ impl<'a> Block<'a> {
         Some(Self::ToolUse(ToolUse { id, name, input, meta: object(json, "_meta"), raw: json.raw() }))
     }
 
-    fn tool_output(json: Json<'a>) -> Option<Self> {
+    fn tool_output(json: Json<'a>, room: &mut Room) -> Option<Self> {
         Some(Self::ToolOutput(ToolOutput {
             tool_use_id: string(json, "toolUseId")?,
-            content: elements(json, "content").into_iter().map(|block| Self::of(block, false)).collect(),
+            content: room.elements(json, "content").into_iter().map(|block| Self::of(block, room, false)).collect(),
             structured: json.member("structuredContent").map(Json::raw),
             is_error: json.member("isError").is_some_and(|value| value.text() == "true"),
             meta: object(json, "_meta"),

@@ -1,7 +1,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use super::{elements, string};
+use super::{Room, string, strings};
 use crate::jsonrpc::{Json, Object};
 
 /// The background that an icon is made for.
@@ -39,7 +39,12 @@ impl<'a> Icon<'a> {
 
     /// Reads the member `icons` of an object. Icons without a URI are left out.
     pub(crate) fn all(json: Json<'a>) -> Vec<Self> {
-        elements(json, "icons").into_iter().filter_map(Self::read).collect()
+        Self::within(json, &mut Room::new())
+    }
+
+    /// As [`all`](Self::all), as part of a view.
+    pub(super) fn within(json: Json<'a>, room: &mut Room) -> Vec<Self> {
+        room.elements(json, "icons").into_iter().filter_map(Self::read).collect()
     }
 
     fn read(json: Json<'a>) -> Option<Self> {
@@ -48,7 +53,7 @@ impl<'a> Icon<'a> {
             Some("dark") => Some(Theme::Dark),
             Some(_) | None => None,
         };
-        let sizes = elements(json, "sizes").into_iter().filter_map(Json::as_string).collect();
+        let sizes = strings(json, "sizes").collect();
         Some(Self { src: string(json, "src")?, mime_type: string(json, "mimeType"), sizes, theme })
     }
 

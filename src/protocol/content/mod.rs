@@ -3,7 +3,8 @@
 //!
 //! A view borrows from the server's JSON, which stays beside it as `raw`. Reading never fails on a member: one that is
 //! missing or has the wrong type is `None`, empty or `false`, and a content block of an unknown type is
-//! [`Block::Other`]. Reading costs time and memory in proportion to the JSON.
+//! [`Block::Other`]. Reading costs time in proportion to the JSON. A view has at most [`MAX_VALUES`] blocks, messages,
+//! contents and icons, those in blocks included: a server can make many of a few bytes each. The others are in `raw`.
 
 mod annotations;
 mod block;
@@ -31,8 +32,35 @@ fn object<'a>(json: Json<'a>, name: &str) -> Option<&'a RawValue> {
     json.member(name).filter(|value| value.is_object()).map(Json::raw)
 }
 
-/// The elements of a member that is an array.
-fn elements<'a>(json: Json<'a>, name: &str) -> Vec<Json<'a>> {
-    let array = json.member(name).filter(|value| value.first() == b'[');
-    array.and_then(|array| array.elements(usize::MAX)).map_or(Vec::new(), |elements| elements.kept)
+/// Maximum number of blocks, messages, contents and icons in a view.
+pub const MAX_VALUES: usize = 4096;
+
+/// Maximum number of sizes of an icon, and of roles of an audience.
+const WORDS: usize = 64;
+
+/// How many more values a view may have.
+struct Room {
+    left: usize,
+    /// Whether some were left out.
+    is_over: bool,
+}
+
+impl Room {
+    const fn new() -> Self {
+        Self { left: MAX_VALUES, is_over: false }
+    }
+
+    /// The elements of a member that is an array.
+    fn elements<'a>(&mut self, json: Json<'a>, name: &str) -> Vec<Json<'a>> {
+        let Some(elements) = json.member(name).and_then(|array| array.elements(self.left)) else { return Vec::new() };
+        self.left = self.left.saturating_sub(elements.kept.len());
+        self.is_over |= elements.more;
+        elements.kept
+    }
+}
+
+/// The strings of a member that is an array.
+fn strings<'a>(json: Json<'a>, name: &str) -> impl Iterator<Item = Cow<'a, str>> {
+    let elements = json.member(name).and_then(|array| array.elements(WORDS));
+    elements.into_iter().flat_map(|elements| elements.kept).filter_map(Json::as_string)
 }

@@ -2,7 +2,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::{Block, ResourceContents, Role, elements, object, string};
+use super::{Block, ResourceContents, Role, Room, object, string};
 use crate::jsonrpc::Json;
 
 /// The result of `tools/call` (`CallToolResult` in the schemas).
@@ -11,6 +11,8 @@ use crate::jsonrpc::Json;
 pub struct ToolResult<'a> {
     /// The content, in order.
     pub content: Vec<Block<'a>>,
+    /// It has more than [`MAX_VALUES`](super::MAX_VALUES) values; those beyond are in `raw` only.
+    pub is_cut_off: bool,
     /// The structured result: any JSON value since 2026-07-28, an object before.
     pub structured: Option<&'a RawValue>,
     /// The tool failed; the content says how, for the model.
@@ -24,9 +26,12 @@ pub struct ToolResult<'a> {
 impl<'a> ToolResult<'a> {
     /// Reads a result.
     pub fn read(raw: &'a RawValue) -> Self {
-        let json = Json::from(raw);
+        let (json, mut room) = (Json::from(raw), Room::new());
+        let content =
+            room.elements(json, "content").into_iter().map(|block| Block::of(block, &mut room, true)).collect();
         Self {
-            content: elements(json, "content").into_iter().map(|block| Block::of(block, true)).collect(),
+            content,
+            is_cut_off: room.is_over,
             structured: json.member("structuredContent").map(Json::raw),
             is_error: json.member("isError").is_some_and(|value| value.text() == "true"),
             meta: object(json, "_meta"),
@@ -43,6 +48,8 @@ pub struct PromptResult<'a> {
     pub description: Option<Cow<'a, str>>,
     /// The messages, in order.
     pub messages: Vec<PromptMessage<'a>>,
+    /// It has more than [`MAX_VALUES`](super::MAX_VALUES) values; those beyond are in `raw` only.
+    pub is_cut_off: bool,
     /// The `_meta` member.
     pub meta: Option<&'a RawValue>,
     /// The result, byte for byte.
@@ -64,15 +71,18 @@ pub struct PromptMessage<'a> {
 impl<'a> PromptResult<'a> {
     /// Reads a result.
     pub fn read(raw: &'a RawValue) -> Self {
-        let json = Json::from(raw);
+        let (json, mut room) = (Json::from(raw), Room::new());
+        let messages = room.elements(json, "messages");
         let message = |message: Json<'a>| PromptMessage {
             role: string(message, "role").and_then(|role| Role::read(&role)),
-            content: message.member("content").map(|content| Block::of(content, true)),
+            content: message.member("content").map(|content| Block::of(content, &mut room, true)),
             raw: message.raw(),
         };
+        let messages = messages.into_iter().map(message).collect();
         Self {
             description: string(json, "description"),
-            messages: elements(json, "messages").into_iter().map(message).collect(),
+            messages,
+            is_cut_off: room.is_over,
             meta: object(json, "_meta"),
             raw,
         }
@@ -85,6 +95,8 @@ impl<'a> PromptResult<'a> {
 pub struct ReadResult<'a> {
     /// The contents; a directory may have several. Those without a URI are left out.
     pub contents: Vec<ResourceContents<'a>>,
+    /// It has more than [`MAX_VALUES`](super::MAX_VALUES) values; those beyond are in `raw` only.
+    pub is_cut_off: bool,
     /// The `_meta` member.
     pub meta: Option<&'a RawValue>,
     /// The result, byte for byte.
@@ -94,8 +106,8 @@ pub struct ReadResult<'a> {
 impl<'a> ReadResult<'a> {
     /// Reads a result.
     pub fn read(raw: &'a RawValue) -> Self {
-        let json = Json::from(raw);
-        let contents = elements(json, "contents").into_iter().filter_map(ResourceContents::read).collect();
-        Self { contents, meta: object(json, "_meta"), raw }
+        let (json, mut room) = (Json::from(raw), Room::new());
+        let contents = room.elements(json, "contents").into_iter().filter_map(ResourceContents::read).collect();
+        Self { contents, is_cut_off: room.is_over, meta: object(json, "_meta"), raw }
     }
 }

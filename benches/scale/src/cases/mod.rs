@@ -7,6 +7,7 @@ mod hub;
 mod journal;
 mod names;
 mod oauth;
+mod results;
 mod runtime;
 mod schema;
 mod snapshot;
@@ -62,6 +63,7 @@ pub fn all() -> Vec<Case> {
     cases.extend(config::cases());
     cases.extend(names::cases());
     cases.extend(oauth::cases());
+    cases.extend(results::cases());
     cases.extend(schema::cases());
     cases.extend(hub::cases());
     cases.extend(journal::cases());
