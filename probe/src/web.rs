@@ -158,7 +158,9 @@ impl Shown {
             }
             Body::Events(decoder) => decoder.feed(chunk, |item| match item {
                 Sse::Event(event) if event.name == b"endpoint" => {
-                    trace.status(&format!("endpoint {}", String::from_utf8_lossy(event.data)));
+                    // The query names the session.
+                    let endpoint = event.data.split(|byte| *byte == b'?').next().unwrap_or_default();
+                    trace.status(&format!("endpoint {}", String::from_utf8_lossy(endpoint)));
                 }
                 Sse::Event(event) | Sse::TooLong(event) => trace.message(event.data),
                 Sse::Retry(_) => {}
