@@ -16,6 +16,8 @@ mod address;
 pub mod binding;
 pub mod catalog;
 mod client;
+#[cfg(any(feature = "journal", feature = "oauth"))]
+mod encodings;
 #[cfg(feature = "serde")]
 mod form;
 #[cfg(any(doc, doctest))]

@@ -5,6 +5,7 @@ use super::request_table::Purpose;
 use super::{Engine, Event, Outgoing, Output, ResendReason, calls};
 use crate::Time;
 use crate::machine::request::State;
+use crate::machine::resend::Used;
 use crate::machine::{QuirkKind, link, request};
 use crate::protocol::Era;
 
@@ -161,6 +162,11 @@ impl Engine {
             self.lists.rename(*family, id, new);
         }
         Some(self.core.encode_request(new, &open.purpose))
+    }
+
+    /// How often this request of the embedder was refused for lack of authorization; `None` if it is another request.
+    pub(crate) fn refusals_of(&self, id: u64) -> Option<Used> {
+        self.core.requests.call(id).map(|call| call.unauthorized)
     }
 
     /// Encodes a request again that waits for its response, with the same id. `None` if it does not wait any more.

@@ -183,10 +183,29 @@ impl Engine {
         self.core.check_open()?;
         self.core.advance(now);
         calls::unblock(&mut self.core, Block::Authorization, request::Input::Admitted);
+        self.admit_connection();
+        Ok(())
+    }
+
+    /// The handshake was refused for lack of what is there by now: the connection is opened again.
+    #[cfg(feature = "http")]
+    pub(crate) fn readmit_connection(&mut self, now: Time) {
+        self.core.advance(now);
+        self.admit_connection();
+    }
+
+    /// A call was refused for lack of what is there by now: it is sent again.
+    #[cfg(feature = "http")]
+    pub(crate) fn readmit_call(&mut self, now: Time, id: u64) {
+        self.core.advance(now);
+        calls::unblock_one(&mut self.core, id, Block::Authorization, request::Input::Admitted);
+        self.write_requests();
+    }
+
+    fn admit_connection(&mut self) {
         let signals = self.link.step(&mut self.core, link::Input::Authorized);
         self.act(signals);
         self.write_requests();
-        Ok(())
     }
 
     pub(crate) fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {

@@ -49,7 +49,6 @@
 
 mod apply;
 mod binding;
-mod encodings;
 mod error;
 #[cfg(feature = "http")]
 mod head;

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt::{self, Debug, Formatter};
 
-use super::encodings::encodings;
 use super::scan::{Found, Pattern, Scanner};
+use crate::encodings::encodings;
 
 /// The numbers of masks have two digits.
 const FIRST: usize = 10;

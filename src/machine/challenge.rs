@@ -89,6 +89,17 @@ alphabet! {
     }
 }
 
+#[cfg(feature = "http")]
+impl Meaning {
+    /// Whether what the request lacked is there, so that it does not wait.
+    pub(crate) const fn is_known(self) -> bool {
+        match self {
+            Self::Resend | Self::ResendWithNonce => true,
+            Self::Wait | Self::Demand | Self::Renew | Self::Replace | Self::StepUp | Self::Refuse => false,
+        }
+    }
+}
+
 /// Returns what follows. `Missing` includes requests that bear a token although there is none now.
 pub const fn decide(status: Status, token: Token, progress: Progress, tries: Tries, grantor: Grantor) -> Meaning {
     match status {

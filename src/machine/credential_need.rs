@@ -28,11 +28,18 @@ alphabet! {
         StepUp,
         /// The requests that wait are told that there is a token, or none.
         Told,
+        /// The credentials are given up.
+        SignedOut,
     }
 }
 
-/// There is nothing to do: the state is what decisions depend on.
-pub type Effect = core::convert::Infallible;
+/// What the engine does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Effect {
+    /// Tell the requests that wait that there is no token.
+    Tell,
+}
 
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
@@ -41,15 +48,17 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         State::Nobody => match input {
             Input::Wait => R::advance(State::Request, &[]),
             Input::StepUp => R::advance(State::StepUp, &[]),
-            Input::Told => R::ignore(state),
+            Input::Told | Input::SignedOut => R::ignore(state),
         },
         State::Request => match input {
             Input::StepUp => R::advance(State::StepUp, &[]),
             Input::Told => R::advance(State::Nobody, &[]),
+            Input::SignedOut => R::advance(State::Nobody, &[Effect::Tell]),
             Input::Wait => R::ignore(state),
         },
         State::StepUp => match input {
             Input::Told => R::advance(State::Nobody, &[]),
+            Input::SignedOut => R::advance(State::Nobody, &[Effect::Tell]),
             Input::Wait | Input::StepUp => R::ignore(state),
         },
     }
@@ -60,7 +69,7 @@ super::recorded!("credential_need");
 
 #[cfg(feature = "oauth")]
 impl State {
-    /// Takes an input.
+    /// Takes an input that nothing but the next state follows from.
     pub(crate) fn take(&mut self, input: Input) {
         *self = take(*self, input).next;
     }

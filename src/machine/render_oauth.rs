@@ -214,11 +214,13 @@ fn credential_record_table() {
 
 #[test]
 fn credential_need_table() {
-    use credential_need::{Input, State};
+    use credential_need::{Effect, Input, State};
     let table = Table { states: State::ALL, inputs: Input::ALL, step: credential_need::step };
     table.check("credential_need", &[]);
     for state in State::ALL {
         assert_eq!(credential_need::step(*state, Input::Told).next, State::Nobody);
+        let told = credential_need::step(*state, Input::SignedOut).effects.contains(&Effect::Tell);
+        assert_eq!(told, state.waiting() == credential_need::Waiting::Request);
     }
 }
 

@@ -11,7 +11,7 @@ import collections, os, re, sys
 # A layer imports only its own files and the layers below it; lib.rs only declares and re-exports.
 LAYERS = [
     ["testkit", "guide"], ["journal"], ["host", "skills"], ["binding"], ["client"], ["catalog"], ["machine"],
-    ["validation"], ["protocol"], ["snapshot"], ["jsonrpc"], ["form"], ["time", "address", "text"],
+    ["validation"], ["protocol"], ["snapshot"], ["jsonrpc"], ["form"], ["time", "address", "text", "encodings"],
 ]
 LAYER_OF = {name: at for at, names in enumerate(LAYERS) for name in names}
 

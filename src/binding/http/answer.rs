@@ -19,7 +19,6 @@ use super::words::{class, error_in, error_to, is_initialized, is_known_expiry, n
 use crate::client::{Engine, Outgoing, Report};
 use crate::jsonrpc::{Decoded, ErrorObject, Noise};
 use crate::machine::http_answer::{Expiry, Meaning, Post, Session, Status, Words, take_expiry, take_meaning};
-use crate::machine::http_refusal::Authorization;
 use crate::machine::{QuirkKind, http_initialized, http_sse};
 use crate::protocol::method;
 
@@ -113,10 +112,8 @@ impl Http {
         match take_meaning(status, self.post_of(engine, &message, said), class(error.as_ref())) {
             Meaning::Deliver | Meaning::Nothing => {}
             Meaning::Authorize => {
-                let decision = self.authorize(engine, id, sent, refusal, said);
-                if (decision, id) == (Authorization::Hold, None) {
-                    self.hold_message(engine, message);
-                }
+                let message = Some(message).filter(|_| id.is_none());
+                self.authorize(engine, id, message, sent, refusal, said);
             }
             Meaning::Retry => {
                 self.retry(engine, message, refusal.retry_after.unwrap_or(RETRY).max(SHORTEST_RETRY));

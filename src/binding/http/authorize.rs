@@ -8,80 +8,161 @@ use super::exchange::{ExchangeKind, Reply};
 use super::parts::Http;
 use super::response::Refusal;
 use super::tokens::Sent;
+use super::waiting::Readmitted;
 use crate::client::{Engine, Outgoing, Unauthorized};
 use crate::machine::get_stream;
 use crate::machine::http_end::End;
 use crate::machine::http_refusal::{Authority, Authorization};
+use crate::machine::resend::{self, Reason, Resend, Used};
 use crate::protocol::Era;
 
 impl Http {
-    /// A request was refused for lack of authorization. Returns what follows.
+    /// A request or a message was refused for lack of authorization. `message` is there if it is a notification or a
+    /// response.
     pub(super) fn authorize(
         &mut self,
         engine: &mut Engine,
         id: Option<u64>,
+        message: Option<Outgoing>,
         sent: Sent,
         refusal: &Refusal,
         why: &str,
-    ) -> Authorization {
-        let is_modern = engine.server().is_some_and(|server| server.era() == Era::Modern);
-        let (authority, reason) = self.tokens.authority(engine.now(), is_modern, sent, refusal);
+    ) {
+        let again = self.again(engine, id, sent);
+        let is_modern = is_modern(engine);
+        let (authority, reason, meaning) = self.tokens.authority(engine.now(), is_modern, sent, refusal, again);
         let forbidden = refusal.status == StatusCode::FORBIDDEN;
         let why = reason.as_deref().unwrap_or(why);
         let refused = Unauthorized { id, forbidden, why, challenges: &refusal.challenges, authority };
         let decision = engine.handle_unauthorized(engine.now(), refused);
-        if let (Authorization::Hold, Some(id), Some(waiting)) = (decision, id, self.tokens.waiting()) {
-            waiting.requests.push(id);
+        let is_readmitted = meaning.is_known();
+        let limit = engine.options().limits.in_flight.max(1);
+        let Some(waiting) = self.tokens.waiting() else { return };
+        let used = sent.refused.more();
+        match (decision, authority, id, message) {
+            (Authorization::Block, _, Some(id), _) if is_readmitted => {
+                waiting.readmitted.push(Readmitted::Call(id));
+            }
+            (Authorization::Hold, _, Some(id), _) if is_readmitted => {
+                waiting.readmitted.push(Readmitted::Request(id, used));
+            }
+            (Authorization::Hold, _, Some(id), _) => waiting.requests.push((id, used)),
+            (Authorization::Hold, _, None, Some(message)) if is_readmitted => {
+                waiting.readmitted.push(Readmitted::Message(message, used));
+            }
+            (Authorization::Hold, _, None, Some(message)) if waiting.messages.len() < limit => {
+                waiting.messages.push((message, used));
+            }
+            (Authorization::Hold, _, None, Some(_)) => engine.count_undelivered(),
+            (Authorization::EndConnection, Authority::Client, ..) => {
+                waiting.handshake = waiting.handshake.more();
+                if is_readmitted {
+                    waiting.readmitted.push(Readmitted::Connection);
+                }
+            }
+            // The next handshake is another operation.
+            (Authorization::EndConnection, ..) => waiting.handshake = Used::Never,
+            (Authorization::Block | Authorization::Hold | Authorization::ByStatus | Authorization::Nothing, ..) => {}
         }
-        decision
     }
 
-    /// A notification or a response was refused, and waits for a token.
-    pub(super) fn hold_message(&mut self, engine: &mut Engine, message: Outgoing) {
-        let limit = engine.options().limits.in_flight.max(1);
-        match self.tokens.waiting().filter(|waiting| waiting.messages.len() < limit) {
-            Some(waiting) => waiting.messages.push(message),
-            None => engine.count_undelivered(),
-        }
+    /// Whether what was refused may wait for authorization once more.
+    fn again(&mut self, engine: &Engine, id: Option<u64>, sent: Sent) -> Resend {
+        let call = id.and_then(|id| engine.refusals_of(id));
+        let handshake = self.tokens.waiting().map(|waiting| waiting.handshake).unwrap_or_default();
+        resend::take(Reason::Unauthorized, call.unwrap_or_else(|| sent.refused.max(handshake)))
     }
 
     /// The GET stream was refused with 401. Returns what that means to it.
     pub(super) fn stream_refused(&mut self, engine: &Engine, sent: Sent, refusal: &Refusal) -> get_stream::Input {
-        let is_modern = engine.server().is_some_and(|server| server.era() == Era::Modern);
-        match self.tokens.authority(engine.now(), is_modern, sent, refusal) {
-            (Authority::Client, _) => get_stream::Input::Unauthorized,
-            (Authority::Embedder | Authority::Nobody, _) => get_stream::Input::NotOffered,
+        let used = self.tokens.waiting().map(|waiting| waiting.stream).unwrap_or_default();
+        let again = resend::take(Reason::Unauthorized, used);
+        let (authority, _, meaning) = self.tokens.authority(engine.now(), is_modern(engine), sent, refusal, again);
+        if let Some(waiting) = self.tokens.waiting() {
+            waiting.stream = used.more();
+            if meaning.is_known() {
+                waiting.readmitted.push(Readmitted::Stream);
+            }
+        }
+        match authority {
+            Authority::Client => get_stream::Input::Unauthorized,
+            Authority::Embedder | Authority::Nobody => get_stream::Input::NotOffered,
+        }
+    }
+
+    /// The GET stream is open.
+    pub(super) fn stream_accepted(&mut self) {
+        if let Some(waiting) = self.tokens.waiting() {
+            waiting.stream = Used::Never;
         }
     }
 
     /// The connection is gone: nothing of it waits any more.
     pub(super) fn forget_waiting(&mut self) {
         if let Some(waiting) = self.tokens.waiting() {
-            *waiting = super::waiting::Waiting::default();
+            waiting.forget();
+        }
+    }
+
+    /// Sends again what was refused for a reason that is over. Returns whether there was any.
+    pub(super) fn readmit(&mut self, engine: &mut Engine) -> bool {
+        let Some(waiting) = self.tokens.waiting() else { return false };
+        if engine.is_ready() {
+            waiting.handshake = Used::Never;
+        }
+        let all = core::mem::take(&mut waiting.readmitted);
+        let any = !all.is_empty();
+        for readmitted in all {
+            match readmitted {
+                Readmitted::Call(id) => engine.readmit_call(engine.now(), id),
+                Readmitted::Request(id, used) => self.post_refused(engine, id, used),
+                Readmitted::Message(message, used) => self.post_held(message, used),
+                Readmitted::Stream => self.stream_step(engine, get_stream::Input::Authorized),
+                Readmitted::Connection => engine.readmit_connection(engine.now()),
+            }
+        }
+        any
+    }
+
+    /// Posts a request again that was refused so often.
+    fn post_refused(&mut self, engine: &mut Engine, id: u64, used: Used) {
+        if let Some(message) = self.restart(engine, id) {
+            self.post_held(message, used);
+        }
+    }
+
+    /// Posts a message again that was refused so often.
+    fn post_held(&mut self, message: Outgoing, used: Used) {
+        let exchange = self.post(message, 0);
+        if let Some(it) = self.exchanges.get_mut(exchange) {
+            it.sent.refused = used;
         }
     }
 
     /// Reports the result of the authorization to held requests and messages. Returns whether there was a result.
     pub(super) fn tell_waiting(&mut self, engine: &mut Engine) -> bool {
         let Some(verdict) = self.tokens.take_verdict() else { return false };
-        let waiting = self.tokens.waiting().map(core::mem::take).unwrap_or_default();
+        let (requests, messages) = match self.tokens.waiting() {
+            Some(waiting) => (core::mem::take(&mut waiting.requests), core::mem::take(&mut waiting.messages)),
+            None => Default::default(),
+        };
         match verdict {
             Ok(()) => {
-                for id in waiting.requests {
-                    self.post_again(engine, id);
+                for (id, used) in requests {
+                    self.post_refused(engine, id, used);
                 }
-                for message in waiting.messages {
-                    self.post(message, 0);
+                for (message, used) in messages {
+                    self.post_held(message, used);
                 }
                 self.stream_step(engine, get_stream::Input::Authorized);
                 // A client that is closed needs no token any more.
                 let _ = engine.authorized(engine.now());
             }
             Err(why) => {
-                for id in waiting.requests {
+                for (id, _) in requests {
                     no_answer(engine, Some(id), StatusCode::UNAUTHORIZED.as_u16(), &why);
                 }
-                waiting.messages.iter().for_each(|_| engine.count_undelivered());
+                messages.iter().for_each(|_| engine.count_undelivered());
                 engine.deny(engine.now(), &why);
             }
         }
@@ -113,6 +194,11 @@ impl Http {
             ExchangeKind::Stream | ExchangeKind::Resume(..) | ExchangeKind::Sse => "GET",
             ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => "DELETE",
         };
-        self.tokens.prepare(id, method, &it.url)
+        let is_endpoint = matches!(it.purpose, ExchangeKind::Message(_)) && self.sse.endpoint().is_some();
+        self.tokens.prepare(id, method, &it.url, is_endpoint)
     }
+}
+
+fn is_modern(engine: &Engine) -> bool {
+    engine.server().is_some_and(|server| server.era() == Era::Modern)
 }

@@ -57,7 +57,7 @@ impl Http {
                 if let Reply::Refusal(refusal) = &it.reply {
                     let words = String::from_utf8_lossy(&refusal.body);
                     let words = self.tokens.without_secrets(&words).into_owned();
-                    self.authorize(engine, None, it.sent, refusal, &words);
+                    self.authorize(engine, None, None, it.sent, refusal, &words);
                 }
             }
             Decision::StreamBroke => self.stream_decided(engine, get_stream::Input::Broke),

@@ -11,11 +11,16 @@ use super::response::Refusal;
 use super::waiting::Waiting;
 use crate::Time;
 use crate::client::{Engine, Event};
+use crate::machine::challenge::Meaning;
 use crate::machine::http_refusal::Authority;
+use crate::machine::resend::{Resend, Used};
 
 /// The credentials that a request was sent with.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sent {}
+pub(super) struct Sent {
+    /// How often the request was refused for lack of authorization before.
+    pub(super) refused: Used,
+}
 
 /// There is no authorization.
 #[derive(Clone, Debug, Default)]
@@ -43,13 +48,11 @@ impl Tokens {
         None
     }
 
-    pub(super) const fn prepare(&mut self, _: ExchangeId, _: &str, _: &Uri) -> bool {
+    pub(super) const fn prepare(&mut self, _: ExchangeId, _: &str, _: &Uri, _: bool) -> bool {
         true
     }
 
-    pub(super) fn present(&mut self, _: ExchangeId, _: &mut HeaderMap) -> Sent {
-        Sent {}
-    }
+    pub(super) const fn present(&mut self, _: ExchangeId, _: &mut HeaderMap, _: &mut Sent) {}
 
     pub(super) const fn next_signed(&mut self) -> Option<(ExchangeId, bool)> {
         None
@@ -59,8 +62,15 @@ impl Tokens {
 
     pub(super) fn take_head(&mut self, _: StatusCode, _: &HeaderMap) {}
 
-    pub(super) fn authority(&mut self, _: Time, _: bool, _: Sent, _: &Refusal) -> (Authority, Option<Box<str>>) {
-        (Authority::Embedder, None)
+    pub(super) fn authority(
+        &mut self,
+        _: Time,
+        _: bool,
+        _: Sent,
+        _: &Refusal,
+        _: Resend,
+    ) -> (Authority, Option<Box<str>>, Meaning) {
+        (Authority::Embedder, None, Meaning::Refuse)
     }
 
     pub(super) const fn without_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {

@@ -32,7 +32,7 @@ impl Operate for Http {
             self.tokens.close();
         }
         // A result may cause another one: each is about other tokens.
-        while self.tell_waiting(engine) {
+        while self.readmit(engine) || self.tell_waiting(engine) {
             self.drain(engine);
         }
     }

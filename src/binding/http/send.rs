@@ -90,10 +90,15 @@ impl Http {
 
     /// Posts a request again, with a new id.
     pub(super) fn post_again(&mut self, engine: &mut Engine, request: u64) {
-        self.exchanges.forget(request);
-        if let Some(message) = engine.restart(request) {
+        if let Some(message) = self.restart(engine, request) {
             self.post(message, 0);
         }
+    }
+
+    /// Gives a request a new id, with which it is sent again.
+    pub(super) fn restart(&mut self, engine: &mut Engine, request: u64) -> Option<Outgoing> {
+        self.exchanges.forget(request);
+        engine.restart(request)
     }
 
     /// Requests a stream.
@@ -151,7 +156,7 @@ impl Http {
                 (None, request::delete(&it.url, Common { session: Some(session), version: version() }))
             }
         };
-        it.sent = self.tokens.present(exchange, request.headers_mut());
+        self.tokens.present(exchange, request.headers_mut(), &mut it.sent);
         engine.mark_seen();
         Some(HttpRequest { exchange, of, request })
     }

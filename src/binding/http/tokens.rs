@@ -16,10 +16,17 @@ use super::waiting::Waiting;
 use crate::Time;
 use crate::binding::oauth::{Authorization, Credential, Denied, OAuthInput, Presented, Proved, SignId};
 use crate::client::{Engine, Event};
+use crate::machine::challenge::Meaning;
 use crate::machine::http_refusal::Authority;
+use crate::machine::resend::{Resend, Used};
 
 /// What a request was sent with.
-pub(super) type Sent = Option<Presented>;
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    presented: Option<Presented>,
+    /// How often it was refused for lack of authorization before.
+    pub(super) refused: Used,
+}
 
 /// The authorization, if the client has one.
 #[derive(Clone, Debug, Default)]
@@ -90,12 +97,15 @@ impl Tokens {
     }
 
     /// Prepares what an exchange presents. Returns whether it can be sent: not before its proof is signed.
-    pub(super) fn prepare(&mut self, exchange: ExchangeId, method: &str, url: &Uri) -> bool {
+    pub(super) fn prepare(&mut self, exchange: ExchangeId, method: &str, url: &Uri, is_endpoint: bool) -> bool {
         let Some(joined) = &mut self.joined else { return true };
-        if joined.ready.contains_key(&exchange) {
-            return true;
+        if let Some((presented, _)) = joined.ready.get(&exchange) {
+            if joined.authorization.is_current(*presented) {
+                return true;
+            }
+            joined.ready.remove(&exchange);
         }
-        match joined.authorization.credential(method, url) {
+        match joined.authorization.credential(method, url, is_endpoint) {
             Credential::Nothing => true,
             Credential::Headers(presented, headers) => {
                 joined.ready.insert(exchange, (presented, headers));
@@ -109,10 +119,11 @@ impl Tokens {
     }
 
     /// Adds what was prepared to a request that is handed over.
-    pub(super) fn present(&mut self, exchange: ExchangeId, headers: &mut HeaderMap) -> Sent {
-        let (presented, prepared) = self.joined.as_mut()?.ready.remove(&exchange)?;
-        headers.extend(prepared);
-        Some(presented)
+    pub(super) fn present(&mut self, exchange: ExchangeId, headers: &mut HeaderMap, sent: &mut Sent) {
+        if let Some((presented, prepared)) = self.joined.as_mut().and_then(|joined| joined.ready.remove(&exchange)) {
+            headers.extend(prepared);
+            sent.presented = Some(presented);
+        }
     }
 
     /// The next exchange whose proof the embedder signed, or did not: whether it can be sent.
@@ -145,21 +156,27 @@ impl Tokens {
         }
     }
 
-    /// Who obtains the authorization that a refused request lacks, and the reason if nobody does.
+    /// Who obtains the authorization that a refused request lacks, the reason if nobody does, and what the refusal means.
+    /// `again`: whether the request may wait for authorization once more.
     pub(super) fn authority(
         &mut self,
         now: Time,
         is_modern: bool,
         sent: Sent,
         refusal: &Refusal,
-    ) -> (Authority, Option<Box<str>>) {
-        let Some(joined) = &mut self.joined else { return (Authority::Embedder, None) };
+        again: Resend,
+    ) -> (Authority, Option<Box<str>>, Meaning) {
+        let Some(joined) = &mut self.joined else { return (Authority::Embedder, None, Meaning::Refuse) };
         joined.authorization.set_modern(is_modern);
         let forbidden = refusal.status == StatusCode::FORBIDDEN;
-        match joined.authorization.take_refusal(now, sent, forbidden, &refusal.challenges) {
-            Ok(()) => (Authority::Client, None),
-            Err(Denied::Forbidden(error)) => (Authority::Nobody, Some(error.reason)),
-            Err(Denied::Unauthorized(error)) => (Authority::Nobody, Some(format!("{error}").into())),
+        let taken = match again {
+            Resend::Again => joined.authorization.take_refusal(now, sent.presented, forbidden, &refusal.challenges),
+            Resend::End => Err(joined.authorization.deny(forbidden, &refusal.challenges)),
+        };
+        match taken {
+            Ok(meaning) => (Authority::Client, None, meaning),
+            Err(Denied::Forbidden(error)) => (Authority::Nobody, Some(error.reason), Meaning::Refuse),
+            Err(Denied::Unauthorized(error)) => (Authority::Nobody, Some(format!("{error}").into()), Meaning::Refuse),
         }
     }
 

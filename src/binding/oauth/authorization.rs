@@ -18,6 +18,7 @@ use super::revocation::Revocation;
 use super::task::End;
 use crate::Time;
 use crate::client::Challenge;
+use crate::machine::challenge::Meaning;
 use crate::machine::credentials::Input;
 use crate::machine::once;
 
@@ -123,17 +124,20 @@ impl Authorization {
         challenges: &[Challenge],
     ) -> Result<(), OAuthError> {
         self.advance(now);
-        self.refused(token, None, forbidden, challenges).map_err(OAuthError::from)
+        if self.refused(token, None, forbidden, challenges).map_err(OAuthError::from)? == Meaning::Resend {
+            self.report_token();
+        }
+        Ok(())
     }
 
-    /// The MCP server refused a request of the client that has this authorization.
+    /// The MCP server refused a request of the client that has this authorization. Returns what follows.
     pub(crate) fn take_refusal(
         &mut self,
         now: Time,
         sent: Option<Presented>,
         forbidden: bool,
         challenges: &[Challenge],
-    ) -> Result<(), Denied> {
+    ) -> Result<Meaning, Denied> {
         self.advance(now);
         self.refused(sent.map(|sent| sent.token), sent, forbidden, challenges)
     }

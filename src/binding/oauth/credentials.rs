@@ -147,6 +147,14 @@ impl Credentials {
                         core.store(|_| StoreAction::Remove);
                     }
                     signals.extend(self.record.take().map(|record| Signal::Revoke(Box::new(record))));
+                    for effect in credential_need::take(self.need, credential_need::Input::SignedOut).effects {
+                        match effect {
+                            credential_need::Effect::Tell => {
+                                let why = OAuthError::new(Stage::Authorization, "the user signed out");
+                                core.event(OAuthEvent::Failed(why));
+                            }
+                        }
+                    }
                     *self = Self { used: core::mem::take(&mut self.used), ..Self::default() };
                 }
             }

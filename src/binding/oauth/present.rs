@@ -28,13 +28,20 @@ impl Authorization {
         (is_ours && record.bound_to.is_none()).then_some((token, header))
     }
 
-    /// What a request to the MCP server presents.
-    pub(crate) fn credential(&mut self, method: &str, url: &Uri) -> Credential {
+    /// What a request to the MCP server presents. A URL to which the server redirected, `is_endpoint` excepted, has to be
+    /// under the resource that the token was issued for: the server may redirect to a path of another tenant, which has
+    /// tokens of its own. An endpoint that an event names replaces the URL of a server, wherever its origin has it.
+    pub(crate) fn credential(&mut self, method: &str, url: &Uri, is_endpoint: bool) -> Credential {
         let (Some(token), Some(record)) = (self.credentials.token, self.credentials.record.as_ref()) else {
             return Credential::Nothing;
         };
-        let place = Place::parse(&format!("{url}")).filter(|place| place.is_same_origin(&self.core.server));
-        let Some(place) = place else { return Credential::Nothing };
+        let resource = Place::parse(&record.resource);
+        let resource = resource.as_ref().unwrap_or(&self.core.server);
+        let is_own = |place: &Place| {
+            place.is_same_origin(&self.core.server)
+                && (is_endpoint || resource.covers(place) || self.core.server.covers(place))
+        };
+        let Some(place) = Place::parse(&format!("{url}")).filter(is_own) else { return Credential::Nothing };
         let presented = Presented { token, nonce: self.proofs.nonce, renewal: self.proofs.renewal };
         let Some(key) = self.core.options.dpop.filter(|_| record.bound_to.is_some()) else {
             return match authorization("Bearer", &record.access_token) {
@@ -57,9 +64,14 @@ impl Authorization {
         }
     }
 
+    /// Whether what was prepared for a request has the current token.
+    pub(crate) fn is_current(&self, presented: Presented) -> bool {
+        self.credentials.token == Some(presented.token)
+    }
+
     /// The headers with a proof, if its token is still the current one.
     fn proved(&self, presented: Presented, proof: &Secret) -> Option<Vec<(HeaderName, HeaderValue)>> {
-        let record = self.credentials.record.as_ref().filter(|_| self.credentials.token == Some(presented.token))?;
+        let record = self.credentials.record.as_ref().filter(|_| self.is_current(presented))?;
         let mut value = HeaderValue::from_str(proof.expose()).ok()?;
         value.set_sensitive(true);
         Some(alloc::vec![authorization("DPoP", &record.access_token)?, (HeaderName::from_static("dpop"), value)])
@@ -79,10 +91,10 @@ impl Authorization {
 
     /// The proofs that are not signed in time are given up.
     pub(super) fn expire_proofs(&mut self) {
-        let now = self.core.now;
-        let due = self.proofs.signing.iter().filter(|(_, (.., deadline))| *deadline <= now).map(|(id, _)| *id);
-        for id in due.collect::<Vec<_>>() {
-            self.proof_signed(id, b"");
+        while let Some((id, (.., deadline))) = self.proofs.signing.first_key_value()
+            && *deadline <= self.core.now
+        {
+            self.proof_signed(*id, b"");
         }
     }
 

@@ -53,6 +53,7 @@ pub(super) struct Proofs {
 
 impl Proofs {
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.signing.values().map(|(.., deadline)| *deadline).min()
+        // The time to sign is the same for all, so the first one is due first.
+        self.signing.first_key_value().map(|(_, (.., deadline))| *deadline)
     }
 }

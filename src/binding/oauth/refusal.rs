@@ -35,9 +35,8 @@ impl Authorization {
         sent: Option<Presented>,
         forbidden: bool,
         challenges: &[Challenge],
-    ) -> Result<(), Denied> {
-        let is_known = |it: &&Challenge| ["bearer", "dpop"].iter().any(|known| it.scheme.eq_ignore_ascii_case(known));
-        let challenge = challenges.iter().find(is_known);
+    ) -> Result<Meaning, Denied> {
+        let challenge = own_challenge(challenges);
         let param = |name| challenge.and_then(|challenge| challenge.param(name));
         let hint = hint_of(param("resource_metadata"), param("scope")).map_err(Denied::Unauthorized)?;
         let status = match (forbidden, param("error")) {
@@ -48,19 +47,11 @@ impl Authorization {
             (true, _) => Status::Forbidden,
         };
         let class = self.token_class(token);
-        match take(status, class, self.progress(), self.tries(status, &hint), self.grantor()) {
+        let meaning = take(status, class, self.progress(), self.tries(status, &hint), self.grantor());
+        match meaning {
             Meaning::Wait => self.credentials.need.take(credential_need::Input::Wait),
-            Meaning::ResendWithNonce => {
-                self.renew_nonce();
-                self.core.verdict = Some(Ok(()));
-            }
-            Meaning::Resend => {
-                let (record, kind) = (self.credentials.record.as_ref(), self.credentials.kind);
-                let grant = record.zip(self.credentials.token).map(|(record, token)| record.grant(token, kind));
-                if let Some(grant) = grant {
-                    self.core.event(OAuthEvent::Authorized(grant));
-                }
-            }
+            Meaning::ResendWithNonce => self.renew_nonce(),
+            Meaning::Resend => {}
             Meaning::Demand => {
                 self.take_need(hint, credential_need::Input::Wait);
                 self.step(Input::Demand);
@@ -91,7 +82,32 @@ impl Authorization {
                 });
             }
         }
-        Ok(())
+        Ok(meaning)
+    }
+
+    /// A request is refused that was refused as often as it may be sent again. Returns why.
+    pub(crate) fn deny(&self, forbidden: bool, challenges: &[Challenge]) -> Denied {
+        let param = |name| own_challenge(challenges).and_then(|challenge| challenge.param(name));
+        let (scopes, said) = (param("scope"), param("error_description"));
+        let refused = |status| {
+            let OAuthError { stage, reason } = refusal(status, scopes, said);
+            OAuthError { stage, reason: self.without_secrets(&reason).into() }
+        };
+        match (forbidden, param("error")) {
+            (true, Some("insufficient_scope")) => Denied::Forbidden(refused(Status::InsufficientScope)),
+            (true, _) => Denied::Forbidden(refused(Status::Forbidden)),
+            (false, Some("use_dpop_nonce")) => Denied::Unauthorized(refused(Status::SameNonce)),
+            (false, _) => Denied::Unauthorized(refused(Status::Unauthorized)),
+        }
+    }
+
+    /// Reports the current token again.
+    pub(super) fn report_token(&mut self) {
+        let (record, kind) = (self.credentials.record.as_ref(), self.credentials.kind);
+        let grant = record.zip(self.credentials.token).map(|(record, token)| record.grant(token, kind));
+        if let Some(grant) = grant {
+            self.core.event(OAuthEvent::Authorized(grant));
+        }
     }
 
     /// A refused request waits for the token that its challenge describes.
@@ -167,6 +183,12 @@ impl Authorization {
         let is_present = options.flow == Flow::User || options.step_up_without_user;
         if is_present { Grantor::Present } else { Grantor::Absent }
     }
+}
+
+/// The challenge that the client can meet.
+fn own_challenge(challenges: &[Challenge]) -> Option<&Challenge> {
+    let is_known = |it: &&Challenge| ["bearer", "dpop"].iter().any(|known| it.scheme.eq_ignore_ascii_case(known));
+    challenges.iter().find(is_known)
 }
 
 /// The scopes of a challenge, in an order of their own.

@@ -179,21 +179,24 @@ pub(super) fn deny(core: &mut Core, why: &str) {
 
 /// What blocked requests were waiting for is there, or cannot be provided.
 pub(super) fn unblock(core: &mut Core, by: Block, input: Input) {
-    let call_time = core.requests.call_time(core.now);
     for id in core.requests.calls() {
-        let Some(blocked) = core.requests.call_mut(id).and_then(|call| call.blocked.as_ref()) else { continue };
-        if blocked.by != by {
-            continue;
-        }
-        let (left, waited) = (blocked.left, call_time.since(blocked.since));
-        if input == Input::Admitted {
-            core.requests.set_time_left(id, left, core.now);
-            if let Some(call) = core.requests.call_mut(id) {
-                call.latest = call.latest + waited;
-            }
-        }
-        step(core, id, input);
+        unblock_one(core, id, by, input);
     }
+}
+
+/// As [`unblock`], for one request.
+pub(super) fn unblock_one(core: &mut Core, id: u64, by: Block, input: Input) {
+    let call_time = core.requests.call_time(core.now);
+    let blocked = core.requests.call(id).and_then(|call| call.blocked.as_ref());
+    let Some(blocked) = blocked.filter(|blocked| blocked.by == by) else { return };
+    let (left, waited) = (blocked.left, call_time.since(blocked.since));
+    if input == Input::Admitted {
+        core.requests.set_time_left(id, left, core.now);
+        if let Some(call) = core.requests.call_mut(id) {
+            call.latest = call.latest + waited;
+        }
+    }
+    step(core, id, input);
 }
 
 /// The connection is lost: requests that may run twice are queued again, unsent ones stay queued, the others end.

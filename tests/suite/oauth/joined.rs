@@ -209,7 +209,7 @@ impl Joined {
 }
 
 /// What the server answers to a request that has another token.
-fn refusal(exchange: &Exchange, valid: &str) -> Option<Reply> {
+pub(super) fn refusal(exchange: &Exchange, valid: &str) -> Option<Reply> {
     let token = exchange.header("authorization").and_then(|it| it.split(' ').nth(1)).unwrap_or_default();
     if token == valid && !valid.is_empty() {
         return None;
@@ -217,7 +217,7 @@ fn refusal(exchange: &Exchange, valid: &str) -> Option<Reply> {
     Some(Reply::text(401, "who are you").with("www-authenticate", "Bearer"))
 }
 
-fn forbid(it: &mut Joined, exchange: &Exchange, scope: &str) {
+pub(super) fn forbid(it: &mut Joined, exchange: &Exchange, scope: &str) {
     let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
     it.web.reply(exchange, Reply::text(403, "no").with("www-authenticate", &challenge));
     it.take();

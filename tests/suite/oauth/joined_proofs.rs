@@ -6,16 +6,21 @@ use sha2::{Digest, Sha256};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::web::{Reply, modern_site};
+use crate::web::{Reply, Site as McpSite, modern_site};
 
 use super::extensions::claims;
 use super::joined::{Joined, MCP};
 use super::*;
 
 /// A client that is ready, whose embedder signs.
-fn ready() -> Joined {
+pub(super) fn ready() -> Joined {
+    ready_at(modern_site())
+}
+
+/// As [`ready`], at this server.
+pub(super) fn ready_at(site: McpSite) -> Joined {
     let key = PublicKey::from_coordinates([1; 32], [2; 32]);
-    let mut it = Joined::with(modern_site(), |options| options.dpop = Some(key));
+    let mut it = Joined::with(site, |options| options.dpop = Some(key));
     it.has_proofs = true;
     for _ in 0..100 {
         it.serve();
@@ -31,7 +36,7 @@ fn ready() -> Joined {
     panic!("{:?}", it.log);
 }
 
-fn sign(it: &mut Joined) {
+pub(super) fn sign(it: &mut Joined) {
     while let Some(request) = it.signs.pop_front() {
         it.input(OAuthInput::Signature { id: request.id, signature: b"signature" });
     }

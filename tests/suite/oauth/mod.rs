@@ -12,6 +12,7 @@ mod joined_messages;
 #[cfg(feature = "snapshot")]
 mod joined_moved;
 mod joined_proofs;
+mod joined_refusals;
 mod joined_secrets;
 mod laws;
 mod refresh;

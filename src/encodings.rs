@@ -9,7 +9,7 @@ use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 /// A secret as it is and in each encoding, with the mask in the same encoding. No text is there twice.
-pub(super) fn encodings(secret: &str, mask: &str) -> Vec<(String, String)> {
+pub(crate) fn encodings(secret: &str, mask: &str) -> Vec<(String, String)> {
     let mut encodings: Vec<(String, String)> = alloc::vec![(secret.into(), mask.into())];
     let mut add = |text: String, mask: String| {
         if encodings.iter().all(|(known, _)| *known != text) {

@@ -1,0 +1,274 @@
+//! A client that authorizes itself: which of several refused requests is sent again, how often, and what they end with.
+
+use mcp_proto::binding::oauth::{ClientAuth, OAuthInput, Secret};
+use mcp_proto::{Event, FailureKind, Family, Request};
+
+use crate::web::{Exchange, Reply, Site as McpSite, modern_site};
+
+use super::extensions::claims;
+use super::joined::{Joined, MCP, forbid, refusal};
+use super::joined_proofs;
+use super::*;
+
+/// The authorization server answers everything, and its answers do not lead to answers of the MCP server.
+fn answer_all(it: &mut Joined) {
+    while let Some(sent) = it.sent.front() {
+        let (status, body) = it.page(&sent.url.clone());
+        it.answer(status, &body);
+    }
+}
+
+fn demand_nonce(it: &mut Joined, exchange: &Exchange, nonce: &str) {
+    let reply = Reply::text(401, "no").with("www-authenticate", "DPoP error=\"use_dpop_nonce\"");
+    it.web.reply(exchange, reply.with("dpop-nonce", nonce));
+    it.take();
+    joined_proofs::sign(it);
+}
+
+#[test]
+fn a_call_that_waits_for_scopes_is_not_sent_again_for_the_nonce_of_another() {
+    let mut it = joined_proofs::ready();
+    let waiting = it.web.request(Request::call_tool("a", None));
+    it.take();
+    joined_proofs::sign(&mut it);
+    let exchange = it.web.take_named("tools/call");
+    forbid(&mut it, &exchange, "write");
+    answer_all(&mut it);
+    assert!(it.browse.is_some());
+    let other = it.web.request(Request::call_tool("b", None));
+    it.take();
+    joined_proofs::sign(&mut it);
+    let exchange = it.web.take_named("tools/call");
+    demand_nonce(&mut it, &exchange, "n1");
+    assert_eq!(it.web.take_named("tools/call").json()["params"]["name"], "b");
+    assert!(it.web.take().is_empty());
+    assert_eq!((it.web.outcome(waiting).as_str(), it.web.outcome(other).as_str()), ("open", "open"));
+    // The user authorizes, and the call goes on.
+    it.consent();
+    joined_proofs::sign(&mut it);
+    answer_all(&mut it);
+    joined_proofs::sign(&mut it);
+    it.serve();
+    assert_eq!(it.web.outcome(waiting), "Result");
+}
+
+#[test]
+fn whatever_is_refused_for_its_nonce_is_sent_again_at_once() {
+    let mut it = joined_proofs::ready();
+    it.web.session.refresh(it.web.now, Family::Tools).unwrap();
+    it.web.session.notify(it.web.now, "notifications/custom", None).unwrap();
+    it.web.collect();
+    it.take();
+    joined_proofs::sign(&mut it);
+    let exchanges = it.web.take();
+    let names: Vec<_> = exchanges.iter().map(Exchange::name).collect();
+    for exchange in &exchanges {
+        demand_nonce(&mut it, exchange, "n1");
+    }
+    let again: Vec<_> = it.web.take().iter().map(Exchange::name).collect();
+    assert_eq!(again, names);
+    assert!(names.contains(&"tools/list".into()) && names.contains(&"notifications/custom".into()));
+    assert!(it.log.is_empty() || it.token_requests() == 1);
+}
+
+#[test]
+fn a_handshake_that_is_refused_for_its_nonce_goes_on_at_once() {
+    let demand = |exchange: &Exchange| {
+        let proof = exchange.header("dpop")?;
+        let reply = || Reply::text(401, "no").with("www-authenticate", "DPoP error=\"use_dpop_nonce\"");
+        claims(proof).get("nonce").is_none().then(|| reply().with("dpop-nonce", "n1"))
+    };
+    let it = joined_proofs::ready_at(modern_site().rule(demand));
+    assert_eq!(claims(it.web.last("tools/list").header("dpop").unwrap())["nonce"], "n1");
+    assert_eq!(it.token_requests(), 1);
+    let refused = it.web.events.iter().any(|event| matches!(event, Event::Unauthorized { .. }));
+    assert!(!refused);
+}
+
+#[test]
+fn a_call_that_waits_ends_when_the_user_signs_out() {
+    for forbidden in [false, true] {
+        let mut it = Joined::ready(modern_site());
+        let (call, exchange) = it.call();
+        if forbidden {
+            forbid(&mut it, &exchange, "write");
+        } else {
+            let refused = refusal(&exchange, "").unwrap();
+            it.web.reply(&exchange, refused);
+            it.take();
+        }
+        assert_eq!(it.web.outcome(call), "open");
+        it.input(OAuthInput::SignOut);
+        it.assert_refused(call, if forbidden { 403 } else { 401 }, "the user signed out");
+        assert!(it.browse.is_none());
+        // A client that has no request that waits reports nothing.
+        it.events.clear();
+        it.input(OAuthInput::SignOut);
+        assert!(it.events.is_empty(), "{:?}", it.events);
+    }
+}
+
+#[test]
+fn a_token_is_not_sent_after_sign_out() {
+    let mut it = joined_proofs::ready();
+    it.web.session.request(it.web.now, Request::call_tool("a", None)).unwrap();
+    it.web.collect();
+    it.take();
+    let request = it.signs.pop_front().unwrap();
+    // The request has its proof, and was not polled yet.
+    it.web.session.handle_oauth(it.web.now, OAuthInput::Signature { id: request.id, signature: b"signature" });
+    it.web.session.handle_oauth(it.web.now, OAuthInput::SignOut);
+    it.web.collect();
+    it.take();
+    let exchange = it.web.take_named("tools/call");
+    assert_eq!((exchange.header("authorization"), exchange.header("dpop")), (None, None));
+}
+
+/// Refuses what is sent with this name, each time for other scopes, and has the user consent. Returns how often.
+fn forbid_each_time(it: &mut Joined, name: &str) -> usize {
+    for at in 0..20 {
+        let Some(exchange) = it.web.take().into_iter().find(|exchange| exchange.is(name)) else { return at };
+        forbid(it, &exchange, &format!("s{at}"));
+        answer_all(it);
+        if it.browse.is_none() {
+            return at;
+        }
+        it.consent();
+        answer_all(it);
+    }
+    panic!("the user is asked without an end");
+}
+
+#[test]
+fn the_user_is_asked_three_times_for_one_list() {
+    let mut it = Joined::ready(modern_site());
+    it.web.session.refresh(it.web.now, Family::Tools).unwrap();
+    it.web.collect();
+    assert_eq!(forbid_each_time(&mut it, "tools/list"), 3);
+    let error = it.web.session.list_error(Family::Tools).unwrap().to_string();
+    assert!(error.contains("forbidden: the scopes `s3` are required"), "{error}");
+    assert!(it.web.is_ready());
+    // The next one is counted anew.
+    it.web.session.refresh(it.web.now, Family::Tools).unwrap();
+    it.web.collect();
+    let exchange = it.web.take_named("tools/list");
+    forbid(&mut it, &exchange, "s4");
+    answer_all(&mut it);
+    assert!(it.browse.is_some());
+}
+
+#[test]
+fn the_user_is_asked_three_times_for_one_notification() {
+    let mut it = Joined::ready(modern_site());
+    let name = "notifications/custom";
+    it.web.session.notify(it.web.now, name, None).unwrap();
+    it.web.collect();
+    assert_eq!(forbid_each_time(&mut it, name), 3);
+    assert!(it.web.is_ready());
+}
+
+#[test]
+fn the_user_is_asked_three_times_for_one_call() {
+    let mut it = Joined::ready(modern_site());
+    let call = it.web.request(Request::call_tool("a", None));
+    assert_eq!(forbid_each_time(&mut it, "tools/call"), 3);
+    it.assert_refused(call, 403, "forbidden: the scopes `s3` are required");
+}
+
+#[test]
+fn the_user_is_asked_three_times_for_one_handshake() {
+    let mut it = Joined::new(modern_site());
+    it.serve();
+    let mut asked = 0;
+    while it.browse.is_some() {
+        asked += 1;
+        assert!(asked < 20, "the user is asked without an end");
+        it.consent();
+        answer_all(&mut it);
+        let exchange = it.web.take_one();
+        forbid(&mut it, &exchange, &format!("s{asked}"));
+        answer_all(&mut it);
+    }
+    assert_eq!(asked, 3);
+    let failed = it.web.events.iter().rev().find_map(|event| match event {
+        Event::Down { failure, .. } if failure.message.contains("the scopes `s3`") => Some(failure.kind),
+        _ => None,
+    });
+    assert_eq!(failed, Some(FailureKind::Forbidden), "{:?}", it.web.events);
+    it.wait(60);
+    answer_all(&mut it);
+    assert!(it.browse.is_none() && it.web.take().is_empty());
+    // The embedder begins anew.
+    it.input(OAuthInput::Authorize);
+    answer_all(&mut it);
+    it.consent();
+    it.serve();
+    assert!(it.web.is_ready());
+}
+
+#[test]
+fn the_stream_of_the_server_waits_for_a_token_three_times() {
+    let mut it = Joined::ready(McpSite::legacy(json!({})));
+    let stream = it.web.last("GET");
+    it.web.end(&stream);
+    it.wait(10);
+    for tokens in 1..=4 {
+        let stream = it.web.take_named("GET");
+        it.web.reply(&stream, Reply::text(401, "no").with("www-authenticate", "Bearer"));
+        it.take();
+        answer_all(&mut it);
+        assert_eq!(it.token_requests(), tokens.min(3));
+        it.wait(61);
+    }
+    assert!(it.web.is_ready() && it.web.take().is_empty());
+}
+
+#[test]
+fn a_token_stays_under_its_resource() {
+    for (target, has_token) in [("/mcp/", true), ("/mcp/more", true), ("/mcp-other", false), ("/other", false)] {
+        let mut it = Joined::ready(modern_site());
+        let (_, exchange) = it.call();
+        let location = MCP.replace("/mcp", target);
+        it.web.reply(&exchange, Reply::status(307).with("location", &location));
+        it.take();
+        let again = it.web.take_named("tools/call");
+        assert_eq!((again.url(), again.header("authorization").is_some()), (location, has_token));
+        // So do later requests, which go to the same place.
+        let (_, next) = it.call();
+        assert_eq!(next.header("authorization").is_some(), has_token, "{target}");
+    }
+}
+
+#[test]
+fn an_encoded_secret_in_an_error_is_not_shown() {
+    for said in [
+        "bad request: grant_type=refresh_token&refresh_token=1%2F%2F0gtoken%2Bsecret-hash",
+        "bad header: Basic YXBwOmNsaWVudC1zZWNyZXQtaGFzaA==",
+        "bad refresh_token 1\\/\\/0gtoken+secret-hash",
+    ] {
+        let mut rig = Rig::with(|options| {
+            let mut client = RegisteredClient::new("app");
+            client.secret = Some(Secret::new("client-secret-hash"));
+            client.auth = Some(ClientAuth::Basic);
+            options.registered.push(client);
+        });
+        let token = json!({
+            "access_token": "at1-hush", "token_type": "Bearer", "expires_in": 3600,
+            "refresh_token": "1//0gtoken+secret-hash",
+        });
+        rig.site.tokens.push_back((200, token.to_string()));
+        rig.authorize();
+        rig.wait(600);
+        let _ = rig.refuse(&[]);
+        rig.run_to("/token");
+        rig.answer(400, &json!({"error": "invalid_request", "error_description": said}).to_string());
+        match rig.events.last() {
+            Some(OAuthEvent::Failed(error)) => {
+                let text = error.to_string();
+                assert!(text.contains("[hidden]"), "{text}");
+                assert!(!["hash", "2Bsecret", "aGFza"].iter().any(|part| text.contains(part)), "{text}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
