@@ -1,10 +1,13 @@
 //! Saved clients: rejected documents, and moves without the transport.
 
+use std::hash::Hasher;
+
 use mcp_proto::{
     Action, Client, Event, Http, Lines, Messages, Moved, Options, Request, RequestId, Secrets, Snapshot, SnapshotError,
     Time, Transport,
 };
 use serde_json::{Value, json};
+use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::common::{Host, Server, legacy, reconnecting, seconds, tools};
 use crate::moved::moved;
@@ -103,6 +106,36 @@ fn a_state_of_a_hundred_megabytes_is_refused_by_its_checksum() {
     let whole = text(&client_with_calls().0.session);
     let long = with(&whole, "state", json!("[".repeat(100 << 20)));
     assert_eq!(restore(&long).unwrap_err(), SnapshotError::Damaged);
+}
+
+/// The document with another state, and the checksum of that.
+fn with_state(text: &str, state: &str) -> String {
+    let mut document: Value = serde_json::from_str(text).unwrap();
+    let mut hasher = SipHasher13::new();
+    for text in [document["version"].as_str().unwrap(), document["kind"].as_str().unwrap(), state] {
+        hasher.write(&(text.len() as u64).to_le_bytes());
+        hasher.write(text.as_bytes());
+    }
+    let format = u32::try_from(document["format"].as_u64().unwrap()).unwrap();
+    hasher.write(&format.to_le_bytes());
+    let time: Time = serde_json::from_value(document["time"].clone()).unwrap();
+    hasher.write(&time.as_micros().to_le_bytes());
+    hasher.write(&[u8::from(document["secrets"].as_bool().unwrap())]);
+    document["state"] = state.into();
+    document["checksum"] = format!("{:032x}", hasher.finish128().as_u128()).into();
+    document.to_string()
+}
+
+#[test]
+fn a_state_of_a_hundred_megabytes_with_its_checksum_is_invalid() {
+    let whole = text(&client_with_calls().0.session);
+    let state = serde_json::from_str::<Value>(&whole).unwrap()["state"].as_str().unwrap().to_owned();
+    assert!(restore(&with_state(&whole, &state)).is_ok(), "the checksum is that of the state");
+    let unknown = format!("{{\"unknown\":\"{}\",{}", "x".repeat(100 << 20), &state[1..]);
+    for long in ["[".repeat(100 << 20), format!("[0{}]", ",0".repeat(50 << 20)), unknown] {
+        let error = restore(&with_state(&whole, &long)).unwrap_err();
+        assert!(matches!(error, SnapshotError::Invalid { .. }), "{error:?}");
+    }
 }
 
 #[test]
