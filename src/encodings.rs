@@ -1,4 +1,4 @@
-//! The encodings in which a secret is looked for. JSON strings and percent-encoding are read by `scan.rs`.
+//! The encodings in which a secret is looked for. JSON strings and percent-encoding are left to the caller.
 
 use alloc::string::String;
 use alloc::vec::Vec;

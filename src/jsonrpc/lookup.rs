@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn of_members_of_one_name_the_last_is_found_however_the_name_is_written() {
+    fn the_last_of_the_members_with_one_name_is_found() {
         let text = r#"{"a":1, "ab":2,"\u0061":[3,"a"],"b" : "x" ,"a\ud800":4,"c":{"a":5},"\"":null}"#;
         let member = |name| Json::trusted(text).member(name).map(Json::text);
         for (name, value) in [("a", "[3,\"a\"]"), ("ab", "2"), ("b", "\"x\""), ("c", r#"{"a":5}"#)] {

@@ -49,7 +49,7 @@ fn forms(secret: &str) -> Vec<Zeroizing<String>> {
     encode(&mut encoded, secret);
     let spaced = Zeroizing::new(encoded.replace("%20", "+"));
     for text in [encoded, spaced] {
-        add(&lower(&text));
+        add(&with_lower_case_digits(&text));
         add(&text);
     }
     // A server that quotes JSON within JSON escapes it.
@@ -68,8 +68,8 @@ fn forms(secret: &str) -> Vec<Zeroizing<String>> {
     forms
 }
 
-/// Percent-encoded text with small digits.
-fn lower(text: &str) -> Zeroizing<String> {
+/// Percent-encoded text whose hexadecimal digits are in lower case.
+fn with_lower_case_digits(text: &str) -> Zeroizing<String> {
     let (mut out, mut digits) = (Zeroizing::new(String::with_capacity(text.len())), 0_u8);
     for character in text.chars() {
         out.push(if digits > 0 { character.to_ascii_lowercase() } else { character });

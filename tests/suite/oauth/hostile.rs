@@ -17,14 +17,17 @@ fn flood(rig: &mut Rig, bytes: usize) -> usize {
     read
 }
 
+/// The ending of the URL of each step's request, and the stage that fails.
+const STAGES: [(&str, Stage); 4] = [
+    ("a/mcp", Stage::ResourceMetadata),
+    ("oauth-authorization-server", Stage::ServerMetadata),
+    ("/register", Stage::Registration),
+    ("/token", Stage::Token),
+];
+
 #[test]
 fn a_document_of_50_megabytes_is_refused_at_the_limit() {
-    for (ending, stage) in [
-        ("a/mcp", Stage::ResourceMetadata),
-        ("oauth-authorization-server", Stage::ServerMetadata),
-        ("/register", Stage::Registration),
-        ("/token", Stage::Token),
-    ] {
+    for (ending, stage) in STAGES {
         let mut rig = Rig::new();
         rig.refuse(&[]).unwrap();
         if ending == "/token" {
@@ -39,12 +42,7 @@ fn a_document_of_50_megabytes_is_refused_at_the_limit() {
 
 #[test]
 fn a_response_of_a_byte_per_second_fails_at_the_timeout() {
-    for (ending, stage) in [
-        ("a/mcp", Stage::ResourceMetadata),
-        ("oauth-authorization-server", Stage::ServerMetadata),
-        ("/register", Stage::Registration),
-        ("/token", Stage::Token),
-    ] {
+    for (ending, stage) in STAGES {
         let mut rig = Rig::new();
         rig.auth.set_modern(true);
         rig.refuse(&[]).unwrap();

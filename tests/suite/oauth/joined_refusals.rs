@@ -53,7 +53,7 @@ fn a_call_that_waits_for_scopes_is_not_sent_again_for_the_nonce_of_another() {
 }
 
 #[test]
-fn whatever_is_refused_for_its_nonce_is_sent_again_at_once() {
+fn all_that_is_refused_for_its_nonce_is_sent_again_at_once() {
     let mut it = joined_proofs::ready();
     it.web.session.refresh(it.web.now, Family::Tools).unwrap();
     it.web.session.notify(it.web.now, "notifications/custom", None).unwrap();

@@ -118,7 +118,7 @@ fn a_refresh_token_that_is_refused_is_dropped_and_the_user_is_asked() {
 }
 
 #[test]
-fn what_was_granted_is_requested_again_after_a_refused_refresh() {
+fn granted_scopes_are_requested_again_after_a_refused_refresh() {
     let mut rig = Rig::new();
     let token = json!({"access_token": "t-hush", "refresh_token": "r-hush", "scope": "a b"});
     rig.site.tokens.push_back((200, token.to_string()));
