@@ -174,8 +174,12 @@ impl Access {
                 });
             }
             StoreAction::Release => drop(self.locks.remove(&at)),
-            // The probe gives no credentials up.
-            StoreAction::Remove | _ => {}
+            StoreAction::Remove => {
+                if let Err(error) = store.remove(&server) {
+                    crate::write_stderr(&format!("probe: --tokens: the credentials were not removed: {error}\n"));
+                }
+            }
+            _ => {}
         }
     }
 

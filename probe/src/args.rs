@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use mcp_proto::{Eras, Http, ProtocolVersion};
 
 use crate::answers::Answers;
-use crate::oauth_args::{OAuthSettings, OPTIONS};
+use crate::oauth_args::{OAuthSettings, OPTIONS, SIGN_OUT};
 use crate::step::Step;
 
 pub(crate) const HELP: &str = "\
@@ -57,6 +57,8 @@ options:
   --scope 'A B'               asked for in place of what the server says
   --tokens FILE               credentials are kept there, readable by their owner alone, and shared with other
                               processes (in memory)
+  --sign-out                  at the end give the credentials up: they are removed from that file, and revoked where the
+                              authorization server supports it
   --journal FILE              write what goes in and out of the library, with its time, as its journal: each message
                               in full, but no credential that --header added, and no session id
   --replay FILE               with no subcommand: feed a journal back instead of connecting; the same report, and an
@@ -181,7 +183,7 @@ fn grammar() -> Command {
         .disable_help_subcommand(true)
         .args_override_self(true)
         .arg(Arg::new("help").long("help").short('h').action(ArgAction::Help))
-        .args(["json", "diagram", "oauth"].map(flag))
+        .args(["json", "diagram", "oauth", SIGN_OUT].map(flag))
         .args(WITH_VALUE.into_iter().chain(STEPS).chain(OPTIONS).map(|name| value(name).action(ArgAction::Append)))
         .subcommand(Command::new("stdio").disable_help_flag(true).arg(words("early")).arg(words("command").last(true)))
         .subcommand(Command::new("http").disable_help_flag(true).arg(words("url").num_args(1)))
@@ -323,13 +325,13 @@ fn for_replay(matches: &ArgMatches) -> Result<(), String> {
 /// What the options of `--oauth` say; `None` without it.
 fn oauth(matches: &ArgMatches) -> Result<Option<OAuthSettings>, String> {
     if !matches.get_flag("oauth") {
-        return match OPTIONS.into_iter().find(|option| is_given(matches, option)) {
+        return match OPTIONS.into_iter().chain([SIGN_OUT]).find(|option| is_given(matches, option)) {
             Some(option) => Err(format!("--{option} needs --oauth")),
             None => Ok(None),
         };
     }
     let last = |option: &str| values(matches, option).map(|mut values| values.pop());
-    OAuthSettings::read(last).map(Some)
+    OAuthSettings::read(matches.get_flag(SIGN_OUT), last).map(Some)
 }
 
 /// Rejects options that have no effect where nothing is called and no token is obtained.

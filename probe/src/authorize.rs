@@ -90,7 +90,7 @@ impl Run<'_> {
         }
     }
 
-    fn give(&mut self, io: &mut Io, at: usize, input: OAuthInput<'_>) -> bool {
+    pub(crate) fn give(&mut self, io: &mut Io, at: usize, input: OAuthInput<'_>) -> bool {
         let now = self.now();
         let is_ours = self.engine.handle_oauth(now, at, input);
         self.introduced(at);

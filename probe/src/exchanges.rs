@@ -69,6 +69,10 @@ impl<Id: Copy + Ord + Send + 'static> Exchanges<Id> {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
     /// The next piece of any exchange. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<(Id, Piece)> {
         loop {

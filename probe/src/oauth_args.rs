@@ -14,15 +14,23 @@ pub(crate) struct OAuthSettings {
     is_direct: bool,
     /// Where credentials are kept.
     pub(crate) tokens: Option<PathBuf>,
+    /// The credentials are given up at the end.
+    pub(crate) signs_out: bool,
 }
 
-/// The options beside `--oauth`, which need it.
+/// The flag beside `--oauth`, which needs it.
+pub(crate) const SIGN_OUT: &str = "sign-out";
+
+/// The options with a value beside `--oauth`, which need it.
 pub(crate) const OPTIONS: [&str; 7] =
     ["oauth-port", "client-id", "client-secret", "client-metadata", "scope", "tokens", "grant"];
 
 impl OAuthSettings {
     /// Reads the options; `value` has the last value of each.
-    pub(crate) fn read(mut value: impl FnMut(&str) -> Result<Option<String>, String>) -> Result<Self, String> {
+    pub(crate) fn read(
+        signs_out: bool,
+        mut value: impl FnMut(&str) -> Result<Option<String>, String>,
+    ) -> Result<Self, String> {
         let port = value("oauth-port")?.map(|given| {
             let port: Option<u16> = given.parse().ok().filter(|port| *port > 0);
             port.ok_or_else(|| format!("--oauth-port needs a port, not {given:?}"))
@@ -51,6 +59,7 @@ impl OAuthSettings {
             scopes: value("scope")?,
             is_direct,
             tokens: value("tokens")?.map(Into::into),
+            signs_out,
         })
     }
 
@@ -74,7 +83,9 @@ mod tests {
     use super::*;
 
     fn read(given: &[(&str, &str)]) -> Result<OAuthSettings, String> {
-        OAuthSettings::read(|name| Ok(given.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into())))
+        OAuthSettings::read(false, |name| {
+            Ok(given.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into()))
+        })
     }
 
     #[test]

@@ -198,6 +198,11 @@ impl Peer {
         }
     }
 
+    /// Whether a request of its authorization is in flight.
+    pub(crate) fn has_oauth_request(&self) -> bool {
+        matches!(&self.way, Some(Way::Web(web)) if web.has_oauth_request())
+    }
+
     pub(crate) fn drop_oauth(&mut self, exchange: OAuthExchangeId) {
         if let Some(Way::Web(web)) = &mut self.way {
             web.drop_oauth(exchange);

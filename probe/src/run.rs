@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use mcp_proto::binding::http::{Broken, ExchangeId};
-use mcp_proto::binding::oauth::{Authorization, OAuthOptions};
+use mcp_proto::binding::oauth::{Authorization, OAuthInput, OAuthOptions};
 use mcp_proto::host::hub::{Hub, HubOAuth, HubOptions};
 use mcp_proto::{
     Client, ConnectionId, Keepalive, Messages, OpenFailure, Options, Reconnect, ShutdownStep, Time, Transport,
@@ -250,7 +250,10 @@ impl Run<'_> {
 
     fn go(&mut self) {
         match self.prepare() {
-            Ok(mut io) => self.drive(&mut io),
+            Ok(mut io) => {
+                self.drive(&mut io);
+                self.sign_out(&mut io);
+            }
             Err(message) => {
                 for peer in &mut self.peers {
                     peer.record.failure = Some(FailureReport { kind: "connect".into(), message: message.clone() });
@@ -305,6 +308,27 @@ impl Run<'_> {
                 let waiting = self.waiting();
                 self.progress.show(waiting);
             }
+        }
+    }
+
+    /// Gives up the credentials of all servers, after their sessions: the end of a session needs its token.
+    fn sign_out(&mut self, io: &mut Io) {
+        if !self.settings.oauth.as_ref().is_some_and(|oauth| oauth.signs_out) {
+            return;
+        }
+        self.closing = Some(Instant::now());
+        for at in 0..self.peers.len() {
+            self.give(io, at, OAuthInput::SignOut);
+        }
+        let is_late = |since: Instant| since.elapsed() >= CLOSING;
+        while self.peers.iter().any(Peer::has_oauth_request) && !self.closing.is_some_and(is_late) {
+            if self.interrupt.came() {
+                break;
+            }
+            self.listen(io);
+            let now = self.now();
+            self.engine.handle_timeout(now);
+            self.act(io);
         }
     }
 

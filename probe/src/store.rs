@@ -52,10 +52,24 @@ impl Store {
         }
     }
 
+    /// Removes the record of a server. Does not wait for another process that has the lock.
+    pub(crate) fn remove(&self, server: &str) -> io::Result<()> {
+        if self.load(server)?.is_none() {
+            return Ok(());
+        }
+        self.change(|records| drop(records.remove(server)))
+    }
+
     fn write(&self, server: &str, record: &[u8]) -> io::Result<()> {
+        let record = serde_json::from_slice(record)?;
+        self.change(|records| drop(records.insert(server.to_owned(), record)))
+    }
+
+    /// Replaces the file. What cannot be read is not kept.
+    fn change(&self, change: impl FnOnce(&mut Records)) -> io::Result<()> {
         let text = self.text()?.unwrap_or_default();
         let mut records: Records = serde_json::from_slice(&text).unwrap_or_default();
-        records.insert(server.to_owned(), serde_json::from_slice(record)?);
+        change(&mut records);
         let temporary = self.beside(&format!("{}.tmp", std::process::id()));
         let written = replace(&temporary, &serde_json::to_vec(&records)?, &self.path);
         if written.is_err() {
@@ -139,6 +153,17 @@ mod tests {
         assert_eq!(store.load("a").unwrap(), Some(b"no json".to_vec()));
         assert_eq!(store.save("a", &record(1), 0), SaveOutcome::Stored);
         assert_eq!(store.load("a").unwrap(), Some(record(1)));
+    }
+
+    #[test]
+    fn a_record_that_is_removed_leaves_those_of_other_servers() {
+        let store = store("removed");
+        store.remove("a").unwrap();
+        assert_eq!(store.save("a", &record(1), 0), SaveOutcome::Stored);
+        assert_eq!(store.save("b", &record(7), 0), SaveOutcome::Stored);
+        store.remove("a").unwrap();
+        assert_eq!(store.load("a").unwrap(), None);
+        assert_eq!(store.load("b").unwrap(), Some(record(7)));
     }
 
     #[test]

@@ -79,6 +79,10 @@ impl Web {
         self.oauth.start(exchange, reach, request, HeaderMap::new());
     }
 
+    pub(crate) fn has_oauth_request(&self) -> bool {
+        !self.oauth.is_empty()
+    }
+
     pub(crate) fn drop_oauth(&mut self, exchange: OAuthExchangeId) {
         self.oauth.drop(exchange);
     }

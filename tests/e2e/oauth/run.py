@@ -118,6 +118,16 @@ def main(probe, modules):
     bench.check("revoked credentials", told(report, "registration", "grants"), ("dynamic", ["authorization_code"]))
     bench.check("the client is registered once a sign-in without credentials", bench.seen()["registrations"], registrations)
 
+    kept = file.read_text()
+    report, status = bench.run(*stored, "--sign-out")
+    bench.check("a client that signs out at the end", (report["outcome"], status), ("ready", 0))
+    bench.check("the store has no record", json.loads(file.read_text()), {})
+    bench.check("the authorization server revoked both tokens", bench.seen()["revocations"], ["refresh_token", "access_token"])
+    # Nothing of the earlier record is of use: the user signs in again.
+    file.write_text(kept)
+    report, _ = bench.run(*stored)
+    bench.check("tokens that were given up", told(report, "grants", "error"), (["authorization_code"], None))
+
     if shutil.which("chromedriver"):
         # Chromium does not always start on a busy machine.
         for attempt in range(1, 4):

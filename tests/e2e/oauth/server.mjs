@@ -39,7 +39,7 @@ process.on("exit", () => everything.kill());
 process.on("SIGTERM", () => process.exit());
 process.stdin.on("end", () => process.exit()).resume();
 
-const seen = { secrets: [], registrations: 0, grants: [], revocations: 0 };
+const seen = { secrets: [], registrations: 0, grants: [], revocations: [] };
 const grants = new Set();
 
 const provider = new Provider(issuer, {
@@ -70,6 +70,11 @@ const provider = new Provider(issuer, {
       useGrantedResource: () => true,
     },
   },
+});
+provider.use(async (context, next) => {
+  await next();
+  const { route, params } = context.oidc ?? {};
+  if (route === "revocation" && context.status === 200) seen.revocations.push(params.token_type_hint);
 });
 provider.on("registration_create.success", () => seen.registrations++);
 provider.on("grant.success", (context) => {
@@ -118,7 +123,6 @@ http
           await provider.AccessToken.revokeByGrantId(id);
           await (await provider.Grant.find(id))?.destroy();
         }
-        seen.revocations++;
         grants.clear();
         return json(response, 200, {});
       case "/mcp": {
