@@ -1,9 +1,11 @@
 //! A simulation that is run step by step.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mcp_proto::testkit::{Carried, Collector, FakeServer, FakeTool, Link, NodeId, Sim};
-use mcp_proto::{Client, Event, Lines, Messages, Options, Time};
+use mcp_proto::{Client, Event, Lines, Messages, Options, Outcome, RawValue, Request, Time};
+use serde_json::json;
 
 use crate::common::{millis, seconds};
 
@@ -68,6 +70,61 @@ fn steps_do_what_a_run_does() {
     let end = run.now();
     assert_eq!(until(end, &stepped), until(end, &run));
     assert!(!until(end, &run).is_empty());
+}
+
+/// The order in which eight calls that are made at once end, for each of 20 seeds. Each call names itself, and ends with
+/// its own result.
+fn orders<B: Carried + Clone>(binding: &B, server: fn() -> FakeServer) -> Vec<Vec<usize>> {
+    let order = |seed| {
+        let named = server().tool(FakeTool::new("a")).on("tools/call", |params| {
+            Ok(json!({"content": [{"type": "text", "text": params["arguments"]["number"].to_string()}]}))
+        });
+        let link = Link::new(millis(5)).jitter(millis(50));
+        let mut sim = Sim::new(seed).with_server("s", named, link);
+        let client = Client::new(binding.clone(), Options::new("test-host", "1.0"), 1);
+        let node = sim.add("s", Collector::new(client));
+        sim.tell(node, |now, client| client.open(now)).unwrap().unwrap();
+        sim.run_until(seconds(5), |sim| sim.get(node).unwrap().is_ready()).unwrap();
+        let calls: Vec<_> = (0..8)
+            .map(|number| {
+                let arguments = RawValue::from_string(json!({"number": number}).to_string()).unwrap();
+                let request = Request::call_tool("a", Some(&arguments));
+                sim.tell(node, |now, client| client.request(now, request)).unwrap().unwrap()
+            })
+            .collect();
+        sim.run_for(seconds(5)).unwrap();
+        let ended = events(&sim, node).iter().filter_map(|(_, event)| match event {
+            Event::Finished { request, outcome: Outcome::Result(result), attempts: 1 } => {
+                let number = calls.iter().position(|call| call == request).unwrap();
+                assert!(result.get().contains(&format!("\"{number}\"")), "{number}: {}", result.get());
+                Some(number)
+            }
+            _ => None,
+        });
+        let ended: Vec<_> = ended.collect();
+        assert_eq!(ended.iter().collect::<BTreeSet<_>>().len(), calls.len(), "{ended:?}");
+        assert_eq!(sim.server("s").unwrap().received("tools/call"), calls.len());
+        ended
+    };
+    (0..20).map(order).collect()
+}
+
+#[test]
+fn messages_of_one_connection_do_not_overtake_each_other() {
+    let in_order: Vec<_> = (0..8).collect();
+    for server in [FakeServer::legacy as fn() -> FakeServer, FakeServer::modern] {
+        assert!(orders(&Lines::new(), server).iter().all(|order| *order == in_order));
+    }
+}
+
+#[cfg(feature = "http")]
+#[test]
+fn http_exchanges_overtake_each_other_and_each_call_ends_with_its_own_result() {
+    let http = mcp_proto::Http::new("https://example.com/mcp").unwrap();
+    for server in [FakeServer::legacy as fn() -> FakeServer, FakeServer::modern] {
+        let orders: BTreeSet<_> = orders(&http, server).into_iter().collect();
+        assert!(orders.len() > 10, "{orders:?}");
+    }
 }
 
 #[cfg(feature = "snapshot")]
