@@ -82,6 +82,10 @@ alphabet! {
         Unauthorized,
         /// The embedder can authorize requests now.
         Authorized,
+        /// The hub is given what sessions authorize themselves with.
+        OAuthGiven,
+        /// Its actions are polled, and no credentials are being refreshed or stored.
+        Polled,
         /// Its entry was removed or replaced.
         Leave,
         /// The hub is closed.
@@ -105,8 +109,11 @@ pub enum Effect {
     Promote,
     /// Remove it from that queue.
     Dequeue,
-    /// Create it; it accepts requests before it is opened.
+    /// Create it, unless it was created for the call that it accepted; it accepts requests before it is opened. It
+    /// authorizes itself if its entry says so.
     Prepare,
+    /// Let it authorize itself if its entry says so.
+    Join,
     /// Open it; it takes up room.
     Open,
     /// Drop it; the embedder polled none of its actions.
@@ -147,6 +154,8 @@ pub enum Effect {
     Shut,
     /// Remove it after the embedder polled all of its actions, and end the calls that wait for lists.
     Forget,
+    /// Remove it.
+    Remove,
 }
 
 type R = Row<State, Effect>;
@@ -154,9 +163,9 @@ type R = Row<State, Effect>;
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
-        Absent, AllowCalls, AnswerLists, Arrive, Await, Depart, Dequeue, Discard, Forget, Free, Offer, Open, Prepare,
-        Present, Promote, Queue, QueueCalled, RefuseCalls, Release, Renew, Reopen, ReportFailed, ReportRetry, Rest,
-        Shut, Succeed, Withdraw,
+        Absent, AllowCalls, AnswerLists, Arrive, Await, Depart, Dequeue, Discard, Forget, Free, Join, Offer, Open,
+        Prepare, Present, Promote, Queue, QueueCalled, RefuseCalls, Release, Remove, Renew, Reopen, ReportFailed,
+        ReportRetry, Rest, Shut, Succeed, Withdraw,
     };
     match state {
         State::Idle => match input {
@@ -175,7 +184,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Down
             | Input::Parked
             | Input::Unauthorized
-            | Input::Authorized => R::ignore(state),
+            | Input::Authorized
+            | Input::OAuthGiven
+            | Input::Polled => R::ignore(state),
         },
         State::Behind => match input {
             Input::Wanted => R::advance(State::Waiting, &[Await]),
@@ -193,7 +204,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Down
             | Input::Parked
             | Input::Unauthorized
-            | Input::Authorized => R::ignore(state),
+            | Input::Authorized
+            | Input::OAuthGiven
+            | Input::Polled => R::ignore(state),
         },
         State::Waiting => match input {
             Input::Started | Input::Called | Input::Listed => R::advance(State::WaitingCalled, &[Prepare]),
@@ -212,13 +225,16 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Parked
             | Input::Ended
             | Input::Unauthorized
-            | Input::Authorized => R::ignore(state),
+            | Input::Authorized
+            | Input::OAuthGiven
+            | Input::Polled => R::ignore(state),
         },
         State::WaitingCalled => match input {
             Input::Free => R::advance(State::QueuedCalled, &[Arrive, QueueCalled]),
             Input::Restored => R::reject(state),
             Input::Leave => R::advance(State::Leaving, &[Arrive, Depart, Succeed, Shut]),
             Input::Close => R::advance(State::Closing, &[Arrive, Shut]),
+            Input::OAuthGiven => R::advance(state, &[Join]),
             Input::Wanted
             | Input::Started
             | Input::Called
@@ -233,7 +249,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Parked
             | Input::Ended
             | Input::Unauthorized
-            | Input::Authorized => R::ignore(state),
+            | Input::Authorized
+            | Input::Polled => R::ignore(state),
         },
         State::Queued => match input {
             Input::Started | Input::Called | Input::Listed => R::advance(State::QueuedCalled, &[Prepare, Promote]),
@@ -252,13 +269,16 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Parked
             | Input::Ended
             | Input::Unauthorized
-            | Input::Authorized => R::ignore(state),
+            | Input::Authorized
+            | Input::OAuthGiven
+            | Input::Polled => R::ignore(state),
         },
         State::QueuedCalled => match input {
             Input::Restored => R::reject(state),
             Input::Room => R::advance(State::Starting, &[Open]),
             Input::Leave => R::advance(State::Leaving, &[Dequeue, Depart, Succeed, Shut]),
             Input::Close => R::advance(State::Closing, &[Dequeue, Shut]),
+            Input::OAuthGiven => R::advance(state, &[Join]),
             Input::Wanted
             | Input::Started
             | Input::Called
@@ -273,13 +293,15 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Parked
             | Input::Ended
             | Input::Unauthorized
-            | Input::Authorized => R::ignore(state),
+            | Input::Authorized
+            | Input::Polled => R::ignore(state),
         },
         State::Opening => match input {
             Input::Started | Input::Called | Input::Listed | Input::Taken => R::advance(State::Starting, &[]),
             Input::Restored => R::advance(State::Idle, &[Release, Discard]),
             Input::Leave => R::advance(State::Closed, &[Release, Discard, Succeed, Forget]),
             Input::Close => R::advance(State::Closed, &[Release, Discard, Forget]),
+            Input::OAuthGiven => R::advance(state, &[Join]),
             Input::Wanted
             | Input::Follows
             | Input::Free
@@ -291,7 +313,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Parked
             | Input::Ended
             | Input::Unauthorized
-            | Input::Authorized => R::ignore(state),
+            | Input::Authorized
+            | Input::Polled => R::ignore(state),
         },
         State::Starting => match input {
             Input::Restored => R::reject(state),
@@ -301,6 +324,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Ended => R::advance(State::Failed, &[Release, Withdraw, ReportFailed]),
             Input::Leave => R::advance(State::Leaving, &[Release, Depart, Succeed, Shut]),
             Input::Close => R::advance(State::Closing, &[Release, Shut]),
+            Input::OAuthGiven => R::advance(state, &[Join]),
             Input::Wanted
             | Input::Started
             | Input::Called
@@ -312,7 +336,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Changed
             | Input::Unused
             | Input::Unauthorized
-            | Input::Authorized => R::ignore(state),
+            | Input::Authorized
+            | Input::Polled => R::ignore(state),
         },
         State::Up => match input {
             Input::Listed => R::advance(state, &[AnswerLists]),
@@ -325,6 +350,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Ended => R::advance(State::Failed, &[Absent, Withdraw, ReportFailed]),
             Input::Leave => R::advance(State::Leaving, &[Absent, Depart, Succeed, Shut]),
             Input::Close => R::advance(State::Closing, &[Absent, Shut]),
+            Input::OAuthGiven => R::advance(state, &[Join]),
             Input::Wanted
             | Input::Started
             | Input::Called
@@ -334,13 +360,15 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Taken
             | Input::Ready
             | Input::Unauthorized
-            | Input::Authorized => R::ignore(state),
+            | Input::Authorized
+            | Input::Polled => R::ignore(state),
         },
         State::Resting => match input {
             Input::Started | Input::Called | Input::Listed => R::advance(State::QueuedCalled, &[Absent, QueueCalled]),
             Input::Restored => R::reject(state),
             Input::Leave => R::advance(State::Leaving, &[Absent, Depart, Succeed, Shut]),
             Input::Close => R::advance(State::Closing, &[Absent, Shut]),
+            Input::OAuthGiven => R::advance(state, &[Join]),
             Input::Wanted
             | Input::Follows
             | Input::Free
@@ -353,7 +381,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Parked
             | Input::Ended
             | Input::Unauthorized
-            | Input::Authorized => R::ignore(state),
+            | Input::Authorized
+            | Input::Polled => R::ignore(state),
         },
         State::Down => match input {
             Input::Wanted | Input::Started => R::advance(state, &[Reopen]),
@@ -365,6 +394,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Ended => R::advance(State::Failed, &[Withdraw, ReportFailed]),
             Input::Leave => R::advance(State::Leaving, &[Depart, Succeed, Shut]),
             Input::Close => R::advance(State::Closing, &[Shut]),
+            Input::OAuthGiven => R::advance(state, &[Join]),
             Input::Called
             | Input::Follows
             | Input::Free
@@ -373,7 +403,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Down
             | Input::Unauthorized
             | Input::Authorized
-            | Input::Unused => R::ignore(state),
+            | Input::Unused
+            | Input::Polled => R::ignore(state),
         },
         State::Parked => match input {
             Input::Wanted | Input::Started | Input::Called => R::advance(state, &[Reopen]),
@@ -386,13 +417,15 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Ended => R::advance(State::Failed, &[Withdraw, ReportFailed]),
             Input::Leave => R::advance(State::Leaving, &[Depart, Succeed, Shut]),
             Input::Close => R::advance(State::Closing, &[Shut]),
+            Input::OAuthGiven => R::advance(state, &[Join]),
             Input::Follows
             | Input::Free
             | Input::Room
             | Input::Taken
             | Input::Unauthorized
             | Input::Authorized
-            | Input::Unused => R::ignore(state),
+            | Input::Unused
+            | Input::Polled => R::ignore(state),
         },
         State::Failed => match input {
             Input::Started => R::advance(state, &[Renew]),
@@ -410,7 +443,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Down
             | Input::Parked
             | Input::Ended
-            | Input::Authorized => R::ignore(state),
+            | Input::Authorized
+            | Input::OAuthGiven
+            | Input::Polled => R::ignore(state),
         },
         State::Refused => match input {
             Input::Started | Input::Authorized => R::advance(state, &[Renew]),
@@ -427,10 +462,13 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Down
             | Input::Parked
             | Input::Ended
-            | Input::Unauthorized => R::ignore(state),
+            | Input::Unauthorized
+            | Input::OAuthGiven
+            | Input::Polled => R::ignore(state),
         },
         State::Closing => match input {
             Input::Ended => R::advance(State::Closed, &[Forget]),
+            Input::OAuthGiven => R::advance(state, &[Join]),
             Input::Wanted
             | Input::Started
             | Input::Called
@@ -448,7 +486,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Unauthorized
             | Input::Authorized
             | Input::Leave
-            | Input::Close => R::ignore(state),
+            | Input::Close
+            | Input::Polled => R::ignore(state),
         },
         State::Leaving => match input {
             Input::Ended => R::advance(State::Closed, &[Free, Forget]),
@@ -469,9 +508,12 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Unauthorized
             | Input::Authorized
             | Input::Leave
-            | Input::Close => R::ignore(state),
+            | Input::Close
+            | Input::OAuthGiven
+            | Input::Polled => R::ignore(state),
         },
         State::Closed => match input {
+            Input::Polled => R::advance(state, &[Remove]),
             Input::Wanted
             | Input::Started
             | Input::Called
@@ -490,9 +532,15 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Unauthorized
             | Input::Authorized
             | Input::Leave
-            | Input::Close => R::ignore(state),
+            | Input::Close
+            | Input::OAuthGiven => R::ignore(state),
         },
     }
 }
 
 recorded!("hub_server", refuses);
+
+/// Whether a command creates the session.
+pub(crate) fn creates(state: State, command: Input) -> bool {
+    step(state, command).effects.contains(&Effect::Prepare)
+}

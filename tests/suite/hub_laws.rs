@@ -607,6 +607,25 @@ mod moves {
             prop_assert_eq!(outputs(world), outputs(run(&setup, &ops)));
         }
 
+        #[cfg(feature = "oauth")]
+        #[test]
+        fn authorizations_change_nothing_for_servers_that_do_not_use_them(
+            setup in setup(),
+            ops in prop::collection::vec(op(), 1..60),
+        ) {
+            use mcp_proto::binding::oauth::OAuthOptions;
+            use mcp_proto::host::hub::HubOAuth;
+
+            let saved = |hub: &Hub| serde_json::to_string(&hub.snapshot(Secrets::Included)).unwrap();
+            let oauth = HubOAuth::new(OAuthOptions::new("suite", "http://127.0.0.1/"), [1; 32], Time::ZERO, Duration::ZERO);
+            let mut world = World::new(&setup);
+            for op in &ops {
+                world.apply(op);
+                let hub = world.rig.hub.clone().with_oauth(oauth.clone());
+                prop_assert_eq!(saved(&hub), saved(&world.rig.hub));
+            }
+        }
+
         #[test]
         fn a_hub_that_moves_without_its_transports_ends_each_call_once(
             setup in setup(),

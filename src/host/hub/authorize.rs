@@ -7,6 +7,7 @@ use super::event::SessionHandle;
 use super::{Hub, HubOAuth};
 use crate::Time;
 use crate::binding::oauth::OAuthInput;
+use crate::machine::hub_server::Input;
 
 impl Hub {
     /// Lets the sessions of servers whose entry has `auth: oauth` authorize themselves (feature `oauth`). What the
@@ -18,18 +19,12 @@ impl Hub {
     /// Call it before [`configure`](Self::configure). A snapshot does not contain it: call it after
     /// [`from_snapshot`](Self::from_snapshot), too.
     #[must_use]
-    pub fn with_oauth(mut self, mut oauth: HubOAuth) -> Self {
+    pub fn with_oauth(mut self, oauth: HubOAuth) -> Self {
         let router = &mut self.router;
-        for handle in router.servers.handles() {
-            let Some(server) = router.servers.get_mut(&handle) else { continue };
-            let Some(entry) = router.configuration.servers.get(&*server.name) else { continue };
-            if let Some(connection) = server.connection.as_mut().filter(|_| server.former_entry.is_none())
-                && let Some(authorization) = oauth.authorization(&server.name, entry, router.now)
-            {
-                connection.set_oauth(authorization);
-            }
-        }
         router.oauth = Some(Box::new(oauth));
+        for handle in router.servers.handles() {
+            router.step(handle, Input::OAuthGiven);
+        }
         self
     }
 

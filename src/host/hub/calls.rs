@@ -7,7 +7,9 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::Hub;
+use super::connection::Connection;
 use super::event::{CallError, CallId, CallKind, HubCommandError, HubEvent, SessionHandle};
+use super::route::About;
 use crate::Time;
 use crate::catalog::Catalog;
 use crate::client::{CommandError, Outcome, Request};
@@ -15,7 +17,7 @@ use crate::host::Utility;
 use crate::host::names::Target;
 use crate::jsonrpc::{Json, Object};
 use crate::machine::breaker::Input as BreakerInput;
-use crate::machine::hub_server::{Input, refuses};
+use crate::machine::hub_server::{Input, creates, refuses};
 use crate::protocol::Family;
 
 impl Hub {
@@ -68,57 +70,53 @@ impl Hub {
         }
         // A session that is created for a call may end before the embedder polls any of its actions.
         let limit = router.options.session.limits.output;
-        if server.connection.is_none() && router.former() >= limit {
+        let is_new = creates(server.state, input);
+        if is_new && router.former() >= limit {
             let (server, error) = (Arc::clone(&server.name), CommandError::TooManyRequests { limit });
             return Err(CallError::Session { server, error });
         }
-        let kind = match what {
-            What::Request(request) => self.call_request(now, handle, adapt(request), target)?,
-            What::List(utility) => self.call_list(handle, utility)?,
+        let (kind, about) = match what {
+            What::Request(request) => {
+                let (kind, created) = self.call_request(now, handle, adapt(request), target, is_new)?;
+                (kind, created.map_or(About::Nothing, About::Session))
+            }
+            What::List(utility) => (self.call_list(handle, utility)?, About::Nothing),
         };
         self.router.now = now;
         if let Some(server) = self.router.servers.get_mut(&handle) {
             server.note_use(now);
         }
-        self.router.step(handle, input);
+        self.router.step_about(handle, input, about);
         self.router.settle();
         Ok(CallId { session: handle, kind })
     }
 
+    /// Gives a call to the session of its server; to a new one, which is returned, if the call creates it.
     fn call_request(
         &mut self,
         now: Time,
         handle: SessionHandle,
         request: Request,
         target: Target,
-    ) -> Result<CallKind, CallError> {
+        is_new: bool,
+    ) -> Result<(CallKind, Option<Connection>), CallError> {
         let router = &mut self.router;
         let utility = target.utility();
         let server = router.servers.get(&handle).ok_or(CallError::Closed)?;
         if let Err(until) = server.breaker.admits(now) {
             return Err(CallError::CoolingDown { server: Arc::clone(&server.name), why: server.why_refused(), until });
         }
-        let is_new = router.create_session(handle);
+        // It becomes the server's session only if it accepts the call: an error changes nothing.
+        let mut created = if is_new { router.new_session(handle) } else { None };
         let server = router.servers.get_mut(&handle).ok_or(CallError::Closed)?;
-        let session = server.connection.as_mut().ok_or(CallError::Closed)?;
-        let id = match session.run(|engine| engine.request(now, request)) {
-            Ok(id) => id,
-            Err(error) => {
-                if is_new {
-                    server.connection = None;
-                }
-                return Err(CallError::Session { server: Arc::clone(&server.name), error });
-            }
-        };
+        let session = created.as_mut().or(server.connection.as_mut()).ok_or(CallError::Closed)?;
+        let given = session.run(|engine| engine.request(now, request));
+        let id = given.map_err(|error| CallError::Session { server: Arc::clone(&server.name), error })?;
         server.calls.insert(id, target);
-        // An error changes nothing, the entropy of authorizations included.
-        if is_new {
-            router.join_authorization(handle);
-        }
         router.now = now;
         router.touch(handle);
         router.breaker_step(handle, BreakerInput::Call);
-        Ok(CallKind::Request(id, utility))
+        Ok((CallKind::Request(id, utility), created))
     }
 
     /// Takes a call that is answered from the session's lists.

@@ -71,10 +71,6 @@ impl Server {
         self.connection.as_deref()
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.state == hub_server::State::Closed
-    }
-
     /// It is used: by a command, or by a request that ended.
     pub(super) fn note_use(&mut self, now: Time) {
         if let Some(lifetime) = &mut self.lifetime {

@@ -1,6 +1,6 @@
 //! Reacts to the events of sessions.
 
-use super::Router;
+use super::{About, Router};
 use crate::client::{Cause, Event, Failure, FailureKind, Recovery, RequestId};
 use crate::host::hub::breaker::end_of;
 use crate::host::hub::connection::Tail;
@@ -48,7 +48,7 @@ impl Router {
             Tail::Empty if server.rests_at().is_some_and(|at| at <= self.now) => {
                 return self.step(handle, Input::Unused);
             }
-            Tail::Empty => return self.all_polled(handle),
+            Tail::Empty => return self.note_polled(handle),
             Tail::Event => {}
             Tail::Action => self.queue.push_actions(handle, &mut server.pending),
         }
@@ -63,16 +63,16 @@ impl Router {
             SessionEvent::RequestEnded(request, end) => self.request_ended(handle, request, end),
             SessionEvent::Down(failure) => {
                 self.note_failure(handle, &failure);
-                self.step_for(handle, Input::Down, Some(&failure));
+                self.step_about(handle, Input::Down, About::Failure(&failure));
             }
             SessionEvent::Parked(failure) => {
                 self.note_failure(handle, &failure);
-                self.step_for(handle, Input::Parked, Some(&failure));
+                self.step_about(handle, Input::Parked, About::Failure(&failure));
             }
             SessionEvent::Ending(failure) => self.note_failure(handle, &failure),
-            SessionEvent::Ended(failure) => self.step_for(handle, Input::Ended, Some(&failure)),
+            SessionEvent::Ended(failure) => self.step_about(handle, Input::Ended, About::Failure(&failure)),
             SessionEvent::Refused(failure) => {
-                self.step_for(handle, Input::Ended, Some(&failure));
+                self.step_about(handle, Input::Ended, About::Failure(&failure));
                 self.step(handle, Input::Unauthorized);
             }
             SessionEvent::Other => {}

@@ -25,6 +25,7 @@ use super::sharing::Sharing;
 use super::starts::Starts;
 use crate::Time;
 use crate::catalog::Difference;
+use crate::client::Failure;
 use crate::host::config::Configuration;
 use crate::host::names::Names;
 use crate::machine::breaker::Input as BreakerInput;
@@ -56,6 +57,15 @@ pub(super) struct Router {
     pub(super) oauth: Option<Box<super::oauth::HubOAuth>>,
     #[cfg(feature = "oauth")]
     pub(super) browser: super::oauth::Browser,
+}
+
+/// What an input of a server's table is about.
+pub(super) enum About<'a> {
+    Nothing,
+    /// The failure of its session.
+    Failure(&'a Failure),
+    /// A new session, which accepted a call.
+    Session(Connection),
 }
 
 /// What an input of the hub's table is about.

@@ -8,7 +8,6 @@ use crate::client::Event;
 use crate::host::hub::connection::{Connection, SessionOutput};
 use crate::host::hub::event::{CallId, CallKind, HubAction, HubEvent, SessionHandle};
 use crate::host::hub::queue::Turn;
-use crate::host::hub::server::Server;
 use crate::machine::hub_server::Input;
 
 /// The shortest wait until a server rests.
@@ -103,30 +102,20 @@ impl Router {
     fn end_turn(&mut self, handle: SessionHandle) {
         let server = self.servers.get_mut(&handle);
         self.queue.pop(server.map(|server| &mut server.pending));
-        self.all_polled(handle);
+        self.note_polled(handle);
     }
 
-    /// If nothing of a session waits to be polled, updates its deadline, or removes it.
-    pub(super) fn all_polled(&mut self, handle: SessionHandle) {
-        let Some(server) = self.servers.get_mut(&handle).filter(|server| server.pending.is_empty()) else { return };
-        let connection = server.connection.as_ref();
-        if server.is_over() && !connection.is_some_and(Connection::is_authorizing) {
-            return self.sweep(handle);
+    /// If nothing of a session waits to be polled, it may be over; otherwise its deadline is updated.
+    pub(super) fn note_polled(&mut self, handle: SessionHandle) {
+        let Some(server) = self.servers.get(&handle).filter(|server| server.pending.is_empty()) else { return };
+        if !server.connection.as_ref().is_some_and(Connection::is_authorizing) {
+            self.step(handle, Input::Polled);
         }
+        let Some(server) = self.servers.get_mut(&handle) else { return };
         // It rests at a later input, not while it is polled.
         let rests_at = server.rests_at().map(|at| at.max(self.now + SHORTEST));
-        let deadline = [connection.and_then(Connection::deadline), rests_at].into_iter().flatten().min();
+        let deadline = server.connection.as_ref().and_then(Connection::deadline);
+        let deadline = [deadline, rests_at].into_iter().flatten().min();
         self.queue.set_deadline(handle, &mut server.pending, deadline);
-    }
-
-    /// Removes a server whose session is closed and polled completely.
-    pub(super) fn sweep(&mut self, handle: SessionHandle) {
-        let is_over = |server: &&mut Server| {
-            server.pending.is_empty() && !server.connection.as_ref().is_some_and(Connection::is_authorizing)
-        };
-        let Some(server) = self.servers.get_mut(&handle).filter(is_over) else { return };
-        self.queue.set_deadline(handle, &mut server.pending, None);
-        self.servers.remove(handle);
-        self.over = self.over.saturating_sub(1);
     }
 }

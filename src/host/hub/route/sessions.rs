@@ -3,15 +3,13 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-use super::{Router, Subject};
+use super::{About, Router, Subject};
 use crate::catalog::hash;
-use crate::client::Failure;
 use crate::host::config::Entry;
 use crate::host::hub::connection::{Connection, Place};
-use crate::host::hub::event::{HubEvent, HubOptions, SessionHandle};
+use crate::host::hub::event::{HubEvent, SessionHandle};
 use crate::host::hub::lifetime::Lifetime;
 use crate::host::hub::server::Server;
-use crate::host::hub::sharing::Sharing;
 use crate::host::hub::starts::Rank;
 use crate::machine::breaker::Input as BreakerInput;
 use crate::machine::hub_server::{Effect, Input, refuses, take};
@@ -31,7 +29,7 @@ impl Router {
             self.step(handle, Input::Follows);
         }
         if let Some(fault) = fault {
-            self.step_for(handle, Input::Ended, Some(&fault));
+            self.step_about(handle, Input::Ended, About::Failure(&fault));
         }
         Some(handle)
     }
@@ -95,20 +93,20 @@ impl Router {
 
     /// Steps a server's table, and applies the effects.
     pub(in super::super) fn step(&mut self, handle: SessionHandle, input: Input) {
-        self.step_for(handle, input, None);
+        self.step_about(handle, input, About::Nothing);
     }
 
-    /// As [`step`](Self::step), with the failure that the input is about.
-    pub(super) fn step_for(&mut self, handle: SessionHandle, input: Input, failure: Option<&Failure>) {
+    /// As [`step`](Self::step), with what the input is about.
+    pub(in super::super) fn step_about(&mut self, handle: SessionHandle, input: Input, mut about: About<'_>) {
         let Some(server) = self.servers.get_mut(&handle) else { return };
         let row = take(server.state, input);
         server.state = row.next;
         for effect in row.effects {
-            self.apply(handle, *effect, failure);
+            self.apply(handle, *effect, &mut about);
         }
     }
 
-    fn apply(&mut self, handle: SessionHandle, effect: Effect, failure: Option<&Failure>) {
+    fn apply(&mut self, handle: SessionHandle, effect: Effect, about: &mut About<'_>) {
         let now = self.now;
         let Some(server) = self.servers.get_mut(&handle) else { return };
         match effect {
@@ -131,7 +129,17 @@ impl Router {
                 self.starts.queue(Rank::Called, handle);
             }
             Effect::Dequeue => self.starts.dequeue(handle),
-            Effect::Prepare => self.prepare(handle),
+            Effect::Prepare => {
+                let session = match core::mem::replace(about, About::Nothing) {
+                    About::Session(session) => Some(session),
+                    About::Nothing | About::Failure(_) => self.new_session(handle),
+                };
+                if let Some(server) = self.servers.get_mut(&handle) {
+                    server.connection = session;
+                }
+                self.join_authorization(handle);
+            }
+            Effect::Join => self.join_authorization(handle),
             Effect::Open => {
                 self.starts.take_room();
                 self.open_session(handle);
@@ -164,8 +172,8 @@ impl Router {
             Effect::AnswerLists => self.end_list_calls(handle, true),
             Effect::RefuseCalls => self.breaker_step(handle, BreakerInput::FailedAgain),
             Effect::AllowCalls => self.breaker_step(handle, BreakerInput::Reset),
-            Effect::ReportRetry => self.report_failure(handle, failure, true),
-            Effect::ReportFailed => self.report_failure(handle, failure, false),
+            Effect::ReportRetry => self.report_failure(handle, about, true),
+            Effect::ReportFailed => self.report_failure(handle, about, false),
             Effect::Renew => {
                 let name = Arc::clone(&server.name);
                 // A session that fails at once is not replaced again.
@@ -209,7 +217,12 @@ impl Router {
                     // It is removed after its last event, not with it.
                     self.queue.push_actions(handle, &mut server.pending);
                 }
-                self.sweep(handle);
+                self.note_polled(handle);
+            }
+            Effect::Remove => {
+                self.queue.set_deadline(handle, &mut server.pending, None);
+                self.servers.remove(handle);
+                self.over = self.over.saturating_sub(1);
             }
         }
     }
@@ -224,33 +237,32 @@ impl Router {
         }
     }
 
-    fn report_failure(&mut self, handle: SessionHandle, failure: Option<&Failure>, again: bool) {
-        if let (Some(server), Some(failure)) = (self.servers.get_mut(&handle), failure.cloned()) {
+    fn report_failure(&mut self, handle: SessionHandle, about: &About<'_>, again: bool) {
+        if let (Some(server), About::Failure(failure)) = (self.servers.get_mut(&handle), about) {
+            let failure = (*failure).clone();
             server.failure = Some(failure.clone());
             self.queue.report(HubEvent::Failed { server: Arc::clone(&server.name), failure, again });
         }
     }
 
-    /// Creates the session of a server, if there is none.
-    pub(in super::super) fn prepare(&mut self, handle: SessionHandle) {
-        if self.create_session(handle) {
-            self.join_authorization(handle);
-        }
-    }
-
-    /// Creates the session of a server, without an authorization, if there is none.
-    pub(in super::super) fn create_session(&mut self, handle: SessionHandle) -> bool {
-        let Some(server) = self.servers.get_mut(&handle).filter(|server| server.connection.is_none()) else {
-            return false;
+    /// A new session for a server's entry, without an authorization. The server does not have it yet.
+    pub(in super::super) fn new_session(&mut self, handle: SessionHandle) -> Option<Connection> {
+        let server = self.servers.get(&handle)?;
+        let entry = self.configuration.servers.get(&*server.name)?;
+        // A server without a valid address failed when its session was created.
+        let place = Place::of(&server.name, entry).ok()?;
+        // Sessions that lose their connection at the same time reconnect at different times.
+        let seed = self.seed ^ hash(server.name.as_bytes());
+        let options = match self.options.own.get(&*server.name) {
+            Some(own) => Arc::new(entry.options(&server.name, own.clone())),
+            None => self.sharing.options(entry, &self.options.session),
         };
-        let Some(entry) = self.configuration.servers.get(&*server.name) else { return false };
-        server.connection = new_session(server, entry, &self.options, self.seed, &mut self.sharing);
-        server.connection.is_some()
+        Some(place.connect(&options, Arc::clone(&server.name), seed, server.known_era))
     }
 
-    /// Lets a new session authorize itself, if its entry says so.
+    /// Lets a session authorize itself, if its entry says so.
     #[cfg(feature = "oauth")]
-    pub(in super::super) fn join_authorization(&mut self, handle: SessionHandle) {
+    fn join_authorization(&mut self, handle: SessionHandle) {
         let Some(server) = self.servers.get_mut(&handle) else { return };
         if let Some(entry) = self.configuration.servers.get(&*server.name)
             && let (Some(connection), Some(oauth)) = (&mut server.connection, &mut self.oauth)
@@ -261,7 +273,7 @@ impl Router {
     }
 
     #[cfg(not(feature = "oauth"))]
-    pub(in super::super) const fn join_authorization(&mut self, _: SessionHandle) {}
+    const fn join_authorization(&mut self, _: SessionHandle) {}
 
     /// Tracks the required servers that were not up yet.
     pub(super) fn note_present(&mut self, handle: SessionHandle, present: bool) {
@@ -293,23 +305,4 @@ impl Router {
     pub(in super::super) fn may_restore(&self, handle: SessionHandle) -> bool {
         self.servers.get(&handle).is_some_and(|server| !refuses(server.state, Input::Restored))
     }
-}
-
-/// Creates a session for a server's entry.
-fn new_session(
-    server: &Server,
-    entry: &Entry,
-    options: &HubOptions,
-    seed: u64,
-    sharing: &mut Sharing,
-) -> Option<Connection> {
-    // A server without a valid address failed when its session was created.
-    let place = Place::of(&server.name, entry).ok()?;
-    // Sessions that lose their connection at the same time reconnect at different times.
-    let seed = seed ^ hash(server.name.as_bytes());
-    let options = match options.own.get(&*server.name) {
-        Some(own) => Arc::new(entry.options(&server.name, own.clone())),
-        None => sharing.options(entry, &options.session),
-    };
-    Some(place.connect(&options, Arc::clone(&server.name), seed, server.known_era))
 }
