@@ -131,11 +131,14 @@ fn http_exchanges_overtake_each_other_and_each_call_ends_with_its_own_result() {
 mod moved {
     use std::ops::DerefMut;
 
-    use mcp_proto::testkit::{Carried, FakeServer, Fault, NodeId};
-    use mcp_proto::{Event, Lines, Messages, Moved, Outcome, Request};
+    use mcp_proto::testkit::strategy::{self, Turn};
+    use mcp_proto::testkit::{Carried, Collector, FakeServer, Fault, Link, NodeId, Sim};
+    use mcp_proto::{Client, Event, Lines, Messages, Moved, Options, Outcome, Request};
+    use proptest::prelude::*;
 
     use super::{World, events, steps, world};
     use crate::common::{millis, seconds};
+    use crate::testkit::full;
 
     /// A session with a call, a lost connection and another call, with a function after each step.
     fn session<B: Carried>(
@@ -156,14 +159,17 @@ mod moved {
         (sim, node)
     }
 
+    /// Saves the client, and continues with the restored one.
+    fn restore<B: Carried + Clone>(sim: &mut World<B>, node: NodeId, binding: &B) {
+        sim.tell(node, |_, collector| {
+            let client = collector.deref_mut();
+            *client = crate::moved::moved(client, binding.clone(), Moved::WithTransport);
+        });
+    }
+
     fn check<B: Carried + Clone>(binding: &B, server: fn() -> FakeServer) {
         let (expected, node) = session(binding.clone(), server(), |_, _| ());
-        let (moved, _) = session(binding.clone(), server(), |sim, node| {
-            sim.tell(node, |_, collector| {
-                let client = collector.deref_mut();
-                *client = crate::moved::moved(client, binding.clone(), Moved::WithTransport);
-            });
-        });
+        let (moved, _) = session(binding.clone(), server(), |sim, node| restore(sim, node, binding));
         assert_eq!(events(&moved, node), events(&expected, node));
         let runs = |sim: &World<B>| sim.server("s").unwrap().tool_runs("a");
         assert_eq!(runs(&moved), runs(&expected));
@@ -172,6 +178,59 @@ mod moved {
             .filter(|(_, event)| matches!(event, Event::Finished { outcome: Outcome::Result(_), .. }))
             .count();
         assert_eq!(results, 1, "the call without a fault");
+    }
+
+    /// A session with random operations, incidents and waits, with a function after each step.
+    fn played<B: Carried>(
+        binding: B,
+        server: FakeServer,
+        (link, turns, seed): (Link, &[Turn], u64),
+        mut each: impl FnMut(&mut World<B>, NodeId),
+    ) -> (World<B>, NodeId) {
+        let mut sim = Sim::new(seed).with_server("s", full(server), link);
+        let node = sim.add("s", Collector::new(Client::new(binding, Options::new("test-host", "1.0"), 1)));
+        sim.tell(node, |now, client| client.open(now)).unwrap().unwrap();
+        for Turn { operation, incident, wait, .. } in turns {
+            // A client that is closed accepts nothing.
+            let _ = sim.tell(node, |now, client| client.request(now, operation.request())).unwrap();
+            sim.incident("s", incident);
+            steps(&mut sim, *wait, |sim| each(sim, node));
+        }
+        steps(&mut sim, seconds(60), |sim| each(sim, node));
+        (sim, node)
+    }
+
+    fn check_played<B: Carried + Clone>(
+        binding: &B,
+        server: fn() -> FakeServer,
+        given: (Link, &[Turn], u64),
+    ) -> Result<(), TestCaseError> {
+        let (expected, node) = played(binding.clone(), server(), given, |_, _| ());
+        let (moved, _) = played(binding.clone(), server(), given, |sim, node| restore(sim, node, binding));
+        prop_assert_eq!(events(&moved, node), events(&expected, node));
+        let runs = |sim: &World<B>| -> Vec<_> {
+            let server = sim.server("s").unwrap();
+            server.all_tool_runs().map(|(name, runs)| (name.to_owned(), runs)).collect()
+        };
+        prop_assert_eq!(runs(&moved), runs(&expected));
+        Ok(())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+
+        #[test]
+        fn any_session_over_any_link_continues_after_each_step_as_one_that_is_not_saved(
+            link in strategy::link(),
+            turns in strategy::turns(&full(FakeServer::legacy()), 1..6),
+            seed: u64,
+            era in 0..2_usize,
+        ) {
+            let server = [FakeServer::legacy, FakeServer::modern][era];
+            check_played(&Lines::new(), server, (link, &turns, seed))?;
+            #[cfg(feature = "http")]
+            check_played(&mcp_proto::Http::new("https://example.com/mcp").unwrap(), server, (link, &turns, seed))?;
+        }
     }
 
     #[test]
