@@ -15,7 +15,9 @@ use super::{CommandError, Event, LogLevel, Options, Outgoing, Output, Quirk, Req
 use crate::Time;
 use crate::catalog::Catalog;
 use crate::jsonrpc::{Json, Object, Spans};
-use crate::machine::{QuirkKind, admission, approval, gate, request, task};
+use crate::machine::cancellation::{self, Means, TaskEnd};
+use crate::machine::era_change::Phase;
+use crate::machine::{QuirkKind, admission, approval, gate, offer, request, task};
 use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, Root, ServerCapabilities, method};
 use crate::text::excerpt;
 
@@ -81,8 +83,8 @@ pub(super) struct Core {
     pub(super) link: LinkStage,
     /// The negotiated version of this connection.
     pub(super) agreed: Option<ProtocolVersion>,
-    /// The client's capabilities are not declared on this connection, because the server refused them.
-    pub(super) undeclared: bool,
+    /// Whether `initialize` declares the client's capabilities. Written by the handshake only.
+    pub(super) offer: offer::State,
     /// The server's description, from this connection or the last one.
     #[cfg_attr(feature = "snapshot", serde(with = "super::server::form"))]
     pub(super) server: Option<Box<Server>>,
@@ -122,7 +124,7 @@ impl Core {
             input_room: options.limits.input_bytes,
             link: LinkStage::Down,
             agreed: None,
-            undeclared: false,
+            offer: offer::State::Declared,
             server: None,
             catalog: Catalog::default(),
             known: PerFamily::from_fn(|_| gate::Known::NotRequested),
@@ -220,6 +222,11 @@ impl Core {
 
     pub(super) fn version(&self) -> Option<ProtocolVersion> {
         self.server.as_ref().map(|server| server.version)
+    }
+
+    /// Whether the client's capabilities are left out on this connection.
+    pub(super) const fn is_undeclared(&self) -> bool {
+        matches!(self.offer, offer::State::LeftOut)
     }
 
     /// Whether the server's annotations are believed.
@@ -420,33 +427,31 @@ impl Core {
         self.requests.remove(id)
     }
 
-    /// Ends a request of the handshake whose response is not needed any more. It is not cancelled: "The `initialize`
-    /// request MUST NOT be cancelled by clients" (specification 2025-11-25, "Cancellation").
+    /// Ends a request of the handshake whose response is not needed any more.
     pub(super) fn give_up(&mut self, id: u64) {
         self.end_request(id, request::Input::Withdrawn, "");
     }
 
     /// Cancels a sent request; its response may still come.
     pub(super) fn cancel_request(&mut self, id: u64, reason: &str) {
-        let progress = match self.requests.call(id) {
-            Some(call) if call.task.is_some() => task::Progress::Running,
-            Some(call) if self.task_ttl(call).is_some() => task::Progress::Creating,
-            Some(_) | None => task::Progress::Plain,
+        let request = match self.requests.call(id) {
+            Some(call) if call.task.is_some() => cancellation::Request::AboutTask,
+            Some(call) if self.task_ttl(call).is_some() => cancellation::Request::CreatesTask,
+            Some(_) | None => cancellation::Request::Plain,
         };
-        match task::take_cancellation(progress) {
-            task::Cancellation::Notification => self.send_cancelled(id, reason),
-            task::Cancellation::Late | task::Cancellation::Task => self.abort(id),
-        }
-        self.requests.expect_late(id);
+        self.abandon(id, request, reason);
     }
 
     /// Cancels a task, if there is a connection and the server takes that.
     pub(super) fn cancel_task(&mut self, task: &str) {
-        let declared = self.is_modern()
-            || self.server.as_ref().and_then(|server| server.has(Capability::TaskCancellation)) == Some(true);
-        if self.is_ready() && self.gate_capability(gate::Use::Call, Some(declared)) {
-            let deadline = self.request_deadline();
-            self.requests.insert(Purpose::CancelTask(task.into()), Some(deadline));
+        let phase = if self.is_ready() { Phase::Ready } else { Phase::Connecting };
+        let declared = declaration(self.server.as_ref().and_then(|server| server.has(Capability::TaskCancellation)));
+        match cancellation::take_of_task(phase, self.era().unwrap_or(Era::Legacy), declared) {
+            TaskEnd::Cancel => {
+                let deadline = self.request_deadline();
+                self.requests.insert(Purpose::CancelTask(task.into()), Some(deadline));
+            }
+            TaskEnd::Leave => {}
         }
     }
 
@@ -475,25 +480,25 @@ impl Core {
 
     /// Drops a sent request; its response may still come.
     pub(super) fn drop_request(&mut self, id: u64) {
-        self.abort(id);
-        self.requests.expect_late(id);
+        self.abandon(id, cancellation::Request::Dropped, "");
     }
 
-    /// Has the HTTP binding drop the exchange of a cancelled request.
-    fn abort(&mut self, id: u64) {
-        if self.wire == Wire::Http {
-            self.outbox.push(Output::Abort(id));
+    /// The response to a sent request is not needed any more, but may still come.
+    fn abandon(&mut self, id: u64, request: cancellation::Request, reason: &str) {
+        match cancellation::take(self.wire, request, self.era().unwrap_or(Era::Legacy)) {
+            Means::Notify => self.send_cancelled(id, reason),
+            Means::CloseAndNotify => {
+                self.outbox.push(Output::Abort(id));
+                self.send_cancelled(id, reason);
+            }
+            Means::Close => self.outbox.push(Output::Abort(id)),
+            Means::Nothing => {}
         }
+        self.requests.expect_late(id);
     }
 
     /// Sends a cancellation of a request.
     fn send_cancelled(&mut self, id: u64, reason: &str) {
-        self.abort(id);
-        // Over HTTP in the modern era, closing the response stream is the cancellation (specification 2026-07-28,
-        // "Streamable HTTP", Cancellation).
-        if self.wire == Wire::Http && self.is_modern() {
-            return;
-        }
         let message = self.encode_notification(
             method::CANCELLED,
             Some(|out: &mut Vec<u8>| {

@@ -14,7 +14,7 @@ use super::{
 use crate::Time;
 use crate::machine::link::{self, Effect, Input, State};
 use crate::machine::resend::Used;
-use crate::machine::{Verdict, loss, shutdown};
+use crate::machine::{Verdict, connection_proof, loss, shutdown};
 use crate::text::excerpt;
 
 #[derive(Clone, Debug)]
@@ -27,8 +27,7 @@ pub(super) struct Link {
     losses: u32,
     /// Sessions that expired since the last answered call.
     expiries: Used,
-    /// The connection answered a call.
-    proven: bool,
+    proof: connection_proof::State,
     ready_since: Option<Time>,
     failure: Option<Failure>,
 }
@@ -41,7 +40,7 @@ impl Default for Link {
             connection: ConnectionId::default(),
             losses: 0,
             expiries: Used::Never,
-            proven: false,
+            proof: connection_proof::State::Unproven,
             ready_since: None,
             failure: None,
         }
@@ -97,8 +96,34 @@ impl Link {
 
     /// A call was answered: the connection works.
     pub(super) fn prove(&mut self) {
-        self.proven = true;
-        self.expiries = Used::Never;
+        self.step_proof(connection_proof::Input::Answered);
+    }
+
+    /// Steps what is known of the connection. Returns what follows from the end of a session, if that is the input.
+    fn step_proof(&mut self, input: connection_proof::Input) -> Option<loss::Expiry> {
+        use connection_proof::Effect;
+        let row = connection_proof::take(self.proof, input);
+        self.proof = row.next;
+        let mut expiry = None;
+        for effect in row.effects {
+            match effect {
+                Effect::CountLoss => self.losses = self.losses.saturating_add(1),
+                Effect::CountFirstLoss => self.losses = 1,
+                Effect::ForgetLosses => self.losses = 0,
+                Effect::CountExpiry => {
+                    expiry = Some(loss::take_expired(self.expiries));
+                    self.expiries = self.expiries.more();
+                }
+                Effect::ForgetExpiries => self.expiries = Used::Never,
+            }
+        }
+        expiry
+    }
+
+    /// Whether the client was ready on this connection for at least the interval of keepalives.
+    fn is_late(&self, core: &Core) -> bool {
+        let interval = core.options.keepalive.unwrap_or_default().interval;
+        self.ready_since.is_some_and(|since| core.now.since(since) >= interval)
     }
 
     /// The embedder closes the client.
@@ -109,9 +134,7 @@ impl Link {
 
     /// The client is not used: its transport is shut down, and everything that belonged to it has ended.
     pub(super) fn rest(&mut self, core: &mut Core) -> Signals {
-        // An orderly end is no loss, and the connection has worked.
-        self.proven = false;
-        self.losses = 0;
+        self.step_proof(connection_proof::Input::Rested);
         self.step(core, Input::Rest)
     }
 
@@ -137,7 +160,7 @@ impl Link {
                     core.timers.set(Timer::Connect, None);
                     self.failure = None;
                     core.was_ready = true;
-                    self.proven = false;
+                    self.step_proof(connection_proof::Input::Ready);
                     self.ready_since = Some(core.now);
                     core.event(Event::Ready);
                     signals.push(Signal::Ready);
@@ -293,12 +316,11 @@ impl Link {
         Signals::lost(FailureKind::HandshakeTimeout, message, loss::Transport::Open)
     }
 
-    /// Classifies a loss as an input of the table, before anything of the connection ends. Returns also the number of
-    /// lost connections in a row.
-    pub(super) fn classify(&self, core: &Core, loss: &Loss) -> (Input, u32) {
-        let interval = core.options.keepalive.unwrap_or_default().interval;
-        let outlived = self.ready_since.is_some_and(|since| core.now.since(since) >= interval);
-        let losses = if self.proven || outlived { 1 } else { self.losses.saturating_add(1) };
+    /// Counts a loss, and classifies it as an input of the table, before anything of the connection ends.
+    pub(super) fn count_loss(&mut self, core: &Core, loss: &Loss) -> Input {
+        use connection_proof::Input::{Lost, LostLate};
+        self.step_proof(if self.is_late(core) { LostLate } else { Lost });
+        let losses = self.losses;
         let tries = match core.options.reconnect {
             None => loss::Tries::Never,
             Some(reconnect) if core.was_ready && losses > reconnect.budget => loss::Tries::UsedUp,
@@ -317,13 +339,11 @@ impl Link {
             | FailureKind::Overrun
             | FailureKind::Closed => loss::Cause::Other,
         };
-        (loss::take(loss.transport, cause, tries), losses)
+        loss::take(loss.transport, cause, tries)
     }
 
     /// The connection is lost, and everything that belonged to it has ended.
-    pub(super) fn lose(&mut self, core: &mut Core, (input, losses): (Input, u32), loss: Loss) -> Signals {
-        self.proven = false;
-        self.losses = losses;
+    pub(super) fn lose(&mut self, core: &mut Core, input: Input, loss: Loss) -> Signals {
         self.failure = Some(Failure { kind: loss.kind, message: loss.message });
         self.step(core, input)
     }
@@ -356,15 +376,9 @@ impl Link {
 
     /// The session expired. Returns whether another one may be opened; otherwise the loss.
     pub(super) fn count_expiry(&mut self, core: &mut Core) -> Result<(), Signals> {
-        // A session that lasted long does not count as a part of a loop.
-        let interval = core.options.keepalive.unwrap_or_default().interval;
-        if self.ready_since.is_some_and(|since| core.now.since(since) >= interval) {
-            self.expiries = Used::Never;
-        }
-        let loss::Expiry::GiveUp(kind) = loss::take_expired(self.expiries) else {
-            self.expiries = self.expiries.more();
-            return Ok(());
-        };
+        use connection_proof::Input::{Expired, ExpiredLate};
+        let expiry = self.step_proof(if self.is_late(core) { ExpiredLate } else { Expired });
+        let Some(loss::Expiry::GiveUp(kind)) = expiry else { return Ok(()) };
         let detail = "a fourth session in a row expired before a call was answered";
         let message = format!("the sessions of {} expire as soon as they are opened: {detail}", core.server_name());
         core.quirk(kind, None, None, detail);

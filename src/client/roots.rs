@@ -18,7 +18,7 @@ pub(super) fn set(core: &mut Core, now: Time, roots: Vec<Root>) -> Result<(), Co
     }
     core.advance(now);
     core.roots = Some(roots.into());
-    if core.is_established() && core.era() == Some(Era::Legacy) && !core.undeclared {
+    if core.is_established() && core.era() == Some(Era::Legacy) && !core.is_undeclared() {
         let message = core.encode_notification(method::ROOTS_LIST_CHANGED, None::<fn(&mut Vec<u8>)>);
         core.outbox.push(Output::Send(message));
     }

@@ -239,7 +239,7 @@ impl ServerRequests {
         // If the server refused the client's capabilities, none were declared to it.
         let none = ClientCapabilities::default();
         let options = core.options.clone();
-        let offers = if core.undeclared { &none } else { &options.capabilities };
+        let offers = if core.is_undeclared() { &none } else { &options.capabilities };
         let is_sampling = method == method::SAMPLING;
         let flaw = if is_sampling { tool_flaw(params) } else { None };
         let denied = if is_sampling { self.denied(&options, params, core.now) } else { None };

@@ -6,6 +6,7 @@
 #![doc = include_str!("era_change_watch.md")]
 
 use super::{QuirkKind, Row, alphabet, recorded};
+use crate::protocol::Era;
 
 alphabet! {
     /// What the last responses showed.
@@ -81,6 +82,55 @@ pub(crate) fn take_watch(phase: Phase, reconnect: Reconnect) -> Watch {
     #[cfg(feature = "rows")]
     super::rows::taken("era_change::watch", &[&phase, &reconnect]);
     watch(phase, reconnect)
+}
+
+alphabet! {
+    /// How a response is carried.
+    Carrier {
+        /// Over a pipe.
+        Pipe,
+        /// Over HTTP, with a 2xx status.
+        HttpSuccess,
+        /// Over HTTP, with the status of an error.
+        HttpError,
+    }
+}
+
+alphabet! {
+    /// What a response says.
+    Response {
+        /// It is a result, or an error that says nothing of the server's era.
+        Other,
+        /// The server does not have the method, which its capabilities or lists imply.
+        MethodNotFound,
+        /// It is the error -32022: the server does not have the version.
+        VersionUnsupported,
+        /// It is an error that only a modern server sends.
+        ModernError,
+    }
+}
+
+/// What a response shows. A server of another era refuses requests over HTTP with a status.
+pub const fn shown(carrier: Carrier, response: Response, era: Era) -> Input {
+    match carrier {
+        Carrier::HttpSuccess => Input::Expected,
+        Carrier::Pipe | Carrier::HttpError => match response {
+            Response::Other => Input::Expected,
+            Response::MethodNotFound => Input::NotFound,
+            Response::VersionUnsupported => Input::OtherEra,
+            Response::ModernError => match era {
+                Era::Legacy => Input::OtherEra,
+                Era::Modern => Input::Expected,
+            },
+        },
+    }
+}
+
+/// [`shown`], recorded with the feature `rows`.
+pub(crate) fn take_shown(carrier: Carrier, response: Response, era: Era) -> Input {
+    #[cfg(feature = "rows")]
+    super::rows::taken("era_change::shown", &[&carrier, &response, &era]);
+    shown(carrier, response, era)
 }
 
 /// What the engine does.

@@ -16,8 +16,12 @@ alphabet! {
 }
 
 alphabet! {
-    /// What the refusal of `initialize` is about.
+    /// A handshake begins, or what the refusal of `initialize` is about.
     Input {
+        /// A handshake begins.
+        Begin,
+        /// A handshake begins, and the client has no capabilities.
+        BeginBare,
         /// The server names a version that was not offered yet.
         VersionNamed,
         /// The version; an older one was not offered yet.
@@ -59,6 +63,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     type R = Row<State, Effect>;
     match state {
         State::Declared => match input {
+            Input::Begin => R::ignore(state),
+            Input::BeginBare => R::advance(State::LeftOut, &[]),
             Input::VersionNamed | Input::Version | Input::VersionAndCapabilities => R::advance(state, &[OfferOlder]),
             Input::LastVersionAndCapabilities
             | Input::Capabilities
@@ -68,6 +74,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::LastVersion | Input::Other => R::advance(state, &[Refused]),
         },
         State::LeftOut => match input {
+            Input::Begin => R::advance(State::Declared, &[]),
+            Input::BeginBare => R::ignore(state),
             Input::VersionNamed
             | Input::Version
             | Input::VersionAndCapabilities

@@ -8,9 +8,9 @@ use core::fmt::Write;
 
 use super::render_markdown::Table;
 use super::{
-    Verdict, breaker, discovery, era_change, freshness, get_stream, handshake, http, http_initialized, http_reach,
-    http_sse, hub, hub_offer, hub_server, keepalive, link, list_watch, listen_stream, offer, paging, refresh,
-    refresh_demand, request, resource_subscription, shutdown, task,
+    Verdict, breaker, connection_proof, discovery, era_change, freshness, get_stream, handshake, http,
+    http_initialized, http_reach, http_sse, hub, hub_offer, hub_server, keepalive, link, list_watch, listen_stream,
+    offer, paging, refresh, refresh_demand, request, resource_subscription, shutdown, task,
 };
 
 /// Writes the rows that have to be taken, one per line, to the file that `MCP_ROWS_ALL` names.
@@ -39,6 +39,7 @@ fn rows_to_take_are_listed() {
         authorization,
         authorization_metadata,
         breaker,
+        connection_proof,
         credential_need,
         credential_record,
         credentials,
@@ -101,6 +102,12 @@ fn link_table() {
     let table = Table { states: link::State::ALL, inputs: link::Input::ALL, step: link::step };
     table.check("link", &[link::State::Closed]);
     table.timer("link", |e| matches!(e, link::Effect::Backoff | link::Effect::Park), link::Input::Timer);
+}
+
+#[test]
+fn connection_proof_table() {
+    use connection_proof::{Input, State, step};
+    Table { states: State::ALL, inputs: Input::ALL, step }.check("connection_proof", &[]);
 }
 
 #[test]

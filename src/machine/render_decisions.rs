@@ -30,6 +30,7 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         handshake_refused_decisions(),
         opening_decisions(),
         watch_decisions(),
+        shown_decisions(),
         start_decisions(),
         list_decisions(),
         below_decisions(),
@@ -292,6 +293,17 @@ fn watch_decisions() -> Decisions {
     }
 }
 
+fn shown_decisions() -> Decisions {
+    use super::era_change::{self, Carrier, Response};
+    use crate::protocol::Era;
+    const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
+    Decisions {
+        name: "era_change::shown",
+        columns: vec![column("carrier", Carrier::ALL), column("response", Response::ALL), column("era", &ERAS)],
+        decide: |at| format!("{:?}", era_change::shown(Carrier::ALL[at[0]], Response::ALL[at[1]], ERAS[at[2]])),
+    }
+}
+
 fn handshake_broken_decisions() -> Decisions {
     use handshake::Request;
     Decisions {
@@ -398,7 +410,8 @@ fn keepalive_decisions() {
 fn handshake_decisions() {
     bless("handshake_start", None, &handshake_start_decisions().markdown());
     bless("handshake_opening", None, &opening_decisions().markdown());
-    bless("era_change_watch", None, &watch_decisions().markdown());
+    let era_change = [watch_decisions(), shown_decisions()].map(|table| table.markdown());
+    bless("era_change_watch", None, &era_change.join("\n"));
     bless("handshake_broken", None, &handshake_broken_decisions().markdown());
     bless("handshake_refused", None, &handshake_refused_decisions().markdown());
 }

@@ -8,11 +8,16 @@ use alloc::vec;
 
 use super::approval::{self, Hint, Trust};
 use super::list_error::{ByText, Class};
+use super::loss::Wire;
 use super::render_markdown::{Decisions, bless, column};
 use super::resend::{self, Reason, Resend, Used};
 use super::{
-    Decision, admission, exchange_loss, http_refusal, log_level, replay, request_timeout, response, shape, task,
+    Decision, admission, cancellation, era_change, exchange_loss, gate, http_refusal, log_level, replay,
+    request_timeout, response, shape, task,
 };
+use crate::protocol::Era;
+
+const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
 /// The decision tables about requests and responses.
 #[cfg(feature = "rows")]
@@ -32,6 +37,7 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         timeout_decisions(),
         form_decisions(),
         cancellation_decisions(),
+        task_end_decisions(),
     ]
 }
 
@@ -185,17 +191,34 @@ fn form_decisions() -> Decisions {
 }
 
 fn cancellation_decisions() -> Decisions {
+    use cancellation::Request;
     Decisions {
-        name: "task::cancellation",
-        columns: vec![column("progress", task::Progress::ALL)],
-        decide: |at| format!("{:?}", task::cancellation(task::Progress::ALL[at[0]])),
+        name: "cancellation",
+        columns: vec![column("wire", Wire::ALL), column("request", Request::ALL), column("era", &ERAS)],
+        decide: |at| format!("{:?}", cancellation::decide(Wire::ALL[at[0]], Request::ALL[at[1]], ERAS[at[2]])),
+    }
+}
+
+fn task_end_decisions() -> Decisions {
+    Decisions {
+        name: "cancellation::of_task",
+        columns: vec![
+            column("phase", era_change::Phase::ALL),
+            column("era", &ERAS),
+            column("declared", gate::Declaration::ALL),
+        ],
+        decide: |at| {
+            let (phase, era) = (era_change::Phase::ALL[at[0]], ERAS[at[1]]);
+            format!("{:?}", cancellation::of_task(phase, era, gate::Declaration::ALL[at[2]]))
+        },
     }
 }
 
 #[test]
 fn task_decisions() {
     bless("task_form", None, &form_decisions().markdown());
-    bless("task_cancellation", None, &cancellation_decisions().markdown());
+    let cancellation = [cancellation_decisions(), task_end_decisions()].map(|table| table.markdown());
+    bless("cancellation", None, &cancellation.join("\n"));
 }
 
 #[test]

@@ -3,11 +3,9 @@
 #![doc = ""]
 #![doc = include_str!("task.md")]
 #![doc = ""]
-#![doc = "How a tool is called in 2025-11-25, and how a request is cancelled:"]
+#![doc = "How a tool is called in 2025-11-25:"]
 #![doc = ""]
 #![doc = include_str!("task_form.md")]
-#![doc = ""]
-#![doc = include_str!("task_cancellation.md")]
 
 use super::{Row, alphabet, recorded};
 
@@ -254,49 +252,9 @@ pub const fn form(server: Server, support: Support) -> Form {
     }
 }
 
-alphabet! {
-    /// How far a request has come that is cancelled.
-    Progress {
-        /// It waits for a response that is not about a task.
-        Plain,
-        /// It was sent with `task`, and its task is not known yet.
-        Creating,
-        /// Its task runs.
-        Running,
-    }
-}
-
-/// How a request is cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Cancellation {
-    /// With `notifications/cancelled`, or by the end of its exchange.
-    Notification,
-    /// With `tasks/cancel`, once the late response names the task.
-    Late,
-    /// With `tasks/cancel`, which the task's table sends; the message in flight is dropped.
-    Task,
-}
-
-/// Returns how a request is cancelled (2025-11-25, "Cancellation": `notifications/cancelled` is not for tasks).
-pub const fn cancellation(progress: Progress) -> Cancellation {
-    match progress {
-        Progress::Plain => Cancellation::Notification,
-        Progress::Creating => Cancellation::Late,
-        Progress::Running => Cancellation::Task,
-    }
-}
-
 /// [`form`], recorded with the feature `rows`.
 pub(crate) fn take_form(server: Server, support: Support) -> Form {
     #[cfg(feature = "rows")]
     super::rows::taken("task::form", &[&server, &support]);
     form(server, support)
-}
-
-/// [`cancellation`], recorded with the feature `rows`.
-pub(crate) fn take_cancellation(progress: Progress) -> Cancellation {
-    #[cfg(feature = "rows")]
-    super::rows::taken("task::cancellation", &[&progress]);
-    cancellation(progress)
 }

@@ -12,7 +12,7 @@ use crate::protocol::{Era, error_code, method};
 /// The elicitations that have to be complete before a call can be made again, in the form of required inputs, with the
 /// id of each as its key; `None` if the error does not say that, or the client does not offer URLs.
 pub(super) fn required(core: &Core, error: &ErrorObject) -> Option<Box<RawValue>> {
-    let offered = core.options.capabilities.elicitation_url && !core.undeclared && core.era() == Some(Era::Legacy);
+    let offered = core.options.capabilities.elicitation_url && !core.is_undeclared() && core.era() == Some(Era::Legacy);
     if !offered || error.code != error_code::URL_ELICITATION_REQUIRED {
         return None;
     }

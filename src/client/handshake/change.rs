@@ -8,21 +8,31 @@ use super::super::request_table::Purpose;
 use super::super::signal::Signals;
 use super::Handshake;
 use crate::jsonrpc::ErrorObject;
-use crate::machine::era_change::{Effect, Input, Phase, Reconnect, State, Watch, take, take_watch};
+use crate::machine::era_change::{
+    Carrier, Effect, Input, Phase, Reconnect, Response, State, Watch, take, take_shown, take_watch,
+};
 use crate::machine::{Verdict, loss};
-use crate::protocol::{Capability, Era, error_code};
+use crate::protocol::{Capability, error_code};
 use crate::text::excerpt;
 
 impl Handshake {
     /// Takes the response to a request. Returns the loss of the connection if there has to be a new handshake.
-    pub(in crate::client) fn on_response(&mut self, core: &mut Core, id: u64, error: Option<&ErrorObject>) -> Signals {
+    pub(in crate::client) fn on_response(
+        &mut self,
+        core: &mut Core,
+        id: u64,
+        carrier: Carrier,
+        error: Option<&ErrorObject>,
+    ) -> Signals {
         let phase = if core.is_ready() { Phase::Ready } else { Phase::Connecting };
         let reconnect = if core.options.reconnect.is_some() { Reconnect::On } else { Reconnect::Off };
         match take_watch(phase, reconnect) {
             Watch::Judge => {}
             Watch::Ignore => return Signals::NONE,
         }
-        let input = error.map_or(Input::Expected, |error| classify(core, id, error));
+        let Some(era) = core.era() else { return Signals::NONE };
+        let response = error.map_or(Response::Other, |error| classify(core, id, error));
+        let input = take_shown(carrier, response, era);
         // Nearly every response shows what is known.
         if (self.change, input) == (State::Settled, Input::Expected) {
             return Signals::NONE;
@@ -48,17 +58,12 @@ impl Handshake {
     }
 }
 
-fn classify(core: &Core, id: u64, error: &ErrorObject) -> Input {
-    let legacy = match core.era() {
-        Some(Era::Legacy) => true,
-        Some(Era::Modern) => false,
-        None => return Input::Expected,
-    };
+fn classify(core: &Core, id: u64, error: &ErrorObject) -> Response {
     match error.code {
-        error_code::UNSUPPORTED_PROTOCOL_VERSION => Input::OtherEra,
-        error_code::HEADER_MISMATCH | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY if legacy => Input::OtherEra,
-        error_code::METHOD_NOT_FOUND if is_implied(core, id) => Input::NotFound,
-        _ => Input::Expected,
+        error_code::UNSUPPORTED_PROTOCOL_VERSION => Response::VersionUnsupported,
+        error_code::HEADER_MISMATCH | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY => Response::ModernError,
+        error_code::METHOD_NOT_FOUND if is_implied(core, id) => Response::MethodNotFound,
+        _ => Response::Other,
     }
 }
 

@@ -34,7 +34,6 @@ const SLOW_DISCOVER: u32 = 3;
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Handshake {
     state: State,
-    offer: offer::State,
     opened_at: Time,
     discover_sent_at: Time,
     /// The version in the last `server/discover` or `initialize`.
@@ -63,7 +62,6 @@ impl Handshake {
     pub(super) fn new(known_era: Option<KnownEra>) -> Self {
         Self {
             state: State::Idle,
-            offer: offer::State::Declared,
             opened_at: Time::ZERO,
             discover_sent_at: Time::ZERO,
             offered: None,
@@ -105,10 +103,11 @@ impl Handshake {
     pub(super) fn start(&mut self, core: &mut Core) -> Signals {
         let (state, change) = (self.state, self.change);
         *self = Self { state, opened_at: core.now, change, ..Self::new(self.known_era) };
-        if core.options.capabilities.is_empty() {
-            self.offer = offer::State::LeftOut;
-        }
-        core.undeclared = false;
+        let offered = match core.options.capabilities.is_empty() {
+            true => offer::Input::BeginBare,
+            false => offer::Input::Begin,
+        };
+        core.offer = offer::take(core.offer, offered).next;
         core.arm(Timer::Handshake, core.options.timeouts.handshake);
         let allowed = match core.options.eras {
             Eras::Auto => Allowed::Both,
@@ -165,7 +164,6 @@ impl Handshake {
                 self.send_initialize(core, next.unwrap_or(ProtocolVersion::V2024_11_05));
             }
             Effect::SendInitializeBare => {
-                core.undeclared = true;
                 self.send_initialize(core, self.offered.unwrap_or(ProtocolVersion::NEWEST_LEGACY));
             }
             Effect::SendInitialized => {
@@ -374,8 +372,8 @@ impl Handshake {
 
     /// The offered version or the capabilities were refused.
     fn step_offer(&mut self, core: &mut Core, input: offer::Input) -> Signals {
-        let row = offer::take(self.offer, input);
-        self.offer = row.next;
+        let row = offer::take(core.offer, input);
+        core.offer = row.next;
         let mut signals = Signals::NONE;
         for effect in row.effects {
             let input = match effect {

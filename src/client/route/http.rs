@@ -10,6 +10,7 @@ use super::super::transport::{Report, Unauthorized};
 use super::super::{Engine, Event, FailureKind, Outcome, RequestError, calls};
 use crate::Time;
 use crate::jsonrpc::{Decoded, ErrorObject, Noise};
+use crate::machine::era_change::Carrier;
 use crate::machine::exchange_loss::{self, Lost, Recovery};
 use crate::machine::http_refusal::{
     Access, Authority, Authorization, Meaning, Phase, Refused, Status, take_authorization, take_status,
@@ -71,7 +72,7 @@ impl Engine {
                     self.act(signals);
                 }
                 Resend::End => {
-                    let renewed = self.handshake.on_response(&mut self.core, id, Some(&error));
+                    let renewed = self.handshake.on_response(&mut self.core, id, Carrier::HttpError, Some(&error));
                     self.answer(id, Err(RequestError::Server(error)));
                     self.act(renewed);
                 }

@@ -22,6 +22,7 @@ use super::{Engine, FailureKind, Output, RequestError, Transport, Wire, calls, l
 use crate::Time;
 use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Message, Noise, ResponseId, Spans};
 use crate::machine::admission::{self, Admission};
+use crate::machine::era_change::Carrier;
 use crate::machine::response::{self, Match};
 use crate::machine::shape::{self, Shape};
 use crate::machine::{handshake, link, loss, request, shutdown};
@@ -137,7 +138,7 @@ impl Engine {
             }
             Signal::Lost(loss) => {
                 self.handshake.on_lost();
-                let lost = self.link.classify(core, &loss);
+                let lost = self.link.count_loss(core, &loss);
                 let gone = loss.transport == loss::Transport::Closed;
                 if gone {
                     core.outbox.take_back_transport();
@@ -365,12 +366,11 @@ impl Engine {
                 core.quirk(kind, None, Some(&method), detail);
             }
         }
-        let error = match core.wire {
-            Wire::Pipe => response.as_ref().err(),
-            // A server of another era refuses requests with a status.
-            Wire::Http => None,
+        let carrier = match core.wire {
+            Wire::Pipe => Carrier::Pipe,
+            Wire::Http => Carrier::HttpSuccess,
         };
-        let renewed = self.handshake.on_response(core, id, error);
+        let renewed = self.handshake.on_response(core, id, carrier, response.as_ref().err());
         self.answer(id, response.map_err(RequestError::Server));
         self.act(renewed);
     }
