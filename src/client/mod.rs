@@ -34,6 +34,7 @@ mod reaction;
 mod related_task;
 mod request_table;
 mod requests;
+mod result_type;
 mod roots;
 mod route;
 mod sampling;

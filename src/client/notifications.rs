@@ -31,13 +31,8 @@ struct Held {
 }
 
 impl Notifications {
-    /// Takes a notification that no component acts on.
-    #[inline]
-    pub(super) fn on_other(&mut self, core: &mut Core, method: &str, params: Option<&RawValue>) {
-        if core.is_ready() { tell(core, method, params) } else { self.hold(core, method, params) }
-    }
-
-    fn hold(&mut self, core: &mut Core, method: &str, params: Option<&RawValue>) {
+    /// Holds a notification until the client is ready.
+    pub(super) fn hold(&mut self, core: &mut Core, method: &str, params: Option<&RawValue>) {
         let held = self.held.get_or_insert_default();
         let bytes = held.bytes.saturating_add(size_of(method, params));
         if held.notifications.len() >= core.options.limits.held || bytes > HELD_BYTES {
@@ -77,23 +72,28 @@ fn size_of(method: &str, params: Option<&RawValue>) -> usize {
     method.len().saturating_add(params.map_or(0, |params| params.get().len()))
 }
 
-/// Takes `notifications/progress`. Returns whether it belongs to a request that asked for progress.
+/// The open request that asked for progress and is named by `notifications/progress`.
 #[inline]
-pub(super) fn on_progress(core: &mut Core, params: Option<&RawValue>) -> bool {
-    let Some(params) = params else { return false };
-    let Some(token) = Json::from(params).member("progressToken") else { return false };
-    let Ok(token) = token.text().trim_matches('"').parse() else { return false };
+pub(super) fn id_of_progress(core: &Core, params: Option<&RawValue>) -> Option<u64> {
+    let token = Json::from(params?).member("progressToken")?;
+    core.requests.with_progress(token.text().trim_matches('"').parse().ok()?)
+}
+
+/// Takes `notifications/progress` of an open request.
+#[inline]
+pub(super) fn on_progress(core: &mut Core, params: Option<&RawValue>) {
+    let (Some(params), Some(id)) = (params, id_of_progress(core, params)) else { return };
     let interval = core.options.timeouts.progress_interval;
-    let Some((request, due)) = core.requests.progress(token, core.now, interval) else { return false };
+    let Some((request, due)) = core.requests.progress(id, core.now, interval) else { return };
     if due && !core.is_full() {
         core.event(Event::Progress { request, progress: Progress::new(params.to_owned()) });
     } else {
         core.leave_out();
     }
-    true
 }
 
-fn tell(core: &mut Core, method: &str, params: Option<&RawValue>) {
+/// Reports a notification to the embedder.
+pub(super) fn report(core: &mut Core, method: &str, params: Option<&RawValue>) {
     if core.is_full() {
         return core.leave_out();
     }

@@ -415,8 +415,8 @@ impl Subscriptions {
     }
 
     /// Whether a notification of a change is acted on.
-    pub(super) fn admits(&self, core: &Core, params: Option<&RawValue>) -> bool {
-        let Some(era) = core.era() else { return true };
+    pub(super) fn admission(&self, core: &Core, params: Option<&RawValue>) -> Admission {
+        let Some(era) = core.era() else { return Admission::Admit };
         let named = match era {
             Era::Legacy => None,
             Era::Modern => params.map(Json::from).and_then(subscription_id),
@@ -426,10 +426,7 @@ impl Subscriptions {
             Some(id) if id.is_some() && (id == self.open || id == self.asked) => Subscription::Own,
             Some(_) => Subscription::Foreign,
         };
-        match listen_stream::take_admission(era, subscription) {
-            Admission::Admit => true,
-            Admission::Ignore => false,
-        }
+        listen_stream::take_admission(era, subscription)
     }
 
     /// Takes `notifications/cancelled` of a stream, whose request then gets no response (specification 2026-07-28,

@@ -8,12 +8,13 @@ use alloc::vec;
 
 use super::approval::{self, Hint, Trust};
 use super::list_error::{ByText, Class};
+use super::listen_stream::Admission;
 use super::loss::Wire;
 use super::render_markdown::{Decisions, bless, column};
 use super::resend::{self, Reason, Resend, Used};
 use super::{
-    Decision, admission, cancellation, era_change, exchange_loss, gate, http_refusal, log_level, replay,
-    request_timeout, response, shape, task,
+    Decision, admission, cancellation, era_change, exchange_loss, gate, http_refusal, log_level, notification, replay,
+    request_timeout, response, result_type, shape, task,
 };
 use crate::protocol::Era;
 
@@ -38,6 +39,8 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         form_decisions(),
         cancellation_decisions(),
         task_end_decisions(),
+        notification_decisions(),
+        result_type_decisions(),
     ]
 }
 
@@ -214,6 +217,31 @@ fn task_end_decisions() -> Decisions {
     }
 }
 
+fn notification_decisions() -> Decisions {
+    use notification::{Notification, Phase};
+    Decisions {
+        name: "notification",
+        columns: vec![
+            column("notification", Notification::ALL),
+            column("admission", Admission::ALL),
+            column("phase", Phase::ALL),
+        ],
+        decide: |at| {
+            let (notification, admission) = (Notification::ALL[at[0]], Admission::ALL[at[1]]);
+            format!("{:?}", notification::decide(notification, admission, Phase::ALL[at[2]]))
+        },
+    }
+}
+
+fn result_type_decisions() -> Decisions {
+    use result_type::{Request, Type};
+    Decisions {
+        name: "result_type",
+        columns: vec![column("era", &ERAS), column("request", Request::ALL), column("type", Type::ALL)],
+        decide: |at| format!("{:?}", result_type::decide(ERAS[at[0]], Request::ALL[at[1]], Type::ALL[at[2]])),
+    }
+}
+
 #[test]
 fn task_decisions() {
     bless("task_form", None, &form_decisions().markdown());
@@ -253,6 +281,8 @@ fn request_decisions() {
         shape_decisions(),
         admission_decisions(),
         log_level_decisions(),
+        notification_decisions(),
+        result_type_decisions(),
     ];
     for table in tables {
         bless(table.name, None, &table.markdown());

@@ -12,7 +12,7 @@ mod urls;
 pub(super) use self::input::Judge;
 pub(super) use self::provide::provide;
 pub(super) use self::step::{on_invalid, report_resend, step};
-pub(super) use self::task::{on_due, on_late, on_notification};
+pub(super) use self::task::{id_of_call, on_due, on_late, on_notification};
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -24,12 +24,13 @@ use self::step::step_to;
 use super::core::Core;
 use super::request_table::{Block, Blocked};
 use super::signal::{Signal, Signals};
-use super::{CommandError, Event, InputRequest, Outcome, Request, RequestError, RequestId, Wire};
+use super::{CommandError, Event, InputRequest, Outcome, Request, RequestError, RequestId, Wire, result_type};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::replay::{self, Carrier, Effects, Word};
 use crate::machine::request::{Input, State};
 use crate::machine::resend::{self, Reason, Resend};
+use crate::machine::result_type::Meaning;
 use crate::protocol::method;
 use crate::text::excerpt;
 
@@ -132,22 +133,15 @@ fn on_urls_required(core: &mut Core, id: u64, inputs: &[InputRequest]) -> Signal
 }
 
 fn classify<'a>(core: &mut Core, id: u64, result: &'a RawValue, judge: &mut Judge<'_>) -> Classified<'a> {
-    if let Some(task) = task::created(core, id, result) {
-        return Classified::Task(task);
-    }
-    if !core.is_modern() {
-        return Classified::Complete(Outcome::Result(result.to_owned()));
-    }
-    let Some(kind) = Json::from(result).member("resultType") else {
-        return Classified::Complete(Outcome::Result(result.to_owned()));
-    };
-    match kind.as_string().as_deref() {
-        Some("complete") => Classified::Complete(Outcome::Result(result.to_owned())),
-        Some("input_required") => input::classify(core, id, result, judge),
-        Some(kind) if core.options.capabilities.defines_result(kind) => {
-            Classified::Complete(Outcome::Result(result.to_owned()))
+    let json = Json::from(result);
+    let tool = core.requests.get(id).is_some_and(|open| open.purpose.is_tool_call());
+    match result_type::of_call(core, json, tool) {
+        Meaning::Complete => Classified::Complete(Outcome::Result(result.to_owned())),
+        Meaning::Input => input::classify(core, id, result, judge),
+        Meaning::Task => Classified::Task(task::described(core, json)),
+        Meaning::Invalid => {
+            Classified::Invalid(format!("a result of the unknown type {}", result_type::words(json)).into())
         }
-        _ => Classified::Invalid(format!("a result of the unknown type {}", excerpt(kind.text())).into()),
     }
 }
 

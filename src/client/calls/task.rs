@@ -12,15 +12,15 @@ use serde_json::value::RawValue;
 use super::super::core::Core;
 use super::super::request_table::CallTask;
 use super::super::signal::Signal;
-use super::super::{Event, InputRequest, Outcome, RequestError, Task, TaskError, TaskStatus};
+use super::super::{Event, InputRequest, Outcome, RequestError, Task, TaskError, TaskStatus, result_type};
 use super::classified::Classified;
 use super::input::{self, Judge};
 use super::step::{on_invalid, step, step_to};
 use super::task_state::{cancel, move_on};
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request;
+use crate::machine::result_type::Meaning;
 use crate::machine::task::{Effect, Input, State};
-use crate::protocol::{Era, method};
 use crate::text::excerpt;
 
 /// The shortest wait between two polls.
@@ -53,32 +53,17 @@ impl Change {
 }
 
 /// The description of a task in a result that creates one.
-pub(super) fn created<'a>(core: &Core, id: u64, result: &'a RawValue) -> Option<Json<'a>> {
-    let task = creates(core, result)?;
-    core.requests.call(id).filter(|call| call.request.method == method::TOOLS_CALL).map(|_| task)
-}
-
-/// The description of a task in a result that creates one, whatever it answers.
-fn creates<'a>(core: &Core, result: &'a RawValue) -> Option<Json<'a>> {
-    if !core.options.capabilities.tasks {
-        return None;
-    }
-    let result = Json::from(result);
-    match core.era()? {
-        Era::Modern => {
-            let kind = result.member("resultType").and_then(Json::as_string);
-            (kind.as_deref() == Some("task")).then_some(result)
-        }
-        Era::Legacy if core.has_legacy_tasks() && result.member("content").is_none() => {
-            result.member("task").filter(|task| task.is_object())
-        }
-        Era::Legacy => None,
-    }
+pub(super) fn described<'a>(core: &Core, result: Json<'a>) -> Json<'a> {
+    if core.is_modern() { result } else { result.member("task").unwrap_or(result) }
 }
 
 /// The late response to a cancelled call may be the first to name its task, which is then cancelled.
 pub(in crate::client) fn on_late(core: &mut Core, result: &RawValue) {
-    let id = creates(core, result).and_then(|task| task.member("taskId")).and_then(Json::as_string);
+    let result = Json::from(result);
+    let id = match result_type::of_call(core, result, true) {
+        Meaning::Task => described(core, result).member("taskId").and_then(Json::as_string),
+        Meaning::Complete | Meaning::Input | Meaning::Invalid => None,
+    };
     if let Some(id) = id.filter(|id| id.len() <= LONGEST_ID) {
         core.cancel_task(&id);
     }
@@ -147,16 +132,19 @@ pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, 
     apply(core, id, change);
 }
 
-/// Takes `notifications/tasks`. Returns whether it is about a task that is polled; while a request about the task is on
-/// its way, its response tells the same.
-pub(in crate::client) fn on_notification(core: &mut Core, params: &RawValue, judge: &mut Judge<'_>) -> bool {
+/// The call that runs as the task that `notifications/tasks` is about.
+pub(in crate::client) fn id_of_call(core: &Core, params: &RawValue) -> Option<u64> {
     let task = Json::from(params).member("taskId").and_then(Json::as_string);
-    let Some(id) = task.and_then(|task| core.requests.with_task(&task)) else { return false };
+    task.and_then(|task| core.requests.with_task(&task))
+}
+
+/// Takes `notifications/tasks` about a call. While a request about the task is on its way, its response tells the same.
+pub(in crate::client) fn on_notification(core: &mut Core, params: &RawValue, judge: &mut Judge<'_>) {
+    let Some(id) = id_of_call(core, params) else { return };
     if core.requests.get(id).is_some_and(|open| open.phase == request::State::Running) {
         let change = read_status(core, id, params, judge);
         apply(core, id, change);
     }
-    true
 }
 
 /// A task is to be polled.
@@ -175,9 +163,11 @@ fn read_status(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge<'_
         return Change::of(Input::Working);
     };
     let (json, modern) = (Json::from(result), core.is_modern());
-    let kind = json.member("resultType").filter(|_| modern);
-    if kind.is_some_and(|kind| !matches!(kind.as_string().as_deref(), Some("complete" | "task"))) {
-        return Change::invalid("the status of a task has an unknown result type");
+    match result_type::of_task_status(core, json) {
+        Meaning::Complete => {}
+        Meaning::Input | Meaning::Task | Meaning::Invalid => {
+            return Change::invalid("the status of a task has an unknown result type");
+        }
     }
     let other = json.member("taskId").is_some_and(|named| named.as_string().as_deref() != Some(&*task.id));
     if other {

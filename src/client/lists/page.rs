@@ -5,10 +5,12 @@ use serde_json::value::RawValue;
 
 use super::super::Wire;
 use super::super::core::Core;
+use super::super::result_type::of_page;
 use super::slot::Listing;
 use crate::catalog::{Bounds, Flaws, Items, PageReport};
 use crate::jsonrpc::Json;
 use crate::machine::QuirkKind;
+use crate::machine::result_type::Meaning;
 use crate::protocol::{CacheScope, Family};
 use crate::text::excerpt;
 
@@ -39,9 +41,12 @@ impl<'a> Page<'a> {
             _ if name == family.member() => items = Some(Items::read(family, value, bounds)),
             _ => {}
         });
-        // In the legacy era, the member has no meaning.
-        if let Some(kind) = kind.filter(|kind| core.is_modern() && kind != "complete") {
-            return Err(format!("a result of type `{}`, where a list was expected", excerpt(&kind)).into());
+        match of_page(core, kind.as_deref()) {
+            Meaning::Complete => {}
+            Meaning::Input | Meaning::Task | Meaning::Invalid => {
+                let kind = kind.unwrap_or_default();
+                return Err(format!("a result of type `{}`, where a list was expected", excerpt(&kind)).into());
+            }
         }
         let present = items.filter(|items| !matches!(items, Err(Some(value)) if value.is_null()));
         if present.is_none() {

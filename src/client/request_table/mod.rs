@@ -412,21 +412,23 @@ impl RequestTable {
         if calls { self.queues.next_call(tools) } else { None }
     }
 
-    /// The request with this token made progress: extends its deadline. Returns the request, and whether to report the
-    /// progress.
+    /// The request with this token, if it waits for its response and asked for progress.
     #[inline]
-    pub(super) fn progress(&mut self, token: u64, now: Time, interval: Duration) -> Option<(RequestId, bool)> {
+    pub(super) fn with_progress(&self, token: u64) -> Option<u64> {
         let id = match self.tasks.of_token(token) {
             Some(handle) => self.wire_id(handle)?,
             None => Some(token).filter(|id| self.is_sent(*id))?,
         };
+        self.call(id).filter(|call| call.request.progress).map(|_| id)
+    }
+
+    /// A request made progress: extends its deadline. Returns the request, and whether to report the progress.
+    #[inline]
+    pub(super) fn progress(&mut self, id: u64, now: Time, interval: Duration) -> Option<(RequestId, bool)> {
         let call_time = self.call_time(now);
         let OpenRequest { purpose: Purpose::Call(call), deadline: before, .. } = self.open.get_mut(&id)? else {
             return None;
         };
-        if !call.request.progress {
-            return None;
-        }
         let due = call.progress_reported_at.is_none_or(|at| now.since(at) >= interval);
         if due {
             call.progress_reported_at = Some(now);

@@ -155,7 +155,7 @@ impl Purpose {
     }
 
     #[inline]
-    pub(super) const fn is_tool_call(&self) -> bool {
+    pub(in crate::client) const fn is_tool_call(&self) -> bool {
         matches!(self, Self::Call(Call { tool: true, task: None, .. }))
     }
 }

@@ -2,7 +2,6 @@
 
 mod http;
 mod notifications;
-mod result_type;
 mod timeout;
 
 use alloc::boxed::Box;
@@ -10,11 +9,11 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use serde_json::value::RawValue;
 
-use self::result_type::complete;
 use super::core::Core;
 use super::link::Link;
 use super::lists::ListFailure;
 use super::request_table::{Block, Purpose};
+use super::result_type::complete;
 use super::server_requests::ServerRequests;
 use super::signal::{Signal, Signals};
 use super::timers::Timer;

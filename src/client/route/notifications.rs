@@ -2,62 +2,58 @@
 
 use serde_json::value::RawValue;
 
-use super::super::notifications::on_progress;
+use super::super::core::{Core, Stage};
+use super::super::notifications::{id_of_progress, on_progress, report};
 use super::super::{Engine, calls};
 use crate::jsonrpc::Json;
+use crate::machine::listen_stream::Admission;
+use crate::machine::notification::{Notification, Phase, Route, take};
 use crate::protocol::{Family, method};
 
 impl Engine {
     pub(super) fn on_notification(&mut self, method: &str, params: Option<&RawValue>) {
-        if method == method::TASKS && self.on_task(params) {
-            return;
-        }
         let core = &mut self.core;
-        let established = core.agreed.is_some();
-        let families: &[Family] = match method {
-            method::CANCELLED => return self.on_cancelled(params),
-            method::PROGRESS if on_progress(core, params) => return,
-            method::ELICITATION_COMPLETE if core.options.capabilities.elicitation_url => {
-                return match core.url_elicitations.on_complete(params) {
-                    Some(event) if !core.is_full() => core.event(event),
-                    Some(_) | None => core.leave_out(),
-                };
-            }
-            method::ACKNOWLEDGED if established => {
-                let signals = self.subscriptions.on_acknowledged(core, params);
-                return self.act(signals);
-            }
-            method::TOOLS_LIST_CHANGED
-            | method::PROMPTS_LIST_CHANGED
-            | method::RESOURCES_LIST_CHANGED
-            | method::RESOURCE_UPDATED
-                if !self.subscriptions.admits(core, params) =>
-            {
-                return core.leave_out();
-            }
-            method::TOOLS_LIST_CHANGED if established => &[Family::Tools],
-            method::PROMPTS_LIST_CHANGED if established => &[Family::Prompts],
-            method::RESOURCES_LIST_CHANGED if established => &[Family::Resources, Family::ResourceTemplates],
-            _ => return self.notifications.on_other(core, method, params),
+        let notification = classify(core, method, params);
+        let admission = match notification {
+            Notification::ListChanged
+            | Notification::ResourceUpdated
+            | Notification::CallTask
+            | Notification::OtherTask => self.subscriptions.admission(core, params),
+            Notification::Cancelled
+            | Notification::Progress
+            | Notification::ElicitationComplete
+            | Notification::Acknowledged
+            | Notification::Other => Admission::Admit,
         };
-        for family in families {
-            let signals = self.lists.on_changed(&mut self.core, *family);
-            self.act(signals);
+        match take(notification, admission, phase(core)) {
+            Route::Cancel => self.on_cancelled(params),
+            Route::Progress => on_progress(core, params),
+            Route::Elicitation => match core.url_elicitations.on_complete(params) {
+                Some(event) if !core.is_full() => core.event(event),
+                Some(_) | None => core.leave_out(),
+            },
+            Route::Stream => {
+                let signals = self.subscriptions.on_acknowledged(core, params);
+                self.act(signals);
+            }
+            Route::Refresh => {
+                for family in families(method) {
+                    let signals = self.lists.on_changed(&mut self.core, *family);
+                    self.act(signals);
+                }
+            }
+            Route::Task => {
+                let server_requests = &mut self.server_requests;
+                if let Some(params) = params {
+                    calls::on_notification(core, params, &mut |core, method, params| {
+                        server_requests.judge_input(core, method, params)
+                    });
+                }
+            }
+            Route::Report => report(core, method, params),
+            Route::Hold => self.notifications.hold(core, method, params),
+            Route::LeaveOut => core.leave_out(),
         }
-    }
-
-    /// Takes `notifications/tasks`. Returns whether that is all: it is about a task of a call, or of a foreign stream.
-    fn on_task(&mut self, params: Option<&RawValue>) -> bool {
-        let (core, server_requests) = (&mut self.core, &mut self.server_requests);
-        if !self.subscriptions.admits(core, params) {
-            core.leave_out();
-            return true;
-        }
-        params.is_some_and(|params| {
-            calls::on_notification(core, params, &mut |core, method, params| {
-                server_requests.judge_input(core, method, params)
-            })
-        })
     }
 
     /// The server cancels one of its requests, or ends a stream.
@@ -72,5 +68,41 @@ impl Engine {
                 self.server_requests.on_cancelled(&mut self.core, id.text(), reason.as_deref());
             }
         }
+    }
+}
+
+fn classify(core: &Core, method: &str, params: Option<&RawValue>) -> Notification {
+    match method {
+        method::CANCELLED => Notification::Cancelled,
+        method::PROGRESS if id_of_progress(core, params).is_some() => Notification::Progress,
+        method::ELICITATION_COMPLETE if core.options.capabilities.elicitation_url => Notification::ElicitationComplete,
+        method::ACKNOWLEDGED => Notification::Acknowledged,
+        method::TOOLS_LIST_CHANGED | method::PROMPTS_LIST_CHANGED | method::RESOURCES_LIST_CHANGED => {
+            Notification::ListChanged
+        }
+        method::RESOURCE_UPDATED => Notification::ResourceUpdated,
+        method::TASKS => match params.and_then(|params| calls::id_of_call(core, params)) {
+            Some(_) => Notification::CallTask,
+            None => Notification::OtherTask,
+        },
+        _ => Notification::Other,
+    }
+}
+
+const fn phase(core: &Core) -> Phase {
+    match core.stage() {
+        Stage::Down | Stage::Handshake | Stage::Closing | Stage::Closed => Phase::Handshake,
+        Stage::Discovery => Phase::Discovery,
+        Stage::Ready => Phase::Ready,
+    }
+}
+
+/// The families whose lists a notification says to have changed.
+fn families(method: &str) -> &'static [Family] {
+    match method {
+        method::TOOLS_LIST_CHANGED => &[Family::Tools],
+        method::PROMPTS_LIST_CHANGED => &[Family::Prompts],
+        method::RESOURCES_LIST_CHANGED => &[Family::Resources, Family::ResourceTemplates],
+        _ => &[],
     }
 }

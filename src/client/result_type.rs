@@ -1,0 +1,94 @@
+//! What results are, by their types.
+
+use alloc::borrow::Cow;
+use alloc::format;
+use serde_json::value::RawValue;
+
+use super::RequestError;
+use super::core::Core;
+use super::request_table::Purpose;
+use crate::jsonrpc::Json;
+use crate::machine::result_type::{Meaning, Request, Type, take};
+use crate::protocol::Era;
+use crate::text::excerpt;
+
+/// Classifies the value of `resultType`. `tasks`: whether the result may be a task.
+fn classify(core: &Core, kind: &str, tasks: bool) -> Type {
+    match kind {
+        "complete" => Type::Complete,
+        "input_required" => Type::InputRequired,
+        "task" if tasks => Type::Task,
+        _ if core.options.capabilities.defines_result(kind) => Type::Extension,
+        _ => Type::Unknown,
+    }
+}
+
+/// Classifies the type of a modern result. `tasks`: whether the result may be a task.
+fn classify_modern(core: &Core, result: Json<'_>, tasks: bool) -> Type {
+    match result.member("resultType").map(Json::as_string) {
+        None => Type::Absent,
+        Some(None) => Type::Unknown,
+        Some(Some(kind)) => classify(core, &kind, tasks),
+    }
+}
+
+/// What the result of a request of the embedder is. `tool`: whether it is a call of a tool, which may run as a task.
+pub(super) fn of_call(core: &Core, result: Json<'_>, tool: bool) -> Meaning {
+    let tasks = tool && core.options.capabilities.tasks;
+    let era = core.era().unwrap_or(Era::Legacy);
+    let kind = match era {
+        Era::Modern => classify_modern(core, result, tasks),
+        Era::Legacy if tasks && is_legacy_task(core, result) => Type::Task,
+        Era::Legacy => Type::Absent,
+    };
+    take(era, Request::Call, kind)
+}
+
+/// Whether the result of a call in 2025-11-25 describes a task.
+fn is_legacy_task(core: &Core, result: Json<'_>) -> bool {
+    core.has_legacy_tasks()
+        && result.member("content").is_none()
+        && result.member("task").is_some_and(|task| task.is_object())
+}
+
+/// What the result of a request for a task's status is.
+pub(super) fn of_task_status(core: &Core, result: Json<'_>) -> Meaning {
+    let era = core.era().unwrap_or(Era::Legacy);
+    let kind = match era {
+        Era::Modern => classify_modern(core, result, true),
+        Era::Legacy => Type::Absent,
+    };
+    take(era, Request::TaskStatus, kind)
+}
+
+/// What the result of a request for a list is, by its type, if it has one.
+pub(super) fn of_page(core: &Core, kind: Option<&str>) -> Meaning {
+    let kind = kind.map_or(Type::Absent, |kind| classify(core, kind, false));
+    take(core.era().unwrap_or(Era::Legacy), Request::Engine, kind)
+}
+
+/// The whole result of a request of the engine. Pages of lists are checked where they are read.
+pub(super) fn complete<'a>(core: &Core, purpose: &Purpose, result: &'a RawValue) -> Result<&'a RawValue, RequestError> {
+    let era = match purpose {
+        Purpose::Discover(_) | Purpose::Rediscover => Era::Modern,
+        Purpose::Keepalive(_) | Purpose::Listen { .. } | Purpose::CancelTask(_) => core.era().unwrap_or(Era::Legacy),
+        Purpose::Initialize(_) | Purpose::SetLevel | Purpose::Subscribe(_) | Purpose::Unsubscribe(_) => Era::Legacy,
+        Purpose::List { .. } | Purpose::Call(_) => return Ok(result),
+    };
+    let json = Json::from(result);
+    let kind = match era {
+        Era::Modern => classify_modern(core, json, false),
+        Era::Legacy => Type::Absent,
+    };
+    match take(era, Request::Engine, kind) {
+        Meaning::Complete => Ok(result),
+        Meaning::Input | Meaning::Task | Meaning::Invalid => {
+            Err(RequestError::Invalid(format!("a result of the unknown type {}", words(json)).into()))
+        }
+    }
+}
+
+/// The type of a result, for messages.
+pub(super) fn words(result: Json<'_>) -> Cow<'_, str> {
+    result.member("resultType").map(|kind| excerpt(kind.text())).unwrap_or_default()
+}
