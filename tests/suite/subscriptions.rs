@@ -103,6 +103,17 @@ fn a_stream_is_requested_before_the_lists_whose_changes_it_announces() {
 }
 
 #[test]
+fn an_acknowledgement_before_the_handshake_is_done_is_not_of_the_stream() {
+    let (mut host, mut server) = (Host::open(options()), modern());
+    agree(&mut host, &json!({"id": 999}), json!({"toolsListChanged": true}));
+    let streams = serve(&mut host, &mut server);
+    assert!(host.is_ready());
+    assert_eq!(streams.len(), 1);
+    assert!(!host.session.family(Family::Tools).watched);
+    assert!(!host.events.iter().any(|event| matches!(event, Event::Notification { .. })));
+}
+
+#[test]
 fn an_announced_change_refreshes_the_list_and_is_reported_as_a_difference() {
     let (mut host, server, stream) = listening(options());
     agree_to_all(&mut host, &stream);

@@ -428,6 +428,25 @@ fn a_task_survives_its_connection() {
 }
 
 #[test]
+fn a_task_whose_call_is_cancelled_without_a_connection_is_not_cancelled() {
+    let mut options = reconnecting(with_tasks(options()));
+    options.listen = false;
+    let mut host = ready(options, modern_server());
+    let (id, poll) = polled(&mut host);
+    reply(&mut host, &poll, working());
+    host.close_transport();
+    host.session.cancel(host.now, id).unwrap();
+    host.collect();
+    assert!(matches!(host.result_of(id), Outcome::Cancelled));
+    host.wait(seconds(3));
+    host.transport(Transport::Opened);
+    let mut server = modern_server();
+    host.serve(&mut server);
+    assert!(host.is_ready());
+    assert_eq!((server.received("tasks/cancel"), server.received("tasks/get")), (0, 0));
+}
+
+#[test]
 fn a_call_whose_task_runs_when_the_client_closes_may_have_run() {
     // Between two polls, and while a poll waits for a connection.
     for down in [false, true] {

@@ -73,6 +73,19 @@ fn a_poll_whose_exchange_breaks_is_sent_again_after_the_interval() {
 }
 
 #[test]
+fn a_cancelled_call_drops_the_poll_of_its_task_and_cancels_the_task() {
+    let mut web = modern();
+    let call = start(&mut web, "working");
+    web.wait(seconds(2));
+    let poll = web.take_named("tasks/get");
+    web.session.cancel(web.now, call).unwrap();
+    web.collect();
+    assert!(web.was_dropped(&poll));
+    assert_eq!(web.take_named("tasks/cancel").json()["params"]["taskId"], "t-1");
+    assert_eq!((web.outcome(call), web.count("notifications/cancelled")), ("Cancelled".into(), 0));
+}
+
+#[test]
 fn the_request_for_the_outcome_of_a_task_whose_exchange_breaks_is_sent_again_after_the_interval() {
     let mut web = modern();
     let call = start(&mut web, "completed");
