@@ -489,6 +489,7 @@ mod tests {
         assert!(wrong(&["--journal", "x", "config", "y"]).contains("--journal is for one server"));
         assert!(wrong(&["--header", "a: b"]).contains("HTTP"));
         assert!(wrong(&["--tokens", "x", "http", "http://localhost"]).contains("--tokens needs --oauth"));
+        assert!(wrong(&["--sign-out", "http", "http://localhost"]).contains("--sign-out needs --oauth"));
         assert!(wrong(&["--oauth"]).contains("--oauth needs a server over HTTP"));
         assert!(wrong(&["--oauth", "--journal", "x", "http", "http://localhost"]).contains("--journal does not go"));
         assert!(wrong(&["--call", "x", "auth", "http://localhost"]).contains("--call has no effect with `auth`"));
