@@ -30,7 +30,7 @@ impl Engine {
     /// Replaces the detail of a recorded quirk.
     #[cfg(feature = "oauth")]
     pub(crate) fn amend_quirk(&mut self, quirk: &super::Quirk) {
-        self.core.amend_quirk(quirk);
+        self.core.quirks.change(quirk.kind, quirk.method.as_deref(), &quirk.detail);
     }
 
     /// Takes the next output. A message counts as sent after [`Self::handed_over`].

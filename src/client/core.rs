@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use super::binding_report::BindingReport;
 use super::outbox::Outbox;
+use super::quirks::Quirks;
 use super::request_table::{Call, OpenRequest, Purpose, RequestTable};
 use super::timers::{SHORTEST, Timer, Timers};
 use super::url_elicitations::UrlElicitations;
@@ -104,7 +105,7 @@ pub(super) struct Core {
     #[cfg_attr(feature = "snapshot", serde(skip))]
     pub(super) spans: Spans,
     pub(super) url_elicitations: UrlElicitations,
-    pub(super) quirks: Vec<Quirk>,
+    pub(super) quirks: Quirks,
     pub(super) stats: Stats,
 }
 
@@ -134,7 +135,7 @@ impl Core {
             exchange: None,
             spans: Spans::default(),
             url_elicitations: UrlElicitations::default(),
-            quirks: Vec::new(),
+            quirks: Quirks::default(),
             stats: Stats::default(),
             options,
         }
@@ -333,7 +334,7 @@ impl Core {
     pub(super) fn release_memory(&mut self) {
         self.requests.release();
         self.outbox.release();
-        self.quirks.shrink_to_fit();
+        self.quirks.release();
     }
 
     /// Records a deviation, once per kind and method.
@@ -345,9 +346,10 @@ impl Core {
         detail: impl Into<Box<str>>,
     ) {
         let (detail, method) = (detail.into(), method.map(excerpt));
-        if self.known_quirk(kind, method.as_deref()).is_none() {
+        if self.quirks.has_room(kind, method.as_deref(), self.quirk_limit()) {
             let detail = excerpt(&detail).into();
-            self.record(Quirk { kind, family, method: method.map(Box::from), detail });
+            let quirk = self.quirks.add(Quirk { kind, family, method: method.map(Box::from), detail });
+            self.event(Event::Quirk(quirk));
         }
     }
 
@@ -355,33 +357,17 @@ impl Core {
     /// further pages changed is reported again.
     pub(super) fn item_quirk(&mut self, kind: QuirkKind, family: Family, detail: Box<str>, ends: bool) {
         let method = family.list_method();
-        match self.known_quirk(kind, Some(method)) {
-            Some(known) if ends && known.detail != detail => {
-                known.detail = detail;
-                let quirk = known.clone();
-                self.event(Event::Quirk(quirk));
-            }
-            Some(_) => {}
-            None => self.record(Quirk { kind, family: Some(family), method: Some(method.into()), detail }),
-        }
-    }
-
-    fn known_quirk(&mut self, kind: QuirkKind, method: Option<&str>) -> Option<&mut Quirk> {
-        self.quirks.iter_mut().find(|quirk| quirk.kind == kind && quirk.method.as_deref() == method)
-    }
-
-    #[cfg(feature = "oauth")]
-    pub(super) fn amend_quirk(&mut self, quirk: &Quirk) {
-        if let Some(known) = self.known_quirk(quirk.kind, quirk.method.as_deref()) {
-            known.detail.clone_from(&quirk.detail);
-        }
-    }
-
-    fn record(&mut self, quirk: Quirk) {
-        if self.link != LinkStage::Closed && self.quirks.len() < self.options.limits.quirks {
-            self.quirks.push(quirk.clone());
+        if self.quirks.has_room(kind, Some(method), self.quirk_limit()) {
+            let quirk = self.quirks.add(Quirk { kind, family: Some(family), method: Some(method.into()), detail });
+            self.event(Event::Quirk(quirk));
+        } else if ends && let Some(quirk) = self.quirks.change(kind, Some(method), &detail).cloned() {
             self.event(Event::Quirk(quirk));
         }
+    }
+
+    /// A client that is closed records none.
+    fn quirk_limit(&self) -> usize {
+        if self.link == LinkStage::Closed { 0 } else { self.options.limits.quirks }
     }
 
     pub(super) fn is_sent(&self, id: u64) -> bool {

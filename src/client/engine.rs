@@ -387,7 +387,7 @@ impl Engine {
 
     /// The server's deviations from the protocol, in order.
     pub fn quirks(&self) -> &[Quirk] {
-        &self.core.quirks
+        self.core.quirks.as_slice()
     }
 
     /// The server's era, to be saved and given back in [`Options::known_era`]; `None` until the first handshake.

@@ -30,6 +30,7 @@ mod outbox;
 mod outcome;
 #[cfg(feature = "snapshot")]
 mod persist;
+mod quirks;
 mod reaction;
 mod related_task;
 mod request_table;

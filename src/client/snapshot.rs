@@ -133,7 +133,7 @@ impl Engine {
         lists.check(limits)?;
         server_requests.check(limits)?;
         notifications.check(limits)?;
-        within("quirks", core.quirks.len(), limits.quirks)?;
+        within("quirks", core.quirks.as_slice().len(), limits.quirks)?;
         within("server_requests", core.url_elicitations.len(), limits.server_requests)?;
         within("subscriptions", subscriptions.resources().count(), limits.subscriptions)?;
         for family in Family::EACH {

@@ -16,7 +16,7 @@ use super::core::Core;
 use super::request_table::Purpose;
 use super::signal::{Signal, Signals};
 use super::timers::Timer;
-use super::{Eras, FailureKind, KnownEra, Output, RequestError, Server, Wire};
+use super::{Eras, FailureKind, KnownEra, Output, RequestError, Server};
 use crate::Time;
 use crate::jsonrpc::Json;
 use crate::machine::handshake::{
@@ -120,11 +120,7 @@ impl Handshake {
             Some(Era::Modern) => Known::Modern,
             None => Known::Unknown,
         };
-        let wire = match core.wire {
-            Wire::Pipe => loss::Wire::Pipe,
-            Wire::Http => loss::Wire::Http,
-        };
-        let input = handshake::take_start(allowed, known, wire);
+        let input = handshake::take_start(allowed, known, core.wire);
         self.step(core, input)
     }
 
