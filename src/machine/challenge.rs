@@ -4,6 +4,8 @@
 #![doc = include_str!("challenge.md")]
 
 use super::alphabet;
+#[cfg(feature = "http")]
+use super::http_waiting::Lack;
 
 alphabet! {
     /// The status.
@@ -91,11 +93,11 @@ alphabet! {
 
 #[cfg(feature = "http")]
 impl Meaning {
-    /// Whether what the request lacked is there, so that it does not wait.
-    pub(crate) const fn is_known(self) -> bool {
+    /// Whether what the request lacked is there by now.
+    pub(crate) const fn lack(self) -> Lack {
         match self {
-            Self::Resend | Self::ResendWithNonce => true,
-            Self::Wait | Self::Demand | Self::Renew | Self::Replace | Self::StepUp | Self::Refuse => false,
+            Self::Resend | Self::ResendWithNonce => Lack::Over,
+            Self::Wait | Self::Demand | Self::Renew | Self::Replace | Self::StepUp | Self::Refuse => Lack::Lasting,
         }
     }
 }

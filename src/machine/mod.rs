@@ -37,6 +37,7 @@ pub mod http_read;
 pub mod http_refusal;
 pub mod http_send;
 pub mod http_sse;
+pub mod http_waiting;
 pub mod hub;
 pub mod hub_browser;
 pub mod hub_offer;

@@ -13,8 +13,8 @@ use super::loss::Wire;
 use super::render_markdown::{Decisions, bless, column};
 use super::resend::{self, Reason, Resend, Used};
 use super::{
-    Decision, admission, cancellation, era_change, exchange_loss, gate, http_refusal, log_level, notification, replay,
-    request_timeout, response, result_type, shape, task,
+    Decision, admission, cancellation, era_change, exchange_loss, gate, http_refusal, http_waiting, log_level,
+    notification, replay, request_timeout, response, result_type, shape, task,
 };
 use crate::protocol::Era;
 
@@ -34,6 +34,7 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         log_level_decisions(),
         authorization_decisions(),
         status_decisions(),
+        waiting_decisions(),
         exchange_loss_decisions(),
         timeout_decisions(),
         form_decisions(),
@@ -164,6 +165,29 @@ fn status_decisions() -> Decisions {
         columns: vec![column("refused", Refused::ALL), column("status", Status::ALL)],
         decide: |at| format!("{:?}", http_refusal::status(Refused::ALL[at[0]], Status::ALL[at[1]])),
     }
+}
+
+fn waiting_decisions() -> Decisions {
+    use http_refusal::Authority;
+    use http_waiting::{Lack, Refused, Room};
+    Decisions {
+        name: "http_waiting",
+        columns: vec![
+            column("refused", Refused::ALL),
+            column("authorized by", Authority::ALL),
+            column("lack", Lack::ALL),
+            column("room", Room::ALL),
+        ],
+        decide: |at| {
+            let (refused, authority) = (Refused::ALL[at[0]], Authority::ALL[at[1]]);
+            format!("{:?}", http_waiting::decide(refused, authority, Lack::ALL[at[2]], Room::ALL[at[3]]))
+        },
+    }
+}
+
+#[test]
+fn http_waiting_table() {
+    bless("http_waiting", None, &waiting_decisions().markdown());
 }
 
 fn exchange_loss_decisions() -> Decisions {

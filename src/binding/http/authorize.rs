@@ -8,11 +8,13 @@ use super::exchange::{ExchangeKind, Reply};
 use super::parts::Http;
 use super::response::Refusal;
 use super::tokens::Sent;
-use super::waiting::Readmitted;
+use super::waiting::Held;
 use crate::client::{Engine, Outgoing, Unauthorized};
+use crate::machine::challenge::Meaning;
 use crate::machine::get_stream;
 use crate::machine::http_end::End;
 use crate::machine::http_refusal::{Authority, Authorization};
+use crate::machine::http_waiting::{self, Fate, Room};
 use crate::machine::resend::{self, Reason, Resend, Used};
 use crate::protocol::Era;
 
@@ -35,35 +37,37 @@ impl Http {
         let why = reason.as_deref().unwrap_or(why);
         let refused = Unauthorized { id, forbidden, why, challenges: &refusal.challenges, authority };
         let decision = engine.handle_unauthorized(engine.now(), refused);
-        let is_readmitted = meaning.is_known();
-        let limit = engine.options().limits.in_flight.max(1);
-        let Some(waiting) = self.tokens.waiting() else { return };
         let used = sent.refused.more();
-        match (decision, authority, id, message) {
-            (Authorization::Block, _, Some(id), _) if is_readmitted => {
-                waiting.readmitted.push(Readmitted::Call(id));
+        let refused = match (decision, id, message) {
+            (Authorization::Block, Some(id), _) => Held::Call(id),
+            (Authorization::Hold, Some(id), _) => Held::Request(id, used),
+            (Authorization::Hold, None, Some(message)) => Held::Message(message, used),
+            (Authorization::EndConnection, ..) => Held::Connection,
+            (Authorization::Block | Authorization::Hold | Authorization::ByStatus | Authorization::Nothing, ..) => {
+                return;
             }
-            (Authorization::Hold, _, Some(id), _) if is_readmitted => {
-                waiting.readmitted.push(Readmitted::Request(id, used));
-            }
-            (Authorization::Hold, _, Some(id), _) => waiting.requests.push((id, used)),
-            (Authorization::Hold, _, None, Some(message)) if is_readmitted => {
-                waiting.readmitted.push(Readmitted::Message(message, used));
-            }
-            (Authorization::Hold, _, None, Some(message)) if waiting.messages.len() < limit => {
-                waiting.messages.push((message, used));
-            }
-            (Authorization::Hold, _, None, Some(_)) => engine.count_undelivered(),
-            (Authorization::EndConnection, Authority::Client, ..) => {
-                waiting.handshake = waiting.handshake.more();
-                if is_readmitted {
-                    waiting.readmitted.push(Readmitted::Connection);
-                }
-            }
-            // The next handshake is another operation.
-            (Authorization::EndConnection, ..) => waiting.handshake = Used::Never,
-            (Authorization::Block | Authorization::Hold | Authorization::ByStatus | Authorization::Nothing, ..) => {}
+        };
+        self.hold(engine, refused, authority, meaning);
+    }
+
+    /// Sends again what was refused, lets it wait, or drops it, as the table decides.
+    fn hold(&mut self, engine: &mut Engine, refused: Held, authority: Authority, meaning: Meaning) -> Fate {
+        let limit = engine.options().limits.in_flight.max(1);
+        let is_full = self.tokens.waiting().is_some_and(|waiting| waiting.messages.len() >= limit);
+        let room = if is_full { Room::Full } else { Room::Free };
+        let fate = http_waiting::take(refused.kind(), authority, meaning.lack(), room);
+        let Some(waiting) = self.tokens.waiting() else { return fate };
+        match fate {
+            Fate::SendAgain => waiting.send_again(refused),
+            Fate::Wait => waiting.keep(refused),
+            Fate::Drop => match refused {
+                Held::Message(..) => engine.count_undelivered(),
+                // The next handshake is another operation.
+                Held::Connection => waiting.handshake = Used::Never,
+                Held::Call(_) | Held::Request(..) | Held::Stream => {}
+            },
         }
+        fate
     }
 
     /// Whether what was refused may wait for authorization once more.
@@ -74,19 +78,16 @@ impl Http {
     }
 
     /// The GET stream was refused with 401. Returns what that means to it.
-    pub(super) fn stream_refused(&mut self, engine: &Engine, sent: Sent, refusal: &Refusal) -> get_stream::Input {
+    pub(super) fn stream_refused(&mut self, engine: &mut Engine, sent: Sent, refusal: &Refusal) -> get_stream::Input {
         let used = self.tokens.waiting().map(|waiting| waiting.stream).unwrap_or_default();
         let again = resend::take(Reason::Unauthorized, used);
         let (authority, _, meaning) = self.tokens.authority(engine.now(), is_modern(engine), sent, refusal, again);
         if let Some(waiting) = self.tokens.waiting() {
             waiting.stream = used.more();
-            if meaning.is_known() {
-                waiting.readmitted.push(Readmitted::Stream);
-            }
         }
-        match authority {
-            Authority::Client => get_stream::Input::Unauthorized,
-            Authority::Embedder | Authority::Nobody => get_stream::Input::NotOffered,
+        match self.hold(engine, Held::Stream, authority, meaning) {
+            Fate::SendAgain | Fate::Wait => get_stream::Input::Unauthorized,
+            Fate::Drop => get_stream::Input::NotOffered,
         }
     }
 
@@ -112,13 +113,13 @@ impl Http {
         }
         let all = core::mem::take(&mut waiting.readmitted);
         let any = !all.is_empty();
-        for readmitted in all {
-            match readmitted {
-                Readmitted::Call(id) => engine.readmit_call(engine.now(), id),
-                Readmitted::Request(id, used) => self.post_refused(engine, id, used),
-                Readmitted::Message(message, used) => self.post_held(message, used),
-                Readmitted::Stream => self.stream_step(engine, get_stream::Input::Authorized),
-                Readmitted::Connection => engine.readmit_connection(engine.now()),
+        for held in all {
+            match held {
+                Held::Call(id) => engine.readmit_call(engine.now(), id),
+                Held::Request(id, used) => self.post_refused(engine, id, used),
+                Held::Message(message, used) => self.post_held(message, used),
+                Held::Stream => self.stream_step(engine, get_stream::Input::Authorized),
+                Held::Connection => engine.readmit_connection(engine.now()),
             }
         }
         any

@@ -71,6 +71,21 @@ fn a_notification_that_waits_for_a_token_that_does_not_come_counts_as_undelivere
 }
 
 #[test]
+fn a_notification_beyond_the_limit_of_those_that_wait_for_a_token_is_dropped() {
+    let mut it = Joined::ready(McpSite::legacy(json!({})));
+    let limit = it.web.session.options().limits.in_flight;
+    it.revoke();
+    for _ in 0..=limit {
+        it.web.session.notify(it.web.now, "notifications/example", None).unwrap();
+    }
+    it.web.collect();
+    it.web.serve(&mut it.site);
+    assert_eq!(it.web.session.stats().undelivered, 1);
+    it.serve();
+    assert_eq!((it.web.count("notifications/example"), it.token_requests()), (2 * limit + 1, 1));
+}
+
+#[test]
 fn a_stream_that_was_never_open_is_requested_again_when_there_is_a_token() {
     let mut it = Joined::ready(McpSite::legacy(json!({})).first("GET", 1, |_| Reply::status(503)));
     // The second GET is in flight.
