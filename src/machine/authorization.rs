@@ -53,8 +53,10 @@ alphabet! {
         Assume,
         /// The client is not registered.
         Register,
-        /// The user has to authorize.
+        /// The user has to authorize, and the browser is free.
         Browse,
+        /// The user has to authorize, and the browser may be in use for another server.
+        Queue,
         /// The browser is free for this attempt.
         Show,
         /// A grant of the identity provider is required.
@@ -108,8 +110,6 @@ pub enum Effect {
     Register,
     /// Forget the registration.
     DropClient,
-    /// Request the user's browser.
-    RequestBrowser,
     /// Give the user the URL.
     Browse,
     /// Send the token exchange to the identity provider.
@@ -134,7 +134,7 @@ pub enum Effect {
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
         AssumeEndpoints, AssumeOrigin, Browse, Clear, DropClient, Exchange, FindServers, Pause, Plan, Register,
-        ReportFailed, ReportIssued, ReportRefused, RequestBrowser, RequestMetadata, RequestToken, Sign,
+        ReportFailed, ReportIssued, ReportRefused, RequestMetadata, RequestToken, Sign,
     };
     type R = Row<State, Effect>;
     match input {
@@ -206,7 +206,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | State::Pausing => R::ignore(state),
         },
         Input::Register => planned(state, State::Registering, &[Register]),
-        Input::Browse => planned(state, State::Queued, &[RequestBrowser]),
+        Input::Browse => planned(state, State::User, &[Browse]),
+        Input::Queue => planned(state, State::Queued, &[]),
         Input::Show => match state {
             State::Queued => R::advance(State::User, &[Browse]),
             State::Idle

@@ -164,8 +164,18 @@ alphabet! {
     }
 }
 
+alphabet! {
+    /// Whose browser shows the URL at which the user authorizes.
+    Browser {
+        /// That of this authorization.
+        Own,
+        /// One that several authorizations share.
+        Shared,
+    }
+}
+
 /// What follows when the metadata is known.
-pub const fn plan(goal: Goal, client: Client, owner: Owner, code: Code, proof: Proof) -> Input {
+pub const fn plan(goal: Goal, client: Client, owner: Owner, code: Code, proof: Proof, browser: Browser) -> Input {
     match goal {
         Goal::Refresh => match owner {
             Owner::Other => Input::Refused,
@@ -183,7 +193,10 @@ pub const fn plan(goal: Goal, client: Client, owner: Owner, code: Code, proof: P
             },
             Client::Configured | Client::Held | Client::Document => match code {
                 Code::Withheld => Input::Fail,
-                Code::Missing => Input::Browse,
+                Code::Missing => match browser {
+                    Browser::Own => Input::Browse,
+                    Browser::Shared => Input::Queue,
+                },
                 Code::Held => request(proof),
             },
             Client::Elsewhere | Client::Nothing => Input::Fail,
@@ -323,8 +336,8 @@ pub const fn failed(goal: Goal, failure: Failure, registration: Registration, tr
 #[cfg(feature = "oauth")]
 pub(crate) mod take {
     use super::{
-        Advertised, Answer, Client, Code, Configured, Failure, Goal, Held, Input, Iss, Offer, Owner, Proof, Redirect,
-        Registration, Rest, Tries,
+        Advertised, Answer, Browser, Client, Code, Configured, Failure, Goal, Held, Input, Iss, Offer, Owner, Proof,
+        Redirect, Registration, Rest, Tries,
     };
 
     pub(crate) fn metadata(answer: Answer, rest: Rest) -> Input {
@@ -339,10 +352,10 @@ pub(crate) mod take {
         super::client(configured, held, offer)
     }
 
-    pub(crate) fn plan(goal: Goal, client: Client, owner: Owner, code: Code, proof: Proof) -> Input {
+    pub(crate) fn plan(goal: Goal, client: Client, owner: Owner, code: Code, proof: Proof, browser: Browser) -> Input {
         #[cfg(feature = "rows")]
-        crate::machine::rows::taken("authorization::plan", &[&goal, &client, &owner, &code, &proof]);
-        super::plan(goal, client, owner, code, proof)
+        crate::machine::rows::taken("authorization::plan", &[&goal, &client, &owner, &code, &proof, &browser]);
+        super::plan(goal, client, owner, code, proof, browser)
     }
 
     pub(crate) fn redirect(advertised: Advertised, iss: Iss, redirect: Redirect) -> Input {

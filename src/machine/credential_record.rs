@@ -16,6 +16,8 @@ alphabet! {
         Stored,
         /// It is not in the store yet.
         Unsaved,
+        /// It is not in the store yet, and another process stored one meanwhile, which is requested.
+        Contested,
     }
 }
 
@@ -26,6 +28,10 @@ alphabet! {
         Issued,
         /// The record was stored.
         Saved,
+        /// The record was not stored: it is not the one that it was to replace.
+        Conflict,
+        /// The record is not stored for now.
+        NotSaved,
         /// The store has a record for this server that is newer.
         LoadedNewer,
         /// The store has a record for this server that is not newer.
@@ -43,30 +49,41 @@ pub enum Effect {
     Adopt,
     /// Drop the record, and its token.
     Drop,
+    /// Store the record once more: the store has nothing that replaces it.
+    Insist,
 }
 
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Adopt, Drop};
+    use Effect::{Adopt, Drop, Insist};
     type R = Row<State, Effect>;
     match state {
         State::Missing => match input {
             Input::Issued => R::advance(State::Unsaved, &[]),
             Input::LoadedNewer => R::advance(State::Stored, &[Adopt]),
-            Input::Saved | Input::LoadedKnown | Input::LoadedNothing => R::ignore(state),
+            Input::Saved | Input::Conflict | Input::NotSaved | Input::LoadedKnown | Input::LoadedNothing => {
+                R::ignore(state)
+            }
         },
         State::Stored => match input {
             Input::Issued => R::advance(State::Unsaved, &[]),
             Input::LoadedNewer | Input::LoadedKnown => R::advance(state, &[Adopt]),
             // Another process gave it up.
             Input::LoadedNothing => R::advance(State::Missing, &[Drop]),
-            Input::Saved => R::ignore(state),
+            Input::Saved | Input::Conflict | Input::NotSaved => R::ignore(state),
         },
         State::Unsaved => match input {
             Input::Issued => R::advance(state, &[]),
             Input::Saved => R::advance(State::Stored, &[]),
+            Input::Conflict => R::advance(State::Contested, &[]),
             Input::LoadedNewer => R::advance(State::Stored, &[Adopt]),
-            Input::LoadedKnown | Input::LoadedNothing => R::ignore(state),
+            Input::NotSaved | Input::LoadedKnown | Input::LoadedNothing => R::ignore(state),
+        },
+        State::Contested => match input {
+            Input::LoadedNewer => R::advance(State::Stored, &[Adopt]),
+            Input::LoadedKnown | Input::LoadedNothing => R::advance(State::Unsaved, &[Insist]),
+            Input::NotSaved => R::advance(State::Unsaved, &[]),
+            Input::Issued | Input::Saved | Input::Conflict => R::ignore(state),
         },
     }
 }

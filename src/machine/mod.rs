@@ -67,7 +67,7 @@ mod row;
 pub mod server_request;
 pub mod shape;
 pub mod shutdown;
-pub mod store_lock;
+pub mod store;
 pub mod subscribe;
 pub mod task;
 

@@ -32,7 +32,7 @@ fn rows_to_take_are_listed() {
     }
     use super::{
         access_token, authorization, authorization_metadata, credential_need, credential_record, credentials,
-        hub_browser, once, store_lock,
+        hub_browser, once, store,
     };
     state_tables!(
         access_token,
@@ -68,7 +68,7 @@ fn rows_to_take_are_listed() {
         http_sse,
         listen_stream,
         once,
-        store_lock,
+        store,
         task
     );
     use super::{render_decisions, render_http, render_oauth, render_requests};

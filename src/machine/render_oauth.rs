@@ -9,7 +9,7 @@ use alloc::vec;
 use super::render_markdown::{Decisions, Table, bless, column};
 use super::{
     access_token, authorization, authorization_metadata, authorization_plan, challenge, credential_need,
-    credential_record, credentials, hub_browser, once, store_lock,
+    credential_record, credentials, hub_browser, once, store,
 };
 
 /// Every decision table of OAuth.
@@ -72,7 +72,7 @@ fn client_decisions() -> Decisions {
 }
 
 fn plan_decisions() -> Decisions {
-    use authorization_plan::{Client, Code, Goal, Owner, Proof, plan};
+    use authorization_plan::{Browser, Client, Code, Goal, Owner, Proof, plan};
     Decisions {
         name: "authorization::plan",
         columns: vec![
@@ -81,10 +81,12 @@ fn plan_decisions() -> Decisions {
             column("owner", Owner::ALL),
             column("code", Code::ALL),
             column("proof", Proof::ALL),
+            column("browser", Browser::ALL),
         ],
         decide: |at| {
             let (goal, client, owner) = (Goal::ALL[at[0]], Client::ALL[at[1]], Owner::ALL[at[2]]);
-            format!("{:?}", plan(goal, client, owner, Code::ALL[at[3]], Proof::ALL[at[4]]))
+            let (code, proof, browser) = (Code::ALL[at[3]], Proof::ALL[at[4]], Browser::ALL[at[5]]);
+            format!("{:?}", plan(goal, client, owner, code, proof, browser))
         },
     }
 }
@@ -189,10 +191,10 @@ fn the_lock_of_the_store_is_released_when_its_use_ends() {
 }
 
 #[test]
-fn store_lock_table() {
-    use store_lock::{Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: store_lock::step };
-    table.check("store_lock", &[]);
+fn store_table() {
+    use store::{Input, State};
+    let table = Table { states: State::ALL, inputs: Input::ALL, step: store::step };
+    table.check("store", &[]);
 }
 
 #[test]

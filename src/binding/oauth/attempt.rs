@@ -154,7 +154,6 @@ impl Attempt {
                         (self.held, self.code) = (None, None);
                         self.registration.take(once::Input::Use);
                     }
-                    Effect::RequestBrowser => next = (!core.shares_browser).then_some(Input::Show),
                     Effect::Browse => next = self.browse(core),
                     Effect::Exchange => next = self.exchange_identity(core),
                     Effect::Sign => next = self.sign(core),

@@ -77,10 +77,14 @@ impl Authorization {
     ) -> Result<Self, OAuthConfigError> {
         options.check()?;
         let server = Place::parse(server).ok_or(OAuthConfigError::ServerUrl)?;
+        let mut credentials = Credentials::default();
+        if options.stored {
+            credentials.set_stored();
+        }
         Ok(Self {
             core: Core::new(options, server, entropy, now, unix),
             attempt: Attempt::default(),
-            credentials: Credentials::default(),
+            credentials,
             revocation: Revocation::default(),
             proofs: Proofs::default(),
             replacement: once::State::default(),

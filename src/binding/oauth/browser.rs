@@ -5,7 +5,7 @@ use super::options::{OAuthConfigError, OAuthOptions};
 use super::place::Place;
 use crate::Time;
 use crate::machine::authorization::{Input, State};
-use crate::machine::authorization_plan::Goal;
+use crate::machine::authorization_plan::{Browser, Goal};
 use crate::machine::{access_token, credentials};
 
 /// What an attempt requires the browser for.
@@ -28,7 +28,7 @@ impl Authorization {
 
     /// From now on the browser belongs to several authorizations: a URL is shown after [`show`](Self::show).
     pub(crate) fn share_browser(&mut self) {
-        self.core.shares_browser = true;
+        self.core.browser = Browser::Shared;
     }
 
     pub(crate) fn browser(&self) -> BrowserUse {

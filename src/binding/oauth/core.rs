@@ -18,6 +18,7 @@ use super::error::OAuthError;
 use super::options::OAuthOptions;
 use super::place::{Place, Zone};
 use crate::Time;
+use crate::machine::authorization_plan::Browser;
 
 #[derive(Clone, Debug)]
 pub(super) struct Core {
@@ -30,8 +31,7 @@ pub(super) struct Core {
     /// The time since the Unix epoch at [`Time::ZERO`].
     pub(super) epoch: Duration,
     pub(super) nonces: Nonces,
-    /// The user's browser has to be requested.
-    pub(super) shares_browser: bool,
+    pub(super) browser: Browser,
     /// What requests that wait are told.
     pub(super) verdict: Option<Result<(), OAuthError>>,
     pub(super) outbox: VecDeque<OAuthAction>,
@@ -64,7 +64,7 @@ impl Core {
             now,
             epoch: unix.saturating_sub(now.since(Time::ZERO)),
             nonces: Nonces::default(),
-            shares_browser: false,
+            browser: Browser::Own,
             verdict: None,
             outbox: VecDeque::new(),
             last_id: 0,

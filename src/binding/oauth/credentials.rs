@@ -15,7 +15,7 @@ use super::task::{End, Held, Hint, Task};
 use crate::Time;
 use crate::machine::authorization_plan::Goal;
 use crate::machine::credentials::{Effect, Input, State, take};
-use crate::machine::{access_token, credential_need, credential_record, once, store_lock};
+use crate::machine::{access_token, credential_need, credential_record, once, store};
 
 /// The longest wait after failed attempts.
 const LONGEST_REST: Duration = Duration::from_secs(600);
@@ -38,7 +38,7 @@ pub(super) struct Credentials {
     kept: credential_record::State,
     /// The generation in the store when it was read or written last, 0 for no record; `None` before that.
     stored: Option<u64>,
-    lock: store_lock::State,
+    store: store::State,
     access: access_token::State,
     /// The token that requests have.
     pub(super) token: Option<TokenId>,
@@ -92,7 +92,7 @@ impl Default for Credentials {
             record: None,
             kept: credential_record::State::default(),
             stored: None,
-            lock: store_lock::State::default(),
+            store: store::State::default(),
             access: access_token::State::default(),
             token: None,
             kind: GrantKind::Stored,
@@ -112,6 +112,11 @@ impl Default for Credentials {
 }
 
 impl Credentials {
+    /// The embedder has a store.
+    pub(super) fn set_stored(&mut self) {
+        self.store = store::take(self.store, store::Input::Given).next;
+    }
+
     pub(super) fn step(&mut self, core: &mut Core, input: Input) -> Vec<Signal> {
         let row = take(self.state, input);
         if row.next != self.state {
@@ -121,20 +126,24 @@ impl Credentials {
         let mut signals = Vec::new();
         for effect in row.effects {
             match effect {
-                Effect::Acquire if core.options.stored => _ = self.step_lock(core, store_lock::Input::Acquire),
-                Effect::Acquire => signals.push(Signal::Input(Input::Acquired)),
-                Effect::Load if core.options.stored => self.wait(core, Answer::Loaded, StoreAction::Load),
-                Effect::Load => signals.push(Signal::Input(self.classify(core))),
+                Effect::Acquire => signals.extend(self.step_store(core, store::Input::Acquire).map(Signal::Input)),
+                Effect::Load => signals.extend(self.step_store(core, store::Input::Load).map(Signal::Input)),
                 Effect::Refresh => signals.push(Signal::Begin(self.task(Goal::Refresh))),
                 Effect::DropRefresh => self.drop_refresh(),
                 Effect::Obtain => {
                     let goal = if core.options.flow == Flow::User { Goal::User } else { Goal::Direct };
                     signals.push(Signal::Begin(self.task(goal)));
                 }
-                Effect::Save => signals.extend(self.save(core)),
-                Effect::Release => _ = self.step_lock(core, store_lock::Input::Release),
+                Effect::Save => {
+                    self.count_generation();
+                    signals.extend(self.step_store(core, store::Input::Save).map(Signal::Input));
+                }
+                Effect::Release => signals.extend(self.step_store(core, store::Input::Release).map(Signal::Input)),
                 Effect::Use => self.use_token(core),
-                Effect::ReportStore => core.event(OAuthEvent::NotStored),
+                Effect::ReportStore => {
+                    self.step_record(credential_record::Input::NotSaved, None);
+                    core.event(OAuthEvent::NotStored);
+                }
                 Effect::ReportFailure => self.report_failure(core),
                 Effect::Rest => {
                     let wait = core.options.timeouts.rest.saturating_mul(1 << self.rests.min(16));
@@ -143,9 +152,7 @@ impl Credentials {
                 }
                 Effect::Stop => signals.push(Signal::Stop),
                 Effect::Forget => {
-                    if core.options.stored {
-                        core.store(|_| StoreAction::Remove);
-                    }
+                    signals.extend(self.step_store(core, store::Input::Remove).map(Signal::Input));
                     signals.extend(self.record.take().map(|record| Signal::Revoke(Box::new(record))));
                     for effect in credential_need::take(self.need, credential_need::Input::SignedOut).effects {
                         match effect {
@@ -155,23 +162,28 @@ impl Credentials {
                             }
                         }
                     }
-                    *self = Self { used: core::mem::take(&mut self.used), ..Self::default() };
+                    *self = Self { used: core::mem::take(&mut self.used), store: self.store, ..Self::default() };
                 }
             }
         }
         signals
     }
 
-    /// Takes an input of the lock. Returns what follows for the credentials.
-    fn step_lock(&mut self, core: &mut Core, input: store_lock::Input) -> Option<Input> {
-        let row = store_lock::take(self.lock, input);
-        self.lock = row.next;
+    /// Takes an input of the store. Returns what follows for the credentials.
+    fn step_store(&mut self, core: &mut Core, input: store::Input) -> Option<Input> {
+        let row = store::take(self.store, input);
+        self.store = row.next;
         let mut next = None;
         for effect in row.effects {
             match effect {
-                store_lock::Effect::Begin => next = Some(Input::Acquired),
-                store_lock::Effect::Acquire => self.wait(core, Answer::Acquired, StoreAction::Acquire),
-                store_lock::Effect::Release => _ = core.store(|_| StoreAction::Release),
+                store::Effect::Begin => next = Some(Input::Acquired),
+                store::Effect::Acquire => self.wait(core, Answer::Acquired, StoreAction::Acquire),
+                store::Effect::Release => _ = core.store(|_| StoreAction::Release),
+                store::Effect::Load => self.wait(core, Answer::Loaded, StoreAction::Load),
+                store::Effect::UseKnown => next = Some(self.classify(core)),
+                store::Effect::Save => self.save(core),
+                store::Effect::SkipSave => next = Some(Input::Saved),
+                store::Effect::Remove => _ = core.store(|_| StoreAction::Remove),
             }
         }
         next
@@ -179,10 +191,10 @@ impl Credentials {
 
     /// The lock was acquired, even if nothing waits for it any more, or could not be.
     pub(super) fn take_lock(&mut self, core: &mut Core, id: StoreId, acquired: bool) -> Option<Input> {
-        if acquired && core.options.stored {
-            self.step_lock(core, store_lock::Input::Acquired)
+        if acquired {
+            self.step_store(core, store::Input::Acquired)
         } else {
-            (!acquired && self.take_answer(id, Answer::Acquired)).then_some(Input::StoreFailed)
+            self.take_answer(id, Answer::Acquired).then_some(Input::StoreFailed)
         }
     }
 
@@ -197,10 +209,12 @@ impl Credentials {
         }
     }
 
-    /// Takes an input of the record; `loaded` is the record of the store.
-    fn step_record(&mut self, input: credential_record::Input, mut loaded: Option<Record>) {
+    /// Takes an input of the record; `loaded` is the record of the store. Returns what follows for the credentials,
+    /// whatever the record has.
+    fn step_record(&mut self, input: credential_record::Input, mut loaded: Option<Record>) -> Option<Input> {
         let row = credential_record::take(self.kept, input);
         self.kept = row.next;
+        let mut next = None;
         for effect in row.effects {
             match effect {
                 credential_record::Effect::Adopt => {
@@ -212,8 +226,10 @@ impl Credentials {
                     self.record = None;
                     self.step_token(access_token::Input::Replaced);
                 }
+                credential_record::Effect::Insist => next = Some(Input::LoadedNothing),
             }
         }
+        next
     }
 
     fn wait(&mut self, core: &mut Core, answer: Answer, action: impl FnOnce(StoreId) -> StoreAction) {
@@ -240,8 +256,7 @@ impl Credentials {
             None => credential_record::Input::LoadedNothing,
         };
         self.stored = Some(bytes.map_or(0, super::record::stored_generation));
-        self.step_record(input, usable);
-        self.classify(core)
+        self.step_record(input, usable).unwrap_or_else(|| self.classify(core))
     }
 
     fn adopt(&mut self, record: Record) {
@@ -259,11 +274,17 @@ impl Credentials {
 
     /// Whether a record of the store is newer than the one so far.
     fn is_newer(&self, core: &Core, record: &Record) -> bool {
-        if self.state == State::Comparing {
+        match self.kept {
             // One that was there before the attempt is no newer.
-            return self.stored.is_some_and(|known| record.generation != known) && self.is_alive(core, record);
+            credential_record::State::Contested => {
+                self.stored.is_some_and(|known| record.generation != known) && self.is_alive(core, record)
+            }
+            credential_record::State::Missing
+            | credential_record::State::Stored
+            | credential_record::State::Unsaved => {
+                self.record.as_ref().is_none_or(|known| record.generation > known.generation)
+            }
         }
-        self.record.as_ref().is_none_or(|known| record.generation > known.generation)
     }
 
     /// Whether a record is for this server and for a client that is configured.
@@ -283,10 +304,7 @@ impl Credentials {
     /// What the record has.
     fn classify(&self, core: &Core) -> Input {
         let Some(record) = &self.record else { return Input::LoadedNothing };
-        if self.state == State::Comparing && self.kept == credential_record::State::Unsaved {
-            // The store has nothing that replaces it.
-            Input::LoadedNothing
-        } else if self.is_alive(core, record) {
+        if self.is_alive(core, record) {
             Input::LoadedToken
         } else if record.refresh_token.is_some() && record.refresh_token != self.refused_refresh {
             Input::LoadedRefresh
@@ -327,16 +345,18 @@ impl Credentials {
         }
     }
 
-    fn save(&mut self, core: &mut Core) -> Option<Signal> {
-        let record = self.record.as_mut()?;
+    /// The record is another one than that in the store.
+    fn count_generation(&mut self) {
         let replaces = self.stored.unwrap_or(0);
-        record.generation = record.generation.max(replaces).saturating_add(1);
-        if !core.options.stored {
-            return Some(Signal::Input(Input::Saved));
+        if let Some(record) = &mut self.record {
+            record.generation = record.generation.max(replaces).saturating_add(1);
         }
-        let record = record.write();
+    }
+
+    fn save(&mut self, core: &mut Core) {
+        let Some(record) = self.record.as_ref().map(Record::write) else { return };
+        let replaces = self.stored.unwrap_or(0);
         self.wait(core, Answer::Saved, |id| StoreAction::Save { id, record, replaces });
-        None
     }
 
     /// The store answered a save.
@@ -347,7 +367,10 @@ impl Credentials {
                 self.stored = self.record.as_ref().map(|record| record.generation);
                 Input::Saved
             }
-            SaveOutcome::Conflict => Input::Conflict,
+            SaveOutcome::Conflict => {
+                self.step_record(credential_record::Input::Conflict, None);
+                Input::Conflict
+            }
             SaveOutcome::Failed => Input::StoreFailed,
         }
     }

@@ -56,7 +56,7 @@ impl Attempt {
             Some(ClientAuth::PrivateKeyJwt { .. }) => Proof::Signature,
             Some(ClientAuth::None | ClientAuth::Basic | ClientAuth::Post) | None => Proof::Plain,
         };
-        let input = take::plan(self.goal(), choice, owner, code, proof);
+        let input = take::plan(self.goal(), choice, owner, code, proof, core.browser);
         let (stage, why) = self.reason(core, server, choice, code);
         let is_sent = choice == Client::Configured && matches!(input, Input::Request | Input::Sign);
         // One that is only assumed is not the one of the server once there is metadata.

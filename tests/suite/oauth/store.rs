@@ -433,6 +433,24 @@ fn a_record_that_was_not_stored_is_kept_in_memory() {
 }
 
 #[test]
+fn a_record_that_was_not_stored_is_replaced_by_a_newer_one() {
+    let mut rig = stored();
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    rig.answer(200, r#"{"access_token":"t-hush","refresh_token":"r-hush","expires_in":100}"#);
+    fail_store(&mut rig, false);
+    let mut other = sibling(&rig.store);
+    other.authorize();
+    let token = other.bearer();
+    rig.store.record = other.store.record.map(|record| changed(&record, json!({"generation": 77})));
+    rig.wait(90);
+    rig.run();
+    assert_eq!(rig.bearer(), token);
+    assert!(rig.sent.is_empty(), "nothing is refreshed");
+}
+
+#[test]
 fn a_store_that_fails_in_a_conflict_costs_the_record_only() {
     for (answers, conflict) in [(0, false), (1, false), (1, true)] {
         let mut rig = stored();
