@@ -74,15 +74,14 @@ fn size_of(method: &str, params: Option<&RawValue>) -> usize {
 
 /// The open request that asked for progress and is named by `notifications/progress`.
 #[inline]
-pub(super) fn id_of_progress(core: &Core, params: Option<&RawValue>) -> Option<u64> {
-    let token = Json::from(params?).member("progressToken")?;
+pub(super) fn id_of_progress(core: &Core, params: &RawValue) -> Option<u64> {
+    let token = Json::from(params).member("progressToken")?;
     core.requests.with_progress(token.text().trim_matches('"').parse().ok()?)
 }
 
 /// Takes `notifications/progress` of an open request.
 #[inline]
-pub(super) fn on_progress(core: &mut Core, params: Option<&RawValue>) {
-    let (Some(params), Some(id)) = (params, id_of_progress(core, params)) else { return };
+pub(super) fn on_progress(core: &mut Core, id: u64, params: &RawValue) {
     let interval = core.options.timeouts.progress_interval;
     let Some((request, due)) = core.requests.progress(id, core.now, interval) else { return };
     if due && !core.is_full() {

@@ -139,8 +139,7 @@ pub(in crate::client) fn id_of_call(core: &Core, params: &RawValue) -> Option<u6
 }
 
 /// Takes `notifications/tasks` about a call. While a request about the task is on its way, its response tells the same.
-pub(in crate::client) fn on_notification(core: &mut Core, params: &RawValue, judge: &mut Judge<'_>) {
-    let Some(id) = id_of_call(core, params) else { return };
+pub(in crate::client) fn on_notification(core: &mut Core, id: u64, params: &RawValue, judge: &mut Judge<'_>) {
     if core.requests.get(id).is_some_and(|open| open.phase == request::State::Running) {
         let change = read_status(core, id, params, judge);
         apply(core, id, change);

@@ -13,7 +13,8 @@ use crate::protocol::{Family, method};
 impl Engine {
     pub(super) fn on_notification(&mut self, method: &str, params: Option<&RawValue>) {
         let core = &mut self.core;
-        let notification = classify(core, method, params);
+        let request = request_of(core, method, params);
+        let notification = classify(core, method, request);
         let admission = match notification {
             Notification::ListChanged
             | Notification::ResourceUpdated
@@ -27,7 +28,11 @@ impl Engine {
         };
         match take(notification, admission, phase(core)) {
             Route::Cancel => self.on_cancelled(params),
-            Route::Progress => on_progress(core, params),
+            Route::Progress => {
+                if let Some((id, params)) = request.zip(params) {
+                    on_progress(core, id, params);
+                }
+            }
             Route::Elicitation => match core.url_elicitations.on_complete(params) {
                 Some(event) if !core.is_full() => core.event(event),
                 Some(_) | None => core.leave_out(),
@@ -44,8 +49,8 @@ impl Engine {
             }
             Route::Task => {
                 let server_requests = &mut self.server_requests;
-                if let Some(params) = params {
-                    calls::on_notification(core, params, &mut |core, method, params| {
+                if let Some((id, params)) = request.zip(params) {
+                    calls::on_notification(core, id, params, &mut |core, method, params| {
                         server_requests.judge_input(core, method, params)
                     });
                 }
@@ -71,20 +76,28 @@ impl Engine {
     }
 }
 
-fn classify(core: &Core, method: &str, params: Option<&RawValue>) -> Notification {
+/// The open request that a notification is about.
+#[inline]
+fn request_of(core: &Core, method: &str, params: Option<&RawValue>) -> Option<u64> {
+    match method {
+        method::PROGRESS => id_of_progress(core, params?),
+        method::TASKS => calls::id_of_call(core, params?),
+        _ => None,
+    }
+}
+
+fn classify(core: &Core, method: &str, request: Option<u64>) -> Notification {
     match method {
         method::CANCELLED => Notification::Cancelled,
-        method::PROGRESS if id_of_progress(core, params).is_some() => Notification::Progress,
+        method::PROGRESS if request.is_some() => Notification::Progress,
         method::ELICITATION_COMPLETE if core.options.capabilities.elicitation_url => Notification::ElicitationComplete,
         method::ACKNOWLEDGED => Notification::Acknowledged,
         method::TOOLS_LIST_CHANGED | method::PROMPTS_LIST_CHANGED | method::RESOURCES_LIST_CHANGED => {
             Notification::ListChanged
         }
         method::RESOURCE_UPDATED => Notification::ResourceUpdated,
-        method::TASKS => match params.and_then(|params| calls::id_of_call(core, params)) {
-            Some(_) => Notification::CallTask,
-            None => Notification::OtherTask,
-        },
+        method::TASKS if request.is_some() => Notification::CallTask,
+        method::TASKS => Notification::OtherTask,
         _ => Notification::Other,
     }
 }
