@@ -43,6 +43,7 @@ pub(crate) enum Came {
         id: StoreId,
         saved: SaveOutcome,
     },
+    Removed(io::Result<()>),
 }
 
 pub(crate) struct Access {
@@ -53,6 +54,8 @@ pub(crate) struct Access {
     ports: BTreeSet<u16>,
     store: Option<Store>,
     locks: BTreeMap<usize, File>,
+    /// How many actions on the store are in progress.
+    unanswered: usize,
     /// The server whose URL is shown.
     shown: Option<usize>,
     reads_lines: bool,
@@ -73,6 +76,7 @@ impl Access {
             ports: BTreeSet::new(),
             store: settings.tokens.as_deref().map(Store::new),
             locks: BTreeMap::new(),
+            unanswered: 0,
             shown: None,
             reads_lines: false,
             url: None,
@@ -85,6 +89,11 @@ impl Access {
         &self.redirect_uri
     }
 
+    /// Whether an action on the store is in progress.
+    pub(crate) const fn uses_store(&self) -> bool {
+        self.unanswered > 0
+    }
+
     /// The server whose URL is shown.
     pub(crate) const fn shown(&self) -> Option<usize> {
         self.shown
@@ -92,7 +101,12 @@ impl Access {
 
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Came> {
         match self.came.poll_recv(context) {
-            Poll::Ready(Some(came)) => Poll::Ready(came),
+            Poll::Ready(Some(came)) => {
+                if !matches!(came, Came::Redirect(_) | Came::Line(_)) {
+                    self.unanswered = self.unanswered.saturating_sub(1);
+                }
+                Poll::Ready(came)
+            }
             Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
     }
@@ -152,6 +166,9 @@ impl Access {
     pub(crate) fn store(&mut self, at: usize, server: &str, action: StoreAction) {
         let Some(store) = self.store.clone() else { return };
         let (sender, server) = (self.sender.clone(), server.to_owned());
+        if !matches!(action, StoreAction::Release) {
+            self.unanswered = self.unanswered.saturating_add(1);
+        }
         match action {
             StoreAction::Acquire(id) => {
                 thread::spawn(move || sender.send(Came::Locked { at, id, lock: store.lock() }));
@@ -175,9 +192,11 @@ impl Access {
             }
             StoreAction::Release => drop(self.locks.remove(&at)),
             StoreAction::Remove => {
-                if let Err(error) = store.remove(&server) {
-                    crate::write_stderr(&format!("probe: --tokens: the credentials were not removed: {error}\n"));
-                }
+                // The lock that this process has is released before.
+                thread::spawn(move || {
+                    let removed = store.lock().and_then(|_lock| store.remove(&server));
+                    sender.send(Came::Removed(removed))
+                });
             }
             _ => {}
         }

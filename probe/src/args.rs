@@ -57,8 +57,8 @@ options:
   --scope 'A B'               asked for in place of what the server says
   --tokens FILE               credentials are kept there, readable by their owner alone, and shared with other
                               processes (in memory)
-  --sign-out                  at the end give the credentials up: they are removed from that file, and revoked where the
-                              authorization server supports it
+  --sign-out                  at the end give the credentials of the run up: they are removed from that file, and
+                              revoked where the authorization server supports it
   --journal FILE              write what goes in and out of the library, with its time, as its journal: each message
                               in full, but no credential that --header added, and no session id
   --replay FILE               with no subcommand: feed a journal back instead of connecting; the same report, and an
@@ -350,9 +350,13 @@ fn is_given(matches: &ArgMatches, option: &str) -> bool {
 /// Rejects options that make no sense for several servers.
 fn for_all(settings: &Settings) -> Result<(), String> {
     let journal = settings.journal.is_some();
-    for (given, option) in
-        [(settings.watch.is_some(), "--watch"), (settings.diagram, "--diagram"), (journal, "--journal")]
-    {
+    let signs_out = settings.oauth.as_ref().is_some_and(|oauth| oauth.signs_out);
+    for (given, option) in [
+        (settings.watch.is_some(), "--watch"),
+        (settings.diagram, "--diagram"),
+        (journal, "--journal"),
+        (signs_out, "--sign-out"),
+    ] {
         if given {
             return Err(format!("{option} is for one server, and not for `config`"));
         }
@@ -489,6 +493,7 @@ mod tests {
         assert!(wrong(&["--journal", "x", "config", "y"]).contains("--journal is for one server"));
         assert!(wrong(&["--header", "a: b"]).contains("HTTP"));
         assert!(wrong(&["--tokens", "x", "http", "http://localhost"]).contains("--tokens needs --oauth"));
+        assert!(wrong(&["--oauth", "--sign-out", "config", "y"]).contains("--sign-out is for one server"));
         assert!(wrong(&["--sign-out", "http", "http://localhost"]).contains("--sign-out needs --oauth"));
         assert!(wrong(&["--oauth"]).contains("--oauth needs a server over HTTP"));
         assert!(wrong(&["--oauth", "--journal", "x", "http", "http://localhost"]).contains("--journal does not go"));

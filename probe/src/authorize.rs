@@ -54,6 +54,7 @@ impl Run<'_> {
         if let (Piece::Head(status, _), Some(peer)) = (piece, self.peers.get_mut(at)) {
             peer.trace.note(format!("authorization: HTTP {}", status.as_u16()));
         }
+        self.note_revocation(piece);
         self.give(io, at, input_of(exchange, piece));
     }
 
@@ -87,6 +88,10 @@ impl Run<'_> {
             Came::Saved { at, id, saved } => {
                 self.give(io, at, OAuthInput::Saved { id, saved });
             }
+            Came::Removed(Ok(())) => {}
+            Came::Removed(Err(error)) => {
+                crate::write_stderr(&format!("probe: --tokens: the credentials were not removed: {error}\n"));
+            }
         }
     }
 
@@ -98,6 +103,19 @@ impl Run<'_> {
         is_ours
     }
 
+    /// Reports a revocation that failed.
+    fn note_revocation(&self, piece: &Piece) {
+        if !self.is_signing_out {
+            return;
+        }
+        let why = match piece {
+            Piece::Head(status, _) if !status.is_success() => format!("HTTP {}", status.as_u16()),
+            Piece::Failure(_, why) => why.clone(),
+            Piece::Head(..) | Piece::Body(_) | Piece::End => return,
+        };
+        crate::write_stderr(&format!("probe: --sign-out: a token was not revoked, and may still be valid: {why}\n"));
+    }
+
     fn authorization_event(&mut self, at: usize, event: OAuthEvent) {
         let Some(peer) = self.peers.get_mut(at) else { return };
         match event {
@@ -105,6 +123,8 @@ impl Run<'_> {
                 peer.trace.note(format!("authorized: {}", grant.kind.as_str()));
                 peer.record.authorization.get_or_insert_default().granted(grant);
             }
+            // A sign-out is no failure of the run.
+            OAuthEvent::Failed(_) if self.is_signing_out => {}
             OAuthEvent::Failed(error) => {
                 peer.trace.note(error.to_string());
                 peer.record.authorization.get_or_insert_default().failed(&error);

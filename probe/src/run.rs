@@ -203,6 +203,8 @@ pub(crate) struct Run<'a> {
     pub(crate) watched: Option<Instant>,
     /// When closing began.
     pub(crate) closing: Option<Instant>,
+    /// The credentials are being given up.
+    pub(crate) is_signing_out: bool,
     /// What a model would get, saved before closing.
     pub(crate) offered: Option<Offered>,
     /// No server of the hub is starting.
@@ -233,6 +235,7 @@ impl<'a> Run<'a> {
             calling: None,
             watched: None,
             closing: None,
+            is_signing_out: false,
             offered: None,
             is_settled: false,
         }
@@ -304,31 +307,50 @@ impl Run<'_> {
                 self.act(io);
             }
             self.journal.write(&mut self.engine);
-            if self.progress.is_due() {
-                let waiting = self.waiting();
-                self.progress.show(waiting);
-            }
+            self.show_progress();
         }
     }
 
-    /// Gives up the credentials of all servers, after their sessions: the end of a session needs its token.
+    /// Gives up the credentials that the server demanded, after its session: the end of a session needs its token.
     fn sign_out(&mut self, io: &mut Io) {
-        if !self.settings.oauth.as_ref().is_some_and(|oauth| oauth.signs_out) {
+        let is_wanted = self.settings.oauth.as_ref().is_some_and(|oauth| oauth.signs_out);
+        if !is_wanted || self.interrupt.came() {
             return;
         }
-        self.closing = Some(Instant::now());
-        for at in 0..self.peers.len() {
-            self.give(io, at, OAuthInput::SignOut);
+        if !self.peers.iter().any(|peer| peer.record.authorization.is_some()) {
+            return crate::write_stderr("probe: --sign-out: the server demanded no token, so none was given up\n");
         }
+        self.closing = Some(Instant::now());
+        self.finish_authorization(io);
+        self.is_signing_out = true;
+        self.give(io, 0, OAuthInput::SignOut);
+        self.finish_authorization(io);
+        if self.is_authorizing() {
+            crate::write_stderr("probe: --sign-out: it took too long, and the tokens may still be valid\n");
+        }
+    }
+
+    /// Whether a request of the authorization, or an action on the store, is in progress.
+    fn is_authorizing(&self) -> bool {
+        self.peers.iter().any(Peer::has_oauth_request) || self.access.as_ref().is_some_and(Access::uses_store)
+    }
+
+    /// Continues until nothing of the authorization is in progress.
+    fn finish_authorization(&mut self, io: &mut Io) {
         let is_late = |since: Instant| since.elapsed() >= CLOSING;
-        while self.peers.iter().any(Peer::has_oauth_request) && !self.closing.is_some_and(is_late) {
-            if self.interrupt.came() {
-                break;
-            }
+        while self.is_authorizing() && !self.closing.is_some_and(is_late) && !self.interrupt.came() {
             self.listen(io);
             let now = self.now();
             self.engine.handle_timeout(now);
             self.act(io);
+            self.show_progress();
+        }
+    }
+
+    fn show_progress(&mut self) {
+        if self.progress.is_due() {
+            let waiting = self.waiting();
+            self.progress.show(waiting);
         }
     }
 

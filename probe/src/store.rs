@@ -52,7 +52,7 @@ impl Store {
         }
     }
 
-    /// Removes the record of a server. Does not wait for another process that has the lock.
+    /// Removes the record of a server. The caller holds the lock.
     pub(crate) fn remove(&self, server: &str) -> io::Result<()> {
         if self.load(server)?.is_none() {
             return Ok(());

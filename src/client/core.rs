@@ -225,7 +225,7 @@ impl Core {
         self.server.as_ref().map(|server| server.version)
     }
 
-    /// Whether the client's capabilities are left out on this connection.
+    /// Whether no capabilities of the client were declared: it has none, or the server refused them.
     pub(super) const fn is_undeclared(&self) -> bool {
         matches!(self.offer, offer::State::LeftOut)
     }

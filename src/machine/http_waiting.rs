@@ -47,7 +47,7 @@ alphabet! {
     Fate {
         /// It is sent again at once.
         SendAgain,
-        /// It waits until there is a token, or none can be had.
+        /// It waits until there is a token, or none can be had; a call waits in the engine.
         Wait,
         /// It is dropped.
         Drop,

@@ -152,7 +152,7 @@ pub enum Effect {
     Free,
     /// Close it, and end the calls that wait for lists.
     Shut,
-    /// Remove it after the embedder polled all of its actions, and end the calls that wait for lists.
+    /// Count it as over, and end the calls that wait for lists. Its last actions can still be polled.
     Forget,
     /// Remove it.
     Remove,
@@ -430,6 +430,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         State::Failed => match input {
             Input::Started => R::advance(state, &[Renew]),
             Input::Called | Input::Listed | Input::Restored => R::reject(state),
+            Input::OAuthGiven => R::advance(state, &[Join]),
             Input::Unauthorized => R::advance(State::Refused, &[]),
             Input::Leave | Input::Close => R::advance(State::Closed, &[Forget]),
             Input::Wanted
@@ -444,12 +445,12 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Parked
             | Input::Ended
             | Input::Authorized
-            | Input::OAuthGiven
             | Input::Polled => R::ignore(state),
         },
         State::Refused => match input {
             Input::Started | Input::Authorized => R::advance(state, &[Renew]),
             Input::Called | Input::Listed | Input::Restored => R::reject(state),
+            Input::OAuthGiven => R::advance(state, &[Join]),
             Input::Leave | Input::Close => R::advance(State::Closed, &[Forget]),
             Input::Wanted
             | Input::Follows
@@ -463,7 +464,6 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Parked
             | Input::Ended
             | Input::Unauthorized
-            | Input::OAuthGiven
             | Input::Polled => R::ignore(state),
         },
         State::Closing => match input {

@@ -32,7 +32,7 @@ alphabet! {
 alphabet! {
     /// How far the connection is.
     Phase {
-        /// The handshake is in progress.
+        /// The handshake is not done.
         Handshake,
         /// Discovery is in progress.
         Discovery,

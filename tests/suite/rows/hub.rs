@@ -533,6 +533,26 @@ fn an_unauthorized_server_can_be_started_and_closed_but_not_restored() {
     assert_eq!(rig.hub.deadline(), None);
 }
 
+#[cfg(feature = "oauth")]
+#[test]
+fn an_unauthorized_server_signs_out_when_the_hub_has_authorizations() {
+    use mcp_proto::binding::oauth::{OAuthInput, OAuthOptions};
+    use mcp_proto::host::hub::HubOAuth;
+
+    let mut rig = Rig::of(legacy()).peer("a", server()).with_behaviour("a", Behaviour::Refuses);
+    rig.configure(one(json!({"url": "https://example.com/mcp", "auth": "oauth"})));
+    rig.open();
+    rig.serve();
+    assert_eq!(rig.state("a"), Some(State::Refused));
+    let handle = rig.hub.handle("a").unwrap();
+    assert!(!rig.hub.handle_oauth(rig.now, handle, OAuthInput::SignOut));
+    let mut options = OAuthOptions::new("suite", "http://127.0.0.1/");
+    options.stored = true;
+    let oauth = HubOAuth::new(options, [1; 32], mcp_proto::Time::ZERO, std::time::Duration::ZERO);
+    rig.hub = rig.hub.clone().with_oauth(oauth);
+    assert!(rig.hub.handle_oauth(rig.now, handle, OAuthInput::SignOut));
+}
+
 /// Its names are known from an earlier run.
 #[test]
 fn a_server_that_ended_takes_no_calls() {
