@@ -416,14 +416,20 @@ fn a_store_that_fails_or_is_silent_ends_the_attempt_or_costs_the_record() {
     }
 }
 
-#[test]
-fn a_record_that_was_not_stored_is_kept_in_memory() {
+/// The user consented, and the store failed.
+fn not_stored() -> Rig {
     let mut rig = stored();
     rig.refuse(&[]).unwrap();
     rig.run();
     rig.consent();
     rig.answer(200, r#"{"access_token":"t-hush","refresh_token":"r-hush","expires_in":100}"#);
     fail_store(&mut rig, false);
+    rig
+}
+
+#[test]
+fn a_record_that_was_not_stored_is_kept_in_memory() {
+    let mut rig = not_stored();
     rig.wait(90);
     rig.run_to("/token");
     assert_eq!(rig.sent[0].form("refresh_token").unwrap(), "r-hush");
@@ -434,12 +440,7 @@ fn a_record_that_was_not_stored_is_kept_in_memory() {
 
 #[test]
 fn a_record_that_was_not_stored_is_replaced_by_a_newer_one() {
-    let mut rig = stored();
-    rig.refuse(&[]).unwrap();
-    rig.run();
-    rig.consent();
-    rig.answer(200, r#"{"access_token":"t-hush","refresh_token":"r-hush","expires_in":100}"#);
-    fail_store(&mut rig, false);
+    let mut rig = not_stored();
     let mut other = sibling(&rig.store);
     other.authorize();
     let token = other.bearer();
