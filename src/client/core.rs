@@ -2,23 +2,20 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::num::NonZero;
 use core::time::Duration;
 
 use super::binding_report::BindingReport;
 use super::outbox::Outbox;
 use super::quirks::Quirks;
-use super::request_table::{Call, OpenRequest, Purpose, RequestTable};
+use super::request_table::{Call, Purpose, RequestTable};
 use super::timers::{SHORTEST, Timer, Timers};
 use super::url_elicitations::UrlElicitations;
-use super::{CommandError, Event, LogLevel, Options, Outgoing, Output, Quirk, RequestId, Server, Stats, Wire, options};
+use super::{CommandError, Event, LogLevel, Options, Output, Quirk, RequestId, Server, Stats, Wire, options};
 use crate::Time;
 use crate::catalog::Catalog;
-use crate::jsonrpc::{Json, Object, Spans};
-use crate::machine::cancellation::{self, Means, TaskEnd};
-use crate::machine::era_change::Phase;
-use crate::machine::{QuirkKind, admission, approval, gate, offer, request, task};
+use crate::jsonrpc::{Json, Spans};
+use crate::machine::{QuirkKind, admission, approval, gate, offer, task};
 use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, Root, ServerCapabilities, method};
 use crate::text::excerpt;
 
@@ -379,68 +376,6 @@ impl Core {
         if let Purpose::Call(call) = &self.requests.get(id)?.purpose { Some(call.handle) } else { None }
     }
 
-    /// Ends a request of the engine; `None` if it is not open, or the input does not end it.
-    pub(super) fn end_request(&mut self, id: u64, input: request::Input, reason: &str) -> Option<OpenRequest> {
-        use request::Effect;
-        let row = request::take(self.requests.get(id)?.phase, input);
-        if row.next != request::State::Ended {
-            return None;
-        }
-        for effect in row.effects {
-            match effect {
-                Effect::Retract => self.outbox.retract(id),
-                Effect::Cancel => self.cancel_request(id, reason),
-                Effect::Drop => self.drop_request(id),
-                // A request of the engine has no outcome that is reported, and nothing else ends a request.
-                Effect::Requeue
-                | Effect::RequeueAnew
-                | Effect::CountLoss
-                | Effect::CountExpiry
-                | Effect::AwaitInput
-                | Effect::AwaitTask
-                | Effect::Block
-                | Effect::EndAnswered
-                | Effect::EndInvalid
-                | Effect::EndInputRequired
-                | Effect::EndRefused
-                | Effect::EndCancelled
-                | Effect::EndTimedOut
-                | Effect::EndNotAdvertised
-                | Effect::EndUnsent
-                | Effect::EndUnknown => {}
-            }
-        }
-        self.requests.remove(id)
-    }
-
-    /// Ends a request of the handshake whose response is not needed any more.
-    pub(super) fn give_up(&mut self, id: u64) {
-        self.end_request(id, request::Input::Withdrawn, "");
-    }
-
-    /// Cancels a sent request; its response may still come.
-    pub(super) fn cancel_request(&mut self, id: u64, reason: &str) {
-        let request = match self.requests.call(id) {
-            Some(call) if call.task.is_some() => cancellation::Request::AboutTask,
-            Some(call) if self.task_ttl(call).is_some() => cancellation::Request::CreatesTask,
-            Some(_) | None => cancellation::Request::Plain,
-        };
-        self.abandon(id, request, reason);
-    }
-
-    /// Cancels a task, if there is a connection and the server takes that.
-    pub(super) fn cancel_task(&mut self, task: &str) {
-        let phase = if self.is_ready() { Phase::Ready } else { Phase::Connecting };
-        let declared = declaration(self.server.as_ref().and_then(|server| server.has(Capability::TaskCancellation)));
-        match cancellation::take_of_task(phase, self.era().unwrap_or(Era::Legacy), declared) {
-            TaskEnd::Cancel => {
-                let deadline = self.request_deadline();
-                self.requests.insert(Purpose::CancelTask(task.into()), Some(deadline));
-            }
-            TaskEnd::Leave => {}
-        }
-    }
-
     /// Whether the client enables tasks, and the server's version has those of 2025-11-25.
     pub(super) fn has_legacy_tasks(&self) -> bool {
         self.options.capabilities.tasks && self.version() == Some(ProtocolVersion::V2025_11_25)
@@ -462,39 +397,6 @@ impl Core {
             task::Form::Task => Some(call.latest.since(self.requests.call_time(self.now))),
             task::Form::Plain => None,
         }
-    }
-
-    /// Drops a sent request; its response may still come.
-    pub(super) fn drop_request(&mut self, id: u64) {
-        self.abandon(id, cancellation::Request::Dropped, "");
-    }
-
-    /// The response to a sent request is not needed any more, but may still come.
-    fn abandon(&mut self, id: u64, request: cancellation::Request, reason: &str) {
-        match cancellation::take(self.wire, request, self.era().unwrap_or(Era::Legacy)) {
-            Means::Notify => self.send_cancelled(id, reason),
-            Means::CloseAndNotify => {
-                self.outbox.push(Output::Abort(id));
-                self.send_cancelled(id, reason);
-            }
-            Means::Close => self.outbox.push(Output::Abort(id)),
-            Means::Nothing => {}
-        }
-        self.requests.expect_late(id);
-    }
-
-    /// Sends a cancellation of a request.
-    fn send_cancelled(&mut self, id: u64, reason: &str) {
-        let message = self.encode_notification(
-            method::CANCELLED,
-            Some(|out: &mut Vec<u8>| {
-                let mut params = Object::begin(out);
-                params.integer("requestId", id.into()).string("reason", reason);
-                params.end();
-            }),
-        );
-        let of = self.handle_of(id);
-        self.outbox.push(Output::Send(Outgoing { of, ..message }));
     }
 }
 

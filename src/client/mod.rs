@@ -7,6 +7,7 @@ mod binding;
 mod binding_access;
 mod binding_report;
 mod calls;
+mod cancellation;
 mod challenge;
 mod command_error;
 mod commands;
