@@ -33,6 +33,18 @@ impl Engine {
         self.core.quirks.change(quirk.kind, quirk.method.as_deref(), &quirk.detail);
     }
 
+    /// Takes the next output; a message counts as sent.
+    #[inline]
+    pub(crate) fn poll(&mut self) -> Option<Output> {
+        let output = self.core.outbox.pop()?;
+        match &output {
+            Output::Send(message) => self.handed_over(message),
+            Output::Open(_) => self.link.see(),
+            Output::Abort(_) | Output::Shutdown(_) | Output::Event(_) => {}
+        }
+        Some(output)
+    }
+
     /// Takes the next output. A message counts as sent after [`Self::handed_over`].
     pub(crate) fn take(&mut self) -> Option<Output> {
         self.core.outbox.pop()

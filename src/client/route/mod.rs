@@ -1,5 +1,6 @@
 //! The router: passes messages, timers and signals to the components. It is the only part that sees all of them.
 
+mod commands;
 mod http;
 mod notifications;
 mod timeout;
@@ -79,7 +80,8 @@ impl Engine {
             calls::on_due(&mut self.core, id);
         }
         for id in self.core.requests.expired(self.core.now) {
-            self.on_request_timeout(id);
+            let signals = self.on_request_timeout(id);
+            self.act(signals);
         }
         self.server_requests.on_time(&mut self.core);
         self.write_requests();
@@ -152,7 +154,8 @@ impl Engine {
                 let signals = self.subscriptions.on_connected(&mut self.core);
                 self.act(signals);
                 for (method, params) in self.notifications.release() {
-                    self.on_notification(&method, params.as_deref());
+                    let signals = self.on_notification(&method, params.as_deref());
+                    self.act(signals);
                 }
                 calls::unblock(&mut self.core, Block::Headers, request::Input::Admitted);
                 self.core.release_memory();
@@ -322,7 +325,8 @@ impl Engine {
             }
             Body::Notification { method, params } => {
                 record_deviations(&mut self.core, deviations, &method);
-                self.on_notification(&method, params);
+                let signals = self.on_notification(&method, params);
+                self.act(signals);
             }
             Body::Result { id, result } => self.on_response(id, deviations, Ok(result)),
             Body::Error { id, error } => self.on_response(id, deviations, Err(error)),

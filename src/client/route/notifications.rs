@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 
 use super::super::core::{Core, Stage};
 use super::super::notifications::{id_of_progress, on_progress, report};
+use super::super::signal::Signals;
 use super::super::{Engine, calls};
 use crate::jsonrpc::Json;
 use crate::machine::listen_stream::Admission;
@@ -11,7 +12,7 @@ use crate::machine::notification::{Notification, Phase, Route, take};
 use crate::protocol::{Family, method};
 
 impl Engine {
-    pub(super) fn on_notification(&mut self, method: &str, params: Option<&RawValue>) {
+    pub(super) fn on_notification(&mut self, method: &str, params: Option<&RawValue>) -> Signals {
         let core = &mut self.core;
         let request = request_of(core, method, params);
         let notification = classify(core, method, request);
@@ -27,7 +28,7 @@ impl Engine {
             | Notification::Other => Admission::Admit,
         };
         match take(notification, admission, phase(core)) {
-            Route::Cancel => self.on_cancelled(params),
+            Route::Cancel => return self.on_cancelled(params),
             Route::Progress => {
                 if let Some((id, params)) = request.zip(params) {
                     on_progress(core, id, params);
@@ -37,15 +38,13 @@ impl Engine {
                 Some(event) if !core.is_full() => core.event(event),
                 Some(_) | None => core.leave_out(),
             },
-            Route::Stream => {
-                let signals = self.subscriptions.on_acknowledged(core, params);
-                self.act(signals);
-            }
+            Route::Stream => return self.subscriptions.on_acknowledged(core, params),
             Route::Refresh => {
+                let mut signals = Signals::NONE;
                 for family in families(method) {
-                    let signals = self.lists.on_changed(&mut self.core, *family);
-                    self.act(signals);
+                    signals.extend(self.lists.on_changed(core, *family));
                 }
+                return signals;
             }
             Route::Task => {
                 let server_requests = &mut self.server_requests;
@@ -59,18 +58,20 @@ impl Engine {
             Route::Hold => self.notifications.hold(core, method, params),
             Route::LeaveOut => core.leave_out(),
         }
+        Signals::NONE
     }
 
     /// The server cancels one of its requests, or ends a stream.
-    fn on_cancelled(&mut self, params: Option<&RawValue>) {
+    fn on_cancelled(&mut self, params: Option<&RawValue>) -> Signals {
         let id = params.and_then(|params| Json::from(params).member("requestId"));
-        let Some(id) = id else { return };
+        let Some(id) = id else { return Signals::NONE };
         match self.subscriptions.on_cancelled(&mut self.core, id.text()) {
-            Some(signals) => self.act(signals),
+            Some(signals) => signals,
             None => {
                 let reason = params.and_then(|params| Json::from(params).member("reason"));
                 let reason = reason.and_then(Json::as_string);
                 self.server_requests.on_cancelled(&mut self.core, id.text(), reason.as_deref());
+                Signals::NONE
             }
         }
     }

@@ -12,24 +12,21 @@ use crate::machine::request_timeout::{Decision, Overdue, take};
 
 impl Engine {
     /// The deadline of a request passed.
-    pub(super) fn on_request_timeout(&mut self, id: u64) {
+    pub(super) fn on_request_timeout(&mut self, id: u64) -> Signals {
         let core = &mut self.core;
-        let Some(open) = core.requests.get(id) else { return };
+        let Some(open) = core.requests.get(id) else { return Signals::NONE };
         match take(classify_overdue(&open.purpose)) {
             Decision::TimeOut => calls::step(core, id, request::Input::TimedOut),
-            Decision::Silence => {
-                let signals = self.subscriptions.on_silent(core);
-                self.act(signals);
-            }
+            Decision::Silence => return self.subscriptions.on_silent(core),
             Decision::GiveUp => core.give_up(id),
             Decision::Fail => {
                 let ended = core.end_request(id, request::Input::TimedOut, "no response in time");
-                let Some(open) = ended else { return };
+                let Some(open) = ended else { return Signals::NONE };
                 let words = format!("no response within {:?}", core.options.timeouts.request);
-                let signals = self.fail(open.purpose, words);
-                self.act(signals);
+                return self.fail(open.purpose, words);
             }
         }
+        Signals::NONE
     }
 
     /// A request of the engine that is over has no response, for this reason.
