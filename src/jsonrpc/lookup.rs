@@ -59,6 +59,7 @@ impl<'a> Json<'a> {
 #[cfg(test)]
 mod tests {
     use alloc::borrow::ToOwned;
+    use alloc::format;
     use alloc::string::String;
 
     use super::*;
@@ -90,6 +91,27 @@ mod tests {
         }
         assert_eq!(Json::trusted(r#"["a",1]"#).member("a").map(Json::text), None);
         assert_eq!(Json::trusted("{}").member("a").map(Json::text), None);
+    }
+
+    #[test]
+    fn the_last_of_the_members_with_a_capital_in_their_name_is_found() {
+        for (rest, last) in [
+            ("", "1"),
+            (r#","other":{"text":"a member like progressToken, which is none, and \n"}"#, "1"),
+            (r#","other":{"progressToken":2}"#, "1"),
+            (r#","progressToken":2"#, "2"),
+            (r#","progress\u0054oken":2"#, "2"),
+            (r#","\u0070\u0072\u006f\u0067\u0072\u0065\u0073\u0073\u0054\u006f\u006b\u0065\u006e":2"#, "2"),
+            (r#","other":"\u0074","progressToken":2,"progressToken":3,"after":4"#, "3"),
+        ] {
+            for before in ["", r#""other":{"progressToken":0},"#, r#""progressToken":0,"#] {
+                for around in ["", "some text that is longer than one block of 32 bytes"] {
+                    let text = format!("{{{before}\"progressToken\":1,\"text\":\"{around}\"{rest}}}");
+                    let found = Json::trusted(&text).member("progressToken").map(Json::text);
+                    assert_eq!(found, Some(last), "{text}");
+                }
+            }
+        }
     }
 
     #[test]

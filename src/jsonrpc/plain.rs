@@ -69,13 +69,37 @@ pub(super) fn has_backslash(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether long text contains one of two bytes.
+/// Whether text contains one of two pairs of bytes.
+pub(super) fn has_either_pair(mut bytes: &[u8], one: [u8; 2], other: [u8; 2]) -> bool {
+    let is_it = |pair: [u8; 2]| (pair == one) | (pair == other);
+    // The loop over a block has no exit, so that the compiler vectorizes it. The last byte of a block is the first of the
+    // next one.
+    let in_block = |block: &[u8; 33]| {
+        let pairs = block.iter().zip(block.iter().skip(1));
+        pairs.fold(0, |found, (first, second)| found | u8::from(is_it([*first, *second]))) != 0
+    };
+    let Some(last) = bytes.last_chunk() else {
+        return bytes.windows(2).any(|pair| <[u8; 2]>::try_from(pair).is_ok_and(is_it));
+    };
+    while let Some(block) = bytes.first_chunk() {
+        if in_block(block) {
+            return true;
+        }
+        bytes = bytes.get(32..).unwrap_or_default();
+    }
+    in_block(last)
+}
+
+/// Whether text contains one of two bytes.
 pub(super) fn has_either(bytes: &[u8], one: u8, other: u8) -> bool {
     let is_it = |byte: &u8| (*byte == one) | (*byte == other);
     // The loop over a block has no exit, so that the compiler vectorizes it.
     let in_block = |block: &[u8; 32]| block.iter().fold(0, |found, byte| found | u8::from(is_it(byte))) != 0;
-    let (blocks, rest) = bytes.as_chunks();
-    blocks.iter().any(in_block) || rest.iter().any(is_it)
+    match bytes.last_chunk() {
+        // The last block may overlap the one before it.
+        Some(last) => bytes.as_chunks().0.iter().any(in_block) || in_block(last),
+        None => bytes.iter().any(is_it),
+    }
 }
 
 /// Sets the highest bit of each byte that is a quote, a backslash or a control character. Bytes after the first such
@@ -128,6 +152,23 @@ mod tests {
                     assert!(has_backslash(&bytes), "{bytes:x?}");
                     assert!(has_either(&bytes, b'\\', b'-') && has_either(&bytes, b'-', b'\\'), "{bytes:x?}");
                     bytes[place] = around;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pairs_are_found_wherever_they_stand() {
+        for len in (0..40).chain(60..70).chain([95, 96, 97, 98, 129, 130]) {
+            for around in [b'T', b's', b'u', b'\\', 0xff] {
+                let mut bytes = alloc::vec![around; len];
+                assert!(!has_either_pair(&bytes, *b"sT", *b"\\u"), "{bytes:x?}");
+                for place in 0..len.saturating_sub(1) {
+                    for pair in [*b"sT", *b"\\u"] {
+                        bytes[place..place + 2].copy_from_slice(&pair);
+                        assert!(has_either_pair(&bytes, *b"sT", *b"\\u"), "{bytes:x?}");
+                        bytes[place..place + 2].fill(around);
+                    }
                 }
             }
         }

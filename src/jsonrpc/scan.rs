@@ -1,7 +1,7 @@
 use alloc::borrow::Cow;
 use core::cmp::Ordering;
 
-use super::plain::after_string;
+use super::plain::{after_string, has_either_pair};
 use super::spans::Ahead;
 use super::{Json, Spans};
 
@@ -162,6 +162,9 @@ impl<'a> Scan<'a> {
             };
             if same {
                 found = Some((value, bytes));
+                if !may_repeat(bytes, name) {
+                    break;
+                }
             }
         }
         let (value, after) = found?;
@@ -182,6 +185,14 @@ impl<'a> Scan<'a> {
         self.rest = self.rest.get(1..).unwrap_or_default();
         Some((self.since(start)?, enough))
     }
+}
+
+/// Whether a member of this name may follow. The search for the pair of letters at the first capital, which is rare, takes
+/// less than a scan of the members. A letter may also be written as an escape with `\u`.
+fn may_repeat(rest: &[u8], name: &str) -> bool {
+    let rare = name.as_bytes().windows(2).find(|pair| pair.last().is_some_and(u8::is_ascii_uppercase));
+    let rare = rare.and_then(<[u8]>::first_chunk);
+    rare.is_none_or(|rare| has_either_pair(rest, *rare, *b"\\u"))
 }
 
 /// Skips separators and white space before a value.
