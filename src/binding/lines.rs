@@ -87,14 +87,18 @@ impl LineDecoder {
 /// then whole words.
 fn line_feed(bytes: &[u8]) -> Option<usize> {
     let in_block = |block: &[u8; 64]| block.iter().fold(false, |found, byte| found | (*byte == b'\n'));
-    let in_word = |word: &[u8; 8]| {
-        let others = u64::from_le_bytes(*word) ^ u64::from_le_bytes([b'\n'; 8]);
-        others.wrapping_sub(u64::from_le_bytes([1; 8])) & !others & u64::from_le_bytes([1 << 7; 8]) != 0
-    };
     let blocks = bytes.as_chunks().0.iter().take_while(|block| !in_block(block)).count();
-    let (_, rest) = bytes.split_at_checked(blocks.saturating_mul(64))?;
-    let words = rest.as_chunks().0.iter().take_while(|word| !in_word(word)).count();
-    let (_, rest) = rest.split_at_checked(words.saturating_mul(8))?;
+    let (_, mut rest) = bytes.split_at_checked(blocks.saturating_mul(64))?;
+    while let Some((word, after)) = rest.split_first_chunk() {
+        let others = u64::from_le_bytes(*word) ^ u64::from_le_bytes([b'\n'; 8]);
+        // Sets the highest bit of each line feed. Higher bytes may be set as well.
+        let hits = others.wrapping_sub(u64::from_le_bytes([1; 8])) & !others & u64::from_le_bytes([1 << 7; 8]);
+        if hits != 0 {
+            let place = hits.trailing_zeros() as usize / 8;
+            return Some(bytes.len().saturating_sub(rest.len()).saturating_add(place));
+        }
+        rest = after;
+    }
     let place = rest.iter().position(|byte| *byte == b'\n')?;
     Some(bytes.len().saturating_sub(rest.len()).saturating_add(place))
 }
