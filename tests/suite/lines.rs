@@ -422,3 +422,27 @@ fn the_buffer_of_an_unfinished_line_is_freed_with_its_connection() {
     lines.collect();
     assert!(held(&lines.session) < MIB / 4);
 }
+
+#[test]
+fn the_first_line_feed_is_found_at_each_position() {
+    // Bytes that differ from a line feed in one bit, or by one.
+    for around in [b'a', b'\n' - 1, b'\n' + 1, b'\n' | 0x80, b'\n' ^ 2] {
+        for len in (0..20).chain([63, 64, 65, 72, 127, 128, 137]) {
+            for place in 0..len {
+                let mut bytes = vec![around; len];
+                bytes[place] = b'\n';
+                for second in [None, Some(place + 1), Some(place + 7), Some(len - 1)] {
+                    let mut bytes = bytes.clone();
+                    second.and_then(|second| bytes.get_mut(second)).into_iter().for_each(|byte| *byte = b'\n');
+                    let mut found = Vec::new();
+                    let mut decoder = LineDecoder::new(1 << 10);
+                    decoder.feed(&bytes, |line| found.push(owned(line).1));
+                    decoder.finish(|line| found.push(owned(line).1));
+                    let mut expected: Vec<_> = bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+                    expected.pop_if(|last| last.is_empty());
+                    assert_eq!(found, expected, "{bytes:x?}");
+                }
+            }
+        }
+    }
+}
