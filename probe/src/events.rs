@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use mcp_proto::catalog::Difference;
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    Cause, Challenge, Event, Failure, FailureKind, Family, InputRequest, Outcome, Recovery, RequestId, ServerRequestId,
-    Time,
+    Cause, Challenge, Event, Failure, Family, InputRequest, Outcome, Recovery, RequestId, ServerRequestId, Time,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -219,7 +218,6 @@ impl EventHandler<'_> {
             .map(|challenge| json!({"scheme": challenge.scheme, "params": params(challenge)}))
             .collect();
         self.record("unauthorized", &json!({"forbidden": forbidden, "message": why, "challenges": challenges}));
-        self.peer.is_denied = request.is_none();
         if let Some(request) = request {
             let now = self.engine.now();
             self.engine.decline(now, self.at, request);
@@ -228,10 +226,7 @@ impl EventHandler<'_> {
 
     fn down(&mut self, failure: &Failure, next: Recovery) -> Reaction {
         self.peer.anew = true;
-        // The client waits for a token, or for one with more scopes.
-        let is_denied = std::mem::take(&mut self.peer.is_denied);
-        let waits = failure.kind == FailureKind::Unauthorized || failure.kind == FailureKind::Forbidden && !is_denied;
-        self.peer.is_authorizing = self.peer.uses_oauth && waits && matches!(next, Recovery::Parked { .. });
+        self.peer.is_authorizing = matches!(next, Recovery::Parked { authorizing: true, .. });
         if self.peer.is_web() {
             self.peer.trace.reset();
         }
@@ -243,7 +238,7 @@ impl EventHandler<'_> {
         // The failure that is reported if no reconnect succeeds.
         self.peer.record.failure = Some(failure);
         match next {
-            Recovery::Parked { until } => {
+            Recovery::Parked { until, .. } => {
                 self.record("parked", &json!({"untilMs": until.as_millis()}));
                 Reaction::Parked(until)
             }

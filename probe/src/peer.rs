@@ -56,12 +56,8 @@ pub(crate) struct Peer {
     pub(crate) trace: Trace,
     /// The final state of its session.
     pub(crate) last: Option<Engine>,
-    /// It authorizes itself.
-    pub(crate) uses_oauth: bool,
     /// It waits for a token.
     pub(crate) is_authorizing: bool,
-    /// The client knows that no authorization helps against the refusal that ends the connection.
-    pub(crate) is_denied: bool,
 }
 
 impl Peer {
@@ -76,9 +72,7 @@ impl Peer {
             record: Record::default(),
             trace,
             last: None,
-            uses_oauth: false,
             is_authorizing: false,
-            is_denied: false,
         }
     }
 

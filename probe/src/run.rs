@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use mcp_proto::binding::http::{Broken, ExchangeId};
-use mcp_proto::binding::oauth::{Authorization, OAuthInput, OAuthOptions};
+use mcp_proto::binding::oauth::{Authorization, OAuthInput};
 use mcp_proto::host::hub::{Hub, HubOAuth, HubOptions};
 use mcp_proto::{
     Client, ConnectionId, Keepalive, Messages, OpenFailure, Options, Reconnect, ShutdownStep, Time, Transport,
@@ -64,11 +64,10 @@ pub(crate) fn run(
     let mut options = options(settings);
     options.server = target.name().into();
     let trace = Trace::new(options.limits.message, settings.diagram);
-    let mut peer = Peer::new(target.name(), place, trace);
+    let peer = Peer::new(target.name(), place, trace);
     let mut access = settings.oauth.as_ref().map(listening).transpose()?;
     let engine = match (target, &settings.oauth, &mut access) {
         (Target::Http { url, http, .. }, Some(oauth), Some(access)) => {
-            peer.uses_oauth = true;
             access.url = Some(url.clone());
             let options_of = oauth.options(access.redirect_uri());
             let authorization = Authorization::new(url, options_of, entropy()?, Time::ZERO, unix());
@@ -133,11 +132,7 @@ pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrup
     for (name, place) in std::mem::take(&mut plan.places) {
         if let Some(handle) = hub.handle(&name) {
             handles.push(handle);
-            let mut peer = Peer::new(name.clone().into(), place, Trace::new(base.limits.message, false));
-            let entry = plan.configuration.servers.get(&name);
-            let options = entry.and_then(|entry| entry.oauth(OAuthOptions::new("", "")));
-            peer.uses_oauth = access.is_some() && options.is_some();
-            peers.push(peer);
+            peers.push(Peer::new(name.into(), place, Trace::new(base.limits.message, false)));
         }
     }
     let engine = Engine::new(Session::Hub(Box::new(hub), handles));

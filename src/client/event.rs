@@ -406,6 +406,9 @@ pub enum Recovery {
     Parked {
         /// When.
         until: Time,
+        /// The client obtains the authorization that the server requires, by OAuth, and reconnects once it has it.
+        #[cfg_attr(feature = "serde", serde(default))]
+        authorizing: bool,
     },
     /// The client closes.
     Close,

@@ -30,6 +30,9 @@ pub(super) struct Link {
     proof: connection_proof::State,
     ready_since: Option<Time>,
     failure: Option<Failure>,
+    /// The client obtains the authorization for lack of which the last connection was lost.
+    #[cfg_attr(feature = "snapshot", serde(default))]
+    authorizing: bool,
 }
 
 impl Default for Link {
@@ -43,6 +46,7 @@ impl Default for Link {
             proof: connection_proof::State::Unproven,
             ready_since: None,
             failure: None,
+            authorizing: false,
         }
     }
 }
@@ -344,6 +348,7 @@ impl Link {
 
     /// The connection is lost, and everything that belonged to it has ended.
     pub(super) fn lose(&mut self, core: &mut Core, input: Input, loss: Loss) -> Signals {
+        self.authorizing = loss.transport == loss::Transport::Authorizing;
         self.failure = Some(Failure { kind: loss.kind, message: loss.message });
         self.step(core, input)
     }
@@ -351,15 +356,14 @@ impl Link {
     /// Reports the loss, and what follows.
     fn report(&self, core: &mut Core) {
         let Some(failure) = self.failure.clone() else { return };
+        let parked = |until| Recovery::Parked { until, authorizing: self.authorizing };
         let next = match self.state {
             State::OpeningUnseen => Recovery::Reopen { at: Some(core.now) },
             State::Waiting | State::Draining => Recovery::Reopen { at: core.timers.get(Timer::Reopen) },
             State::Retiring | State::RetiringUnauthorized => {
-                Recovery::Parked { until: core.now + core.options.reconnect.unwrap_or_default().park }
+                parked(core.now + core.options.reconnect.unwrap_or_default().park)
             }
-            State::Parked | State::ParkedUnauthorized => {
-                Recovery::Parked { until: core.timers.get(Timer::Reopen).unwrap_or(core.now) }
-            }
+            State::Parked | State::ParkedUnauthorized => parked(core.timers.get(Timer::Reopen).unwrap_or(core.now)),
             State::Idle
             | State::Opening
             | State::ConnectingUnseen

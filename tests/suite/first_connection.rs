@@ -88,7 +88,7 @@ fn a_first_connection_that_fails_is_tried_three_times_and_then_parked() {
         }
         end.end_connection(&mut host);
         let (kind, next) = last_down(&host);
-        let Recovery::Parked { until } = next else { panic!("{end:?}: {next:?}") };
+        let Recovery::Parked { until, .. } = next else { panic!("{end:?}: {next:?}") };
         assert_eq!((kind, until), (end.kind(), host.now + seconds(300)));
         assert_eq!(host.opens, 3, "{end:?}");
         assert!(!host.session.is_closed() && host.ended(call).is_none());

@@ -888,7 +888,7 @@ fn parked() -> Host {
 #[test]
 fn a_parked_session_reconnects_after_a_long_delay() {
     let mut host = parked();
-    let Recovery::Parked { until } = downs(&host).last().unwrap().1 else { panic!("the session is not parked") };
+    let Recovery::Parked { until, .. } = downs(&host).last().unwrap().1 else { panic!("the session is not parked") };
     assert_eq!(until - host.now, millis(300_000));
     let opens = host.opens;
     host.wait(millis(299_999));
@@ -971,7 +971,7 @@ fn a_command_that_cannot_be_started_ends_or_parks() {
         host.collect();
         let request = request_unpolled(&mut host);
         host.transport(Transport::OpenFailed { how: OpenFailure::Spawn, why: "no such file" });
-        let next = next.map_or(Recovery::Close, |until| Recovery::Parked { until });
+        let next = next.map_or(Recovery::Close, |until| Recovery::Parked { until, authorizing: false });
         assert_eq!(downs(&host), [(FailureKind::Spawn, next)]);
         let message = &host.failure().unwrap().message;
         assert!(message.contains("acme") && message.contains("no such file"), "{message}");

@@ -154,7 +154,7 @@ fn event() -> impl Strategy<Value = Event> {
     let server_request = any::<u64>().prop_map(ServerRequestId::from_u64);
     let recovery = prop_oneof![
         option::of(time()).prop_map(|at| Recovery::Reopen { at }),
-        time().prop_map(|until| Recovery::Parked { until }),
+        (time(), any::<bool>()).prop_map(|(until, authorizing)| Recovery::Parked { until, authorizing }),
         Just(Recovery::Close),
     ];
     let levels = [LogLevel::Debug, LogLevel::Error, LogLevel::Emergency];

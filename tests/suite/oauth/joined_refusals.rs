@@ -1,7 +1,7 @@
 //! A client that authorizes itself: which of several refused requests is sent again, how often, and what they end with.
 
 use mcp_proto::binding::oauth::{ClientAuth, OAuthInput, Secret};
-use mcp_proto::{Event, FailureKind, Family, Request};
+use mcp_proto::{Event, FailureKind, Family, Recovery, Request};
 
 use crate::web::{Exchange, Reply, Site as McpSite, modern_site};
 
@@ -175,6 +175,16 @@ fn the_user_is_asked_three_times_for_one_call() {
     it.assert_refused(call, 403, "forbidden: the scopes `s3` are required");
 }
 
+/// A lost connection, and whether the parked client obtains a token.
+fn down(event: &Event) -> Option<(FailureKind, &str, Option<bool>)> {
+    let Event::Down { failure, next } = event else { return None };
+    let authorizes = match next {
+        Recovery::Parked { authorizing, .. } => Some(*authorizing),
+        _ => None,
+    };
+    Some((failure.kind, &failure.message, authorizes))
+}
+
 #[test]
 fn the_user_is_asked_three_times_for_one_handshake() {
     let mut it = Joined::new(modern_site());
@@ -190,11 +200,12 @@ fn the_user_is_asked_three_times_for_one_handshake() {
         answer_all(&mut it);
     }
     assert_eq!(asked, 3);
-    let failed = it.web.events.iter().rev().find_map(|event| match event {
-        Event::Down { failure, .. } if failure.message.contains("the scopes `s3`") => Some(failure.kind),
-        _ => None,
-    });
-    assert_eq!(failed, Some(FailureKind::Forbidden), "{:?}", it.web.events);
+    let failures: Vec<_> = it.web.events.iter().filter_map(down).collect();
+    let (kind, message, authorizes) = failures.last().unwrap();
+    assert!(message.contains("the scopes `s3`"), "{message}");
+    assert_eq!((kind, authorizes), (&FailureKind::Forbidden, &Some(false)));
+    let waits = failures.iter().filter(|(_, _, authorizes)| *authorizes == Some(true)).count();
+    assert_eq!(waits, asked, "each time, the client obtains a token");
     it.wait(60);
     answer_all(&mut it);
     assert!(it.browse.is_none() && it.web.take().is_empty());

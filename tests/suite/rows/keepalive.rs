@@ -195,7 +195,7 @@ fn a_server_that_does_not_respond_parks_a_client_without_a_reconnect_budget() {
     let mut host = retiring();
     let park = host.session.options().reconnect.unwrap().park;
     let until = host.now + park;
-    let Some(Event::Down { failure, next: Recovery::Parked { until: told } }) = host.events.last() else {
+    let Some(Event::Down { failure, next: Recovery::Parked { until: told, .. } }) = host.events.last() else {
         panic!("{:?}", host.events.last())
     };
     assert_eq!((failure.kind, *told), (FailureKind::Closed, until));
