@@ -15,7 +15,8 @@ use super::{CommandError, Event, LogLevel, Options, Output, Quirk, RequestId, Se
 use crate::Time;
 use crate::catalog::Catalog;
 use crate::jsonrpc::{Json, Spans};
-use crate::machine::{QuirkKind, admission, approval, gate, offer, task};
+use crate::machine::setting::{self, Declared, Setting, Telling};
+use crate::machine::{QuirkKind, admission, approval, gate, loss, offer, task};
 use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, Root, ServerCapabilities, method};
 use crate::text::excerpt;
 
@@ -263,6 +264,13 @@ impl Core {
     /// The gate's decision for a capability that is not a family's.
     pub(super) fn gate_capability(&self, purpose: gate::Use, declared: Option<bool>) -> bool {
         gate::take(purpose, declaration(declared), gate::Policy::Strict, gate::Known::NotRequested).is_allowed()
+    }
+
+    /// Whether the server is told a setting, whose capability is declared or not.
+    pub(super) fn telling(&self, declared: bool, setting: Setting) -> Telling {
+        let handshake = if self.is_established() { loss::Handshake::Done } else { loss::Handshake::Open };
+        let declared = if declared { Declared::Yes } else { Declared::No };
+        setting::take(handshake, self.era().unwrap_or(Era::Legacy), declared, setting)
     }
 
     /// The capability that the method needs, if the gate withholds the method.

@@ -7,8 +7,9 @@ use super::error_class::class_of;
 use super::request_table::Purpose;
 use super::{CommandError, Event, LogLevel, RequestError};
 use crate::Time;
+use crate::machine::setting::{Setting, Telling};
 use crate::machine::{gate, list_error, log_level};
-use crate::protocol::{Capability, Era, method};
+use crate::protocol::{Capability, method};
 
 /// The embedder sets the level.
 pub(super) fn set(core: &mut Core, now: Time, level: LogLevel) -> Result<(), CommandError> {
@@ -21,21 +22,24 @@ pub(super) fn set(core: &mut Core, now: Time, level: LogLevel) -> Result<(), Com
     }
     core.advance(now);
     core.log_level = Some(level);
-    if core.is_established() {
-        send(core);
-    }
+    tell(core);
     Ok(())
 }
 
-/// Sends the level to a legacy server, if the embedder set one and the server declares logging.
-pub(super) fn send(core: &mut Core) {
-    let server = core.server.as_ref().filter(|server| server.era() == Era::Legacy);
-    let has_log =
-        server.is_some_and(|server| core.gate_capability(gate::Use::SetLevel, server.has(Capability::Logging)));
-    // A request that is not encoded yet takes the current level when it is.
-    if has_log && core.log_level.is_some() && !core.requests.is_level_queued() {
-        let deadline = core.request_deadline();
-        core.requests.insert(Purpose::SetLevel, Some(deadline));
+/// Tells the server the level, where it has to be told.
+pub(super) fn tell(core: &mut Core) {
+    let declared = core.server.as_ref().and_then(|server| server.has(Capability::Logging));
+    let setting = match core.log_level {
+        None => Setting::None,
+        Some(_) if core.requests.is_level_queued() => Setting::Queued,
+        Some(_) => Setting::Set,
+    };
+    match core.telling(core.gate_capability(gate::Use::SetLevel, declared), setting) {
+        Telling::Tell => {
+            let deadline = core.request_deadline();
+            core.requests.insert(Purpose::SetLevel, Some(deadline));
+        }
+        Telling::Keep => {}
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 
 use super::ServerMethod;
 use crate::jsonrpc::ErrorObject;
+use crate::machine::QuirkKind;
 
 /// The decision on a server request, or on an input that the server requires.
 pub(super) enum Reaction {
@@ -15,6 +16,6 @@ pub(super) enum Reaction {
     Embedder(ServerMethod, Option<Box<RawValue>>),
     /// Give no input.
     Decline,
-    /// Do not respond.
-    Ignore,
+    /// Do not respond, and record the deviation.
+    Ignore(QuirkKind),
 }

@@ -5,9 +5,10 @@ use alloc::vec::Vec;
 use super::core::Core;
 use super::{CommandError, Output};
 use crate::Time;
-use crate::protocol::{Era, Root, method, write_roots};
+use crate::machine::setting::{Setting, Telling};
+use crate::protocol::{Root, method, write_roots};
 
-/// The embedder changes the roots. A legacy server is told; a modern one gets them when it requires them.
+/// The embedder changes the roots.
 pub(super) fn set(core: &mut Core, now: Time, roots: Vec<Root>) -> Result<(), CommandError> {
     core.check_open()?;
     if core.options.capabilities.roots.is_none() {
@@ -18,9 +19,12 @@ pub(super) fn set(core: &mut Core, now: Time, roots: Vec<Root>) -> Result<(), Co
     }
     core.advance(now);
     core.roots = Some(roots.into());
-    if core.is_established() && core.era() == Some(Era::Legacy) && !core.is_undeclared() {
-        let message = core.encode_notification(method::ROOTS_LIST_CHANGED, None::<fn(&mut Vec<u8>)>);
-        core.outbox.push(Output::Send(message));
+    match core.telling(!core.is_undeclared(), Setting::Set) {
+        Telling::Tell => {
+            let message = core.encode_notification(method::ROOTS_LIST_CHANGED, None::<fn(&mut Vec<u8>)>);
+            core.outbox.push(Output::Send(message));
+        }
+        Telling::Keep => {}
     }
     Ok(())
 }

@@ -29,8 +29,14 @@ pub(super) struct Sampled {
 const HINTS: usize = 100;
 
 impl Sampled {
-    /// Why the policy denies a sampling request, if it does.
-    pub(super) fn denied(&self, policy: &SamplingPolicy, params: Option<&RawValue>, now: Time) -> Option<String> {
+    /// Why the policy denies a sampling request, if it does. `uncounted`: allowed requests that are not counted yet.
+    pub(super) fn denied(
+        &self,
+        policy: &SamplingPolicy,
+        params: Option<&RawValue>,
+        now: Time,
+        uncounted: usize,
+    ) -> Option<String> {
         let params = params.map(Json::from);
         let member = |name| params.and_then(|params| params.member(name));
         if !policy.models.is_empty() {
@@ -57,7 +63,7 @@ impl Sampled {
         }
         let most = policy.per_minute?;
         let old = self.at.partition_point(|at| now.since(*at) >= MINUTE);
-        let recent = self.at.len().saturating_sub(old);
+        let recent = self.at.len().saturating_sub(old).saturating_add(uncounted);
         usize::try_from(most)
             .is_ok_and(|most| recent >= most)
             .then(|| format!("at most {most} requests a minute are allowed"))

@@ -176,9 +176,15 @@ impl ServerRequests {
         };
         let related = RelatedTask::read(core, params);
         let room = if embedder { self.room(core, bytes(&id, &defaults, &related)) } else { Room::Full };
-        let message = match self.judge(core, asked, method, params, room, Some(&id)) {
-            Reaction::Ignore | Reaction::Decline => return Signals::NONE,
+        let message = match self.judge(core, asked, method, params, room, 0) {
+            Reaction::Decline => return Signals::NONE,
+            Reaction::Ignore(kind) => {
+                let detail = format!("a request (id {}), of which revision 2026-07-28 has none", id.get());
+                core.quirk(kind, None, Some(method), detail);
+                return Signals::NONE;
+            }
             Reaction::Embedder(method, params) => {
+                self.count_sampling(core, usize::from(method == ServerMethod::Sampling));
                 let id_at_url = match method {
                     ServerMethod::Sampling => None,
                     ServerMethod::Elicitation => {
@@ -226,36 +232,32 @@ impl ServerRequests {
         core.event(Event::ServerRequest { id: ServerRequestId(id), method, params });
     }
 
-    /// Decides on a server request, or on an input that the server requires, which has no id.
+    /// Decides on a server request, or on an input that the server requires. `uncounted`: sampling requests of the same
+    /// result that were allowed before.
     fn judge(
-        &mut self,
-        core: &mut Core,
+        &self,
+        core: &Core,
         asked: Asked,
         method: &str,
         params: Option<&RawValue>,
         room: Room,
-        id: Option<&PeerId>,
+        uncounted: usize,
     ) -> Reaction {
         // If the server refused the client's capabilities, none were declared to it.
         let none = ClientCapabilities::default();
-        let options = core.options.clone();
+        let options = &core.options;
         let offers = if core.is_undeclared() { &none } else { &options.capabilities };
         let is_sampling = method == method::SAMPLING;
         let flaw = if is_sampling { tool_flaw(params) } else { None };
-        let denied = if is_sampling { self.denied(&options, params, core.now) } else { None };
+        let denied = if is_sampling { self.denied(options, params, core.now, uncounted) } else { None };
         let (class, declared) = classify(offers, method, params, flaw.is_some(), denied.is_some());
         match server_request::take(asked, class, declared, room) {
             Answer::Empty => Reaction::Result(b"{}".to_vec()),
             Answer::Roots => Reaction::Result(core.roots_result()),
             Answer::Embedder => {
-                let Some(method) = ServerMethod::of(method) else { return Reaction::Ignore };
+                let Some(method) = ServerMethod::of(method) else { return Reaction::Decline };
                 let adjusted = match method {
-                    ServerMethod::Sampling => {
-                        if options.sampling.per_minute.is_some() {
-                            self.sampled.get_or_insert_default().count(&options.sampling, core.now);
-                        }
-                        adjust(&options.sampling, params)
-                    }
+                    ServerMethod::Sampling => adjust(&options.sampling, params),
                     ServerMethod::Elicitation => None,
                 };
                 Reaction::Embedder(method, adjusted.or_else(|| params.map(ToOwned::to_owned)))
@@ -288,26 +290,42 @@ impl ServerRequests {
                 let why = "too many requests of the server are open";
                 Reaction::Refuse(ErrorObject::new(error_code::INTERNAL_ERROR, why))
             }
-            Answer::Ignore(kind) => {
-                let id = id.map_or("", PeerId::get);
-                let detail = format!("a request (id {id}), of which revision 2026-07-28 has none");
-                core.quirk(kind, None, Some(method), detail);
-                Reaction::Ignore
-            }
+            Answer::Ignore(kind) => Reaction::Ignore(kind),
             Answer::Decline => Reaction::Decline,
         }
     }
 
     /// Decides on an input that the server requires.
-    pub(super) fn judge_input(&mut self, core: &mut Core, method: &str, params: Option<&RawValue>) -> Reaction {
+    pub(super) fn judge_input(
+        &self,
+        core: &Core,
+        method: &str,
+        params: Option<&RawValue>,
+        uncounted: usize,
+    ) -> Reaction {
         // The inputs of one result are bounded together, where they are read.
-        self.judge(core, Asked::Input, method, params, Room::Free, None)
+        self.judge(core, Asked::Input, method, params, Room::Free, uncounted)
     }
 
-    fn denied(&self, options: &Options, params: Option<&RawValue>, now: Time) -> Option<alloc::string::String> {
+    fn denied(
+        &self,
+        options: &Options,
+        params: Option<&RawValue>,
+        now: Time,
+        uncounted: usize,
+    ) -> Option<alloc::string::String> {
         match &self.sampled {
-            Some(sampled) => sampled.denied(&options.sampling, params, now),
-            None => Sampled::default().denied(&options.sampling, params, now),
+            Some(sampled) => sampled.denied(&options.sampling, params, now, uncounted),
+            None => Sampled::default().denied(&options.sampling, params, now, uncounted),
+        }
+    }
+
+    /// The embedder gets this many sampling requests, which count towards the policy's limit.
+    pub(super) fn count_sampling(&mut self, core: &Core, requests: usize) {
+        if core.options.sampling.per_minute.is_some() {
+            for _ in 0..requests {
+                self.sampled.get_or_insert_default().count(&core.options.sampling, core.now);
+            }
         }
     }
 

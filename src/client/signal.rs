@@ -38,6 +38,8 @@ pub(super) enum Signal {
     Watched { request: u64, families: PerFamily<Watch> },
     /// The server asks for elicitations at URLs, for this request of the embedder if it names one.
     Elicitations { ids: Vec<Box<str>>, request: Option<RequestId> },
+    /// The embedder gets this many sampling requests, as input that a result requires.
+    SamplingRequired(usize),
     /// A call runs as a task from now on.
     TaskCreated,
     /// Changes of these families are not announced any more.

@@ -13,7 +13,10 @@ use super::timers::{LONGEST_WAIT, Timer};
 use super::{CommandError, Event, RequestError};
 use crate::Time;
 use crate::jsonrpc::{Json, Object};
-use crate::machine::listen_stream::{Admission, Announced, Content, Listening, Subscription, Watched};
+use crate::machine::listen_stream::{
+    Acknowledgement, Admission, Announced, Capabilities, Content, End, Listening, Named, Stream, Subscription, Waiting,
+    Watched,
+};
 use crate::machine::request;
 use crate::machine::subscribe::{self, Listed, Means, Occasion, Step};
 use crate::machine::{Verdict, gate, listen_stream, resource_subscription};
@@ -330,8 +333,10 @@ impl Subscriptions {
 
     /// The request of the stream has a new id.
     pub(super) fn rename(&mut self, id: u64, new: u64) {
-        if self.asked == Some(id) {
-            self.asked = Some(new);
+        for stream in [&mut self.asked, &mut self.open] {
+            if *stream == Some(id) {
+                *stream = Some(new);
+            }
         }
     }
 
@@ -384,34 +389,32 @@ impl Subscriptions {
 
     /// Takes `notifications/subscriptions/acknowledged`.
     pub(super) fn on_acknowledged(&mut self, core: &mut Core, params: Option<&RawValue>) -> Signals {
-        // A request that was not sent yet cannot be acknowledged.
-        let Some(asked) = self.asked.filter(|asked| core.is_sent(*asked)) else { return Signals::NONE };
         let params = params.map(Json::from);
-        // Without an id, it is for the stream that waits.
-        if params.and_then(subscription_id).is_some_and(|id| id != Some(asked)) {
-            return Signals::NONE;
+        let waiting = if self.asked.is_some_and(|asked| core.is_sent(asked)) { Waiting::Sent } else { Waiting::None };
+        let named = match params.and_then(subscription_id) {
+            None => Named::None,
+            Some(id) if id.is_some() && id == self.asked => Named::Requested,
+            Some(_) => Named::Other,
+        };
+        match listen_stream::take_acknowledged(waiting, named) {
+            Acknowledgement::Agreed => {
+                let agreed = params.and_then(|params| params.member("notifications"));
+                self.step(core, listen_stream::Input::Agreed, agreed.filter(|agreed| agreed.is_object()))
+            }
+            Acknowledgement::Ignored => Signals::NONE,
         }
-        let agreed = params.and_then(|params| params.member("notifications")).filter(|agreed| agreed.is_object());
-        self.step(core, listen_stream::Input::Agreed, agreed)
     }
 
     /// The stream is over: its request was answered, or its exchange ended.
     pub(super) fn on_ended(&mut self, core: &mut Core, id: u64, error: Option<&RequestError>) -> Signals {
-        use listen_stream::Input;
-        if self.open == Some(id) {
-            return self.step(core, Input::Ended, None);
-        }
-        if self.asked != Some(id) {
-            return Signals::NONE;
-        }
-        self.asked = None;
-        let declared = core.server.as_ref().is_some_and(|server| server.capabilities.is_some());
-        let input = match (error, declared) {
-            (Some(_), true) => Input::Refused,
-            (Some(_), false) => Input::Absent,
-            (None, _) => Input::Failed,
+        let stream = if self.open == Some(id) { Stream::Open } else { Stream::Requested };
+        let end = if error.is_some() { End::Error } else { End::Other };
+        let capabilities = match core.server.as_ref().is_some_and(|server| server.capabilities.is_some()) {
+            true => Capabilities::Sent,
+            false => Capabilities::Missing,
         };
-        self.step(core, input, None)
+        self.asked = self.asked.filter(|asked| *asked != id);
+        self.step(core, listen_stream::take_ended(stream, end, capabilities), None)
     }
 
     /// Whether a notification of a change is acted on.
@@ -429,16 +432,18 @@ impl Subscriptions {
         listen_stream::take_admission(era, subscription)
     }
 
+    /// The sent request of a stream that has this id on the wire, as JSON.
+    pub(super) fn of_id(&self, core: &Core, id: &str) -> Option<u64> {
+        let id = id.trim_matches('"').parse().ok();
+        id.filter(|id| core.is_sent(*id) && (self.open == Some(*id) || self.asked == Some(*id)))
+    }
+
     /// Takes `notifications/cancelled` of a stream, whose request then gets no response (specification 2026-07-28,
-    /// "Cancellation"); `None` if it is not about a stream.
-    pub(super) fn on_cancelled(&mut self, core: &mut Core, id: &str) -> Option<Signals> {
-        let id = id.trim_matches('"').parse().ok()?;
-        if !core.is_sent(id) || self.open != Some(id) && self.asked != Some(id) {
-            return None;
-        }
+    /// "Cancellation").
+    pub(super) fn on_cancelled(&mut self, core: &mut Core, id: u64) -> Signals {
         core.requests.expect_late(id);
         core.end_request(id, request::Input::Answered, "");
-        Some(self.on_ended(core, id, None))
+        self.on_ended(core, id, None)
     }
 
     /// The server did not acknowledge the stream in time.

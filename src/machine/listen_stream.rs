@@ -214,6 +214,97 @@ pub const fn wanted(listening: Listening, content: Content) -> Input {
 }
 
 alphabet! {
+    /// The stream that ended.
+    Stream {
+        /// The one that was requested last.
+        Requested,
+        /// The acknowledged one.
+        Open,
+    }
+}
+
+alphabet! {
+    /// How a stream ended.
+    End {
+        /// Its request was answered with an error.
+        Error,
+        /// Its request was answered with a result, the server cancelled it, or its exchange ended.
+        Other,
+    }
+}
+
+alphabet! {
+    /// Whether the server sent its capabilities.
+    Capabilities {
+        /// It did.
+        Sent,
+        /// It did not.
+        Missing,
+    }
+}
+
+/// The input when a stream ended.
+#[doc = ""]
+#[doc = include_str!("listen_stream_ended.md")]
+pub const fn ended(stream: Stream, end: End, capabilities: Capabilities) -> Input {
+    match stream {
+        Stream::Open => Input::Ended,
+        Stream::Requested => match end {
+            End::Other => Input::Failed,
+            End::Error => match capabilities {
+                Capabilities::Sent => Input::Refused,
+                Capabilities::Missing => Input::Absent,
+            },
+        },
+    }
+}
+
+alphabet! {
+    /// Whether a stream waits for its acknowledgement.
+    Waiting {
+        /// Its request was sent.
+        Sent,
+        /// None was requested, or its request was not sent yet.
+        None,
+    }
+}
+
+alphabet! {
+    /// The stream that an acknowledgement names.
+    Named {
+        /// None: it is for the one that waits.
+        None,
+        /// The one that was requested last.
+        Requested,
+        /// Another one.
+        Other,
+    }
+}
+
+alphabet! {
+    /// What follows from an acknowledgement.
+    Acknowledgement {
+        /// The requested stream is acknowledged.
+        Agreed,
+        /// Nothing.
+        Ignored,
+    }
+}
+
+/// What follows from an acknowledgement.
+#[doc = ""]
+#[doc = include_str!("listen_stream_acknowledged.md")]
+pub const fn acknowledged(waiting: Waiting, named: Named) -> Acknowledgement {
+    match waiting {
+        Waiting::None => Acknowledgement::Ignored,
+        Waiting::Sent => match named {
+            Named::None | Named::Requested => Acknowledgement::Agreed,
+            Named::Other => Acknowledgement::Ignored,
+        },
+    }
+}
+
+alphabet! {
     /// The subscription that a notification names (specification 2026-07-28, "Subscriptions").
     Subscription {
         /// None.
@@ -289,6 +380,20 @@ pub(crate) fn take_wanted(listening: Listening, content: Content) -> Input {
     #[cfg(feature = "rows")]
     super::rows::taken("listen_stream::wanted", &[&listening, &content]);
     wanted(listening, content)
+}
+
+/// [`ended`], recorded with the feature `rows`.
+pub(crate) fn take_ended(stream: Stream, end: End, capabilities: Capabilities) -> Input {
+    #[cfg(feature = "rows")]
+    super::rows::taken("listen_stream::ended", &[&stream, &end, &capabilities]);
+    ended(stream, end, capabilities)
+}
+
+/// [`acknowledged`], recorded with the feature `rows`.
+pub(crate) fn take_acknowledged(waiting: Waiting, named: Named) -> Acknowledgement {
+    #[cfg(feature = "rows")]
+    super::rows::taken("listen_stream::acknowledged", &[&waiting, &named]);
+    acknowledged(waiting, named)
 }
 
 /// [`admission`], recorded with the feature `rows`.

@@ -14,6 +14,7 @@ pub mod authorization;
 pub mod authorization_metadata;
 pub mod authorization_plan;
 pub mod breaker;
+pub mod call_error;
 pub mod cancellation;
 pub mod challenge;
 pub mod connection_proof;
@@ -65,11 +66,13 @@ pub mod response;
 pub mod result_type;
 mod row;
 pub mod server_request;
+pub mod setting;
 pub mod shape;
 pub mod shutdown;
 pub mod store;
 pub mod subscribe;
 pub mod task;
+pub mod turn;
 
 pub use row::{Decision, QuirkKind, Row, Verdict};
 

@@ -8,8 +8,10 @@ use super::listen_stream::Admission;
 alphabet! {
     /// What the notification is about.
     Notification {
-        /// A request of the server that it cancels, or a stream that it ends (`notifications/cancelled`).
+        /// A request of the server that it cancels (`notifications/cancelled`).
         Cancelled,
+        /// A listen stream that the server ends (`notifications/cancelled`).
+        StreamCancelled,
         /// The progress of an open request that asked for it.
         Progress,
         /// The end of an elicitation at a URL, which the client offers.
@@ -18,8 +20,10 @@ alphabet! {
         Acknowledged,
         /// The change of a list.
         ListChanged,
-        /// The status of a task that a call runs as.
+        /// The status of a task that a call runs as, while no request about the task is on its way.
         CallTask,
+        /// As `CallTask`, while a request about the task is on its way, or the embedder is asked for its input.
+        BusyTask,
         /// The status of another task.
         OtherTask,
         /// The change of a resource.
@@ -44,8 +48,10 @@ alphabet! {
 alphabet! {
     /// What follows.
     Route {
-        /// The request of the server is withdrawn, or the stream is over.
+        /// The request of the server is withdrawn.
         Cancel,
+        /// The stream is over.
+        EndStream,
         /// The progress is reported, and the request gets more time.
         Progress,
         /// The end of the elicitation is reported, if it is one of this connection's.
@@ -62,6 +68,8 @@ alphabet! {
         Hold,
         /// It is counted as left out.
         LeaveOut,
+        /// Nothing: the response to the request about the task tells the same.
+        Nothing,
     }
 }
 
@@ -70,6 +78,7 @@ alphabet! {
 pub const fn decide(notification: Notification, admission: Admission, phase: Phase) -> Route {
     match notification {
         Notification::Cancelled => Route::Cancel,
+        Notification::StreamCancelled => Route::EndStream,
         Notification::Progress => Route::Progress,
         Notification::ElicitationComplete => Route::Elicitation,
         Notification::Acknowledged => match phase {
@@ -86,6 +95,10 @@ pub const fn decide(notification: Notification, admission: Admission, phase: Pha
         Notification::CallTask => match admission {
             Admission::Ignore => Route::LeaveOut,
             Admission::Admit => Route::Task,
+        },
+        Notification::BusyTask => match admission {
+            Admission::Ignore => Route::LeaveOut,
+            Admission::Admit => Route::Nothing,
         },
         Notification::OtherTask | Notification::ResourceUpdated => match admission {
             Admission::Ignore => Route::LeaveOut,

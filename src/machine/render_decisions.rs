@@ -25,6 +25,8 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         server_request_decisions(),
         subscribe_decisions(),
         wanted_decisions(),
+        stream_ended_decisions(),
+        acknowledged_decisions(),
         handshake_start_decisions(),
         handshake_broken_decisions(),
         handshake_refused_decisions(),
@@ -338,6 +340,31 @@ fn wanted_decisions() -> Decisions {
     }
 }
 
+fn stream_ended_decisions() -> Decisions {
+    use listen_stream::{Capabilities, End, Stream};
+    Decisions {
+        name: "listen_stream::ended",
+        columns: vec![
+            column("stream", Stream::ALL),
+            column("end", End::ALL),
+            column("capabilities", Capabilities::ALL),
+        ],
+        decide: |at| {
+            let (stream, end) = (Stream::ALL[at[0]], End::ALL[at[1]]);
+            format!("{:?}", listen_stream::ended(stream, end, Capabilities::ALL[at[2]]))
+        },
+    }
+}
+
+fn acknowledged_decisions() -> Decisions {
+    use listen_stream::{Named, Waiting};
+    Decisions {
+        name: "listen_stream::acknowledged",
+        columns: vec![column("waiting", Waiting::ALL), column("named", Named::ALL)],
+        decide: |at| format!("{:?}", listen_stream::acknowledged(Waiting::ALL[at[0]], Named::ALL[at[1]])),
+    }
+}
+
 fn admission_decisions() -> Decisions {
     use crate::protocol::Era;
     use listen_stream::Subscription;
@@ -419,6 +446,8 @@ fn handshake_decisions() {
 #[test]
 fn listen_stream_decisions() {
     bless("listen_stream_wanted", None, &wanted_decisions().markdown());
+    bless("listen_stream_ended", None, &stream_ended_decisions().markdown());
+    bless("listen_stream_acknowledged", None, &acknowledged_decisions().markdown());
     bless("listen_stream_admission", None, &admission_decisions().markdown());
     bless("listen_stream_watched", None, &watched_decisions().markdown());
 }

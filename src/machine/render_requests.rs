@@ -9,12 +9,12 @@ use alloc::vec;
 use super::approval::{self, Hint, Trust};
 use super::list_error::{ByText, Class};
 use super::listen_stream::Admission;
-use super::loss::Wire;
+use super::loss::{Handshake, Wire};
 use super::render_markdown::{Decisions, bless, column};
 use super::resend::{self, Reason, Resend, Used};
 use super::{
-    Decision, admission, cancellation, era_change, exchange_loss, gate, http_refusal, http_waiting, log_level,
-    notification, replay, request_timeout, response, result_type, shape, task,
+    Decision, admission, call_error, cancellation, era_change, exchange_loss, gate, http_refusal, http_waiting,
+    log_level, notification, replay, request_timeout, response, result_type, setting, shape, task, turn,
 };
 use crate::protocol::Era;
 
@@ -42,6 +42,9 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         task_end_decisions(),
         notification_decisions(),
         result_type_decisions(),
+        turn_decisions(),
+        setting_decisions(),
+        call_error_decisions(),
     ]
 }
 
@@ -266,6 +269,57 @@ fn result_type_decisions() -> Decisions {
     }
 }
 
+fn turn_decisions() -> Decisions {
+    use turn::{Phase, Queued, Room, Tools};
+    Decisions {
+        name: "turn",
+        columns: vec![
+            column("room", Room::ALL),
+            column("phase", Phase::ALL),
+            column("queued", Queued::ALL),
+            column("tools", Tools::ALL),
+        ],
+        decide: |at| {
+            let (room, phase) = (Room::ALL[at[0]], Phase::ALL[at[1]]);
+            format!("{:?}", turn::decide(room, phase, Queued::ALL[at[2]], Tools::ALL[at[3]]))
+        },
+    }
+}
+
+fn setting_decisions() -> Decisions {
+    use setting::{Declared, Setting};
+    Decisions {
+        name: "setting",
+        columns: vec![
+            column("handshake", Handshake::ALL),
+            column("era", &ERAS),
+            column("declared", Declared::ALL),
+            column("setting", Setting::ALL),
+        ],
+        decide: |at| {
+            let (handshake, declared) = (Handshake::ALL[at[0]], Declared::ALL[at[2]]);
+            format!("{:?}", setting::decide(handshake, ERAS[at[1]], declared, Setting::ALL[at[3]]))
+        },
+    }
+}
+
+fn call_error_decisions() -> Decisions {
+    use call_error::{Error, Urls};
+    Decisions {
+        name: "call_error",
+        columns: vec![
+            column("error", Error::ALL),
+            column("era", &ERAS),
+            column("URLs", Urls::ALL),
+            column("again", Resend::ALL),
+        ],
+        decide: |at| {
+            let (error, urls) = (Error::ALL[at[0]], Urls::ALL[at[2]]);
+            format!("{:?}", call_error::decide(error, ERAS[at[1]], urls, Resend::ALL[at[3]]))
+        },
+    }
+}
+
 #[test]
 fn task_decisions() {
     bless("task_form", None, &form_decisions().markdown());
@@ -307,6 +361,9 @@ fn request_decisions() {
         log_level_decisions(),
         notification_decisions(),
         result_type_decisions(),
+        turn_decisions(),
+        setting_decisions(),
+        call_error_decisions(),
     ];
     for table in tables {
         bless(table.name, None, &table.markdown());

@@ -253,3 +253,42 @@ fn in_the_modern_era_the_call_ends_with_the_reason() {
         }
     }
 }
+
+/// A call with the sampling requests of these keys as required input. Returns whether the embedder gets them.
+fn require(host: &mut Host, keys: &[&str]) -> bool {
+    host.events.clear();
+    let call = host.session.request(host.now, Request::call_tool("a", None)).unwrap();
+    host.collect();
+    let sent = host.take_one();
+    let sampling = json!({"method": "sampling/createMessage", "params": {}});
+    let wanted: serde_json::Map<_, _> = keys.iter().map(|key| ((*key).into(), sampling.clone())).collect();
+    let result = json!({"resultType": "input_required", "inputRequests": wanted});
+    host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "result": result}));
+    match host.events.iter().any(|event| matches!(event, Event::InputRequired { .. })) {
+        true => true,
+        false => {
+            let outcome = host.result_of(call);
+            assert!(
+                matches!(outcome, Outcome::Error(RequestError::Invalid(why)) if why.contains("at most 3 requests a minute")),
+                "{outcome:?}"
+            );
+            false
+        }
+    }
+}
+
+#[test]
+fn a_result_that_is_refused_as_a_whole_does_not_count() {
+    let mut options = options();
+    options.capabilities.sampling = true;
+    options.sampling.per_minute = Some(3);
+    let mut server = Server::modern(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+    let mut host = Host::connect(options, &mut server);
+    assert!(!require(&mut host, &["1", "2", "3", "4"]), "the requests of one result are counted together");
+    assert!(require(&mut host, &["1", "2"]));
+    assert!(!require(&mut host, &["1", "2"]));
+    assert!(require(&mut host, &["1"]));
+    assert!(!require(&mut host, &["1"]));
+    host.wait(Duration::from_secs(60));
+    assert!(require(&mut host, &["1", "2", "3"]));
+}

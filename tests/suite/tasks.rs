@@ -583,6 +583,9 @@ fn the_status_of_tasks_is_announced_on_the_listen_stream() {
     notify(&mut host, &stream, task("complete", "input_required", inputs));
     let update = host.take_one();
     assert_eq!(update["method"], "tasks/update");
+    let left_out = host.session.stats().left_out;
+    notify(&mut host, &foreign, task("complete", "completed", json!({"result": done()})));
+    assert_eq!(host.session.stats().left_out, left_out + 1);
     notify(&mut host, &stream, task("complete", "completed", json!({"result": done()})));
     reply(&mut host, &update, json!({}));
     assert!(!host.events.iter().any(|event| matches!(event, Event::Finished { .. })), "its poll has the same result");
@@ -611,6 +614,31 @@ fn input_that_a_notification_requires_is_requested() {
     let params = json!({"taskId": "t-2", "status": "?"});
     host.receive(json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params}));
     assert!(matches!(error(&host, id), RequestError::Invalid(_)));
+}
+
+#[test]
+fn sampling_that_a_task_requires_counts_once_the_embedder_gets_it() {
+    let mut limited = with_tasks(options());
+    (limited.listen, limited.capabilities.sampling, limited.sampling.per_minute) = (false, true, Some(1));
+    let mut host = ready(limited, modern_server());
+    let sampling = json!({"method": "sampling/createMessage", "params": {}});
+    let required = |keys: &[&str]| {
+        let inputs: serde_json::Map<_, _> = keys.iter().map(|key| ((*key).into(), sampling.clone())).collect();
+        task("complete", "input_required", json!({"inputRequests": inputs}))
+    };
+    let (id, poll) = polled(&mut host);
+    reply(&mut host, &poll, required(&["one", "two"]));
+    assert!(matches!(error(&host, id), RequestError::Invalid(_)), "the limit is one");
+    host.take_sent();
+    let (id, poll) = polled(&mut host);
+    reply(&mut host, &poll, required(&["one"]));
+    assert_eq!(input_requests(&host), ["one"]);
+    host.session.cancel(host.now, id).unwrap();
+    host.collect();
+    host.take_sent();
+    let (id, poll) = polled(&mut host);
+    reply(&mut host, &poll, required(&["one"]));
+    assert!(matches!(error(&host, id), RequestError::Invalid(_)), "one was counted");
 }
 
 #[test]

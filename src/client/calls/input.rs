@@ -11,16 +11,17 @@ use serde_json::value::RawValue;
 
 use super::super::core::Core;
 use super::super::reaction::Reaction;
-use super::super::request_table::{Call, InputRounds};
-use super::super::{InputRequest, Outcome, RequestError};
+use super::super::request_table::InputRounds;
+use super::super::signal::{Signal, Signals};
+use super::super::{InputRequest, Outcome, RequestError, ServerMethod};
 use super::classified::Classified;
 use super::urls;
 use crate::jsonrpc::{Json, Object};
-use crate::machine::resend::{self, Reason, Resend};
 use crate::text::excerpt;
 
-/// Decides on an input that the server requires, by its method and parameters.
-pub(in crate::client) type Judge<'a> = dyn FnMut(&mut Core, &str, Option<&RawValue>) -> Reaction + 'a;
+/// Decides on an input that the server requires, by its method and parameters, and by how many sampling requests of the
+/// same result were allowed before.
+pub(in crate::client) type Judge<'a> = dyn Fn(&Core, &str, Option<&RawValue>, usize) -> Reaction + 'a;
 
 /// The inputs of a result, by who provides them.
 pub(super) struct Inputs {
@@ -31,7 +32,7 @@ pub(super) struct Inputs {
 }
 
 /// Classifies a result that requires input.
-pub(super) fn classify<'a>(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge<'_>) -> Classified<'a> {
+pub(super) fn classify<'a>(core: &Core, id: u64, result: &RawValue, judge: &Judge<'_>) -> Classified<'a> {
     let json = Json::from(result);
     let state = json.member("requestState").filter(|state| !state.is_null());
     let inputs = match read(core, result, &BTreeSet::new(), judge) {
@@ -57,18 +58,24 @@ impl Inputs {
     }
 }
 
-/// Begins a round of input of a task. Returns the inputs for the embedder; without any, the responses are complete.
-/// `more` bytes are stored beside it.
-pub(super) fn begin(
-    core: &mut Core,
+/// A round of input of a task, and the inputs for the embedder. `more` bytes are stored beside it.
+pub(super) fn of_task(
+    core: &Core,
     id: u64,
     result: Box<RawValue>,
     inputs: Inputs,
     more: usize,
-) -> Result<Vec<InputRequest>, Box<str>> {
+) -> Result<(Box<InputRounds>, Vec<InputRequest>), Box<str>> {
     let rounds = rounds(core, id, result, None, &inputs, more)?;
-    set(core, id, Box::new(InputRounds { known: inputs.known, ..rounds }), &inputs.wanted);
-    Ok(inputs.wanted)
+    Ok((Box::new(InputRounds { known: inputs.known, ..rounds }), inputs.wanted))
+}
+
+/// The sampling requests among the inputs for the embedder.
+pub(super) fn sampling_of(inputs: &[InputRequest]) -> Signals {
+    match inputs.iter().filter(|input| input.method == ServerMethod::Sampling).count() {
+        0 => Signals::NONE,
+        requests => Signals::one(Signal::SamplingRequired(requests)),
+    }
 }
 
 /// Stores a round of input. If the embedder has none to give, the responses are complete.
@@ -82,16 +89,9 @@ pub(super) fn set(core: &mut Core, id: u64, mut rounds: Box<InputRounds>, wanted
 
 /// Classifies an error that requires the user to visit URLs before the call is made again, which is offered once
 /// (specification 2025-11-25, "Elicitation", URL Elicitation Required Error).
-pub(super) fn classify_error<'a>(
-    core: &mut Core,
-    id: u64,
-    error: RequestError,
-    judge: &mut Judge<'_>,
-) -> Classified<'a> {
+pub(super) fn classify_error<'a>(core: &Core, id: u64, error: RequestError, judge: &Judge<'_>) -> Classified<'a> {
     let RequestError::Server(object) = &error else { return Classified::Complete(Outcome::Error(error)) };
-    let offered = |call: &Call| resend::take(Reason::Urls, call.urls) == Resend::Again;
-    let required = urls::required(core, object).filter(|_| core.requests.call(id).is_some_and(offered));
-    let Some(required) = required else { return Classified::Complete(Outcome::Error(error)) };
+    let Some(required) = urls::required(core, id, object) else { return Classified::Complete(Outcome::Error(error)) };
     let begun = match read(core, &required, &BTreeSet::new(), judge) {
         Ok(inputs) => rounds(core, id, required, None, &inputs, object.message.len()).map(|rounds| (rounds, inputs)),
         Err(_) => return Classified::Complete(Outcome::Error(error)),
@@ -102,13 +102,14 @@ pub(super) fn classify_error<'a>(
 
 /// Reads the inputs that a result requires, except those with these keys.
 pub(super) fn read<'a>(
-    core: &mut Core,
+    core: &Core,
     result: &RawValue,
     except: &BTreeSet<Box<str>>,
-    judge: &mut Judge<'_>,
+    judge: &Judge<'_>,
 ) -> Result<Inputs, Classified<'a>> {
     let required = Json::from(result).member("inputRequests").filter(|required| required.is_object());
     let mut inputs = Inputs { known: Vec::new(), wanted: Vec::new() };
+    let mut sampling: usize = 0;
     let mut declined = false;
     let mut refused: Option<Box<str>> = None;
     let mut keys = BTreeSet::new();
@@ -127,12 +128,15 @@ pub(super) fn read<'a>(
         }
         let method = required.member("method").and_then(Json::as_string).unwrap_or_default();
         let params = required.member("params").map(Json::raw);
-        match judge(core, &method, params) {
+        match judge(core, &method, params, sampling) {
             Reaction::Result(result) => {
                 inputs.known.push((key.into(), String::from_utf8(result).unwrap_or_default().into()));
             }
-            Reaction::Embedder(method, params) => inputs.wanted.push(InputRequest { key: key.into(), method, params }),
-            Reaction::Decline | Reaction::Ignore => declined = true,
+            Reaction::Embedder(method, params) => {
+                sampling = sampling.saturating_add(usize::from(method == ServerMethod::Sampling));
+                inputs.wanted.push(InputRequest { key: key.into(), method, params });
+            }
+            Reaction::Decline | Reaction::Ignore(_) => declined = true,
             Reaction::Refuse(error) => refused = Some(error.message),
         }
     });

@@ -91,11 +91,10 @@ pub(super) fn on_response(
     core: &mut Core,
     id: u64,
     response: Result<&RawValue, RequestError>,
-    judge: &mut Judge<'_>,
-) -> Option<Signal> {
+    judge: &Judge<'_>,
+) -> Signals {
     if core.requests.runs_as_task(id) {
-        task::on_response(core, id, response, judge);
-        return None;
+        return task::on_response(core, id, response, judge);
     }
     let answer = match response {
         Ok(result) => classify(core, id, result, judge),
@@ -107,7 +106,10 @@ pub(super) fn on_response(
             step_to(core, id, Input::Invalid, Some(Outcome::Error(RequestError::Invalid(why))), None)
         }
         Classified::Input(rounds, inputs) => {
-            let signal = rounds.error.is_some().then(|| on_urls_required(core, id, &inputs));
+            let signals = match rounds.error.is_some() {
+                true => on_urls_required(core, id, &inputs),
+                false => input::sampling_of(&inputs),
+            };
             input::set(core, id, rounds, &inputs);
             match core.handle_of(id).filter(|_| !inputs.is_empty()) {
                 None => step(core, id, Input::RetryRequired),
@@ -116,23 +118,23 @@ pub(super) fn on_response(
                     core.event(Event::InputRequired { request, inputs });
                 }
             }
-            return signal;
+            return signals;
         }
         Classified::Task(task) => return task::on_created(core, id, task),
     }
-    None
+    Signals::NONE
 }
 
 /// An error requires the user to visit these URLs, which is offered once.
-fn on_urls_required(core: &mut Core, id: u64, inputs: &[InputRequest]) -> Signal {
+fn on_urls_required(core: &mut Core, id: u64, inputs: &[InputRequest]) -> Signals {
     if let Some(call) = core.requests.call_mut(id) {
         call.urls = call.urls.more();
     }
     let ids = inputs.iter().map(|input| input.key.clone()).collect();
-    Signal::Elicitations { ids, request: core.handle_of(id) }
+    Signals::one(Signal::Elicitations { ids, request: core.handle_of(id) })
 }
 
-fn classify<'a>(core: &mut Core, id: u64, result: &'a RawValue, judge: &mut Judge<'_>) -> Classified<'a> {
+fn classify<'a>(core: &Core, id: u64, result: &'a RawValue, judge: &Judge<'_>) -> Classified<'a> {
     let json = Json::from(result);
     let tool = core.requests.get(id).is_some_and(|open| open.purpose.is_tool_call());
     match result_type::of_call(core, json, tool) {
@@ -252,14 +254,15 @@ fn effects_of(core: &Core, request: &Request) -> Effects {
 }
 
 /// The exchange of a request broke. `sent`: the request may have reached the server.
-pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
+pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) -> Signals {
     if !sent {
         step(core, id, Input::NotRun);
     } else if core.requests.runs_as_task(id) {
-        task::on_broken(core, id);
+        return task::on_broken(core, id);
     } else {
         step(core, id, loss_of(core, id));
     }
+    Signals::NONE
 }
 
 /// Whether the request was sent again for an expired session before.

@@ -10,8 +10,8 @@ use core::time::Duration;
 use serde_json::value::RawValue;
 
 use super::super::core::Core;
-use super::super::request_table::CallTask;
-use super::super::signal::Signal;
+use super::super::request_table::{CallTask, InputRounds};
+use super::super::signal::{Signal, Signals};
 use super::super::{Event, InputRequest, Outcome, RequestError, Task, TaskError, TaskStatus, result_type};
 use super::classified::Classified;
 use super::input::{self, Judge};
@@ -35,16 +35,23 @@ struct Change {
     report: Option<(TaskStatus, Task)>,
     input: Input,
     outcome: Option<Outcome>,
+    round: Option<Round>,
+}
+
+/// The input that a task requires and that was not required before.
+struct Round {
+    rounds: Box<InputRounds>,
     wanted: Vec<InputRequest>,
+    keys: Vec<Box<str>>,
 }
 
 impl Change {
     const fn of(input: Input) -> Self {
-        Self { report: None, input, outcome: None, wanted: Vec::new() }
+        Self { report: None, input, outcome: None, round: None }
     }
 
     const fn with(input: Input, outcome: Outcome) -> Self {
-        Self { report: None, input, outcome: Some(outcome), wanted: Vec::new() }
+        Self { report: None, input, outcome: Some(outcome), round: None }
     }
 
     fn invalid(why: impl Into<Box<str>>) -> Self {
@@ -70,7 +77,7 @@ pub(in crate::client) fn on_late(core: &mut Core, result: &RawValue) {
 }
 
 /// The server runs the call as a task.
-pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Option<Signal> {
+pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Signals {
     let task = json.member("taskId").and_then(Json::as_string);
     let why = match &task {
         None => Some("the server created a task without an id"),
@@ -85,12 +92,12 @@ pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Option<Sig
     let status = match (why, report.status()) {
         (Some(why), _) => {
             on_invalid(core, id, why.into());
-            return None;
+            return Signals::NONE;
         }
         (None, None) => {
             on_invalid(core, id, "the server created a task without a known status".into());
             core.cancel_task(&task);
-            return None;
+            return Signals::NONE;
         }
         (None, Some(status)) => status,
     };
@@ -114,13 +121,22 @@ pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Option<Sig
         (true, TaskStatus::InputRequired) => Input::InputPending,
         (true, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) => Input::OverWithoutOutcome,
     };
-    apply(core, id, Change::of(input));
-    modern.then_some(Signal::TaskCreated)
+    let mut signals = apply(core, id, Change::of(input));
+    if modern {
+        signals.push(Signal::TaskCreated);
+    }
+    signals
 }
 
 /// Takes the response to a request about a task.
-pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, RequestError>, judge: &mut Judge<'_>) {
-    let Some(state) = core.requests.call(id).and_then(|call| call.task.as_ref()).map(|task| task.state) else { return };
+pub(super) fn on_response(
+    core: &mut Core,
+    id: u64,
+    response: Result<&RawValue, RequestError>,
+    judge: &Judge<'_>,
+) -> Signals {
+    let state = core.requests.call(id).and_then(|call| call.task.as_ref()).map(|task| task.state);
+    let Some(state) = state else { return Signals::NONE };
     let change = match (response, state) {
         (Err(error), _) => Change::with(Input::Refused, Outcome::Error(error)),
         (Ok(_), State::Updating) => Change::of(Input::Updated),
@@ -129,7 +145,7 @@ pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, 
             read_status(core, id, result, judge)
         }
     };
-    apply(core, id, change);
+    apply(core, id, change)
 }
 
 /// The call that runs as the task that `notifications/tasks` is about.
@@ -138,26 +154,24 @@ pub(in crate::client) fn id_of_call(core: &Core, params: &RawValue) -> Option<u6
     task.and_then(|task| core.requests.with_task(&task))
 }
 
-/// Takes `notifications/tasks` about a call. While a request about the task is on its way, its response tells the same.
-pub(in crate::client) fn on_notification(core: &mut Core, id: u64, params: &RawValue, judge: &mut Judge<'_>) {
-    if core.requests.get(id).is_some_and(|open| open.phase == request::State::Running) {
-        let change = read_status(core, id, params, judge);
-        apply(core, id, change);
-    }
+/// Takes `notifications/tasks` about a call, while no request about the task is on its way.
+pub(in crate::client) fn on_notification(core: &mut Core, id: u64, params: &RawValue, judge: &Judge<'_>) -> Signals {
+    let change = read_status(core, id, params, judge);
+    apply(core, id, change)
 }
 
 /// A task is to be polled.
-pub(in crate::client) fn on_due(core: &mut Core, id: u64) {
-    apply(core, id, Change::of(Input::Due));
+pub(in crate::client) fn on_due(core: &mut Core, id: u64) -> Signals {
+    apply(core, id, Change::of(Input::Due))
 }
 
 /// The exchange of a request about a task broke: it is sent again after the interval of polls.
-pub(super) fn on_broken(core: &mut Core, id: u64) {
-    apply(core, id, Change::of(Input::Broken));
+pub(super) fn on_broken(core: &mut Core, id: u64) -> Signals {
+    apply(core, id, Change::of(Input::Broken))
 }
 
 /// Reads the server's report on a task.
-fn read_status(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge<'_>) -> Change {
+fn read_status(core: &Core, id: u64, result: &RawValue, judge: &Judge<'_>) -> Change {
     let Some(task) = core.requests.call(id).and_then(|call| call.task.as_ref()) else {
         return Change::of(Input::Working);
     };
@@ -180,7 +194,7 @@ fn read_status(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge<'_
     let change = match (modern, status) {
         (_, TaskStatus::Working) => Change::of(Input::Working),
         (false, _) => Change::of(Input::ResultWaits),
-        (true, TaskStatus::InputRequired) => read_inputs(core, id, result, judge),
+        (true, TaskStatus::InputRequired) => read_inputs(core, id, task, result, judge),
         (true, TaskStatus::Completed) => match json.member("result").filter(|result| result.is_object()) {
             Some(result) => Change::with(Input::Outcome, Outcome::Result(result.to_raw())),
             None => Change::invalid("the task is completed, and has no result"),
@@ -201,37 +215,39 @@ fn read_status(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge<'_
 }
 
 /// Reads the inputs that a task requires and that were not required before.
-fn read_inputs(core: &mut Core, id: u64, result: &RawValue, judge: &mut Judge<'_>) -> Change {
-    let Some(task) = core.requests.call_mut(id).and_then(|call| call.task.as_mut()) else {
-        return Change::of(Input::Working);
-    };
+fn read_inputs(core: &Core, id: u64, task: &CallTask, result: &RawValue, judge: &Judge<'_>) -> Change {
     if task.state == State::Done {
         return Change::of(Input::InputPending);
     }
-    let (mut keys, mut key_bytes) = (core::mem::take(&mut task.keys), task.key_bytes);
-    let inputs = input::read(core, result, &keys, judge);
-    let asked = if keys.is_empty() { result.to_owned() } else { without(result, &keys) };
-    let change = match inputs {
+    match input::read(core, result, &task.keys, judge) {
         Err(Classified::Complete(outcome)) => Change::with(Input::Invalid, outcome),
         Err(Classified::Invalid(why)) => Change::invalid(why),
         Err(Classified::Input(..) | Classified::Task(_)) => Change::of(Input::InputPending),
         Ok(inputs) if inputs.is_empty() => Change::of(Input::InputPending),
         Ok(inputs) => {
-            for key in inputs.keys() {
-                key_bytes = key_bytes.saturating_add(key.len());
-                keys.insert(key.into());
-            }
-            match input::begin(core, id, asked, inputs, key_bytes) {
+            let keys: Vec<Box<str>> = inputs.keys().map(Box::from).collect();
+            let key_bytes = keys.iter().fold(task.key_bytes, |sum, key| sum.saturating_add(key.len()));
+            let asked = if task.keys.is_empty() { result.to_owned() } else { without(result, &task.keys) };
+            match input::of_task(core, id, asked, inputs, key_bytes) {
                 Err(why) => Change::invalid(why),
-                Ok(wanted) if wanted.is_empty() => Change::of(Input::InputKnown),
-                Ok(wanted) => Change { wanted, ..Change::of(Input::InputWanted) },
+                Ok((rounds, wanted)) => {
+                    let input = if wanted.is_empty() { Input::InputKnown } else { Input::InputWanted };
+                    Change { round: Some(Round { rounds, wanted, keys }), ..Change::of(input) }
+                }
             }
         }
-    };
-    if let Some(task) = core.requests.call_mut(id).and_then(|call| call.task.as_mut()) {
-        (task.keys, task.key_bytes) = (keys, key_bytes);
     }
-    change
+}
+
+/// Begins a round of input. Returns the inputs for the embedder; without any, the responses are complete.
+fn begin(core: &mut Core, id: u64, round: Round) -> Vec<InputRequest> {
+    let Round { rounds, wanted, keys } = round;
+    if let Some(task) = core.requests.call_mut(id).and_then(|call| call.task.as_mut()) {
+        task.key_bytes = keys.iter().fold(task.key_bytes, |sum, key| sum.saturating_add(key.len()));
+        task.keys.extend(keys);
+    }
+    input::set(core, id, rounds, &wanted);
+    wanted
 }
 
 /// A result with those of its inputs that were not required before.
@@ -264,12 +280,12 @@ fn tell(core: &mut Core, id: u64, status: TaskStatus, report: Task, created: boo
     }
 }
 
-fn apply(core: &mut Core, id: u64, change: Change) {
-    let Change { report, input, mut outcome, wanted } = change;
+fn apply(core: &mut Core, id: u64, change: Change) -> Signals {
+    let Change { report, input, mut outcome, mut round } = change;
     if let Some((status, report)) = report {
         tell(core, id, status, report, false);
     }
-    let mut wanted = Some(wanted);
+    let mut signals = Signals::NONE;
     for effect in move_on(core, id, input) {
         match effect {
             Effect::Wait => {
@@ -282,11 +298,20 @@ fn apply(core: &mut Core, id: u64, change: Change) {
                 });
                 step(core, id, request::Input::TaskRuns);
             }
-            Effect::Poll | Effect::Update | Effect::Fetch => step(core, id, request::Input::TaskSends),
+            Effect::Poll | Effect::Fetch => step(core, id, request::Input::TaskSends),
+            Effect::Update => {
+                if let Some(round) = round.take() {
+                    begin(core, id, round);
+                }
+                step(core, id, request::Input::TaskSends);
+            }
             Effect::Ask => {
-                let Some(request) = core.handle_of(id) else { return };
-                step(core, id, request::Input::InputRequired);
-                core.event(Event::InputRequired { request, inputs: wanted.take().unwrap_or_default() });
+                if let Some((request, round)) = core.handle_of(id).zip(round.take()) {
+                    let inputs = begin(core, id, round);
+                    signals.extend(input::sampling_of(&inputs));
+                    step(core, id, request::Input::InputRequired);
+                    core.event(Event::InputRequired { request, inputs });
+                }
             }
             Effect::Cancel => cancel(core, id),
             Effect::End => step_to(core, id, request::Input::Answered, outcome.take(), None),
@@ -297,4 +322,5 @@ fn apply(core: &mut Core, id: u64, change: Change) {
             }
         }
     }
+    signals
 }

@@ -7,13 +7,26 @@ use serde_json::value::RawValue;
 
 use super::super::core::Core;
 use crate::jsonrpc::{ErrorObject, Json, Object};
+use crate::machine::call_error::{Error, Meaning, Urls, take};
+use crate::machine::resend::{self, Reason, Resend};
 use crate::protocol::{Era, error_code, method};
 
-/// The elicitations that have to be complete before a call can be made again, in the form of required inputs, with the
-/// id of each as its key; `None` if the error does not say that, or the client does not offer URLs.
-pub(super) fn required(core: &Core, error: &ErrorObject) -> Option<Box<RawValue>> {
-    let offered = core.options.capabilities.elicitation_url && !core.is_undeclared() && core.era() == Some(Era::Legacy);
-    if !offered || error.code != error_code::URL_ELICITATION_REQUIRED {
+/// What the error of a call requires before the call is made again, if it does not end the call.
+pub(super) fn required(core: &Core, id: u64, error: &ErrorObject) -> Option<Box<RawValue>> {
+    let elicitations = read(core, error);
+    let class = if elicitations.is_some() { Error::Urls } else { Error::Other };
+    let declared = core.options.capabilities.elicitation_url && !core.is_undeclared();
+    let urls = if declared { Urls::Declared } else { Urls::Undeclared };
+    let again = core.requests.call(id).map_or(Resend::End, |call| resend::take(Reason::Urls, call.urls));
+    match take(class, core.era().unwrap_or(Era::Legacy), urls, again) {
+        Meaning::Input => elicitations,
+        Meaning::End => None,
+    }
+}
+
+/// The elicitations that an error requires, in the form of required inputs, with the id of each as its key.
+fn read(core: &Core, error: &ErrorObject) -> Option<Box<RawValue>> {
+    if error.code != error_code::URL_ELICITATION_REQUIRED {
         return None;
     }
     let limit = core.options.limits.server_requests;

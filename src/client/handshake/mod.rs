@@ -302,15 +302,7 @@ impl Handshake {
     }
 
     /// Takes the response to `initialize`.
-    pub(super) fn on_initialized(
-        &mut self,
-        core: &mut Core,
-        id: u64,
-        answer: Result<&RawValue, RequestError>,
-    ) -> Signals {
-        if self.request != Some(id) {
-            return Signals::NONE;
-        }
+    pub(super) fn on_initialized(&mut self, core: &mut Core, answer: Result<&RawValue, RequestError>) -> Signals {
         match answer {
             Ok(result) => {
                 let Answer { input, words, candidate, .. } = classify::initialized(&core.options, result);

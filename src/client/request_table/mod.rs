@@ -31,6 +31,7 @@ use crate::Time;
 use crate::jsonrpc::ResponseId;
 use crate::machine::request::{self, State};
 use crate::machine::response;
+use crate::machine::turn::{self, Phase, Room, Tools};
 use crate::protocol::Family;
 
 #[derive(Clone, Debug)]
@@ -394,22 +395,22 @@ impl RequestTable {
         self.settled.take()
     }
 
-    /// The next request to encode, if limits and stage allow one; with `calls` also requests of the embedder. Without
-    /// `parallel`, one tool is called at a time, and without `tools` none; other requests pass the waiting calls.
+    /// The next request to encode, if one may be sent. `limit`: of requests in flight. `held`: the binding holds tool calls
+    /// back. Without `parallel`, one tool is called at a time.
     #[inline]
-    pub(super) fn next(&mut self, limit: usize, calls: bool, tools: bool, parallel: bool) -> Option<u64> {
-        if self.queues.is_empty() { None } else { self.next_queued(limit, calls, tools, parallel) }
+    pub(super) fn next(&mut self, limit: usize, phase: Phase, held: bool, parallel: bool) -> Option<u64> {
+        if self.queues.is_empty() { None } else { self.next_queued(limit, phase, held, parallel) }
     }
 
-    fn next_queued(&mut self, limit: usize, calls: bool, tools: bool, parallel: bool) -> Option<u64> {
-        if usize::try_from(self.flight.len()).is_ok_and(|in_flight| in_flight >= limit) {
-            return None;
-        }
-        if let Some(id) = self.queues.next_engine() {
-            return Some(id);
-        }
-        let tools = tools && (parallel || !self.flight.has_tools());
-        if calls { self.queues.next_call(tools) } else { None }
+    fn next_queued(&mut self, limit: usize, phase: Phase, held: bool, parallel: bool) -> Option<u64> {
+        let full = usize::try_from(self.flight.len()).is_ok_and(|in_flight| in_flight >= limit);
+        let room = if full { Room::Full } else { Room::Free };
+        let tools = match (held, parallel || !self.flight.has_tools()) {
+            (true, _) => Tools::Held,
+            (false, false) => Tools::Busy,
+            (false, true) => Tools::Free,
+        };
+        self.queues.next(|queued| turn::take(room, phase, queued, tools))
     }
 
     /// The request with this token, if it waits for its response and asked for progress.

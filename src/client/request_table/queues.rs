@@ -1,5 +1,7 @@
 use alloc::collections::{BTreeSet, VecDeque};
 
+use crate::machine::turn::{Queued, Turn};
+
 /// The requests that wait to be encoded.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
@@ -27,11 +29,6 @@ impl Queues {
     #[inline]
     pub(super) fn engine(&self) -> impl Iterator<Item = u64> {
         self.engine.iter().copied()
-    }
-
-    #[inline]
-    pub(super) fn next_engine(&mut self) -> Option<u64> {
-        self.engine.pop_front()
     }
 
     #[inline]
@@ -66,11 +63,15 @@ impl Queues {
         self.tools.len().saturating_add(self.others.len())
     }
 
-    /// The oldest request of the embedder; with `tools`, also tool calls.
+    /// Takes the oldest request of the engine, or else of the embedder, that may be sent.
     #[inline]
-    pub(super) fn next_call(&mut self, tools: bool) -> Option<u64> {
-        let other = self.others.first().copied();
-        let tool = self.tools.first().copied().filter(|_| tools);
+    pub(super) fn next(&mut self, turn: impl Fn(Queued) -> Turn) -> Option<u64> {
+        let sends = |queued| matches!(turn(queued), Turn::Send);
+        if !self.engine.is_empty() && sends(Queued::Engine) {
+            return self.engine.pop_front();
+        }
+        let other = self.others.first().copied().filter(|_| sends(Queued::Other));
+        let tool = self.tools.first().copied().filter(|_| sends(Queued::Tool));
         tool.or(other)?;
         let is_tool = tool.is_some_and(|tool| other.is_none_or(|other| tool < other));
         self.calls(is_tool).pop_first()

@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use serde_json::value::RawValue;
 
-use super::core::Core;
+use super::core::{Core, LinkStage};
 use super::link::Link;
 use super::lists::ListFailure;
 use super::request_table::{Block, Purpose};
@@ -25,7 +25,7 @@ use crate::machine::admission::{self, Admission};
 use crate::machine::era_change::Carrier;
 use crate::machine::response::{self, Match};
 use crate::machine::shape::{self, Shape};
-use crate::machine::{handshake, link, loss, request, shutdown};
+use crate::machine::{handshake, link, loss, request, shutdown, turn};
 use crate::protocol::{Family, ProtocolVersion};
 use crate::text::{EXCERPT, excerpt};
 
@@ -77,7 +77,8 @@ impl Engine {
             }
         }
         while let Some(id) = self.core.requests.due_poll(self.core.now) {
-            calls::on_due(&mut self.core, id);
+            let signals = calls::on_due(&mut self.core, id);
+            self.act(signals);
         }
         for id in self.core.requests.expired(self.core.now) {
             let signals = self.on_request_timeout(id);
@@ -120,7 +121,7 @@ impl Engine {
                 Signals::one(Signal::Discover)
             }
             Signal::Discover => {
-                log_level::send(core);
+                log_level::tell(core);
                 if core.is_modern() {
                     let signals = self.subscriptions.start_stream(core);
                     self.act(signals);
@@ -186,6 +187,10 @@ impl Engine {
                 }
                 Signals::NONE
             }
+            Signal::SamplingRequired(requests) => {
+                self.server_requests.count_sampling(core, requests);
+                Signals::NONE
+            }
             Signal::TaskCreated => self.subscriptions.on_task_created(core),
             Signal::Unwatched(families) => self.lists.on_unwatched(core, &families),
         }
@@ -224,14 +229,15 @@ impl Engine {
 
     /// Encodes as many queued requests as may be sent now.
     pub(super) fn write_requests(&mut self) {
-        if !self.link.takes_messages() {
-            return;
-        }
         let core = &mut self.core;
         let (limit, parallel) = (core.options.limits.in_flight, core.options.parallel_tool_calls);
-        let ready = core.is_ready();
-        let tools = !core.binding.holds_tools;
-        while let Some(id) = core.requests.next(limit, ready, tools, parallel) {
+        let phase = match core.link {
+            LinkStage::Down | LinkStage::Closing | LinkStage::Closed => turn::Phase::Down,
+            LinkStage::Connecting => turn::Phase::Connecting,
+            LinkStage::Ready => turn::Phase::Ready,
+        };
+        let held = core.binding.holds_tools;
+        while let Some(id) = core.requests.next(limit, phase, held, parallel) {
             let Some(open) = core.requests.get(id) else { continue };
             if let Purpose::Call(call) = &open.purpose
                 && core.missing_capability(&call.request.method).is_some()
@@ -384,20 +390,17 @@ impl Engine {
         let Some(open) = core.requests.get(id) else { return };
         if matches!(open.purpose, Purpose::Call(_)) {
             self.link.prove();
-            let server_requests = &mut self.server_requests;
-            let signal = calls::on_response(core, id, response, &mut |core, method, params| {
-                server_requests.judge_input(core, method, params)
+            let server_requests = &self.server_requests;
+            let signals = calls::on_response(core, id, response, &|core, method, params, uncounted| {
+                server_requests.judge_input(core, method, params, uncounted)
             });
-            if let Some(signal) = signal {
-                self.act(Signals::one(signal));
-            }
-            return;
+            return self.act(signals);
         }
         let Some(open) = core.end_request(id, request::Input::Answered, "") else { return };
         let response = response.and_then(|result| complete(core, &open.purpose, result));
         let signals = match open.purpose {
             Purpose::Discover(_) => self.handshake.on_discovered(core, id, response),
-            Purpose::Initialize(_) => self.handshake.on_initialized(core, id, response),
+            Purpose::Initialize(_) => self.handshake.on_initialized(core, response),
             Purpose::List { family, .. } => match response {
                 Ok(result) => {
                     let watched = self.subscriptions.take_watches(core, family);

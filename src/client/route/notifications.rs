@@ -5,30 +5,39 @@ use serde_json::value::RawValue;
 use super::super::core::{Core, Stage};
 use super::super::notifications::{id_of_progress, on_progress, report};
 use super::super::signal::Signals;
+use super::super::subscriptions::Subscriptions;
 use super::super::{Engine, calls};
 use crate::jsonrpc::Json;
 use crate::machine::listen_stream::Admission;
 use crate::machine::notification::{Notification, Phase, Route, take};
+use crate::machine::request;
 use crate::protocol::{Family, method};
 
 impl Engine {
     pub(super) fn on_notification(&mut self, method: &str, params: Option<&RawValue>) -> Signals {
         let core = &mut self.core;
-        let request = request_of(core, method, params);
+        let request = request_of(core, &self.subscriptions, method, params);
         let notification = classify(core, method, request);
         let admission = match notification {
             Notification::ListChanged
             | Notification::ResourceUpdated
             | Notification::CallTask
+            | Notification::BusyTask
             | Notification::OtherTask => self.subscriptions.admission(core, params),
             Notification::Cancelled
+            | Notification::StreamCancelled
             | Notification::Progress
             | Notification::ElicitationComplete
             | Notification::Acknowledged
             | Notification::Other => Admission::Admit,
         };
         match take(notification, admission, phase(core)) {
-            Route::Cancel => return self.on_cancelled(params),
+            Route::Cancel => self.on_cancelled(params),
+            Route::EndStream => {
+                if let Some(id) = request {
+                    return self.subscriptions.on_cancelled(core, id);
+                }
+            }
             Route::Progress => {
                 if let Some((id, params)) = request.zip(params) {
                     on_progress(core, id, params);
@@ -47,48 +56,45 @@ impl Engine {
                 return signals;
             }
             Route::Task => {
-                let server_requests = &mut self.server_requests;
+                let server_requests = &self.server_requests;
                 if let Some((id, params)) = request.zip(params) {
-                    calls::on_notification(core, id, params, &mut |core, method, params| {
-                        server_requests.judge_input(core, method, params)
+                    return calls::on_notification(core, id, params, &|core, method, params, uncounted| {
+                        server_requests.judge_input(core, method, params, uncounted)
                     });
                 }
             }
             Route::Report => report(core, method, params),
             Route::Hold => self.notifications.hold(core, method, params),
             Route::LeaveOut => core.leave_out(),
+            Route::Nothing => {}
         }
         Signals::NONE
     }
 
-    /// The server cancels one of its requests, or ends a stream.
-    fn on_cancelled(&mut self, params: Option<&RawValue>) -> Signals {
-        let id = params.and_then(|params| Json::from(params).member("requestId"));
-        let Some(id) = id else { return Signals::NONE };
-        match self.subscriptions.on_cancelled(&mut self.core, id.text()) {
-            Some(signals) => signals,
-            None => {
-                let reason = params.and_then(|params| Json::from(params).member("reason"));
-                let reason = reason.and_then(Json::as_string);
-                self.server_requests.on_cancelled(&mut self.core, id.text(), reason.as_deref());
-                Signals::NONE
-            }
+    /// The server cancels one of its requests.
+    fn on_cancelled(&mut self, params: Option<&RawValue>) {
+        let member = |name| params.and_then(|params| Json::from(params).member(name));
+        if let Some(id) = member("requestId") {
+            let reason = member("reason").and_then(Json::as_string);
+            self.server_requests.on_cancelled(&mut self.core, id.text(), reason.as_deref());
         }
     }
 }
 
 /// The open request that a notification is about.
 #[inline]
-fn request_of(core: &Core, method: &str, params: Option<&RawValue>) -> Option<u64> {
+fn request_of(core: &Core, streams: &Subscriptions, method: &str, params: Option<&RawValue>) -> Option<u64> {
     match method {
         method::PROGRESS => id_of_progress(core, params?),
         method::TASKS => calls::id_of_call(core, params?),
+        method::CANCELLED => streams.of_id(core, Json::from(params?).member("requestId")?.text()),
         _ => None,
     }
 }
 
 fn classify(core: &Core, method: &str, request: Option<u64>) -> Notification {
     match method {
+        method::CANCELLED if request.is_some() => Notification::StreamCancelled,
         method::CANCELLED => Notification::Cancelled,
         method::PROGRESS if request.is_some() => Notification::Progress,
         method::ELICITATION_COMPLETE if core.options.capabilities.elicitation_url => Notification::ElicitationComplete,
@@ -97,8 +103,11 @@ fn classify(core: &Core, method: &str, request: Option<u64>) -> Notification {
             Notification::ListChanged
         }
         method::RESOURCE_UPDATED => Notification::ResourceUpdated,
-        method::TASKS if request.is_some() => Notification::CallTask,
-        method::TASKS => Notification::OtherTask,
+        method::TASKS => match request.and_then(|id| core.requests.get(id)) {
+            Some(open) if open.phase == request::State::Running => Notification::CallTask,
+            Some(_) => Notification::BusyTask,
+            None => Notification::OtherTask,
+        },
         _ => Notification::Other,
     }
 }
