@@ -5,9 +5,9 @@ use std::vec::Vec;
 
 use serde_json::{Map, Value, json};
 
+use super::asked::Asked;
 use super::meta::SUBSCRIPTION;
 use super::parts::FakeServer;
-use super::run::Asked;
 use crate::protocol::{Family, method};
 use crate::testkit::channel::ChannelId;
 use crate::testkit::content::{Ask, FakeTool, object};

@@ -5,9 +5,9 @@ use std::string::ToString;
 
 use serde_json::{Value, json};
 
+use super::asked::Asked;
 use super::meta::modern_version;
 use super::parts::{FakeServer, Listen, What};
-use super::run::Asked;
 use crate::protocol::method;
 use crate::testkit::channel::ChannelId;
 use crate::testkit::script::Reply;

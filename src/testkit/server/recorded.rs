@@ -6,10 +6,10 @@ use std::vec::Vec;
 
 use serde_json::{Value, json};
 
+use super::asked::{Asked, error};
 use super::meta::SUBSCRIPTION;
 use super::parts::{FakeServer, What};
 use super::playback::News;
-use super::run::{Asked, error};
 use crate::journal::{JournalError, JournalLimits};
 use crate::protocol::method;
 use crate::testkit::recording::{Mismatch, Recorded, Recording};

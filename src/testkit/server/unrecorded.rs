@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use super::asked::Asked;
 use super::parts::FakeServer;
-use super::run::Asked;
 use crate::ProtocolVersion;
 use crate::testkit::turn::Turn;
 

@@ -8,7 +8,7 @@ use super::super::entry::path;
 use super::super::error::Oddity;
 use super::super::value::{Value, excerpt};
 use super::super::{ToolOverride, ToolPolicy};
-use super::{Members, Reader};
+use super::reader::{Members, Reader};
 
 const TOOLS: &[&str] = &["include", "exclude", "resources", "prompts", "overrides", "max_result_bytes"];
 
