@@ -1,6 +1,5 @@
-//! Calls by exposed names: what one means, how it is made, and the results of utility tools that list.
+//! Calls by exposed names: what one means, and how it is made.
 
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,14 +10,12 @@ use super::connection::Connection;
 use super::event::{CallError, CallId, CallKind, HubCommandError, HubEvent, SessionHandle};
 use super::route::About;
 use crate::Time;
-use crate::catalog::Catalog;
 use crate::client::{CommandError, Outcome, Request};
 use crate::host::Utility;
 use crate::host::names::Target;
-use crate::jsonrpc::{Json, Object};
+use crate::jsonrpc::Json;
 use crate::machine::breaker::Input as BreakerInput;
 use crate::machine::hub_server::{Input, creates, refuses};
-use crate::protocol::Family;
 
 impl Hub {
     /// Calls a tool by its exposed name, with arguments: a JSON object, or null for none.
@@ -210,27 +207,4 @@ fn utility_request(name: &str, utility: Utility, arguments: Option<&RawValue>) -
             Ok(What::Request(Request::get_prompt(&prompt, values)))
         }
     }
-}
-
-/// The result of a utility tool that lists: the server's items, unchanged.
-pub(super) fn listing(catalog: &Catalog, utility: Utility) -> Box<RawValue> {
-    let families: &[Family] = match utility {
-        Utility::ListPrompts | Utility::GetPrompt => &[Family::Prompts],
-        Utility::ListResources | Utility::ReadResource => &[Family::Resources, Family::ResourceTemplates],
-    };
-    let mut json = Vec::new();
-    let mut object = Object::begin(&mut json);
-    for family in families {
-        let out = object.value(family.member());
-        out.push(b'[');
-        for (at, (_, item)) in catalog.list(*family).iter().enumerate() {
-            if at > 0 {
-                out.push(b',');
-            }
-            out.extend_from_slice(item.as_bytes());
-        }
-        out.push(b']');
-    }
-    object.end();
-    Json::trusted(&String::from_utf8(json).unwrap_or_default()).to_raw()
 }

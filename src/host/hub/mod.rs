@@ -66,6 +66,7 @@ mod event;
 mod getters;
 mod inputs;
 mod lifetime;
+mod listing;
 #[cfg(feature = "oauth")]
 mod oauth;
 mod offers;

@@ -1,7 +1,6 @@
 //! Takes the outputs of sessions in the order of the queue.
 
 use alloc::sync::Arc;
-use core::time::Duration;
 
 use super::Router;
 use crate::client::Event;
@@ -9,9 +8,6 @@ use crate::host::hub::connection::{Connection, SessionOutput};
 use crate::host::hub::event::{CallId, CallKind, HubAction, HubEvent, SessionHandle};
 use crate::host::hub::queue::Turn;
 use crate::machine::hub_server::Input;
-
-/// The shortest wait until a server rests.
-const SHORTEST: Duration = Duration::from_millis(1);
 
 impl Router {
     /// The next action.
@@ -103,19 +99,5 @@ impl Router {
         let server = self.servers.get_mut(&handle);
         self.queue.pop(server.map(|server| &mut server.pending));
         self.note_polled(handle);
-    }
-
-    /// If nothing of a session waits to be polled, it may be over; otherwise its deadline is updated.
-    pub(super) fn note_polled(&mut self, handle: SessionHandle) {
-        let Some(server) = self.servers.get(&handle).filter(|server| server.pending.is_empty()) else { return };
-        if !server.connection.as_ref().is_some_and(Connection::is_authorizing) {
-            self.step(handle, Input::Polled);
-        }
-        let Some(server) = self.servers.get_mut(&handle) else { return };
-        // It rests at a later input, not while it is polled.
-        let rests_at = server.rests_at().map(|at| at.max(self.now + SHORTEST));
-        let deadline = server.connection.as_ref().and_then(Connection::deadline);
-        let deadline = [deadline, rests_at].into_iter().flatten().min();
-        self.queue.set_deadline(handle, &mut server.pending, deadline);
     }
 }
