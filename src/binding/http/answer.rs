@@ -10,6 +10,7 @@ use http::StatusCode;
 use super::exchange::ExchangeKind;
 use super::limits::{EXCERPT, RETRY, SHORTEST_RETRY, WORDS};
 use super::parts::Http;
+use super::report::no_answer;
 use super::response::Refusal;
 use super::send::is_modern;
 use super::sse::Refused;
@@ -219,19 +220,5 @@ fn refusal_words(refusal: &Refusal, said: &str) -> Box<str> {
 fn take_refusal(engine: &mut Engine, id: Option<u64>, error: Option<ErrorObject>, headers: bool) {
     if let (Some(id), Some(error)) = (id, error) {
         engine.take_refusal(engine.now(), id, error, headers);
-    }
-}
-
-/// A request gets no response, and may have run.
-pub(super) fn lost(engine: &mut Engine, request: Option<u64>, why: &str) {
-    if let Some(id) = request {
-        engine.handle_report(engine.now(), Report::Lost { id, sent: true, why });
-    }
-}
-
-/// The body is not a response to a request.
-pub(super) fn no_answer(engine: &mut Engine, request: Option<u64>, status: u16, why: &str) {
-    if let Some(id) = request {
-        engine.handle_report(engine.now(), Report::Refused { id, status, why });
     }
 }

@@ -2,17 +2,14 @@
 
 use http::StatusCode;
 
-use super::action::ExchangeId;
-use super::answer::no_answer;
-use super::exchange::{ExchangeKind, Reply};
 use super::parts::Http;
+use super::report::no_answer;
 use super::response::Refusal;
 use super::tokens::Sent;
 use super::waiting::Held;
 use crate::client::{Engine, Outgoing, Unauthorized};
 use crate::machine::challenge::Meaning;
 use crate::machine::get_stream;
-use crate::machine::http_end::End;
 use crate::machine::http_refusal::{Authority, Authorization};
 use crate::machine::http_waiting::{self, Fate, Room};
 use crate::machine::resend::{self, Reason, Resend, Used};
@@ -98,13 +95,6 @@ impl Http {
         }
     }
 
-    /// The connection is gone: nothing of it waits any more.
-    pub(super) fn forget_waiting(&mut self) {
-        if let Some(waiting) = self.tokens.waiting() {
-            waiting.forget();
-        }
-    }
-
     /// Sends again what was refused for a reason that is over. Returns whether there was any.
     pub(super) fn readmit(&mut self, engine: &mut Engine) -> bool {
         let Some(waiting) = self.tokens.waiting() else { return false };
@@ -168,35 +158,6 @@ impl Http {
             }
         }
         true
-    }
-
-    /// Exchanges whose proofs were signed are sent; those whose proofs were not are over.
-    pub(super) fn send_signed(&mut self, engine: &mut Engine) {
-        while let Some((id, is_signed)) = self.tokens.next_signed() {
-            if self.exchanges.get(id).is_none_or(|it| !matches!(it.reply, Reply::Unsent)) {
-                self.tokens.forget(id);
-            } else if is_signed {
-                self.outbox.request(id);
-            } else if let Some(it) = self.take(id) {
-                let why = "the proof of possession was not signed";
-                match it.purpose.request() {
-                    Some(request) => engine.handle_unproved(engine.now(), request, why),
-                    None => self.end(engine, it, End::Unreached, Some(why)),
-                }
-            }
-        }
-    }
-
-    /// Sends an exchange, or has its proof signed first.
-    pub(super) fn prove(&mut self, id: ExchangeId) -> bool {
-        let Some(it) = self.exchanges.get(id) else { return false };
-        let method = match &it.purpose {
-            ExchangeKind::Message(_) => "POST",
-            ExchangeKind::Stream | ExchangeKind::Resume(..) | ExchangeKind::Sse => "GET",
-            ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => "DELETE",
-        };
-        let is_endpoint = matches!(it.purpose, ExchangeKind::Message(_)) && self.sse.endpoint().is_some();
-        self.tokens.prepare(id, method, &it.url, is_endpoint)
     }
 }
 

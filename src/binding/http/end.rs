@@ -6,10 +6,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::action::Broken as Failure;
-use super::answer::{lost, no_answer};
 use super::exchange::{Broken, Exchange, ExchangeKind, Reply};
 use super::limits::{RETRY, SHORTEST_RETRY};
 use super::parts::Http;
+use super::report::{lost, no_answer};
 use crate::client::{Engine, Report};
 use crate::machine::http_end::{Decision, End, LastId, Response, Resumption};
 use crate::machine::{get_stream, http, http_end, http_initialized, http_reach, http_sse};

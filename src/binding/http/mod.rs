@@ -2,10 +2,11 @@
 //!
 //! [The guide](crate::guide::http) has a complete loop.
 
-// `parts` names the parts, each of which owns its state and calls no other. Eight files work on all of them, and each
+// `parts` names the parts, each of which owns its state and calls no other. Nine files work on all of them, and each
 // calls only those before it: `send` begins and ends exchanges, `phase` applies the tables of the connection, `outputs`
 // takes what the engine wants done, `authorize` takes refusals for lack of authorization, `answer` judges responses to
-// messages, `end` takes the ends of exchanges, `read` reads responses, and `route` takes inputs and timers.
+// messages, `end` takes the ends of exchanges, `prove` sends those whose proofs were signed, `read` reads responses, and
+// `route` takes inputs and timers.
 
 mod action;
 mod address;
@@ -24,10 +25,12 @@ mod outbox;
 mod outputs;
 mod parts;
 mod phase;
+mod prove;
 mod queue;
 mod read;
 #[cfg(feature = "serde")]
 mod redact;
+mod report;
 mod request;
 mod response;
 mod route;

@@ -152,7 +152,9 @@ impl Http {
         self.stream_step(engine, get_stream::Input::Stop);
         self.initialized_step(engine, http_initialized::Input::Lost, "");
         (self.initialized, self.initialized_again, self.stream_wait) = (None, None, None);
-        self.forget_waiting();
+        if let Some(waiting) = self.tokens.waiting() {
+            waiting.forget();
+        }
         self.sse.take_refused();
     }
 

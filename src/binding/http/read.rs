@@ -10,10 +10,10 @@ use http::{HeaderMap, StatusCode};
 
 use super::action::ExchangeId;
 use super::address::same_origin;
-use super::answer::no_answer;
 use super::exchange::{Exchange, ExchangeKind, Reply};
 use super::limits::{LONGEST_RETRY_AFTER, REDIRECTS, WORDS};
 use super::parts::Http;
+use super::report::no_answer;
 use super::response::{Events, Kind, Refusal, head_status, stream_input};
 use crate::binding::{EventDecoder, Sse as Item, keep};
 use crate::client::{Engine, Transport};

@@ -1,24 +1,22 @@
-use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use core::fmt;
 use core::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 
-use super::action::{OAuthAction, OAuthExchangeId, SaveOutcome, SignId, StoreId, TokenId};
+use super::action::{OAuthAction, OAuthExchangeId, SaveOutcome, SignId, StoreId};
 use super::attempt::Attempt;
 use super::core::{Core, Read};
 use super::credentials::{Answer, Credentials, Signal};
-use super::error::{Denied, OAuthError, excerpt};
+use super::error::{OAuthError, excerpt};
 use super::input::OAuthInput;
 use super::options::{OAuthConfigError, OAuthOptions};
 use super::place::Place;
-use super::proofs::{Presented, Proofs};
+use super::proofs::Proofs;
 use super::revocation::Revocation;
+use super::step_ups::StepUps;
 use super::task::End;
 use crate::Time;
-use crate::client::Challenge;
-use crate::machine::challenge::Meaning;
 use crate::machine::credentials::Input;
 use crate::machine::once;
 
@@ -47,8 +45,7 @@ pub struct Authorization {
     pub(super) proofs: Proofs,
     /// Whether another grant replaced a token that was refused when it was just issued.
     pub(super) replacement: once::State,
-    /// How many grants were requested, by the scopes of the challenge.
-    pub(super) steps: BTreeMap<Box<str>, u8>,
+    pub(super) step_ups: StepUps,
 }
 
 impl fmt::Debug for Authorization {
@@ -88,7 +85,7 @@ impl Authorization {
             revocation: Revocation::default(),
             proofs: Proofs::default(),
             replacement: once::State::default(),
-            steps: BTreeMap::new(),
+            step_ups: StepUps::default(),
         })
     }
 
@@ -115,37 +112,6 @@ impl Authorization {
         self.attempt.is_modern = is_modern;
     }
 
-    /// The MCP server refused a request with 401, or with 403 if `forbidden`. `token` is the token that the request had.
-    /// The request waits for [`Authorized`](super::OAuthEvent::Authorized) or [`Failed`](super::OAuthEvent::Failed).
-    ///
-    /// # Errors
-    /// The reason why the request is refused for good: other scopes or another user would be required.
-    pub fn handle_unauthorized(
-        &mut self,
-        now: Time,
-        token: Option<TokenId>,
-        forbidden: bool,
-        challenges: &[Challenge],
-    ) -> Result<(), OAuthError> {
-        self.advance(now);
-        if self.refused(token, None, forbidden, challenges).map_err(OAuthError::from)? == Meaning::Resend {
-            self.report_token();
-        }
-        Ok(())
-    }
-
-    /// The MCP server refused a request of the client that has this authorization. Returns what follows.
-    pub(crate) fn take_refusal(
-        &mut self,
-        now: Time,
-        sent: Option<Presented>,
-        forbidden: bool,
-        challenges: &[Challenge],
-    ) -> Result<Meaning, Denied> {
-        self.advance(now);
-        self.refused(sent.map(|sent| sent.token), sent, forbidden, challenges)
-    }
-
     /// Requests a new grant, even if there is a token or an attempt just failed.
     pub fn authorize(&mut self, now: Time) {
         self.advance(now);
@@ -157,7 +123,7 @@ impl Authorization {
     pub fn sign_out(&mut self, now: Time) {
         self.advance(now);
         self.replacement.take(once::Input::Renew);
-        self.steps.clear();
+        self.step_ups = StepUps::default();
         self.step(Input::SignOut);
     }
 
@@ -302,7 +268,7 @@ impl Authorization {
                 match signal {
                     Signal::Input(input) => inputs.push_back(input),
                     Signal::Begin(task) => {
-                        self.count_grant(&task);
+                        self.step_ups.count(&task);
                         let end = self.attempt.begin(&mut self.core, *task);
                         inputs.extend(end.map(|end| self.credentials.take_end(&self.core, end)));
                     }

@@ -11,7 +11,6 @@ use super::core::{Core, Exchange};
 use super::error::excerpt;
 use super::metadata::{Resource, Server, Unfit};
 use super::place::Place;
-use super::task::End;
 use crate::machine::authorization::{Input, State};
 use crate::machine::authorization_plan::{Answer, Rest, take};
 
@@ -102,15 +101,15 @@ impl Attempt {
     }
 
     /// The response from the current place ended.
-    pub(super) fn metadata_ended(&mut self, core: &mut Core, exchange: &Exchange) -> Option<End> {
+    pub(super) fn metadata_ended(&mut self, core: &Core, exchange: &Exchange) -> Option<Input> {
         let Some(Ok(place)) = self.places.front().cloned() else { return None };
         let status = exchange.status.unwrap_or_default();
         if status.is_redirection() {
             let target = exchange.location.as_deref().and_then(|location| place.resolve(location));
-            return self.moved(core, &place, target);
+            return Some(self.moved(&place, target));
         }
         if status != StatusCode::OK {
-            return self.unusable(core, &format!("`{place}` answered HTTP {}", status.as_u16()));
+            return Some(self.unusable(&format!("`{place}` answered HTTP {}", status.as_u16())));
         }
         let read = match (self.state.0, &self.asked) {
             (State::Server | State::Assumed, Some(asked)) => {
@@ -124,18 +123,18 @@ impl Attempt {
             }
             _ => Resource::read(&exchange.body, &core.server, core.zone, &core.options).map(Document::Resource),
         };
-        match read {
+        Some(match read {
             Ok(document) => {
                 let input = take::metadata(Answer::Accepted, self.rest());
                 match document {
                     Document::Resource(resource) => self.resource = Some(resource),
                     Document::Server(server) => self.set_server(*server),
                 }
-                self.step(core, input)
+                input
             }
-            Err(Unfit::NoMetadata(why)) => self.unusable(core, &format!("at `{place}`, {why}")),
-            Err(Unfit::Refused(why)) => self.refused(core, &place, &why),
-        }
+            Err(Unfit::NoMetadata(why)) => self.unusable(&format!("at `{place}`, {why}")),
+            Err(Unfit::Refused(why)) => self.refused(&place, &why),
+        })
     }
 
     /// An assumed issuer has no spelling of its own: with a final slash it is the same.
@@ -143,7 +142,7 @@ impl Attempt {
         Place::parse(&format!("{}/", asked.text())).filter(|_| self.state.0 == State::Assumed)
     }
 
-    fn moved(&mut self, core: &mut Core, from: &Place, target: Option<Place>) -> Option<End> {
+    fn moved(&mut self, from: &Place, target: Option<Place>) -> Input {
         let within = target.filter(|to| to.is_same_origin(from) && self.redirects < REDIRECTS);
         let answer = if within.is_some() { Answer::Moved } else { Answer::MovedAway };
         let input = take::metadata(answer, self.rest());
@@ -157,11 +156,11 @@ impl Attempt {
                 self.set_why(self.stage(), why);
             }
         }
-        self.step(core, input)
+        input
     }
 
     /// The current place has no metadata.
-    pub(super) fn unusable(&mut self, core: &mut Core, why: &str) -> Option<End> {
+    pub(super) fn unusable(&mut self, why: &str) -> Input {
         let input = take::metadata(Answer::Unusable, self.rest());
         if input == Input::Next {
             self.places.pop_front();
@@ -171,14 +170,14 @@ impl Attempt {
         }
         self.redirects = 0;
         self.set_why(self.stage(), format!("there is no metadata; last, {why}"));
-        self.step(core, input)
+        input
     }
 
     /// What the current place has is not used.
-    pub(super) fn refused(&mut self, core: &mut Core, place: &Place, why: &str) -> Option<End> {
+    pub(super) fn refused(&mut self, place: &Place, why: &str) -> Input {
         let why: Box<str> = format!("the metadata at `{place}` is refused: {why}").into();
         let input = take::metadata(Answer::Refused, self.rest());
         self.set_why(self.stage(), why);
-        self.step(core, input)
+        input
     }
 }

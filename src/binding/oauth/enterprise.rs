@@ -15,7 +15,6 @@ use super::form::Form;
 use super::options::Flow;
 use super::place::Place;
 use super::record::{is_token, parse, text};
-use super::task::End;
 use super::token::{NotIssued, refused};
 use crate::machine::authorization::Input;
 use crate::machine::authorization_plan::Failure;
@@ -45,14 +44,14 @@ impl Attempt {
     }
 
     /// The response to the token exchange ended.
-    pub(super) fn exchange_ended(&mut self, core: &mut Core, exchange: &Exchange) -> Option<End> {
+    pub(super) fn exchange_ended(&mut self, core: &Core, exchange: &Exchange) -> Input {
         let status = exchange.status.unwrap_or_default();
         match granted(status, &exchange.body, core.options.limits.bytes) {
             Ok(grant) => {
                 self.grant = Some(grant);
-                self.step(core, Input::Exchanged)
+                Input::Exchanged
             }
-            Err(failed) => self.token_failed(core, failed),
+            Err(failed) => self.token_failed(failed),
         }
     }
 }

@@ -29,8 +29,8 @@
 //! Tokens are bound to a key (DPoP, RFC 9449) if [`OAuthOptions::dpop`] has one. Signatures are actions, so the key may be
 //! in a TPM; with the feature `sign`, a `SigningKey` in memory signs.
 //!
-//! `attempt` and `credentials` are the two parts, each with a table of its own; `authorization` passes signals between
-//! them, and `refusal` decides what a refused request means to them.
+//! `attempt` and `credentials` are the two parts, each with a table of its own, which `steps` steps for an attempt;
+//! `authorization` passes signals between them, and `refusal` decides what a refused request means to them.
 
 mod action;
 mod attempt;
@@ -56,6 +56,7 @@ mod proof;
 mod proofs;
 mod reach;
 mod record;
+mod redirect;
 mod refusal;
 mod requests;
 mod revocation;
@@ -63,6 +64,8 @@ mod secret;
 mod secrets;
 #[cfg(feature = "sign")]
 mod sign;
+mod step_ups;
+mod steps;
 mod task;
 mod token;
 

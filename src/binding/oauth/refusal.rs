@@ -1,8 +1,6 @@
 //! What follows from a request that the MCP server refused with 401 or 403.
 
-use alloc::boxed::Box;
 use alloc::format;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::action::{OAuthEvent, TokenId};
@@ -11,25 +9,49 @@ use super::error::{Denied, OAuthError, Stage, excerpt};
 use super::options::Flow;
 use super::place::LONGEST;
 use super::proofs::Presented;
-use super::record::union;
-use super::task::{Hint, Task};
+use super::task::Hint;
+use crate::Time;
 use crate::client::Challenge;
-use crate::machine::authorization_plan::Goal;
 use crate::machine::challenge::{Grantor, Meaning, Progress, Status, Token, Tries, take};
 use crate::machine::credentials::{Input, State};
 use crate::machine::{access_token, authorization_metadata, credential_need, once};
-
-/// New grants for the scopes of one challenge (specification 2026-07-28, "Authorization", Step-Up Authorization Flow).
-const STEPS: u8 = 3;
-
-/// Challenges with different scopes that are counted.
-const COUNTED: usize = 64;
 
 /// A token counts as just issued for this long, or until it expires.
 const FRESH: Duration = Duration::from_secs(60);
 
 impl Authorization {
-    pub(super) fn refused(
+    /// The MCP server refused a request with 401, or with 403 if `forbidden`. `token` is the token that the request had.
+    /// The request waits for [`Authorized`](super::OAuthEvent::Authorized) or [`Failed`](super::OAuthEvent::Failed).
+    ///
+    /// # Errors
+    /// The reason why the request is refused for good: other scopes or another user would be required.
+    pub fn handle_unauthorized(
+        &mut self,
+        now: Time,
+        token: Option<TokenId>,
+        forbidden: bool,
+        challenges: &[Challenge],
+    ) -> Result<(), OAuthError> {
+        self.advance(now);
+        if self.refused(token, None, forbidden, challenges).map_err(OAuthError::from)? == Meaning::Resend {
+            self.report_token();
+        }
+        Ok(())
+    }
+
+    /// The MCP server refused a request of the client that has this authorization. Returns what follows.
+    pub(crate) fn take_refusal(
+        &mut self,
+        now: Time,
+        sent: Option<Presented>,
+        forbidden: bool,
+        challenges: &[Challenge],
+    ) -> Result<Meaning, Denied> {
+        self.advance(now);
+        self.refused(sent.map(|sent| sent.token), sent, forbidden, challenges)
+    }
+
+    fn refused(
         &mut self,
         token: Option<TokenId>,
         sent: Option<Presented>,
@@ -59,7 +81,7 @@ impl Authorization {
             Meaning::Renew => {
                 self.take_need(hint, credential_need::Input::Wait);
                 self.replacement.take(once::Input::Renew);
-                self.steps.remove(&step_key(&self.credentials.hint));
+                self.step_ups.forget(&self.credentials.hint);
                 self.refuse_token();
                 self.step(Input::Demand);
             }
@@ -102,7 +124,7 @@ impl Authorization {
     }
 
     /// Reports the current token again.
-    pub(super) fn report_token(&mut self) {
+    fn report_token(&mut self) {
         let (record, kind) = (self.credentials.record.as_ref(), self.credentials.kind);
         let grant = record.zip(self.credentials.token).map(|(record, token)| record.grant(token, kind));
         if let Some(grant) = grant {
@@ -158,24 +180,10 @@ impl Authorization {
     fn tries(&self, status: Status, hint: &Hint) -> Tries {
         let spent = match status {
             Status::Unauthorized => self.replacement == once::State::Spent,
-            Status::InsufficientScope => match self.steps.get(&step_key(hint)) {
-                // A client without a user requests further scopes once.
-                Some(steps) => *steps >= if self.core.options.flow == Flow::User { STEPS } else { 1 },
-                None => self.steps.len() >= COUNTED,
-            },
+            Status::InsufficientScope => self.step_ups.is_spent(hint, &self.core.options.flow),
             Status::OtherNonce | Status::SameNonce | Status::Forbidden => false,
         };
         if spent { Tries::Spent } else { Tries::Left }
-    }
-
-    /// Counts a grant that begins, by the scopes of the challenge: one that a 401 leads to is the first for its scopes.
-    pub(super) fn count_grant(&mut self, task: &Task) {
-        let key = step_key(&task.hint);
-        let room = self.steps.len() < COUNTED || self.steps.contains_key(&key);
-        if room && task.goal != Goal::Refresh {
-            let steps = self.steps.entry(key).or_default();
-            *steps = steps.saturating_add(1);
-        }
     }
 
     fn grantor(&self) -> Grantor {
@@ -189,13 +197,6 @@ impl Authorization {
 fn own_challenge(challenges: &[Challenge]) -> Option<&Challenge> {
     let is_known = |it: &&Challenge| ["bearer", "dpop"].iter().any(|known| it.scheme.eq_ignore_ascii_case(known));
     challenges.iter().find(is_known)
-}
-
-/// The scopes of a challenge, in an order of their own.
-fn step_key(hint: &Hint) -> Box<str> {
-    let mut scopes: Vec<_> = hint.scopes.iter().flat_map(|it| it.split_ascii_whitespace()).collect();
-    scopes.sort_unstable();
-    union(&[&scopes.join(" ")])
 }
 
 /// What a challenge says, if it is not too long.

@@ -1,4 +1,4 @@
-//! The requests to the authorization server, the redirect of the user, and what comes of them.
+//! The requests to the authorization server, and what comes of them.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -11,23 +11,21 @@ use http::HeaderValue;
 use zeroize::Zeroizing;
 
 use super::Secret;
-use super::action::{OAuthExchangeId, SignId, SignKey};
+use super::action::SignKey;
 use super::attempt::Attempt;
 use super::core::{Core, Exchange, Signing};
 use super::dpop;
-use super::error::Stage;
-use super::form::{Form, encode, param};
+use super::form::{Form, encode};
 use super::jwt::{signed, signing_input};
 use super::options::{ClientAuth, Flow, RefreshScopes};
 use super::place::is_native;
 use super::plan::preferred;
 use super::proof::proof_input;
-use super::record::union;
-use super::task::{End, Held};
-use super::token::{Asked, NotIssued, issued, registered, words};
+use super::task::Held;
+use super::token::{Asked, issued, registered};
 use crate::jsonrpc::{Object, string};
-use crate::machine::authorization::{Input, State};
-use crate::machine::authorization_plan::{Advertised, Failure, Goal, Iss, Redirect, Registration, take};
+use crate::machine::authorization::Input;
+use crate::machine::authorization_plan::{Failure, Goal};
 use crate::machine::once;
 
 pub(super) const FORM: &str = "application/x-www-form-urlencoded";
@@ -58,16 +56,17 @@ impl Attempt {
         self.exchange = core.post(endpoint, "application/json", Zeroizing::new(body));
     }
 
-    fn registration_ended(&mut self, core: &mut Core, exchange: &Exchange) -> Option<End> {
+    /// The response to the registration ended.
+    pub(super) fn registration_ended(&mut self, core: &Core, exchange: &Exchange) -> Option<Input> {
         let server = self.server.as_ref()?;
         let asked = Asked { redirect_uri: &core.options.redirect_uri, auth: &preferred(server) };
         let status = exchange.status.unwrap_or_default();
         match registered(status, &exchange.body, core.options.limits.bytes, &asked) {
             Ok(client) => {
                 self.held = Some(Held { issuer: server.issuer.clone(), client, refresh_token: None });
-                self.step(core, Input::Registered)
+                Some(Input::Registered)
             }
-            Err(why) => self.fail(core, why),
+            Err(why) => Some(self.failed(why)),
         }
     }
 
@@ -93,7 +92,8 @@ impl Attempt {
         }
     }
 
-    fn set_signed(&mut self, key: SignKey, jwt: Secret) {
+    /// Keeps what was signed.
+    pub(super) fn set_signed(&mut self, key: SignKey, jwt: Secret) {
         match key {
             SignKey::Client => self.assertion = Some(jwt),
             SignKey::Proof => self.proof = Some(jwt),
@@ -119,16 +119,6 @@ impl Attempt {
         object.integer("iat", now.into()).integer("exp", now.saturating_add(ASSERTION_LIFE).into());
         object.end();
         Some((algorithm.clone(), signing_input(&header, &claims)))
-    }
-
-    pub(super) fn handle_signature(&mut self, core: &mut Core, id: SignId, signature: &[u8]) -> Option<End> {
-        let at = self.signs.iter().position(|(asked, ..)| *asked == id)?;
-        let (_, key, input) = self.signs.remove(at);
-        if signature.is_empty() {
-            return self.fail(core, "the token request was not signed");
-        }
-        self.set_signed(key, signed(input.expose(), signature));
-        if self.signs.is_empty() { self.step(core, Input::Signed) } else { None }
     }
 
     /// Sends the token request.
@@ -177,14 +167,6 @@ impl Attempt {
         self.send_token_request(core, form);
     }
 
-    pub(super) fn direct_scopes(&self, core: &Core) -> Box<str> {
-        let Some(task) = &self.task else { return "".into() };
-        let supported = self.resource.as_ref().and_then(|resource| resource.scopes.as_deref());
-        let named = task.hint.scopes.as_deref();
-        let own = core.options.scopes.as_deref();
-        union(&[&task.scopes, own.or(named).or(supported).unwrap_or_default()])
-    }
-
     /// Adds the authentication of the client (RFC 6749, section 2.3.1), and sends the request.
     fn send_token_request(&mut self, core: &mut Core, mut form: Form) {
         let (Some(client), Some(server)) = (&self.client, &self.server) else { return };
@@ -214,22 +196,8 @@ impl Attempt {
         }
     }
 
-    /// The response of an exchange ended.
-    pub(super) fn handle_end(&mut self, core: &mut Core, id: OAuthExchangeId) -> Option<End> {
-        let exchange = self.exchange.take_if(|exchange| exchange.id == id)?;
-        if exchange.status.is_none() {
-            return self.broke(core, "the response has no head");
-        }
-        match self.state.0 {
-            State::Resource | State::Server | State::Assumed => self.metadata_ended(core, &exchange),
-            State::Registering => self.registration_ended(core, &exchange),
-            State::Exchanging => self.exchange_ended(core, &exchange),
-            State::Token => self.token_ended(core, &exchange),
-            State::Idle | State::Planning | State::Queued | State::User | State::Signing | State::Pausing => None,
-        }
-    }
-
-    fn token_ended(&mut self, core: &mut Core, exchange: &Exchange) -> Option<End> {
+    /// The response to the token request ended.
+    pub(super) fn token_ended(&mut self, core: &mut Core, exchange: &Exchange) -> Option<Input> {
         if let (Some(nonce), Some(server)) = (&exchange.nonce, &self.server) {
             core.nonces.set_issuer(&server.token_endpoint, nonce.clone());
         }
@@ -237,7 +205,7 @@ impl Attempt {
         match issued(exchange.status?, &exchange.body, core.options.limits.bytes, kind) {
             Ok(issued) => {
                 self.issued = Some(issued);
-                self.step(core, Input::Issued)
+                Some(Input::Issued)
             }
             Err(mut failed) => {
                 // Once in an attempt, and only where there is a nonce.
@@ -247,106 +215,10 @@ impl Attempt {
                         (once::State::Left, None) | (once::State::Spent, _) => failed.failure = Failure::Other,
                     }
                 }
-                self.token_failed(core, failed)
+                Some(self.token_failed(failed))
             }
         }
     }
-
-    /// The response exceeds the limit.
-    pub(super) fn too_long(&mut self, core: &mut Core) -> Option<End> {
-        if let Some(exchange) = self.exchange.take() {
-            core.drop_exchange(exchange.id);
-        }
-        let why = format!("the response is longer than {} bytes", core.options.limits.bytes);
-        match self.state.0 {
-            State::Resource | State::Server | State::Assumed => {
-                let Some(Ok(place)) = self.places.front().cloned() else { return None };
-                self.refused(core, &place, &why)
-            }
-            State::Exchanging | State::Token => {
-                self.token_failed(core, NotIssued { failure: Failure::Other, why: why.into() })
-            }
-            State::Idle
-            | State::Planning
-            | State::Registering
-            | State::Queued
-            | State::User
-            | State::Signing
-            | State::Pausing => self.fail(core, why),
-        }
-    }
-
-    /// The exchange broke.
-    pub(super) fn broke(&mut self, core: &mut Core, why: &str) -> Option<End> {
-        match self.state.0 {
-            State::Resource | State::Server | State::Assumed => {
-                let Some(Ok(place)) = self.places.front().cloned() else { return None };
-                self.unusable(core, &format!("`{place}` cannot be read: {why}"))
-            }
-            State::Exchanging | State::Token => {
-                let why = format!("the token request broke: {why}").into();
-                self.token_failed(core, NotIssued { failure: Failure::Transient, why })
-            }
-            State::Registering => self.fail(core, format!("the registration broke: {why}")),
-            State::Idle | State::Planning | State::Queued | State::User | State::Signing | State::Pausing => None,
-        }
-    }
-
-    pub(super) fn token_failed(&mut self, core: &mut Core, failed: NotIssued) -> Option<End> {
-        let is_dynamic = self.client.as_ref().is_some_and(|it| it.kind == super::RegistrationKind::Dynamic);
-        let registration = match self.registration {
-            once::State::Left if is_dynamic => Registration::Dynamic,
-            once::State::Left | once::State::Spent => Registration::Fixed,
-        };
-        let input = take::failed(self.goal(), failed.failure, registration, self.tries());
-        let stage = if failed.failure == Failure::InvalidClient { Stage::Registration } else { self.stage() };
-        self.set_why(stage, failed.why);
-        self.step(core, input)
-    }
-
-    /// The user's browser was redirected. Returns whether the redirect belongs to this attempt.
-    pub(super) fn handle_redirect(&mut self, core: &mut Core, redirect: &str) -> (bool, Option<End>) {
-        let query = query_of(redirect);
-        let is_ours = match (&self.state_word, param(query, "state")) {
-            (Some(word), Ok(Some(state))) => word.is(&state),
-            _ => false,
-        };
-        let Some(server) = self.server.as_ref().filter(|_| is_ours) else { return (false, None) };
-        let iss = match param(query, "iss") {
-            Ok(None) => Iss::Missing,
-            Ok(Some(iss)) if **iss == *server.issuer => Iss::Same,
-            Ok(Some(_)) | Err(()) => Iss::Other,
-        };
-        let advertised = if server.sends_iss { Advertised::Yes } else { Advertised::No };
-        let text = |name| param(query, name).ok().flatten().filter(|value| !value.is_empty());
-        let (error, code) = (text("error"), text("code"));
-        let has = if code.is_some() && error.is_none() { Redirect::Code } else { Redirect::Error };
-        let input = take::redirect(advertised, iss, has);
-        if input == Input::Code {
-            self.code = code.map(|code| Secret::new(String::from(code.as_str())));
-        } else {
-            let is_trusted = iss == Iss::Same || iss == Iss::Missing && advertised == Advertised::No;
-            let why = match (is_trusted, error) {
-                (false, _) => "the response to the authorization request names no or another issuer: it is discarded, \
-                               because it may be from another authorization server"
-                    .into(),
-                (true, Some(error)) => {
-                    let said = words(&error, text("error_description").as_ref().map(|words| words.as_str()));
-                    format!("the authorization server answered {said}")
-                }
-                (true, None) => "the response to the authorization request has no code".into(),
-            };
-            self.set_why(Stage::Authorization, why);
-        }
-        (true, self.step(core, input))
-    }
-}
-
-/// The query of a URL or of a path; otherwise the text itself is a query.
-fn query_of(redirect: &str) -> &str {
-    let redirect = redirect.trim();
-    let redirect = redirect.split('#').next().unwrap_or_default();
-    redirect.split_once('?').map_or(redirect, |(_, query)| query)
 }
 
 /// The header of HTTP Basic authentication, both parts encoded as in a form.
