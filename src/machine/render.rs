@@ -71,8 +71,9 @@ fn rows_to_take_are_listed() {
         store,
         task
     );
-    use super::{render_decisions, render_http, render_oauth, render_requests};
-    let decisions = [render_decisions::all(), render_http::all(), render_oauth::all(), render_requests::all()];
+    use super::{render_decisions, render_http, render_hub, render_oauth, render_requests};
+    let decisions =
+        [render_decisions::all(), render_http::all(), render_hub::all(), render_oauth::all(), render_requests::all()];
     for table in decisions.into_iter().flatten() {
         for line in table.lines() {
             let inputs = line.get(..table.columns.len()).unwrap();

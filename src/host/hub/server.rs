@@ -17,6 +17,7 @@ use crate::host::config::Entry;
 use crate::host::names::Target;
 use crate::host::saved::fresh_until;
 use crate::host::{Saved, Utility};
+use crate::machine::hub_rest::{self, Clock, Occasion, Rest, Session, Use};
 use crate::machine::{hub_offer, hub_server};
 
 /// A server under one entry.
@@ -78,11 +79,13 @@ impl Server {
         }
     }
 
-    /// When it rests, if nothing happens until then. `None` while something is in flight or waits to be polled.
-    pub(super) fn rests_at(&self) -> Option<Time> {
+    /// Whether it rests, and at which time if nothing happens until then; `None` if its entry does not limit that.
+    pub(super) fn rest(&self, now: Time, occasion: Occasion) -> Option<(Rest, Time)> {
         let end = self.lifetime.as_ref()?.end()?;
-        let is_up = self.state == hub_server::State::Up && self.pending.is_empty();
-        (is_up && self.session().is_some_and(Engine::is_unused)).then_some(end)
+        let session = if self.state == hub_server::State::Up { Session::Up } else { Session::Other };
+        let unused = self.pending.is_empty() && self.session().is_some_and(Engine::is_unused);
+        let clock = if end <= now { Clock::Over } else { Clock::Running };
+        Some((hub_rest::take(session, if unused { Use::Unused } else { Use::Used }, clock, occasion), end))
     }
 
     /// When its lists were saved, in seconds since 1970, if no newer ones are known.

@@ -4,17 +4,23 @@ use super::{Router, Subject};
 use crate::host::Saved;
 use crate::host::config::Entry;
 use crate::host::hub::event::SessionHandle;
+use crate::machine::hub_change::{self, Change, Session};
 use crate::machine::{hub, hub_offer};
 
 impl Router {
     /// A server was added or removed, enabled or disabled, or its entry changed so that it needs another session;
     /// `entry` is the entry before.
     pub(in super::super) fn change(&mut self, name: &str, entry: Option<Entry>) {
+        let session = if self.current.contains_key(name) { Session::Current } else { Session::Missing };
         let is_enabled = self.configuration.servers.get(name).is_some_and(|entry| entry.enabled);
-        match (self.current.contains_key(name), is_enabled) {
-            (true, true) => _ = self.renew(name, entry),
-            (true, false) => self.retire(name, entry),
-            (false, _) => self.add(name),
+        match hub_change::take(
+            session,
+            if is_enabled { hub_change::Entry::Enabled } else { hub_change::Entry::Disabled },
+        ) {
+            Change::Add => self.add(name),
+            Change::Renew => _ = self.renew(name, entry),
+            Change::Retire => self.retire(name, entry),
+            Change::Nothing => {}
         }
     }
 

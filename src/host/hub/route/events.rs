@@ -6,6 +6,7 @@ use crate::host::hub::breaker::end_of;
 use crate::host::hub::connection::Tail;
 use crate::host::hub::event::SessionHandle;
 use crate::machine::breaker::{End, Input as BreakerInput};
+use crate::machine::hub_rest::{Occasion, Rest};
 use crate::machine::hub_server::{Input, State};
 
 /// An event of a session, classified.
@@ -45,10 +46,12 @@ impl Router {
         let Some(server) = self.servers.get_mut(&handle) else { return };
         let Some(connection) = &server.connection else { return };
         match connection.tail() {
-            Tail::Empty if server.rests_at().is_some_and(|at| at <= self.now) => {
-                return self.step(handle, Input::Unused);
+            Tail::Empty => {
+                return match server.rest(self.now, Occasion::Input) {
+                    Some((Rest::Now, _)) => self.step(handle, Input::Unused),
+                    Some((Rest::Later | Rest::Never, _)) | None => self.note_polled(handle),
+                };
             }
-            Tail::Empty => return self.note_polled(handle),
             Tail::Event => {}
             Tail::Action => self.queue.push_actions(handle, &mut server.pending),
         }

@@ -14,6 +14,8 @@ use crate::host::hub::offers::Content;
 use crate::host::hub::sharing::Sharing;
 use crate::host::hub::starts::Rank;
 use crate::machine::breaker::Input as BreakerInput;
+use crate::machine::hub_change::{self, Next, Place};
+use crate::machine::hub_rest::{Occasion, Rest};
 use crate::machine::hub_server::{Effect, Input, take};
 use crate::machine::{hub, hub_offer};
 
@@ -190,8 +192,8 @@ impl Router {
             Effect::ReportFailed => self.report_failure(handle, about, false),
             Effect::Renew => {
                 let name = Arc::clone(&server.name);
-                // A session that fails at once is not replaced again.
-                if let Some(handle) = self.renew(&name, None).filter(|handle| self.takes_calls(*handle)) {
+                // A session that failed at once refuses it.
+                if let Some(handle) = self.renew(&name, None) {
                     self.step(handle, Input::Called);
                 }
             }
@@ -257,14 +259,12 @@ impl Router {
     /// current one.
     pub(super) fn renew(&mut self, name: &str, entry: Option<Entry>) -> Option<SessionHandle> {
         let now = self.configuration.servers.get(name)?;
-        // At the same command or address, the lists are likely the same.
         let same = entry.as_ref().is_some_and(|entry| entry.endpoint == now.endpoint);
+        let place = if same { Place::Same } else { Place::Other };
         let former = self.current.get(name).copied()?;
         let handle = self.create(name)?;
-        // A session that failed takes no calls, and offers nothing that could be called.
-        let inherits = same && self.takes_calls(handle);
-        let replaced = if inherits { hub_offer::Input::Replaced } else { hub_offer::Input::Lost };
-        self.offer_step(former, replaced, None);
+        let next = if self.takes_calls(handle) { Next::Created } else { Next::Failed };
+        self.offer_step(former, hub_change::take_lists(place, next), None);
         self.leave(former, entry);
         self.hub_step(hub::Input::Admitted, Subject::Session(handle));
         Some(handle)
@@ -285,8 +285,10 @@ impl Router {
             self.step(handle, Input::Polled);
         }
         let Some(server) = self.servers.get_mut(&handle) else { return };
-        // It rests at a later input, not while it is polled.
-        let rests_at = server.rests_at().map(|at| at.max(self.now + SHORTEST));
+        let rests_at = match server.rest(self.now, Occasion::Polled) {
+            Some((Rest::Later | Rest::Now, at)) => Some(at.max(self.now + SHORTEST)),
+            Some((Rest::Never, _)) | None => None,
+        };
         let deadline = server.connection.as_ref().and_then(Connection::deadline);
         let deadline = [deadline, rests_at].into_iter().flatten().min();
         self.queue.set_deadline(handle, &mut server.pending, deadline);
