@@ -65,13 +65,19 @@ pub enum Effect {
     Drop,
     /// Start the wait before the next GET.
     Arm,
+    /// Forget the last event and the wait that the server named: the next stream is another one.
+    Reset,
+    /// Count a refusal for lack of authorization, for [`resend`](super::resend).
+    CountRefusal,
+    /// Begin to count refusals anew.
+    ClearRefusals,
     /// The session expired.
     Expire,
 }
 
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Arm, Drop, Expire, Get};
+    use Effect::{Arm, ClearRefusals, CountRefusal, Drop, Expire, Get, Reset};
     type R = Row<State, Effect>;
     match state {
         State::Idle => match input {
@@ -88,19 +94,19 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Stop => R::ignore(state),
         },
         State::Asking => match input {
-            Input::Opened => R::advance(State::Open, &[]),
+            Input::Opened => R::advance(State::Open, &[ClearRefusals]),
             Input::NotOffered => R::advance(State::Refused, &[Drop]),
-            Input::Unauthorized => R::advance(State::AwaitingToken, &[Drop]),
+            Input::Unauthorized => R::advance(State::AwaitingToken, &[Drop, CountRefusal]),
             Input::NotFound | Input::OtherAnswer | Input::NoStream => {
                 R::quirk(QuirkKind::GetRefused, State::Refused, &[Drop])
             }
             Input::Broke => R::advance(State::Waiting, &[Drop, Arm]),
-            Input::Stop => R::advance(State::Idle, &[]),
+            Input::Stop => R::advance(State::Idle, &[Reset]),
             Input::Start | Input::Timer | Input::Authorized => R::ignore(state),
         },
         State::Waiting => match input {
             Input::Timer => R::advance(State::Asking, &[Get]),
-            Input::Stop => R::advance(State::Idle, &[]),
+            Input::Stop => R::advance(State::Idle, &[Reset]),
             Input::Start
             | Input::Opened
             | Input::NotOffered
@@ -115,7 +121,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             // The body turned out to be no stream.
             Input::NoStream => R::quirk(QuirkKind::GetRefused, State::Refused, &[Drop]),
             Input::Broke => R::advance(State::WaitingAgain, &[Drop, Arm]),
-            Input::Stop => R::advance(State::Idle, &[]),
+            Input::Stop => R::advance(State::Idle, &[Reset]),
             Input::Start
             | Input::Opened
             | Input::NotOffered
@@ -127,7 +133,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
         State::WaitingAgain => match input {
             Input::Timer => R::advance(State::AskingAgain, &[Get]),
-            Input::Stop => R::advance(State::Idle, &[]),
+            Input::Stop => R::advance(State::Idle, &[Reset]),
             Input::Start
             | Input::Opened
             | Input::NotOffered
@@ -139,18 +145,18 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Authorized => R::ignore(state),
         },
         State::AskingAgain => match input {
-            Input::Opened => R::advance(State::Open, &[]),
+            Input::Opened => R::advance(State::Open, &[ClearRefusals]),
             Input::NotOffered => R::advance(State::Refused, &[Drop]),
-            Input::Unauthorized => R::advance(State::AwaitingToken, &[Drop]),
+            Input::Unauthorized => R::advance(State::AwaitingToken, &[Drop, CountRefusal]),
             Input::NoStream => R::quirk(QuirkKind::GetRefused, State::Refused, &[Drop]),
             // The server knew the session when the stream was open.
-            Input::NotFound => R::advance(State::Idle, &[Drop, Expire]),
+            Input::NotFound => R::advance(State::Idle, &[Drop, Reset, Expire]),
             Input::OtherAnswer | Input::Broke => R::advance(State::WaitingAgain, &[Drop, Arm]),
-            Input::Stop => R::advance(State::Idle, &[]),
+            Input::Stop => R::advance(State::Idle, &[Reset]),
             Input::Start | Input::Timer | Input::Authorized => R::ignore(state),
         },
         State::Refused => match input {
-            Input::Stop => R::advance(State::Idle, &[]),
+            Input::Stop => R::advance(State::Idle, &[Reset]),
             Input::Start
             | Input::Opened
             | Input::NotOffered
@@ -163,8 +169,8 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Authorized => R::ignore(state),
         },
         State::AwaitingToken => match input {
-            Input::Authorized => R::advance(State::Asking, &[Get]),
-            Input::Stop => R::advance(State::Idle, &[]),
+            Input::Authorized => R::advance(State::Asking, &[Reset, Get]),
+            Input::Stop => R::advance(State::Idle, &[Reset]),
             Input::Start
             | Input::Opened
             | Input::NotOffered

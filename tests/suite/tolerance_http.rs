@@ -367,6 +367,22 @@ fn an_expired_session_is_noticed_when_the_get_stream_is_reopened() {
 }
 
 #[test]
+fn the_get_stream_of_a_new_session_does_not_continue_that_of_the_session_before() {
+    let mut site = site();
+    let mut web = ready(&mut site);
+    let stream = web.last("GET");
+    web.body(&stream, "id: 7\nretry: 30000\ndata:\n\n");
+    web.end(&stream);
+    web.wait(seconds(60));
+    let again = web.take_named("GET");
+    assert_eq!(again.header("last-event-id").as_deref(), Some("7"));
+    site.forget_session();
+    web.reply(&again, Reply::status(404));
+    web.serve(&mut site);
+    assert_eq!(web.last("GET").header("last-event-id"), None);
+}
+
+#[test]
 fn an_expired_session_is_noticed_during_discovery() {
     let mut site = site().first("tools/list", 1, |_| Reply::status(404));
     let web = ready(&mut site);

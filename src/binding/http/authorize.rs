@@ -79,19 +79,9 @@ impl Http {
         let used = self.tokens.waiting().map(|waiting| waiting.stream).unwrap_or_default();
         let again = resend::take(Reason::Unauthorized, used);
         let (authority, _, meaning) = self.tokens.authority(engine.now(), is_modern(engine), sent, refusal, again);
-        if let Some(waiting) = self.tokens.waiting() {
-            waiting.stream = used.more();
-        }
         match self.hold(engine, Held::Stream, authority, meaning) {
             Fate::SendAgain | Fate::Wait => get_stream::Input::Unauthorized,
             Fate::Drop => get_stream::Input::NotOffered,
-        }
-    }
-
-    /// The GET stream is open.
-    pub(super) fn stream_accepted(&mut self) {
-        if let Some(waiting) = self.tokens.waiting() {
-            waiting.stream = Used::Never;
         }
     }
 

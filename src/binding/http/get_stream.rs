@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::limits::{LONGEST_RETRY, RETRY, SHORTEST_RETRY};
+use crate::machine::Row;
 use crate::machine::get_stream::{Effect, Input, State, take};
-use crate::machine::{Row, Verdict};
 
 /// The state of the GET stream, and what the next GET needs.
 #[derive(Clone, Debug)]
@@ -30,11 +30,12 @@ impl GetStream {
     pub(super) fn step(&mut self, input: Input) -> Row<State, Effect> {
         let row = take(self.state, input);
         self.state = row.next;
-        // What follows is another stream.
-        if matches!(input, Input::Stop | Input::Authorized) && row.verdict != Verdict::Ignore {
-            *self = Self { state: row.next, ..Self::default() };
-        }
         row
+    }
+
+    /// What follows is another stream.
+    pub(super) fn reset(&mut self) {
+        *self = Self { state: self.state, ..Self::default() };
     }
 
     /// The id of the last event, where it named one.

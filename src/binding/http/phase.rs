@@ -7,6 +7,7 @@ use super::parts::Http;
 use super::send::is_response;
 use super::timers::Due;
 use crate::client::{Engine, OpenFailure, Report, Transport};
+use crate::machine::resend::Used;
 use crate::machine::{Verdict, get_stream, http as phase, http_initialized, http_reach, http_sse};
 
 impl Http {
@@ -88,6 +89,17 @@ impl Http {
                 get_stream::Effect::Drop => self.drop_first(|purpose| matches!(purpose, ExchangeKind::Stream)),
                 get_stream::Effect::Arm => {
                     self.timers.arm(engine.now() + self.get_stream.wait(), Due::GetStream);
+                }
+                get_stream::Effect::Reset => self.get_stream.reset(),
+                get_stream::Effect::CountRefusal => {
+                    if let Some(waiting) = self.tokens.waiting() {
+                        waiting.stream = waiting.stream.more();
+                    }
+                }
+                get_stream::Effect::ClearRefusals => {
+                    if let Some(waiting) = self.tokens.waiting() {
+                        waiting.stream = Used::Never;
+                    }
                 }
                 get_stream::Effect::Expire => engine.handle_report(engine.now(), Report::Expired { id: None }),
             }

@@ -58,9 +58,6 @@ impl Http {
                     Some((sent, refusal)) => self.stream_refused(engine, sent, &refusal),
                     None => stream_input(status, labelled),
                 };
-                if input == get_stream::Input::Opened {
-                    self.stream_accepted();
-                }
                 self.begin_reply(id, status, Reply::Begun(Some(Kind::Events)));
                 return self.stream_decided(engine, input);
             }
