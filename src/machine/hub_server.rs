@@ -468,8 +468,9 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
         },
         State::Closing => match input {
             Input::Ended => R::advance(State::Closed, &[Forget]),
-            Input::OAuthGiven => R::advance(state, &[Join]),
-            Input::Wanted
+            // It needs no token any more, and one that is being refreshed would be lost with its authorization.
+            Input::OAuthGiven
+            | Input::Wanted
             | Input::Started
             | Input::Called
             | Input::Listed

@@ -7,7 +7,7 @@ use std::mem;
 use std::time::Duration;
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use mcp_proto::binding::http::{Broken, ExchangeId};
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubAction, HubEvent, HubOptions, SessionHandle};
@@ -44,6 +44,8 @@ pub struct Peer {
     pub ignores_end_of_input: bool,
     /// The token that it requires in each request over HTTP.
     pub token: Option<String>,
+    /// The id of its session over HTTP, if it has one.
+    pub session: Option<&'static str>,
     withheld: Vec<(SessionHandle, Option<ExchangeId>, Value)>,
 }
 
@@ -195,6 +197,7 @@ impl Rig {
             unanswered: None,
             ignores_end_of_input: false,
             token: None,
+            session: None,
             withheld: vec![],
         };
         self.peers.insert(name.into(), peer);
@@ -494,7 +497,7 @@ impl Rig {
         if let (Some(exchange), Some(token)) = (exchange, &peer.token)
             && bearer.as_ref() != Some(token)
         {
-            self.head(session, exchange, 401, (WWW_AUTHENTICATE, "Bearer"));
+            self.head(session, exchange, 401, &[(WWW_AUTHENTICATE, "Bearer")]);
             return self.end(session, exchange);
         }
         if peer.unanswered.is_some() && message["method"].as_str() == peer.unanswered {
@@ -510,7 +513,7 @@ impl Rig {
             (Behaviour::Garbles, None) => self.report(session, Transport::ProtocolViolation { why: "no end of line" }),
             (Behaviour::Answers | Behaviour::Garbles, Some(exchange)) => self.reply(session, exchange, message),
             (Behaviour::Refuses, Some(exchange)) => {
-                self.head(session, exchange, 401, (WWW_AUTHENTICATE, "Bearer scope=\"tools\""));
+                self.head(session, exchange, 401, &[(WWW_AUTHENTICATE, "Bearer scope=\"tools\"")]);
                 self.end(session, exchange);
             }
             (Behaviour::Exits | Behaviour::DoesNotStart, Some(exchange)) => {
@@ -525,13 +528,15 @@ impl Rig {
     fn reply(&mut self, session: SessionHandle, exchange: ExchangeId, message: &Value) {
         let name = self.name_of(session);
         if message.is_null() {
-            self.head(session, exchange, 405, (CONTENT_TYPE, "text/plain"));
+            self.head(session, exchange, 405, &[(CONTENT_TYPE, "text/plain")]);
             return self.end(session, exchange);
         }
         match self.get(&name).server.answer(message).pop() {
-            None => self.head(session, exchange, 202, (CONTENT_TYPE, "text/plain")),
+            None => self.head(session, exchange, 202, &[(CONTENT_TYPE, "text/plain")]),
             Some(answer) => {
-                self.head(session, exchange, 200, (CONTENT_TYPE, "application/json"));
+                let id = self.get(&name).session.map(|id| (HeaderName::from_static("mcp-session-id"), id));
+                let headers: Vec<_> = id.into_iter().chain([(CONTENT_TYPE, "application/json")]).collect();
+                self.head(session, exchange, 200, &headers);
                 if self.exchanges.contains_key(&(session, exchange)) {
                     self.hub.handle_body(self.now, session, exchange, answer.to_string().as_bytes());
                     self.collect();
@@ -546,9 +551,10 @@ impl Rig {
         session: SessionHandle,
         exchange: ExchangeId,
         status: u16,
-        (name, value): (http::HeaderName, &'static str),
+        headers: &[(HeaderName, &'static str)],
     ) {
-        let headers: HeaderMap = [(name, HeaderValue::from_static(value))].into_iter().collect();
+        let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
+        let headers: HeaderMap = headers.collect();
         self.hub.handle_head(self.now, session, exchange, StatusCode::from_u16(status).unwrap(), &headers);
         self.collect();
     }

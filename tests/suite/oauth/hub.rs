@@ -303,9 +303,13 @@ fn a_hub_that_is_closed_does_not_wait_for_the_user() {
     assert!(closed && it.shown.is_empty() && it.rig.hub.is_closed());
 }
 
-#[test]
-fn a_refresh_is_completed_and_stored_although_its_server_is_removed() {
-    let mut it = Many::open(&["a"], oauth(|options| options.stored = true));
+/// The server `a`, up, whose token is being refreshed, and the record before.
+fn refreshing() -> (Many, Vec<u8>) {
+    let mut it = Many::of(&["a"], oauth(|options| options.stored = true));
+    it.rig.get("a").session = Some("s");
+    it.rig.configure(configuration(entries(&["a"])));
+    it.rig.open();
+    it.serve();
     it.consent();
     assert_eq!(it.rig.state("a"), Some(State::Up));
     it.wait(70);
@@ -321,12 +325,35 @@ fn a_refresh_is_completed_and_stored_although_its_server_is_removed() {
             it.answer(session, &sent);
         }
     }
-    it.rig.configure(configuration(json!({})));
-    it.serve();
+    (it, before)
+}
+
+/// The refreshed token is stored, and nothing is in progress any more.
+fn assert_stored(it: &Many, before: &[u8]) {
     let after = it.kept["a"].clone();
-    assert_eq!(stored_generation(&after), stored_generation(&before) + 1);
+    assert_eq!(stored_generation(&after), stored_generation(before) + 1);
     assert!(String::from_utf8(after).unwrap().contains("rt2-hush"));
     assert!(it.store.is_empty() && it.rig.hub.deadline().is_none());
+}
+
+#[test]
+fn a_refresh_is_completed_and_stored_although_its_server_is_removed() {
+    let (mut it, before) = refreshing();
+    it.rig.configure(configuration(json!({})));
+    it.serve();
+    assert_stored(&it, &before);
+}
+
+#[test]
+fn a_refresh_is_completed_and_stored_although_its_hub_is_closed_and_given_authorizations_again() {
+    let (mut it, before) = refreshing();
+    it.rig.close();
+    assert_eq!(it.rig.state("a"), Some(State::Closing));
+    it.rig.hub = it.rig.hub.clone().with_oauth(oauth(|options| options.stored = true));
+    it.rig.serve();
+    assert_eq!(it.rig.take_log().last().map(String::as_str), Some("closed"));
+    it.serve();
+    assert_stored(&it, &before);
 }
 
 #[test]
