@@ -88,6 +88,14 @@ impl Signals {
         }
     }
 
+    /// The embedder gets this many sampling requests, as input that a result requires.
+    pub(super) const fn sampling(requests: usize) -> Self {
+        match requests {
+            0 => Self::NONE,
+            _ => Self::one(Signal::SamplingRequired(requests)),
+        }
+    }
+
     pub(super) fn push(&mut self, signal: Signal) {
         match &self.first {
             None => self.first = Some(signal),

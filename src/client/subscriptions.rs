@@ -254,13 +254,14 @@ impl Subscriptions {
     /// The set of subscriptions changed.
     fn listen(&mut self, core: &mut Core) -> Signals {
         let lists = LISTS.iter().any(|(_, family)| wants_list(core, *family));
-        let tasks = core.is_modern() && core.requests.tasks().next().is_some();
+        let tasks = core.requests.tasks().next().is_some();
         let content = match lists || tasks || self.resources.values().any(|state| state.is_listed()) {
             true => Content::Some,
             false => Content::Nothing,
         };
         let listening = if core.options.listen { Listening::On } else { Listening::Off };
-        self.step(core, listen_stream::take_wanted(listening, content), None)
+        let era = core.era().unwrap_or(Era::Legacy);
+        self.step(core, listen_stream::take_wanted(era, listening, content), None)
     }
 
     fn step(&mut self, core: &mut Core, input: listen_stream::Input, agreed: Option<Json<'_>>) -> Signals {

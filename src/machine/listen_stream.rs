@@ -200,15 +200,18 @@ alphabet! {
     }
 }
 
-/// The input when the set of subscriptions changed.
+/// The input when the set of subscriptions changed. In the legacy era, there are no streams.
 #[doc = ""]
 #[doc = include_str!("listen_stream_wanted.md")]
-pub const fn wanted(listening: Listening, content: Content) -> Input {
-    match listening {
-        Listening::Off => Input::Unwanted,
-        Listening::On => match content {
-            Content::Some => Input::Wanted,
-            Content::Nothing => Input::Unwanted,
+pub const fn wanted(era: Era, listening: Listening, content: Content) -> Input {
+    match era {
+        Era::Legacy => Input::Unwanted,
+        Era::Modern => match listening {
+            Listening::Off => Input::Unwanted,
+            Listening::On => match content {
+                Content::Some => Input::Wanted,
+                Content::Nothing => Input::Unwanted,
+            },
         },
     }
 }
@@ -376,10 +379,10 @@ pub const fn watched(era: Era, declared: Declaration, announced: Announced) -> W
 }
 
 /// [`wanted`], recorded with the feature `rows`.
-pub(crate) fn take_wanted(listening: Listening, content: Content) -> Input {
+pub(crate) fn take_wanted(era: Era, listening: Listening, content: Content) -> Input {
     #[cfg(feature = "rows")]
-    super::rows::taken("listen_stream::wanted", &[&listening, &content]);
-    wanted(listening, content)
+    super::rows::taken("listen_stream::wanted", &[&era, &listening, &content]);
+    wanted(era, listening, content)
 }
 
 /// [`ended`], recorded with the feature `rows`.

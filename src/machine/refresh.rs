@@ -245,6 +245,40 @@ const fn receiving(state: State, input: Input, ends: Ends, failed: State, change
 recorded!("refresh");
 
 alphabet! {
+    /// The table that the end of a list is an input of.
+    Owner {
+        /// The [`discovery`](super::discovery) table.
+        Discovery,
+        /// This one.
+        Refresh,
+    }
+}
+
+/// The table that the end of a list is an input of.
+#[doc = ""]
+#[doc = include_str!("refresh_owner.md")]
+pub const fn owner(state: State) -> Owner {
+    match state {
+        State::Idle => Owner::Discovery,
+        State::Due
+        | State::DueWanted
+        | State::Refreshing
+        | State::RefreshingStale
+        | State::RefreshingWantedNext
+        | State::Wanted
+        | State::WantedStale
+        | State::WantedNext => Owner::Refresh,
+    }
+}
+
+/// [`owner`], recorded with the feature `rows`.
+pub(crate) fn take_owner(state: State) -> Owner {
+    #[cfg(feature = "rows")]
+    super::rows::taken("refresh::owner", &[&state]);
+    owner(state)
+}
+
+alphabet! {
     /// Whether a list that was received again is the known one.
     Found {
         /// It differs.

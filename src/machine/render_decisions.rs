@@ -10,6 +10,9 @@ use super::{
     Decision, breaker, gate, handshake, keepalive, keepalive_timeout, link, list_error, listen_stream, loss, refresh,
     refresh_demand, resend, server_request, subscribe,
 };
+use crate::protocol::Era;
+
+const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
 /// Every decision table.
 #[cfg(feature = "rows")]
@@ -39,6 +42,7 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         keepalive_timeout_decisions(),
         admission_decisions(),
         watched_decisions(),
+        owner_decisions(),
         compared_decisions(),
         report_decisions(),
         call_end_decisions(),
@@ -80,6 +84,14 @@ fn broken_decisions() -> Decisions {
             let resend = resend::Resend::ALL[at[0]];
             format!("{:?}", list_error::broken(resend, Phase::ALL[at[1]], Reconnect::ALL[at[2]]))
         },
+    }
+}
+
+fn owner_decisions() -> Decisions {
+    Decisions {
+        name: "refresh::owner",
+        columns: vec![column("refresh", refresh::State::ALL)],
+        decide: |at| format!("{:?}", refresh::owner(refresh::State::ALL[at[0]])),
     }
 }
 
@@ -212,9 +224,7 @@ fn subscribe_decisions() -> Decisions {
 }
 
 fn start_decisions() -> Decisions {
-    use crate::protocol::Era;
     use keepalive::{Lists, Pings, Policy, Preferred};
-    const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
     Decisions {
         name: "keepalive::start",
         columns: vec![
@@ -297,8 +307,6 @@ fn watch_decisions() -> Decisions {
 
 fn shown_decisions() -> Decisions {
     use super::era_change::{self, Carrier, Response};
-    use crate::protocol::Era;
-    const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
     Decisions {
         name: "era_change::shown",
         columns: vec![column("carrier", Carrier::ALL), column("response", Response::ALL), column("era", &ERAS)],
@@ -335,8 +343,11 @@ fn wanted_decisions() -> Decisions {
     use listen_stream::{Content, Listening};
     Decisions {
         name: "listen_stream::wanted",
-        columns: vec![column("listening", Listening::ALL), column("content", Content::ALL)],
-        decide: |at| format!("{:?}", listen_stream::wanted(Listening::ALL[at[0]], Content::ALL[at[1]])),
+        columns: vec![column("era", &ERAS), column("listening", Listening::ALL), column("content", Content::ALL)],
+        decide: |at| {
+            let (era, listening) = (ERAS[at[0]], Listening::ALL[at[1]]);
+            format!("{:?}", listen_stream::wanted(era, listening, Content::ALL[at[2]]))
+        },
     }
 }
 
@@ -366,9 +377,7 @@ fn acknowledged_decisions() -> Decisions {
 }
 
 fn admission_decisions() -> Decisions {
-    use crate::protocol::Era;
     use listen_stream::Subscription;
-    const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
     Decisions {
         name: "listen_stream::admission",
         columns: vec![column("era", &ERAS), column("subscription", Subscription::ALL)],
@@ -377,10 +386,8 @@ fn admission_decisions() -> Decisions {
 }
 
 fn watched_decisions() -> Decisions {
-    use crate::protocol::Era;
     use gate::Declaration;
     use listen_stream::Announced;
-    const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
     Decisions {
         name: "listen_stream::watched",
         columns: vec![column("era", &ERAS), column("declared", Declaration::ALL), column("announced", Announced::ALL)],
@@ -454,6 +461,7 @@ fn listen_stream_decisions() {
 
 #[test]
 fn refresh_decisions() {
+    bless("refresh_owner", None, &owner_decisions().markdown());
     bless("refresh_compared", None, &compared_decisions().markdown());
     bless("refresh_demand_report", None, &report_decisions().markdown());
 }

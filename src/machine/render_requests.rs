@@ -38,6 +38,10 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         exchange_loss_decisions(),
         timeout_decisions(),
         form_decisions(),
+        task_created_decisions(),
+        task_reported_decisions(),
+        task_told_decisions(),
+        lost_decisions(),
         cancellation_decisions(),
         task_end_decisions(),
         notification_decisions(),
@@ -220,6 +224,53 @@ fn form_decisions() -> Decisions {
     }
 }
 
+fn task_created_decisions() -> Decisions {
+    use task::Status;
+    Decisions {
+        name: "task::created",
+        columns: vec![column("era", &ERAS), column("created with", Status::ALL)],
+        decide: |at| format!("{:?}", task::created(ERAS[at[0]], Status::ALL[at[1]])),
+    }
+}
+
+fn task_reported_decisions() -> Decisions {
+    use task::Status;
+    Decisions {
+        name: "task::reported",
+        columns: vec![column("era", &ERAS), column("reported later", Status::ALL)],
+        decide: |at| format!("{:?}", task::reported(ERAS[at[0]], Status::ALL[at[1]])),
+    }
+}
+
+fn task_told_decisions() -> Decisions {
+    use task::{News, Status};
+    Decisions {
+        name: "task::told",
+        columns: vec![column("new", News::ALL), column("status", Status::ALL)],
+        decide: |at| format!("{:?}", task::told(News::ALL[at[0]], Status::ALL[at[1]])),
+    }
+}
+
+fn lost_decisions() -> Decisions {
+    use replay::{About, Broke, Lost, Sent};
+    Decisions {
+        name: "replay::lost",
+        columns: vec![
+            column("broke", Broke::ALL),
+            column("sent", Sent::ALL),
+            column("about", About::ALL),
+            column("may run twice", Resend::ALL),
+        ],
+        decide: |at| {
+            let (broke, sent) = (Broke::ALL[at[0]], Sent::ALL[at[1]]);
+            match replay::lost(broke, sent, About::ALL[at[2]], Resend::ALL[at[3]]) {
+                Lost::Request(input) => format!("request: {input:?}"),
+                Lost::Task(input) => format!("task: {input:?}"),
+            }
+        },
+    }
+}
+
 fn cancellation_decisions() -> Decisions {
     use cancellation::Request;
     Decisions {
@@ -323,6 +374,8 @@ fn call_error_decisions() -> Decisions {
 #[test]
 fn task_decisions() {
     bless("task_form", None, &form_decisions().markdown());
+    let reports = [task_created_decisions(), task_reported_decisions(), task_told_decisions()];
+    bless("task_report", None, &reports.map(|table| table.markdown()).join("\n"));
     let cancellation = [cancellation_decisions(), task_end_decisions()].map(|table| table.markdown());
     bless("cancellation", None, &cancellation.join("\n"));
 }
@@ -353,7 +406,6 @@ fn exchange_loss_table() {
 #[test]
 fn request_decisions() {
     let tables = [
-        replay_decisions(),
         approval_decisions(),
         response_decisions(),
         shape_decisions(),
@@ -365,6 +417,7 @@ fn request_decisions() {
         setting_decisions(),
         call_error_decisions(),
     ];
+    bless("replay", None, &format!("{}\n{}", replay_decisions().markdown(), lost_decisions().markdown()));
     for table in tables {
         bless(table.name, None, &table.markdown());
     }

@@ -1,10 +1,11 @@
-#![doc = "Whether a request may run twice: whether it is sent again although it was sent before, and its response is lost."]
+#![doc = "Whether a request may run twice: whether it is sent again although it was sent before, and its response is lost. Then,"]
+#![doc = "what such a loss means."]
 #![doc = ""]
 #![doc = include_str!("replay.md")]
 
-use super::alphabet;
 use super::approval::Trust;
 use super::resend::Resend;
+use super::{alphabet, request, task};
 
 alphabet! {
     /// How messages are carried, and whether another connection follows a lost one.
@@ -70,6 +71,73 @@ pub const fn decide(carrier: Carrier, word: Word, effects: Effects, trust: Trust
             },
         },
     }
+}
+
+alphabet! {
+    /// What broke.
+    Broke {
+        /// The exchange of the request; the connection remains.
+        Exchange,
+        /// The connection.
+        Connection,
+    }
+}
+
+alphabet! {
+    /// Whether the request may have reached the server.
+    Sent {
+        /// It may.
+        Yes,
+        /// It did not.
+        No,
+    }
+}
+
+alphabet! {
+    /// What the request is about.
+    About {
+        /// The call itself.
+        Call,
+        /// The task that the server runs the call as. It may be repeated.
+        Task,
+    }
+}
+
+/// What the loss of a request is an input of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lost {
+    /// Of the [`request`] table.
+    Request(request::Input),
+    /// Of the [`task`] table.
+    Task(task::Input),
+}
+
+/// What the loss of a request means. `twice`: what [`decide`] says of a call that was sent.
+pub const fn lost(broke: Broke, sent: Sent, about: About, twice: Resend) -> Lost {
+    match sent {
+        Sent::No => match broke {
+            Broke::Exchange => Lost::Request(request::Input::NotRun),
+            Broke::Connection => Lost::Request(request::Input::Lost),
+        },
+        Sent::Yes => match about {
+            About::Task => match broke {
+                Broke::Exchange => Lost::Task(task::Input::Broken),
+                Broke::Connection => Lost::Request(request::Input::LostTask),
+            },
+            About::Call => match twice {
+                Resend::Again => Lost::Request(request::Input::LostReplayable),
+                Resend::End => Lost::Request(request::Input::Lost),
+            },
+        },
+    }
+}
+
+/// [`lost`], recorded with the feature `rows`.
+pub(crate) fn take_lost(broke: Broke, sent: Sent, about: About, twice: Resend) -> Lost {
+    #[cfg(feature = "rows")]
+    super::rows::taken("replay::lost", &[&broke, &sent, &about, &twice]);
+    lost(broke, sent, about, twice)
 }
 
 /// [`decide`], recorded with the feature `rows`.

@@ -6,8 +6,13 @@
 #![doc = "How a tool is called in 2025-11-25:"]
 #![doc = ""]
 #![doc = include_str!("task_form.md")]
+#![doc = ""]
+#![doc = "What the server's reports on a task are, and which of them the embedder gets:"]
+#![doc = ""]
+#![doc = include_str!("task_report.md")]
 
 use super::{Row, alphabet, recorded};
+use crate::protocol::Era;
 
 alphabet! {
     /// The state of a task.
@@ -208,6 +213,133 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
 }
 
 recorded!("task");
+
+alphabet! {
+    /// The status that the server reports.
+    Status {
+        /// The server works on the task.
+        Working,
+        /// It requires input.
+        InputRequired,
+        /// It is over, with a result.
+        Completed,
+        /// It is over, with an error.
+        Failed,
+        /// It is over, without an outcome.
+        Cancelled,
+    }
+}
+
+/// The input of the table when the server creates a task with a status. In 2025-11-25, a request has the outcome.
+pub const fn created(era: Era, status: Status) -> Input {
+    match status {
+        Status::Working => Input::Working,
+        Status::InputRequired => match era {
+            Era::Legacy => Input::ResultWaits,
+            Era::Modern => Input::InputPending,
+        },
+        Status::Completed | Status::Failed | Status::Cancelled => match era {
+            Era::Legacy => Input::ResultWaits,
+            Era::Modern => Input::OverWithoutOutcome,
+        },
+    }
+}
+
+alphabet! {
+    /// What a status means that the server reports of a task that it created earlier.
+    Meaning {
+        /// The server works on it.
+        Working,
+        /// Its result has to be requested.
+        ResultWaits,
+        /// The inputs beside the status are required.
+        Inputs,
+        /// The result is beside the status.
+        Result,
+        /// The error is beside the status.
+        Error,
+        /// It was cancelled.
+        Cancelled,
+    }
+}
+
+/// What a status means that the server reports of a task that it created earlier.
+pub const fn reported(era: Era, status: Status) -> Meaning {
+    match status {
+        Status::Working => Meaning::Working,
+        Status::InputRequired => match era {
+            Era::Legacy => Meaning::ResultWaits,
+            Era::Modern => Meaning::Inputs,
+        },
+        Status::Completed => match era {
+            Era::Legacy => Meaning::ResultWaits,
+            Era::Modern => Meaning::Result,
+        },
+        Status::Failed => match era {
+            Era::Legacy => Meaning::ResultWaits,
+            Era::Modern => Meaning::Error,
+        },
+        Status::Cancelled => match era {
+            Era::Legacy => Meaning::ResultWaits,
+            Era::Modern => Meaning::Cancelled,
+        },
+    }
+}
+
+alphabet! {
+    /// What is new in a report.
+    News {
+        /// The task.
+        Created,
+        /// Its status, or its message.
+        Changed,
+        /// Nothing.
+        Nothing,
+    }
+}
+
+alphabet! {
+    /// Whether the embedder gets a report.
+    Telling {
+        /// It does.
+        Tell,
+        /// It does not.
+        Omit,
+    }
+}
+
+/// Whether the embedder gets a report. That a task is over is the end of the call.
+pub const fn told(news: News, status: Status) -> Telling {
+    match news {
+        News::Created => Telling::Tell,
+        News::Changed => match status {
+            Status::Working | Status::InputRequired => Telling::Tell,
+            Status::Completed | Status::Failed | Status::Cancelled => Telling::Omit,
+        },
+        News::Nothing => Telling::Omit,
+    }
+}
+
+/// [`created`], recorded with the feature `rows`.
+pub(crate) fn take_created(era: Era, status: Status) -> Input {
+    #[cfg(feature = "rows")]
+    super::rows::taken("task::created", &[&era, &status]);
+    created(era, status)
+}
+
+/// [`reported`], recorded with the feature `rows`.
+pub(crate) fn take_reported(era: Era, status: Status) -> Meaning {
+    #[cfg(feature = "rows")]
+    super::rows::taken("task::reported", &[&era, &status]);
+    reported(era, status)
+}
+
+/// [`told`], recorded with the feature `rows`.
+pub(crate) fn take_told(news: News, status: Status) -> Telling {
+    #[cfg(feature = "rows")]
+    super::rows::taken("task::told", &[&news, &status]);
+    told(news, status)
+}
 
 alphabet! {
     /// What a server declares about calls of tools as tasks (2025-11-25, `tasks.requests.tools.call`).

@@ -12,7 +12,6 @@ use serde_json::value::RawValue;
 use super::super::core::Core;
 use super::super::reaction::Reaction;
 use super::super::request_table::InputRounds;
-use super::super::signal::{Signal, Signals};
 use super::super::{InputRequest, Outcome, RequestError, ServerMethod};
 use super::classified::Classified;
 use super::urls;
@@ -71,11 +70,8 @@ pub(super) fn of_task(
 }
 
 /// The sampling requests among the inputs for the embedder.
-pub(super) fn sampling_of(inputs: &[InputRequest]) -> Signals {
-    match inputs.iter().filter(|input| input.method == ServerMethod::Sampling).count() {
-        0 => Signals::NONE,
-        requests => Signals::one(Signal::SamplingRequired(requests)),
-    }
+pub(super) fn sampling_of(inputs: &[InputRequest]) -> usize {
+    inputs.iter().filter(|input| input.method == ServerMethod::Sampling).count()
 }
 
 /// Stores a round of input. If the embedder has none to give, the responses are complete.

@@ -27,7 +27,7 @@ use super::signal::{Signal, Signals};
 use super::{CommandError, Event, InputRequest, Outcome, Request, RequestError, RequestId, Wire, result_type};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json};
-use crate::machine::replay::{self, Carrier, Effects, Word};
+use crate::machine::replay::{self, About, Broke, Carrier, Effects, Lost, Sent, Word};
 use crate::machine::request::{Input, State};
 use crate::machine::resend::{self, Reason, Resend};
 use crate::machine::result_type::Meaning;
@@ -108,7 +108,7 @@ pub(super) fn on_response(
         Classified::Input(rounds, inputs) => {
             let signals = match rounds.error.is_some() {
                 true => on_urls_required(core, id, &inputs),
-                false => input::sampling_of(&inputs),
+                false => Signals::sampling(input::sampling_of(&inputs)),
             };
             input::set(core, id, rounds, &inputs);
             match core.handle_of(id).filter(|_| !inputs.is_empty()) {
@@ -199,8 +199,8 @@ pub(super) fn unblock_one(core: &mut Core, id: u64, by: Block, input: Input) {
 pub(super) fn on_connection_lost(core: &mut Core) {
     for id in core.requests.calls() {
         // What was not sent did not run.
-        let input = if core.is_sent(id) { loss_of(core, id) } else { Input::Lost };
-        step(core, id, input);
+        let sent = core.is_sent(id);
+        on_lost(core, id, Broke::Connection, sent);
     }
 }
 
@@ -211,14 +211,18 @@ pub(super) fn end(core: &mut Core) {
     }
 }
 
-/// The input of a sent request whose response is lost.
-fn loss_of(core: &Core, id: u64) -> Input {
-    if core.requests.runs_as_task(id) {
-        return Input::LostTask;
-    }
-    match decide_replay(core, id) {
-        Resend::Again => Input::LostReplayable,
-        Resend::End => Input::Lost,
+/// The response to a request is lost. `sent`: the request may have reached the server.
+fn on_lost(core: &mut Core, id: u64, broke: Broke, sent: bool) {
+    let about = if core.requests.runs_as_task(id) { About::Task } else { About::Call };
+    // Whether a call may run twice matters only if it was sent.
+    let (sent, twice) = match (sent, about) {
+        (false, _) => (Sent::No, Resend::End),
+        (true, About::Task) => (Sent::Yes, Resend::End),
+        (true, About::Call) => (Sent::Yes, decide_replay(core, id)),
+    };
+    match replay::take_lost(broke, sent, about, twice) {
+        Lost::Request(input) => step(core, id, input),
+        Lost::Task(input) => task::on_lost(core, id, input),
     }
 }
 
@@ -254,15 +258,8 @@ fn effects_of(core: &Core, request: &Request) -> Effects {
 }
 
 /// The exchange of a request broke. `sent`: the request may have reached the server.
-pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) -> Signals {
-    if !sent {
-        step(core, id, Input::NotRun);
-    } else if core.requests.runs_as_task(id) {
-        return task::on_broken(core, id);
-    } else {
-        step(core, id, loss_of(core, id));
-    }
-    Signals::NONE
+pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
+    on_lost(core, id, Broke::Exchange, sent);
 }
 
 /// Whether the request was sent again for an expired session before.

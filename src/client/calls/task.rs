@@ -20,7 +20,8 @@ use super::task_state::{cancel, move_on};
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request;
 use crate::machine::result_type::Meaning;
-use crate::machine::task::{Effect, Input, State};
+use crate::machine::task::{self, Effect, Input, News, State, Status, Telling};
+use crate::protocol::Era;
 use crate::text::excerpt;
 
 /// The shortest wait between two polls.
@@ -113,19 +114,20 @@ pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Signals {
             key_bytes: 0,
         }));
     });
-    tell(core, id, status, report, true);
-    let modern = core.is_modern();
-    let input = match (modern, status) {
-        (_, TaskStatus::Working) => Input::Working,
-        (false, _) => Input::ResultWaits,
-        (true, TaskStatus::InputRequired) => Input::InputPending,
-        (true, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) => Input::OverWithoutOutcome,
-    };
-    let mut signals = apply(core, id, Change::of(input));
-    if modern {
-        signals.push(Signal::TaskCreated);
+    tell(core, id, status, report);
+    let input = task::take_created(core.era().unwrap_or(Era::Legacy), classify(status));
+    apply(core, id, Change::of(input));
+    Signals::one(Signal::TaskCreated)
+}
+
+const fn classify(status: TaskStatus) -> Status {
+    match status {
+        TaskStatus::Working => Status::Working,
+        TaskStatus::InputRequired => Status::InputRequired,
+        TaskStatus::Completed => Status::Completed,
+        TaskStatus::Failed => Status::Failed,
+        TaskStatus::Cancelled => Status::Cancelled,
     }
-    signals
 }
 
 /// Takes the response to a request about a task.
@@ -145,7 +147,7 @@ pub(super) fn on_response(
             read_status(core, id, result, judge)
         }
     };
-    apply(core, id, change)
+    Signals::sampling(apply(core, id, change))
 }
 
 /// The call that runs as the task that `notifications/tasks` is about.
@@ -157,17 +159,17 @@ pub(in crate::client) fn id_of_call(core: &Core, params: &RawValue) -> Option<u6
 /// Takes `notifications/tasks` about a call, while no request about the task is on its way.
 pub(in crate::client) fn on_notification(core: &mut Core, id: u64, params: &RawValue, judge: &Judge<'_>) -> Signals {
     let change = read_status(core, id, params, judge);
-    apply(core, id, change)
+    Signals::sampling(apply(core, id, change))
 }
 
 /// A task is to be polled.
-pub(in crate::client) fn on_due(core: &mut Core, id: u64) -> Signals {
-    apply(core, id, Change::of(Input::Due))
+pub(in crate::client) fn on_due(core: &mut Core, id: u64) {
+    apply(core, id, Change::of(Input::Due));
 }
 
-/// The exchange of a request about a task broke: it is sent again after the interval of polls.
-pub(super) fn on_broken(core: &mut Core, id: u64) -> Signals {
-    apply(core, id, Change::of(Input::Broken))
+/// A request about a task is lost.
+pub(super) fn on_lost(core: &mut Core, id: u64, input: Input) {
+    apply(core, id, Change::of(input));
 }
 
 /// Reads the server's report on a task.
@@ -175,7 +177,7 @@ fn read_status(core: &Core, id: u64, result: &RawValue, judge: &Judge<'_>) -> Ch
     let Some(task) = core.requests.call(id).and_then(|call| call.task.as_ref()) else {
         return Change::of(Input::Working);
     };
-    let (json, modern) = (Json::from(result), core.is_modern());
+    let json = Json::from(result);
     match result_type::of_task_status(core, json) {
         Meaning::Complete => {}
         Meaning::Input | Meaning::Task | Meaning::Invalid => {
@@ -191,22 +193,22 @@ fn read_status(core: &Core, id: u64, result: &RawValue, judge: &Judge<'_>) -> Ch
         return Change::invalid("the server sent a task without a known status");
     };
     let message = || report.message().as_deref().map(excerpt).unwrap_or_default().into();
-    let change = match (modern, status) {
-        (_, TaskStatus::Working) => Change::of(Input::Working),
-        (false, _) => Change::of(Input::ResultWaits),
-        (true, TaskStatus::InputRequired) => read_inputs(core, id, task, result, judge),
-        (true, TaskStatus::Completed) => match json.member("result").filter(|result| result.is_object()) {
+    let change = match task::take_reported(core.era().unwrap_or(Era::Legacy), classify(status)) {
+        task::Meaning::Working => Change::of(Input::Working),
+        task::Meaning::ResultWaits => Change::of(Input::ResultWaits),
+        task::Meaning::Inputs => read_inputs(core, id, task, result, judge),
+        task::Meaning::Result => match json.member("result").filter(|result| result.is_object()) {
             Some(result) => Change::with(Input::Outcome, Outcome::Result(result.to_raw())),
             None => Change::invalid("the task is completed, and has no result"),
         },
-        (true, TaskStatus::Failed) => {
+        task::Meaning::Error => {
             let error = match json.member("error").filter(|error| error.is_object()).map(ErrorObject::read) {
                 Some(error) => RequestError::Server(error),
                 None => RequestError::Task(TaskError::Failed { message: message() }),
             };
             Change::with(Input::Outcome, Outcome::Error(error))
         }
-        (true, TaskStatus::Cancelled) => {
+        task::Meaning::Cancelled => {
             let error = RequestError::Task(TaskError::Cancelled { message: message() });
             Change::with(Input::Outcome, Outcome::Error(error))
         }
@@ -265,27 +267,36 @@ fn without(result: &RawValue, keys: &BTreeSet<Box<str>>) -> Box<RawValue> {
     Json::trusted(&String::from_utf8(json).unwrap_or_default()).to_raw()
 }
 
-/// Tells the embedder of a change of the task, except that it is over: that is the end of the call.
-fn tell(core: &mut Core, id: u64, status: TaskStatus, report: Task, created: bool) {
+/// Tells the embedder of a change of the task.
+fn tell(core: &mut Core, id: u64, status: TaskStatus, report: Task) {
     let default = core.options.timeouts.task_poll;
     let full = core.is_full();
     let Some(call) = core.requests.call_mut(id) else { return };
     let Some(task) = &mut call.task else { return };
     task.interval = report.poll_interval().unwrap_or(default).max(SHORTEST_POLL);
     let now = Some((status, report.message().as_deref().map(excerpt).map(Box::from)));
-    if created || matches!(status, TaskStatus::Working | TaskStatus::InputRequired) && task.reported_status != now {
-        task.reported_status = now;
-        let (request, task) = (call.handle, report);
-        if full { core.leave_out() } else { core.event(Event::Task { request, task }) }
+    let news = match &task.reported_status {
+        None => News::Created,
+        before if *before == now => News::Nothing,
+        Some(_) => News::Changed,
+    };
+    match task::take_told(news, classify(status)) {
+        Telling::Tell => {
+            task.reported_status = now;
+            let (request, task) = (call.handle, report);
+            if full { core.leave_out() } else { core.event(Event::Task { request, task }) }
+        }
+        Telling::Omit => {}
     }
 }
 
-fn apply(core: &mut Core, id: u64, change: Change) -> Signals {
+/// Returns how many sampling requests the embedder gets.
+fn apply(core: &mut Core, id: u64, change: Change) -> usize {
     let Change { report, input, mut outcome, mut round } = change;
     if let Some((status, report)) = report {
-        tell(core, id, status, report, false);
+        tell(core, id, status, report);
     }
-    let mut signals = Signals::NONE;
+    let mut sampling = 0;
     for effect in move_on(core, id, input) {
         match effect {
             Effect::Wait => {
@@ -308,7 +319,7 @@ fn apply(core: &mut Core, id: u64, change: Change) -> Signals {
             Effect::Ask => {
                 if let Some((request, round)) = core.handle_of(id).zip(round.take()) {
                     let inputs = begin(core, id, round);
-                    signals.extend(input::sampling_of(&inputs));
+                    sampling = input::sampling_of(&inputs);
                     step(core, id, request::Input::InputRequired);
                     core.event(Event::InputRequired { request, inputs });
                 }
@@ -322,5 +333,5 @@ fn apply(core: &mut Core, id: u64, change: Change) -> Signals {
             }
         }
     }
-    signals
+    sampling
 }

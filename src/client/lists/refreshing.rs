@@ -13,10 +13,6 @@ use crate::machine::{Verdict, paging, refresh_demand};
 use crate::protocol::Family;
 
 impl Lists {
-    pub(super) fn is_refreshing(&self, family: Family) -> bool {
-        self.slots.get(family).refresh != refresh::State::Idle
-    }
-
     /// The connection ended, and its lists with it.
     pub(in crate::client) fn on_connection_ended(&mut self, core: &mut Core) {
         for family in Family::ALL.iter().copied() {

@@ -114,10 +114,7 @@ impl Engine {
         let core = &mut self.core;
         let Some(open) = core.requests.get(id).filter(|_| core.is_sent(id)) else { return };
         match exchange_loss::take(classify_lost(&open.purpose)) {
-            Recovery::Replay => {
-                let signals = calls::on_exchange_lost(core, id, sent);
-                self.act(signals);
-            }
+            Recovery::Replay => calls::on_exchange_lost(core, id, sent),
             recovery
             @ (Recovery::Handshake | Recovery::List | Recovery::EndStream | Recovery::Fail | Recovery::End) => {
                 let words = format!("the exchange broke before its response ({why})");

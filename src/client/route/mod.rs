@@ -77,8 +77,7 @@ impl Engine {
             }
         }
         while let Some(id) = self.core.requests.due_poll(self.core.now) {
-            let signals = calls::on_due(&mut self.core, id);
-            self.act(signals);
+            calls::on_due(&mut self.core, id);
         }
         for id in self.core.requests.expired(self.core.now) {
             let signals = self.on_request_timeout(id);
@@ -118,15 +117,13 @@ impl Engine {
                 // A modern server sends no requests, and expects no responses.
                 self.server_requests.end(core, true);
                 self.freshness.start(core);
+                let signals = self.subscriptions.start_stream(core);
+                self.act(signals);
                 Signals::one(Signal::Discover)
             }
             Signal::Discover => {
                 log_level::tell(core);
-                if core.is_modern() {
-                    let signals = self.subscriptions.start_stream(core);
-                    self.act(signals);
-                }
-                self.lists.start(&mut self.core)
+                self.lists.start(core)
             }
             Signal::Discovered => self.link.step(core, link::Input::Established),
             Signal::TransportClosed(why) => self.handshake.on_closed(core, why),
