@@ -40,10 +40,12 @@ alphabet! {
         InputRequired,
         /// The server requires another attempt, with input that the engine has, or without input.
         RetryRequired,
-        /// The embedder provided the input.
+        /// The embedder provides the input.
         InputGiven,
-        /// The embedder declined, or did not provide the input in time.
+        /// The input that the embedder provides declines.
         InputDeclined,
+        /// The embedder declines to provide what is missing: input, or authorization.
+        Declined,
         /// The server refused it unprocessed, and what is missing can be provided.
         Refused,
         /// What was missing is there.
@@ -135,6 +137,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     type R = Row<State, Effect>;
     match state {
         State::Queued => match input {
+            Input::InputGiven | Input::Declined => R::reject(state),
             Input::Write => R::advance(State::Written, &[]),
             Input::NotAdvertised => R::advance(State::Ended, &[EndNotAdvertised]),
             Input::Cancelled | Input::Withdrawn => R::advance(State::Ended, &[EndCancelled]),
@@ -150,7 +153,6 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Invalid
             | Input::InputRequired
             | Input::RetryRequired
-            | Input::InputGiven
             | Input::InputDeclined
             | Input::Refused
             | Input::Admitted
@@ -161,6 +163,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::ExpiredReplayable => R::ignore(state),
         },
         State::Written => match input {
+            Input::InputGiven | Input::Declined => R::reject(state),
             Input::Hand => R::advance(State::Sent, &[]),
             Input::Cancelled | Input::Withdrawn => R::advance(State::Ended, &[Retract, EndCancelled]),
             Input::TimedOut => R::advance(State::Ended, &[Retract, EndTimedOut]),
@@ -176,7 +179,6 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Invalid
             | Input::InputRequired
             | Input::RetryRequired
-            | Input::InputGiven
             | Input::InputDeclined
             | Input::Refused
             | Input::Admitted
@@ -186,6 +188,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::ExpiredReplayable => R::ignore(state),
         },
         State::Sent => match input {
+            Input::InputGiven | Input::Declined => R::reject(state),
             Input::Answered => R::advance(State::Ended, &[EndAnswered]),
             Input::Invalid => R::advance(State::Ended, &[EndInvalid]),
             Input::InputRequired => R::advance(State::Waiting, &[AwaitInput]),
@@ -205,14 +208,15 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             Input::Write
             | Input::Hand
             | Input::NotAdvertised
-            | Input::InputGiven
             | Input::InputDeclined
             | Input::Admitted
             | Input::Denied => R::ignore(state),
         },
         State::Waiting => match input {
             Input::InputGiven => R::advance(State::Queued, &[RequeueAnew]),
-            Input::InputDeclined | Input::TimedOut | Input::Closed => R::advance(State::Ended, &[EndInputRequired]),
+            Input::InputDeclined | Input::Declined | Input::TimedOut | Input::Closed => {
+                R::advance(State::Ended, &[EndInputRequired])
+            }
             Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),
             // Required input does not depend on the connection: its state is part of the retry.
             Input::Lost => R::advance(state, &[]),
@@ -237,8 +241,11 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::NotAdvertised => R::ignore(state),
         },
         State::Blocked => match input {
+            Input::InputGiven => R::reject(state),
             Input::Admitted => R::advance(State::Queued, &[RequeueAnew]),
-            Input::Denied | Input::TimedOut | Input::Closed => R::advance(State::Ended, &[EndRefused]),
+            Input::Denied | Input::Declined | Input::TimedOut | Input::Closed => {
+                R::advance(State::Ended, &[EndRefused])
+            }
             Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),
             // It did not run, so it can be sent on the next connection.
             Input::Lost => R::advance(state, &[]),
@@ -253,7 +260,6 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Invalid
             | Input::InputRequired
             | Input::RetryRequired
-            | Input::InputGiven
             | Input::InputDeclined
             | Input::Refused
             | Input::Restarted
@@ -263,6 +269,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::NotAdvertised => R::ignore(state),
         },
         State::Running => match input {
+            Input::InputGiven | Input::Declined => R::reject(state),
             Input::TaskRuns | Input::Lost => R::advance(state, &[]),
             Input::TaskSends => R::advance(State::Queued, &[RequeueAnew]),
             Input::InputRequired => R::advance(State::Waiting, &[AwaitInput]),
@@ -277,7 +284,6 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Write
             | Input::Hand
             | Input::RetryRequired
-            | Input::InputGiven
             | Input::InputDeclined
             | Input::Refused
             | Input::Admitted
@@ -297,6 +303,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::RetryRequired
             | Input::InputGiven
             | Input::InputDeclined
+            | Input::Declined
             | Input::Refused
             | Input::Admitted
             | Input::Denied
@@ -318,4 +325,4 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     }
 }
 
-recorded!("request");
+recorded!("request", refuses);

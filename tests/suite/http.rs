@@ -8,8 +8,8 @@ use crate::web::{
 };
 use mcp_proto::binding::http::{Broken, HttpAction};
 use mcp_proto::{
-    Cause, Eras, Event, FailureKind, Family, Keepalive, LogLevel, Options, Outcome, ProtocolVersion, Recovery, Request,
-    Time,
+    Cause, CommandError, Eras, Event, FailureKind, Family, Keepalive, LogLevel, Options, Outcome, ProtocolVersion,
+    Recovery, Request, Time,
 };
 use serde_json::{Value, json};
 
@@ -306,6 +306,8 @@ fn a_call_that_waits_for_a_token_can_be_declined_or_cancelled_and_has_a_time_lim
     let is_refusal = |outcome: &Outcome| matches!(outcome, Outcome::Error(error) if error.to_string().contains("401") && error.to_string().contains("log in first"));
 
     let (mut web, request) = waiting();
+    let given: [(&str, &serde_json::value::RawValue); 0] = [];
+    assert_eq!(web.session.provide(web.now, request, given), Err(CommandError::UnknownRequest));
     web.session.decline(web.now, request).unwrap();
     web.collect();
     assert!(is_refusal(web.result_of(request)));

@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::common::{Host, Server, legacy, millis, options, reconnecting, seconds, tools};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
-use mcp_proto::{Event, Options, Outcome, Request, RequestError, RequestId, TaskError, TaskStatus, Transport};
+use mcp_proto::{
+    CommandError, Event, Options, Outcome, Request, RequestError, RequestId, TaskError, TaskStatus, Transport,
+};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -579,6 +581,9 @@ fn the_status_of_tasks_is_announced_on_the_listen_stream() {
     assert!(!host.events.iter().any(|event| matches!(event, Event::Finished { .. })), "not of this stream");
     notify(&mut host, &stream, task("complete", "working", json!({"statusMessage": "half"})));
     assert_eq!(status_events(&host).last().unwrap().1.as_deref(), Some("half"));
+    let given: [(&str, &RawValue); 0] = [];
+    assert_eq!(host.session.provide(host.now, id, given), Err(CommandError::UnknownRequest));
+    assert_eq!(host.session.decline(host.now, id), Err(CommandError::UnknownRequest));
     let inputs = json!({"inputRequests": {"where": {"method": "roots/list"}}});
     notify(&mut host, &stream, task("complete", "input_required", inputs));
     let update = host.take_one();

@@ -28,7 +28,7 @@ use super::{CommandError, Event, InputRequest, Outcome, Request, RequestError, R
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::replay::{self, About, Broke, Carrier, Effects, Lost, Sent, Word};
-use crate::machine::request::{Input, State};
+use crate::machine::request::Input;
 use crate::machine::resend::{self, Reason, Resend};
 use crate::machine::result_type::Meaning;
 use crate::protocol::method;
@@ -74,15 +74,11 @@ pub(super) fn cancel(core: &mut Core, now: Time, request: RequestId, why: Option
 /// The embedder declines input or authorization.
 pub(super) fn decline(core: &mut Core, now: Time, request: RequestId) -> Result<(), CommandError> {
     let id = core.requests.wire_id(request).ok_or(CommandError::UnknownRequest)?;
-    let input = match core.requests.get(id).map(|open| open.phase) {
-        Some(State::Waiting) => Input::InputDeclined,
-        Some(State::Blocked) => Input::Denied,
-        Some(State::Queued | State::Written | State::Sent | State::Running | State::Ended) | None => {
-            return Err(CommandError::UnknownRequest);
-        }
-    };
+    if core.requests.refuses(id, Input::Declined) {
+        return Err(CommandError::UnknownRequest);
+    }
     core.advance(now);
-    step(core, id, input);
+    step(core, id, Input::Declined);
     Ok(())
 }
 

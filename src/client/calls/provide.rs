@@ -12,7 +12,7 @@ use super::step::step;
 use super::task_state;
 use crate::Time;
 use crate::jsonrpc::Json;
-use crate::machine::request::{Input, State};
+use crate::machine::request::Input;
 use crate::machine::task;
 
 /// Takes the input that the server requires from the embedder.
@@ -23,7 +23,7 @@ pub(in crate::client) fn provide<'a>(
     responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
 ) -> Result<(), CommandError> {
     let id = core.requests.wire_id(request).ok_or(CommandError::UnknownRequest)?;
-    if core.requests.get(id).is_none_or(|open| open.phase != State::Waiting) {
+    if core.requests.refuses(id, Input::InputGiven) {
         return Err(CommandError::UnknownRequest);
     }
     let mut given: BTreeMap<&str, &RawValue> = BTreeMap::new();

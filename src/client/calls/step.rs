@@ -151,6 +151,7 @@ fn reason_of(open: &OpenRequest, input: Input) -> Option<ResendReason> {
         | Input::Invalid
         | Input::InputRequired
         | Input::InputDeclined
+        | Input::Declined
         | Input::Refused
         | Input::Denied
         | Input::Cancelled

@@ -192,12 +192,13 @@ impl Handshake {
             }
             Effect::Adopt => {
                 let candidate = self.candidate.take();
-                return self.adopt(core, candidate);
+                self.adopt(core, candidate);
             }
             Effect::AdoptEvidence => {
                 let evidence = self.evidence.take();
-                return self.adopt(core, evidence);
+                self.adopt(core, evidence);
             }
+            Effect::BeginModern => return Signals::one(Signal::ModernAgreed),
             Effect::Reopen => return Signals::one(Signal::Reopen),
             Effect::Fail(failure) => return self.told().fail(core, failure),
         }
@@ -226,9 +227,9 @@ impl Handshake {
         self.request = Some(core.requests.insert(Purpose::Initialize(version), None));
     }
 
-    /// The handshake is done. The modern era continues with discovery, the legacy one with `notifications/initialized`.
-    fn adopt(&mut self, core: &mut Core, server: Option<Box<Server>>) -> Signals {
-        let Some(server) = server else { return Signals::NONE };
+    /// The handshake is done.
+    fn adopt(&mut self, core: &mut Core, server: Option<Box<Server>>) {
+        let Some(server) = server else { return };
         core.timers.set(Timer::Handshake, None);
         core.timers.set(Timer::Discover, None);
         let era = server.era();
@@ -245,10 +246,6 @@ impl Handshake {
             core.give_up(id);
         }
         core.arm(Timer::Discovery, core.options.timeouts.discovery);
-        match era {
-            Era::Modern => Signals::one(Signal::ModernAgreed),
-            Era::Legacy => Signals::NONE,
-        }
     }
 
     /// The transport is slow, but there is activity: the timeouts are extended, up to a maximum.

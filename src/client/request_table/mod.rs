@@ -10,6 +10,7 @@ mod purpose;
 mod queues;
 mod settled;
 mod tasks;
+mod turn;
 
 pub(super) use self::call_task::CallTask;
 pub(super) use self::purpose::{Block, Blocked, Call, InputRounds, Purpose};
@@ -31,7 +32,6 @@ use crate::Time;
 use crate::jsonrpc::ResponseId;
 use crate::machine::request::{self, State};
 use crate::machine::response;
-use crate::machine::turn::{self, Phase, Room, Tools};
 use crate::protocol::Family;
 
 #[derive(Clone, Debug)]
@@ -214,6 +214,11 @@ impl RequestTable {
         self.queues.engine().any(is_it)
     }
 
+    /// Whether a command about a request is refused.
+    pub(super) fn refuses(&self, id: u64, command: request::Input) -> bool {
+        self.open.get(&id).is_none_or(|open| request::refuses(open.phase, command))
+    }
+
     pub(super) fn set_phase(&mut self, id: u64, phase: State) {
         self.change(id, |_| phase);
     }
@@ -393,24 +398,6 @@ impl RequestTable {
     /// Takes the id of a request that does not wait for a response any more.
     pub(super) fn next_settled(&mut self) -> Option<u64> {
         self.settled.take()
-    }
-
-    /// The next request to encode, if one may be sent. `limit`: of requests in flight. `held`: the binding holds tool calls
-    /// back. Without `parallel`, one tool is called at a time.
-    #[inline]
-    pub(super) fn next(&mut self, limit: usize, phase: Phase, held: bool, parallel: bool) -> Option<u64> {
-        if self.queues.is_empty() { None } else { self.next_queued(limit, phase, held, parallel) }
-    }
-
-    fn next_queued(&mut self, limit: usize, phase: Phase, held: bool, parallel: bool) -> Option<u64> {
-        let full = usize::try_from(self.flight.len()).is_ok_and(|in_flight| in_flight >= limit);
-        let room = if full { Room::Full } else { Room::Free };
-        let tools = match (held, parallel || !self.flight.has_tools()) {
-            (true, _) => Tools::Held,
-            (false, false) => Tools::Busy,
-            (false, true) => Tools::Free,
-        };
-        self.queues.next(|queued| turn::take(room, phase, queued, tools))
     }
 
     /// The request with this token, if it waits for its response and asked for progress.

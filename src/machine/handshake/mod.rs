@@ -18,8 +18,8 @@ type R = Row<State, Effect>;
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
-        Adopt, AdoptEvidence, ArmDiscover, DisarmDiscover, ExtendDeadline, Fail, ForgetEra, KeepEvidence, NoteClosedAs,
-        Reopen, SendDiscover, SendDiscoverNamed, SendInitialize, SendInitializeNamed, SendInitialized,
+        Adopt, AdoptEvidence, ArmDiscover, BeginModern, DisarmDiscover, ExtendDeadline, Fail, ForgetEra, KeepEvidence,
+        NoteClosedAs, Reopen, SendDiscover, SendDiscoverNamed, SendInitialize, SendInitializeNamed, SendInitialized,
     };
     match state {
         State::Idle => match input {
@@ -52,7 +52,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::TransportClosed => R::ignore(state),
         },
         State::Discovering => match input {
-            Input::ModernFound => R::advance(State::Modern, &[DisarmDiscover, Adopt]),
+            Input::ModernFound => R::advance(State::Modern, &[DisarmDiscover, Adopt, BeginModern]),
             Input::LegacyFound => R::advance(State::InitializingAfterDiscover, &[DisarmDiscover, SendInitializeNamed]),
             Input::VersionOffered => R::advance(State::RediscoveringNamed, &[DisarmDiscover, SendDiscoverNamed]),
             Input::NothingCommon => R::advance(State::Failed, &[Fail(Failure::UnsupportedVersion)]),
@@ -85,7 +85,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Malformed => R::ignore(state),
         },
         State::RediscoveringNamed => match input {
-            Input::ModernFound => R::advance(State::Modern, &[Adopt]),
+            Input::ModernFound => R::advance(State::Modern, &[Adopt, BeginModern]),
             Input::LegacyFound => R::advance(State::InitializingAfterDiscover, &[SendInitializeNamed]),
             Input::VersionOffered | Input::NothingCommon => {
                 R::advance(State::Failed, &[Fail(Failure::UnsupportedVersion)])
@@ -223,7 +223,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::RefusedByModern
             | Input::Refused
             | Input::Malformed
-            | Input::Deadline => R::advance(State::Modern, &[AdoptEvidence]),
+            | Input::Deadline => R::advance(State::Modern, &[AdoptEvidence, BeginModern]),
             Input::TransportClosed => R::advance(State::Reopening, &[Reopen]),
             Input::StartDiscover
             | Input::StartDiscoverHttp

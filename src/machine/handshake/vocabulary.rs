@@ -120,8 +120,10 @@ pub enum Effect {
     SendInitializeOlder,
     /// Send `initialize` without capabilities.
     SendInitializeBare,
-    /// Send `notifications/initialized`.
+    /// Send `notifications/initialized`, and begin discovery.
     SendInitialized,
+    /// Begin discovery with a server that sends no requests.
+    BeginModern,
     /// Start the timer of `server/discover`.
     ArmDiscover,
     /// Stop the timer of `server/discover`.

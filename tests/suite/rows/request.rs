@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use mcp_proto::binding::http::Broken;
-use mcp_proto::{Event, Keepalive, ListErrors, Outcome, Request, RequestId, Transport};
+use mcp_proto::{CommandError, Event, Keepalive, ListErrors, Outcome, Request, RequestId, Transport};
 use serde_json::{Value, json};
 
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
@@ -54,6 +54,26 @@ fn a_request_that_waits_for_input_ends_with_its_session_and_its_input_requests()
     assert!(
         matches!(host.result_of(request), Outcome::InputRequired(result) if result.get().contains("inputRequests"))
     );
+}
+
+/// A request that is not asked for anything takes neither input nor a refusal of it.
+#[test]
+fn a_request_takes_input_only_while_it_waits_for_it() {
+    let refused = |host: &mut Host, request| {
+        let given: [(&str, &serde_json::value::RawValue); 0] = [];
+        assert_eq!(host.session.provide(host.now, request, given), Err(CommandError::UnknownRequest));
+        assert_eq!(host.session.decline(host.now, request), Err(CommandError::UnknownRequest));
+    };
+    let mut host = Host::open(legacy());
+    let queued = host.session.request(host.now, Request::call_tool("x", None)).unwrap();
+    refused(&mut host, queued);
+    let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["x"]));
+    let mut host = Host::connect(legacy(), &mut server);
+    let request = host.session.request(host.now, Request::call_tool("x", None)).unwrap();
+    refused(&mut host, request);
+    host.collect();
+    assert_eq!(host.take_methods(), ["tools/call"]);
+    refused(&mut host, request);
 }
 
 /// A call that the server temporarily refused. It is due to be sent again, and not polled.
