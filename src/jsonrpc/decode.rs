@@ -292,3 +292,47 @@ impl<'a> Envelope<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::borrow::ToOwned;
+    use alloc::format;
+    use alloc::string::String;
+
+    use super::*;
+    use crate::jsonrpc::Json;
+    use crate::jsonrpc::spans::{Ahead, LONG, Spans};
+
+    /// The members of the items of a list, read with and without spans.
+    fn members(text: &str, skip: bool) -> Vec<(String, String)> {
+        let mut spans = Spans::default();
+        let decoded = decode_with_spans(text.as_bytes(), MessageLimits::default(), &mut spans);
+        let Ok(Decoded::One(message)) = decoded else { panic!("{text}") };
+        let Body::Result { result, .. } = message.body else { panic!("{text}") };
+        assert_eq!(Ahead::new(spans.clone()).is_empty(), text.len() < LONG, "{}", text.len());
+        let (scan, mut found) = (Json::from(result).scan(), Vec::new());
+        let mut scan = if skip { scan.skipping(spans) } else { scan };
+        scan.each_member(|_, scan| {
+            scan.each_element(|scan| {
+                scan.members(|name, value| found.push((name.to_owned(), value.text().to_owned()))).is_some()
+            });
+        });
+        found
+    }
+
+    #[test]
+    fn a_scan_that_skips_values_finds_the_same() {
+        let deep = format!("{}{}", "[ ".repeat(70), "]".repeat(70));
+        let schema = r#"{"a":["]}",{"b":"\\"} ] , "c" : { "description":"as long as it takes" }}"#;
+        let item = format!(
+            r#" {{"name":"n", "schema" : {schema}, "deep":{deep},"short":[1],"none": {{}} , "after": [ {schema} ] }}"#
+        );
+        for count in [1, 5, 50] {
+            let items = alloc::vec![item.clone(); count].join(",");
+            let text = format!(r#"{{"id":1, "result" : {{"first":[{items}],"second":[ {items}]}},"jsonrpc":"2.0"}}"#);
+            let plain = members(&text, false);
+            assert_eq!(plain.len(), 12 * count);
+            assert_eq!(members(&text, true), plain);
+        }
+    }
+}
