@@ -130,7 +130,7 @@ impl Access {
         let Some(port) = uri.port_u16().filter(|port| !self.ports.contains(port)) else { return };
         match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
             Ok(listener) => self.listen(port, uri.path().into(), listener),
-            Err(error) => crate::write_stderr(&format!(
+            Err(error) => crate::output::write_stderr(&format!(
                 "probe: no redirect is received on port {port}, paste its URL here instead: {error}\n"
             )),
         }
@@ -141,11 +141,11 @@ impl Access {
         self.shown = Some(at);
         self.listen_for(url.redirect_uri());
         let url = url.as_str();
-        crate::write_stderr(&format!("open: {url}\n"));
+        crate::output::write_stderr(&format!("open: {url}\n"));
         if let Some(browser) = std::env::var("BROWSER").ok().filter(|browser| !browser.trim().is_empty())
             && let Err(error) = run(&browser, url)
         {
-            crate::write_stderr(&format!("probe: BROWSER: {error}\n"));
+            crate::output::write_stderr(&format!("probe: BROWSER: {error}\n"));
         }
         if !std::mem::replace(&mut self.reads_lines, true) {
             let sender = self.sender.clone();

@@ -28,7 +28,7 @@ use crate::interrupt::Interrupt;
 use crate::io::Io;
 use crate::text::{cut, one_line};
 use crate::web::without_query;
-use crate::{advice, run as runs};
+use crate::{advice, options};
 
 /// Bound on the discovery after a run that was refused.
 const OFFER: Duration = Duration::from_secs(10);
@@ -80,13 +80,14 @@ pub(crate) fn run(settings: &Settings, target: &Target, interrupt: &Interrupt) -
     let Target::Http { url, http, .. } = target else { return ExitCode::from(2) };
     let report = match inspect(settings, url, http, settings.timeout, interrupt) {
         Ok(report) => report,
-        Err(wrong) => return crate::misused(&wrong),
+        Err(wrong) => return crate::output::misused(&wrong),
     };
     if let Some(status) = interrupt.status() {
         return status.into();
     }
-    let printed = if settings.json { crate::print_json(&report) } else { crate::print(report.text().as_bytes()) };
-    crate::status(printed, report.is_good)
+    let printed =
+        if settings.json { crate::output::print_json(&report) } else { crate::output::print(report.text().as_bytes()) };
+    crate::output::status(printed, report.is_good)
 }
 
 /// What the failure's message says of a server that demands a token: whether it offers OAuth, and where.
@@ -108,9 +109,9 @@ fn inspect(
 ) -> Result<DiscoveryReport, String> {
     let mut options = OAuthOptions::new("mcp-probe", "http://127.0.0.1/callback");
     options.may_ask_user = false;
-    let authorization = Authorization::new(url, options, runs::entropy()?, Time::ZERO, runs::unix());
+    let authorization = Authorization::new(url, options, options::entropy()?, Time::ZERO, options::unix());
     let authorization = authorization.map_err(|wrong| wrong.to_string())?;
-    let session = Client::new(http.clone().with_oauth(authorization), runs::options(settings), seed());
+    let session = Client::new(http.clone().with_oauth(authorization), options::options(settings), seed());
     let mut io = Io::new()?;
     let http = io.client()?;
     let mut inspector = Inspector {

@@ -3,12 +3,11 @@
 use mcp_proto::binding::oauth::{OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput, Stage};
 use mcp_proto::host::config::Endpoint;
 
-use crate::access::Came;
 use crate::advice;
 use crate::exchanges::Piece;
 use crate::io::Io;
 use crate::record::FailureReport;
-use crate::run::Run;
+use crate::run_state::Run;
 
 /// The input of a piece of an exchange.
 pub(crate) fn input_of(exchange: OAuthExchangeId, piece: &Piece) -> OAuthInput<'_> {
@@ -50,61 +49,8 @@ impl Run<'_> {
         }
     }
 
-    pub(crate) fn receive_oauth(&mut self, io: &mut Io, at: usize, exchange: OAuthExchangeId, piece: &Piece) {
-        if let (Piece::Head(status, _), Some(peer)) = (piece, self.peers.get_mut(at)) {
-            peer.trace.note(format!("authorization: HTTP {}", status.as_u16()));
-        }
-        self.note_revocation(piece);
-        self.give(io, at, input_of(exchange, piece));
-    }
-
-    /// Takes what came from the user or from the store.
-    pub(crate) fn came(&mut self, io: &mut Io, came: Came) {
-        let Some(access) = &mut self.access else { return };
-        match came {
-            Came::Redirect(redirect) => {
-                if let Some(at) = access.shown() {
-                    self.give(io, at, OAuthInput::Redirect(&redirect));
-                }
-            }
-            Came::Line(line) => {
-                if let Some(at) = access.shown().filter(|_| !line.trim().is_empty())
-                    && !self.give(io, at, OAuthInput::Redirect(line.trim()))
-                {
-                    crate::write_stderr("probe: this is not the redirect that belongs to the URL above\n");
-                }
-            }
-            Came::Locked { at, id, lock } => {
-                let acquired = lock.is_ok();
-                if let Ok(lock) = lock {
-                    access.keep(at, lock);
-                }
-                self.give(io, at, OAuthInput::Acquired { id, acquired });
-            }
-            Came::Loaded { at, id, record } => {
-                let record = record.as_ref().map(Option::as_deref).map_err(|_| ());
-                self.give(io, at, OAuthInput::Loaded { id, record });
-            }
-            Came::Saved { at, id, saved } => {
-                self.give(io, at, OAuthInput::Saved { id, saved });
-            }
-            Came::Removed(Ok(())) => {}
-            Came::Removed(Err(error)) => {
-                crate::write_stderr(&format!("probe: --tokens: the credentials were not removed: {error}\n"));
-            }
-        }
-    }
-
-    pub(crate) fn give(&mut self, io: &mut Io, at: usize, input: OAuthInput<'_>) -> bool {
-        let now = self.now();
-        let is_ours = self.engine.handle_oauth(now, at, input);
-        self.introduced(at);
-        self.act(io);
-        is_ours
-    }
-
     /// Reports a revocation that failed.
-    fn note_revocation(&self, piece: &Piece) {
+    pub(crate) fn note_revocation(&self, piece: &Piece) {
         if !self.is_signing_out {
             return;
         }
@@ -113,7 +59,9 @@ impl Run<'_> {
             Piece::Failure(_, why) => why.clone(),
             Piece::Head(..) | Piece::Body(_) | Piece::End => return,
         };
-        crate::write_stderr(&format!("probe: --sign-out: a token was not revoked, and may still be valid: {why}\n"));
+        crate::output::write_stderr(&format!(
+            "probe: --sign-out: a token was not revoked, and may still be valid: {why}\n"
+        ));
     }
 
     fn authorization_event(&mut self, at: usize, event: OAuthEvent) {
@@ -134,10 +82,12 @@ impl Run<'_> {
                 }
             }
             OAuthEvent::RecordUnreadable => {
-                crate::write_stderr("probe: --tokens: the file cannot be read, and is replaced\n");
+                crate::output::write_stderr("probe: --tokens: the file cannot be read, and is replaced\n");
             }
             OAuthEvent::NotStored => {
-                crate::write_stderr("probe: --tokens: the credentials were not stored, and end with this run\n");
+                crate::output::write_stderr(
+                    "probe: --tokens: the credentials were not stored, and end with this run\n",
+                );
             }
             _ => {}
         }

@@ -14,10 +14,9 @@ use serde_json::{Map, Value, json};
 #[path = "demo_content.rs"]
 mod content;
 #[path = "demo_schedule.rs"]
-mod schedule;
+pub(crate) mod schedule;
 
 use self::content::Guests;
-pub(crate) use self::schedule::serve;
 
 /// The supported version with per-request metadata.
 const MODERN: &str = "2026-07-28";

@@ -130,7 +130,7 @@ impl EventHandler<'_> {
         if self.settings.watch.is_some() {
             let at = Duration::from_millis(now.as_millis()).as_secs_f64();
             let detail = if detail.get() == "null" { String::new() } else { cut(&one_line(detail.get()), SHOWN) };
-            crate::write_stderr(&format!("{}\n", format!("probe: {at:.3} s  {kind}  {detail}").trim_end()));
+            crate::output::write_stderr(&format!("{}\n", format!("probe: {at:.3} s  {kind}  {detail}").trim_end()));
         }
         self.peer.record.event(now, kind, detail);
     }
@@ -253,7 +253,11 @@ fn show_url(params: Option<&RawValue>) {
     let Some(members) = params.map(Members::of) else { return };
     if let (Some("url"), Some(url)) = (members.string("mode").as_deref(), members.string("url")) {
         let message = members.string("message").unwrap_or_default();
-        crate::write_stderr(&format!("probe: the server asks to visit {}  {}\n", one_line(&url), one_line(&message)));
+        crate::output::write_stderr(&format!(
+            "probe: the server asks to visit {}  {}\n",
+            one_line(&url),
+            one_line(&message)
+        ));
     }
 }
 

@@ -70,7 +70,7 @@ impl Journal {
         if let Some((path, _)) = &self.file
             && !std::mem::replace(&mut self.told, true)
         {
-            crate::write_stderr(&format!("probe: the journal {}: {what}\n", path.display()));
+            crate::output::write_stderr(&format!("probe: the journal {}: {what}\n", path.display()));
         }
     }
 }

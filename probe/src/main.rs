@@ -19,6 +19,7 @@ mod child;
 mod client;
 mod demo;
 mod diagram;
+mod drive;
 mod engine;
 mod events;
 mod exchanges;
@@ -27,6 +28,8 @@ mod interrupt;
 mod io;
 mod journal;
 mod oauth_args;
+mod options;
+mod output;
 mod peer;
 mod progress;
 mod progression;
@@ -37,6 +40,7 @@ mod replay;
 mod report;
 mod report_all;
 mod run;
+mod run_state;
 mod step;
 mod store;
 mod text;
@@ -46,20 +50,20 @@ mod toolset_report;
 mod trace;
 mod web;
 
-use std::io::{BufWriter, ErrorKind, IsTerminal, Result, Write, stderr, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
 use self::args::{Invocation, Settings, Target};
 use self::interrupt::Interrupt;
 use self::journal::Journal;
+use self::output::{colours, misused, print, print_json, status, write_stderr};
 use self::report::Report;
 use self::report_all::ReportAll;
 
 fn main() -> ExitCode {
     match args::parse(std::env::args_os().skip(1)) {
         Ok(Invocation::Help) => status(print(args::HELP.as_bytes()), true),
-        Ok(Invocation::DemoServer { watched }) => status(demo::serve(watched), true),
+        Ok(Invocation::DemoServer { watched }) => status(demo::schedule::serve(watched), true),
         Ok(Invocation::Run { settings, target }) => run(|interrupt| probe(&settings, &target, interrupt)),
         Ok(Invocation::RunAll { settings, file, servers }) => {
             run(|interrupt| probe_all(&settings, &file, &servers, interrupt))
@@ -68,11 +72,6 @@ fn main() -> ExitCode {
         Ok(Invocation::Auth { settings, target }) => run(|interrupt| auth::run(&settings, &target, interrupt)),
         Err(wrong) => misused(&format!("{wrong}\nTry --help.")),
     }
-}
-
-fn misused(wrong: &str) -> ExitCode {
-    write_stderr(&format!("probe: {wrong}\n"));
-    ExitCode::from(2)
 }
 
 /// Runs until the end or a signal. After a signal there is no report.
@@ -159,38 +158,4 @@ fn probe_all(settings: &Settings, file: &Path, servers: &[String], interrupt: &I
         print(text_report_all::render(&report, &ended, colours()).as_bytes())
     };
     status(printed, report.is_good())
-}
-
-fn print_json(report: &impl serde::Serialize) -> Result<()> {
-    let mut out = BufWriter::new(stdout().lock());
-    serde_json::to_writer_pretty(&mut out, report)?;
-    out.write_all(b"\n")?;
-    out.flush()
-}
-
-fn colours() -> bool {
-    stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-}
-
-fn print(bytes: &[u8]) -> Result<()> {
-    let mut out = stdout().lock();
-    out.write_all(bytes)?;
-    out.flush()
-}
-
-/// Ignores errors: standard error may be closed.
-fn write_stderr(message: &str) {
-    let _ = stderr().write_all(message.as_bytes());
-}
-
-/// A closed output, as with `head`, is not an error.
-fn status(printed: Result<()>, good: bool) -> ExitCode {
-    match printed {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            write_stderr(&format!("probe: standard output: {error}\n"));
-            ExitCode::FAILURE
-        }
-        Ok(()) | Err(_) if good => ExitCode::SUCCESS,
-        Ok(()) | Err(_) => ExitCode::FAILURE,
-    }
 }

@@ -11,8 +11,8 @@ use mcp_proto::{ConnectionId, Engine, ShutdownStep, Time};
 
 use crate::args::DEMO_SERVER;
 use crate::child::{self, Program, Server};
+use crate::client::Client;
 use crate::exchanges::Piece;
-use crate::io::Io;
 use crate::record::Record;
 use crate::trace::Trace;
 use crate::web::Web;
@@ -76,10 +76,10 @@ impl Peer {
         }
     }
 
-    /// Prepares what the connection needs.
-    pub(crate) fn prepare(&mut self, io: &mut Io) -> Result<(), String> {
+    /// Prepares what the connection needs; `client` makes an HTTP client.
+    pub(crate) fn prepare(&mut self, client: impl FnOnce() -> Result<Client, String>) -> Result<(), String> {
         if let Place::Web(headers) = &self.place {
-            self.way = Some(Way::Web(Box::new(Web::new(io.client()?, headers.clone()))));
+            self.way = Some(Way::Web(Box::new(Web::new(client()?, headers.clone()))));
         }
         Ok(())
     }

@@ -6,10 +6,9 @@ use mcp_proto::{Failure, Time};
 
 use crate::engine::{InFlight, Refused};
 use crate::events::Reaction;
-use crate::io::Io;
 use crate::peer::Peer;
 use crate::record::{CallRecord, ErrorReport, FailureReport};
-use crate::run::Run;
+use crate::run_state::Run;
 use crate::toolset_report::Offered;
 
 impl Run<'_> {
@@ -69,7 +68,7 @@ impl Run<'_> {
     pub(crate) fn announce(&self, at: usize, text: &str) {
         let name = self.peers.get(at).map_or_else(String::new, |peer| crate::text::one_line(&peer.name));
         let now = Duration::from_millis(self.now().as_millis()).as_secs_f64();
-        crate::write_stderr(&format!("probe: {now:.3} s  {name}  {}\n", crate::text::one_line(text)));
+        crate::output::write_stderr(&format!("probe: {now:.3} s  {name}  {}\n", crate::text::one_line(text)));
     }
 
     fn summary(&self, at: usize) -> String {
@@ -131,13 +130,9 @@ impl Run<'_> {
         }
     }
 
-    /// The run timed out: keeps the results so far and closes.
-    pub(crate) fn time_out(&mut self, io: &mut Io) {
-        self.deadline = None;
-        if self.closing.is_some() {
-            return;
-        }
-        let (now, is_hub, timeout) = (self.now(), self.is_hub(), self.settings.timeout);
+    /// The run timed out: notes which servers are not done.
+    pub(crate) fn fail_late(&mut self) {
+        let (is_hub, timeout) = (self.is_hub(), self.settings.timeout);
         let late = |(_, peer): &(usize, &Peer)| !is_hub || !peer.record.ready && peer.record.failure.is_none();
         let late: Vec<usize> = self.peers.iter().enumerate().filter(late).map(|(at, _)| at).collect();
         for at in late {
@@ -152,13 +147,6 @@ impl Run<'_> {
             }
         }
         self.note("time is up");
-        self.closing = Some(Instant::now());
-        if let Some((in_flight, _)) = self.calling {
-            self.engine.cancel(now, in_flight);
-            self.act(io);
-        }
-        self.close();
-        self.act(io);
     }
 
     const fn idle(&self) -> &'static str {
