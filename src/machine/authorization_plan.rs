@@ -1,10 +1,10 @@
 #![doc = "The decisions of an attempt to obtain a token: what comes of metadata, which client is used, what follows, what"]
-#![doc = "the redirect means, and what a failed token request does."]
+#![doc = "the redirect means, what a failed token request does, and what becomes of the attempt when the client is closed."]
 #![doc = ""]
 #![doc = include_str!("authorization_plan.md")]
 
-use super::alphabet;
 use super::authorization::Input;
+use super::{alphabet, once};
 
 alphabet! {
     /// What came from a place of metadata.
@@ -332,13 +332,67 @@ pub const fn failed(goal: Goal, failure: Failure, registration: Registration, tr
     }
 }
 
+alphabet! {
+    /// Whether the response that demands a nonce names one.
+    Nonce {
+        /// It does.
+        Named,
+        /// It does not.
+        Missing,
+    }
+}
+
+/// What a demand for a nonce in the proof of possession is. The token request is sent again with it once in an attempt.
+pub const fn demand(renewal: once::State, nonce: Nonce) -> Failure {
+    match renewal {
+        once::State::Left => match nonce {
+            Nonce::Named => Failure::Nonce,
+            Nonce::Missing => Failure::Other,
+        },
+        once::State::Spent => Failure::Other,
+    }
+}
+
+alphabet! {
+    /// What becomes of an attempt when the client is closed.
+    Closing {
+        /// It ends: nothing waits for the user any more.
+        End,
+        /// It continues: what it sent, or will, is used up.
+        Continue,
+    }
+}
+
+/// What becomes of an attempt when the client is closed. A refresh is not interrupted, and neither is the exchange of a code.
+pub const fn closing(goal: Goal, code: Code) -> Closing {
+    match goal {
+        Goal::User => match code {
+            Code::Missing | Code::Withheld => Closing::End,
+            Code::Held => Closing::Continue,
+        },
+        Goal::Refresh | Goal::Direct => Closing::Continue,
+    }
+}
+
 /// The decisions, recorded with the feature `rows`.
 #[cfg(feature = "oauth")]
 pub(crate) mod take {
     use super::{
-        Advertised, Answer, Browser, Client, Code, Configured, Failure, Goal, Held, Input, Iss, Offer, Owner, Proof,
-        Redirect, Registration, Rest, Tries,
+        Advertised, Answer, Browser, Client, Closing, Code, Configured, Failure, Goal, Held, Input, Iss, Nonce, Offer,
+        Owner, Proof, Redirect, Registration, Rest, Tries, once,
     };
+
+    pub(crate) fn demand(renewal: once::State, nonce: Nonce) -> Failure {
+        #[cfg(feature = "rows")]
+        crate::machine::rows::taken("authorization::demand", &[&renewal, &nonce]);
+        super::demand(renewal, nonce)
+    }
+
+    pub(crate) fn closing(goal: Goal, code: Code) -> Closing {
+        #[cfg(feature = "rows")]
+        crate::machine::rows::taken("authorization::closing", &[&goal, &code]);
+        super::closing(goal, code)
+    }
 
     pub(crate) fn metadata(answer: Answer, rest: Rest) -> Input {
         #[cfg(feature = "rows")]

@@ -109,6 +109,9 @@ pub enum Expiry {
     No,
     /// Yes, and the message was not processed.
     Unprocessed,
+    /// As [`Unprocessed`](Self::Unprocessed), by the status alone: if the next session answers the method with it, too, that
+    /// is the method's response.
+    UnprocessedByStatus,
     /// As [`Unprocessed`](Self::Unprocessed), and the deviation is recorded.
     UnprocessedAs(QuirkKind),
     /// Yes, but the request may have run; the deviation is recorded.
@@ -142,7 +145,7 @@ pub const fn expiry(status: Status, session: Session, words: Words, error: Error
             Session::Held => match words {
                 Words::NoSession => Expiry::Unprocessed,
                 Words::Other => match error {
-                    Error::None | Error::HeaderMismatch | Error::Modern | Error::Other => Expiry::Unprocessed,
+                    Error::None | Error::HeaderMismatch | Error::Modern | Error::Other => Expiry::UnprocessedByStatus,
                     Error::MethodNotFound | Error::InvalidParams | Error::ResourceNotFound => Expiry::No,
                 },
             },

@@ -42,6 +42,7 @@ fn expiry_decisions() -> Decisions {
             match http_answer::expiry(Status::ALL[at[0]], Session::ALL[at[1]], words, error) {
                 Expiry::No => "no".into(),
                 Expiry::Unprocessed => "unprocessed".into(),
+                Expiry::UnprocessedByStatus => "unprocessed, by the status".into(),
                 Expiry::UnprocessedAs(kind) => format!("unprocessed, `{kind}`"),
                 Expiry::AnsweredAs(kind) => format!("answered, `{kind}`"),
             }

@@ -23,6 +23,8 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         plan_decisions(),
         redirect_decisions(),
         failed_decisions(),
+        demand_decisions(),
+        closing_decisions(),
         need_decisions(),
     ]
 }
@@ -117,6 +119,24 @@ fn failed_decisions() -> Decisions {
     }
 }
 
+fn demand_decisions() -> Decisions {
+    use authorization_plan::{Nonce, demand};
+    Decisions {
+        name: "authorization::demand",
+        columns: vec![column("sent again", once::State::ALL), column("nonce", Nonce::ALL)],
+        decide: |at| format!("{:?}", demand(once::State::ALL[at[0]], Nonce::ALL[at[1]])),
+    }
+}
+
+fn closing_decisions() -> Decisions {
+    use authorization_plan::{Code, Goal, closing};
+    Decisions {
+        name: "authorization::closing",
+        columns: vec![column("goal", Goal::ALL), column("code", Code::ALL)],
+        decide: |at| format!("{:?}", closing(Goal::ALL[at[0]], Code::ALL[at[1]])),
+    }
+}
+
 fn need_decisions() -> Decisions {
     use credential_need::{Attempt, Token, Waiting, failed};
     Decisions {
@@ -128,7 +148,15 @@ fn need_decisions() -> Decisions {
 
 #[test]
 fn authorization_decisions() {
-    let tables = [metadata_decisions(), client_decisions(), plan_decisions(), redirect_decisions(), failed_decisions()];
+    let tables = [
+        metadata_decisions(),
+        client_decisions(),
+        plan_decisions(),
+        redirect_decisions(),
+        failed_decisions(),
+        demand_decisions(),
+        closing_decisions(),
+    ];
     bless("authorization_plan", None, &tables.map(|table| table.markdown()).join("\n"));
     let tables = [unauthorized_decisions(), scope_decisions()];
     bless("challenge", None, &tables.map(|table| table.markdown()).join("\n"));

@@ -375,7 +375,7 @@ fn the_get_stream_of_a_new_session_does_not_continue_that_of_the_session_before(
     web.end(&stream);
     web.wait(seconds(60));
     let again = web.take_named("GET");
-    assert_eq!(again.header("last-event-id").as_deref(), Some("7"));
+    assert_eq!(again.header("last-event-id"), Some("7"));
     site.forget_session();
     web.reply(&again, Reply::status(404));
     web.serve(&mut site);

@@ -51,7 +51,10 @@ impl Http {
         match self.judge(engine, message, error) {
             (Expiry::No, Meaning::EndFormerAs(_)) => Some(error.clone()),
             (Expiry::No, _) => None,
-            (Expiry::Unprocessed | Expiry::UnprocessedAs(_) | Expiry::AnsweredAs(_), _) => Some(error.clone()),
+            (
+                Expiry::Unprocessed | Expiry::UnprocessedByStatus | Expiry::UnprocessedAs(_) | Expiry::AnsweredAs(_),
+                _,
+            ) => Some(error.clone()),
         }
     }
 
@@ -74,7 +77,7 @@ impl Http {
                     engine.take_expiry(engine.now(), id, error.clone());
                 }
             }
-            (Expiry::No | Expiry::Unprocessed | Expiry::UnprocessedAs(_), _) => {}
+            (Expiry::No | Expiry::Unprocessed | Expiry::UnprocessedByStatus | Expiry::UnprocessedAs(_), _) => {}
         }
     }
 
@@ -99,8 +102,9 @@ impl Http {
         let about = if no_session { Words::NoSession } else { Words::Other };
         match take_expiry(status, session, about, class(error.as_ref())) {
             Expiry::No => {}
-            Expiry::Unprocessed | Expiry::AnsweredAs(_) => {
-                if let (Some(method), Some(_), false) = (message.method(), id, no_session) {
+            Expiry::Unprocessed | Expiry::AnsweredAs(_) => return engine.handle_report(now, Report::Expired { id }),
+            Expiry::UnprocessedByStatus => {
+                if let (Some(method), Some(_)) = (message.method(), id) {
                     self.session.add_not_found(method);
                 }
                 return engine.handle_report(now, Report::Expired { id });

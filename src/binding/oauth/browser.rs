@@ -5,7 +5,7 @@ use super::options::{OAuthConfigError, OAuthOptions};
 use super::place::Place;
 use crate::Time;
 use crate::machine::authorization::{Input, State};
-use crate::machine::authorization_plan::{Browser, Goal};
+use crate::machine::authorization_plan::{Browser, Closing, Code, take};
 use crate::machine::{access_token, credentials};
 
 /// What an attempt requires the browser for.
@@ -55,11 +55,14 @@ impl Authorization {
         self.ended(end);
     }
 
-    /// The client is closed, so that nothing waits for the user any more, and no token is renewed. A refresh is not
-    /// interrupted, and neither is the exchange of a code: what it sent is used up.
+    /// The client is closed, so that nothing waits for the user any more, and no token is renewed.
     pub(crate) fn close(&mut self) {
         self.credentials.step_token(access_token::Input::Replaced);
-        if self.attempt.task.is_some() && self.attempt.goal() == Goal::User && self.attempt.code.is_none() {
+        if self.attempt.task.is_none() {
+            return;
+        }
+        let code = if self.attempt.code.is_some() { Code::Held } else { Code::Missing };
+        if take::closing(self.attempt.goal(), code) == Closing::End {
             let end = self.attempt.fail(&mut self.core, "the client was closed");
             self.ended(end);
         }

@@ -25,7 +25,7 @@ use super::task::Held;
 use super::token::{Asked, issued, registered};
 use crate::jsonrpc::{Object, string};
 use crate::machine::authorization::Input;
-use crate::machine::authorization_plan::{Failure, Goal};
+use crate::machine::authorization_plan::{Failure, Goal, Nonce, take};
 use crate::machine::once;
 
 pub(super) const FORM: &str = "application/x-www-form-urlencoded";
@@ -208,12 +208,10 @@ impl Attempt {
                 Some(Input::Issued)
             }
             Err(mut failed) => {
-                // Once in an attempt, and only where there is a nonce.
                 if failed.failure == Failure::Nonce {
-                    match (self.renewal, &exchange.nonce) {
-                        (once::State::Left, Some(_)) => self.renewal.take(once::Input::Use),
-                        (once::State::Left, None) | (once::State::Spent, _) => failed.failure = Failure::Other,
-                    }
+                    let nonce = if exchange.nonce.is_some() { Nonce::Named } else { Nonce::Missing };
+                    failed.failure = take::demand(self.renewal, nonce);
+                    self.renewal.take(once::Input::Use);
                 }
                 Some(self.token_failed(failed))
             }

@@ -321,7 +321,8 @@ fn refreshing() -> (Many, Vec<u8>) {
         it.take();
         if let Some((session, action)) = it.store.pop_front() {
             it.serve_store(session, &action);
-        } else if let Some((session, sent)) = it.sent.pop_front_if(|(_, sent)| !sent.url.ends_with("/token")) {
+        } else if it.sent.front().is_some_and(|(_, sent)| !sent.url.ends_with("/token")) {
+            let (session, sent) = it.sent.pop_front().unwrap();
             it.answer(session, &sent);
         }
     }
@@ -354,6 +355,18 @@ fn a_refresh_is_completed_and_stored_although_its_hub_is_closed_and_given_author
     assert_eq!(it.rig.take_log().last().map(String::as_str), Some("closed"));
     it.serve();
     assert_stored(&it, &before);
+}
+
+#[test]
+fn a_code_is_exchanged_and_the_token_stored_although_its_server_is_removed() {
+    let mut it = Many::open(&["a"], oauth(|options| options.stored = true));
+    let (session, url) = it.shown[0].clone();
+    let state = query(url.split_once('?').unwrap().1, "state").unwrap();
+    assert!(it.input(session, OAuthInput::Redirect(&format!("?code=c-hush&state={state}"))));
+    it.rig.configure(configuration(json!({})));
+    it.serve();
+    assert!(String::from_utf8(it.kept["a"].clone()).unwrap().contains("rt1-hush"));
+    assert!(it.store.is_empty() && it.rig.hub.deadline().is_none());
 }
 
 #[test]
