@@ -333,6 +333,63 @@ pub const fn failed(goal: Goal, failure: Failure, registration: Registration, tr
 }
 
 alphabet! {
+    /// Whether the token request is sent now.
+    Sent {
+        /// It is.
+        Now,
+        /// Something else is done before it.
+        Later,
+    }
+}
+
+alphabet! {
+    /// How the authorization server is known.
+    Known {
+        /// The server names it.
+        Named,
+        /// It is assumed: once there is metadata, it may be another one.
+        Assumed,
+    }
+}
+
+alphabet! {
+    /// The authorization server of a client that the embedder configured.
+    Issuer {
+        /// It is configured, too.
+        Configured,
+        /// The first one that the server names.
+        First,
+    }
+}
+
+alphabet! {
+    /// Whether the client belongs to this authorization server from now on, so that no other one gets its secret.
+    Belongs {
+        /// It does.
+        Here,
+        /// As before.
+        AsBefore,
+    }
+}
+
+/// Whether a client belongs to the authorization server from now on.
+pub const fn belongs(client: Client, sent: Sent, known: Known, issuer: Issuer) -> Belongs {
+    match client {
+        Client::Configured => match sent {
+            Sent::Now => match known {
+                Known::Named => match issuer {
+                    Issuer::First => Belongs::Here,
+                    Issuer::Configured => Belongs::AsBefore,
+                },
+                Known::Assumed => Belongs::AsBefore,
+            },
+            Sent::Later => Belongs::AsBefore,
+        },
+        Client::Held | Client::Document | Client::Dynamic | Client::Elsewhere | Client::Nothing => Belongs::AsBefore,
+    }
+}
+
+alphabet! {
     /// Whether the response that demands a nonce names one.
     Nonce {
         /// It does.
@@ -378,9 +435,15 @@ pub const fn closing(goal: Goal, code: Code) -> Closing {
 #[cfg(feature = "oauth")]
 pub(crate) mod take {
     use super::{
-        Advertised, Answer, Browser, Client, Closing, Code, Configured, Failure, Goal, Held, Input, Iss, Nonce, Offer,
-        Owner, Proof, Redirect, Registration, Rest, Tries, once,
+        Advertised, Answer, Belongs, Browser, Client, Closing, Code, Configured, Failure, Goal, Held, Input, Iss,
+        Issuer, Known, Nonce, Offer, Owner, Proof, Redirect, Registration, Rest, Sent, Tries, once,
     };
+
+    pub(crate) fn belongs(client: Client, sent: Sent, known: Known, issuer: Issuer) -> Belongs {
+        #[cfg(feature = "rows")]
+        crate::machine::rows::taken("authorization::belongs", &[&client, &sent, &known, &issuer]);
+        super::belongs(client, sent, known, issuer)
+    }
 
     pub(crate) fn demand(renewal: once::State, nonce: Nonce) -> Failure {
         #[cfg(feature = "rows")]

@@ -21,6 +21,7 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         metadata_decisions(),
         client_decisions(),
         plan_decisions(),
+        belongs_decisions(),
         redirect_decisions(),
         failed_decisions(),
         demand_decisions(),
@@ -119,6 +120,23 @@ fn failed_decisions() -> Decisions {
     }
 }
 
+fn belongs_decisions() -> Decisions {
+    use authorization_plan::{Client, Issuer, Known, Sent, belongs};
+    Decisions {
+        name: "authorization::belongs",
+        columns: vec![
+            column("client", Client::ALL),
+            column("token request", Sent::ALL),
+            column("authorization server", Known::ALL),
+            column("issuer", Issuer::ALL),
+        ],
+        decide: |at| {
+            let (client, sent) = (Client::ALL[at[0]], Sent::ALL[at[1]]);
+            format!("{:?}", belongs(client, sent, Known::ALL[at[2]], Issuer::ALL[at[3]]))
+        },
+    }
+}
+
 fn demand_decisions() -> Decisions {
     use authorization_plan::{Nonce, demand};
     Decisions {
@@ -152,6 +170,7 @@ fn authorization_decisions() {
         metadata_decisions(),
         client_decisions(),
         plan_decisions(),
+        belongs_decisions(),
         redirect_decisions(),
         failed_decisions(),
         demand_decisions(),

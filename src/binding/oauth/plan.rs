@@ -12,7 +12,9 @@ use super::options::{ClientAuth, Flow, RegisteredClient};
 use super::record::ClientRecord;
 use super::task::Held;
 use crate::machine::authorization::Input;
-use crate::machine::authorization_plan::{self, Client, Code, Configured, Goal, Offer, Owner, Proof, take};
+use crate::machine::authorization_plan::{
+    self, Belongs, Client, Code, Configured, Goal, Issuer, Known, Offer, Owner, Proof, Sent, take,
+};
 
 impl Attempt {
     /// What follows when the metadata is known.
@@ -58,10 +60,12 @@ impl Attempt {
         };
         let input = take::plan(self.goal(), choice, owner, code, proof, core.browser);
         let (stage, why) = self.reason(core, server, choice, code);
-        let is_sent = choice == Client::Configured && matches!(input, Input::Request | Input::Sign);
-        // One that is only assumed is not the one of the server once there is metadata.
+        let sent = if matches!(input, Input::Request | Input::Sign) { Sent::Now } else { Sent::Later };
         let is_named = self.resource.as_ref().is_some_and(|resource| !resource.issuers.is_empty());
-        if is_sent && is_named && configured.is_some_and(|client| client.issuer.is_none()) {
+        let known = if is_named { Known::Named } else { Known::Assumed };
+        let is_first = configured.is_some_and(|client| client.issuer.is_none());
+        let own = if is_first { Issuer::First } else { Issuer::Configured };
+        if take::belongs(choice, sent, known, own) == Belongs::Here {
             self.first_issuer = Some(server.issuer.clone());
         }
         self.client = client;
