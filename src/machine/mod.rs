@@ -62,6 +62,7 @@ pub mod refresh_demand;
 pub mod replay;
 pub mod request;
 pub mod request_timeout;
+pub mod required_input;
 pub mod resend;
 pub mod resource_subscription;
 pub mod response;

@@ -33,6 +33,7 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         handshake_start_decisions(),
         handshake_broken_decisions(),
         handshake_refused_decisions(),
+        handshake_answered_decisions(),
         opening_decisions(),
         watch_decisions(),
         shown_decisions(),
@@ -339,6 +340,15 @@ fn handshake_refused_decisions() -> Decisions {
     }
 }
 
+fn handshake_answered_decisions() -> Decisions {
+    use handshake::{Nearest, Version};
+    Decisions {
+        name: "handshake::answered",
+        columns: vec![column("version", Version::ALL), column("nearest", Nearest::ALL)],
+        decide: |at| format!("{:?}", handshake::answered(Version::ALL[at[0]], Nearest::ALL[at[1]])),
+    }
+}
+
 fn wanted_decisions() -> Decisions {
     use listen_stream::{Content, Listening};
     Decisions {
@@ -447,6 +457,7 @@ fn handshake_decisions() {
     let era_change = [watch_decisions(), shown_decisions()].map(|table| table.markdown());
     bless("era_change_watch", None, &era_change.join("\n"));
     bless("handshake_broken", None, &handshake_broken_decisions().markdown());
+    bless("handshake_answered", None, &handshake_answered_decisions().markdown());
     bless("handshake_refused", None, &handshake_refused_decisions().markdown());
 }
 

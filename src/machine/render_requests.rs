@@ -14,7 +14,8 @@ use super::render_markdown::{Decisions, bless, column};
 use super::resend::{self, Reason, Resend, Used};
 use super::{
     Decision, admission, call_error, cancellation, era_change, exchange_loss, gate, http_refusal, http_waiting,
-    log_level, notification, replay, request_timeout, response, result_type, setting, shape, task, turn,
+    log_level, notification, replay, request_timeout, required_input, response, result_type, setting, shape, task,
+    turn,
 };
 use crate::protocol::Era;
 
@@ -42,6 +43,8 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         task_reported_decisions(),
         task_told_decisions(),
         lost_decisions(),
+        required_input_decisions(),
+        task_input_decisions(),
         cancellation_decisions(),
         task_end_decisions(),
         notification_decisions(),
@@ -271,6 +274,24 @@ fn lost_decisions() -> Decisions {
     }
 }
 
+fn required_input_decisions() -> Decisions {
+    use required_input::{Inputs, RequestState};
+    Decisions {
+        name: "required_input",
+        columns: vec![column("inputs", Inputs::ALL), column("request state", RequestState::ALL)],
+        decide: |at| format!("{:?}", required_input::decide(Inputs::ALL[at[0]], RequestState::ALL[at[1]])),
+    }
+}
+
+fn task_input_decisions() -> Decisions {
+    use required_input::Inputs;
+    Decisions {
+        name: "required_input::of_task",
+        columns: vec![column("inputs of a task", Inputs::ALL)],
+        decide: |at| format!("{:?}", required_input::of_task(Inputs::ALL[at[0]])),
+    }
+}
+
 fn cancellation_decisions() -> Decisions {
     use cancellation::Request;
     Decisions {
@@ -374,6 +395,8 @@ fn call_error_decisions() -> Decisions {
 #[test]
 fn task_decisions() {
     bless("task_form", None, &form_decisions().markdown());
+    let inputs = [required_input_decisions(), task_input_decisions()].map(|table| table.markdown());
+    bless("required_input", None, &inputs.join("\n"));
     let reports = [task_created_decisions(), task_reported_decisions(), task_told_decisions()];
     bless("task_report", None, &reports.map(|table| table.markdown()).join("\n"));
     let cancellation = [cancellation_decisions(), task_end_decisions()].map(|table| table.markdown());

@@ -9,8 +9,10 @@ use crate::jsonrpc::Json;
 pub(super) enum Classified<'a> {
     Complete(Outcome),
     Invalid(Box<str>),
-    /// It requires input: the rounds so far, and the inputs for the embedder.
+    /// It requires these inputs of the embedder.
     Input(Box<InputRounds>, Vec<InputRequest>),
+    /// It requires another attempt.
+    Retry(Box<InputRounds>),
     /// The server runs it as this task.
     Task(Json<'a>),
 }

@@ -16,6 +16,7 @@ use super::super::{InputRequest, Outcome, RequestError, ServerMethod};
 use super::classified::Classified;
 use super::urls;
 use crate::jsonrpc::{Json, Object};
+use crate::machine::required_input::{self, Inputs as Class, Meaning, RequestState};
 use crate::text::excerpt;
 
 /// Decides on an input that the server requires, by its method and parameters, and by how many sampling requests of the
@@ -28,28 +29,56 @@ pub(super) struct Inputs {
     known: Vec<(Box<str>, Box<str>)>,
     /// The inputs for the embedder.
     pub(super) wanted: Vec<InputRequest>,
+    /// The client does not offer one of them.
+    declined: bool,
+    /// Why one of them is refused, if it is.
+    refused: Option<Box<str>>,
 }
 
 /// Classifies a result that requires input.
 pub(super) fn classify<'a>(core: &Core, id: u64, result: &RawValue, judge: &Judge<'_>) -> Classified<'a> {
     let json = Json::from(result);
     let state = json.member("requestState").filter(|state| !state.is_null());
-    let inputs = match read(core, result, &BTreeSet::new(), judge) {
-        Ok(inputs) => inputs,
-        Err(classified) => return classified,
+    let inputs = read(core, result, &BTreeSet::new(), judge);
+    let present = if state.is_some() { RequestState::Present } else { RequestState::Absent };
+    let begin = |inputs: Inputs| {
+        let rounds = rounds(core, id, result.to_owned(), state, &inputs, 0)?;
+        Ok((Box::new(InputRounds { known: inputs.known, ..rounds }), inputs.wanted))
     };
-    if inputs.is_empty() && state.is_none() {
-        return Classified::Invalid("the server wants input, and does not say which".into());
-    }
-    match rounds(core, id, result.to_owned(), state, &inputs, 0) {
-        Ok(rounds) => Classified::Input(Box::new(InputRounds { known: inputs.known, ..rounds }), inputs.wanted),
-        Err(why) => Classified::Invalid(why),
+    match required_input::take(inputs.class(), present) {
+        Meaning::Ask => {
+            begin(inputs).map_or_else(Classified::Invalid, |(rounds, wanted)| Classified::Input(rounds, wanted))
+        }
+        Meaning::Retry => begin(inputs).map_or_else(Classified::Invalid, |(rounds, _)| Classified::Retry(rounds)),
+        Meaning::End => Classified::Complete(Outcome::InputRequired(result.to_owned())),
+        Meaning::Invalid => Classified::Invalid(inputs.why_invalid()),
     }
 }
 
 impl Inputs {
-    pub(super) fn is_empty(&self) -> bool {
-        self.known.is_empty() && self.wanted.is_empty()
+    pub(super) fn class(&self) -> Class {
+        match (&self.refused, self.declined, self.wanted.is_empty(), self.known.is_empty()) {
+            (Some(_), ..) => Class::Refused,
+            (None, true, ..) => Class::Declined,
+            (None, false, false, _) => Class::Wanted,
+            (None, false, true, false) => Class::Known,
+            (None, false, true, true) => Class::None,
+        }
+    }
+
+    fn why_invalid(&self) -> Box<str> {
+        match &self.refused {
+            Some(why) => format!("the server wants input that it cannot have: {why}").into(),
+            None => "the server wants input, and does not say which".into(),
+        }
+    }
+
+    /// How a call ends whose task requires inputs of which one is refused or not offered.
+    pub(super) fn outcome(&self, result: &RawValue) -> Outcome {
+        match self.declined && self.refused.is_none() {
+            true => Outcome::InputRequired(result.to_owned()),
+            false => Outcome::Error(RequestError::Invalid(self.why_invalid())),
+        }
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
@@ -88,38 +117,35 @@ pub(super) fn set(core: &mut Core, id: u64, mut rounds: Box<InputRounds>, wanted
 pub(super) fn classify_error<'a>(core: &Core, id: u64, error: RequestError, judge: &Judge<'_>) -> Classified<'a> {
     let RequestError::Server(object) = &error else { return Classified::Complete(Outcome::Error(error)) };
     let Some(required) = urls::required(core, id, object) else { return Classified::Complete(Outcome::Error(error)) };
-    let begun = match read(core, &required, &BTreeSet::new(), judge) {
-        Ok(inputs) => rounds(core, id, required, None, &inputs, object.message.len()).map(|rounds| (rounds, inputs)),
-        Err(_) => return Classified::Complete(Outcome::Error(error)),
-    };
-    let Ok((rounds, inputs)) = begun else { return Classified::Complete(Outcome::Error(error)) };
-    Classified::Input(Box::new(InputRounds { error: Some(object.clone()), ..rounds }), inputs.wanted)
+    let inputs = read(core, &required, &BTreeSet::new(), judge);
+    match required_input::take(inputs.class(), RequestState::Absent) {
+        Meaning::Ask => match rounds(core, id, required, None, &inputs, object.message.len()) {
+            Ok(rounds) => {
+                Classified::Input(Box::new(InputRounds { error: Some(object.clone()), ..rounds }), inputs.wanted)
+            }
+            Err(_) => Classified::Complete(Outcome::Error(error)),
+        },
+        Meaning::Retry | Meaning::End | Meaning::Invalid => Classified::Complete(Outcome::Error(error)),
+    }
 }
 
 /// Reads the inputs that a result requires, except those with these keys.
-pub(super) fn read<'a>(
-    core: &Core,
-    result: &RawValue,
-    except: &BTreeSet<Box<str>>,
-    judge: &Judge<'_>,
-) -> Result<Inputs, Classified<'a>> {
+pub(super) fn read(core: &Core, result: &RawValue, except: &BTreeSet<Box<str>>, judge: &Judge<'_>) -> Inputs {
     let required = Json::from(result).member("inputRequests").filter(|required| required.is_object());
-    let mut inputs = Inputs { known: Vec::new(), wanted: Vec::new() };
+    let mut inputs = Inputs { known: Vec::new(), wanted: Vec::new(), declined: false, refused: None };
     let mut sampling: usize = 0;
-    let mut declined = false;
-    let mut refused: Option<Box<str>> = None;
     let mut keys = BTreeSet::new();
     let limit = core.options.limits.server_requests;
     required.unwrap_or(Json::EMPTY_ARRAY).members(|key, required| {
-        if refused.is_some() || except.contains(key) {
+        if inputs.refused.is_some() || except.contains(key) {
             return;
         }
         if !keys.insert(Box::<str>::from(key)) {
-            refused = Some(format!("two inputs with the key {}", excerpt(key)).into());
+            inputs.refused = Some(format!("two inputs with the key {}", excerpt(key)).into());
             return;
         }
         if inputs.known.len().saturating_add(inputs.wanted.len()) >= limit {
-            refused = Some(format!("more than {limit} inputs at once").into());
+            inputs.refused = Some(format!("more than {limit} inputs at once").into());
             return;
         }
         let method = required.member("method").and_then(Json::as_string).unwrap_or_default();
@@ -132,17 +158,11 @@ pub(super) fn read<'a>(
                 sampling = sampling.saturating_add(usize::from(method == ServerMethod::Sampling));
                 inputs.wanted.push(InputRequest { key: key.into(), method, params });
             }
-            Reaction::Decline | Reaction::Ignore(_) => declined = true,
-            Reaction::Refuse(error) => refused = Some(error.message),
+            Reaction::Decline | Reaction::Ignore(_) => inputs.declined = true,
+            Reaction::Refuse(error) => inputs.refused = Some(error.message),
         }
     });
-    if let Some(why) = refused {
-        return Err(Classified::Invalid(format!("the server wants input that it cannot have: {why}").into()));
-    }
-    if declined {
-        return Err(Classified::Complete(Outcome::InputRequired(result.to_owned())));
-    }
-    Ok(inputs)
+    inputs
 }
 
 /// The next round of input of a request, within the limits. `more` bytes are stored beside it.

@@ -107,14 +107,15 @@ pub(super) fn on_response(
                 false => Signals::sampling(input::sampling_of(&inputs)),
             };
             input::set(core, id, rounds, &inputs);
-            match core.handle_of(id).filter(|_| !inputs.is_empty()) {
-                None => step(core, id, Input::RetryRequired),
-                Some(request) => {
-                    step(core, id, Input::InputRequired);
-                    core.event(Event::InputRequired { request, inputs });
-                }
+            if let Some(request) = core.handle_of(id) {
+                step(core, id, Input::InputRequired);
+                core.event(Event::InputRequired { request, inputs });
             }
             return signals;
+        }
+        Classified::Retry(rounds) => {
+            input::set(core, id, rounds, &[]);
+            step(core, id, Input::RetryRequired);
         }
         Classified::Task(task) => return task::on_created(core, id, task),
     }

@@ -13,12 +13,12 @@ use super::super::core::Core;
 use super::super::request_table::{CallTask, InputRounds};
 use super::super::signal::{Signal, Signals};
 use super::super::{Event, InputRequest, Outcome, RequestError, Task, TaskError, TaskStatus, result_type};
-use super::classified::Classified;
 use super::input::{self, Judge};
 use super::step::{on_invalid, step, step_to};
 use super::task_state::{cancel, move_on};
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request;
+use crate::machine::required_input::{self, Inputs};
 use crate::machine::result_type::Meaning;
 use crate::machine::task::{self, Effect, Input, News, State, Status, Telling};
 use crate::protocol::Era;
@@ -221,21 +221,19 @@ fn read_inputs(core: &Core, id: u64, task: &CallTask, result: &RawValue, judge: 
     if task.state == State::Done {
         return Change::of(Input::InputPending);
     }
-    match input::read(core, result, &task.keys, judge) {
-        Err(Classified::Complete(outcome)) => Change::with(Input::Invalid, outcome),
-        Err(Classified::Invalid(why)) => Change::invalid(why),
-        Err(Classified::Input(..) | Classified::Task(_)) => Change::of(Input::InputPending),
-        Ok(inputs) if inputs.is_empty() => Change::of(Input::InputPending),
-        Ok(inputs) => {
+    let inputs = input::read(core, result, &task.keys, judge);
+    let class = inputs.class();
+    let input = required_input::take_of_task(class);
+    match class {
+        Inputs::None => Change::of(input),
+        Inputs::Declined | Inputs::Refused => Change::with(input, inputs.outcome(result)),
+        Inputs::Known | Inputs::Wanted => {
             let keys: Vec<Box<str>> = inputs.keys().map(Box::from).collect();
             let key_bytes = keys.iter().fold(task.key_bytes, |sum, key| sum.saturating_add(key.len()));
             let asked = if task.keys.is_empty() { result.to_owned() } else { without(result, &task.keys) };
             match input::of_task(core, id, asked, inputs, key_bytes) {
                 Err(why) => Change::invalid(why),
-                Ok((rounds, wanted)) => {
-                    let input = if wanted.is_empty() { Input::InputKnown } else { Input::InputWanted };
-                    Change { round: Some(Round { rounds, wanted, keys }), ..Change::of(input) }
-                }
+                Ok((rounds, wanted)) => Change { round: Some(Round { rounds, wanted, keys }), ..Change::of(input) },
             }
         }
     }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::super::{Options, RequestError, Server};
 use super::tried::Tried;
 use crate::jsonrpc::Json;
-use crate::machine::handshake::Input;
+use crate::machine::handshake::{self, Input, Nearest, Version};
 use crate::machine::offer;
 use crate::protocol::{Era, ProtocolVersion, error_code};
 use crate::text::excerpt;
@@ -133,17 +133,18 @@ pub(super) fn initialized(options: &Options, result: &RawValue) -> Answer {
         return Answer::new(Input::Malformed, format!("no `protocolVersion` in {}", excerpt(result.get())));
     };
     let words = format!("it answered with version {}", excerpt(&version));
-    let (input, version) = match version.parse::<ProtocolVersion>() {
-        Ok(version) if version.era() == Era::Modern => return Answer::new(Input::RefusedByModern, words),
-        Ok(version) => (Input::Accepted, version),
-        Err(_) => {
-            let below = |known: &ProtocolVersion| known.era() == Era::Legacy && known.as_str() < &*version;
-            let nearest = ProtocolVersion::ALL.iter().copied().rev().find(below);
-            let Some(nearest) = nearest.filter(|_| options.tolerance.nearest_version) else {
-                return Answer::new(Input::VersionUnknown, words);
-            };
-            (Input::AcceptedNearest, nearest)
-        }
+    let below = |known: &ProtocolVersion| known.era() == Era::Legacy && known.as_str() < &*version;
+    let known = version.parse::<ProtocolVersion>().ok();
+    let usable = known.or_else(|| ProtocolVersion::ALL.iter().copied().rev().find(below));
+    let class = match (known.map(ProtocolVersion::era), usable) {
+        (Some(Era::Legacy), _) => Version::Legacy,
+        (Some(Era::Modern), _) => Version::Modern,
+        (None, Some(_)) => Version::Later,
+        (None, None) => Version::Unknown,
     };
-    Answer { candidate: Some(Box::new(Server::read(version, result))), ..Answer::new(input, words) }
+    let nearest = if options.tolerance.nearest_version { Nearest::Taken } else { Nearest::Refused };
+    let input = handshake::take_answered(class, nearest);
+    let usable = usable.filter(|_| matches!(input, Input::Accepted | Input::AcceptedNearest));
+    let candidate = usable.map(|version| Box::new(Server::read(version, result)));
+    Answer { candidate, ..Answer::new(input, words) }
 }

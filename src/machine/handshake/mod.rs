@@ -6,8 +6,11 @@ mod shared;
 mod start;
 mod vocabulary;
 
-pub use start::{Allowed, Broken, Known, Older, Refused, Request, Status, broken, opening, refused, start};
-pub(crate) use start::{take_broken, take_opening, take_refused, take_start};
+pub use start::{
+    Allowed, Broken, Known, Nearest, Older, Refused, Request, Status, Version, answered, broken, opening, refused,
+    start,
+};
+pub(crate) use start::{take_answered, take_broken, take_opening, take_refused, take_start};
 pub use vocabulary::{Effect, Failure, Input, State};
 
 use self::shared::{EXCLUDED, Exits, REJECTED, UNSUPPORTED, initializing, pinned};

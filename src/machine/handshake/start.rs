@@ -111,6 +111,47 @@ pub const fn broken(request: Request, resend: Resend) -> Broken {
 }
 
 alphabet! {
+    /// The version in the response to `initialize`.
+    Version {
+        /// A legacy one that the client supports.
+        Legacy,
+        /// A modern one.
+        Modern,
+        /// An unknown one, and there is an older legacy one.
+        Later,
+        /// Another unknown one.
+        Unknown,
+    }
+}
+
+alphabet! {
+    /// Whether the nearest older version stands for an unknown one ([`Tolerance::nearest_version`]).
+    ///
+    /// [`Tolerance::nearest_version`]: crate::Tolerance::nearest_version
+    Nearest {
+        /// It does.
+        Taken,
+        /// It does not.
+        Refused,
+    }
+}
+
+/// The input when `initialize` was answered with a version.
+#[doc = ""]
+#[doc = include_str!("../handshake_answered.md")]
+pub const fn answered(version: Version, nearest: Nearest) -> Input {
+    match version {
+        Version::Legacy => Input::Accepted,
+        Version::Modern => Input::RefusedByModern,
+        Version::Later => match nearest {
+            Nearest::Taken => Input::AcceptedNearest,
+            Nearest::Refused => Input::VersionUnknown,
+        },
+        Version::Unknown => Input::VersionUnknown,
+    }
+}
+
+alphabet! {
     /// The HTTP status with which a request of the handshake was refused.
     Status {
         /// 2xx: the body is not a response.
@@ -183,6 +224,13 @@ pub(crate) fn take_broken(request: Request, resend: Resend) -> Broken {
     #[cfg(feature = "rows")]
     crate::machine::rows::taken("handshake::broken", &[&request, &resend]);
     broken(request, resend)
+}
+
+/// [`answered`], recorded with the feature `rows`.
+pub(crate) fn take_answered(version: Version, nearest: Nearest) -> Input {
+    #[cfg(feature = "rows")]
+    crate::machine::rows::taken("handshake::answered", &[&version, &nearest]);
+    answered(version, nearest)
 }
 
 /// [`refused`], recorded with the feature `rows`.

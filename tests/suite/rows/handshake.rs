@@ -267,6 +267,19 @@ fn a_refusal_on_the_second_transport_is_final() {
 }
 
 #[test]
+fn initialize_that_is_answered_with_a_modern_version_is_followed_by_discover() {
+    let mut options = options();
+    options.eras = Eras::LegacyFirst;
+    let mut host = Host::open(options);
+    let initialize = the_initialize(&mut host);
+    reply(&mut host, &initialize, initialized(MODERN));
+    let discover = host.take_one();
+    assert_eq!(discover["method"], "server/discover");
+    reply(&mut host, &discover, discovered(&[MODERN]));
+    assert_eq!(host.session.server().unwrap().version, ProtocolVersion::NEWEST_MODERN);
+}
+
+#[test]
 fn after_a_late_modern_result_a_failed_initialize_does_not_matter() {
     let answers: [fn(&mut Host, &Value); 3] = [
         |host, initialize| reply(host, initialize, initialized(FUTURE)),
