@@ -98,15 +98,12 @@ impl Engine {
     /// The next deadline, whatever waits to be polled.
     pub(crate) fn next_timer(&self) -> Option<Time> {
         let core = &self.core;
-        [
+        Time::earliest([
             core.timers.next(),
             core.requests.next_deadline(),
             core.requests.next_poll(),
             self.server_requests.next_deadline(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        ])
     }
 
     pub(crate) fn is_closed(&self) -> bool {

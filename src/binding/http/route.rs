@@ -93,7 +93,7 @@ impl Operate for Http {
     }
 
     fn next_timer(&self, engine: &Engine) -> Option<Time> {
-        [engine.next_timer(), self.timers.next(), self.tokens.deadline()].into_iter().flatten().min()
+        Time::earliest([engine.next_timer(), self.timers.next(), self.tokens.deadline()])
     }
 
     fn is_drained(&self) -> bool {

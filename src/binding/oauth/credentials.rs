@@ -460,7 +460,7 @@ impl Credentials {
 
     pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
         let store = self.waiting.map(|(.., deadline)| deadline);
-        [store, self.rest, self.renew_at(core)].into_iter().flatten().min()
+        Time::earliest([store, self.rest, self.renew_at(core)])
     }
 
     /// What is due.

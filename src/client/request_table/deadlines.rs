@@ -109,7 +109,7 @@ impl Deadlines {
                 (call.filter(|at| clock.paused.is_none_or(|since| *at <= since)), first(&clock.hard_deadlines))
             }
         };
-        [first(&self.own), call, hard].into_iter().flatten().min()
+        Time::earliest([first(&self.own), call, hard])
     }
 
     /// The requests whose deadline passed, in the order of the deadlines.

@@ -34,6 +34,6 @@ impl Lifetime {
     /// When the server rests, unless it is used until then.
     pub(super) fn end(&self) -> Option<Time> {
         let idle = self.idle_timeout.map(|timeout| self.used + timeout);
-        [idle, self.old].into_iter().flatten().min()
+        Time::earliest([idle, self.old])
     }
 }

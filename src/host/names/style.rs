@@ -67,14 +67,14 @@ impl Style {
 
     /// Whether no character of a name has to be replaced.
     pub(super) fn allows(self, name: &str) -> bool {
-        name.chars().all(|char| self.allowed(char) == char)
+        name.bytes().all(|byte| self.allows_byte(byte))
+    }
+
+    const fn allows_byte(self, byte: u8) -> bool {
+        byte.is_ascii_alphanumeric() || byte == b'_' || self.hyphens && byte == b'-'
     }
 
     const fn allowed(self, char: char) -> char {
-        match char {
-            'A'..='Z' | 'a'..='z' | '0'..='9' => char,
-            '-' if self.hyphens => char,
-            _ => '_',
-        }
+        if char.is_ascii() && self.allows_byte(char as u8) { char } else { '_' }
     }
 }

@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use super::sessions::Created;
 use super::{About, Router, Subject};
+use crate::Time;
 use crate::host::config::Entry;
 use crate::host::hub::connection::Connection;
 use crate::host::hub::event::{HubEvent, SessionHandle};
@@ -290,7 +291,7 @@ impl Router {
             Some((Rest::Never, _)) | None => None,
         };
         let deadline = server.connection.as_ref().and_then(Connection::deadline);
-        let deadline = [deadline, rests_at].into_iter().flatten().min();
+        let deadline = Time::earliest([deadline, rests_at]);
         self.queue.set_deadline(handle, &mut server.pending, deadline);
     }
 }
