@@ -11,8 +11,10 @@ alphabet! {
     Answer {
         /// Metadata that passes the checks.
         Accepted,
-        /// No metadata: another status or another body, or nobody answers.
+        /// No metadata: another status or another body.
         Unusable,
+        /// No response.
+        Unreached,
         /// Metadata that fails a check, or a document that is too large.
         Refused,
         /// A redirect within the origin.
@@ -42,6 +44,11 @@ pub const fn metadata(answer: Answer, rest: Rest) -> Input {
             Rest::Further => Input::Next,
             Rest::Conventions => Input::Assume,
             Rest::Nothing => Input::Fail,
+        },
+        Answer::Unreached => match rest {
+            Rest::Further => Input::Next,
+            // Whether there is metadata is not known: the conventions might send a client's secret elsewhere.
+            Rest::Conventions | Rest::Nothing => Input::Fail,
         },
         Answer::Refused | Answer::MovedAway => Input::Fail,
         Answer::Moved => Input::Follow,

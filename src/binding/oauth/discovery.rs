@@ -109,7 +109,7 @@ impl Attempt {
             return Some(self.moved(&place, target));
         }
         if status != StatusCode::OK {
-            return Some(self.unusable(&format!("`{place}` answered HTTP {}", status.as_u16())));
+            return Some(self.unusable(Answer::Unusable, &format!("`{place}` answered HTTP {}", status.as_u16())));
         }
         let read = match (self.state.0, &self.asked) {
             (State::Server | State::Assumed, Some(asked)) => {
@@ -132,7 +132,7 @@ impl Attempt {
                 }
                 input
             }
-            Err(Unfit::NoMetadata(why)) => self.unusable(&format!("at `{place}`, {why}")),
+            Err(Unfit::NoMetadata(why)) => self.unusable(Answer::Unusable, &format!("at `{place}`, {why}")),
             Err(Unfit::Refused(why)) => self.refused(&place, &why),
         })
     }
@@ -159,9 +159,9 @@ impl Attempt {
         input
     }
 
-    /// The current place has no metadata.
-    pub(super) fn unusable(&mut self, why: &str) -> Input {
-        let input = take::metadata(Answer::Unusable, self.rest());
+    /// The current place has no metadata, or did not respond.
+    pub(super) fn unusable(&mut self, answer: Answer, why: &str) -> Input {
+        let input = take::metadata(answer, self.rest());
         if input == Input::Next {
             self.places.pop_front();
             if self.places.is_empty() {
@@ -169,7 +169,13 @@ impl Attempt {
             }
         }
         self.redirects = 0;
-        self.set_why(self.stage(), format!("there is no metadata; last, {why}"));
+        let found = match answer {
+            Answer::Unreached => "whether there is metadata is not known",
+            Answer::Accepted | Answer::Unusable | Answer::Refused | Answer::Moved | Answer::MovedAway => {
+                "there is no metadata"
+            }
+        };
+        self.set_why(self.stage(), format!("{found}; last, {why}"));
         input
     }
 

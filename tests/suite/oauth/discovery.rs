@@ -51,8 +51,41 @@ fn a_place_that_does_not_answer_leads_to_the_next_one() {
     rig.refuse(&[]).unwrap();
     rig.wait(30);
     assert_eq!(rig.sent.front().unwrap().url, "https://mcp.example/.well-known/oauth-protected-resource");
+    rig.site.json(
+        "https://mcp.example/.well-known/oauth-protected-resource",
+        json!({"resource": SERVER, "authorization_servers": [ISSUER]}),
+    );
+    rig.run_to(METADATA);
     rig.break_off();
-    assert_eq!(rig.sent.front().unwrap().url, "https://mcp.example/.well-known/oauth-authorization-server");
+    assert_eq!(rig.sent.front().unwrap().url, format!("{ISSUER}/.well-known/openid-configuration"));
+    rig.break_off();
+    rig.assert_failed(Stage::ServerMetadata, "whether there is metadata is not known");
+}
+
+#[test]
+fn a_place_that_does_not_answer_last_does_not_lead_to_the_conventions_of_2025_03_26() {
+    let of_origin = "https://mcp.example/.well-known/oauth-authorization-server";
+    for (last, stage) in [
+        ("https://mcp.example/.well-known/oauth-protected-resource", Stage::ResourceMetadata),
+        (of_origin, Stage::ServerMetadata),
+    ] {
+        let mut rig = Rig::registered();
+        rig.site.remove(RESOURCE);
+        rig.refuse(&[]).unwrap();
+        rig.run_to(last);
+        rig.break_off();
+        let further = rig.sent.front().map(|sent| sent.url.clone());
+        if last == of_origin && further.is_some() {
+            rig.break_off();
+        }
+        rig.assert_failed(stage, "whether there is metadata is not known");
+        // The next attempt reads the metadata again.
+        rig.wait(100);
+        rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [ISSUER]}));
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert!(rig.browse.is_some());
+    }
 }
 
 #[test]
