@@ -157,10 +157,13 @@ impl Engine {
         }
     }
 
-    /// The hub and the handle of a server, with several servers.
-    fn of_hub(&mut self, at: usize) -> Option<(&mut Hub, Option<SessionHandle>)> {
+    /// The hub and the handle of a server, with several servers, for an input or a command at this time.
+    fn of_hub(&mut self, now: Time, at: usize) -> Option<(&mut Hub, Option<SessionHandle>)> {
         match &mut self.session {
-            Session::Hub(hub, handles) => Some((hub, handles.get(at).copied())),
+            Session::Hub(hub, handles) => {
+                self.now = now;
+                Some((hub, handles.get(at).copied()))
+            }
             Session::Pipe(_) | Session::Http(_) | Session::OAuth(_) | Session::Replayed => None,
         }
     }
@@ -222,7 +225,7 @@ impl Engine {
 
     pub(crate) fn open(&mut self, now: Time) {
         // A new session or hub can be opened.
-        match self.of_hub(0) {
+        match self.of_hub(now, 0) {
             Some((hub, _)) => drop(hub.open(now)),
             None => drop(self.apply(now, Input::Open)),
         }
@@ -230,21 +233,21 @@ impl Engine {
 
     pub(crate) fn close(&mut self, now: Time) {
         // A closed session or hub needs no closing.
-        match self.of_hub(0) {
+        match self.of_hub(now, 0) {
             Some((hub, _)) => drop(hub.close(now)),
             None => drop(self.apply(now, Input::Close)),
         }
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {
-        match self.of_hub(0) {
+        match self.of_hub(now, 0) {
             Some((hub, _)) => hub.handle_timeout(now),
             None => drop(self.apply(now, Input::Timeout)),
         }
     }
 
     pub(crate) fn handle_bytes(&mut self, now: Time, at: usize, connection: ConnectionId, bytes: &[u8]) {
-        match self.of_hub(at) {
+        match self.of_hub(now, at) {
             Some((hub, Some(handle))) => hub.handle_bytes(now, handle, connection, bytes),
             Some((_, None)) => {}
             None => drop(self.apply(now, Input::Bytes { connection, bytes: bytes.into() })),
@@ -252,7 +255,7 @@ impl Engine {
     }
 
     pub(crate) fn handle_transport(&mut self, now: Time, at: usize, connection: ConnectionId, event: Transport<'_>) {
-        match self.of_hub(at) {
+        match self.of_hub(now, at) {
             Some((hub, Some(handle))) => hub.handle_transport(now, handle, connection, event),
             Some((_, None)) => {}
             None => drop(self.apply(now, Input::Transport { connection, event: event.into() })),
@@ -260,7 +263,7 @@ impl Engine {
     }
 
     pub(crate) fn handle_exchange(&mut self, now: Time, at: usize, exchange: ExchangeId, piece: Piece) {
-        match self.of_hub(at) {
+        match self.of_hub(now, at) {
             Some((hub, Some(handle))) => match &piece {
                 Piece::Head(status, headers) => hub.handle_head(now, handle, exchange, *status, headers),
                 Piece::Body(chunk) => hub.handle_body(now, handle, exchange, chunk),
@@ -274,7 +277,7 @@ impl Engine {
 
     /// Starts a step; with a hub, a call by its exposed name.
     pub(crate) fn start(&mut self, now: Time, step: &Step) -> Result<InFlight, Refused> {
-        if let Some((hub, _)) = self.of_hub(0) {
+        if let Some((hub, _)) = self.of_hub(now, 0) {
             let in_flight = hub.call_with(now, &step.target, step.call_arguments(), |request| request.progress());
             return in_flight.map(InFlight::Call).map_err(|error| {
                 let unknown = matches!(error, CallError::UnknownTool { .. });
@@ -290,7 +293,7 @@ impl Engine {
 
     pub(crate) fn cancel(&mut self, now: Time, in_flight: InFlight) {
         // A finished request needs no cancelling.
-        match (self.of_hub(0), in_flight) {
+        match (self.of_hub(now, 0), in_flight) {
             (Some((hub, _)), InFlight::Call(call)) => drop(hub.cancel(now, call)),
             (None, InFlight::Request(request)) => drop(self.apply(now, Input::Cancel { request, reason: None })),
             (Some(_), InFlight::Request(_)) | (None, InFlight::Call(_)) => {}
@@ -305,7 +308,7 @@ impl Engine {
         request: ServerRequestId,
         response: Result<&RawValue, ErrorObject>,
     ) {
-        match self.of_hub(at) {
+        match self.of_hub(now, at) {
             Some((hub, Some(handle))) => drop(hub.respond(now, handle, request, response)),
             Some((_, None)) => {}
             None => {
@@ -323,7 +326,7 @@ impl Engine {
         request: RequestId,
         responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
     ) {
-        match self.of_hub(at) {
+        match self.of_hub(now, at) {
             Some((hub, Some(handle))) => drop(hub.provide(now, handle, request, responses)),
             Some((_, None)) => {}
             None => {
@@ -336,7 +339,7 @@ impl Engine {
 
     /// Declines to give input, or to authorize. An error means that the request ended in the meantime.
     pub(crate) fn decline(&mut self, now: Time, at: usize, request: RequestId) {
-        match self.of_hub(at) {
+        match self.of_hub(now, at) {
             Some((hub, Some(handle))) => drop(hub.decline(now, handle, request)),
             Some((_, None)) => {}
             None => drop(self.apply(now, Input::Decline { request })),
@@ -345,7 +348,7 @@ impl Engine {
 
     /// Subscribes to a resource. Returns whether the session accepts it.
     pub(crate) fn subscribe(&mut self, now: Time, at: usize, uri: &str) -> bool {
-        match self.of_hub(at) {
+        match self.of_hub(now, at) {
             Some((hub, Some(handle))) => hub.subscribe(now, handle, uri).is_ok(),
             Some((_, None)) => false,
             None => self.apply(now, Input::Subscribe { uri: uri.into() }).is_ok(),
@@ -354,7 +357,7 @@ impl Engine {
 
     /// Ends a subscription. An error means that the resource was not subscribed to.
     pub(crate) fn unsubscribe(&mut self, now: Time, at: usize, uri: &str) {
-        match self.of_hub(at) {
+        match self.of_hub(now, at) {
             Some((hub, Some(handle))) => drop(hub.unsubscribe(now, handle, uri)),
             Some((_, None)) => {}
             None => drop(self.apply(now, Input::Unsubscribe { uri: uri.into() })),

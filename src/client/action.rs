@@ -17,8 +17,9 @@ use crate::protocol::ProtocolVersion;
 )]
 #[non_exhaustive]
 pub enum Action {
-    /// Open the transport, start the process for example. Then report [`Transport::Opened`](crate::Transport::Opened)
-    /// or [`Transport::OpenFailed`](crate::Transport::OpenFailed) for this connection.
+    /// Open the transport, start the process for example; if a process still runs, end it first. Then report
+    /// [`Transport::Opened`](crate::Transport::Opened) or [`Transport::OpenFailed`](crate::Transport::OpenFailed) for this
+    /// connection.
     Open(ConnectionId),
     /// Send a message on the current connection.
     Send(Outgoing),

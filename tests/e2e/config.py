@@ -198,6 +198,17 @@ def rests():
         expect("processes", lines.read().split()[:3], ["start", "end", "start"])
 
 
+def times():
+    """Each server's times are its own: a handshake lasts as long as its program sleeps."""
+    late = {"command": "sh", "args": ["-c", 'sleep 0.3; exec "$0" demo-server', PROBE]}
+    status, got, err = report(["config", write("times.json", {"late": late, "soon": demo()})])
+    expect("exit status", status, 0)
+    late = got["servers"]["late"]
+    ready = next(event["atMs"] for event in late["events"] if event["kind"] == "ready")
+    if not 300 <= late["timings"]["handshakeMs"] <= ready:
+        raise AssertionError("a program that sleeps for 300 ms took %s, ready at %d ms" % (late["timings"], ready))
+
+
 def listening(port, process):
     end = time.monotonic() + 90
     while time.monotonic() < end and process.poll() is None:
@@ -288,7 +299,7 @@ def real():
     print("     ready or failed after %d ms; one after the other: %d ms" % (max(ends), sum(took)))
 
 
-jobs = [usage, side_by_side, for_people, time_is_up, rests]
+jobs = [usage, side_by_side, for_people, time_is_up, rests, times]
 if os.path.exists(SERVERS + "/servers.json"):
     jobs.append(real)
 else:
