@@ -13,7 +13,7 @@ alphabet! {
         Accepted,
         /// No metadata: another status or another body.
         Unusable,
-        /// No response.
+        /// No response, or no metadata after a place before gave no response.
         Unreached,
         /// Metadata that fails a check, or a document that is too large.
         Refused,
@@ -427,12 +427,22 @@ alphabet! {
     }
 }
 
+alphabet! {
+    /// Whether the user has authorized the client.
+    Consent {
+        /// The code was received.
+        Given,
+        /// It was not.
+        Open,
+    }
+}
+
 /// What becomes of an attempt when the client is closed. A refresh is not interrupted, and neither is the exchange of a code.
-pub const fn closing(goal: Goal, code: Code) -> Closing {
+pub const fn closing(goal: Goal, consent: Consent) -> Closing {
     match goal {
-        Goal::User => match code {
-            Code::Missing | Code::Withheld => Closing::End,
-            Code::Held => Closing::Continue,
+        Goal::User => match consent {
+            Consent::Open => Closing::End,
+            Consent::Given => Closing::Continue,
         },
         Goal::Refresh | Goal::Direct => Closing::Continue,
     }
@@ -442,8 +452,8 @@ pub const fn closing(goal: Goal, code: Code) -> Closing {
 #[cfg(feature = "oauth")]
 pub(crate) mod take {
     use super::{
-        Advertised, Answer, Belongs, Browser, Client, Closing, Code, Configured, Failure, Goal, Held, Input, Iss,
-        Issuer, Known, Nonce, Offer, Owner, Proof, Redirect, Registration, Rest, Sent, Tries, once,
+        Advertised, Answer, Belongs, Browser, Client, Closing, Code, Configured, Consent, Failure, Goal, Held, Input,
+        Iss, Issuer, Known, Nonce, Offer, Owner, Proof, Redirect, Registration, Rest, Sent, Tries, once,
     };
 
     pub(crate) fn belongs(client: Client, sent: Sent, known: Known, issuer: Issuer) -> Belongs {
@@ -458,10 +468,10 @@ pub(crate) mod take {
         super::demand(renewal, nonce)
     }
 
-    pub(crate) fn closing(goal: Goal, code: Code) -> Closing {
+    pub(crate) fn closing(goal: Goal, consent: Consent) -> Closing {
         #[cfg(feature = "rows")]
-        crate::machine::rows::taken("authorization::closing", &[&goal, &code]);
-        super::closing(goal, code)
+        crate::machine::rows::taken("authorization::closing", &[&goal, &consent]);
+        super::closing(goal, consent)
     }
 
     pub(crate) fn metadata(answer: Answer, rest: Rest) -> Input {

@@ -147,11 +147,11 @@ fn demand_decisions() -> Decisions {
 }
 
 fn closing_decisions() -> Decisions {
-    use authorization_plan::{Code, Goal, closing};
+    use authorization_plan::{Consent, Goal, closing};
     Decisions {
         name: "authorization::closing",
-        columns: vec![column("goal", Goal::ALL), column("code", Code::ALL)],
-        decide: |at| format!("{:?}", closing(Goal::ALL[at[0]], Code::ALL[at[1]])),
+        columns: vec![column("goal", Goal::ALL), column("consent", Consent::ALL)],
+        decide: |at| format!("{:?}", closing(Goal::ALL[at[0]], Consent::ALL[at[1]])),
     }
 }
 

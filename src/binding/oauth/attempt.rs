@@ -32,6 +32,8 @@ pub(super) struct Attempt {
     /// Where metadata may be; the first is the current place. `Err` says why a place is not asked.
     pub(super) places: VecDeque<Result<Place, Box<str>>>,
     pub(super) redirects: u8,
+    /// A place of the metadata that is looked for gave no response.
+    pub(super) is_unreached: bool,
     /// Authorization servers whose metadata was not requested yet.
     pub(super) issuers: VecDeque<Place>,
     /// The authorization server whose metadata is requested.
@@ -146,7 +148,7 @@ impl Attempt {
 
     pub(super) fn deadline(&self) -> Option<Time> {
         let exchange = self.exchange.as_ref().map(|exchange| exchange.deadline);
-        exchange.into_iter().chain(self.deadline).min()
+        Time::earliest([exchange, self.deadline])
     }
 
     /// Whether tokens are bound to a key: the embedder has one, and the servers support it.

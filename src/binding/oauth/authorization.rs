@@ -97,8 +97,8 @@ impl Authorization {
     /// When [`handle_timeout`](Self::handle_timeout) is to be called, at the latest.
     pub fn deadline(&self) -> Option<Time> {
         let attempt = self.attempt.deadline();
-        let rest = [self.credentials.deadline(&self.core), self.revocation.deadline(), self.proofs.deadline()];
-        attempt.into_iter().chain(rest.into_iter().flatten()).min()
+        let credentials = self.credentials.deadline(&self.core);
+        Time::earliest([attempt, credentials, self.revocation.deadline(), self.proofs.deadline()])
     }
 
     /// Reports the time.

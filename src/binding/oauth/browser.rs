@@ -5,7 +5,7 @@ use super::options::{OAuthConfigError, OAuthOptions};
 use super::place::Place;
 use crate::Time;
 use crate::machine::authorization::{Input, State};
-use crate::machine::authorization_plan::{Browser, Closing, Code, take};
+use crate::machine::authorization_plan::{Browser, Closing, Consent, take};
 use crate::machine::{access_token, credentials};
 
 /// What an attempt requires the browser for.
@@ -61,8 +61,8 @@ impl Authorization {
         if self.attempt.task.is_none() {
             return;
         }
-        let code = if self.attempt.code.is_some() { Code::Held } else { Code::Missing };
-        if take::closing(self.attempt.goal(), code) == Closing::End {
+        let consent = if self.attempt.code.is_some() { Consent::Given } else { Consent::Open };
+        if take::closing(self.attempt.goal(), consent) == Closing::End {
             let end = self.attempt.fail(&mut self.core, "the client was closed");
             self.ended(end);
         }

@@ -55,6 +55,7 @@ impl Attempt {
     /// Finds the places of the next authorization server's metadata.
     fn next_server(&mut self) {
         self.places.clear();
+        self.is_unreached = false;
         self.asked = self.issuers.pop_front();
         if let Some(asked) = &self.asked {
             self.places.extend(asked.server_metadata().filter_map(|text| Place::parse(&text)).map(Ok));
@@ -161,6 +162,8 @@ impl Attempt {
 
     /// The current place has no metadata, or did not respond.
     pub(super) fn unusable(&mut self, answer: Answer, why: &str) -> Input {
+        self.is_unreached |= answer == Answer::Unreached;
+        let answer = if self.is_unreached { Answer::Unreached } else { answer };
         let input = take::metadata(answer, self.rest());
         if input == Input::Next {
             self.places.pop_front();

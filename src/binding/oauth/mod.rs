@@ -29,8 +29,9 @@
 //! Tokens are bound to a key (DPoP, RFC 9449) if [`OAuthOptions::dpop`] has one. Signatures are actions, so the key may be
 //! in a TPM; with the feature `sign`, a `SigningKey` in memory signs.
 //!
-//! `attempt` and `credentials` are the two parts, each with a table of its own, which `steps` steps for an attempt;
-//! `authorization` passes signals between them, and `refusal` decides what a refused request means to them.
+//! `attempt` and `credentials` are the two parts, each with a table of its own; `steps` steps the table of an attempt.
+//! `authorization` passes signals between them and counts grants in `step_ups`; `refusal` decides what a refused request
+//! means to them.
 
 mod action;
 mod attempt;

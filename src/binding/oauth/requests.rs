@@ -211,7 +211,9 @@ impl Attempt {
                 if failed.failure == Failure::Nonce {
                     let nonce = if exchange.nonce.is_some() { Nonce::Named } else { Nonce::Missing };
                     failed.failure = take::demand(self.renewal, nonce);
-                    self.renewal.take(once::Input::Use);
+                    if failed.failure == Failure::Nonce {
+                        self.renewal.take(once::Input::Use);
+                    }
                 }
                 Some(self.token_failed(failed))
             }

@@ -63,22 +63,22 @@ fn a_place_that_does_not_answer_leads_to_the_next_one() {
 }
 
 #[test]
-fn a_place_that_does_not_answer_last_does_not_lead_to_the_conventions_of_2025_03_26() {
+fn a_place_that_does_not_answer_does_not_lead_to_the_conventions_of_2025_03_26() {
     let of_origin = "https://mcp.example/.well-known/oauth-authorization-server";
-    for (last, stage) in [
+    for (broken, stage) in [
+        (RESOURCE, Stage::ResourceMetadata),
         ("https://mcp.example/.well-known/oauth-protected-resource", Stage::ResourceMetadata),
         (of_origin, Stage::ServerMetadata),
+        ("https://mcp.example/.well-known/openid-configuration", Stage::ServerMetadata),
     ] {
         let mut rig = Rig::registered();
         rig.site.remove(RESOURCE);
         rig.refuse(&[]).unwrap();
-        rig.run_to(last);
+        rig.run_to(broken);
         rig.break_off();
-        let further = rig.sent.front().map(|sent| sent.url.clone());
-        if last == of_origin && further.is_some() {
-            rig.break_off();
-        }
+        rig.run();
         rig.assert_failed(stage, "whether there is metadata is not known");
+        assert!(rig.browse.is_none() && !rig.log.iter().any(|line| line.ends_with("/token")));
         // The next attempt reads the metadata again.
         rig.wait(100);
         rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [ISSUER]}));
