@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::Hub;
+use super::connection::Connection;
 use super::event::SessionHandle;
 use super::route::Router;
 use super::server::Server;
@@ -44,9 +45,17 @@ pub struct ServerReport<'a> {
 }
 
 impl Hub {
-    /// Whether every session is closed, and every action was polled.
+    /// Whether every session is closed, every action was polled, and no credentials are being refreshed or stored. A loop
+    /// that ends before may lose a refresh token.
     pub fn is_closed(&self) -> bool {
-        self.router.state == hub::State::Closed && self.router.queue.is_empty()
+        let router = &self.router;
+        let is_authorizing = |handle: &SessionHandle| {
+            let connection = router.servers.get(handle).and_then(|server| server.connection.as_ref());
+            connection.is_some_and(Connection::is_authorizing)
+        };
+        router.state == hub::State::Closed
+            && router.queue.is_empty()
+            && !router.servers.handles().iter().any(is_authorizing)
     }
 
     /// The configured servers, disabled ones included, sorted by name.

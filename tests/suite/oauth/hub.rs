@@ -353,8 +353,10 @@ fn a_refresh_is_completed_and_stored_although_its_hub_is_closed_and_given_author
     it.rig.hub = it.rig.hub.clone().with_oauth(oauth(|options| options.stored = true));
     it.rig.serve();
     assert_eq!(it.rig.take_log().last().map(String::as_str), Some("closed"));
+    assert!(!it.rig.hub.is_closed());
     it.serve();
     assert_stored(&it, &before);
+    assert!(it.rig.hub.is_closed());
 }
 
 #[test]
