@@ -1,4 +1,4 @@
-//! The end of requests whose response is not needed any more.
+//! The end of the engine's requests, and the cancellation of requests and tasks.
 
 use alloc::vec::Vec;
 

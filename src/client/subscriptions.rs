@@ -408,6 +408,7 @@ impl Subscriptions {
 
     /// The stream is over: its request was answered, or its exchange ended.
     pub(super) fn on_ended(&mut self, core: &mut Core, id: u64, error: Option<&RequestError>) -> Signals {
+        // Other streams were dropped, and their responses are late.
         let stream = if self.open == Some(id) { Stream::Open } else { Stream::Requested };
         let end = if error.is_some() { End::Error } else { End::Other };
         let capabilities = match core.server.as_ref().is_some_and(|server| server.capabilities.is_some()) {
@@ -434,7 +435,7 @@ impl Subscriptions {
     }
 
     /// The sent request of a stream that has this id on the wire, as JSON.
-    pub(super) fn of_id(&self, core: &Core, id: &str) -> Option<u64> {
+    pub(super) fn stream_of_wire_id(&self, core: &Core, id: &str) -> Option<u64> {
         let id = id.trim_matches('"').parse().ok();
         id.filter(|id| core.is_sent(*id) && (self.open == Some(*id) || self.asked == Some(*id)))
     }

@@ -1,4 +1,4 @@
-#![doc = "Whether a server in a hub rests, whose entry limits how long its program runs."]
+#![doc = "When a server of a hub rests, if its entry limits how long its program runs."]
 #![doc = ""]
 #![doc = include_str!("hub_rest.md")]
 

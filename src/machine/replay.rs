@@ -1,5 +1,5 @@
-#![doc = "Whether a request may run twice: whether it is sent again although it was sent before, and its response is lost. Then,"]
-#![doc = "what such a loss means."]
+#![doc = "Whether a request may run twice: whether it is sent again although it was sent before, and its response is lost; and"]
+#![doc = "what the loss of a request means."]
 #![doc = ""]
 #![doc = include_str!("replay.md")]
 

@@ -42,7 +42,7 @@ alphabet! {
         RetryRequired,
         /// The embedder provides the input.
         InputGiven,
-        /// The input that the embedder provides declines.
+        /// The embedder provides input in which the user declines.
         InputDeclined,
         /// The embedder declines to provide what is missing: input, or authorization.
         Declined,
@@ -68,9 +68,9 @@ alphabet! {
         TimedOut,
         /// The server lacks the capability that the request needs.
         NotAdvertised,
-        /// The connection is lost.
+        /// Its response is lost, with its exchange or the connection; or the connection is lost before it was sent.
         Lost,
-        /// The connection is lost; the request was sent, and may be sent again.
+        /// Its response is lost, with its exchange or the connection; it was sent, and may run twice.
         LostReplayable,
         /// The connection is lost; a message about its task was sent, which may be repeated.
         LostTask,

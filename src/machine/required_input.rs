@@ -1,5 +1,5 @@
 #![doc = "What it means that the server requires input before it goes on: in the result of a call (specification 2026-07-28,"]
-#![doc = "\"Multi Round-Trip Requests\"), and in the status of a task. A further limit bounds the rounds of a request."]
+#![doc = "\"Multi Round-Trip Requests\"), and in the status of a task. The number of such results of a request has its own limit."]
 #![doc = ""]
 #![doc = include_str!("required_input.md")]
 
@@ -12,7 +12,7 @@ alphabet! {
         None,
         /// The engine has all of them.
         Known,
-        /// The embedder has to provide one, and others that the engine does not have.
+        /// The embedder has to provide at least one; the engine may have others.
         Wanted,
         /// One of them is of a kind that the client does not offer.
         Declined,

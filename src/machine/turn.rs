@@ -20,7 +20,7 @@ alphabet! {
     Phase {
         /// There is none that takes messages.
         Down,
-        /// Handshake or discovery are in progress.
+        /// Handshake or discovery is in progress.
         Connecting,
         /// The client is ready.
         Ready,

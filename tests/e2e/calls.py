@@ -1,7 +1,7 @@
 """Fails if functions of two files call each other, directly or in a circle of files.
 
 It reads an index of the workspace in SCIP's format, a Protocol Buffers message, as `rust-analyzer scip` writes it. A use
-of a function's name counts as a call. Modules that are compiled for tests only are left out.
+of a function's name counts as a call. Inline modules for tests are left out.
 
 usage: calls.py INDEX FOLDER
 """

@@ -5,8 +5,8 @@
 // `parts` names the parts, each of which owns its state and calls no other. Nine files work on all of them, and each
 // calls only those before it: `send` begins and ends exchanges, `phase` applies the tables of the connection, `outputs`
 // takes what the engine wants done, `authorize` takes refusals for lack of authorization, `answer` judges responses to
-// messages, `end` takes the ends of exchanges, `prove` sends those whose proofs were signed, `read` reads responses, and
-// `route` takes inputs and timers.
+// messages, `end` takes the ends of exchanges, `prove` has proofs of possession signed and then sends the exchange, `read`
+// reads responses, and `route` takes inputs and timers. `report` has what several of them tell the engine.
 
 mod action;
 mod address;

@@ -75,9 +75,11 @@ impl Inputs {
 
     /// How a call ends whose task requires inputs of which one is refused or not offered.
     pub(super) fn outcome(&self, result: &RawValue) -> Outcome {
-        match self.declined && self.refused.is_none() {
-            true => Outcome::InputRequired(result.to_owned()),
-            false => Outcome::Error(RequestError::Invalid(self.why_invalid())),
+        match self.class() {
+            Class::Declined => Outcome::InputRequired(result.to_owned()),
+            Class::None | Class::Known | Class::Wanted | Class::Refused => {
+                Outcome::Error(RequestError::Invalid(self.why_invalid()))
+            }
         }
     }
 

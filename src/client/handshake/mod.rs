@@ -198,7 +198,7 @@ impl Handshake {
                 let evidence = self.evidence.take();
                 self.adopt(core, evidence);
             }
-            Effect::BeginModern => return Signals::one(Signal::ModernAgreed),
+            Effect::DiscoverModern => return Signals::one(Signal::ModernAgreed),
             Effect::Reopen => return Signals::one(Signal::Reopen),
             Effect::Fail(failure) => return self.told().fail(core, failure),
         }

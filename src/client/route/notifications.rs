@@ -87,7 +87,7 @@ fn request_of(core: &Core, streams: &Subscriptions, method: &str, params: Option
     match method {
         method::PROGRESS => id_of_progress(core, params?),
         method::TASKS => calls::id_of_call(core, params?),
-        method::CANCELLED => streams.of_id(core, Json::from(params?).member("requestId")?.text()),
+        method::CANCELLED => streams.stream_of_wire_id(core, Json::from(params?).member("requestId")?.text()),
         _ => None,
     }
 }

@@ -21,8 +21,9 @@ type R = Row<State, Effect>;
 /// Returns the row for a state and an input.
 pub const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
-        Adopt, AdoptEvidence, ArmDiscover, BeginModern, DisarmDiscover, ExtendDeadline, Fail, ForgetEra, KeepEvidence,
-        NoteClosedAs, Reopen, SendDiscover, SendDiscoverNamed, SendInitialize, SendInitializeNamed, SendInitialized,
+        Adopt, AdoptEvidence, ArmDiscover, DisarmDiscover, DiscoverModern, ExtendDeadline, Fail, ForgetEra,
+        KeepEvidence, NoteClosedAs, Reopen, SendDiscover, SendDiscoverNamed, SendInitialize, SendInitializeNamed,
+        SendInitialized,
     };
     match state {
         State::Idle => match input {
@@ -55,7 +56,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::TransportClosed => R::ignore(state),
         },
         State::Discovering => match input {
-            Input::ModernFound => R::advance(State::Modern, &[DisarmDiscover, Adopt, BeginModern]),
+            Input::ModernFound => R::advance(State::Modern, &[DisarmDiscover, Adopt, DiscoverModern]),
             Input::LegacyFound => R::advance(State::InitializingAfterDiscover, &[DisarmDiscover, SendInitializeNamed]),
             Input::VersionOffered => R::advance(State::RediscoveringNamed, &[DisarmDiscover, SendDiscoverNamed]),
             Input::NothingCommon => R::advance(State::Failed, &[Fail(Failure::UnsupportedVersion)]),
@@ -88,7 +89,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::Malformed => R::ignore(state),
         },
         State::RediscoveringNamed => match input {
-            Input::ModernFound => R::advance(State::Modern, &[Adopt, BeginModern]),
+            Input::ModernFound => R::advance(State::Modern, &[Adopt, DiscoverModern]),
             Input::LegacyFound => R::advance(State::InitializingAfterDiscover, &[SendInitializeNamed]),
             Input::VersionOffered | Input::NothingCommon => {
                 R::advance(State::Failed, &[Fail(Failure::UnsupportedVersion)])
@@ -226,7 +227,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
             | Input::RefusedByModern
             | Input::Refused
             | Input::Malformed
-            | Input::Deadline => R::advance(State::Modern, &[AdoptEvidence, BeginModern]),
+            | Input::Deadline => R::advance(State::Modern, &[AdoptEvidence, DiscoverModern]),
             Input::TransportClosed => R::advance(State::Reopening, &[Reopen]),
             Input::StartDiscover
             | Input::StartDiscoverHttp

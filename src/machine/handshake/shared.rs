@@ -12,7 +12,7 @@ pub(super) const UNSUPPORTED: R = R::advance(State::Failed, &[Effect::Fail(Failu
 /// The rows of states that `initialize` does not follow; they differ in the row for a named version.
 pub(super) const fn pinned(state: State, input: Input, offered: R, legacy: R) -> R {
     match input {
-        Input::ModernFound => R::advance(State::Modern, &[Effect::Adopt, Effect::BeginModern]),
+        Input::ModernFound => R::advance(State::Modern, &[Effect::Adopt, Effect::DiscoverModern]),
         Input::VersionOffered => offered,
         Input::LegacyFound => legacy,
         Input::NothingCommon => UNSUPPORTED,

@@ -123,7 +123,7 @@ pub enum Effect {
     /// Send `notifications/initialized`, and begin discovery.
     SendInitialized,
     /// Begin discovery with a server that sends no requests.
-    BeginModern,
+    DiscoverModern,
     /// Start the timer of `server/discover`.
     ArmDiscover,
     /// Stop the timer of `server/discover`.

@@ -41,7 +41,7 @@ impl Router {
 
     /// Offers saved lists until the server is started.
     pub(in super::super) fn offer_saved(&mut self, handle: SessionHandle, saved: Saved) {
-        if let Some(content) = self.restored(handle, saved) {
+        if let Some(content) = self.take_saved(handle, saved) {
             self.offer_step(handle, hub_offer::Input::Restored, Some(content));
         }
     }

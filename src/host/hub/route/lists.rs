@@ -29,8 +29,8 @@ impl Router {
         Some(Content { catalog, families, instructions, saved: None })
     }
 
-    /// Saved lists, whose memory is shared with equal ones. The server is started in the era that was saved.
-    pub(super) fn restored(&mut self, handle: SessionHandle, saved: Saved) -> Option<Content> {
+    /// Takes saved lists: shares the memory of equal ones, and keeps the era for the next start.
+    pub(super) fn take_saved(&mut self, handle: SessionHandle, saved: Saved) -> Option<Content> {
         let Saved { at, known_era, instructions, mut catalog, families, fresh_until, scope, .. } = saved;
         self.servers.get_mut(&handle)?.known_era = known_era;
         for family in Family::EACH {

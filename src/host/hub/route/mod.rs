@@ -1,10 +1,10 @@
 //! The router: the only code that sees every component. Inputs and commands go to a server's or the hub's table, and
 //! effects to the components; new events of the sessions are processed until there are none.
 //!
-//! `sessions.rs` has what is done with a session, and `lists.rs` with its lists; `step.rs` steps the tables of the hub, of
-//! a server and of its lists, whose effects are inputs of one another; `change.rs` applies a new configuration;
-//! `events.rs` reacts to events of sessions; `settle.rs` processes them until there are none; `poll.rs` takes the outputs
-//! of sessions; `browser.rs` lends them the user's browser. Each file calls only those before it.
+//! `sessions.rs` creates sessions and acts on one, `lists.rs` on its lists; `step.rs` steps the tables of the hub, of a
+//! server and of its lists, whose effects are inputs of one another; `change.rs` applies a new configuration; `browser.rs`
+//! lends sessions the user's browser; `events.rs` reacts to their events; `settle.rs` processes events until there are
+//! none; `poll.rs` takes the outputs. Each file calls only those before it.
 
 #[cfg(feature = "oauth")]
 mod browser;

@@ -20,7 +20,7 @@ pub(super) struct Created {
 }
 
 impl Router {
-    /// Creates a session for a configured server, unless it is disabled. It is the server's current one from now on.
+    /// Adds the record of a new session of a configured server, unless that is disabled, without stepping its table.
     pub(super) fn insert(&mut self, name: &str) -> Option<Created> {
         let entry = self.configuration.servers.get(name).filter(|entry| entry.enabled)?;
         let fault = Place::of(name, entry).err();

@@ -193,7 +193,7 @@ impl Router {
             Effect::ReportFailed => self.report_failure(handle, about, false),
             Effect::Renew => {
                 let name = Arc::clone(&server.name);
-                // A session that failed at once refuses it.
+                // A session that failed at once refuses it, so that this does not recur.
                 if let Some(handle) = self.renew(&name, None) {
                     self.step(handle, Input::Called);
                 }
@@ -279,7 +279,7 @@ impl Router {
         self.step(handle, Input::Leave);
     }
 
-    /// If nothing of a session waits to be polled, it may be over; otherwise its deadline is updated.
+    /// If nothing of a session waits to be polled: removes it if it is over, and updates its deadline otherwise.
     pub(super) fn note_polled(&mut self, handle: SessionHandle) {
         let Some(server) = self.servers.get(&handle).filter(|server| server.pending.is_empty()) else { return };
         if !server.connection.as_ref().is_some_and(Connection::is_authorizing) {
