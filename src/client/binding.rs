@@ -39,7 +39,7 @@ pub trait Operate {
     /// When the next deadline is due, whatever waits to be polled.
     fn next_timer(&self, engine: &Engine) -> Option<Time>;
 
-    /// Whether the binding's own queue is empty.
+    /// Whether the binding's own queue is empty, and no credentials are being refreshed or stored.
     fn is_drained(&self) -> bool;
 }
 

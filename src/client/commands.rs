@@ -246,7 +246,8 @@ impl<B: Binding> Client<B> {
         self.binding.next_timer(&self.engine)
     }
 
-    /// Whether the client is closed, and every action was polled.
+    /// Whether the client is closed, every action was polled, and no credentials are being refreshed or stored. A loop that
+    /// ends before may lose a refresh token.
     pub fn is_closed(&self) -> bool {
         self.engine.is_closed() && self.binding.is_drained()
     }

@@ -86,7 +86,7 @@ impl Operate for Http {
     }
 
     fn deadline(&self, engine: &Engine) -> Option<Time> {
-        if !self.is_drained() {
+        if !self.outbox.is_empty() || self.tokens.has_actions() {
             return Some(engine.now());
         }
         self.next_timer(engine)
@@ -97,7 +97,7 @@ impl Operate for Http {
     }
 
     fn is_drained(&self) -> bool {
-        self.outbox.is_empty() && !self.tokens.has_actions()
+        self.outbox.is_empty() && !self.tokens.has_actions() && !self.tokens.is_busy()
     }
 }
 

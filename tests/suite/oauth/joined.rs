@@ -406,6 +406,25 @@ fn a_client_that_is_closed_does_not_wait_for_the_user() {
 }
 
 #[test]
+fn a_client_is_closed_when_a_refresh_in_progress_is_complete() {
+    let mut it = Joined::ready(modern_site());
+    it.revoke();
+    it.ask();
+    it.web.serve(&mut it.site);
+    it.take();
+    while !it.sent.front().expect("a request is in flight").url.ends_with("/token") {
+        let (status, body) = it.page(&it.sent[0].url.clone());
+        it.answer(status, &body);
+    }
+    it.web.session.close(it.web.now).unwrap();
+    it.web.collect();
+    assert!(it.web.cause().is_some() && !it.web.session.is_closed());
+    let (status, body) = it.page(&it.sent[0].url.clone());
+    it.answer(status, &body);
+    assert!(it.web.session.is_closed());
+}
+
+#[test]
 fn a_client_that_is_closed_renews_no_token() {
     let mut it = Joined::ready(modern_site());
     it.web.session.close(it.web.now).unwrap();

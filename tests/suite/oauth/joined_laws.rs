@@ -104,8 +104,10 @@ struct World {
     /// The tokens that the server accepts.
     valid: BTreeSet<String>,
     refresh: BTreeSet<String>,
-    /// Refresh tokens whose exchange broke.
+    /// Refresh tokens whose exchange broke, or whose successor is lost.
     broken: BTreeSet<String>,
+    /// The refresh token that each process exchanged, and when, until what it got is stored.
+    unsaved: [Option<(String, Time)>; 2],
 }
 
 impl World {
@@ -120,6 +122,7 @@ impl World {
             valid: BTreeSet::new(),
             refresh: BTreeSet::new(),
             broken: BTreeSet::new(),
+            unsaved: [None, None],
         };
         for _ in 0..100 {
             for client in 0..2 {
@@ -166,11 +169,16 @@ impl World {
                 it.input(OAuthInput::Redirect(&format!("?{what}&state={state}")));
             }
             Step::Store(client) => self.store(client),
-            Step::SignOut(client) => drop(self.processes[client].it.input(OAuthInput::SignOut)),
+            Step::SignOut(client) => {
+                self.unsaved[client] = None;
+                self.processes[client].it.input(OAuthInput::SignOut);
+            }
             Step::Die(client) => {
                 // The authorization server may have exchanged what it was sent.
                 let sent = &self.processes[client].it.sent;
                 self.broken.extend(sent.iter().filter_map(|sent| sent.form("refresh_token")));
+                // What was not stored is lost with the process.
+                self.broken.extend(self.unsaved[client].take().map(|(used, _)| used));
                 self.lock = self.lock.filter(|owner| *owner != client);
                 let now = self.processes[client].it.web.now;
                 self.processes[client] = Process::new();
@@ -196,16 +204,25 @@ impl World {
             }
             assert!(it.sent.iter().filter(|sent| sent.url.ends_with("/token")).count() <= 1);
         }
-        // What is lost before a client was ever ready closes it, and its process ends.
+        // What is lost before a client was ever ready closes it, and its process ends when it may.
         for client in 0..2 {
             if self.processes[client].it.web.cause().is_some() {
                 assert!(self.processes[client].is_over());
-                self.step(&Step::Die(client));
+                if self.processes[client].it.web.session.is_closed() {
+                    // A store that does not answer for so long is given up.
+                    let now = self.processes[client].it.web.now;
+                    let unsaved = self.unsaved[client].as_ref().filter(|(_, at)| now.since(*at).as_secs() < 60);
+                    assert_eq!(unsaved, None, "a refresh token is lost");
+                    self.step(&Step::Die(client));
+                }
             }
         }
     }
 
     fn call(&mut self, client: usize) {
+        if self.processes[client].it.web.cause().is_some() {
+            return;
+        }
         self.numbers += 1;
         let arguments = to_raw_value(&json!({"n": self.numbers})).unwrap();
         let process = &mut self.processes[client];
@@ -268,9 +285,10 @@ impl World {
             let (status, body) = it.page(&sent.url.clone());
             return it.answer(status, &body);
         }
-        if used.is_some_and(|used| !self.refresh.remove(&used)) {
+        if used.as_ref().is_some_and(|used| !self.refresh.remove(used)) {
             return it.answer(400, r#"{"error":"invalid_grant"}"#);
         }
+        self.unsaved[client] = used.map(|used| (used, it.web.now));
         self.issued += 1;
         let (token, refresh) = (format!("at{}-hush", self.issued), format!("rt{}-hush", self.issued));
         self.valid.insert(token.clone());
@@ -304,6 +322,7 @@ impl World {
                     self.record = Some(record.expose().to_vec());
                 }
                 it.store.pop_front();
+                self.unsaved[client] = None;
                 let saved = if is_known { SaveOutcome::Stored } else { SaveOutcome::Conflict };
                 it.input(OAuthInput::Saved { id, saved });
             }
