@@ -204,7 +204,7 @@ impl Operate for Lines {
         engine.next_timer()
     }
 
-    fn is_drained(&self) -> bool {
+    fn is_settled(&self) -> bool {
         true
     }
 }

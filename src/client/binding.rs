@@ -40,7 +40,7 @@ pub trait Operate {
     fn next_timer(&self, engine: &Engine) -> Option<Time>;
 
     /// Whether the binding's own queue is empty, and no credentials are being refreshed or stored.
-    fn is_drained(&self) -> bool;
+    fn is_settled(&self) -> bool;
 }
 
 /// The next action of a client whose transport is one stream in each direction.

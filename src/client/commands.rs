@@ -249,7 +249,7 @@ impl<B: Binding> Client<B> {
     /// Whether the client is closed, every action was polled, and no credentials are being refreshed or stored. A loop that
     /// ends before may lose a refresh token.
     pub fn is_closed(&self) -> bool {
-        self.engine.is_closed() && self.binding.is_drained()
+        self.engine.is_closed() && self.binding.is_settled()
     }
 }
 

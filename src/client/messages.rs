@@ -46,7 +46,7 @@ impl Operate for Messages {
         engine.next_timer()
     }
 
-    fn is_drained(&self) -> bool {
+    fn is_settled(&self) -> bool {
         true
     }
 }

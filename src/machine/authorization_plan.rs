@@ -11,10 +11,8 @@ alphabet! {
     Answer {
         /// Metadata that passes the checks.
         Accepted,
-        /// No metadata: another status or another body.
+        /// No metadata: another status, another body, or no response.
         Unusable,
-        /// No response, or no metadata after a place before gave no response.
-        Unreached,
         /// Metadata that fails a check, or a document that is too large.
         Refused,
         /// A redirect within the origin.
@@ -36,19 +34,51 @@ alphabet! {
     }
 }
 
-/// What the response from a place of metadata means.
-pub const fn metadata(answer: Answer, rest: Rest) -> Input {
+alphabet! {
+    /// What the places of the metadata that were asked so far did.
+    #[derive(Default)]
+    Places {
+        /// Each of them responded.
+        #[default]
+        Responded,
+        /// One of them did not.
+        Unreached,
+    }
+}
+
+alphabet! {
+    /// What a place without metadata did.
+    Place {
+        /// It responded.
+        Responded,
+        /// It did not.
+        Unreached,
+    }
+}
+
+/// What the places did, with another one that has no metadata.
+pub const fn places(before: Places, place: Place) -> Places {
+    match before {
+        Places::Responded => match place {
+            Place::Responded => Places::Responded,
+            Place::Unreached => Places::Unreached,
+        },
+        Places::Unreached => Places::Unreached,
+    }
+}
+
+/// What the response from a place of metadata means. `places`: this one included.
+pub const fn metadata(answer: Answer, rest: Rest, places: Places) -> Input {
     match answer {
         Answer::Accepted => Input::Found,
         Answer::Unusable => match rest {
             Rest::Further => Input::Next,
-            Rest::Conventions => Input::Assume,
+            Rest::Conventions => match places {
+                Places::Responded => Input::Assume,
+                // Whether there is metadata is not known: the conventions might send a client's secret elsewhere.
+                Places::Unreached => Input::Fail,
+            },
             Rest::Nothing => Input::Fail,
-        },
-        Answer::Unreached => match rest {
-            Rest::Further => Input::Next,
-            // Whether there is metadata is not known: the conventions might send a client's secret elsewhere.
-            Rest::Conventions | Rest::Nothing => Input::Fail,
         },
         Answer::Refused | Answer::MovedAway => Input::Fail,
         Answer::Moved => Input::Follow,
@@ -453,7 +483,7 @@ pub const fn closing(goal: Goal, consent: Consent) -> Closing {
 pub(crate) mod take {
     use super::{
         Advertised, Answer, Belongs, Browser, Client, Closing, Code, Configured, Consent, Failure, Goal, Held, Input,
-        Iss, Issuer, Known, Nonce, Offer, Owner, Proof, Redirect, Registration, Rest, Sent, Tries, once,
+        Iss, Issuer, Known, Nonce, Offer, Owner, Place, Places, Proof, Redirect, Registration, Rest, Sent, Tries, once,
     };
 
     pub(crate) fn belongs(client: Client, sent: Sent, known: Known, issuer: Issuer) -> Belongs {
@@ -474,10 +504,16 @@ pub(crate) mod take {
         super::closing(goal, consent)
     }
 
-    pub(crate) fn metadata(answer: Answer, rest: Rest) -> Input {
+    pub(crate) fn places(before: Places, place: Place) -> Places {
         #[cfg(feature = "rows")]
-        crate::machine::rows::taken("authorization::metadata", &[&answer, &rest]);
-        super::metadata(answer, rest)
+        crate::machine::rows::taken("authorization::places", &[&before, &place]);
+        super::places(before, place)
+    }
+
+    pub(crate) fn metadata(answer: Answer, rest: Rest, places: Places) -> Input {
+        #[cfg(feature = "rows")]
+        crate::machine::rows::taken("authorization::metadata", &[&answer, &rest, &places]);
+        super::metadata(answer, rest, places)
     }
 
     pub(crate) fn client(configured: Configured, held: Held, offer: Offer) -> Client {

@@ -18,6 +18,7 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
     vec![
         unauthorized_decisions(),
         scope_decisions(),
+        places_decisions(),
         metadata_decisions(),
         client_decisions(),
         plan_decisions(),
@@ -57,11 +58,20 @@ fn scope_decisions() -> Decisions {
 }
 
 fn metadata_decisions() -> Decisions {
-    use authorization_plan::{Answer, Rest, metadata};
+    use authorization_plan::{Answer, Places, Rest, metadata};
     Decisions {
         name: "authorization::metadata",
-        columns: vec![column("answer", Answer::ALL), column("other places", Rest::ALL)],
-        decide: |at| format!("{:?}", metadata(Answer::ALL[at[0]], Rest::ALL[at[1]])),
+        columns: vec![column("answer", Answer::ALL), column("other places", Rest::ALL), column("places", Places::ALL)],
+        decide: |at| format!("{:?}", metadata(Answer::ALL[at[0]], Rest::ALL[at[1]], Places::ALL[at[2]])),
+    }
+}
+
+fn places_decisions() -> Decisions {
+    use authorization_plan::{Place, Places, places};
+    Decisions {
+        name: "authorization::places",
+        columns: vec![column("before", Places::ALL), column("place", Place::ALL)],
+        decide: |at| format!("{:?}", places(Places::ALL[at[0]], Place::ALL[at[1]])),
     }
 }
 
@@ -167,6 +177,7 @@ fn need_decisions() -> Decisions {
 #[test]
 fn authorization_decisions() {
     let tables = [
+        places_decisions(),
         metadata_decisions(),
         client_decisions(),
         plan_decisions(),

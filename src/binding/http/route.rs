@@ -96,7 +96,7 @@ impl Operate for Http {
         Time::earliest([engine.next_timer(), self.timers.next(), self.tokens.deadline()])
     }
 
-    fn is_drained(&self) -> bool {
+    fn is_settled(&self) -> bool {
         self.outbox.is_empty() && !self.tokens.has_actions() && !self.tokens.is_busy()
     }
 }

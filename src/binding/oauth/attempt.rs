@@ -15,7 +15,7 @@ use super::task::{Held, Task};
 use super::token::{Issued, NotIssued};
 use crate::Time;
 use crate::machine::authorization::{Input, State};
-use crate::machine::authorization_plan::{Failure, Goal, Registration, Tries, take};
+use crate::machine::authorization_plan::{Failure, Goal, Places, Registration, Tries, take};
 use crate::machine::{authorization_metadata, credential_need, once};
 
 /// Token requests of one attempt.
@@ -32,8 +32,8 @@ pub(super) struct Attempt {
     /// Where metadata may be; the first is the current place. `Err` says why a place is not asked.
     pub(super) places: VecDeque<Result<Place, Box<str>>>,
     pub(super) redirects: u8,
-    /// A place of the metadata that is looked for gave no response.
-    pub(super) is_unreached: bool,
+    /// What the places of the metadata that is looked for did.
+    pub(super) reached: Places,
     /// Authorization servers whose metadata was not requested yet.
     pub(super) issuers: VecDeque<Place>,
     /// The authorization server whose metadata is requested.

@@ -12,7 +12,7 @@ use super::error::excerpt;
 use super::metadata::{Resource, Server, Unfit};
 use super::place::Place;
 use crate::machine::authorization::{Input, State};
-use crate::machine::authorization_plan::{Answer, Rest, take};
+use crate::machine::authorization_plan::{self, Answer, Places, Rest, take};
 
 /// Redirects that are followed for one place.
 const REDIRECTS: u8 = 3;
@@ -55,7 +55,7 @@ impl Attempt {
     /// Finds the places of the next authorization server's metadata.
     fn next_server(&mut self) {
         self.places.clear();
-        self.is_unreached = false;
+        self.reached = Places::default();
         self.asked = self.issuers.pop_front();
         if let Some(asked) = &self.asked {
             self.places.extend(asked.server_metadata().filter_map(|text| Place::parse(&text)).map(Ok));
@@ -72,7 +72,7 @@ impl Attempt {
             Some(Err(why)) => {
                 let why = why.clone();
                 self.set_why(self.stage(), why);
-                Some(take::metadata(Answer::Refused, self.rest()))
+                Some(take::metadata(Answer::Refused, self.rest(), self.reached))
             }
             None => None,
         }
@@ -110,7 +110,10 @@ impl Attempt {
             return Some(self.moved(&place, target));
         }
         if status != StatusCode::OK {
-            return Some(self.unusable(Answer::Unusable, &format!("`{place}` answered HTTP {}", status.as_u16())));
+            return Some(self.unusable(
+                authorization_plan::Place::Responded,
+                &format!("`{place}` answered HTTP {}", status.as_u16()),
+            ));
         }
         let read = match (self.state.0, &self.asked) {
             (State::Server | State::Assumed, Some(asked)) => {
@@ -126,14 +129,16 @@ impl Attempt {
         };
         Some(match read {
             Ok(document) => {
-                let input = take::metadata(Answer::Accepted, self.rest());
+                let input = take::metadata(Answer::Accepted, self.rest(), self.reached);
                 match document {
                     Document::Resource(resource) => self.resource = Some(resource),
                     Document::Server(server) => self.set_server(*server),
                 }
                 input
             }
-            Err(Unfit::NoMetadata(why)) => self.unusable(Answer::Unusable, &format!("at `{place}`, {why}")),
+            Err(Unfit::NoMetadata(why)) => {
+                self.unusable(authorization_plan::Place::Responded, &format!("at `{place}`, {why}"))
+            }
             Err(Unfit::Refused(why)) => self.refused(&place, &why),
         })
     }
@@ -146,7 +151,7 @@ impl Attempt {
     fn moved(&mut self, from: &Place, target: Option<Place>) -> Input {
         let within = target.filter(|to| to.is_same_origin(from) && self.redirects < REDIRECTS);
         let answer = if within.is_some() { Answer::Moved } else { Answer::MovedAway };
-        let input = take::metadata(answer, self.rest());
+        let input = take::metadata(answer, self.rest(), self.reached);
         match (within, self.places.front_mut()) {
             (Some(target), Some(front)) => {
                 *front = Ok(target);
@@ -161,10 +166,10 @@ impl Attempt {
     }
 
     /// The current place has no metadata, or did not respond.
-    pub(super) fn unusable(&mut self, answer: Answer, why: &str) -> Input {
-        self.is_unreached |= answer == Answer::Unreached;
-        let answer = if self.is_unreached { Answer::Unreached } else { answer };
-        let input = take::metadata(answer, self.rest());
+    pub(super) fn unusable(&mut self, place: authorization_plan::Place, why: &str) -> Input {
+        let reached = take::places(self.reached, place);
+        self.reached = reached;
+        let input = take::metadata(Answer::Unusable, self.rest(), reached);
         if input == Input::Next {
             self.places.pop_front();
             if self.places.is_empty() {
@@ -172,11 +177,9 @@ impl Attempt {
             }
         }
         self.redirects = 0;
-        let found = match answer {
-            Answer::Unreached => "whether there is metadata is not known",
-            Answer::Accepted | Answer::Unusable | Answer::Refused | Answer::Moved | Answer::MovedAway => {
-                "there is no metadata"
-            }
+        let found = match reached {
+            Places::Unreached => "whether there is metadata is not known",
+            Places::Responded => "there is no metadata",
         };
         self.set_why(self.stage(), format!("{found}; last, {why}"));
         input
@@ -185,7 +188,7 @@ impl Attempt {
     /// What the current place has is not used.
     pub(super) fn refused(&mut self, place: &Place, why: &str) -> Input {
         let why: Box<str> = format!("the metadata at `{place}` is refused: {why}").into();
-        let input = take::metadata(Answer::Refused, self.rest());
+        let input = take::metadata(Answer::Refused, self.rest(), self.reached);
         self.set_why(self.stage(), why);
         input
     }

@@ -16,7 +16,7 @@ use super::record::Record;
 use super::task::{End, Task};
 use super::token::NotIssued;
 use crate::machine::authorization::{Effect, Input, State, take};
-use crate::machine::authorization_plan::{Answer, Failure, Goal};
+use crate::machine::authorization_plan::{Failure, Goal, Place};
 use crate::machine::{authorization_metadata, once};
 
 impl Attempt {
@@ -198,7 +198,7 @@ impl Attempt {
         let input = match self.state.0 {
             State::Resource | State::Server | State::Assumed => {
                 let Some(Ok(place)) = self.places.front().cloned() else { return None };
-                self.unusable(Answer::Unreached, &format!("`{place}` cannot be read: {why}"))
+                self.unusable(Place::Unreached, &format!("`{place}` cannot be read: {why}"))
             }
             State::Exchanging | State::Token => {
                 let why = format!("the token request broke: {why}").into();
